@@ -1,0 +1,12 @@
+//! What `manycore` knows and decides, as plain data and pure functions.
+//!
+//! Nothing here reads a file, a clock or a random device, starts a thread or prints. So every decision can
+//! be tested exactly, and a [`machine::Machine`] of last year is judged by the same code as one of today.
+#![forbid(unsafe_code)]
+
+pub mod cpuset;
+pub mod machine;
+pub mod units;
+
+pub use cpuset::{CpuId, CpuSet};
+pub use machine::Machine;

@@ -1,0 +1,36 @@
+//! Figures as people read them.
+
+/// Bytes with a binary unit and no more digits than help: `48 KiB`, `1.5 MiB`, `300 MiB`.
+pub fn bytes(count: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let step = (0..UNITS.len() - 1).take_while(|&step| count >> (10 * step) >= 1024).count();
+    let scaled = count as f64 / (1u64 << (10 * step)) as f64;
+    let digits = usize::from(scaled < 100.0 && (scaled * 10.0).round() % 10.0 != 0.0);
+    format!("{scaled:.digits$} {}", UNITS[step])
+}
+
+/// A frequency in kHz as `2.60 GHz`.
+pub fn gigahertz(khz: u64) -> String {
+    format!("{:.2} GHz", khz as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_read_well() {
+        for (count, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1 KiB"),
+            (49152, "48 KiB"),
+            (1_572_864, "1.5 MiB"),
+            (314_572_800, "300 MiB"),
+            (25_282_281_472, "23.5 GiB"),
+            (u64::MAX, "16384 PiB"),
+        ] {
+            assert_eq!(bytes(count), text);
+        }
+    }
+}
