@@ -5,8 +5,14 @@
 #![forbid(unsafe_code)]
 
 pub mod cpuset;
+pub mod evaluation;
+pub mod histogram;
 pub mod machine;
+pub mod record;
+pub mod stats;
 pub mod units;
+pub mod verdict;
 
 pub use cpuset::{CpuId, CpuSet};
 pub use machine::Machine;
+pub use record::Record;

@@ -1,0 +1,49 @@
+//! Plain sentences, each with the figures that it rests on. What the record does not show is not said.
+
+mod conditions;
+mod placement;
+mod scaling;
+
+use super::Evaluation;
+use crate::Record;
+use serde::Serialize;
+
+/// How a finding is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Something that makes figures of this record doubtful.
+    Warning,
+    /// Something to do.
+    Advice,
+    /// Something that was found.
+    Fact,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// How it is meant.
+    pub kind: Kind,
+    /// What it is about: `conditions`, `noise`, `scaling`, `modes`, `matrix`, `affinity`, `peer`.
+    pub topic: &'static str,
+    /// The sentence.
+    pub text: String,
+    /// The figures behind it.
+    pub evidence: Vec<String>,
+}
+
+impl Finding {
+    fn new(kind: Kind, topic: &'static str, text: String, evidence: Vec<String>) -> Self {
+        Self { kind, topic, text, evidence }
+    }
+}
+
+/// Everything that the record supports: warnings, then advice, then facts.
+pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
+    let mut findings = conditions::find(record, evaluation);
+    findings.extend(scaling::find(record, evaluation));
+    findings.extend(placement::find(evaluation));
+    findings.sort_by_key(|finding| finding.kind);
+    findings
+}

@@ -1,0 +1,121 @@
+//! What a record of `manycore eval` means: estimates with intervals, verdicts, and findings in words.
+//!
+//! A pure function of the record: [`Evaluation::of`]. Experiments are found by the ids in [`id`]; one that is
+//! missing from the record, or was cut short, leaves its part empty.
+
+mod affinity;
+mod circumstances;
+mod findings;
+mod matrix;
+mod modes;
+mod noise;
+mod peer;
+mod scaling;
+mod words;
+
+pub use affinity::Affinity;
+pub use circumstances::Circumstances;
+pub use findings::{Finding, Kind};
+pub use matrix::MatrixPoint;
+pub use modes::{Mode, Modes};
+pub use noise::Noise;
+pub use peer::Peer;
+pub use scaling::{Clock, LatencySummary, Scaling, ScalingPoint};
+
+use crate::{Record, machine::Machine, record::Experiment};
+use serde::Serialize;
+
+/// Value of [`Evaluation::schema`].
+pub const EVALUATION_SCHEMA: &str = "manycore/evaluation/1";
+
+/// Ids of the experiments that `eval` makes.
+pub mod id {
+    /// A against A: treatments in pairs of equal `workers`, with the factor `side` = `A` or `B`.
+    pub const NOISE: &str = "noise";
+    /// Prime events by number of workers.
+    pub const SCALING: &str = "scaling";
+    /// Dependent additions, one a cycle: factor `cpu` for one CPU alone, `together` for all at once.
+    pub const CLOCK: &str = "clock";
+    /// Four tasks, factor `mode` = `serial`, `threads`, `processes`; the same for each id with this prefix.
+    pub const MODES: &str = "modes";
+    /// Matrix products, factor `size`.
+    pub const MATRIX: &str = "matrix";
+    /// Processes `free` and `bound`.
+    pub const AFFINITY: &str = "affinity";
+    /// Ours against sysbench, factor `program`.
+    pub const SYSBENCH: &str = "sysbench";
+}
+
+/// Everything that a record says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Evaluation {
+    /// Always [`EVALUATION_SCHEMA`].
+    pub schema: String,
+    /// The noise floor, for one worker and for one on each CPU.
+    pub noise: Vec<Noise>,
+    /// How the prime events scale.
+    pub scaling: Option<Scaling>,
+    /// Speed of the CPUs alone and together.
+    pub clock: Option<Clock>,
+    /// Serial, threads and processes: our own code first, then each Python set-up.
+    pub modes: Vec<Modes>,
+    /// Matrix products by size.
+    pub matrix: Vec<MatrixPoint>,
+    /// Free against bound.
+    pub affinity: Option<Affinity>,
+    /// Ours against sysbench, by number of workers.
+    pub peers: Vec<Peer>,
+    /// What follows, most important first.
+    pub findings: Vec<Finding>,
+}
+
+impl Evaluation {
+    /// Judges a record.
+    pub fn of(record: &Record) -> Self {
+        let experiment = |id: &str| record.experiment(id);
+        let noise = experiment(id::NOISE).map(noise::judge).unwrap_or_default();
+        let floor = |workers: usize| noise::floor(&noise, workers);
+        let clock = experiment(id::CLOCK).and_then(scaling::clock);
+        let mut evaluation = Self {
+            schema: EVALUATION_SCHEMA.to_owned(),
+            scaling: experiment(id::SCALING).and_then(|e| scaling::judge(e, record, clock.as_ref())),
+            modes: record
+                .experiments
+                .iter()
+                .filter(|experiment| experiment.id.starts_with(id::MODES))
+                .filter_map(|experiment| modes::judge(experiment, floor(usable_cpus(&record.machine))))
+                .collect(),
+            matrix: experiment(id::MATRIX)
+                .map(|e| matrix::judge(e, &record.machine, clock.as_ref()))
+                .unwrap_or_default(),
+            affinity: experiment(id::AFFINITY)
+                .and_then(|e| affinity::judge(e, floor(usable_cpus(&record.machine)))),
+            peers: experiment(id::SYSBENCH).map(peer::judge).unwrap_or_default(),
+            clock,
+            noise,
+            findings: Vec::new(),
+        };
+        evaluation.findings = findings::find(record, &evaluation);
+        evaluation
+    }
+}
+
+/// CPUs that workers could use at once in a record: those allowed, or all where the record does not say.
+pub(crate) fn usable_cpus(machine: &Machine) -> usize {
+    let allowed = machine.allowed.cpus.len();
+    if allowed == 0 { machine.online.len().max(1) } else { allowed }
+}
+
+/// Indices of the treatments whose factor `name` has the value `value`.
+pub(crate) fn with_factor<'a>(
+    experiment: &'a Experiment,
+    name: &'a str,
+    value: &'a str,
+) -> impl Iterator<Item = usize> + 'a {
+    experiment
+        .treatments
+        .iter()
+        .enumerate()
+        .filter(move |(_, treatment)| treatment.factors.get(name).is_some_and(|factor| factor == value))
+        .map(|(index, _)| index)
+}

@@ -1,0 +1,48 @@
+//! The noise floor: what this machine shows between two identical things.
+
+use super::with_factor;
+use crate::{record::Experiment, stats::Estimate};
+use serde::Serialize;
+
+/// Ratio of the standard errors that a two-sided 5 % test needs for 80 % power to those of its interval:
+/// (1.960 + 0.842) / 1.960.
+const POWER_80: f64 = 1.43;
+
+/// Floor that is assumed where none was measured: what 30 s blocks showed on a shared virtual machine.
+const UNKNOWN_FLOOR: f64 = 0.05;
+
+/// The noise floor at one number of workers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Noise {
+    /// Workers at work at once.
+    pub workers: usize,
+    /// B over A, which is 1 in truth.
+    pub ratio: Estimate,
+    /// The difference from 1 that the interval still admits: nothing smaller is believed.
+    pub floor: f64,
+    /// Smallest true difference that this many pairs would find in four runs of five.
+    pub detectable: f64,
+}
+
+/// One [`Noise`] for each number of workers that has both sides and pairs enough for an interval.
+pub(crate) fn judge(experiment: &Experiment) -> Vec<Noise> {
+    with_factor(experiment, "side", "A")
+        .filter_map(|a| {
+            let workers = experiment.treatments[a].workers;
+            let b = with_factor(experiment, "side", "B")
+                .find(|&b| experiment.treatments[b].workers == workers)?;
+            let ratio = Estimate::of(&experiment.log_ratios(a, b))?.map(f64::exp);
+            let (low, high) = ratio.interval?;
+            let detectable = (high - low) / 2.0 * POWER_80;
+            Some(Noise { workers, ratio, floor: (1.0 - low).max(high - 1.0), detectable })
+        })
+        .collect()
+}
+
+/// Floor for comparisons with `workers` at work: that of the nearest number measured.
+pub(crate) fn floor(noise: &[Noise], workers: usize) -> f64 {
+    noise
+        .iter()
+        .min_by_key(|noise| noise.workers.abs_diff(workers))
+        .map_or(UNKNOWN_FLOOR, |noise| noise.floor)
+}

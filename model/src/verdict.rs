@@ -1,0 +1,115 @@
+//! Whether B is better than A, and by how much.
+
+use crate::stats::{CONFIDENCE, Estimate, signed_rank_p};
+use serde::{Deserialize, Serialize};
+
+/// A difference smaller than this is of no consequence to anybody: where the whole interval lies within it,
+/// the answer is "no difference".
+pub const NEGLIGIBLE: f64 = 0.02;
+
+/// What the pairs say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// A does more work per second.
+    ABetter,
+    /// B does more work per second.
+    BBetter,
+    /// Any difference is within the noise floor or negligible.
+    NoDifference,
+    /// The pairs are too few or too scattered to tell.
+    NotEnough,
+}
+
+/// A judged comparison of B against A.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The answer.
+    pub verdict: Answer,
+    /// Rate of B over rate of A, median over the pairs.
+    pub ratio: f64,
+    /// 95 % interval of the ratio; absent below six pairs.
+    pub interval: Option<(f64, f64)>,
+    /// Number of pairs.
+    pub pairs: usize,
+    /// Two-sided p-value of the signed-rank test.
+    pub p: f64,
+    /// Largest relative difference that this machine showed between two identical things.
+    pub noise_floor: f64,
+}
+
+impl Verdict {
+    /// Judges pairs given as ln(rate of B / rate of A). Absent where there are none.
+    ///
+    /// One side is better where the test rejects at 5 %, the interval leaves out 1 and the ratio is beyond
+    /// the noise floor. There is no difference where the whole interval lies within the floor or within
+    /// [`NEGLIGIBLE`], or where the difference is sure but within the floor.
+    pub fn of(log_ratios: &[f64], noise_floor: f64) -> Option<Self> {
+        let ratio = Estimate::of(log_ratios)?.map(f64::exp);
+        let p = signed_rank_p(log_ratios);
+        let sure = p < 1.0 - CONFIDENCE && ratio.interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0);
+        let widest = ratio.interval.map(|(low, high)| (1.0 - low).max(high - 1.0));
+        let verdict = match widest {
+            Some(_) if sure && (ratio.median - 1.0).abs() > noise_floor => {
+                if ratio.median > 1.0 {
+                    Answer::BBetter
+                } else {
+                    Answer::ABetter
+                }
+            }
+            Some(widest) if sure || widest <= noise_floor.max(NEGLIGIBLE) => Answer::NoDifference,
+            _ => Answer::NotEnough,
+        };
+        Some(Self {
+            verdict,
+            ratio: ratio.median,
+            interval: ratio.interval,
+            pairs: log_ratios.len(),
+            p,
+            noise_floor,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    fn noisy(effect: f64, pairs: usize, seed: u64) -> Vec<f64> {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        (0..pairs).map(|_| effect + (rng.random::<f64>() - 0.5) * 0.1).collect()
+    }
+
+    #[test]
+    fn a_clear_difference_is_told_with_its_direction() {
+        assert_eq!(Verdict::of(&noisy(0.10, 20, 1), 0.01).unwrap().verdict, Answer::BBetter);
+        assert_eq!(Verdict::of(&noisy(-0.10, 20, 1), 0.01).unwrap().verdict, Answer::ABetter);
+    }
+
+    #[test]
+    fn a_difference_below_the_floor_is_none() {
+        let verdict = Verdict::of(&noisy(0.03, 400, 2), 0.05).unwrap();
+        assert!(verdict.p < 0.001);
+        assert_eq!(verdict.verdict, Answer::NoDifference);
+    }
+
+    #[test]
+    fn few_or_scattered_pairs_are_not_enough() {
+        assert_eq!(Verdict::of(&[0.1; 5], 0.0).unwrap().verdict, Answer::NotEnough);
+        assert_eq!(Verdict::of(&[0.3, -0.3, 0.2, -0.25, 0.1, -0.1], 0.0).unwrap().verdict, Answer::NotEnough);
+        assert_eq!(Verdict::of(&[], 0.0), None);
+    }
+
+    #[test]
+    fn identical_things_differ_in_at_most_one_run_of_twenty() {
+        let wrong = (0..2000)
+            .filter(|&seed| {
+                let verdict = Verdict::of(&noisy(0.0, 10, seed), 0.0).unwrap().verdict;
+                matches!(verdict, Answer::ABetter | Answer::BBetter)
+            })
+            .count();
+        assert!(wrong <= 110, "{wrong} of 2000");
+    }
+}
