@@ -20,6 +20,7 @@ and what was measured is saved.";
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     Topo(Topo),
+    Report(Report),
 }
 
 /// Which machine is meant.
@@ -63,4 +64,27 @@ pub struct Topo {
     /// Also save everything that was read, as one text file
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
+}
+
+/// Render records, also several side by side, without measuring anything.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore report manycore-eval/record.json                        what it says, as text
+  manycore report before.json after.json                           two runs side by side
+  manycore report record.json --html report.html --csv tables      a page, and tables for other programs
+  manycore report record.json --format json | jq .findings         the judgement, for programs")]
+pub struct Report {
+    /// Records that a measuring verb wrote
+    #[arg(required = true, value_name = "RECORD")]
+    pub records: Vec<PathBuf>,
+    /// How to print the judgement
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Also write one HTML page without outside resources
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Also write tables as CSV files into DIR
+    #[arg(long, value_name = "DIR")]
+    pub csv: Option<PathBuf>,
 }

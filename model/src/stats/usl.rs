@@ -97,7 +97,9 @@ fn least_squares(points: &[UslPoint], active: usize) -> Option<Coefficients> {
         }
     }
     for index in (0..3).filter(|index| active >> index & 1 == 0) {
-        matrix.iter_mut().for_each(|row| row[index] = 0.0);
+        for row in &mut matrix {
+            row[index] = 0.0;
+        }
         matrix[index] = [0.0; 4];
         matrix[index][index] = 1.0;
     }

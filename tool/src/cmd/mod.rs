@@ -1,5 +1,6 @@
 //! One file per verb; each reads from top to bottom.
 
+mod report;
 mod topo;
 
 use crate::{
@@ -11,5 +12,6 @@ use crate::{
 pub fn run(cli: Cli) -> Outcome {
     match cli.verb {
         Verb::Topo(args) => topo::run(&args),
+        Verb::Report(args) => report::run(&args),
     }
 }
