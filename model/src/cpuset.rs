@@ -122,7 +122,11 @@ impl CpuSet {
             if a.0.max(b.0) <= a.1.min(b.1) {
                 ranges.push((a.0.max(b.0), a.1.min(b.1)));
             }
-            if a.1 < b.1 { mine.next() } else { theirs.next() };
+            if a.1 < b.1 {
+                mine.next()
+            } else {
+                theirs.next()
+            };
         }
         Self { ranges }
     }
@@ -267,7 +271,8 @@ mod tests {
 
     #[test]
     fn masks_are_read_most_significant_word_first() {
-        for (mask, list) in [("3", "0-1"), ("00000001,00000001", "0,32"), ("0", ""), ("", ""), ("ff,00000000", "32-39")]
+        for (mask, list) in
+            [("3", "0-1"), ("00000001,00000001", "0,32"), ("0", ""), ("", ""), ("ff,00000000", "32-39")]
         {
             assert_eq!(CpuSet::from_mask(mask).unwrap().to_string(), list);
         }

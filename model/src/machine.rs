@@ -205,22 +205,28 @@ impl Machine {
     /// stay the same over reboots, limits and names. FNV-1a, 64 bits, over the CPU lists.
     pub fn fingerprint(&self) -> String {
         let mut text = format!("online {};", self.online);
-        for (name, groups) in
-            [("package", &self.packages), ("die", &self.dies), ("cluster", &self.clusters), ("core", &self.cores)]
-        {
+        for (name, groups) in [
+            ("package", &self.packages),
+            ("die", &self.dies),
+            ("cluster", &self.clusters),
+            ("core", &self.cores),
+        ] {
             for group in groups {
                 text.push_str(&format!("{name} {};", group.cpus));
             }
         }
         for cache in &self.caches {
-            text.push_str(&format!("L{} {:?} {:?} {};", cache.level, cache.kind, cache.size_bytes, cache.cpus));
+            text.push_str(&format!(
+                "L{} {:?} {:?} {};",
+                cache.level, cache.kind, cache.size_bytes, cache.cpus
+            ));
         }
         for node in &self.nodes {
             text.push_str(&format!("node {} {} {:?};", node.id, node.cpus, node.distances));
         }
-        let hash = text
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
         format!("{hash:016x}")
     }
 }

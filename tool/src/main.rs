@@ -8,6 +8,8 @@ mod cli;
 mod cmd;
 mod failure;
 mod output;
+mod report;
+mod source;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -1,0 +1,3 @@
+//! Renders model types; measures and reads nothing.
+
+pub mod topo_text;
