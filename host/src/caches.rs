@@ -7,7 +7,7 @@ use crate::{
 };
 use manycore_model::{
     CpuId, CpuSet,
-    machine::{Cache, CacheKind},
+    machine::{Cache, CacheKind, Node},
 };
 use std::collections::HashSet;
 
@@ -52,11 +52,10 @@ fn most_indices(tree: &Tree, cpus: &Cpus) -> u32 {
 
 fn read_one(tree: &Tree, cpus: &Cpus, cpu: CpuId, index: u32) -> Result<Option<Cache>, ReadError> {
     let folder = format!("{CPU}/cpu{cpu}/cache/index{index}");
-    let list = tree.cpu_list(&format!("{folder}/shared_cpu_list"))?;
-    let shared = match list {
-        Some(list) => Some(list),
-        None => tree.cpu_mask(&format!("{folder}/shared_cpu_map"))?,
-    };
+    let mut shared = tree.cpu_mask(&format!("{folder}/shared_cpu_map"))?;
+    if shared.is_none() {
+        shared = tree.cpu_list(&format!("{folder}/shared_cpu_list"))?;
+    }
     let Some(shared) = shared else { return Ok(None) };
     let shared = if shared.is_empty() { core_of(cpus, cpu) } else { shared.intersection(&cpus.online) };
     // The first CPU of a cache speaks for it; a file that leaves its own CPU out speaks for none.
@@ -79,6 +78,24 @@ fn read_one(tree: &Tree, cpus: &Cpus, cpu: CpuId, index: u32) -> Result<Option<C
 fn core_of(cpus: &Cpus, cpu: CpuId) -> CpuSet {
     let core = cpus.cores.iter().find(|core| core.cpus.contains(cpu));
     core.map_or_else(|| CpuSet::single(cpu), |core| core.cpus.clone())
+}
+
+/// The second Xeon Phi reports an L3 of no size. Its 16 GiB of memory in the package are a cache in front of
+/// the other memory where they do not show as nodes of their own, shared out among the nodes.
+pub fn correct_xeon_phi(caches: &mut Vec<Cache>, nodes: &[Node]) {
+    caches.retain(|cache| cache.level != 3 || cache.size_bytes.is_some());
+    if nodes.iter().any(|node| node.memory_only) {
+        return;
+    }
+    let size_bytes = Some((16 << 30) / nodes.len().max(1) as u64);
+    caches.extend(nodes.iter().map(|node| Cache {
+        level: 3,
+        kind: CacheKind::Unified,
+        size_bytes,
+        line_bytes: Some(64),
+        ways: Some(1),
+        cpus: node.cpus.clone(),
+    }));
 }
 
 fn kind(text: Option<&str>) -> CacheKind {

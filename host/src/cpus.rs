@@ -29,20 +29,21 @@ pub struct Cpus {
 
 /// Files of one kind of group, below `cpuN/topology`.
 struct Kind {
-    /// Names of the sibling file, newest first. Those with `_list` hold lists, the others masks.
+    /// Names of the sibling file, newest first. Those with `_list` hold lists, the others masks; the kernel
+    /// writes both from one set, and masks are the older, so they are asked for first.
     siblings: &'static [&'static str],
     /// Name of the file with the group's number.
     id: &'static str,
 }
 
 const CORE: Kind = Kind {
-    siblings: &["core_cpus_list", "core_cpus", "thread_siblings_list", "thread_siblings"],
+    siblings: &["core_cpus", "core_cpus_list", "thread_siblings", "thread_siblings_list"],
     id: "core_id",
 };
-const CLUSTER: Kind = Kind { siblings: &["cluster_cpus_list", "cluster_cpus"], id: "cluster_id" };
-const DIE: Kind = Kind { siblings: &["die_cpus_list", "die_cpus"], id: "die_id" };
+const CLUSTER: Kind = Kind { siblings: &["cluster_cpus", "cluster_cpus_list"], id: "cluster_id" };
+const DIE: Kind = Kind { siblings: &["die_cpus", "die_cpus_list"], id: "die_id" };
 const PACKAGE: Kind = Kind {
-    siblings: &["package_cpus_list", "package_cpus", "core_siblings_list", "core_siblings"],
+    siblings: &["package_cpus", "package_cpus_list", "core_siblings", "core_siblings_list"],
     id: "physical_package_id",
 };
 

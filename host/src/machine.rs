@@ -33,10 +33,10 @@ pub fn read(tree: &Tree) -> Result<Machine, ReadError> {
     let cpuinfo = CpuInfo::read(tree);
     let cpus = cpus::read(tree, &cpuinfo)?;
     let mut caches = caches::read(tree, &cpus)?;
-    if cpuinfo.is_xeon_phi() {
-        caches.retain(|cache| cache.level != 3 || cache.size_bytes.is_some());
-    }
     let nodes = nodes::read(tree, &cpus)?;
+    if cpuinfo.is_xeon_phi() {
+        caches::correct_xeon_phi(&mut caches, &nodes);
+    }
     let core_kinds = kinds::read(tree, &cpus)?;
     let devices = devices::read(tree, &cpus.online)?;
     let allowed = allowed::read(tree, &cpus.online)?;

@@ -47,9 +47,9 @@ pub fn read(tree: &Tree, cpus: &Cpus) -> Result<Vec<Node>, ReadError> {
 }
 
 fn node_cpus(tree: &Tree, id: u32) -> Result<Option<CpuSet>, ReadError> {
-    match tree.cpu_list(&format!("{NODE}/node{id}/cpulist"))? {
+    match tree.cpu_mask(&format!("{NODE}/node{id}/cpumap"))? {
         Some(cpus) => Ok(Some(cpus)),
-        None => tree.cpu_mask(&format!("{NODE}/node{id}/cpumap")),
+        None => tree.cpu_list(&format!("{NODE}/node{id}/cpulist")),
     }
 }
 

@@ -51,7 +51,7 @@ impl CpuSet {
     /// A word that is not hexadecimal or has more than eight digits.
     pub fn from_mask(text: &str) -> Result<Self, ParseCpuSetError> {
         let text = text.trim();
-        let mut ids = Vec::new();
+        let mut ranges = Vec::new();
         for (position, word) in text.rsplit(',').enumerate() {
             let word = word.trim();
             if word.len() > 8 || word.is_empty() && text.contains(',') {
@@ -64,9 +64,19 @@ impl CpuSet {
                     .map_err(|_| ParseCpuSetError::NotAMask(word.to_owned()))?,
             };
             let base = position as CpuId * 32;
-            ids.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| base + bit));
+            if bits == u32::MAX {
+                ranges.push((base, base + 31));
+                continue;
+            }
+            // Most words of a large machine's masks are empty; skip from bit to bit.
+            let mut rest = bits;
+            while rest != 0 {
+                let bit = rest.trailing_zeros();
+                ranges.push((base + bit, base + bit));
+                rest &= rest - 1;
+            }
         }
-        Ok(ids.into_iter().collect())
+        Ok(Self::from_ranges(ranges))
     }
 
     /// Whether no CPU is in the set.
@@ -134,16 +144,20 @@ impl CpuSet {
     /// CPUs in this set but not in the other.
     pub fn difference(&self, other: &Self) -> Self {
         let mut ranges = Vec::new();
+        let mut cuts = other.ranges.iter().peekable();
         for &(first, last) in &self.ranges {
-            let mut next = Some(first);
-            for &(cut_first, cut_last) in other.ranges.iter().filter(|cut| cut.1 >= first && cut.0 <= last) {
-                if let Some(from) = next.filter(|&from| from < cut_first) {
-                    ranges.push((from, cut_first - 1));
+            while cuts.next_if(|cut| cut.1 < first).is_some() {}
+            let mut next = first;
+            // The last cut may reach into the next range too: look without taking.
+            for &(cut_first, cut_last) in cuts.clone().take_while(|cut| cut.0 <= last) {
+                if next < cut_first {
+                    ranges.push((next, cut_first - 1));
                 }
-                next = cut_last.checked_add(1);
+                // Ids stay below u32::MAX, so one past the last exists.
+                next = cut_last + 1;
             }
-            if let Some(from) = next.filter(|&from| from <= last) {
-                ranges.push((from, last));
+            if next <= last {
+                ranges.push((next, last));
             }
         }
         Self { ranges }
