@@ -6,6 +6,7 @@
 
 pub mod cpuset;
 pub mod machine;
+pub mod outline;
 pub mod units;
 
 pub use cpuset::{CpuId, CpuSet};

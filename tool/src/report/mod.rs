@@ -1,3 +1,5 @@
 //! Renders model types; measures and reads nothing.
 
+pub mod device_text;
+pub mod node_table;
 pub mod topo_text;
