@@ -53,7 +53,7 @@ impl CpuInfo {
 
     /// Marketing name of the CPU.
     pub fn model(&self) -> Option<String> {
-        ["model name", "cpu", "Processor", "Hardware", "uarch", "family", "vendor_id"]
+        ["model name", "cpu", "Processor", "Hardware", "uarch", "vendor_id"]
             .into_iter()
             .find_map(|key| self.get(key))
             .map(|name| name.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -67,6 +67,7 @@ impl CpuInfo {
         };
         joined(&["vendor_id", "cpu family", "model", "stepping"])
             .or_else(|| joined(&["CPU implementer", "CPU part"]))
+            .or_else(|| joined(&["vendor", "family", "model", "revision"]))
     }
 
     /// Instruction-set flags.

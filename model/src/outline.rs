@@ -251,7 +251,8 @@ fn set_shapes(unit: &mut Unit, machine: &Machine) {
     if machine.core_kinds.len() > 1 && unit.is_core() {
         shape.extend(kind_of(machine, &unit.cpus).map(str::to_owned));
     }
-    shape.extend(unit.memory.iter().chain(&unit.devices).map(|at| format!("at {:?} {at}", unit.cpus.first())));
+    shape
+        .extend(unit.memory.iter().chain(&unit.devices).map(|at| format!("at {:?} {at}", unit.cpus.first())));
     for run in unit.children.chunk_by(|a, b| a.shape == b.shape) {
         shape.push(format!("{}x({})", run.len(), run[0].shape));
     }
@@ -275,7 +276,14 @@ mod tests {
 
     fn cache(level: u32, cpus: &str) -> Cache {
         let kind = CacheKind::Unified;
-        Cache { level, kind, size_bytes: Some(1 << 20), line_bytes: None, ways: None, cpus: cpus.parse().unwrap() }
+        Cache {
+            level,
+            kind,
+            size_bytes: Some(1 << 20),
+            line_bytes: None,
+            ways: None,
+            cpus: cpus.parse().unwrap(),
+        }
     }
 
     fn machine() -> Machine {
@@ -318,7 +326,10 @@ mod tests {
             Device::default(),
         ];
         let Outline { root, .. } = outline(&with);
-        assert_eq!((root.children[0].devices.as_slice(), root.children[1].memory.as_slice()), (&[0][..], &[1][..]));
+        assert_eq!(
+            (root.children[0].devices.as_slice(), root.children[1].memory.as_slice()),
+            (&[0][..], &[1][..])
+        );
         assert_eq!(root.children[1].children[1].devices, [1]);
         assert_eq!(root.devices, [2]);
     }

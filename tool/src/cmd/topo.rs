@@ -4,7 +4,7 @@ use crate::{
     cli::{Format, Topo},
     failure::{Failure, Outcome},
     output,
-    report::topo_text,
+    report::{topo_svg, topo_text},
     source,
 };
 
@@ -20,6 +20,9 @@ pub fn run(args: &Topo) -> Outcome {
     } else {
         source::machine(&args.source)?
     };
+    if let Some(path) = &args.svg {
+        output::write_file(path, topo_svg::render(&machine).as_bytes())?;
+    }
     match args.format {
         Format::Text => output::print(&topo_text::render(&machine)),
         Format::Json => {

@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 
 /// Whether a device has a line of its own: those that people know by name, and those that compute.
 pub fn is_telling(device: &Device) -> bool {
-    !device.names.is_empty() || matches!(device.class >> 16, 0x02 | 0x03 | 0x12) || device.class >> 8 == 0x0108
+    !device.names.is_empty()
+        || matches!(device.class >> 16, 0x02 | 0x03 | 0x12)
+        || device.class >> 8 == 0x0108
 }
 
 /// `eth0: Ethernet controller 0000:03:00.0, ixgbe`
 pub fn line(device: &Device) -> String {
-    let names = if device.names.is_empty() { String::new() } else { format!("{}: ", device.names.join(", ")) };
-    let driver = device.driver.as_ref().map_or_else(|| ", no driver".to_owned(), |driver| format!(", {driver}"));
+    let names =
+        if device.names.is_empty() { String::new() } else { format!("{}: ", device.names.join(", ")) };
+    let driver =
+        device.driver.as_ref().map_or_else(|| ", no driver".to_owned(), |driver| format!(", {driver}"));
     format!("{names}{} {}{driver}", device.class_name, device.address)
 }
 

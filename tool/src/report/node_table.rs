@@ -1,10 +1,6 @@
 //! NUMA nodes, their memory, tiers and distances as a table.
 
-use manycore_model::{
-    CpuSet, Machine,
-    machine::Node,
-    units,
-};
+use manycore_model::{CpuSet, Machine, machine::Node, units};
 use std::collections::BTreeMap;
 
 /// A matrix of more columns fits no screen; beyond it each node lists who is how far.

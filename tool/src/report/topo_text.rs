@@ -89,7 +89,8 @@ fn core_kinds(machine: &Machine) -> Vec<String> {
     several
         .map(|kind| {
             let capacity = kind.capacity.map(|capacity| format!(", capacity {capacity}")).unwrap_or_default();
-            let clock = kind.max_khz.map(|khz| format!(", up to {}", units::gigahertz(khz))).unwrap_or_default();
+            let clock =
+                kind.max_khz.map(|khz| format!(", up to {}", units::gigahertz(khz))).unwrap_or_default();
             format!("{}: CPUs {}{capacity}{clock}", kind.name, kind.cpus)
         })
         .collect()
@@ -108,7 +109,13 @@ fn allowed(machine: &Machine) -> String {
     if allowed.binding == "nothing" && allowed.cpus == machine.online {
         return "all CPUs; no limit binds".to_owned();
     }
-    format!("CPUs {} ({} of {}); what binds: {}", allowed.cpus, allowed.cpus.len(), machine.online.len(), allowed.binding)
+    format!(
+        "CPUs {} ({} of {}); what binds: {}",
+        allowed.cpus,
+        allowed.cpus.len(),
+        machine.online.len(),
+        allowed.binding
+    )
 }
 
 /// One line of the tree before the columns are aligned.
@@ -122,7 +129,8 @@ fn tree(machine: &Machine, outline: &Outline) -> String {
     attached(machine, &outline.root, "", &mut lines);
     children(machine, &outline.root, "", "", &mut lines);
     let wide = |line: &Line| line.label.chars().count();
-    let width = lines.iter().filter(|line| !line.cpus.is_empty()).map(wide).max().unwrap_or(0).min(WIDEST_LABEL);
+    let width =
+        lines.iter().filter(|line| !line.cpus.is_empty()).map(wide).max().unwrap_or(0).min(WIDEST_LABEL);
     lines
         .iter()
         .map(|line| match line.cpus.as_str() {
@@ -142,14 +150,19 @@ fn children(machine: &Machine, unit: &Unit, indent: &str, more: &str, lines: &mu
         let (branch, stem) = if index + 1 == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         let (branch, stem) = if unit.parts.is_empty() { ("", "") } else { (branch, stem) };
         let cpus = run.iter().fold(CpuSet::new(), |all, unit| all.union(&unit.cpus));
-        lines.push(Line { label: format!("{indent}{branch}{}", run_label(machine, run)), cpus: cpu_list(&cpus) + more });
+        lines.push(Line {
+            label: format!("{indent}{branch}{}", run_label(machine, run)),
+            cpus: cpu_list(&cpus) + more,
+        });
         // Below the top of the tree, what hangs on a unit lines up with what it holds.
         let inner = if unit.parts.is_empty() { String::new() } else { format!("{indent}{stem}") };
         attached(machine, &run[0], &inner, lines);
         children(machine, &run[0], &inner, if run.len() > 1 { ", ..." } else { more }, lines);
     }
     if !loose.is_empty() {
-        lines.push(Line { label: format!("{indent}└─ CPUs without a core"), cpus: cpu_list(&loose) + more });
+        lines.push(Line {
+            label: format!("{indent}└─ CPUs without a core"), cpus: cpu_list(&loose) + more
+        });
     }
 }
 
@@ -198,8 +211,10 @@ fn plural_label(machine: &Machine, run: &[Unit], part: Part) -> String {
 
 /// Memory and devices that lie at a unit.
 fn attached(machine: &Machine, unit: &Unit, indent: &str, lines: &mut Vec<Line>) {
-    let bar = if unit.children.is_empty() || indent.is_empty() && unit.parts.is_empty() { "  " } else { "│ " };
-    let mut add = |label: String| lines.push(Line { label: format!("{indent}{bar}{label}"), cpus: String::new() });
+    let bar =
+        if unit.children.is_empty() || indent.is_empty() && unit.parts.is_empty() { "  " } else { "│ " };
+    let mut add =
+        |label: String| lines.push(Line { label: format!("{indent}{bar}{label}"), cpus: String::new() });
     for &at in &unit.memory {
         let node = &machine.nodes[at];
         let tier = node.tier.map(|tier| format!(", tier {tier}")).unwrap_or_default();
