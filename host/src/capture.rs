@@ -178,7 +178,8 @@ impl fmt::Display for Capture {
         while let Some((path, entry)) = entries.next() {
             let written = escape(path);
             match entry {
-                // What lies in the folder says that it exists.
+                // What lies in the folder, or a link to it, says that it exists.
+                Entry::Folder if self.entries.contains_key(path.trim_end_matches('/')) => {}
                 Entry::Folder if entries.peek().is_some_and(|(next, _)| next.starts_with(path.as_str())) => {}
                 Entry::Folder => writeln!(f, "{written}")?,
                 Entry::Link(target) => writeln!(f, "{written} -> {target}")?,

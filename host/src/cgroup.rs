@@ -37,7 +37,9 @@ pub struct Folder {
 /// The folders of this process's group and of its ancestors, outermost first, in each hierarchy that has
 /// `controller`.
 pub fn folders(tree: &Tree, controller: &str) -> Vec<Folder> {
-    let memberships = tree.read("proc/self/cgroup").unwrap_or_default();
+    let ours = |line: &&str| line.starts_with("0::") || line.contains("cpu");
+    let only_ours = |text: &str| text.lines().filter(ours).collect::<Vec<_>>().join("\n");
+    let memberships = tree.read_part("proc/self/cgroup", 1 << 20, only_ours).unwrap_or_default();
     // The old name of the membership in a cpuset, before /proc/self/cgroup.
     let cpuset = tree.read("proc/self/cpuset");
     let mut found = Vec::new();
@@ -56,12 +58,8 @@ pub fn folders(tree: &Tree, controller: &str) -> Vec<Folder> {
 
 /// Hierarchies that are mounted. `mountinfo` knows which group a mount shows; `mounts` is the older file.
 fn mounts(tree: &Tree) -> Vec<Mount> {
-    let only_groups = |text: &str| {
-        text.lines()
-            .filter(|line| line.contains(" cgroup") || line.contains(" cpuset "))
-            .collect::<Vec<_>>()
-            .join("\n")
-    };
+    let ours = |line: &&str| line.contains(" cgroup2 ") || line.contains("cpu") && line.contains(" c");
+    let only_groups = |text: &str| text.lines().filter(ours).collect::<Vec<_>>().join("\n");
     let read = |path: &str| tree.read_part(path, 4 << 20, only_groups).filter(|text| !text.is_empty());
     if let Some(text) = read("proc/self/mountinfo") {
         return text.lines().filter_map(mountinfo_line).collect();

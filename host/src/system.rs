@@ -53,8 +53,12 @@ fn kernel(tree: &Tree) -> Option<String> {
 
 /// `PRETTY_NAME` of `os-release(5)`.
 fn os(tree: &Tree) -> Option<String> {
-    let text = tree.read("etc/os-release").or_else(|| tree.read("usr/lib/os-release"))?;
-    let value = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    const KEY: &str = "PRETTY_NAME=";
+    let only_name = |text: &str| text.lines().find(|line| line.starts_with(KEY)).unwrap_or_default().to_owned();
+    let line = ["etc/os-release", "usr/lib/os-release"]
+        .iter()
+        .find_map(|path| tree.read_part(path, 64 << 10, only_name))?;
+    let value = line.strip_prefix(KEY)?;
     Some(value.trim().trim_matches(['"', '\'']).to_owned()).filter(|name| !name.is_empty())
 }
 

@@ -271,9 +271,9 @@ impl Drawing<'_> {
 
     /// A core: its CPUs, and its caches where there is room.
     fn core(&self, unit: &Unit) -> Block {
-        let cpus: Vec<Block> = unit.cpus.iter().map(|cpu| self.cpu(cpu)).collect();
+        let mut cpus: Vec<Block> = unit.cpus.iter().map(|cpu| self.cpu(cpu)).collect();
         let columns = cpus.len().min(4);
-        let cpus = grid(cpus, columns, 2.0);
+        let cpus = if columns == 1 { cpus.remove(0) } else { grid(cpus, columns, 2.0) };
         let title = unit.parts.iter().map(|part| part.label(self.machine)).collect::<Vec<_>>().join(" · ");
         let mut rows = Vec::new();
         if self.detailed {
