@@ -56,12 +56,11 @@ fn affinity(tree: &Tree) -> Result<Option<Limit>, ReadError> {
 
 /// CPU time that a group may use, in CPUs.
 fn quota(tree: &Tree, folder: &Folder) -> Option<Limit> {
-    let (name, text) = match folder.flavour {
-        Flavour::Unified => ("cpu.max", tree.read(&format!("{}/cpu.max", folder.path))?),
-        _ => {
-            let file = |name: &str| tree.read(&format!("{}/cpu.{name}", folder.path));
-            ("cpu.cfs_quota_us", format!("{} {}", file("cfs_quota_us")?, file("cfs_period_us")?))
-        }
+    let file = |name: &str| tree.read(&format!("{}/{name}", folder.path));
+    let (name, text) = if folder.flavour == Flavour::Unified {
+        ("cpu.max", file("cpu.max")?)
+    } else {
+        ("cpu.cfs_quota_us", format!("{} {}", file("cpu.cfs_quota_us")?, file("cpu.cfs_period_us")?))
     };
     let quota_cpus = Some(quota_of(&text)?);
     Some(Limit { source: format!("/{}/{name}", folder.path), cpus: None, quota_cpus })

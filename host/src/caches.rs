@@ -33,7 +33,7 @@ pub fn read(tree: &Tree, cpus: &Cpus) -> Result<Vec<Cache>, ReadError> {
             caches.push(cache);
         }
     }
-    caches.sort_by(|a, b| (a.level, a.kind, a.cpus.first()).cmp(&(b.level, b.kind, b.cpus.first())));
+    caches.sort_by_key(|cache| (cache.level, cache.kind, cache.cpus.first()));
     caches.dedup_by(|b, a| (a.level, a.kind, &a.cpus) == (b.level, b.kind, &b.cpus));
     Ok(caches)
 }

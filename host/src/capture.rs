@@ -3,8 +3,8 @@
 //! ```text
 //! # manycore/capture/1
 //! etc/os-release :
-//! 	NAME="Debian GNU/Linux"
-//! 	VERSION_ID="12"
+//!     NAME="Debian GNU/Linux"
+//!     VERSION_ID="12"
 //! sys/bus/pci/devices/0000:00:02.0/driver -> ../../../bus/pci/drivers/virtio-pci
 //! sys/devices/system/cpu/cpu2/
 //! sys/devices/system/cpu/online = 0-1
@@ -207,12 +207,16 @@ fn escape(path: &str) -> String {
     for c in path.chars() {
         let first = written.is_empty() && c == '#';
         if c.is_ascii_whitespace() || c.is_ascii_control() || c == '%' || first {
-            written.push_str(&format!("%{:02x}", c as u32));
+            written.extend(['%', hex(c as u32 >> 4), hex(c as u32 & 15)]);
         } else {
             written.push(c);
         }
     }
     written
+}
+
+fn hex(digit: u32) -> char {
+    char::from_digit(digit, 16).unwrap_or('0')
 }
 
 fn unescape(written: &str) -> Option<String> {

@@ -78,9 +78,9 @@ fn names(tree: &Tree) -> BTreeMap<String, Vec<String>> {
 
 /// `card0-HDMI-A-1` is a plug of `card0`, and `renderD128` another door to it.
 fn is_telling(name: &str) -> bool {
-    !name.starts_with("renderD")
-        && !name.starts_with("controlD")
-        && !(name.starts_with("card") && name.contains('-'))
+    let plug = name.starts_with("card") && name.contains('-');
+    let door = name.starts_with("renderD") || name.starts_with("controlD");
+    !plug && !door
 }
 
 /// The last PCI address on the way to a device:

@@ -220,7 +220,9 @@ impl Groups {
         let by = |unit: fn(&Place) -> u32| -> Vec<CpuSet> {
             let count = online.iter().map(|place| unit(place) as usize + 1).max().unwrap_or(0);
             let mut members = vec![Vec::new(); count];
-            online.iter().for_each(|place| members[unit(place) as usize].push(place.cpu));
+            for place in online {
+                members[unit(place) as usize].push(place.cpu);
+            }
             members.into_iter().map(CpuSet::from_iter).collect()
         };
         Self {

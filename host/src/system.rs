@@ -26,7 +26,7 @@ pub fn read(tree: &Tree, cpuinfo: &CpuInfo) -> System {
         cpu_model: cpuinfo.model(),
         cpu_id: cpuinfo.id(),
         cpu_flags: cpuinfo.flags(),
-        hypervisor: hypervisor(tree, cpuinfo, &vendor, &product),
+        hypervisor: hypervisor(tree, cpuinfo, vendor.as_deref(), product.as_deref()),
         hardware: hardware(vendor, product).or_else(|| tree.read("proc/device-tree/model")),
         memory_bytes: memory(tree),
     }
@@ -54,7 +54,8 @@ fn kernel(tree: &Tree) -> Option<String> {
 /// `PRETTY_NAME` of `os-release(5)`.
 fn os(tree: &Tree) -> Option<String> {
     const KEY: &str = "PRETTY_NAME=";
-    let only_name = |text: &str| text.lines().find(|line| line.starts_with(KEY)).unwrap_or_default().to_owned();
+    let only_name =
+        |text: &str| text.lines().find(|line| line.starts_with(KEY)).unwrap_or_default().to_owned();
     let line = ["etc/os-release", "usr/lib/os-release"]
         .iter()
         .find_map(|path| tree.read_part(path, 64 << 10, only_name))?;
@@ -92,12 +93,7 @@ fn hardware(vendor: Option<String>, product: Option<String>) -> Option<String> {
 
 /// Which hypervisor runs this system, by what each leaves to see: Xen its own folder, most others their name
 /// in the DMI table, and guests without such a table the clock that their hypervisor gives them.
-fn hypervisor(
-    tree: &Tree,
-    cpuinfo: &CpuInfo,
-    vendor: &Option<String>,
-    product: &Option<String>,
-) -> Option<String> {
+fn hypervisor(tree: &Tree, cpuinfo: &CpuInfo, vendor: Option<&str>, product: Option<&str>) -> Option<String> {
     if let Some(kind) = tree.read("sys/hypervisor/type") {
         return Some(if kind == "xen" { "Xen".to_owned() } else { kind });
     }
@@ -105,7 +101,7 @@ fn hypervisor(
         let known = by_name(&compatible).map_or(compatible.as_str(), |name| name);
         return Some(known.replace('\0', " "));
     }
-    let table = [vendor, product].into_iter().flatten().find_map(|name| by_name(name));
+    let table = [vendor, product].into_iter().flatten().find_map(by_name);
     let clocks = tree.read(CLOCKSOURCES).unwrap_or_default();
     let clock = clocks.split_whitespace().find_map(by_clock);
     let guest = cpuinfo.is_guest().then_some("unknown hypervisor");
@@ -152,7 +148,9 @@ mod tests {
 
     fn system(files: &[(&str, &str)]) -> System {
         let mut capture = Capture::default();
-        files.iter().for_each(|(path, text)| capture.add_file(path, text));
+        for (path, text) in files {
+            capture.add_file(path, text);
+        }
         let tree = Tree::from_capture(capture);
         read(&tree, &CpuInfo::read(&tree))
     }

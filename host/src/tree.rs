@@ -135,7 +135,7 @@ impl Tree {
     /// # Errors
     /// The file is there and is no CPU list.
     pub fn cpu_list(&self, path: &str) -> Result<Option<CpuSet>, ReadError> {
-        self.parsed(path, |text| text.parse())
+        self.parsed(path, str::parse)
     }
 
     /// A file in the kernel's mask format.

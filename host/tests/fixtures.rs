@@ -1,6 +1,7 @@
 //! The machines in `fixtures/machines`: read exactly, and still what the builder makes.
 //!
 //! `MANYCORE_BLESS=1 cargo test -p manycore-host --test fixtures` writes the built ones anew.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use manycore_host::{
     Tree,
@@ -34,8 +35,20 @@ fn server() -> Capture {
     let mut files = spec.capture();
     for device in [
         PciDevice { address: "0000:17:00.0", class: 0x02_0000, driver: "ice", node: 0, name: "net/eth0" },
-        PciDevice { address: "0000:98:00.0", class: 0x01_0802, driver: "nvme", node: 2, name: "block/nvme0n1" },
-        PciDevice { address: "0000:00:1f.0", class: 0x06_0100, driver: "lpc_ich", node: -1, name: "misc/none" },
+        PciDevice {
+            address: "0000:98:00.0",
+            class: 0x01_0802,
+            driver: "nvme",
+            node: 2,
+            name: "block/nvme0n1",
+        },
+        PciDevice {
+            address: "0000:00:1f.0",
+            class: 0x06_0100,
+            driver: "lpc_ich",
+            node: -1,
+            name: "misc/none",
+        },
     ] {
         add_device(&mut files, device);
     }
@@ -48,7 +61,11 @@ fn server() -> Capture {
 fn built() -> Vec<(&'static str, Capture)> {
     let hybrid = Spec { cores: 10, threads: 2, efficiency_cores: 4, ..Spec::default() };
     let clusters = Spec { packages: 2, nodes: 2, clusters: 8, cores: 4, stride: 4, ..Spec::default() };
-    vec![("server-64cpu", server()), ("hybrid-16cpu", hybrid.capture()), ("clusters-128cpu", clusters.capture())]
+    vec![
+        ("server-64cpu", server()),
+        ("hybrid-16cpu", hybrid.capture()),
+        ("clusters-128cpu", clusters.capture()),
+    ]
 }
 
 #[test]
@@ -68,14 +85,23 @@ fn built_machines_are_as_saved() {
 #[test]
 fn the_server_is_read_whole() {
     let server = load("server-64cpu");
-    assert_eq!((server.online.to_string(), server.offline.to_string()), ("0-6,8-38,40-63".into(), "7,39".into()));
+    assert_eq!(
+        (server.online.to_string(), server.offline.to_string()),
+        ("0-6,8-38,40-63".into(), "7,39".into())
+    );
     assert_eq!([server.packages.len(), server.cores.len(), server.nodes.len()], [2, 31, 5]);
     assert_eq!(server.packages[0].cpus.to_string(), "0-6,8-15,32-38,40-47");
     let expander = &server.nodes[4];
-    assert_eq!((expander.memory_only, expander.tier, expander.cpus.to_string()), (true, Some(961), "0-6,32-38".into()));
-    assert_eq!(server.allowed.binding, "/sys/fs/cgroup/system.slice/job.service/cpuset.cpus.effective leaves 0-6,8-15");
+    assert_eq!(
+        (expander.memory_only, expander.tier, expander.cpus.to_string()),
+        (true, Some(961), "0-6,32-38".into())
+    );
+    assert_eq!(
+        server.allowed.binding,
+        "/sys/fs/cgroup/system.slice/job.service/cpuset.cpus.effective leaves 0-6,8-15"
+    );
     let devices: Vec<_> = server.devices.iter().map(|device| (device.names.join(","), device.node)).collect();
-    assert_eq!(devices, [("".into(), None), ("eth0".into(), Some(0)), ("nvme0n1".into(), Some(2))]);
+    assert_eq!(devices, [(String::new(), None), ("eth0".into(), Some(0)), ("nvme0n1".into(), Some(2))]);
 }
 
 #[test]
@@ -84,7 +110,10 @@ fn a_real_guest_is_read_whole() {
     assert_eq!(guest.system.hypervisor.as_deref(), Some("KVM"));
     assert_eq!(guest.system.os.as_deref(), Some("Debian GNU/Linux 12 (bookworm)"));
     assert_eq!(guest.allowed.binding, "nothing");
-    assert_eq!(guest.last_level_caches().map(|cache| cache.size_bytes).collect::<Vec<_>>(), [Some(300 << 20)]);
+    assert_eq!(
+        guest.last_level_caches().map(|cache| cache.size_bytes).collect::<Vec<_>>(),
+        [Some(300 << 20)]
+    );
     let names: Vec<_> = guest.devices.iter().flat_map(|device| &device.names).collect();
     assert_eq!(names, ["vda", "eth0"]);
 }

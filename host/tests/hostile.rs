@@ -1,5 +1,6 @@
 //! Damaged and hostile trees: every file that is read is replaced by nonsense in turn. Reading may refuse,
 //! but never panics, hangs or takes memory without bound.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use manycore_host::{
     Tree,
@@ -9,7 +10,8 @@ use manycore_host::{
 use proptest::prelude::*;
 
 fn files() -> Vec<String> {
-    let mut capture = Spec { packages: 2, cores: 2, threads: 2, memory_only_gib: vec![8], ..Spec::default() }.capture();
+    let mut capture =
+        Spec { packages: 2, cores: 2, threads: 2, memory_only_gib: vec![8], ..Spec::default() }.capture();
     add_cgroup(&mut capture, "/a/b", "0-3", "150000 100000");
     let tree = Tree::from_capture(capture).recording();
     manycore_host::read(&tree).unwrap();
@@ -19,14 +21,25 @@ fn files() -> Vec<String> {
 }
 
 fn with(path: &str, text: &str) -> Tree {
-    let mut capture = Spec { packages: 2, cores: 2, threads: 2, memory_only_gib: vec![8], ..Spec::default() }.capture();
+    let mut capture =
+        Spec { packages: 2, cores: 2, threads: 2, memory_only_gib: vec![8], ..Spec::default() }.capture();
     add_cgroup(&mut capture, "/a/b", "0-3", "150000 100000");
     capture.add_file(path, text);
     Tree::from_capture(capture)
 }
 
 const NONSENSE: [&str; 12] = [
-    "", "a", "3-1", "0-99999999999", "0-4294967294", "-1", "ffffffff,ffffffff,ffffffff", "0x", "\u{0}\u{1}", ",,,", "18446744073709551616",
+    "",
+    "a",
+    "3-1",
+    "0-99999999999",
+    "0-4294967294",
+    "-1",
+    "ffffffff,ffffffff,ffffffff",
+    "0x",
+    "\u{0}\u{1}",
+    ",,,",
+    "18446744073709551616",
     "NaN",
 ];
 

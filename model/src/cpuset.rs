@@ -33,6 +33,9 @@ pub enum ParseCpuSetError {
     NotAMask(String),
 }
 
+/// Longest list that [`CpuSet::brief`] leaves whole.
+const BRIEF: usize = 44;
+
 impl CpuSet {
     /// The empty set.
     pub const fn new() -> Self {
@@ -173,6 +176,23 @@ impl CpuSet {
         !self.intersection(other).is_empty()
     }
 
+    /// The list as people read it in a narrow column: equal steps as `0-508 step 4`, and no more than some
+    /// forty characters of what is longer still, up to the last CPU.
+    pub fn brief(&self) -> String {
+        let whole = self.to_string();
+        if whole.len() <= BRIEF {
+            return whole;
+        }
+        let mut steps = self.ranges.windows(2).map(|pair| pair[1].0 - pair[0].0);
+        let (first, last, step) =
+            (self.first().unwrap_or(0), self.last().unwrap_or(0), steps.next().unwrap_or(1));
+        if self.ranges.iter().all(|range| range.0 == range.1) && steps.all(|other| other == step) {
+            return format!("{first}-{last} step {step}");
+        }
+        let cut = whole[..BRIEF].rfind(',').unwrap_or(BRIEF);
+        format!("{},...,{last}", &whole[..cut])
+    }
+
     fn from_ranges(mut ranges: Vec<(CpuId, CpuId)>) -> Self {
         ranges.sort_unstable();
         let mut merged: Vec<(CpuId, CpuId)> = Vec::with_capacity(ranges.len());
@@ -293,6 +313,16 @@ mod tests {
         for bad in ["xyz", "123456789", "1,,1", "+1"] {
             assert!(CpuSet::from_mask(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn long_lists_are_told_briefly() {
+        let list = |step: usize, count: u32| (0..count).step_by(step).collect::<CpuSet>();
+        assert_eq!(list(2, 10).brief(), "0,2,4,6,8");
+        assert_eq!(list(4, 512).brief(), "0-508 step 4");
+        let mut odd = list(4, 512);
+        odd.insert(1);
+        assert_eq!(odd.brief(), "0-1,4,8,12,16,20,24,28,32,36,40,44,48,52,56,...,508");
     }
 
     #[test]

@@ -1,4 +1,5 @@
 //! `manycore topo` as people and scripts run it: one test for each promise and for each way to go wrong.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use assert_cmd::Command;
 use manycore_host::{
@@ -95,7 +96,11 @@ fn a_root_that_is_no_sysfs_is_refused() {
     let root = folder.path().to_str().unwrap();
     fails(&["--root", root], 2, "has no CPUs in sys/devices/system/cpu");
     fails(&["--root", "/nonexistent"], 2, "cannot read /nonexistent: No such file or directory");
-    fails(&["--root", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")], 2, "line 1: expected '# manycore/capture/1'");
+    fails(
+        &["--root", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")],
+        2,
+        "line 1: expected '# manycore/capture/1'",
+    );
 }
 
 #[test]
@@ -124,7 +129,10 @@ fn other_files_are_no_machines() {
     let file = folder.path().join("x");
     for (text, problem) in [
         ("{\"schema\": \"manycore/machine/2\"}", "schema manycore/machine/2 is newer than this program"),
-        ("{\"schema\": \"manycore/record/1\"}", "schema is \"manycore/record/1\", expected \"manycore/machine/1\""),
+        (
+            "{\"schema\": \"manycore/record/1\"}",
+            "schema is \"manycore/record/1\", expected \"manycore/machine/1\"",
+        ),
         ("# manycore/capture/9\n", "capture version 9 is newer than this program"),
         ("\u{7f}ELF", "neither '# manycore/capture/1' nor JSON"),
     ] {
@@ -153,7 +161,11 @@ fn json_has_no_files_to_save() {
     let file = folder.path().join("m.json");
     fs::write(&file, stdout(&["--root", &fixture("guest-2cpu"), "--format", "json"])).unwrap();
     let save = folder.path().join("x");
-    fails(&["--machine", file.to_str().unwrap(), "--save", save.to_str().unwrap()], 2, "--save keeps the kernel's files");
+    fails(
+        &["--machine", file.to_str().unwrap(), "--save", save.to_str().unwrap()],
+        2,
+        "--save keeps the kernel's files",
+    );
     assert!(!save.exists());
 }
 

@@ -48,9 +48,9 @@ fn heading(nodes: &[Node], tiers: bool, far: bool, matrix: bool) -> Vec<String> 
 
 fn cpus(node: &Node) -> String {
     match (node.memory_only, node.cpus.is_empty()) {
-        (false, _) => node.cpus.to_string(),
+        (false, _) => node.cpus.brief(),
         (true, true) => "none".to_owned(),
-        (true, false) => format!("none (near {})", node.cpus),
+        (true, false) => format!("none (near {})", node.cpus.brief()),
     }
 }
 

@@ -178,7 +178,7 @@ impl Drawing<'_> {
         let mut blocks: Vec<Block> =
             wrap(&title, "title", width).iter().map(|line| Block::text(line, "title")).collect();
         blocks.push(contents);
-        stack(blocks, 3.0).framed(self.class(unit), &format!("{title}: CPUs {}", unit.cpus))
+        stack(blocks, 3.0).framed(class(unit), &format!("{title}: CPUs {}", unit.cpus))
     }
 
     /// What a unit holds: memory and devices first, then its inner units, run by run.
@@ -255,7 +255,7 @@ impl Drawing<'_> {
             ),
         };
         let mut lines = vec![name];
-        lines.extend(self.caches(unit).iter().map(|part| part.shape(self.machine)));
+        lines.extend(caches(unit).iter().map(|part| part.shape(self.machine)));
         // Two lines keep a narrow cluster narrow.
         let (head, tail) = lines.split_at(1);
         let lines = [head.join(""), tail.join(" · ")];
@@ -263,10 +263,6 @@ impl Drawing<'_> {
             lines.iter().filter(|line| !line.is_empty()).map(|line| Block::text(line, "soft")).collect(),
             0.0,
         )
-    }
-
-    fn caches(&self, unit: &Unit) -> Vec<Part> {
-        unit.parts.iter().copied().filter(|part| matches!(part, Part::Cache(_))).collect()
     }
 
     /// A core: its CPUs, and its caches where there is room.
@@ -288,11 +284,10 @@ impl Drawing<'_> {
                 })
                 .collect();
             rows.extend((!outer.is_empty()).then(|| Block::text(&outer.join(" · "), "title")));
-            for part in self.caches(unit).iter().filter(|part| self.is_outer_cache(**part)) {
+            for part in caches(unit).iter().filter(|part| self.is_outer_cache(**part)) {
                 rows.push(Block::tile(&part.shape(self.machine), "cache", 0.0, ""));
             }
-            let first: Vec<String> = self
-                .caches(unit)
+            let first: Vec<String> = caches(unit)
                 .iter()
                 .filter(|part| !self.is_outer_cache(**part))
                 .map(|part| part.shape(self.machine))
@@ -318,16 +313,20 @@ impl Drawing<'_> {
         };
         Block::tile(&cpu.to_string(), class, 34.0, &format!("CPU {cpu}"))
     }
+}
 
-    /// The colour of a unit is that of its outermost part.
-    fn class(&self, unit: &Unit) -> &'static str {
-        match unit.parts.first() {
-            Some(Part::Package(_)) | None => "package",
-            Some(Part::Node(_)) => "node",
-            Some(Part::Die(_)) => "die",
-            Some(Part::Cache(_)) => "cache",
-            Some(Part::Cluster(_)) => "cluster",
-            Some(Part::Core(_)) => "core",
-        }
+fn caches(unit: &Unit) -> Vec<Part> {
+    unit.parts.iter().copied().filter(|part| matches!(part, Part::Cache(_))).collect()
+}
+
+/// The colour of a unit is that of its outermost part.
+fn class(unit: &Unit) -> &'static str {
+    match unit.parts.first() {
+        Some(Part::Package(_)) | None => "package",
+        Some(Part::Node(_)) => "node",
+        Some(Part::Die(_)) => "die",
+        Some(Part::Cache(_)) => "cache",
+        Some(Part::Cluster(_)) => "cluster",
+        Some(Part::Core(_)) => "core",
     }
 }

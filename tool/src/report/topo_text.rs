@@ -21,7 +21,7 @@ pub fn render(machine: &Machine) -> String {
     text.push('\n');
     text.push_str(&tree(machine, &outline));
     for part in &outline.crossing {
-        text.push_str(&format!("Overlaps the tree: {}  CPUs {}\n", part.label(machine), part.cpus(machine)));
+        text += &format!("Overlaps the tree: {}  CPUs {}\n", part.label(machine), part.cpus(machine));
     }
     for section in [node_table::render(machine), device_text::summary(machine)] {
         if !section.is_empty() {
@@ -45,7 +45,8 @@ fn header(machine: &Machine) -> String {
     rows.extend(core_kinds(machine).into_iter().map(|kind| ("Core kind", kind)));
     rows.extend(system.memory_bytes.map(|bytes| ("Memory", memory(machine, bytes))));
     rows.push(("Allowed", allowed(machine)));
-    rows.iter().map(|(name, value)| format!("{name:<10} {value}\n")).collect()
+    let lines: Vec<String> = rows.iter().map(|(name, value)| format!("{name:<10} {value}\n")).collect();
+    lines.concat()
 }
 
 fn processor(system: &System) -> Option<String> {
@@ -63,7 +64,7 @@ fn software(system: &System) -> Option<String> {
 }
 
 fn cpus(machine: &Machine) -> String {
-    let mut parts = vec![format!("{} online ({})", machine.online.len(), machine.online)];
+    let mut parts = vec![format!("{} online ({})", machine.online.len(), machine.online.brief())];
     let smt = if machine.has_smt() { " with SMT" } else { "" };
     let count = |count: usize, name: &str| match count {
         0 => None,
@@ -78,7 +79,7 @@ fn cpus(machine: &Machine) -> String {
     parts.extend(count(machine.packages.len(), "package"));
     for (name, set) in [("offline", &machine.offline), ("isolated", &machine.isolated)] {
         if !set.is_empty() {
-            parts.push(format!("{} {name} ({set})", set.len()));
+            parts.push(format!("{} {name} ({})", set.len(), set.brief()));
         }
     }
     parts.join(", ")
@@ -91,7 +92,7 @@ fn core_kinds(machine: &Machine) -> Vec<String> {
             let capacity = kind.capacity.map(|capacity| format!(", capacity {capacity}")).unwrap_or_default();
             let clock =
                 kind.max_khz.map(|khz| format!(", up to {}", units::gigahertz(khz))).unwrap_or_default();
-            format!("{}: CPUs {}{capacity}{clock}", kind.name, kind.cpus)
+            format!("{}: CPUs {}{capacity}{clock}", kind.name, kind.cpus.brief())
         })
         .collect()
 }
@@ -111,7 +112,7 @@ fn allowed(machine: &Machine) -> String {
     }
     format!(
         "CPUs {} ({} of {}); what binds: {}",
-        allowed.cpus,
+        allowed.cpus.brief(),
         allowed.cpus.len(),
         machine.online.len(),
         allowed.binding
@@ -167,7 +168,7 @@ fn children(machine: &Machine, unit: &Unit, indent: &str, more: &str, lines: &mu
 }
 
 fn cpu_list(cpus: &CpuSet) -> String {
-    if cpus.len() == 1 { format!("CPU {cpus}") } else { format!("CPUs {cpus}") }
+    if cpus.len() == 1 { format!("CPU {cpus}") } else { format!("CPUs {}", cpus.brief()) }
 }
 
 /// `package 0 = node 0 16 GiB = L3 32 MiB`, or `8 × core of 2 CPUs: L2 1 MiB, L1d 48 KiB, L1i 32 KiB`.
