@@ -11,4 +11,6 @@ pub mod cmd;
 pub mod experiment;
 pub mod failure;
 pub mod output;
+pub mod report;
+pub mod source;
 pub mod suite;
