@@ -7,7 +7,9 @@
 mod cli;
 mod cmd;
 mod failure;
+mod load;
 mod output;
+mod report;
 
 use clap::Parser;
 use std::process::ExitCode;

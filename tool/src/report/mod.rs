@@ -1,0 +1,51 @@
+//! Renders what a person or a program reads, from model types alone: nothing here measures.
+//!
+//! [`sections`] turns judged records into tables once; [`eval_text`] and [`html`] lay the same tables out,
+//! and [`html`] adds the charts.
+
+mod csv;
+mod eval_text;
+mod figure;
+mod html;
+mod sections;
+mod table;
+
+pub use csv::csv;
+pub use eval_text::text;
+pub use html::html;
+
+use manycore_model::{Record, evaluation::Evaluation};
+use serde_json::Value;
+
+/// A record with its judgement, and the name by which the report tells it from others.
+pub struct Named {
+    /// Shown where several records stand side by side.
+    pub name: String,
+    /// What was measured.
+    pub record: Record,
+    /// What it means.
+    pub evaluation: Evaluation,
+}
+
+impl Named {
+    /// Judges `record`.
+    pub fn judge(name: String, record: Record) -> Self {
+        let evaluation = Evaluation::of(&record);
+        Self { name, record, evaluation }
+    }
+}
+
+/// The judgement as JSON: one object for one record, an array of objects for several, each with the
+/// record's name as `record`.
+pub fn json(all: &[Named]) -> String {
+    let mut objects: Vec<Value> = all
+        .iter()
+        .map(|named| {
+            let mut value = serde_json::to_value(&named.evaluation).unwrap_or_default();
+            value["record"] = named.name.clone().into();
+            value
+        })
+        .collect();
+    let value = if objects.len() == 1 { objects.remove(0) } else { objects.into() };
+    format!("{value:#}\n")
+}
