@@ -226,7 +226,7 @@ fn causes(one: &Circumstances, many: &Circumstances, excess: f64, clock: Option<
     let explains = |size: f64| size > excess / 3.0;
     let mut causes = Vec::new();
     for (name, alone, at_once) in [
-        ("time taken by the hypervisor (steal)", one.steal, many.steal),
+        ("the hypervisor (steal)", one.steal, many.steal),
         ("waiting for a CPU (run delay)", one.run_delay, many.run_delay),
         ("throttling by a cgroup quota", one.throttled, many.throttled),
     ] {

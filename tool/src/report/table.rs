@@ -80,7 +80,9 @@ impl Table {
         if over > 0 && !words.is_empty() {
             let room: usize = words.iter().map(|&column| widths[column]).sum::<usize>().saturating_sub(over);
             let each = (room / words.len()).max(NARROWEST);
-            words.iter().for_each(|&column| widths[column] = widths[column].min(each));
+            for column in words {
+                widths[column] = widths[column].min(each);
+            }
         }
         widths.iter().map(|&width| width.min(WIDTH - first_limit - 3 * GAP)).collect()
     }

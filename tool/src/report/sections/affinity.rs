@@ -65,22 +65,27 @@ fn rounds(affinity: &Affinity) -> Table {
 /// A verdict on `b` against `a` in a sentence.
 pub(super) fn sentence(verdict: &Verdict, b: &str, a: &str) -> String {
     let answer = match verdict.verdict {
-        Answer::ABetter => format!("{a} is faster"),
-        Answer::BBetter => format!("{b} is faster"),
+        Answer::ABetter => format!("{a} faster"),
+        Answer::BBetter => format!("{b} faster"),
         Answer::NoDifference => "no difference".to_owned(),
-        Answer::NotEnough => "not enough pairs to tell".to_owned(),
+        Answer::NotEnough => "not enough to tell".to_owned(),
     };
     let interval = verdict.interval.map_or_else(
         || "too few pairs for an interval".to_owned(),
         |(low, high)| format!("95 %: {low:.3} to {high:.3}"),
     );
     format!(
-        "Verdict: {answer}. Rate of {b} over {a}: {:.3} ({interval}, {} pairs, p = {:.2e}, noise floor {}).",
+        "Verdict: {answer}. Rate of {b} over {a}: {:.3} ({interval}, {} pairs, {}, noise floor {}).",
         verdict.ratio,
         verdict.pairs,
-        verdict.p,
+        probability(verdict.p),
         percent(verdict.noise_floor)
     )
+}
+
+/// A p-value with the digits that anybody reads.
+fn probability(p: f64) -> String {
+    if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
 }
 
 pub(super) fn beside(all: &[Named]) -> Vec<Table> {
@@ -105,8 +110,8 @@ pub(super) fn beside(all: &[Named]) -> Vec<Table> {
 
 fn answer(answer: Answer) -> &'static str {
     match answer {
-        Answer::ABetter => "free is faster",
-        Answer::BBetter => "bound is faster",
+        Answer::ABetter => "free faster",
+        Answer::BBetter => "bound faster",
         Answer::NoDifference => "no difference",
         Answer::NotEnough => "not enough",
     }

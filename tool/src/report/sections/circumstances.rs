@@ -13,13 +13,13 @@ type Column = (&'static str, fn(f64) -> String, fn(&Circumstances) -> Option<f64
 const COLUMNS: [Column; 11] = [
     ("used", percent, |around| around.used),
     ("steal", percent, |around| around.steal),
-    ("other work", percent, |around| around.foreign),
+    ("other", percent, |around| around.foreign),
     ("run delay", percent, |around| around.run_delay),
     ("throttled", percent, |around| around.throttled),
     ("PSI some", percent, |around| around.pressure),
     ("GHz", |khz| factor(khz / 1e6), |around| around.frequency_khz),
-    ("migr./s", number, |around| around.migrations),
-    ("preempt./s", number, |around| around.preemptions),
+    ("migr/s", number, |around| around.migrations),
+    ("preempt/s", number, |around| around.preemptions),
     ("events/CPU s", number, |around| around.rate_per_cpu_second),
     ("hot", |events| format!("{events:.0}"), |around| around.thermal_events.map(|events| events as f64)),
 ];
@@ -38,7 +38,7 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
         table.rows.push(std::iter::once(point.workers.to_string()).chain(cells).collect());
     }
     table.notes.push(
-        "Run delay is time in which workers were ready and waited for a CPU; it passes 100 % where several wait. \
+        "\"Other\" is CPU time of everything that is not a worker. Run delay is time in which workers were ready and waited for a CPU; it passes 100 % where several wait. \
          Migrations and preemptions are per second and worker; \"hot\" counts thermal throttling."
             .to_owned(),
     );

@@ -11,6 +11,7 @@ use manycore_model::{
     record::{Conditions, Record},
     units::bytes,
 };
+use std::collections::BTreeMap;
 
 pub(super) fn own(named: &Named) -> Vec<Table> {
     vec![beside_in("Of this run", std::slice::from_ref(named))]
@@ -84,7 +85,7 @@ fn may_use(machine: &Machine) -> String {
     let quota =
         allowed.quota_cpus.map(|quota| format!(", {quota:.2} CPUs' worth of time")).unwrap_or_default();
     let binding = match allowed.binding.as_str() {
-        "" => String::new(),
+        "" | "nothing" => String::new(),
         binding => format!(" (limited by {binding})"),
     };
     format!("{cpus}{quota}{binding}")
@@ -92,15 +93,10 @@ fn may_use(machine: &Machine) -> String {
 
 /// Each kind of cache with its size and how many there are: `8 x L1d 32 KiB`.
 fn caches(machine: &Machine) -> String {
-    let mut kinds: Vec<((u32, CacheKind, Option<u64>), usize)> = Vec::new();
+    let mut kinds: BTreeMap<(u32, CacheKind, Option<u64>), usize> = BTreeMap::new();
     for cache in &machine.caches {
-        let kind = (cache.level, cache.kind, cache.size_bytes);
-        match kinds.iter_mut().find(|(other, _)| *other == kind) {
-            Some((_, count)) => *count += 1,
-            None => kinds.push((kind, 1)),
-        }
+        *kinds.entry((cache.level, cache.kind, cache.size_bytes)).or_default() += 1;
     }
-    kinds.sort_unstable();
     let one = |((level, kind, size), count): ((u32, CacheKind, Option<u64>), usize)| {
         let letter = match kind {
             CacheKind::Data => "d",

@@ -40,7 +40,7 @@ fn of_scaling(scaling: &Scaling) -> Vec<Table> {
     let mut speedup = points(
         "Speed-up over one worker, and efficiency for each CPU in use",
         scaling,
-        &["speed-up", "95 % interval", "efficiency", "95 %, in %", "pairs"],
+        &["speed-up", "95 % interval", "efficiency", "95 % interval", "pairs"],
         |point| {
             vec![
                 times(point.speedup.median),
@@ -165,10 +165,6 @@ pub(super) fn beside(all: &[Named]) -> Vec<Table> {
             points.map(|point| (point.workers, cell(point))).collect()
         })
     };
-    let latency = |pick: fn(&LatencySummary) -> f64, point: &ScalingPoint| {
-        optional(point.latency.as_ref().map(pick), number)
-    };
-    let _ = latency;
     let mut speedup = column("Speed-up over one worker (95 % interval)", |point| {
         let mark = if point.superlinear.as_ref().is_some_and(|s| !s.within_noise) { " !" } else { "" };
         format!("{}{mark}", with_interval(&point.speedup, times, factor))
