@@ -115,8 +115,8 @@ fn lay_out_finding(finding: &Finding) -> Markup {
         li class=(class) {
             span.kind { span aria-hidden="true" { (sign) } " " (eval_text::kind(finding.kind)) }
             div {
-                p { (finding.text) }
-                ul.evidence { @for evidence in &finding.evidence { li { (evidence) } } }
+                p { (glued(&finding.text)) }
+                ul.evidence { @for evidence in &finding.evidence { li { (glued(evidence)) } } }
             }
         }
     }
@@ -128,12 +128,12 @@ fn lay_out(section: &Section, all: &[Named]) -> Markup {
     markup! {
         section id=(section.id) {
             h2 { (section.title) }
-            @if !section.reading.is_empty() { p.reading { (section.reading) } }
+            @if !section.reading.is_empty() { p.reading { (glued(section.reading)) } }
             @if section.tables.is_empty() { p.faint { "Not in the record." } }
             @if !figures.is_empty() {
                 div.figures { @for figure in &figures { (lay_out_figure(figure)) } }
             }
-            @for table in shown { (lay_out_table(table, true)) }
+            div.tables { @for table in shown { (lay_out_table(table, true)) } }
             @for table in raw {
                 details { summary { (table.title) } (lay_out_table(table, false)) }
             }
@@ -149,7 +149,7 @@ fn lay_out_figure(figure: &Figure) -> Markup {
                 ul.legend { @for (sign, name) in &figure.legend { li { (sign) span { (name) } } } }
             }
             (figure.drawing)
-            figcaption { (figure.caption) }
+            figcaption { (glued(&figure.caption)) }
         }
     }
 }
@@ -160,24 +160,31 @@ fn lay_out_table(table: &Table, with_title: bool) -> Markup {
         _ => "words",
     };
     markup! {
-        div.table {
-            table {
-                @if with_title { caption { (table.title) } }
-                thead {
-                    tr { @for (column, (name, _)) in table.head.iter().enumerate() {
-                        th scope="col" class=(class(column)) { (name) }
-                    } }
-                }
-                tbody {
-                    @for row in &table.rows {
-                        tr { @for (column, cell) in row.iter().enumerate() {
-                            @if column == 0 { th scope="row" class=(class(0)) { (cell) } }
-                            @else { td class=(class(column)) { (cell) } }
+        div.block {
+            div.table {
+                table {
+                    @if with_title { caption { (table.title) } }
+                    thead {
+                        tr { @for (column, (name, _)) in table.head.iter().enumerate() {
+                            th scope="col" class=(class(column)) { (name) }
                         } }
+                    }
+                    tbody {
+                        @for row in &table.rows {
+                            tr { @for (column, cell) in row.iter().enumerate() {
+                                @if column == 0 { th scope="row" class=(class(0)) { (cell) } }
+                                @else { td class=(class(column)) { (cell) } }
+                            } }
+                        }
                     }
                 }
             }
+            @for note in &table.notes { p.note { (glued(note)) } }
         }
-        @for note in &table.notes { p.note { (note) } }
     }
+}
+
+/// Text in which no line begins with a percent sign.
+fn glued(text: &str) -> String {
+    text.replace(" %", "\u{a0}%")
 }

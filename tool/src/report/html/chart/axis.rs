@@ -30,6 +30,12 @@ impl Axis {
         Self { low, high, logarithmic: true, ticks }
     }
 
+    /// The same axis with a little room beyond its ends.
+    pub fn padded(self) -> Self {
+        let room = (self.high / self.low).powf(0.1);
+        Self { low: self.low / room, high: self.high * room, ..self }
+    }
+
     /// A logarithmic axis whose ticks are `wanted` as far as they stand `apart` (a share of the axis) from
     /// each other; those named first win.
     pub fn doublings_at(values: &[f64], wanted: &[f64], apart: f64) -> Self {

@@ -60,10 +60,11 @@ impl Bars<'_> {
         let across = |value: f64| LEFT + axis.share(value).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT);
         let mut y = if self.reference.is_some() { 20.0 } else { 4.0 };
         let top = y;
-        let mut rows = Vec::new();
+        let (mut rows, mut headings) = (Vec::new(), Vec::new());
         for group in &self.groups {
             if !group.name.is_empty() {
-                rows.push(text(2.0, y + HEADING - 8.0, "start", "halo", &shortened(&group.name, 64)));
+                let name = shortened(&group.name, 64);
+                headings.push(text(2.0, y + HEADING - 8.0, "start", "halo", &name));
                 y += HEADING;
             }
             for bar in &group.bars {
@@ -83,6 +84,7 @@ impl Bars<'_> {
                 (line("reference", (across(*value), top), (across(*value), y)))
                 (text(across(*value), 13.0, "middle", "small soft halo", name))
             }
+            @for heading in &headings { (heading) }
             (text(LEFT, y + 34.0, "start", "soft", self.axis_name))
         };
         svg(self.id, self.label, y + FOOT, &inside)

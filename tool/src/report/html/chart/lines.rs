@@ -6,7 +6,7 @@ use maud::{Markup, html};
 const HEIGHT: f64 = 330.0;
 const LEFT: f64 = 50.0;
 const RIGHT: f64 = 18.0;
-const TOP: f64 = 22.0;
+const TOP: f64 = 26.0;
 const BOTTOM: f64 = 46.0;
 
 /// A chart of lines.
@@ -97,7 +97,7 @@ impl Lines<'_> {
             @if let Some((x, name)) = &self.upright {
                 @let x = left + self.x.share(*x) * (right - left);
                 (line("reference", (x, TOP), (x, bottom)))
-                (text(x - 5.0, bottom - 8.0, "end", "small soft halo", name))
+                (text(x.min(right - 30.0), TOP - 8.0, "middle", "small soft halo", name))
             }
             (line("axis", (left, bottom), (right, bottom)))
             (text(right, HEIGHT - 8.0, "end", "soft", self.x_name))
@@ -129,10 +129,10 @@ impl Lines<'_> {
         }
     }
 
-    /// Labels stand over their points, above the interval.
+    /// Labels stand over their points, above the interval; where ticks have no room, labels have none.
     fn labels(&self, series: &Series) -> Markup {
         html! {
-            @for point in series.points.iter().filter(|point| !point.label.is_empty()) {
+            @for point in series.points.iter().filter(|point| self.x.ticks().contains(&point.x)) {
                 @let (x, _) = self.place(point.x, point.y);
                 @let top = point.interval.map_or(point.y, |(_, high)| high.max(point.y));
                 @let (_, y) = self.place(point.x, top);

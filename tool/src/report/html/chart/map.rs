@@ -18,6 +18,8 @@ pub struct Map<'a> {
     pub id: &'a str,
     /// What it shows, for those who do not see it.
     pub label: &'a str,
+    /// What blocks' names and notes are, above them.
+    pub heads: (&'a str, &'a str),
     /// Height of a cell.
     pub cell_height: f64,
     /// Space between blocks.
@@ -56,6 +58,8 @@ impl Map<'_> {
             y += block.lines.len() as f64 * self.cell_height + self.space;
         }
         let inside = html! {
+            (text(LEFT - 6.0, TOP - 6.0, "end", "small soft", self.heads.0))
+            (text(WIDTH - RIGHT + 6.0, TOP - 6.0, "start", "small soft", self.heads.1))
             @for (column, name) in &self.columns {
                 (text(self.across(*column) + self.step() / 2.0, TOP - 6.0, "middle", "small soft", name))
             }

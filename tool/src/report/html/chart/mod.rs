@@ -44,7 +44,7 @@ fn text(x: f64, y: f64, anchor: &str, class: &str, words: &str) -> Markup {
 
 /// A straight line.
 fn line(class: &str, from: (f64, f64), to: (f64, f64)) -> Markup {
-    html! { line class=(class) x1=(at(from.0)) y1=(at(from.1)) x2=(at(to.0)) y2=(at(to.1)); }
+    html! { line class=(class) x1=(at(from.0)) y1=(at(from.1)) x2=(at(to.0)) y2=(at(to.1)) {} }
 }
 
 /// A rectangle.

@@ -55,6 +55,7 @@ fn cpu_map(id: &str, scaling: &Scaling) -> Option<maud::Markup> {
     let named = |column: &usize| cpus <= LINE && (width <= 16 || column.is_multiple_of(8));
     let map = Map {
         id,
+        heads: ("workers", "mean"),
         label: "Share of time in which each CPU was busy",
         cell_height: if cpus > LINE { 5.0 } else { 20.0 },
         space: if cpus > LINE { 5.0 } else { 2.0 },
@@ -62,7 +63,7 @@ fn cpu_map(id: &str, scaling: &Scaling) -> Option<maud::Markup> {
         gap_before: None,
         width,
         blocks: scaling.points.iter().map(|point| block(point, width)).collect(),
-        ends: ("idle".to_owned(), "busy all the time".to_owned()),
+        ends: ("0 %".to_owned(), "100 % busy".to_owned()),
     };
     Some(map.draw())
 }
@@ -71,9 +72,9 @@ fn block(point: &ScalingPoint, width: usize) -> Block {
     let shares: Vec<f64> = point.cpu_share.iter().map(|&(_, share)| share).collect();
     let word = |share: &f64| format!("{:.0} %", share * 100.0);
     Block {
-        name: format!("{} w.", point.workers),
+        name: point.workers.to_string(),
         words: if shares.len() <= WORDS { shares.iter().map(word).collect() } else { Vec::new() },
-        note: mean(&shares).map(|mean| format!("{:.0} %", mean * 100.0)).unwrap_or_default(),
+        note: mean(&shares).map(percent).unwrap_or_default(),
         lines: shares.chunks(width.max(1)).map(<[f64]>::to_vec).collect(),
     }
 }
@@ -126,6 +127,7 @@ fn affinity_map(id: &str, affinity: &Affinity) -> Option<maud::Markup> {
     };
     let map = Map {
         id,
+        heads: ("", ""),
         label: "Seconds of each process in each free and bound round",
         cell_height: if affinity.free.len() > 40 { 7.0 } else { 14.0 },
         space: 0.0,

@@ -3,7 +3,6 @@
 use super::Figure;
 use crate::report::{
     Named,
-    figure::{factor, hundredths, number},
     html::chart::{Axis, Lines, Mark, Point, Series, Style, swatch},
 };
 use manycore_model::{
@@ -42,28 +41,30 @@ pub(super) fn of(all: &[Named]) -> Vec<Figure> {
 
 fn speedup(runs: &[Run]) -> Figure {
     let cpus = most_cpus(runs);
-    let ideal = Series {
-        colour: 5,
-        mark: Mark::Circle,
-        style: Style::Ideal,
-        points: [1.0, cpus].map(|n| bare(n, n)).into(),
-    };
-    let fits = runs.iter().filter_map(|(index, _, scaling)| fit(*index, scaling));
-    let mut legend = vec![(swatch(Style::Ideal, Mark::Circle, 5), "ideal: each CPU adds one".to_owned())];
+    let mut points = vec![bare(1.0, 1.0), bare(cpus, cpus)];
+    if let [(_, _, scaling)] = runs {
+        // Workers beyond the CPUs add nothing, even in the ideal.
+        points.extend(scaling.points.last().map(|last| bare((last.workers as f64).max(cpus), cpus)));
+    }
+    let ideal = Series { colour: 5, mark: Mark::Circle, style: Style::Ideal, points };
     let mut series = vec![ideal];
-    let count = series.len();
-    series.extend(fits);
-    let fitted = series.len() > count;
-    legend.extend(
-        fitted.then(|| (swatch(Style::Fit, Mark::Circle, runs[0].0), "Universal Scalability Law".to_owned())),
-    );
-    series.extend(measured(runs, |point| point.speedup, factor));
+    series.extend(measured(runs, |point| point.speedup, short));
+    let mut legend = vec![(swatch(Style::Ideal, Mark::Circle, 5), "ideal: each CPU adds one".to_owned())];
     legend.extend(names(runs));
+    // A law on its own points would vanish in their colour.
+    let colour_of = |index: usize| if runs.len() > 1 { index } else { 1 };
+    let fits: Vec<Series> =
+        runs.iter().filter_map(|(index, _, scaling)| fit(colour_of(*index), scaling)).collect();
+    if !fits.is_empty() {
+        let sign = swatch(Style::Fit, Mark::Circle, if runs.len() > 1 { 5 } else { 1 });
+        legend.push((sign, "Universal Scalability Law".to_owned()));
+    }
+    series.extend(fits);
     let values = series.iter().flat_map(|series| &series.points).flat_map(|point| {
         let (low, high) = point.interval.unwrap_or((point.y, point.y));
         [point.y, low, high]
     });
-    let y = Axis::doublings(values.collect::<Vec<_>>());
+    let y = Axis::doublings(values.collect::<Vec<_>>()).padded();
     let drawing = lines("chart-speedup", "Speed-up over the number of workers", "speed-up", y, runs, series);
     Figure {
         title: "Speed-up over one worker".to_owned(),
@@ -80,13 +81,13 @@ fn efficiency(runs: &[Run]) -> Figure {
     let series = measured(
         runs,
         |point| point.efficiency.map(|share| share * 100.0),
-        |percent| hundredths(percent / 100.0).split('.').next().unwrap_or_default().to_owned(),
+        |percent| format!("{percent:.0}"),
     );
     let values = series.iter().flat_map(|series| &series.points).flat_map(|point| {
         let (low, high) = point.interval.unwrap_or((point.y, point.y));
         [low, high]
     });
-    let y = Axis::linear(values.collect::<Vec<_>>(), &[0.0, 100.0], 5.0);
+    let y = Axis::linear(values.collect::<Vec<_>>(), &[0.0, 100.0], 7.0);
     let drawing =
         lines("chart-efficiency", "Efficiency over the number of workers", "% of the ideal", y, runs, series);
     Figure {
@@ -142,7 +143,7 @@ fn latency(
         x_name: "workers",
         y_name: "ms",
         x: workers_axis(scalings.iter().map(|(_, scaling)| *scaling)),
-        y: Axis::doublings(values),
+        y: Axis::doublings(values).padded(),
         upright: (scalings.len() == 1).then(|| all_cpus(first)),
         series,
     };
@@ -160,7 +161,7 @@ fn latency(
 fn times(index: usize, scaling: &Scaling, pick: fn(&LatencySummary) -> f64, labels: bool) -> Series {
     let points = scaling.points.iter().filter_map(|point| {
         let y = pick(point.latency.as_ref()?);
-        let label = if labels && scaling.points.len() <= LABELS { number(y) } else { String::new() };
+        let label = if labels && scaling.points.len() <= LABELS { short(y) } else { String::new() };
         (y.is_finite() && y > 0.0).then(|| Point { label, ..bare(point.workers as f64, y) })
     });
     Series { colour: index, mark: Mark::of(index), style: Style::Measured, points: points.collect() }
@@ -194,14 +195,23 @@ fn measured(
 }
 
 /// The law, over the rate that was measured with one worker, up to the number of CPUs.
-fn fit(index: usize, scaling: &Scaling) -> Option<Series> {
+fn fit(colour: usize, scaling: &Scaling) -> Option<Series> {
     let law = &scaling.usl.as_ref()?.law;
     let one = scaling.points.first()?.rate.median;
     let points = (0..=CURVE).map(|step| {
         let workers = (scaling.cpus as f64).powf(step as f64 / CURVE as f64);
         bare(workers, law.rate(workers) / one)
     });
-    Some(Series { colour: index, mark: Mark::of(index), style: Style::Fit, points: points.collect() })
+    Some(Series { colour, mark: Mark::Circle, style: Style::Fit, points: points.collect() })
+}
+
+/// A value with the digits that fit over a point.
+fn short(value: f64) -> String {
+    match value {
+        small if small < 9.995 => format!("{small:.2}"),
+        medium if medium < 99.95 => format!("{medium:.1}"),
+        large => format!("{large:.0}"),
+    }
 }
 
 fn bare(x: f64, y: f64) -> Point {
