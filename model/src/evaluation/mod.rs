@@ -119,3 +119,6 @@ pub(crate) fn with_factor<'a>(
         .filter(move |(_, treatment)| treatment.factors.get(name).is_some_and(|factor| factor == value))
         .map(|(index, _)| index)
 }
+
+#[cfg(test)]
+mod tests;
