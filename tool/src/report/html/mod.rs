@@ -161,9 +161,9 @@ fn lay_out_table(table: &Table, with_title: bool) -> Markup {
     };
     markup! {
         div.block {
+            @if with_title { h3 { (table.title) } }
             div.table {
-                table {
-                    @if with_title { caption { (table.title) } }
+                table aria-label=(table.title) {
                     thead {
                         tr { @for (column, (name, _)) in table.head.iter().enumerate() {
                             th scope="col" class=(class(column)) { (name) }

@@ -87,7 +87,7 @@ fn efficiency(runs: &[Run]) -> Figure {
         let (low, high) = point.interval.unwrap_or((point.y, point.y));
         [low, high]
     });
-    let y = Axis::linear(values.collect::<Vec<_>>(), &[0.0, 100.0], 7.0);
+    let y = Axis::linear(values.collect::<Vec<_>>(), &[0.0, 110.0], 7.0);
     let drawing =
         lines("chart-efficiency", "Efficiency over the number of workers", "% of the ideal", y, runs, series);
     Figure {
