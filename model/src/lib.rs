@@ -11,6 +11,7 @@ pub mod machine;
 pub mod record;
 pub mod stats;
 pub mod outline;
+pub mod synthetic;
 pub mod units;
 pub mod verdict;
 

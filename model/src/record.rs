@@ -3,6 +3,10 @@
 //! A record is complete in itself: it holds the machine, the seed and what could not be measured, so that it
 //! can be judged any time later, on another machine, by [`crate::evaluation`].
 
+mod check;
+
+pub use check::Invalid;
+
 use crate::machine::Machine;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

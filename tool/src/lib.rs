@@ -10,6 +10,7 @@ pub mod cli;
 pub mod cmd;
 pub mod experiment;
 pub mod failure;
+pub mod load;
 pub mod output;
 pub mod report;
 pub mod source;

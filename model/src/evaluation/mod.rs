@@ -20,7 +20,7 @@ pub use matrix::MatrixPoint;
 pub use modes::{Mode, Modes};
 pub use noise::Noise;
 pub use peer::Peer;
-pub use scaling::{Clock, LatencySummary, Scaling, ScalingPoint};
+pub use scaling::{Clock, LatencySummary, Scaling, ScalingPoint, Superlinear, UslFit};
 
 use crate::{Record, machine::Machine, record::Experiment};
 use serde::Serialize;
@@ -119,3 +119,6 @@ pub(crate) fn with_factor<'a>(
         .filter(move |(_, treatment)| treatment.factors.get(name).is_some_and(|factor| factor == value))
         .map(|(index, _)| index)
 }
+
+#[cfg(test)]
+mod tests;

@@ -216,8 +216,15 @@ fn superlinear(
     let excess = point.speedup.median / linear - 1.0;
     (point.workers > 1 && excess > 0.0).then(|| Superlinear {
         within_noise: point.speedup.interval.is_none_or(|(low, _)| low <= linear),
-        causes: causes(&one.circumstances, &point.circumstances, excess, clock),
+        causes: causes(&one.circumstances, &undisturbed(point, cpus), excess, clock),
     })
+}
+
+/// The circumstances of a point, where workers beyond the CPUs wait for each other: that wait costs no work
+/// and says nothing about how the CPUs were disturbed.
+fn undisturbed(point: &ScalingPoint, cpus: usize) -> Circumstances {
+    let run_delay = point.circumstances.run_delay.map(|delay| if point.workers > cpus { 0.0 } else { delay });
+    Circumstances { run_delay, ..point.circumstances.clone() }
 }
 
 /// What made one worker slow beside many. A difference counts where it points the right way and is at
@@ -226,13 +233,13 @@ fn causes(one: &Circumstances, many: &Circumstances, excess: f64, clock: Option<
     let explains = |size: f64| size > excess / 3.0;
     let mut causes = Vec::new();
     for (name, alone, at_once) in [
-        ("time taken by the hypervisor (steal)", one.steal, many.steal),
+        ("the hypervisor (steal)", one.steal, many.steal),
         ("waiting for a CPU (run delay)", one.run_delay, many.run_delay),
         ("throttling by a cgroup quota", one.throttled, many.throttled),
     ] {
         if let Some((alone, at_once)) = alone.zip(at_once).filter(|(a, b)| explains(a - b)) {
             causes.push(format!(
-                "one worker alone lost {} of its time to {name}, these workers {}",
+                "one worker alone lost {} of its time to {name}, many at once lost {}",
                 percent(alone),
                 percent(at_once)
             ));

@@ -1,0 +1,175 @@
+//! The judgement of made-up machines, whose truth is known.
+
+use super::*;
+use crate::{
+    synthetic::{Trouble, World},
+    verdict::Answer,
+};
+
+fn judge(world: &World) -> Evaluation {
+    let record = world.record();
+    record.check().unwrap();
+    Evaluation::of(&record)
+}
+
+fn texts(evaluation: &Evaluation, kind: Kind, topic: &str) -> Vec<String> {
+    let of = |finding: &&Finding| finding.kind == kind && finding.topic == topic;
+    evaluation.findings.iter().filter(of).map(|finding| finding.text.clone()).collect()
+}
+
+/// A quiet guest, so that only what a test adds is found.
+fn quiet() -> World {
+    World { noise: 0.005, steal: 0.0, ..World::guest() }
+}
+
+fn point(evaluation: &Evaluation, workers: usize) -> &ScalingPoint {
+    let points = &evaluation.scaling.as_ref().unwrap().points;
+    points.iter().find(|point| point.workers == workers).unwrap()
+}
+
+#[test]
+fn a_known_effect_of_binding_is_found_with_its_size() {
+    for (bound, answer) in [(1.10, Answer::BBetter), (0.90, Answer::ABetter), (1.0, Answer::NoDifference)] {
+        let verdict = judge(&World { bound, ..quiet() }).affinity.unwrap().verdict.unwrap();
+        assert_eq!(verdict.verdict, answer, "{bound}");
+        assert!((verdict.ratio - bound).abs() < 0.01, "{verdict:?}");
+    }
+}
+
+#[test]
+fn the_noise_floor_grows_with_the_noise() {
+    let floor = |noise| judge(&World { noise, ..quiet() }).noise[0].floor;
+    assert!(floor(0.1) > 5.0 * floor(0.005));
+    assert_eq!(judge(&quiet()).noise.iter().map(|noise| noise.workers).collect::<Vec<_>>(), [1, 2]);
+}
+
+/// One worker that loses 15 % makes a machine that scales perfectly look 1.18 times as fast again: so came the
+/// 4.61x on four CPUs of a published table.
+#[test]
+fn each_cause_of_a_superlinear_point_is_named_and_no_other() {
+    for (trouble, cause) in [
+        (Trouble::Steal(0.15), "(steal)"),
+        (Trouble::RunDelay(0.15), "(run delay)"),
+        (Trouble::Throttle(0.15), "cgroup quota"),
+        (Trouble::Frequency(0.15), "faster with all at work"),
+        (Trouble::SlowCpu(0.15), "a second of CPU time did"),
+    ] {
+        // Bare metal, for there the kernel tells frequencies.
+        let evaluation = judge(&World { trouble, hypervisor: None, ..quiet() });
+        let superlinear = point(&evaluation, 2).superlinear.as_ref().unwrap();
+        assert!(!superlinear.within_noise, "{trouble:?}");
+        assert_eq!(superlinear.causes.len(), 1, "{trouble:?}: {:?}", superlinear.causes);
+        assert!(superlinear.causes[0].contains(cause), "{trouble:?}: {:?}", superlinear.causes);
+        let warnings = texts(&evaluation, Kind::Warning, "scaling");
+        assert!(warnings.iter().all(|text| text.contains(cause)), "{warnings:?}");
+        assert_eq!(warnings.len(), 2, "two workers and four on two CPUs");
+    }
+}
+
+#[test]
+fn a_superlinear_point_without_a_recorded_cause_says_so() {
+    let evaluation = judge(&World { trouble: Trouble::Hidden(0.15), ..quiet() });
+    assert_eq!(point(&evaluation, 2).superlinear.as_ref().unwrap().causes, Vec::<String>::new());
+    assert!(texts(&evaluation, Kind::Warning, "scaling")[0].ends_with("cause not found."));
+}
+
+#[test]
+fn noise_alone_gives_no_warning_of_superlinear_points() {
+    for seed in 0..20 {
+        let evaluation = judge(&World { seed, ..World::guest() });
+        let sure =
+            evaluation.scaling.iter().flat_map(|scaling| &scaling.points).filter(|point| {
+                point.superlinear.as_ref().is_some_and(|superlinear| !superlinear.within_noise)
+            });
+        assert!(sure.count() <= 1, "seed {seed}");
+    }
+}
+
+#[test]
+fn efficiency_is_of_the_cpus_in_use() {
+    let evaluation = judge(&quiet());
+    let (full, twice) = (point(&evaluation, 2), point(&evaluation, 4));
+    assert!((full.efficiency.median - full.speedup.median / 2.0).abs() < 1e-12);
+    assert!(
+        (twice.efficiency.median - twice.speedup.median / 2.0).abs() < 1e-12,
+        "four workers use two CPUs"
+    );
+}
+
+#[test]
+fn the_law_is_fitted_from_five_points_up_to_the_cpus_only() {
+    for (cpus, fitted) in [(2, false), (8, false), (16, true)] {
+        let evaluation = judge(&World { cpus, ..World::server() });
+        assert_eq!(evaluation.scaling.as_ref().unwrap().usl.is_some(), fitted, "{cpus}");
+        assert_eq!(evaluation.findings.iter().any(|f| f.text.contains("Universal Scalability Law")), fitted);
+    }
+    let giant = judge(&World::giant());
+    let fit = giant.scaling.as_ref().unwrap().usl.as_ref().unwrap();
+    assert!((fit.law.contention - 0.002).abs() < 0.000_3, "{fit:?}");
+    assert!(fit.contention.0 <= 0.002 && 0.002 <= fit.contention.1, "{fit:?}");
+    assert!((fit.law.coherence - 4e-6).abs() < 1e-6, "{fit:?}");
+}
+
+#[test]
+fn twice_as_many_workers_are_advised_only_where_they_do_more() {
+    let advice =
+        |oversubscribed| texts(&judge(&World { oversubscribed, ..quiet() }), Kind::Advice, "scaling");
+    assert!(advice(0.9)[0].starts_with("Use as many workers as CPUs, 2,"));
+    assert!(advice(1.0)[0].starts_with("Use as many workers as CPUs, 2,"));
+    assert!(advice(1.2)[0].starts_with("Use more workers than CPUs"));
+    let unsure = judge(&World { oversubscribed: 1.2, blocks: 5, ..quiet() });
+    assert_eq!(texts(&unsure, Kind::Advice, "scaling"), Vec::<String>::new());
+}
+
+#[test]
+fn processes_seen_elsewhere_are_a_warning_and_end_the_advice_on_binding() {
+    let evaluation = judge(&World { elsewhere: 3, bound: 1.1, ..quiet() });
+    assert_eq!(evaluation.affinity.as_ref().unwrap().elsewhere, 3);
+    assert!(texts(&evaluation, Kind::Warning, "affinity")[0].contains("seen on other CPUs"));
+    assert_eq!(texts(&evaluation, Kind::Advice, "affinity"), Vec::<String>::new());
+}
+
+#[test]
+fn nothing_is_advised_without_data() {
+    let mut record = quiet().record();
+    record.experiments.clear();
+    record.interrupted = true;
+    let evaluation = Evaluation::of(&record);
+    assert_eq!(evaluation.findings.len(), 1, "{:?}", evaluation.findings);
+    assert!(evaluation.findings[0].text.contains("interrupted"));
+}
+
+#[test]
+fn too_few_blocks_give_no_verdict() {
+    let evaluation = judge(&World { blocks: 5, ..quiet() });
+    assert!(evaluation.noise.is_empty(), "no interval, no floor");
+    let advice = evaluation.findings.iter().filter(|finding| finding.kind == Kind::Advice);
+    let topics: Vec<&str> = advice.map(|finding| finding.topic).collect();
+    assert_eq!(topics, ["matrix"], "only the name of the BLAS, which needs no pairs");
+}
+
+#[test]
+fn only_the_reference_blas_is_blamed() {
+    let blamed = |blas: &str| {
+        let evaluation = judge(&World { blas: Some(blas.to_owned()), ..quiet() });
+        evaluation.findings.iter().any(|finding| finding.text.contains("reference BLAS"))
+    };
+    assert!(blamed("libblas.so.3"));
+    assert!(!blamed("libopenblas.so.0"));
+    assert!(!blamed("MKL"));
+}
+
+#[test]
+fn the_peak_is_told_for_known_cores_only() {
+    let known = judge(&quiet());
+    let peak = known.matrix[0].peak.unwrap();
+    assert!((peak - 2.6 * 32.0).abs() < 1.0, "{peak}");
+    let unknown = judge(&World { cpu_id: "Unknown/1/2".to_owned(), ..quiet() });
+    assert_eq!(unknown.matrix[0].peak, None);
+}
+
+#[test]
+fn findings_are_sorted_by_weight() {
+    let evaluation = judge(&World { trouble: Trouble::Steal(0.2), ..World::guest() });
+    assert!(evaluation.findings.is_sorted_by_key(|finding| finding.kind));
+}

@@ -1,0 +1,126 @@
+//! Input files that an earlier run wrote.
+
+use crate::failure::{Failure, Outcome};
+use manycore_model::{Record, record::RECORD_SCHEMA};
+use serde_json::Value;
+use std::{fs, path::Path};
+
+/// Reads a record and checks that it can be judged.
+///
+/// # Errors
+/// [`Failure::Input`] that names the file and what is wrong with it: absent, empty, cut, another kind of
+/// file, written by a newer version, or holding what no measurement can give.
+pub fn record(path: &Path) -> Outcome<Record> {
+    let bytes = fs::read(path)
+        .map_err(|error| Failure::input(format!("cannot read the record {}: {error}", path.display())))?;
+    parse(&bytes).map_err(|what| Failure::input(format!("{}: {what}", path.display())))
+}
+
+/// What `bytes` say, or why they are not a record.
+fn parse(bytes: &[u8]) -> Result<Record, String> {
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Err("the file is empty; a record is the record.json that a measuring verb writes".to_owned());
+    }
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| {
+        if error.is_eof() {
+            format!("the record is cut off ({error}); copy the file again")
+        } else {
+            format!("not JSON ({error}); a record is the record.json that a measuring verb writes")
+        }
+    })?;
+    check_schema(&value)?;
+    let record: Record = serde_json::from_value(value).map_err(|error| format!("damaged record: {error}"))?;
+    record.check().map_err(|invalid| format!("damaged record: {invalid}"))?;
+    Ok(record)
+}
+
+/// Tells a record from other files by its `schema`, `manycore/KIND/VERSION`.
+fn check_schema(value: &Value) -> Result<(), String> {
+    let Some(schema) = value.get("schema").and_then(Value::as_str) else {
+        return Err(format!("JSON, but no record: it has no \"schema\" (expected {RECORD_SCHEMA:?})"));
+    };
+    if schema == RECORD_SCHEMA {
+        return Ok(());
+    }
+    let parts: Vec<&str> = schema.split('/').collect();
+    Err(match parts[..] {
+        ["manycore", "record", version] if version.parse().is_ok_and(|version: u64| version > 1) => {
+            format!("the record has schema {schema:?}, written by a newer manycore; update this one")
+        }
+        ["manycore", kind, _] if kind != "record" => {
+            format!("a file of kind {kind:?} ({schema:?}), not a record ({RECORD_SCHEMA:?})")
+        }
+        _ => format!("schema {schema:?} is not known; expected {RECORD_SCHEMA:?}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{self, Named};
+    use manycore_model::synthetic::World;
+    use proptest::prelude::*;
+
+    fn small() -> String {
+        let record = World { blocks: 6, ..World::guest() }.record();
+        serde_json::to_string(&record).unwrap()
+    }
+
+    /// Whatever loads must also be judged and rendered without a panic.
+    fn render(bytes: &[u8]) {
+        if let Ok(record) = parse(bytes) {
+            let all = [Named::judge("mutated".to_owned(), record)];
+            let _ = (report::text(&all), report::html(&all), report::csv(&all), report::json(&all));
+        }
+    }
+
+    #[test]
+    fn a_record_survives_the_way_through_a_file() {
+        let record = World::server().record();
+        assert_eq!(parse(serde_json::to_string(&record).unwrap().as_bytes()).unwrap(), record);
+    }
+
+    /// Replaces the `nth` number of a JSON text.
+    fn with_number(text: &str, nth: usize, number: &str) -> String {
+        let starts: Vec<usize> = text
+            .match_indices([':', ',', '['])
+            .map(|(at, _)| at + 1)
+            .filter(|&at| text[at..].starts_with(|c: char| c.is_ascii_digit()))
+            .collect();
+        let start = starts[nth % starts.len()];
+        let end = start + text[start..].find([',', '}', ']']).unwrap();
+        format!("{}{number}{}", &text[..start], &text[end..])
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn a_cut_record_is_refused(share in 0.0f64..1.0) {
+            let text = small();
+            let cut = (share * text.len() as f64) as usize;
+            prop_assert!(parse(&text.as_bytes()[..cut]).is_err());
+        }
+
+        #[test]
+        fn absurd_numbers_never_panic(
+            changes in prop::collection::vec((any::<usize>(), 0usize..8), 1..6)
+        ) {
+            let absurd = ["0", "1", "-1", "1e300", "18446744073709551615", "null", "1e-300", "9007199254740992"];
+            let text = changes.iter().fold(small(), |text, &(nth, which)| with_number(&text, nth, absurd[which]));
+            render(text.as_bytes());
+        }
+
+        #[test]
+        fn damaged_bytes_never_panic(
+            changes in prop::collection::vec((any::<usize>(), any::<u8>()), 1..4)
+        ) {
+            let mut bytes = small().into_bytes();
+            for (at, byte) in changes {
+                let at = at % bytes.len();
+                bytes[at] = byte;
+            }
+            render(&bytes);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Scales and their ticks.
+
+/// A scale from values to places on the drawing.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    low: f64,
+    high: f64,
+    logarithmic: bool,
+    ticks: Vec<f64>,
+}
+
+impl Axis {
+    /// A linear axis over `values` and `always`, with about `count` round ticks.
+    pub fn linear(values: impl IntoIterator<Item = f64>, always: &[f64], count: f64) -> Self {
+        let (low, high) = extent(values.into_iter().chain(always.iter().copied()));
+        let high = if high > low { high } else { low + 1.0 };
+        let step = round_step((high - low) / count);
+        let (low, high) = ((low / step).floor() * step, (high / step).ceil() * step);
+        let steps = ((high - low) / step).round() as usize;
+        Self { low, high, logarithmic: false, ticks: (0..=steps).map(|n| low + step * n as f64).collect() }
+    }
+
+    /// A logarithmic axis to base 2 over the positive ones of `values`, with ticks at powers of two.
+    pub fn doublings(values: impl IntoIterator<Item = f64>) -> Self {
+        let (low, high) = extent(values.into_iter().filter(|value| *value > 0.0));
+        let high = if high > low { high } else { low * 2.0 };
+        let (first, last) = (low.log2().ceil() as i32, high.log2().floor() as i32);
+        let step = ((last - first) / 8 + 1).unsigned_abs() as usize;
+        let ticks = (first..=last).step_by(step).map(f64::from).map(f64::exp2).collect();
+        Self { low, high, logarithmic: true, ticks }
+    }
+
+    /// The same axis with a little room beyond its ends.
+    pub fn padded(self) -> Self {
+        let room = (self.high / self.low).powf(0.1);
+        Self { low: self.low / room, high: self.high * room, ..self }
+    }
+
+    /// A logarithmic axis whose ticks are `wanted` as far as they stand `apart` (a share of the axis) from
+    /// each other; those named first win.
+    pub fn doublings_at(values: &[f64], wanted: &[f64], apart: f64) -> Self {
+        let mut axis = Self { ticks: Vec::new(), ..Self::doublings(values.iter().copied()) };
+        for &tick in wanted {
+            let here = axis.share(tick);
+            let clear = axis.ticks.iter().all(|&other| (axis.share(other) - here).abs() >= apart);
+            if clear && (0.0..=1.0).contains(&here) {
+                axis.ticks.push(tick);
+            }
+        }
+        axis
+    }
+
+    /// Where `value` lies: 0 at the low end, 1 at the high end.
+    pub fn share(&self, value: f64) -> f64 {
+        if self.logarithmic {
+            (value / self.low).log2() / (self.high / self.low).log2()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        }
+    }
+
+    /// The ticks.
+    pub fn ticks(&self) -> &[f64] {
+        &self.ticks
+    }
+
+    /// A tick's label, with the digits that tell it from its neighbours.
+    pub fn label(&self, tick: f64) -> String {
+        if self.logarithmic && tick >= 1.0 {
+            return format!("{tick:.0}");
+        }
+        let step = if self.logarithmic { tick } else { self.ticks.get(1).unwrap_or(&1.0) - self.low };
+        if tick.abs() >= 1e6 || step < 1e-6 {
+            return format!("{tick:.1e}");
+        }
+        let digits = (-step.log10().floor()).max(0.0) as usize;
+        format!("{tick:.digits$}")
+    }
+}
+
+/// Smallest and largest of the finite values; 0 and 1 where there are none.
+fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let (low, high) = values
+        .filter(|value| value.is_finite())
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+    if low <= high { (low, high) } else { (0.0, 1.0) }
+}
+
+/// The next of 1, 2, 5 times a power of ten.
+fn round_step(step: f64) -> f64 {
+    let power = 10f64.powf(step.log10().floor());
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|digit| digit * power)
+        .find(|&round| round >= step * 0.999)
+        .unwrap_or(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linear_ticks_are_round_and_cover_the_values() {
+        let axis = Axis::linear([0.3, 97.2], &[0.0], 5.0);
+        assert_eq!(axis.ticks(), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+        let fine = Axis::linear([0.12, 0.31], &[0.0], 4.0);
+        assert_eq!(
+            fine.ticks().iter().map(|&tick| fine.label(tick)).collect::<Vec<_>>(),
+            ["0.0", "0.1", "0.2", "0.3", "0.4"]
+        );
+    }
+
+    #[test]
+    fn ticks_that_would_overlap_give_way_to_those_named_first() {
+        let counts = [1.0, 64.0, 128.0, 256.0, 320.0, 640.0];
+        let axis = Axis::doublings_at(&counts, &[1.0, 320.0, 640.0, 64.0, 128.0, 256.0], 0.07);
+        assert_eq!(axis.ticks(), [1.0, 320.0, 640.0, 64.0, 128.0]);
+    }
+
+    #[test]
+    fn nothing_to_show_is_still_an_axis() {
+        for axis in [Axis::linear([], &[], 5.0), Axis::doublings([f64::NAN]), Axis::doublings([3.0])] {
+            assert!(axis.share(1.0).is_finite());
+        }
+    }
+}

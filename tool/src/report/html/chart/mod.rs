@@ -1,0 +1,64 @@
+//! Drawing: axes, lines with intervals, bars, and maps of cells, as SVG. Knows nothing of evaluations.
+
+mod axis;
+mod bars;
+mod lines;
+mod map;
+
+pub use axis::Axis;
+pub use bars::{Bar, Bars, Group};
+pub use lines::{Lines, Mark, Point, Series, Style, swatch};
+pub use map::{Block, Map};
+
+use maud::{Markup, html};
+
+/// Width of every drawing in its own units; a drawing is scaled to the page, text with it.
+pub const WIDTH: f64 = 480.0;
+
+/// Colours before they come again; marks come again later, so that both together tell many series apart.
+const COLOURS: usize = 6;
+
+/// Class of the colour of series `index`.
+pub fn colour(index: usize) -> String {
+    format!("s{}", index % COLOURS)
+}
+
+/// A coordinate, without digits that nobody can see.
+fn at(value: f64) -> String {
+    let rounded = (value * 100.0).round() / 100.0;
+    if rounded.is_finite() { rounded.to_string() } else { "0".to_owned() }
+}
+
+/// The element around a drawing. `label` says to those who do not see it what it shows.
+fn svg(id: &str, label: &str, height: f64, inside: &Markup) -> Markup {
+    html! {
+        svg id=(id) role="img" aria-label=(label) xmlns="http://www.w3.org/2000/svg"
+            viewBox={ "0 0 " (at(WIDTH)) " " (at(height)) } { (inside) }
+    }
+}
+
+/// Text whose anchor is `start`, `middle` or `end`.
+fn text(x: f64, y: f64, anchor: &str, class: &str, words: &str) -> Markup {
+    html! { text x=(at(x)) y=(at(y)) text-anchor=(anchor) class=(class) { (words) } }
+}
+
+/// A straight line.
+fn line(class: &str, from: (f64, f64), to: (f64, f64)) -> Markup {
+    html! { line class=(class) x1=(at(from.0)) y1=(at(from.1)) x2=(at(to.0)) y2=(at(to.1)) {} }
+}
+
+/// A rectangle.
+fn rect(class: &str, corner: (f64, f64), size: (f64, f64), opacity: f64) -> Markup {
+    html! {
+        rect class=(class) x=(at(corner.0)) y=(at(corner.1)) width=(at(size.0.max(0.0)))
+            height=(at(size.1.max(0.0))) fill-opacity=(at(opacity)) {}
+    }
+}
+
+/// `words` with at most `most` letters.
+fn shortened(words: &str, most: usize) -> String {
+    if words.chars().count() <= most {
+        return words.to_owned();
+    }
+    words.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}

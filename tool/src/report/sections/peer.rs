@@ -1,0 +1,42 @@
+//! Ours beside sysbench.
+
+use super::{Named, Table, by_workers};
+use crate::report::{
+    figure::{interval, number, with_interval},
+    table::Align,
+};
+
+fn ratio(value: f64) -> String {
+    format!("{value:.3}")
+}
+
+pub(super) fn own(named: &Named) -> Vec<Table> {
+    let mut table = Table::figures(
+        "Events per second",
+        ("workers", Align::Right),
+        &["manycore", "sysbench", "ratio", "95 % interval", "pairs"],
+    );
+    table.rows = named
+        .evaluation
+        .peers
+        .iter()
+        .map(|peer| {
+            vec![
+                peer.workers.to_string(),
+                number(peer.ours.median),
+                number(peer.theirs.median),
+                ratio(peer.ratio.median),
+                interval(&peer.ratio, ratio),
+                peer.ratio.n.to_string(),
+            ]
+        })
+        .collect();
+    if table.rows.is_empty() { Vec::new() } else { vec![table] }
+}
+
+pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+    vec![by_workers("Ratio of our events per second to sysbench's (95 % interval)", all, |named| {
+        let peers = named.evaluation.peers.iter();
+        peers.map(|peer| (peer.workers, with_interval(&peer.ratio, ratio, ratio))).collect()
+    })]
+}

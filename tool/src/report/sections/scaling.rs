@@ -1,0 +1,206 @@
+//! Events, speed-up, event times and the scalability law.
+
+use super::{Named, Table, by_workers, compare};
+use crate::report::{
+    figure::{
+        ABSENT, factor, grouped, hundredths, interval, number, optional, percent, times, with_interval,
+    },
+    table::Align,
+};
+use manycore_model::{
+    evaluation::{Clock, LatencySummary, Scaling, ScalingPoint, UslFit},
+    stats::{median, quantile},
+};
+
+const WORKERS: (&str, Align) = ("workers", Align::Right);
+
+pub(super) fn own(named: &Named) -> Vec<Table> {
+    let evaluation = &named.evaluation;
+    let mut tables = evaluation.scaling.as_ref().map(of_scaling).unwrap_or_default();
+    tables.extend(evaluation.clock.as_ref().map(of_clock));
+    tables
+}
+
+fn of_scaling(scaling: &Scaling) -> Vec<Table> {
+    let mut throughput = points(
+        "Throughput",
+        scaling,
+        &["events", "seconds", "events/s", "95 % interval", "fairness (Jain)"],
+        |point| {
+            vec![
+                grouped(point.events),
+                format!("{:.2}", point.seconds),
+                number(point.rate.median),
+                interval(&point.rate, number),
+                optional(point.fairness, |index| format!("{index:.4}")),
+            ]
+        },
+    );
+    throughput.notes.push("Fairness is 1 where every worker did the same, 1/n where one did all.".to_owned());
+    let mut speedup = points(
+        "Speed-up over one worker, and efficiency for each CPU in use",
+        scaling,
+        &["speed-up", "95 % interval", "efficiency", "95 % interval", "pairs"],
+        |point| {
+            vec![
+                times(point.speedup.median),
+                interval(&point.speedup, factor),
+                percent(point.efficiency.median),
+                interval(&point.efficiency, hundredths),
+                point.speedup.n.to_string(),
+            ]
+        },
+    );
+    speedup.notes.extend(scaling.points.iter().filter_map(superlinear));
+    speedup.notes.extend(scaling.usl.as_ref().map(law));
+    if scaling.usl.is_none() {
+        let note = "No scalability law: it needs five numbers of workers up to that of the CPUs.";
+        speedup.notes.push(note.to_owned());
+    }
+    let latency = points(
+        "Time of one event, in ms",
+        scaling,
+        &["min", "mean", "p95", "p99", "max"],
+        |point| match point.latency {
+            Some(times) => milliseconds(times).into(),
+            None => vec![ABSENT.to_owned(); 5],
+        },
+    );
+    vec![throughput, speedup, latency, shares(scaling)]
+}
+
+fn points(
+    title: &str,
+    scaling: &Scaling,
+    columns: &[&str],
+    cells: impl Fn(&ScalingPoint) -> Vec<String>,
+) -> Table {
+    let mut table = Table::figures(title, WORKERS, columns);
+    table.rows = scaling
+        .points
+        .iter()
+        .map(|point| std::iter::once(point.workers.to_string()).chain(cells(point)).collect())
+        .collect();
+    table
+}
+
+fn milliseconds(times: LatencySummary) -> [String; 5] {
+    [times.min_ms, times.mean_ms, times.p95_ms, times.p99_ms, times.max_ms].map(number)
+}
+
+fn superlinear(point: &ScalingPoint) -> Option<String> {
+    let superlinear = point.superlinear.as_ref()?;
+    let cause = match (&superlinear.causes[..], superlinear.within_noise) {
+        ([], true) => "within noise".to_owned(),
+        ([], false) => "cause not found".to_owned(),
+        (causes, _) => format!("likely cause: {}", causes.join("; ")),
+    };
+    Some(format!("{} workers: above linear; {cause}.", point.workers))
+}
+
+fn law(fit: &UslFit) -> String {
+    let without = fit
+        .contention_without_one
+        .map(|contention| format!(", {contention:.5} without the point of one worker"))
+        .unwrap_or_default();
+    format!(
+        "Universal Scalability Law: contention {:.5} (95 %: {:.5} to {:.5}{without}), coherence {:.2e} (95 %: \
+         {:.2e} to {:.2e}).",
+        fit.law.contention,
+        fit.contention.0,
+        fit.contention.1,
+        fit.law.coherence,
+        fit.coherence.0,
+        fit.coherence.1
+    )
+}
+
+/// How busy the CPUs were: few enough for a line each number of workers, whatever the machine.
+fn shares(scaling: &Scaling) -> Table {
+    let columns = ["CPUs", "least busy", "median", "most busy", "busy above 50 %"];
+    points("Share of time in which CPUs were busy", scaling, &columns, |point| {
+        let shares: Vec<f64> = point.cpu_share.iter().map(|&(_, share)| share).collect();
+        vec![
+            shares.len().to_string(),
+            optional(quantile(&shares, 0.0), percent),
+            optional(median(&shares), percent),
+            optional(quantile(&shares, 1.0), percent),
+            shares.iter().filter(|&&share| share > 0.5).count().to_string(),
+        ]
+    })
+}
+
+fn of_clock(clock: &Clock) -> Table {
+    let mut table = Table::figures(
+        "Clock of the CPUs, in GHz, from chains of dependent additions",
+        ("", Align::Left),
+        &["GHz", "95 % interval"],
+    );
+    let gigahertz = |hz: f64| format!("{:.3}", hz / 1e9);
+    let medians: Vec<f64> = clock.alone.iter().map(|(_, hz)| hz.median).collect();
+    for (name, value) in [
+        ("slowest CPU alone", quantile(&medians, 0.0)),
+        ("median CPU alone", median(&medians)),
+        ("fastest CPU alone", quantile(&medians, 1.0)),
+    ] {
+        table.rows.push(vec![name.to_owned(), optional(value, gigahertz), String::new()]);
+    }
+    if let Some(together) = &clock.together {
+        table.rows.push(vec![
+            "each CPU, all at work".to_owned(),
+            gigahertz(together.median),
+            interval(together, gigahertz),
+        ]);
+    }
+    if let Some(ratio) = &clock.ratio {
+        table.notes.push(format!("Together over alone: {}.", with_interval(ratio, times, factor)));
+    }
+    table
+}
+
+pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+    let column = |title: &str, cell: fn(&ScalingPoint) -> String| {
+        by_workers(title, all, |named| {
+            let points = named.evaluation.scaling.iter().flat_map(|scaling| &scaling.points);
+            points.map(|point| (point.workers, cell(point))).collect()
+        })
+    };
+    let mut speedup = column("Speed-up over one worker (95 % interval)", |point| {
+        let mark = if point.superlinear.as_ref().is_some_and(|s| !s.within_noise) { " !" } else { "" };
+        format!("{}{mark}", with_interval(&point.speedup, times, factor))
+    });
+    let flagged = speedup.rows.iter().flatten().any(|cell| cell.ends_with('!'));
+    speedup.notes.extend(flagged.then(|| "! above linear: see the findings of that record.".to_owned()));
+    vec![
+        column("Events per second (95 % interval)", |point| with_interval(&point.rate, number, number)),
+        speedup,
+        column("Efficiency for each CPU in use (95 % interval, in %)", |point| {
+            with_interval(&point.efficiency, percent, hundredths)
+        }),
+        column("Mean time of one event, in ms", |point| {
+            optional(point.latency.map(|times| times.mean_ms), number)
+        }),
+        column("95th percentile of the time of one event, in ms", |point| {
+            optional(point.latency.map(|times| times.p95_ms), number)
+        }),
+        laws(all),
+    ]
+}
+
+fn laws(all: &[Named]) -> Table {
+    compare(
+        "Universal Scalability Law",
+        ("", Align::Left),
+        all,
+        |name: &&str| (*name).to_owned(),
+        |named| {
+            let fit = named.evaluation.scaling.as_ref().and_then(|scaling| scaling.usl.as_ref());
+            fit.map_or_else(Vec::new, |fit| {
+                vec![
+                    ("contention", format!("{:.5}", fit.law.contention)),
+                    ("coherence", format!("{:.2e}", fit.law.coherence)),
+                ]
+            })
+        },
+    )
+}
