@@ -33,23 +33,29 @@ pub enum Verb {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  manycore eval                              at most 90 s on 2 CPUs; results go to ./manycore-eval
+  manycore eval                              at most 90 s on 2 CPUs; results go to a new folder here
   manycore eval --standard --out /tmp/host7  five minutes: narrower intervals
   manycore eval --only scaling,affinity      some of the sections
-  manycore report manycore-eval/record.json  the same report again, any time later")]
+  manycore eval --quiet --format json        for programs: nothing but errors on standard error
+  manycore report /tmp/host7/record.json     the same report again, any time later
+
+All of it works as an ordinary user. Ctrl-C saves what was measured.")]
 pub struct Eval {
     #[command(flatten)]
     pub budget: EvalBudget,
-    /// Folder for record.json, report.html and the tables; made where it is missing
-    #[arg(long, value_name = "DIR", default_value = "manycore-eval")]
-    pub out: PathBuf,
+    /// Folder for record.json, report.html and the tables [default: manycore-eval-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How to print the judgement
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
     /// Measure only these sections
     #[arg(long, value_name = "SECTION", value_delimiter = ',', value_parser = section_names())]
     pub only: Vec<String>,
     /// Seed of all random orders; from the clock where it is not given
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Print nothing but errors
+    /// No progress and no notes
     #[arg(long, short)]
     pub quiet: bool,
 }

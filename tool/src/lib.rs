@@ -12,6 +12,7 @@ pub mod experiment;
 pub mod failure;
 pub mod load;
 pub mod output;
+pub mod progress;
 pub mod report;
 pub mod source;
 pub mod suite;

@@ -25,7 +25,15 @@ pub fn machine(source: &Source) -> Outcome<Machine> {
     }
 }
 
-/// The same, and all files that were read for it, which are enough to read it again elsewhere.
+/// The machine that this program runs on.
+///
+/// # Errors
+/// [`Failure::Input`] where its sysfs or procfs cannot be read.
+pub fn live() -> Outcome<Machine> {
+    read(&Tree::open(Path::new("/")).map_err(Failure::input)?)
+}
+
+/// The same as [`machine`], and all files that were read for it, which are enough to read it again elsewhere.
 ///
 /// # Errors
 /// As [`machine`]; also where the machine comes from JSON, which no files were read for.

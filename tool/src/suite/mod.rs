@@ -93,6 +93,11 @@ pub struct Stage<'a> {
     listen: &'a mut dyn FnMut(Event),
 }
 
+/// Seconds that `sections` are planned to take.
+pub fn seconds(profile: &Profile, sections: &[Section]) -> f64 {
+    sections.iter().map(|section| (section.seconds)(profile)).sum()
+}
+
 /// Measures `sections` on the running machine. The record comes back whatever happens, beside the failure
 /// that the run ended with: an interruption, or the first measured thing that failed.
 pub fn run(
@@ -165,7 +170,7 @@ impl Stage<'_> {
         let mut ending = Ok(());
         for (index, section) in sections.iter().enumerate() {
             self.section = *section;
-            self.after = sections[index + 1..].iter().map(|section| (section.seconds)(&self.profile)).sum();
+            self.after = seconds(&self.profile, &sections[index + 1..]);
             (self.listen)(Event::Begin(section));
             match (section.run)(self) {
                 Ok(()) => {}
