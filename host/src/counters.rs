@@ -22,7 +22,7 @@ pub struct CpuTicks {
 /// What the scheduler counted for one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskCounters {
-    /// Time on a CPU in nanoseconds (`schedstat`, first field).
+    /// Time on a CPU in nanoseconds: see [`crate::clock::cpu_ns`].
     pub cpu_ns: Option<u64>,
     /// Time runnable and waiting in nanoseconds (`schedstat`, second field).
     pub run_delay_ns: Option<u64>,
@@ -58,11 +58,10 @@ impl Kernel {
     /// Counters of thread `tid`, of this or another process.
     pub fn task(&self, tid: u32) -> TaskCounters {
         let read = |name: &str| self.read(&format!("proc/{tid}/{name}"));
-        let schedstat = read("schedstat").and_then(|text| parse_schedstat(&text));
         let status = read("status").unwrap_or_default();
         TaskCounters {
-            cpu_ns: schedstat.map(|(cpu, _)| cpu),
-            run_delay_ns: schedstat.map(|(_, delay)| delay),
+            cpu_ns: crate::clock::cpu_ns(tid),
+            run_delay_ns: read("schedstat").and_then(|text| parse_run_delay(&text)),
             migrations: read("sched").and_then(|text| field(&text, "se.nr_migrations")),
             voluntary_switches: field(&status, "voluntary_ctxt_switches"),
             involuntary_switches: field(&status, "nonvoluntary_ctxt_switches"),
@@ -160,9 +159,9 @@ fn parse_stat(text: &str) -> Vec<CpuTicks> {
         .collect()
 }
 
-fn parse_schedstat(text: &str) -> Option<(u64, u64)> {
-    let mut fields = text.split_whitespace();
-    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+/// `schedstat` is: time on a CPU, time waiting for one, number of time slices.
+fn parse_run_delay(text: &str) -> Option<u64> {
+    text.split_whitespace().nth(1)?.parse().ok()
 }
 
 fn parse_pressure(text: &str) -> Option<(u64, f64)> {
@@ -235,7 +234,7 @@ mod tests {
     #[test]
     fn an_absent_kernel_counts_nothing() {
         let kernel = Kernel::at(Path::new("/nonexistent"));
-        assert_eq!(kernel.task(1), TaskCounters::default());
+        assert_eq!(kernel.task(u32::MAX >> 4), TaskCounters::default());
         assert!(kernel.cpu_ticks().is_empty() && kernel.cpu_pressure().is_none() && kernel.load().is_none());
         assert_eq!((kernel.frequency_khz(&[0]), kernel.throttled_ns(&[])), (None, None));
     }
@@ -243,7 +242,7 @@ mod tests {
     proptest! {
         #[test]
         fn hostile_text_breaks_no_parser(text in "[a-z0-9=.: \n]{0,200}|\\PC{0,80}") {
-            let _ = (parse_stat(&text), parse_schedstat(&text), parse_pressure(&text), parse_throttled(&text));
+            let _ = (parse_stat(&text), parse_run_delay(&text), parse_pressure(&text), parse_throttled(&text));
             let _ = field(&text, "a");
         }
     }

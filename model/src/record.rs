@@ -162,10 +162,11 @@ pub struct Sample {
 pub struct Around {
     /// Time covered, in nanoseconds; somewhat longer than the sample.
     pub span_ns: u64,
-    /// CPU time of the workers (`/proc/PID/schedstat`, first field), in nanoseconds.
+    /// CPU time of the workers in nanoseconds (their CPU-time clocks).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cpu_ns: Option<u64>,
-    /// Time that the workers were runnable and waited for a CPU (second field), in nanoseconds.
+    /// Time that the workers were runnable and waited for a CPU (`/proc/PID/schedstat`, second field), in
+    /// nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub run_delay_ns: Option<u64>,
     /// Migrations of the workers between CPUs (`se.nr_migrations`).
@@ -234,6 +235,13 @@ impl Sample {
     /// Work per second of wall time.
     pub fn rate(&self) -> f64 {
         self.work * 1e9 / self.wall_ns as f64
+    }
+
+    /// Work per second of the workers' CPU time: what the CPUs did while the workers had them. Absent where
+    /// CPU time was not counted. Work is counted in the sample, CPU time over the somewhat longer span.
+    pub fn rate_per_cpu_second(&self) -> Option<f64> {
+        let cpu_ns = self.around.cpu_ns.filter(|&ns| ns > 0)?;
+        Some(self.rate() * self.around.span_ns as f64 / cpu_ns as f64)
     }
 }
 

@@ -21,7 +21,8 @@ impl Progress {
     pub fn new(seconds: f64, quiet: bool) -> Self {
         let total = Duration::from_secs_f64(seconds);
         let bar = (!quiet && stderr().is_terminal()).then(|| {
-            let bar = ProgressBar::with_draw_target(Some(total.as_millis() as u64), ProgressDrawTarget::stderr());
+            let bar =
+                ProgressBar::with_draw_target(Some(total.as_millis() as u64), ProgressDrawTarget::stderr());
             let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {prefix}, {msg} left");
             bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         });

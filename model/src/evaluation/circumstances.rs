@@ -11,7 +11,7 @@ pub struct Circumstances {
     pub used: Option<f64>,
     /// Time that the hypervisor took from the CPUs.
     pub steal: Option<f64>,
-    /// CPU time of everything that is not a worker.
+    /// CPU time of everything that is not a worker, as a share of the time of all online CPUs.
     pub foreign: Option<f64>,
     /// Time that workers were ready and waited for a CPU; above 1 where several wait at once.
     pub run_delay: Option<f64>,
@@ -38,6 +38,7 @@ pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> 
     let tick_ns = 1e9 / record.conditions.ticks_per_second.max(1) as f64;
     let span: f64 = samples.iter().map(|sample| sample.around.span_ns as f64).sum();
     let capacity = span * workers.min(super::usable_cpus(&record.machine)) as f64;
+    let online = record.machine.online.len().max(1) as f64;
     let total = |pick: &dyn Fn(&Sample) -> Option<f64>| -> Option<f64> {
         let values: Option<Vec<f64>> = samples.iter().map(|sample| pick(sample)).collect();
         values.filter(|values| !values.is_empty()).map(|values| values.iter().sum())
@@ -59,7 +60,10 @@ pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> 
     Circumstances {
         used: share(cpu),
         steal: share(steal),
-        foreign: share(busy.zip(cpu).map(|(busy, cpu)| (busy - steal.unwrap_or(0.0) - cpu).max(0.0))),
+        foreign: busy
+            .zip(cpu)
+            .map(|(busy, cpu)| (busy - steal.unwrap_or(0.0) - cpu).max(0.0) / (span * online))
+            .filter(|share| share.is_finite()),
         run_delay: share(total(&|sample| sample.around.run_delay_ns.map(|ns| ns as f64))),
         throttled: share(total(&|sample| sample.around.throttled_ns.map(|ns| ns as f64))),
         migrations: per_worker_second(total(&|sample| sample.around.migrations.map(|count| count as f64))),

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     CpuId, Record, histogram,
-    record::{Experiment, Latency},
+    record::{Experiment, Latency, Sample},
     stats::{Estimate, Usl, UslPoint, jain, median},
 };
 use rand::{RngExt, SeedableRng};
@@ -113,30 +113,30 @@ impl Clock {
 
 /// Judges the clock experiment; absent where no CPU was measured alone.
 pub(crate) fn clock(experiment: &Experiment) -> Option<Clock> {
-    let cpu_of = |index: usize| experiment.treatments[index].factors.get("cpu")?.parse::<CpuId>().ok();
-    let alone: Vec<(usize, CpuId)> =
-        (0..experiment.treatments.len()).filter_map(|index| Some((index, cpu_of(index)?))).collect();
-    let together = experiment.treatment("together");
-    let per_cpu = |index: usize| experiment.treatments[index].workers.max(1) as f64;
-    let ratios: Vec<f64> = together.map_or_else(Vec::new, |together| {
-        let each = per_cpu(together).ln();
-        alone
-            .iter()
-            .flat_map(|&(one, _)| experiment.log_ratios(one, together))
-            .map(|log_ratio| log_ratio - each)
-            .collect()
-    });
-    let clock = Clock {
-        alone: alone
-            .iter()
-            .filter_map(|&(index, cpu)| Some((cpu, Estimate::of(&experiment.rates(index))?)))
-            .collect(),
-        together: together.and_then(|index| {
-            Estimate::of(&experiment.rates(index)).map(|rate| rate.map(|rate| rate / per_cpu(index)))
-        }),
-        ratio: Estimate::of(&ratios).map(|ratio| ratio.map(f64::exp)),
+    // Cycles are the CPU's while the worker has it: time that others took does not count.
+    let hertz = |sample: &Sample| {
+        let workers = experiment.treatments[sample.treatment].workers.max(1) as f64;
+        sample.rate_per_cpu_second().unwrap_or(sample.rate() / workers)
     };
-    (!clock.alone.is_empty()).then_some(clock)
+    let all = |index: usize| experiment.samples_of(index).map(hertz).collect::<Vec<f64>>();
+    let cpu_of = |index: usize| experiment.treatments[index].factors.get("cpu")?.parse::<CpuId>().ok();
+    let alone: Vec<(CpuId, Estimate)> = (0..experiment.treatments.len())
+        .filter_map(|index| Some((cpu_of(index)?, Estimate::of(&all(index))?)))
+        .collect();
+    let together = experiment.treatment("together");
+    let ratios: Vec<f64> = together.map_or_else(Vec::new, |together| {
+        let ratio = |sample: &Sample| {
+            let same_block = experiment.samples.iter().filter(|other| other.block == sample.block);
+            let alone: Vec<f64> = same_block.filter(|o| cpu_of(o.treatment).is_some()).map(hertz).collect();
+            Some(hertz(sample) / median(&alone)?)
+        };
+        experiment.samples_of(together).filter_map(ratio).collect()
+    });
+    (!alone.is_empty()).then(|| Clock {
+        alone,
+        together: together.and_then(|index| Estimate::of(&all(index))),
+        ratio: Estimate::of(&ratios),
+    })
 }
 
 /// Judges the scaling experiment; absent where one worker alone was not measured.

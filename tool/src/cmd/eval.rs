@@ -21,7 +21,8 @@ use std::{
 pub fn run(args: &Eval) -> Outcome {
     interrupt::catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))?;
     let started = clock::utc();
-    let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("manycore-eval-{}", compact(&started))));
+    let folder =
+        args.out.clone().unwrap_or_else(|| PathBuf::from(format!("manycore-eval-{}", compact(&started))));
     make(&folder)?;
     let machine = source::live()?;
     let profile = choose(&args.budget);
@@ -86,7 +87,9 @@ fn save(folder: &Path, record: Record, quiet: bool, format: Format) -> Outcome {
         .and_then(|()| output::write_file(&page, report::html(&all).as_bytes()))
         .and_then(|()| {
             let tables = report::csv(&all);
-            tables.iter().try_for_each(|(name, table)| output::write_file(&folder.join(name), table.as_bytes()))
+            tables
+                .iter()
+                .try_for_each(|(name, table)| output::write_file(&folder.join(name), table.as_bytes()))
         });
     let printed = match format {
         Format::Text if quiet => Ok(()),

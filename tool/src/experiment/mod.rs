@@ -111,10 +111,12 @@ fn blocks(
     watch: &mut dyn FnMut(Progress),
 ) -> Outcome {
     let began = subject.now_ns();
-    let mut longest_block = 0.0_f64;
+    let elapsed = |subject: &dyn Subject| subject.now_ns().saturating_sub(began);
+    let budget_ns = (budget.seconds * 1e9) as u64;
+    let mut longest_block = 0;
     for block in 0..budget.most_blocks {
-        let block_began = seconds_since(began, subject);
-        if block >= budget.least_blocks && block_began + longest_block > budget.seconds {
+        let block_began = elapsed(subject);
+        if block >= budget.least_blocks && block_began + longest_block > budget_ns {
             break;
         }
         let mut order: Vec<usize> = (0..treatments).collect();
@@ -123,17 +125,13 @@ fn blocks(
             let sample = subject.measure(treatment)?;
             samples.push(Sample { block, treatment, ..sample });
             // Whichever is later ends the experiment: the time, or the blocks that are made at least.
-            let by_time = seconds_since(began, subject) / budget.seconds;
+            let by_time = elapsed(subject) as f64 / budget_ns as f64;
             let by_blocks = samples.len() as f64 / (budget.least_blocks * treatments) as f64;
             watch(Progress { share: by_time.min(by_blocks).min(1.0), samples: samples.len() });
         }
-        longest_block = longest_block.max(seconds_since(began, subject) - block_began);
+        longest_block = longest_block.max(elapsed(subject) - block_began);
     }
     Ok(())
-}
-
-fn seconds_since(began: u64, subject: &dyn Subject) -> f64 {
-    subject.now_ns().saturating_sub(began) as f64 / 1e9
 }
 
 fn with_latencies(mut treatments: Vec<Treatment>, latencies: Vec<Option<Latency>>) -> Vec<Treatment> {

@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn sysbench_s_totals_are_read() {
-        let text = "    total number of events:              600\n    execution time (avg/stddev):   0.2304/0.00\n";
+        let text =
+            "    total number of events:              600\n    execution time (avg/stddev):   0.2304/0.00\n";
         let printed = parse(text).unwrap();
         assert_eq!((printed.events, printed.seconds), (600.0, 0.2304));
         assert!(parse("nothing of the kind").is_err());

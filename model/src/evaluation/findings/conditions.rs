@@ -100,10 +100,7 @@ fn around_scaling(evaluation: &Evaluation) -> Vec<Finding> {
     }
     if let Some((share, at)) = worst(|around| around.foreign, FOREIGN) {
         findings.push(warning(
-            format!(
-                "Other work on this machine used up to {} of the CPU time that was measured.",
-                percent(share)
-            ),
+            format!("Other work took up to {} of the machine's CPU time meanwhile.", percent(share)),
             vec![format!("CPU time beside the workers at {}: {}", workers(at), percent(share))],
         ));
     }
