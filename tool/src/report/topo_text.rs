@@ -110,13 +110,8 @@ fn allowed(machine: &Machine) -> String {
     if allowed.binding == "nothing" && allowed.cpus == machine.online {
         return "all CPUs; no limit binds".to_owned();
     }
-    format!(
-        "CPUs {} ({} of {}); what binds: {}",
-        allowed.cpus.brief(),
-        allowed.cpus.len(),
-        machine.online.len(),
-        allowed.binding
-    )
+    let (count, online) = (allowed.cpus.len(), machine.online.len());
+    format!("{} ({count} of {online}); what binds: {}", cpu_list(&allowed.cpus), allowed.binding)
 }
 
 /// One line of the tree before the columns are aligned.
