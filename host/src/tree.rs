@@ -17,7 +17,7 @@ use std::{
 };
 
 /// Longest file that is read to its end; the largest of sysfs and procfs that we need have some kilobytes.
-const LARGEST_FILE: usize = 16 << 20;
+const LARGEST_FILE: usize = 1 << 20;
 /// Longest capture: 4,096 CPUs with every file of theirs take some ten megabytes.
 const LARGEST_CAPTURE: u64 = 256 << 20;
 

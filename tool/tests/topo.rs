@@ -143,6 +143,19 @@ fn other_files_are_no_machines() {
 }
 
 #[test]
+fn a_file_cannot_ask_for_endless_cpus() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.json");
+    let json = stdout(&["--root", &fixture("guest-2cpu"), "--format", "json"]);
+    for (online, problem) in
+        [("0-4294967294", "it has 4294967295 CPUs, more than 1048576"), ("", "it has no CPUs")]
+    {
+        fs::write(&file, json.replace("\"online\": \"0-1\"", &format!("\"online\": \"{online}\""))).unwrap();
+        fails(&["--machine", file.to_str().unwrap()], 2, problem);
+    }
+}
+
+#[test]
 fn outputs_that_cannot_be_written_leave_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("no/such.svg");

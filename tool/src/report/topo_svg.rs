@@ -2,7 +2,7 @@
 
 use super::{
     device_text,
-    layout::{Block, GAP, LINE, Shape, balanced, flow, grid, stack, text_width},
+    layout::{Block, GAP, LINE, Shape, balanced, best_columns, flow, grid, stack, text_width},
 };
 use manycore_model::{
     CpuId, CpuSet, Machine,
@@ -194,8 +194,13 @@ impl Drawing<'_> {
             let small = run[0].children.is_empty();
             let drawn: Vec<Block> = run.iter().map(|child| self.unit(child)).collect();
             if small && !self.detailed {
-                blocks.push(self.caption(run));
-                blocks.push(balanced(drawn, aspect.max(CORES_ASPECT), 3.0));
+                let caption = self.caption(run);
+                let best = best_columns(&drawn, aspect.max(CORES_ASPECT), 3.0);
+                // Full rows that the caption has room for anyway cost no width and save height.
+                let room = (caption.w / (drawn[0].w + 3.0)) as usize;
+                let columns =
+                    (best..=room).rev().find(|columns| drawn.len().is_multiple_of(*columns)).unwrap_or(best);
+                blocks.extend([caption, grid(drawn, columns, 3.0)]);
             } else {
                 let (aspect, gap) = if small { (aspect.max(CORES_ASPECT), 3.0) } else { (aspect, GAP) };
                 blocks.push(balanced(drawn, aspect, gap));

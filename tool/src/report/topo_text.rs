@@ -202,7 +202,8 @@ fn plural_label(machine: &Machine, run: &[Unit], part: Part) -> String {
         None => String::new(),
     };
     let size = part.size(machine).map(|size| format!(" {}", units::bytes(size))).unwrap_or_default();
-    part.kind(machine) + &ids + &size
+    let each = if matches!(part, Part::Node(_)) && !size.is_empty() { " each" } else { "" };
+    part.kind(machine) + &ids + &size + each
 }
 
 /// Memory and devices that lie at a unit.
