@@ -20,9 +20,9 @@ pub fn render(machine: &Machine) -> String {
     let mut text = header(machine);
     text.push('\n');
     text.push_str(&tree(machine, &outline));
-    for part in &outline.crossing {
-        text += &format!("Overlaps the tree: {}  CPUs {}\n", part.label(machine), part.cpus(machine));
-    }
+    text.extend(outline.crossing.iter().map(|part| {
+        format!("Overlaps the tree: {}  {}\n", part.label(machine), cpu_list(part.cpus(machine)))
+    }));
     for section in [node_table::render(machine), device_text::summary(machine)] {
         if !section.is_empty() {
             text.push('\n');
