@@ -4,7 +4,7 @@
 use assert_cmd::Command;
 use manycore_host::{
     Tree,
-    synthetic::{Spec, write_to},
+    synthetic::{Spec, extras::write_to},
 };
 use manycore_model::Machine;
 use std::{fs, path::Path};
