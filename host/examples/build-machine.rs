@@ -1,6 +1,6 @@
 //! Writes the sysfs and procfs files of a made-up machine: `build-machine CPUS FOLDER`.
 
-use manycore_host::synthetic::{Numbering, Spec, write_to};
+use manycore_host::synthetic::{Numbering, Spec, extras::write_to};
 use std::{env, path::PathBuf, process::ExitCode};
 
 fn main() -> ExitCode {

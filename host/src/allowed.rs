@@ -93,8 +93,8 @@ fn judge(online: &CpuSet, mut limits: Vec<Limit>) -> Allowed {
         }
         _ if cpus == *online => "nothing".to_owned(),
         _ => match limits.iter().find(|limit| limit.cpus.as_ref() == Some(&cpus)) {
-            Some(limit) => format!("{} leaves {cpus}", limit.source),
-            None => format!("cpusets and affinity mask together leave {cpus}"),
+            Some(limit) => format!("{} leaves {}", limit.source, cpus.brief()),
+            None => format!("cpusets and affinity mask together leave {}", cpus.brief()),
         },
     };
     Allowed { cpus, quota_cpus: tightest.map(|(quota, _)| quota), binding, limits }

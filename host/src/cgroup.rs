@@ -2,6 +2,12 @@
 
 use crate::tree::Tree;
 
+/// Groups are nested a dozen deep at most, and a few hierarchies mounted; a file that claims more is damaged
+/// and must not cost a look-up for each.
+const DEEPEST_GROUP: usize = 64;
+/// See [`DEEPEST_GROUP`].
+const MOST_MOUNTS: usize = 256;
+
 /// Version and flavour of a hierarchy, which decide how its files are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
@@ -43,7 +49,7 @@ pub fn folders(tree: &Tree, controller: &str) -> Vec<Folder> {
     // The old name of the membership in a cpuset, before /proc/self/cgroup.
     let cpuset = tree.read("proc/self/cpuset");
     let mut found = Vec::new();
-    for mount in mounts(tree) {
+    for mount in mounts(tree).into_iter().take(MOST_MOUNTS) {
         let unified = mount.flavour == Flavour::Unified;
         if !unified && !mount.controllers.iter().any(|name| name == controller) {
             continue;
@@ -126,7 +132,7 @@ fn ancestry(mount: &Mount, group: &str) -> Vec<String> {
     let parts = below.split('/').filter(|part| !part.is_empty());
     let mut path = mount.point.trim_matches('/').to_owned();
     let mut paths = vec![path.clone()];
-    for part in parts.take_while(|part| *part != "..") {
+    for part in parts.take_while(|part| *part != "..").take(DEEPEST_GROUP) {
         path = format!("{path}/{part}");
         paths.push(path.clone());
     }

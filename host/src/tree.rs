@@ -17,7 +17,7 @@ use std::{
 };
 
 /// Longest file that is read to its end; the largest of sysfs and procfs that we need have some kilobytes.
-const LARGEST_FILE: usize = 16 << 20;
+const LARGEST_FILE: usize = 1 << 20;
 /// Longest capture: 4,096 CPUs with every file of theirs take some ten megabytes.
 const LARGEST_CAPTURE: u64 = 256 << 20;
 
@@ -237,19 +237,23 @@ impl Tree {
     fn bytes(&self, path: &str, most: usize) -> Option<Vec<u8>> {
         // A pipe or a device in a copied tree must not stall us: not blocking, and regular files only.
         let file = self.handle(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
-        if FileType::from_raw_mode(fstat(&file).ok()?.st_mode) != FileType::RegularFile {
+        let about = fstat(&file).ok()?;
+        if FileType::from_raw_mode(about.st_mode) != FileType::RegularFile {
             return None;
         }
+        // Files of sysfs, which claim one page, and plain copies give all they have at once; those of procfs
+        // claim no size and may give a piece at a time.
+        let gives_all_at_once = about.st_size > 0;
         let mut bytes = vec![0; 4096.min(most)];
         let mut filled = 0;
         loop {
             match read(&file, &mut bytes[filled..]) {
                 Ok(0) => break,
                 Ok(count) => filled += count,
-                Err(Errno::INTR) => {}
+                Err(Errno::INTR) => continue,
                 Err(_) => return None,
             }
-            if filled == most {
+            if filled == most || filled < bytes.len() && gives_all_at_once {
                 break;
             }
             if filled == bytes.len() {

@@ -6,7 +6,10 @@
 use manycore_host::{
     Tree,
     capture::Capture,
-    synthetic::{Numbering, PciDevice, Spec, add_cgroup, add_device},
+    synthetic::{
+        Numbering, Spec,
+        extras::{PciDevice, add_cgroup, add_device},
+    },
 };
 use manycore_model::Machine;
 use std::path::PathBuf;

@@ -5,7 +5,7 @@
 use manycore_host::{
     Tree,
     capture::Entry,
-    synthetic::{Spec, add_cgroup},
+    synthetic::{Spec, extras::add_cgroup},
 };
 use proptest::prelude::*;
 

@@ -190,11 +190,15 @@ fn rank(part: Part, machine: &Machine) -> (u32, u32, usize) {
     }
 }
 
+/// Machines nest some ten levels; a damaged file that nests without end must not exhaust the stack.
+const DEEPEST: usize = 64;
+
 /// Units by number while the tree grows: from the largest CPU set to the smallest, so that the deepest unit
 /// that holds a CPU is always the one to put the next part into.
 struct Builder {
     units: Vec<Unit>,
     children: Vec<Vec<usize>>,
+    depth: Vec<usize>,
     deepest: HashMap<CpuId, usize>,
     crossing: Vec<Part>,
 }
@@ -204,6 +208,7 @@ impl Builder {
         Self {
             units: vec![Unit { cpus: online.clone(), ..Unit::default() }],
             children: vec![Vec::new()],
+            depth: vec![0],
             deepest: online.iter().map(|cpu| (cpu, 0)).collect(),
             crossing: Vec::new(),
         }
@@ -214,10 +219,11 @@ impl Builder {
         let Some(outer) = cpus.first().and_then(holder) else { return };
         if outer > 0 && self.units[outer].cpus == *cpus {
             self.units[outer].parts.push(part);
-        } else if cpus.iter().all(|cpu| holder(cpu) == Some(outer)) {
+        } else if self.depth[outer] < DEEPEST && cpus.iter().all(|cpu| holder(cpu) == Some(outer)) {
             let new = self.units.len();
             self.units.push(Unit { parts: vec![part], cpus: cpus.clone(), ..Unit::default() });
             self.children.push(Vec::new());
+            self.depth.push(self.depth[outer] + 1);
             self.children[outer].push(new);
             self.deepest.extend(cpus.iter().map(|cpu| (cpu, new)));
         } else {

@@ -14,6 +14,9 @@ use std::path::Path;
 /// Longest Machine JSON; that of 4,096 CPUs has two megabytes.
 const LARGEST_JSON: u64 = 64 << 20;
 
+/// Linux can be built for 8,192 CPUs; this leaves room, and bounds what a file can ask for.
+const MOST_CPUS: usize = 1 << 20;
+
 /// Reads the machine that `--root` or `--machine` name; without either, this one.
 ///
 /// # Errors
@@ -85,12 +88,24 @@ fn parse(text: &str) -> Result<Machine, String> {
     let value: serde_json::Value = serde_json::from_str(text)
         .map_err(|error| format!("neither '{CAPTURE_SCHEMA}' nor JSON ({error})"))?;
     match value.get("schema").and_then(serde_json::Value::as_str) {
-        Some(MACHINE_SCHEMA) => serde_json::from_value(value).map_err(|error| error.to_string()),
+        Some(MACHINE_SCHEMA) => {
+            serde_json::from_value(value).map_err(|error| error.to_string()).and_then(plausible)
+        }
         Some(other) if other.starts_with("manycore/machine/") => {
             Err(format!("schema {other} is newer than this program, which reads {MACHINE_SCHEMA}"))
         }
         Some(other) => Err(format!("schema is {other:?}, expected {MACHINE_SCHEMA:?}")),
         None => Err(format!("no \"schema\" in it, expected {MACHINE_SCHEMA:?}")),
+    }
+}
+
+/// A list of four thousand million CPUs is twelve characters long and no machine.
+fn plausible(machine: Machine) -> Result<Machine, String> {
+    let count = machine.online.len().max(machine.offline.len());
+    match count {
+        0 => Err("it has no CPUs".to_owned()),
+        1..=MOST_CPUS => Ok(machine),
+        _ => Err(format!("it has {count} CPUs, more than {MOST_CPUS}")),
     }
 }
 

@@ -2,7 +2,7 @@
 //! either calls a package, core, cache or node must be the same sets of CPUs.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use manycore_host::synthetic::{Numbering, Spec, write_to};
+use manycore_host::synthetic::{Numbering, Spec, extras::write_to};
 use manycore_model::{CpuSet, Machine, machine::CacheKind};
 use std::{collections::BTreeSet, path::Path, process::Command};
 

@@ -4,7 +4,7 @@
 use assert_cmd::Command;
 use manycore_host::{
     Tree,
-    synthetic::{Spec, write_to},
+    synthetic::{Spec, extras::write_to},
 };
 use manycore_model::Machine;
 use std::{fs, path::Path};
@@ -140,6 +140,19 @@ fn other_files_are_no_machines() {
         fails(&["--machine", file.to_str().unwrap()], 2, problem);
     }
     fails(&["--machine", "/nonexistent"], 2, "cannot read /nonexistent");
+}
+
+#[test]
+fn a_file_cannot_ask_for_endless_cpus() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.json");
+    let json = stdout(&["--root", &fixture("guest-2cpu"), "--format", "json"]);
+    for (online, problem) in
+        [("0-4294967294", "it has 4294967295 CPUs, more than 1048576"), ("", "it has no CPUs")]
+    {
+        fs::write(&file, json.replace("\"online\": \"0-1\"", &format!("\"online\": \"{online}\""))).unwrap();
+        fails(&["--machine", file.to_str().unwrap()], 2, problem);
+    }
 }
 
 #[test]

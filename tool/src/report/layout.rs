@@ -165,7 +165,7 @@ pub fn best_columns(blocks: &[Block], aspect: f64, gap: f64) -> usize {
     let cost = |columns: usize| {
         let rows = blocks.len().div_ceil(columns);
         let empty = (rows * columns - blocks.len()) as f64 / blocks.len() as f64;
-        3.0 * empty + ((columns as f64 * w) / (rows as f64 * h) / aspect).ln().abs()
+        4.0 * empty + ((columns as f64 * w) / (rows as f64 * h) / aspect).ln().abs()
     };
     (1..=blocks.len()).rev().min_by(|a, b| cost(*a).total_cmp(&cost(*b))).unwrap_or(1)
 }

@@ -14,7 +14,7 @@ use maud::{PreEscaped, html};
 
 /// Width by height that boxes of many are arranged in.
 const ASPECT: f64 = 1.7;
-/// The same for cores that show their caches, which are flat and come in few.
+/// The same for cores, which come in few: rows of them read better than columns.
 const CORES_ASPECT: f64 = 2.6;
 /// Up to so many CPUs, every core shows its caches; beyond, a caption says once what all have.
 const DETAILED: usize = 40;
@@ -51,7 +51,7 @@ pub fn render(machine: &Machine) -> String {
             style { (PreEscaped(STYLE)) }
             defs {
                 pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)" {
-                    path d="M0 0V6" stroke="var(--line)" stroke-width="5" {}
+                    path d="M0 0V6" stroke="var(--line)" stroke-width="2" {}
                 }
             }
             rect class="page" width=(w) height=(h) stroke="none" {}
@@ -79,7 +79,9 @@ fn draw(shape: &Shape) -> String {
 /// Head line, facts, the nested boxes, and the legend.
 fn picture(machine: &Machine) -> Block {
     let root = outline(machine).root;
-    let body = Drawing { machine, detailed: machine.online.len() <= DETAILED }.contents(&root);
+    let widest = machine.online.last().unwrap_or(0).to_string();
+    let cpu_width = (text_width(&widest, "cpu") + 2.0 * GAP).max(34.0);
+    let body = Drawing { machine, detailed: machine.online.len() <= DETAILED, cpu_width }.contents(&root);
     let width = body.w.max(NARROWEST);
     let lines = |text: &str, class: &str, height: f64| -> Vec<Block> {
         wrap(text, class, width).iter().map(|line| Block { h: height, ..Block::text(line, class) }).collect()
@@ -164,6 +166,8 @@ fn legend(machine: &Machine, width: f64) -> Block {
 struct Drawing<'a> {
     machine: &'a Machine,
     detailed: bool,
+    /// Width of a CPU's box: the same for all, so that equal units look equal.
+    cpu_width: f64,
 }
 
 impl Drawing<'_> {
@@ -191,8 +195,11 @@ impl Drawing<'_> {
             let drawn: Vec<Block> = run.iter().map(|child| self.unit(child)).collect();
             if small && !self.detailed {
                 let caption = self.caption(run);
-                let fitting = (caption.w / (drawn[0].w + 3.0)) as usize;
-                let columns = best_columns(&drawn, aspect, 3.0).max(fitting.min(drawn.len()));
+                let best = best_columns(&drawn, aspect.max(CORES_ASPECT), 3.0);
+                // Full rows that the caption has room for anyway cost no width and save height.
+                let room = (caption.w / (drawn[0].w + 3.0)) as usize;
+                let columns =
+                    (best..=room).rev().find(|columns| drawn.len().is_multiple_of(*columns)).unwrap_or(best);
                 blocks.extend([caption, grid(drawn, columns, 3.0)]);
             } else {
                 let (aspect, gap) = if small { (aspect.max(CORES_ASPECT), 3.0) } else { (aspect, GAP) };
@@ -311,7 +318,7 @@ impl Drawing<'_> {
             () if kind.is_some() && kind != first_kind => "efficiency",
             () => "cpu",
         };
-        Block::tile(&cpu.to_string(), class, 34.0, &format!("CPU {cpu}"))
+        Block::tile(&cpu.to_string(), class, self.cpu_width, &format!("CPU {cpu}"))
     }
 }
 

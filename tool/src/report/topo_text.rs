@@ -20,9 +20,9 @@ pub fn render(machine: &Machine) -> String {
     let mut text = header(machine);
     text.push('\n');
     text.push_str(&tree(machine, &outline));
-    for part in &outline.crossing {
-        text += &format!("Overlaps the tree: {}  CPUs {}\n", part.label(machine), part.cpus(machine));
-    }
+    text.extend(outline.crossing.iter().map(|part| {
+        format!("Overlaps the tree: {}  {}\n", part.label(machine), cpu_list(part.cpus(machine)))
+    }));
     for section in [node_table::render(machine), device_text::summary(machine)] {
         if !section.is_empty() {
             text.push('\n');
@@ -110,13 +110,8 @@ fn allowed(machine: &Machine) -> String {
     if allowed.binding == "nothing" && allowed.cpus == machine.online {
         return "all CPUs; no limit binds".to_owned();
     }
-    format!(
-        "CPUs {} ({} of {}); what binds: {}",
-        allowed.cpus.brief(),
-        allowed.cpus.len(),
-        machine.online.len(),
-        allowed.binding
-    )
+    let (count, online) = (allowed.cpus.len(), machine.online.len());
+    format!("{} ({count} of {online}); what binds: {}", cpu_list(&allowed.cpus), allowed.binding)
 }
 
 /// One line of the tree before the columns are aligned.
@@ -207,7 +202,8 @@ fn plural_label(machine: &Machine, run: &[Unit], part: Part) -> String {
         None => String::new(),
     };
     let size = part.size(machine).map(|size| format!(" {}", units::bytes(size))).unwrap_or_default();
-    part.kind(machine) + &ids + &size
+    let each = if matches!(part, Part::Node(_)) && !size.is_empty() { " each" } else { "" };
+    part.kind(machine) + &ids + &size + each
 }
 
 /// Memory and devices that lie at a unit.
