@@ -1,0 +1,63 @@
+//! Completions and man pages, made from the definition of the command line.
+
+use assert_cmd::cargo::cargo_bin;
+use std::{
+    fs,
+    io::Write,
+    process::{Command, Stdio},
+};
+
+fn manycore(arguments: &[&str]) -> String {
+    let run = Command::new(cargo_bin("manycore")).args(arguments).output().unwrap();
+    assert!(run.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&run.stderr));
+    String::from_utf8(run.stdout).unwrap()
+}
+
+#[test]
+fn bash_completes_verbs_and_sections() {
+    let script = manycore(&["completions", "bash"]);
+    let complete = |words: &str, index: usize| {
+        let mut bash =
+            Command::new("bash").arg("-s").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let ask = format!(
+            "{script}\nCOMP_WORDS=({words})\nCOMP_CWORD={index}\n_manycore manycore '' ''\necho \"${{COMPREPLY[@]}}\"\n"
+        );
+        bash.stdin.take().unwrap().write_all(ask.as_bytes()).unwrap();
+        String::from_utf8(bash.wait_with_output().unwrap().stdout).unwrap()
+    };
+    assert!(complete("manycore ev", 1).contains("eval"));
+    assert!(complete("manycore eval --st", 2).contains("--standard"));
+}
+
+#[test]
+fn every_shell_has_completions() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(manycore(&["completions", shell]).contains("standard"), "{shell}");
+    }
+}
+
+#[test]
+fn man_pages_are_written_and_man_reads_them() {
+    let folder = tempfile::tempdir().unwrap();
+    manycore(&["man", folder.path().to_str().unwrap()]);
+    let mut pages: Vec<String> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    pages.sort();
+    assert_eq!(
+        pages,
+        ["manycore-completions.1", "manycore-eval.1", "manycore-report.1", "manycore-topo.1", "manycore.1"]
+    );
+    let page = folder.path().join("manycore-eval.1");
+    match Command::new("man").arg("-l").arg(&page).env("MANWIDTH", "100").output() {
+        Ok(run) => {
+            let text = String::from_utf8_lossy(&run.stdout).into_owned();
+            assert!(
+                run.status.success() && text.contains("--standard") && text.contains("Examples"),
+                "{text}"
+            );
+        }
+        Err(_) => eprintln!("SKIPPED: man is not installed"),
+    }
+}
