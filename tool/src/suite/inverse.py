@@ -1,7 +1,7 @@
 """Four tasks of k x inverse(M Mt) with NumPy: serial, in threads, or in processes.
 
 usage: python3 -c SCRIPT MODE TASKS N K     prints one line of JSON
-MODE probe tells the versions, the BLAS in use and the seconds of one inverse.
+MODE probe tells the versions, the BLAS in use, the seconds of one inverse and the GFLOPS of a product.
 """
 import json
 import multiprocessing
@@ -28,6 +28,18 @@ def blas():
     return sorted(name for name in names if re.match(r"lib(\w*blas|mkl|blis|atlas|flexi|armpl)", name))
 
 
+def gflops(n=500):
+    """GFLOPS of a product of two n x n matrices: the best of five, after one that warms up."""
+    matrix = numpy.ones((n, n))
+    matrix @ matrix
+    seconds = []
+    for _ in range(5):
+        began = time.perf_counter()
+        matrix @ matrix
+        seconds.append(time.perf_counter() - began)
+    return 2e-9 * n**3 / min(seconds)
+
+
 mode, tasks, n, k = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 work = [(seed, n, k) for seed in range(tasks)]
 if mode == "probe":
@@ -43,8 +55,10 @@ else:
     # Fork, because this script has no file that a fresh interpreter could import.
     with ProcessPoolExecutor(tasks, mp_context=multiprocessing.get_context("fork")) as pool:
         list(pool.map(task, work))
+elapsed = time.perf_counter() - began
 print(json.dumps({
-    "seconds": time.perf_counter() - began,
+    "seconds": elapsed,
+    "gflops": gflops() if mode == "probe" else None,
     "blas": blas(),
     "numpy": numpy.__version__,
     "python": sys.version.split()[0],

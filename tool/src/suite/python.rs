@@ -11,7 +11,10 @@ use crate::{
 };
 use manycore_host::clock::now_ns;
 use manycore_model::record::{Method, Sample, Treatment};
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 const SCRIPT: &str = include_str!("inverse.py");
 
@@ -31,6 +34,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
     let (python, probe) = find()?;
     let (size, repeats) = if stage.profile.published { PUBLISHED } else { (SIZE, repeats(probe.seconds)) };
     let settings = [("modes-python-1", "1", true), ("modes-python", "default", false)];
+    let described = describe(stage, &python, &probe);
     for (index, (id, threads, one_thread)) in settings.into_iter().enumerate() {
         let modes = ["serial", "threads", "processes"];
         let workers = |mode: &str| if mode == "serial" { 1 } else { TASKS };
@@ -42,16 +46,15 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
             id: id.to_owned(),
             method: Method::Whole,
             unit: "tasks",
-            parameters: parameters([
-                ("program", "python".to_owned()),
-                ("python", probe.python.clone()),
-                ("numpy", probe.numpy.clone()),
-                ("blas", probe.blas.clone()),
-                ("blas_threads", threads.to_owned()),
-                ("tasks", TASKS.to_string()),
-                ("n", size.to_string()),
-                ("k", repeats.to_string()),
-            ]),
+            parameters: described
+                .iter()
+                .cloned()
+                .chain(parameters([
+                    ("blas_threads", threads.to_owned()),
+                    ("n", size.to_string()),
+                    ("k", repeats.to_string()),
+                ]))
+                .collect(),
             treatments,
             budget: Budget { least_blocks: LEAST_BLOCKS, ..Budget::seconds(stage.profile.python / 2.0) },
         };
@@ -61,6 +64,41 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
         stage.experiment(design, &mut subject, (half, half + 0.5))?;
     }
     Ok(())
+}
+
+/// What Python is, and how fast its BLAS is on one thread: as it comes, and told which kernel suits this CPU
+/// (an OpenBLAS that is older than the CPU takes its oldest one).
+fn describe(stage: &Stage, python: &Path, probe: &Printed) -> Vec<(String, String)> {
+    let mut described = parameters([
+        ("program", "python".to_owned()),
+        ("python", probe.python.clone()),
+        ("numpy", probe.numpy.clone()),
+        ("blas", probe.blas.clone()),
+        ("tasks", TASKS.to_string()),
+    ]);
+    described.extend(probe.gflops.map(|gflops| ("blas_gflops".to_owned(), format!("{gflops:.1}"))));
+    let kernel = best_kernel(&stage.record.machine.system.cpu_flags)
+        .filter(|_| probe.blas.contains("openblas") && std::env::var_os("OPENBLAS_CORETYPE").is_none());
+    let told = kernel.and_then(|kernel| {
+        let mut command = script(python, "probe", 1, SIZE, 1);
+        command.envs(BLAS_THREADS.map(|name| (name, "1"))).env("OPENBLAS_CORETYPE", kernel);
+        Some((kernel, parse(&command::run(&mut command).ok()?.text)?.gflops?))
+    });
+    if let Some((kernel, gflops)) = told {
+        described.insert("blas_kernel".to_owned(), kernel.to_owned());
+        described.insert("blas_kernel_gflops".to_owned(), format!("{gflops:.1}"));
+    }
+    described.into_iter().collect()
+}
+
+/// OpenBLAS's name of the kernel for the widest vectors that the CPU has.
+fn best_kernel(flags: &[String]) -> Option<&'static str> {
+    let has = |wanted: &str| flags.iter().any(|flag| flag == wanted);
+    if has("avx512f") && has("avx512vl") {
+        Some("SkylakeX")
+    } else {
+        (has("avx2") && has("fma")).then_some("Haswell")
+    }
 }
 
 struct Python {
@@ -97,7 +135,7 @@ impl Subject for Python {
     }
 }
 
-fn script(python: &PathBuf, mode: &str, tasks: usize, size: u64, repeats: u64) -> Command {
+fn script(python: &Path, mode: &str, tasks: usize, size: u64, repeats: u64) -> Command {
     let mut command = Command::new(python);
     command.args(["-c", SCRIPT, mode]).args([tasks as u64, size, repeats].map(|number| number.to_string()));
     command
@@ -106,6 +144,7 @@ fn script(python: &PathBuf, mode: &str, tasks: usize, size: u64, repeats: u64) -
 /// What the script prints.
 struct Printed {
     seconds: f64,
+    gflops: Option<f64>,
     blas: String,
     numpy: String,
     python: String,
@@ -117,6 +156,7 @@ fn parse(text: &str) -> Option<Printed> {
     let blas = libraries.collect::<Vec<_>>().join(", ");
     Some(Printed {
         seconds: value["seconds"].as_f64().filter(|&seconds| seconds > 0.0)?,
+        gflops: value["gflops"].as_f64(),
         blas: if blas.is_empty() { "none found".to_owned() } else { blas },
         numpy: value["numpy"].as_str()?.to_owned(),
         python: value["python"].as_str()?.to_owned(),

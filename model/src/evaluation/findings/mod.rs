@@ -43,7 +43,7 @@ impl Finding {
 pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     let mut findings = conditions::find(record, evaluation);
     findings.extend(scaling::find(record, evaluation));
-    findings.extend(placement::find(evaluation));
+    findings.extend(placement::find(record, evaluation));
     findings.sort_by_key(|finding| finding.kind);
     findings
 }

@@ -2,20 +2,56 @@
 
 use super::{Evaluation, Finding, Kind, scaling::ratio};
 use crate::{
+    Record,
     evaluation::{
-        Affinity, MatrixPoint, Modes, Peer,
+        Affinity, MatrixPoint, Modes, Peer, usable_cpus,
         words::{percent, times},
     },
+    stats::Estimate,
     verdict::{Answer, Verdict},
 };
 
-pub(super) fn find(evaluation: &Evaluation) -> Vec<Finding> {
+/// How many times as fast another BLAS must be to be worth a word.
+const FASTER: f64 = 1.5;
+
+pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
+    let cpus = usable_cpus(&record.machine) as f64;
     let mut findings: Vec<Finding> = evaluation.modes.iter().filter_map(mode).collect();
-    findings.extend(evaluation.modes.iter().find_map(reference_blas));
+    findings.extend(evaluation.modes.iter().flat_map(|modes| beyond_modes(modes, cpus)));
+    findings.extend(evaluation.modes.iter().find_map(|modes| slow_blas(modes, &evaluation.matrix)));
     findings.extend(evaluation.affinity.as_ref().map(affinity).unwrap_or_default());
     findings.extend(evaluation.matrix.last().map(matrix));
+    findings.extend(evaluation.matrix.iter().filter_map(beyond_matrix));
     findings.extend(evaluation.peers.first().map(peer));
     findings
+}
+
+/// A speed-up that the CPUs in use cannot give.
+fn beyond(topic: &'static str, what: &str, speedup: &Estimate, linear: f64) -> Option<Finding> {
+    (speedup.median > linear).then(|| {
+        let (kind, cause) = match speedup.interval {
+            Some((low, _)) if low > linear => (
+                Kind::Warning,
+                "cause not found: the one that it is compared with was slower than it should be",
+            ),
+            _ => (Kind::Fact, "within the noise, so chance will do as the cause"),
+        };
+        let text = format!("The speed-up of {what} is above what {linear} CPUs can give: {cause}.");
+        Finding::new(kind, topic, text, vec![format!("speed-up {}", times(speedup))])
+    })
+}
+
+fn beyond_modes(modes: &Modes, cpus: f64) -> impl Iterator<Item = Finding> {
+    let tasks = modes.parameters.get("tasks").and_then(|tasks| tasks.parse().ok()).unwrap_or(f64::INFINITY);
+    let program = program(modes);
+    modes.modes.iter().filter_map(move |mode| {
+        beyond("modes", &format!("{} in {program}", mode.name), &mode.speedup, cpus.min(tasks))
+    })
+}
+
+fn beyond_matrix(point: &MatrixPoint) -> Option<Finding> {
+    let what = format!("{} matrix products of {1} x {1} at once", point.processes, point.size);
+    beyond("matrix", &what, point.speedup.as_ref()?, point.processes as f64)
 }
 
 fn program(modes: &Modes) -> String {
@@ -59,19 +95,30 @@ fn mode(modes: &Modes) -> Option<Finding> {
     ))
 }
 
-fn reference_blas(modes: &Modes) -> Option<Finding> {
-    let blas = modes.parameters.get("blas")?;
-    let optimised = ["openblas", "mkl", "blis", "atlas", "accelerate", "nvpl", "armpl", "kblas"];
-    let known = blas.to_lowercase();
-    (known.contains("blas") && !optimised.iter().any(|name| known.contains(name))).then(|| {
-        Finding::new(
-            Kind::Advice,
-            "matrix",
-            "Python's NumPy uses the reference BLAS: an optimised one (Debian: libopenblas0; openEuler: openblas) \
-             multiplies matrices 20 to 100 times faster."
-                .to_owned(),
-            vec![format!("BLAS in use: {blas}")],
-        )
+/// A BLAS far below what this machine was seen to do, with the cure that the record holds.
+fn slow_blas(modes: &Modes, matrix: &[MatrixPoint]) -> Option<Finding> {
+    let number = |name: &str| modes.parameters.get(name)?.parse::<f64>().ok();
+    let (blas, theirs) = (modes.parameters.get("blas")?, number("blas_gflops")?);
+    let mut evidence = vec![format!("BLAS in use: {blas}; {theirs:.1} GFLOPS at 500 x 500 on one thread")];
+    let told = modes.parameters.get("blas_kernel").zip(number("blas_kernel_gflops"));
+    if let Some((kernel, gflops)) = told.filter(|(_, gflops)| *gflops > FASTER * theirs) {
+        evidence.push(format!("{gflops:.1} GFLOPS with OPENBLAS_CORETYPE={kernel}"));
+        let text = format!(
+            "Set OPENBLAS_CORETYPE={kernel} for NumPy: this OpenBLAS does not know the CPU, and with that kernel it \
+             multiplies matrices {:.1} times as fast.",
+            gflops / theirs
+        );
+        return Some(Finding::new(Kind::Advice, "matrix", text, evidence));
+    }
+    let ours = matrix.iter().find(|point| point.size == 500)?.one.median;
+    (ours > FASTER * theirs).then(|| {
+        evidence.push(format!("{ours:.1} GFLOPS by the built-in product of the same size"));
+        let text = format!(
+            "Give NumPy an optimised BLAS (Debian: libopenblas0; openEuler: openblas): {:.1} times its GFLOPS were \
+             reached here.",
+            ours / theirs
+        );
+        Finding::new(Kind::Advice, "matrix", text, evidence)
     })
 }
 
