@@ -25,7 +25,7 @@ pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
 fn superlinear(point: &ScalingPoint) -> Option<Finding> {
     let superlinear = point.superlinear.as_ref()?;
     let cause = match (&superlinear.causes[..], superlinear.within_noise) {
-        ([], true) => "the interval holds the linear value, so chance will do".to_owned(),
+        ([], true) => "it is within the noise, so chance will do".to_owned(),
         ([], false) => "cause not found".to_owned(),
         (causes, _) => list(causes),
     };
