@@ -129,8 +129,7 @@ fn lay_out(section: &Section, all: &[Named], text: &mut String) {
         });
     }
     for table in tables {
-        // A table alone in its section needs no title beside the heading.
-        if section.tables.len() > 1 || section.id != "conditions" {
+        if !table.title.is_empty() {
             paragraph(&format!("{}:", table.title), 2, text);
         }
         text.push_str(&table.text());

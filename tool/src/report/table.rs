@@ -21,7 +21,7 @@ pub enum Align {
 /// One table.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// What it shows, with the unit.
+    /// What it shows, with the unit; empty where the section's heading says it.
     pub title: String,
     /// Heads of the columns; the first one holds the row's name.
     pub head: Vec<(String, Align)>,
@@ -69,7 +69,7 @@ impl Table {
             cells.chain([&self.head[column].0]).map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
         let mut widths: Vec<usize> = (0..self.head.len()).map(width).collect();
-        let first_limit = WIDTH / 3;
+        let first_limit = WIDTH / 5 * 2;
         if let Some(first) = widths.first_mut() {
             *first = (*first).min(first_limit);
         }

@@ -14,19 +14,19 @@ use manycore_model::{
 use std::collections::BTreeMap;
 
 pub(super) fn own(named: &Named) -> Vec<Table> {
-    vec![beside_in("Of this run", std::slice::from_ref(named))]
+    vec![of(std::slice::from_ref(named))]
 }
 
 pub(super) fn beside(all: &[Named]) -> Vec<Table> {
-    vec![beside_in("Of each run", all)]
+    vec![of(all)]
 }
 
-/// Column heads are "value" for one record, whose name says nothing then.
-fn beside_in(title: &str, all: &[Named]) -> Table {
+/// Needs no title beside the section's. Column heads are "value" for one record, whose name says nothing then.
+fn of(all: &[Named]) -> Table {
     let order: Vec<&str> = all.first().map(rows).unwrap_or_default().iter().map(|row| row.0).collect();
     let position = |name: &str| order.iter().position(|other| *other == name);
     let mut table = compare(
-        title,
+        "",
         ("what", Align::Left),
         all,
         |(_, name): &(Option<usize>, &str)| (*name).to_owned(),
