@@ -1,4 +1,5 @@
 //! The HTML page in a real browser: an empty console, and every chart there with its size.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod common;
 
@@ -17,7 +18,7 @@ const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 fn browser() -> Option<&'static str> {
     let runs =
         |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success());
-    let found = BROWSERS.into_iter().find(|name| runs(&name));
+    let found = BROWSERS.into_iter().find(|name| runs(name));
     if found.is_none() {
         eprintln!("SKIPPED: chromium is not installed");
     }
