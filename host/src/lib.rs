@@ -1,1 +1,29 @@
-//! placeholder
+//! What the kernel tells about the machine and its tasks, and what it lets us set.
+//!
+//! One module per kernel interface. Readers of the machine take a [`tree::Tree`], which is a live system, a
+//! copy of its files below some folder, or a capture in one text file, and return types of `manycore-model`. A
+//! file that is absent is an answer; a CPU list that cannot be one is an error that names the file.
+#![deny(unsafe_code)]
+
+pub mod affinity;
+pub mod allowed;
+pub mod board;
+pub mod caches;
+pub mod capture;
+pub mod cgroup;
+pub mod child;
+pub mod clock;
+pub mod counters;
+pub mod cpuinfo;
+pub mod cpus;
+pub mod devices;
+pub mod kinds;
+pub mod machine;
+pub mod nodes;
+pub mod pci;
+pub mod synthetic;
+pub mod system;
+pub mod tree;
+
+pub use machine::{ReadError, read};
+pub use tree::Tree;

@@ -33,6 +33,9 @@ pub enum ParseCpuSetError {
     NotAMask(String),
 }
 
+/// Longest list that [`CpuSet::brief`] leaves whole.
+const BRIEF: usize = 44;
+
 impl CpuSet {
     /// The empty set.
     pub const fn new() -> Self {
@@ -51,7 +54,7 @@ impl CpuSet {
     /// A word that is not hexadecimal or has more than eight digits.
     pub fn from_mask(text: &str) -> Result<Self, ParseCpuSetError> {
         let text = text.trim();
-        let mut ids = Vec::new();
+        let mut ranges = Vec::new();
         for (position, word) in text.rsplit(',').enumerate() {
             let word = word.trim();
             if word.len() > 8 || word.is_empty() && text.contains(',') {
@@ -64,9 +67,19 @@ impl CpuSet {
                     .map_err(|_| ParseCpuSetError::NotAMask(word.to_owned()))?,
             };
             let base = position as CpuId * 32;
-            ids.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| base + bit));
+            if bits == u32::MAX {
+                ranges.push((base, base + 31));
+                continue;
+            }
+            // Most words of a large machine's masks are empty; skip from bit to bit.
+            let mut rest = bits;
+            while rest != 0 {
+                let bit = rest.trailing_zeros();
+                ranges.push((base + bit, base + bit));
+                rest &= rest - 1;
+            }
         }
-        Ok(ids.into_iter().collect())
+        Ok(Self::from_ranges(ranges))
     }
 
     /// Whether no CPU is in the set.
@@ -134,16 +147,20 @@ impl CpuSet {
     /// CPUs in this set but not in the other.
     pub fn difference(&self, other: &Self) -> Self {
         let mut ranges = Vec::new();
+        let mut cuts = other.ranges.iter().peekable();
         for &(first, last) in &self.ranges {
-            let mut next = Some(first);
-            for &(cut_first, cut_last) in other.ranges.iter().filter(|cut| cut.1 >= first && cut.0 <= last) {
-                if let Some(from) = next.filter(|&from| from < cut_first) {
-                    ranges.push((from, cut_first - 1));
+            while cuts.next_if(|cut| cut.1 < first).is_some() {}
+            let mut next = first;
+            // The last cut may reach into the next range too: look without taking.
+            for &(cut_first, cut_last) in cuts.clone().take_while(|cut| cut.0 <= last) {
+                if next < cut_first {
+                    ranges.push((next, cut_first - 1));
                 }
-                next = cut_last.checked_add(1);
+                // Ids stay below u32::MAX, so one past the last exists.
+                next = cut_last + 1;
             }
-            if let Some(from) = next.filter(|&from| from <= last) {
-                ranges.push((from, last));
+            if next <= last {
+                ranges.push((next, last));
             }
         }
         Self { ranges }
@@ -157,6 +174,23 @@ impl CpuSet {
     /// Whether the sets share a CPU.
     pub fn intersects(&self, other: &Self) -> bool {
         !self.intersection(other).is_empty()
+    }
+
+    /// The list as people read it in a narrow column: equal steps as `0-508 step 4`, and no more than some
+    /// forty characters of what is longer still, up to the last CPU.
+    pub fn brief(&self) -> String {
+        let whole = self.to_string();
+        if whole.len() <= BRIEF {
+            return whole;
+        }
+        let mut steps = self.ranges.windows(2).map(|pair| pair[1].0 - pair[0].0);
+        let (first, last, step) =
+            (self.first().unwrap_or(0), self.last().unwrap_or(0), steps.next().unwrap_or(1));
+        if self.ranges.iter().all(|range| range.0 == range.1) && steps.all(|other| other == step) {
+            return format!("{first}-{last} step {step}");
+        }
+        let cut = whole[..BRIEF].rfind(',').unwrap_or(BRIEF);
+        format!("{},...,{last}", &whole[..cut])
     }
 
     fn from_ranges(mut ranges: Vec<(CpuId, CpuId)>) -> Self {
@@ -279,6 +313,16 @@ mod tests {
         for bad in ["xyz", "123456789", "1,,1", "+1"] {
             assert!(CpuSet::from_mask(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn long_lists_are_told_briefly() {
+        let list = |step: usize, count: u32| (0..count).step_by(step).collect::<CpuSet>();
+        assert_eq!(list(2, 10).brief(), "0,2,4,6,8");
+        assert_eq!(list(4, 512).brief(), "0-508 step 4");
+        let mut odd = list(4, 512);
+        odd.insert(1);
+        assert_eq!(odd.brief(), "0-1,4,8,12,16,20,24,28,32,36,40,44,48,52,56,...,508");
     }
 
     #[test]

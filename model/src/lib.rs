@@ -10,6 +10,7 @@ pub mod histogram;
 pub mod machine;
 pub mod record;
 pub mod stats;
+pub mod outline;
 pub mod synthetic;
 pub mod units;
 pub mod verdict;

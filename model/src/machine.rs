@@ -204,29 +204,26 @@ impl Machine {
     /// Sixteen hexadecimal digits that differ between machines whose CPUs, caches or nodes differ, and
     /// stay the same over reboots, limits and names. FNV-1a, 64 bits, over the CPU lists.
     pub fn fingerprint(&self) -> String {
-        let mut text = format!("online {};", self.online);
-        for (name, groups) in [
+        let groups = [
             ("package", &self.packages),
             ("die", &self.dies),
             ("cluster", &self.clusters),
             ("core", &self.cores),
-        ] {
-            for group in groups {
-                text.push_str(&format!("{name} {};", group.cpus));
-            }
+        ];
+        let mut lines = vec![format!("online {};", self.online)];
+        for (name, groups) in groups {
+            lines.extend(groups.iter().map(|group| format!("{name} {};", group.cpus)));
         }
-        for cache in &self.caches {
-            text.push_str(&format!(
-                "L{} {:?} {:?} {};",
-                cache.level, cache.kind, cache.size_bytes, cache.cpus
-            ));
-        }
-        for node in &self.nodes {
-            text.push_str(&format!("node {} {} {:?};", node.id, node.cpus, node.distances));
-        }
-        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        lines.extend(self.caches.iter().map(|cache| {
+            format!("L{} {:?} {:?} {};", cache.level, cache.kind, cache.size_bytes, cache.cpus)
+        }));
+        lines.extend(
+            self.nodes.iter().map(|node| format!("node {} {} {:?};", node.id, node.cpus, node.distances)),
+        );
+        let hash =
+            lines.iter().flat_map(|line| line.bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
         format!("{hash:016x}")
     }
 }

@@ -20,7 +20,89 @@ and what was measured is saved.";
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     Topo(Topo),
+    Eval(Eval),
     Report(Report),
+    Completions(Completions),
+    #[command(hide = true)]
+    Man(Man),
+    #[command(hide = true)]
+    Worker(Worker),
+}
+
+/// Evaluate this machine: noise floor, scaling, threads or processes, arithmetic, binding; with advice.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore eval                              at most 90 s on 2 CPUs; results go to a new folder here
+  manycore eval --standard --out /tmp/host7  five minutes: narrower intervals
+  manycore eval --only scaling,affinity      some of the sections
+  manycore eval --quiet --format json        for programs: nothing but errors on standard error
+  manycore report /tmp/host7/record.json     the same report again, any time later
+
+All of it works as an ordinary user. Ctrl-C saves what was measured.")]
+pub struct Eval {
+    #[command(flatten)]
+    pub budget: EvalBudget,
+    /// Folder for record.json, report.html and the tables [default: manycore-eval-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How to print the judgement
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Measure only these sections
+    #[arg(long, value_name = "SECTION", value_delimiter = ',', value_parser = section_names())]
+    pub only: Vec<String>,
+    /// Seed of all random orders; from the clock where it is not given
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// No progress and no notes
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// How long the evaluation may take.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub struct EvalBudget {
+    /// At most 90 s on 2 CPUs (the default)
+    #[arg(long)]
+    pub quick: bool,
+    /// Five minutes
+    #[arg(long)]
+    pub standard: bool,
+    /// The published parameters: 30 s for each number of workers, 50 inverses of 1000 x 1000
+    #[arg(long)]
+    pub full: bool,
+}
+
+fn section_names() -> clap::builder::PossibleValuesParser {
+    crate::suite::SECTIONS.map(|section| section.name).into()
+}
+
+/// Print completions for a shell.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore completions bash > /etc/bash_completion.d/manycore
+  manycore completions zsh > \"${fpath[1]}/_manycore\"
+  manycore completions fish > ~/.config/fish/completions/manycore.fish")]
+pub struct Completions {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// Write the man pages.
+#[derive(Debug, Args)]
+pub struct Man {
+    /// Folder for them
+    pub out: PathBuf,
+}
+
+/// A worker process; started by the tool itself.
+#[derive(Debug, Args)]
+pub struct Worker {
+    pub load: String,
+    pub slot: usize,
 }
 
 /// Which machine is meant.

@@ -4,6 +4,7 @@ use std::{fmt::Display, process::ExitCode};
 
 /// Why the run failed; each variant has its documented exit code and one message for standard error.
 #[derive(Debug)]
+#[allow(dead_code, reason = "verbs that run commands use the last ones")]
 pub enum Failure {
     /// 2: the command line or an input file is wrong.
     Input(String),

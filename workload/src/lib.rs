@@ -1,1 +1,92 @@
-//! placeholder
+//! The built-in loads, one file each, behind [`Load`].
+//!
+//! A load does its work in ticks of a few microseconds where it can, so that a worker can be paused at once
+//! and a slice of 50 ms is counted to a fraction of an event.
+#![deny(unsafe_code)]
+
+mod cycles;
+mod inverse;
+mod prime;
+mod product;
+mod sum;
+
+pub use cycles::ADDITIONS_PER_TICK;
+pub use prime::{DEFAULT_MAX_PRIME, Prime};
+pub use product::operations as product_operations;
+
+/// Work that one worker does, over and over.
+pub trait Load {
+    /// Gets ready for a parameter, whose meaning is the load's own (a size, a limit). Not part of the
+    /// measured time.
+    fn prepare(&mut self, parameter: u64);
+
+    /// Ticks that make one event, for the present parameter; at least 1.
+    fn ticks_per_event(&self) -> u64;
+
+    /// Does the next tick.
+    fn tick(&mut self);
+}
+
+/// The loads by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// sysbench's prime event; the parameter is `cpu-max-prime`.
+    Prime,
+    /// A chain of dependent additions, one a cycle; the parameter is their number in an event.
+    Cycles,
+    /// Sum of an array of 64-bit floats; the parameter is its size in bytes.
+    Sum,
+    /// Product of two square matrices of 64-bit floats; the parameter is their size.
+    Product,
+    /// Inverse of M times its transpose; the parameter is the size of M.
+    Inverse,
+}
+
+impl Kind {
+    const ALL: [(Self, &'static str); 5] = [
+        (Self::Prime, "prime"),
+        (Self::Cycles, "cycles"),
+        (Self::Sum, "sum"),
+        (Self::Product, "product"),
+        (Self::Inverse, "inverse"),
+    ];
+
+    /// The name by which a worker process is told its load.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
+    }
+
+    /// The load of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)
+    }
+
+    /// A load of this kind, not yet prepared.
+    pub fn load(self) -> Box<dyn Load> {
+        match self {
+            Self::Prime => Box::new(Prime::default()),
+            Self::Cycles => Box::new(cycles::Cycles::default()),
+            Self::Sum => Box::new(sum::Sum::default()),
+            Self::Product => Box::new(product::Product::default()),
+            Self::Inverse => Box::new(inverse::Inverse::default()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_load_is_found_by_its_name_and_ticks() {
+        for (kind, name) in Kind::ALL {
+            assert_eq!(Kind::from_name(name), Some(kind));
+            let mut load = kind.load();
+            load.prepare(16);
+            for _ in 0..load.ticks_per_event() {
+                load.tick();
+            }
+        }
+        assert_eq!(Kind::from_name("nothing"), None);
+    }
+}

@@ -1,7 +1,11 @@
 //! One file per verb; each reads from top to bottom.
 
+mod completions;
+mod eval;
+mod man;
 mod report;
 mod topo;
+mod worker;
 
 use crate::{
     cli::{Cli, Verb},
@@ -12,6 +16,10 @@ use crate::{
 pub fn run(cli: Cli) -> Outcome {
     match cli.verb {
         Verb::Topo(args) => topo::run(&args),
+        Verb::Eval(args) => eval::run(&args),
+        Verb::Completions(args) => completions::run(&args),
+        Verb::Man(args) => man::run(&args),
+        Verb::Worker(args) => worker::run(&args),
         Verb::Report(args) => report::run(&args),
     }
 }

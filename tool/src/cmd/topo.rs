@@ -1,9 +1,33 @@
 //! `manycore topo`: shows, draws and saves the machine.
 
-use crate::{cli::Topo, failure::Outcome};
+use crate::{
+    cli::{Format, Topo},
+    failure::{Failure, Outcome},
+    output,
+    report::{topo_svg, topo_text},
+    source,
+};
 
-/// Prints the machine and writes the files that were asked for.
+/// Writes the files that were asked for, then prints the machine.
+///
+/// # Errors
+/// The source describes no machine, or an output cannot be written.
 pub fn run(args: &Topo) -> Outcome {
-    let _ = args;
-    Ok(())
+    let machine = if let Some(path) = &args.save {
+        let (machine, files) = source::machine_and_files(&args.source)?;
+        output::write_file(path, files.to_string().as_bytes())?;
+        machine
+    } else {
+        source::machine(&args.source)?
+    };
+    if let Some(path) = &args.svg {
+        output::write_file(path, topo_svg::render(&machine).as_bytes())?;
+    }
+    match args.format {
+        Format::Text => output::print(&topo_text::render(&machine)),
+        Format::Json => {
+            let json = serde_json::to_string_pretty(&machine).map_err(Failure::missing)?;
+            output::print(&format!("{json}\n"))
+        }
+    }
 }

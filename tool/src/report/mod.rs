@@ -1,14 +1,19 @@
 //! Renders what a person or a program reads, from model types alone: nothing here measures.
 //!
-//! [`sections`] turns judged records into tables once; [`eval_text`] and [`html`] lay the same tables out,
-//! and [`html`] adds the charts.
+//! Records: [`sections`] turns judged ones into tables once; [`eval_text`] and [`html`] lay the same tables
+//! out, and [`html`] adds the charts. Machines: [`topo_text`] and [`topo_svg`].
 
 mod csv;
+pub mod device_text;
 mod eval_text;
 mod figure;
 mod html;
+pub mod layout;
+pub mod node_table;
 mod sections;
 mod table;
+pub mod topo_svg;
+pub mod topo_text;
 
 pub use csv::csv;
 pub use eval_text::text;

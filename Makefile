@@ -1,0 +1,46 @@
+# On a fresh machine: `make eval` evaluates it, `make test` runs all tests.
+
+MANYCORE := target/release/manycore
+PREFIX ?= /usr/local
+
+.PHONY: build eval test bench man doc install clean
+
+build:
+	@scripts/need build
+	cargo build --release --locked
+
+eval: build
+	@scripts/need eval
+	$(MANYCORE) eval $(EVAL)
+
+test:
+	@scripts/need build
+	@scripts/need test
+	cargo test --workspace --locked
+	shellcheck scripts/* .ci/run
+
+# Ratios against peers, each measured in one interleaved run; takes about a quarter of an hour.
+bench: build
+	@scripts/need test
+	cargo bench --locked --bench prime
+	cargo bench --locked --bench slicing
+	cargo bench --locked --bench matrix
+	cargo bench --locked --bench noise
+	scripts/bench-topo
+
+man: build
+	$(MANYCORE) man target/man
+	@echo "man pages are in target/man"
+
+doc:
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+install: build man
+	install -D $(MANYCORE) $(DESTDIR)$(PREFIX)/bin/manycore
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 target/man/*.1
+	$(MANYCORE) completions bash | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/manycore
+	$(MANYCORE) completions zsh | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_manycore
+	$(MANYCORE) completions fish | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/manycore.fish
+
+clean:
+	cargo clean

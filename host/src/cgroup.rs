@@ -1,0 +1,197 @@
+//! Which control groups a process is in, and where their files are (`cgroups(7)`, `proc(5)`).
+
+use crate::tree::Tree;
+
+/// Version and flavour of a hierarchy, which decide how its files are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// Version 2, all controllers in one hierarchy.
+    Unified,
+    /// Version 1, files with the controller's name before them (`cpuset.cpus`).
+    Named,
+    /// The `cpuset` file system of before control groups, or mounted with `noprefix` (`cpus`).
+    Bare,
+}
+
+/// One mounted hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mount {
+    flavour: Flavour,
+    /// Controllers of a version 1 hierarchy.
+    controllers: Vec<String>,
+    /// Which group stands at the mount point: `/` but in containers.
+    root: String,
+    /// The mount point.
+    point: String,
+}
+
+/// A group that this process is in, or one of its ancestors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// How its files are named.
+    pub flavour: Flavour,
+    /// Path without a leading slash.
+    pub path: String,
+}
+
+/// The folders of this process's group and of its ancestors, outermost first, in each hierarchy that has
+/// `controller`.
+pub fn folders(tree: &Tree, controller: &str) -> Vec<Folder> {
+    let ours = |line: &&str| line.starts_with("0::") || line.contains("cpu");
+    let only_ours = |text: &str| text.lines().filter(ours).collect::<Vec<_>>().join("\n");
+    let memberships = tree.read_part("proc/self/cgroup", 1 << 20, only_ours).unwrap_or_default();
+    // The old name of the membership in a cpuset, before /proc/self/cgroup.
+    let cpuset = tree.read("proc/self/cpuset");
+    let mut found = Vec::new();
+    for mount in mounts(tree) {
+        let unified = mount.flavour == Flavour::Unified;
+        if !unified && !mount.controllers.iter().any(|name| name == controller) {
+            continue;
+        }
+        let group = membership(&memberships, (!unified).then_some(controller))
+            .or(cpuset.as_deref().filter(|_| controller == "cpuset"));
+        let Some(group) = group else { continue };
+        found.extend(ancestry(&mount, group).into_iter().map(|path| Folder { flavour: mount.flavour, path }));
+    }
+    found
+}
+
+/// Hierarchies that are mounted. `mountinfo` knows which group a mount shows; `mounts` is the older file.
+fn mounts(tree: &Tree) -> Vec<Mount> {
+    let ours = |line: &&str| line.contains(" cgroup2 ") || line.contains("cpu") && line.contains(" c");
+    let only_groups = |text: &str| text.lines().filter(ours).collect::<Vec<_>>().join("\n");
+    let read = |path: &str| tree.read_part(path, 4 << 20, only_groups).filter(|text| !text.is_empty());
+    if let Some(text) = read("proc/self/mountinfo") {
+        return text.lines().filter_map(mountinfo_line).collect();
+    }
+    let text = read("proc/self/mounts").or_else(|| read("proc/mounts")).unwrap_or_default();
+    text.lines().filter_map(mounts_line).collect()
+}
+
+/// `34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime shared:9 - cgroup cgroup rw,cpuset`
+fn mountinfo_line(line: &str) -> Option<Mount> {
+    let (place, kind) = line.split_once(" - ")?;
+    let place: Vec<&str> = place.split(' ').collect();
+    let kind: Vec<&str> = kind.split(' ').collect();
+    mount(kind.first()?, place.get(3)?, place.get(4)?, kind.get(2).copied().unwrap_or_default())
+}
+
+/// `cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0`
+fn mounts_line(line: &str) -> Option<Mount> {
+    let words: Vec<&str> = line.split(' ').collect();
+    mount(words.get(2)?, "/", words.get(1)?, words.get(3).copied().unwrap_or_default())
+}
+
+fn mount(kind: &str, root: &str, point: &str, options: &str) -> Option<Mount> {
+    let bare = kind == "cpuset" || options.split(',').any(|option| option == "noprefix");
+    let flavour = match kind {
+        "cgroup2" => Flavour::Unified,
+        "cgroup" | "cpuset" if bare => Flavour::Bare,
+        "cgroup" => Flavour::Named,
+        _ => return None,
+    };
+    let mut controllers: Vec<String> = options.split(',').map(str::to_owned).collect();
+    if kind == "cpuset" {
+        controllers.push("cpuset".to_owned());
+    }
+    Some(Mount { flavour, controllers, root: unescape(root), point: unescape(point) })
+}
+
+/// The kernel writes white space and backslashes in mount tables as three octal digits.
+fn unescape(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(text.to_owned(), |text, (code, character)| text.replace(code, character))
+}
+
+/// The group of a line `3:cpu,cpuset:/a/b` that has the controller, or of `0::/a/b` for version 2.
+fn membership<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (number, rest) = line.split_once(':')?;
+        let (controllers, group) = rest.split_once(':')?;
+        let ours = match controller {
+            Some(controller) => controllers.split(',').any(|name| name == controller),
+            None => number == "0" && controllers.is_empty(),
+        };
+        ours.then_some(group)
+    })
+}
+
+/// Paths of a group and its ancestors, from the mount point down. A container may see a group that is not
+/// below what is mounted; then all that can be read is the mount point itself.
+fn ancestry(mount: &Mount, group: &str) -> Vec<String> {
+    let root = mount.root.trim_end_matches('/');
+    let below =
+        group.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/')).unwrap_or("");
+    let parts = below.split('/').filter(|part| !part.is_empty());
+    let mut path = mount.point.trim_matches('/').to_owned();
+    let mut paths = vec![path.clone()];
+    for part in parts.take_while(|part| *part != "..") {
+        path = format!("{path}/{part}");
+        paths.push(path.clone());
+    }
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::Capture;
+    use proptest::prelude::*;
+
+    fn tree(files: &[(&str, &str)]) -> Tree {
+        let mut capture = Capture::default();
+        for (path, text) in files {
+            capture.add_file(path, text);
+        }
+        Tree::from_capture(capture)
+    }
+
+    fn paths(tree: &Tree, controller: &str) -> Vec<String> {
+        folders(tree, controller).into_iter().map(|folder| folder.path).collect()
+    }
+
+    #[test]
+    fn both_versions_are_walked_from_the_mount_down() {
+        let tree = tree(&[
+            ("proc/self/cgroup", "3:cpu,cpuacct:/a/b\n2:cpuset:/c\n0::/d"),
+            (
+                "proc/self/mountinfo",
+                "1 0 0:1 / /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n2 0 0:2 / /cg/set\\040x rw shared:1 - cgroup cgroup rw,cpuset\n\
+                 3 0 0:3 / /cg/unified rw - cgroup2 cgroup2 rw\n4 0 0:4 / /tmp rw - tmpfs tmpfs rw",
+            ),
+        ]);
+        assert_eq!(paths(&tree, "cpu"), ["cg/cpu", "cg/cpu/a", "cg/cpu/a/b", "cg/unified", "cg/unified/d"]);
+        assert_eq!(paths(&tree, "cpuset"), ["cg/set x", "cg/set x/c", "cg/unified", "cg/unified/d"]);
+    }
+
+    #[test]
+    fn containers_see_their_group_at_the_mount_point() {
+        let mount = |root: &str| Mount {
+            flavour: Flavour::Unified,
+            controllers: vec![],
+            root: root.into(),
+            point: "/cg".into(),
+        };
+        assert_eq!(ancestry(&mount("/docker/abc"), "/docker/abc/x"), ["cg", "cg/x"]);
+        assert_eq!(ancestry(&mount("/docker/abc"), "/docker/abcd"), ["cg"]);
+        assert_eq!(ancestry(&mount("/"), "/../../x"), ["cg"]);
+    }
+
+    #[test]
+    fn the_oldest_cpusets_are_known() {
+        let tree = tree(&[("proc/self/cpuset", "/job"), ("proc/mounts", "none /dev/cpuset cpuset rw 0 0")]);
+        assert_eq!(
+            folders(&tree, "cpuset").last(),
+            Some(&Folder { flavour: Flavour::Bare, path: "dev/cpuset/job".into() })
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_tables_are_read(groups in "([0-9:,/a-z. ]|\n){0,120}", table in "([-0-9:,/a-z. \\\\]|cgroup2?|\n){0,120}") {
+            let tree = tree(&[("proc/self/cgroup", &groups), ("proc/self/mountinfo", &table), ("proc/mounts", &table)]);
+            let _ = (folders(&tree, "cpu"), folders(&tree, "cpuset"));
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What the benchmarks share.
+#![allow(dead_code, reason = "each benchmark uses a part")]
+
+use manycore::{
+    experiment::{Budget, Design, Rng, Subject, run},
+    suite::{self, SECTIONS, profile::STANDARD},
+};
+use manycore_model::{
+    Machine, Record,
+    record::{Experiment, Method, Treatment},
+    stats::Estimate,
+};
+use rand::SeedableRng;
+use std::collections::BTreeMap;
+
+/// This machine.
+pub fn machine() -> Machine {
+    Machine { online: manycore_host::affinity::allowed().expect("an affinity mask"), ..Machine::default() }
+}
+
+/// Measures one section of `eval`, in the standard profile.
+pub fn section(name: &str) -> Record {
+    let section = SECTIONS.into_iter().find(|section| section.name == name).expect("a section of that name");
+    let (record, ending) = suite::run(machine(), STANDARD, &[section], 1, &mut |_| {});
+    ending.expect("the section is measured to its end");
+    record
+}
+
+/// Compares treatments with these names on `subject` for `seconds`.
+pub fn compare(names: &[&str], subject: &mut dyn Subject, seconds: f64) -> Experiment {
+    let treatment = |name: &&str| Treatment { name: (*name).to_owned(), workers: 1, ..Treatment::default() };
+    let design = Design {
+        id: "bench".to_owned(),
+        method: Method::Whole,
+        unit: "units",
+        parameters: BTreeMap::new(),
+        treatments: names.iter().map(treatment).collect(),
+        budget: Budget::seconds(seconds),
+    };
+    let (experiment, ending) = run(design, subject, &mut Rng::seed_from_u64(1), &mut |_| {});
+    ending.expect("the benchmark is measured to its end");
+    experiment
+}
+
+/// A ratio with its spread.
+pub fn show(ratio: &Estimate) -> String {
+    let interval = ratio
+        .interval
+        .map_or_else(|| "too few pairs".to_owned(), |(low, high)| format!("95 %: {low:.4} to {high:.4}"));
+    format!("{:.4} ({interval}, {} pairs)", ratio.median, ratio.n)
+}

@@ -1,0 +1,83 @@
+//! The matrix product on one core against OpenBLAS, which NumPy calls.
+
+mod common;
+
+use manycore::{
+    experiment::{Subject, command},
+    failure::{Failure, Outcome},
+};
+use manycore_host::clock::now_ns;
+use manycore_model::{record::Sample, stats::Estimate};
+use manycore_workload::{Kind, Load};
+use std::{path::PathBuf, process::Command};
+
+/// Prints the BLAS in use and the seconds of the products, the first one not counted.
+const SCRIPT: &str = "
+import sys, time, numpy
+n, k = int(sys.argv[1]), int(sys.argv[2])
+a, b = numpy.random.rand(n, n), numpy.random.rand(n, n)
+a @ b
+began = time.perf_counter()
+for _ in range(k):
+    a @ b
+seconds = time.perf_counter() - began
+with open('/proc/self/maps') as maps:
+    print('openblas' in maps.read(), seconds)
+";
+
+struct Both {
+    python: PathBuf,
+    load: Box<dyn Load>,
+    size: u64,
+    repeats: u64,
+}
+
+impl Subject for Both {
+    fn measure(&mut self, treatment: usize) -> Outcome<Sample> {
+        let wall_ns = if treatment == 0 { (self.openblas()? * 1e9) as u64 } else { self.ours() };
+        Ok(Sample { wall_ns, work: self.repeats as f64, ..Sample::default() })
+    }
+
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+}
+
+impl Both {
+    fn openblas(&self) -> Outcome<f64> {
+        let mut command = Command::new(&self.python);
+        command.args(["-c", SCRIPT, &self.size.to_string(), &self.repeats.to_string()]);
+        let output = command::run(command.env("OPENBLAS_NUM_THREADS", "1"))?;
+        match output.text.trim().split_once(' ') {
+            Some(("True", seconds)) => seconds.parse().map_err(Failure::input),
+            _ => Err(Failure::missing("NumPy does not use OpenBLAS here (apt install libopenblas0)")),
+        }
+    }
+
+    fn ours(&mut self) -> u64 {
+        self.load.tick();
+        let began = now_ns();
+        (0..self.repeats).for_each(|_| self.load.tick());
+        now_ns() - began
+    }
+}
+
+fn main() {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let has_numpy = |python: &PathBuf| {
+        python.is_file() && command::run(Command::new(python).args(["-c", "import numpy"])).is_ok()
+    };
+    let Some(python) = std::env::split_paths(&path).map(|folder| folder.join("python3")).find(has_numpy)
+    else {
+        println!("SKIPPED: no python3 with NumPy (apt install python3-numpy libopenblas0)");
+        return;
+    };
+    for (size, repeats) in [(500, 40), (1000, 8), (2000, 2)] {
+        let mut load = Kind::Product.load();
+        load.prepare(size);
+        let mut both = Both { python: python.clone(), load, size, repeats };
+        let experiment = common::compare(&["OpenBLAS", "manycore"], &mut both, 40.0);
+        let ratio = Estimate::of(&experiment.log_ratios(0, 1)).expect("pairs").map(f64::exp);
+        println!("product of {size} x {size} on one core, manycore over OpenBLAS: {}", common::show(&ratio));
+    }
+}

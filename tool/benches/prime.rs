@@ -1,0 +1,15 @@
+//! Prime events per second against sysbench, one thread and one on each CPU.
+
+mod common;
+
+use manycore_model::evaluation::{Evaluation, id};
+
+fn main() {
+    let record = common::section("sysbench");
+    for peer in Evaluation::of(&record).peers {
+        println!("{} threads: manycore over sysbench {}", peer.workers, common::show(&peer.ratio));
+    }
+    if record.experiment(id::SYSBENCH).is_none() {
+        println!("SKIPPED: {:?}", record.missed);
+    }
+}

@@ -1,0 +1,91 @@
+//! What slicing costs: prime events in 50 ms slices, switched on and off, against one uninterrupted run of
+//! the same length in a plain loop.
+
+mod common;
+
+use manycore::{
+    experiment::{
+        Subject,
+        crew::Crew,
+        live::{Live, Order, Trial},
+        observe::Observer,
+    },
+    failure::Outcome,
+    suite::profile::SLICES,
+};
+use manycore_host::clock::now_ns;
+use manycore_model::{record::Sample, stats::Estimate};
+use manycore_workload::{DEFAULT_MAX_PRIME, Kind, Load};
+use std::rc::Rc;
+
+/// Slices in a sample.
+const SLICES_EACH: usize = 10;
+
+/// Length of an uninterrupted run: as long as the slices count.
+const RUN_NS: u64 = 500_000_000;
+
+struct Both {
+    live: Live,
+    load: Box<dyn Load>,
+}
+
+impl Both {
+    fn sliced(&mut self) -> Outcome<Sample> {
+        let mut sum = Sample::default();
+        for slice in 0..SLICES_EACH {
+            // Treatments 0 and 1 have different workers, so each slice begins with a switch.
+            let sample = self.live.measure(slice % 2)?;
+            sum.work += sample.work;
+            sum.wall_ns += sample.wall_ns;
+        }
+        self.live.rest()?;
+        Ok(sum)
+    }
+
+    fn uninterrupted(&mut self) -> Sample {
+        let ticks = self.load.ticks_per_event();
+        let (began, mut events) = (now_ns(), 0.0);
+        loop {
+            (0..ticks).for_each(|_| self.load.tick());
+            events += 1.0;
+            let elapsed = now_ns() - began;
+            if elapsed >= RUN_NS {
+                return Sample { wall_ns: elapsed, work: events, ..Sample::default() };
+            }
+        }
+    }
+}
+
+impl Subject for Both {
+    fn measure(&mut self, treatment: usize) -> Outcome<Sample> {
+        if treatment == 0 { Ok(self.uninterrupted()) } else { self.sliced() }
+    }
+
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+}
+
+fn main() {
+    let machine = common::machine();
+    let mut load = Kind::Prime.load();
+    load.prepare(DEFAULT_MAX_PRIME);
+    let unit_per_tick = 1.0 / load.ticks_per_event() as f64;
+    let cpus = machine.online.clone();
+    let trial = |worker| Trial {
+        orders: vec![Order {
+            worker,
+            cpus: cpus.clone(),
+            parameter: DEFAULT_MAX_PRIME,
+            ticks: 0,
+            watched: false,
+        }],
+        unit_per_tick,
+    };
+    let trials = vec![trial(0), trial(1)];
+    let crew = Crew::hire(Kind::Prime, 2, 0).expect("two workers");
+    let live = Live::new(crew, Rc::new(Observer::new(&machine)), SLICES, trials, now_ns());
+    let experiment = common::compare(&["uninterrupted", "sliced"], &mut Both { live, load }, 60.0);
+    let ratio = Estimate::of(&experiment.log_ratios(0, 1)).expect("pairs").map(f64::exp);
+    println!("events per second, sliced over uninterrupted: {}", common::show(&ratio));
+}

@@ -1,0 +1,239 @@
+//! A crew as the subject of an experiment: in slices, or in whole pieces of work.
+
+use super::{Subject, crew::Crew, interrupt, observe::Observer};
+use crate::failure::{Failure, Outcome};
+use manycore_host::{affinity, clock::now_ns};
+use manycore_model::{
+    CpuSet,
+    record::{Around, Latency, Sample},
+};
+use std::{
+    collections::BTreeMap,
+    rc::Rc,
+    sync::atomic::Ordering::{Acquire, Relaxed},
+    time::Duration,
+};
+
+/// What one worker does under a treatment.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Its index in the crew.
+    pub worker: usize,
+    /// CPUs on which it may run.
+    pub cpus: CpuSet,
+    /// The load's parameter.
+    pub parameter: u64,
+    /// Ticks to do, for whole work; slices have no end of their own.
+    pub ticks: u64,
+    /// Whether it looks after each tick that it is on its CPU; for orders with one CPU.
+    pub watched: bool,
+}
+
+/// What a crew does under one treatment.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// What each worker does; those without an order are idle.
+    pub orders: Vec<Order>,
+    /// Units of work in a tick.
+    pub unit_per_tick: f64,
+}
+
+/// How a sample is taken.
+#[derive(Clone, Copy, Debug)]
+pub enum Pace {
+    /// Active for a time.
+    Slices {
+        /// Time counted.
+        slice: Duration,
+        /// Time thrown away before it.
+        settle: Duration,
+    },
+    /// Until each worker has done its ticks.
+    Whole,
+}
+
+/// A crew that works under treatments.
+pub struct Live {
+    crew: Crew,
+    observer: Rc<Observer>,
+    pace: Pace,
+    trials: Vec<Trial>,
+    /// Where each worker may run now.
+    placed: Vec<Option<CpuSet>>,
+    latencies: Vec<Gathered>,
+    origin_ns: u64,
+}
+
+/// Event times of one treatment while they are gathered.
+#[derive(Clone, Default)]
+struct Gathered {
+    latency: Latency,
+    buckets: BTreeMap<u32, u64>,
+}
+
+impl Live {
+    /// A crew under one trial for each treatment. `origin_ns` is the start of the run on the monotonic clock.
+    pub fn new(crew: Crew, observer: Rc<Observer>, pace: Pace, trials: Vec<Trial>, origin_ns: u64) -> Self {
+        let placed = vec![None; crew.slots().len()];
+        let latencies = vec![Gathered::default(); trials.len()];
+        Self { crew, observer, pace, trials, placed, latencies, origin_ns }
+    }
+
+    /// Makes all workers idle.
+    ///
+    /// # Errors
+    /// As [`Crew::wait`].
+    pub fn rest(&mut self) -> Outcome {
+        self.crew.rest()
+    }
+
+    /// Sets where the workers of a treatment run, what they work on and whether they watch their CPU.
+    fn place(&mut self, orders: &[Order]) -> Outcome {
+        for order in orders {
+            let slot = &self.crew.slots()[order.worker];
+            slot.parameter.store(order.parameter, Relaxed);
+            self.crew.watch(order.worker, order.cpus.first().filter(|_| order.watched));
+            if self.placed[order.worker].as_ref() != Some(&order.cpus) {
+                affinity::restrict(slot.tid.load(Relaxed), &order.cpus).map_err(|error| {
+                    Failure::Measured(format!(
+                        "worker {} cannot be moved to CPUs {}: {error}",
+                        order.worker, order.cpus
+                    ))
+                })?;
+                self.placed[order.worker] = Some(order.cpus.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn tids(&self, orders: &[Order]) -> Vec<u32> {
+        orders.iter().map(|order| self.crew.slots()[order.worker].tid.load(Relaxed)).collect()
+    }
+
+    fn ticks(&self, orders: &[Order]) -> Vec<u64> {
+        orders.iter().map(|order| self.crew.slots()[order.worker].ticks.load(Acquire)).collect()
+    }
+
+    fn slice(&mut self, treatment: usize, slice: Duration, settle: Duration) -> Outcome<Sample> {
+        let Trial { orders, unit_per_tick } = self.trials[treatment].clone();
+        self.place(&orders)?;
+        self.crew.activate(&orders.iter().map(|order| order.worker).collect::<Vec<_>>());
+        interrupt::sleep(settle)?;
+        let tids = self.tids(&orders);
+        let before = self.observer.snapshot(&tids, now_ns());
+        self.measuring(&orders, true);
+        let (ticks_before, began) = (self.ticks(&orders), now_ns());
+        interrupt::sleep(slice)?;
+        let (ticks_after, ended) = (self.ticks(&orders), now_ns());
+        self.measuring(&orders, false);
+        let after = self.observer.snapshot(&tids, now_ns());
+        self.crew.check()?;
+        self.gather(treatment, &orders);
+        let per_worker: Vec<f64> = ticks_after
+            .iter()
+            .zip(&ticks_before)
+            .map(|(after, before)| (after - before) as f64 * unit_per_tick)
+            .collect();
+        Ok(Sample {
+            start_ns: began - self.origin_ns,
+            wall_ns: ended - began,
+            work: per_worker.iter().sum(),
+            per_worker,
+            around: self.observer.between(&before, &after),
+            ..Sample::default()
+        })
+    }
+
+    fn whole(&mut self, treatment: usize) -> Outcome<Sample> {
+        let Trial { orders, unit_per_tick } = self.trials[treatment].clone();
+        let workers: Vec<usize> = orders.iter().map(|order| order.worker).collect();
+        self.place(&orders)?;
+        // An order that is fulfilled already lets each worker get ready outside the measured time.
+        self.give(&orders, 0);
+        self.crew.wait(&workers)?;
+        let tids = self.tids(&orders);
+        let looks = self.looks(&orders);
+        let before = self.observer.snapshot(&tids, now_ns());
+        let began = now_ns();
+        self.give(&orders, 1);
+        self.crew.wait(&workers)?;
+        let ends = orders.iter().map(|order| self.crew.slots()[order.worker].idle_since_ns.load(Acquire));
+        let ends: Vec<u64> = ends.collect();
+        let after = self.observer.snapshot(&tids, now_ns());
+        let ticks: u64 = orders.iter().map(|order| order.ticks).sum();
+        let checks = self.looks(&orders);
+        let watched = orders.iter().any(|order| order.watched);
+        Ok(Sample {
+            start_ns: began - self.origin_ns,
+            wall_ns: ends.iter().max().map_or(0, |end| end.saturating_sub(began)).max(1),
+            work: ticks as f64 * unit_per_tick,
+            per_worker: ends.iter().map(|end| end.saturating_sub(began) as f64 / 1e9).collect(),
+            around: Around {
+                checks: watched.then_some(checks.0 - looks.0),
+                elsewhere: watched.then_some(checks.1 - looks.1),
+                ..self.observer.between(&before, &after)
+            },
+            ..Sample::default()
+        })
+    }
+
+    /// Orders each worker to do its ticks `times` times more.
+    fn give(&self, orders: &[Order], times: u64) {
+        for order in orders {
+            let slot = &self.crew.slots()[order.worker];
+            slot.order(slot.ticks.load(Acquire) + times * order.ticks);
+        }
+    }
+
+    /// Sums over the workers: how often they looked where they were, and how often they were elsewhere.
+    fn looks(&self, orders: &[Order]) -> (u64, u64) {
+        orders.iter().map(|order| &self.crew.slots()[order.worker]).fold((0, 0), |sum, slot| {
+            (sum.0 + slot.checks.load(Relaxed), sum.1 + slot.elsewhere.load(Relaxed))
+        })
+    }
+
+    fn measuring(&self, orders: &[Order], on: bool) {
+        for order in orders {
+            self.crew.slots()[order.worker].measuring.store(u32::from(on), Relaxed);
+        }
+    }
+
+    fn gather(&mut self, treatment: usize, orders: &[Order]) {
+        let gathered = &mut self.latencies[treatment];
+        for order in orders {
+            let times = self.crew.slots()[order.worker].drain();
+            let latency = &mut gathered.latency;
+            if times.buckets.is_empty() {
+                continue;
+            }
+            latency.min_ns = if latency.count == 0 { times.min_ns } else { latency.min_ns.min(times.min_ns) };
+            latency.max_ns = latency.max_ns.max(times.max_ns);
+            latency.sum_ns += times.sum_ns;
+            for (index, count) in times.buckets {
+                *gathered.buckets.entry(index).or_default() += u64::from(count);
+                latency.count += u64::from(count);
+            }
+        }
+    }
+}
+
+impl Subject for Live {
+    fn measure(&mut self, treatment: usize) -> Outcome<Sample> {
+        match self.pace {
+            Pace::Slices { slice, settle } => self.slice(treatment, slice, settle),
+            Pace::Whole => self.whole(treatment),
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+
+    fn latencies(&mut self) -> Vec<Option<Latency>> {
+        let gathered = self.latencies.iter().map(|gathered| {
+            let buckets = gathered.buckets.iter().map(|(&index, &count)| (index, count)).collect();
+            Latency { buckets, ..gathered.latency.clone() }
+        });
+        gathered.map(|latency| Some(latency).filter(|latency| latency.count > 0)).collect()
+    }
+}

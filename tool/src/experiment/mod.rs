@@ -1,0 +1,272 @@
+//! Runs trials and tells what happens as events. It never prints.
+//!
+//! [`run`] takes a [`Design`] (what is compared) and a [`Subject`] (that which can be measured under a
+//! treatment) and gives back an [`Experiment`]: blocks that hold every treatment once, in seeded random
+//! order, until the budget is spent. The subject is the only part that touches the machine, so the engine is
+//! tested on a simulated one.
+
+pub mod command;
+pub mod crew;
+pub mod interrupt;
+pub mod live;
+pub mod observe;
+pub mod worker;
+
+use crate::failure::{Failure, Outcome};
+use manycore_model::record::{Experiment, Latency, Method, Sample, Treatment};
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::BTreeMap;
+
+/// Source of all random orders.
+pub type Rng = Xoshiro256PlusPlus;
+
+/// What is compared, and for how long.
+#[derive(Clone, Debug)]
+pub struct Design {
+    /// Id in the record.
+    pub id: String,
+    /// How treatments alternate.
+    pub method: Method,
+    /// Unit of the work.
+    pub unit: &'static str,
+    /// What the load was told.
+    pub parameters: BTreeMap<String, String>,
+    /// What is compared.
+    pub treatments: Vec<Treatment>,
+    /// When to stop.
+    pub budget: Budget,
+}
+
+/// When an experiment stops: after the last whole block that fits `seconds`, but never before `least_blocks`
+/// and never after `most_blocks`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Budget {
+    /// Wall time in seconds.
+    pub seconds: f64,
+    /// Blocks made whatever they take.
+    pub least_blocks: usize,
+    /// Blocks after which more would not help.
+    pub most_blocks: usize,
+}
+
+impl Budget {
+    /// Blocks for `seconds`, at least one.
+    pub fn seconds(seconds: f64) -> Self {
+        Self { seconds, least_blocks: 1, most_blocks: usize::MAX }
+    }
+}
+
+/// Something that can be measured under each treatment of a design.
+pub trait Subject {
+    /// Takes one sample under a treatment, given by its index. The engine fills in the block and the
+    /// treatment.
+    ///
+    /// # Errors
+    /// [`Failure::Interrupted`] after a signal, [`Failure::Measured`] where a worker or a command failed;
+    /// the sample is lost, those before are kept.
+    fn measure(&mut self, treatment: usize) -> Outcome<Sample>;
+
+    /// Nanoseconds on the clock that budgets are kept by.
+    fn now_ns(&self) -> u64;
+
+    /// Event times by treatment, gathered so far.
+    fn latencies(&mut self) -> Vec<Option<Latency>> {
+        Vec::new()
+    }
+}
+
+/// How far an experiment is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Share of the budget that is spent, 0 to 1.
+    pub share: f64,
+    /// Samples taken.
+    pub samples: usize,
+}
+
+/// Runs the blocks of `design` on `subject`; `watch` sees each sample's progress.
+///
+/// The experiment comes back whatever happens, with the samples taken until then, beside the failure that
+/// ended it early.
+pub fn run(
+    design: Design,
+    subject: &mut dyn Subject,
+    rng: &mut Rng,
+    watch: &mut dyn FnMut(Progress),
+) -> (Experiment, Outcome) {
+    let Design { id, method, unit, parameters, treatments, budget } = design;
+    let mut samples = Vec::new();
+    let ending = blocks(treatments.len(), budget, subject, rng, &mut samples, watch);
+    let treatments = with_latencies(treatments, subject.latencies());
+    (Experiment { id, method, unit: unit.to_owned(), parameters, treatments, samples }, ending)
+}
+
+fn blocks(
+    treatments: usize,
+    budget: Budget,
+    subject: &mut dyn Subject,
+    rng: &mut Rng,
+    samples: &mut Vec<Sample>,
+    watch: &mut dyn FnMut(Progress),
+) -> Outcome {
+    let began = subject.now_ns();
+    let mut longest_block = 0.0_f64;
+    for block in 0..budget.most_blocks {
+        let block_began = seconds_since(began, subject);
+        if block >= budget.least_blocks && block_began + longest_block > budget.seconds {
+            break;
+        }
+        let mut order: Vec<usize> = (0..treatments).collect();
+        order.shuffle(rng);
+        for treatment in order {
+            let sample = subject.measure(treatment)?;
+            samples.push(Sample { block, treatment, ..sample });
+            // Whichever is later ends the experiment: the time, or the blocks that are made at least.
+            let by_time = seconds_since(began, subject) / budget.seconds;
+            let by_blocks = samples.len() as f64 / (budget.least_blocks * treatments) as f64;
+            watch(Progress { share: by_time.min(by_blocks).min(1.0), samples: samples.len() });
+        }
+        longest_block = longest_block.max(seconds_since(began, subject) - block_began);
+    }
+    Ok(())
+}
+
+fn seconds_since(began: u64, subject: &dyn Subject) -> f64 {
+    subject.now_ns().saturating_sub(began) as f64 / 1e9
+}
+
+fn with_latencies(mut treatments: Vec<Treatment>, latencies: Vec<Option<Latency>>) -> Vec<Treatment> {
+    for (treatment, latency) in treatments.iter_mut().zip(latencies) {
+        treatment.latency = latency;
+    }
+    treatments
+}
+
+/// Whether an experiment that ended like this leaves the rest of a suite worth doing: an interrupted one
+/// does not.
+pub fn goes_on(ending: &Outcome) -> bool {
+    !matches!(ending, Err(Failure::Interrupted(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manycore_model::{
+        stats::Estimate,
+        verdict::{Answer, Verdict},
+    };
+    use rand::{RngExt, SeedableRng};
+
+    /// A machine whose speed drifts, with treatments of known effect, and a clock that only samples move.
+    struct Simulated {
+        rates: Vec<f64>,
+        sample_ns: u64,
+        now_ns: u64,
+        noise: Rng,
+        fails_after: usize,
+    }
+
+    impl Simulated {
+        fn new(rates: &[f64], sample_ns: u64) -> Self {
+            let noise = Rng::seed_from_u64(3);
+            Self { rates: rates.to_vec(), sample_ns, now_ns: 0, noise, fails_after: usize::MAX }
+        }
+    }
+
+    impl Subject for Simulated {
+        fn measure(&mut self, treatment: usize) -> Outcome<Sample> {
+            if self.fails_after == 0 {
+                return Err(Failure::Measured("worker process 1 ended: signal 9".to_owned()));
+            }
+            self.fails_after -= 1;
+            let start_ns = self.now_ns;
+            self.now_ns += self.sample_ns;
+            // A neighbour takes up to 40 % in waves of 7 s, plus 1 % of white noise.
+            let drift = 1.0 - 0.2 * (1.0 + (start_ns as f64 / 1e9 / 7.0 * std::f64::consts::TAU).sin());
+            let noise = 1.0 + 0.01 * (self.noise.random::<f64>() - 0.5);
+            let work = self.rates[treatment] * drift * noise * self.sample_ns as f64 / 1e9;
+            Ok(Sample { start_ns, wall_ns: self.sample_ns, work, ..Sample::default() })
+        }
+
+        fn now_ns(&self) -> u64 {
+            self.now_ns
+        }
+    }
+
+    fn design(treatments: usize, budget: Budget) -> Design {
+        let treatment =
+            |index: usize| Treatment { name: index.to_string(), workers: 1, ..Treatment::default() };
+        Design {
+            id: "test".to_owned(),
+            method: Method::Whole,
+            unit: "events",
+            parameters: BTreeMap::new(),
+            treatments: (0..treatments).map(treatment).collect(),
+            budget,
+        }
+    }
+
+    fn run_it(subject: &mut Simulated, budget: Budget, seed: u64) -> (Experiment, Outcome) {
+        let treatments = subject.rates.len();
+        run(design(treatments, budget), subject, &mut Rng::seed_from_u64(seed), &mut |_| {})
+    }
+
+    #[test]
+    fn every_block_holds_every_treatment_once_in_changing_order() {
+        let (experiment, ending) =
+            run_it(&mut Simulated::new(&[1.0; 4], 50_000_000), Budget::seconds(10.0), 1);
+        assert!(ending.is_ok());
+        let blocks: Vec<Vec<usize>> =
+            experiment.samples.chunks(4).map(|block| block.iter().map(|s| s.treatment).collect()).collect();
+        assert_eq!(blocks.len(), 50);
+        assert!(blocks.iter().all(|block| {
+            let mut sorted = block.clone();
+            sorted.sort_unstable();
+            sorted == [0, 1, 2, 3]
+        }));
+        assert!(blocks.windows(2).any(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn the_order_follows_from_the_seed() {
+        let orders: Vec<Vec<usize>> = [5, 5, 6]
+            .map(|seed| {
+                let (experiment, _) =
+                    run_it(&mut Simulated::new(&[1.0; 5], 50_000_000), Budget::seconds(5.0), seed);
+                experiment.samples.iter().map(|sample| sample.treatment).collect()
+            })
+            .to_vec();
+        assert_eq!(orders[0], orders[1]);
+        assert_ne!(orders[0], orders[2]);
+    }
+
+    #[test]
+    fn pairs_of_slices_see_through_a_drifting_machine() {
+        let (experiment, _) =
+            run_it(&mut Simulated::new(&[100.0, 103.0], 50_000_000), Budget::seconds(20.0), 2);
+        let ratios = experiment.log_ratios(0, 1);
+        let ratio = Estimate::of(&ratios).unwrap().map(f64::exp);
+        assert!((ratio.median - 1.03).abs() < 0.003, "{ratio:?}");
+        assert_eq!(Verdict::of(&ratios, 0.005).unwrap().verdict, Answer::BBetter);
+    }
+
+    #[test]
+    fn the_budget_is_kept_by_whole_blocks() {
+        let mut subject = Simulated::new(&[1.0, 1.0], 1_000_000_000);
+        let (experiment, _) = run_it(&mut subject, Budget::seconds(7.0), 1);
+        assert_eq!(experiment.samples.len(), 6);
+        let least = Budget { seconds: 0.1, least_blocks: 4, most_blocks: 9 };
+        assert_eq!(run_it(&mut subject, least, 1).0.samples.len(), 8);
+        let most = Budget { seconds: 1e9, least_blocks: 1, most_blocks: 9 };
+        assert_eq!(run_it(&mut subject, most, 1).0.samples.len(), 18);
+    }
+
+    #[test]
+    fn a_failure_keeps_what_was_measured() {
+        let mut subject = Simulated { fails_after: 5, ..Simulated::new(&[1.0, 1.0], 50_000_000) };
+        let (experiment, ending) = run_it(&mut subject, Budget::seconds(5.0), 1);
+        assert_eq!(experiment.samples.len(), 5);
+        assert!(matches!(ending, Err(Failure::Measured(_))));
+    }
+}

@@ -1,0 +1,250 @@
+//! Boxes in boxes: sizes first, then places. Knows nothing of machines.
+//!
+//! A [`Block`] is a finished picture whose corner is at 0,0. Blocks are put side by side and below each
+//! other, and the result is a block again.
+
+/// Space between neighbours and inside a frame.
+pub const GAP: f64 = 6.0;
+/// Height of a line of text.
+pub const LINE: f64 = 18.0;
+
+/// From the middle of a letter to the line that it stands on.
+const TO_BASE_LINE: f64 = 4.5;
+
+/// A rectangle or a text; units are CSS pixels at a scale of 1.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shape {
+    /// A box.
+    Box {
+        /// Left edge.
+        x: f64,
+        /// Upper edge.
+        y: f64,
+        /// Width.
+        w: f64,
+        /// Height.
+        h: f64,
+        /// CSS classes.
+        class: String,
+        /// What the pointer shows.
+        hint: String,
+    },
+    /// A line of text.
+    Text {
+        /// Left edge, or the middle of centred text.
+        x: f64,
+        /// Base line.
+        y: f64,
+        /// CSS classes.
+        class: String,
+        /// What it says.
+        text: String,
+    },
+}
+
+/// A picture of known size.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Block {
+    /// Width.
+    pub w: f64,
+    /// Height.
+    pub h: f64,
+    /// What is in it.
+    pub shapes: Vec<Shape>,
+    /// Whether it is one box that may grow to fill its place in a grid.
+    pub grows: bool,
+}
+
+/// Width of a text in a common sans-serif face at its class's size, on the safe side.
+pub fn text_width(text: &str, class: &str) -> f64 {
+    let letter = match class {
+        "head" => 12.5,
+        "title" => 8.6,
+        _ => 7.6,
+    };
+    text.chars().count() as f64 * letter
+}
+
+impl Block {
+    /// A line of text.
+    pub fn text(text: &str, class: &str) -> Self {
+        let shape = Shape::Text { x: 0.0, y: LINE - 5.0, class: class.to_owned(), text: text.to_owned() };
+        Self { w: text_width(text, class), h: LINE, shapes: vec![shape], grows: false }
+    }
+
+    /// A box with a text in its middle, at least `least` wide.
+    pub fn tile(text: &str, class: &str, least: f64, hint: &str) -> Self {
+        let (w, h) = ((text_width(text, class) + 2.0 * GAP).max(least), LINE + 4.0);
+        let frame = Shape::Box { x: 0.0, y: 0.0, w, h, class: class.to_owned(), hint: hint.to_owned() };
+        let label = Shape::Text {
+            x: w / 2.0,
+            y: h / 2.0 + TO_BASE_LINE,
+            class: format!("middle {class}"),
+            text: text.to_owned(),
+        };
+        Self { w, h, shapes: vec![frame, label], grows: true }
+    }
+
+    /// Draws a frame around it.
+    pub fn framed(self, class: &str, hint: &str) -> Self {
+        let (w, h) = (self.w + 2.0 * GAP, self.h + 2.0 * GAP);
+        let frame = Shape::Box { x: 0.0, y: 0.0, w, h, class: class.to_owned(), hint: hint.to_owned() };
+        let mut shapes = vec![frame];
+        shapes.extend(self.shapes.into_iter().map(|shape| shape.moved(GAP, GAP)));
+        Self { w, h, shapes, grows: true }
+    }
+
+    /// Makes it at least so large, if it is a frame or a tile; a tile's text stays in the middle.
+    pub fn stretched(mut self, w: f64, h: f64) -> Self {
+        if !self.grows {
+            return self;
+        }
+        let (w, h) = (w.max(self.w), h.max(self.h));
+        if let Some(Shape::Box { w: width, h: height, .. }) = self.shapes.first_mut() {
+            (*width, *height) = (w, h);
+        }
+        if let [_, Shape::Text { x, y, class, .. }] = self.shapes.as_mut_slice()
+            && class.starts_with("middle")
+        {
+            (*x, *y) = (w / 2.0, h / 2.0 + TO_BASE_LINE);
+        }
+        Self { w, h, ..self }
+    }
+}
+
+impl Shape {
+    fn moved(mut self, dx: f64, dy: f64) -> Self {
+        let (Self::Box { x, y, .. } | Self::Text { x, y, .. }) = &mut self;
+        *x += dx;
+        *y += dy;
+        self
+    }
+}
+
+/// Blocks below each other.
+pub fn stack(blocks: Vec<Block>, gap: f64) -> Block {
+    grid(blocks, 1, gap)
+}
+
+/// Blocks in rows of `columns`; each column is as wide as its widest block, and frames fill their place.
+pub fn grid(blocks: Vec<Block>, columns: usize, gap: f64) -> Block {
+    let columns = columns.max(1);
+    let mut widths = vec![0.0_f64; columns.min(blocks.len())];
+    for (at, block) in blocks.iter().enumerate() {
+        widths[at % columns] = widths[at % columns].max(block.w);
+    }
+    let mut out = Block {
+        w: widths.iter().sum::<f64>() + gap * widths.len().saturating_sub(1) as f64,
+        ..Block::default()
+    };
+    let mut blocks = blocks.into_iter().peekable();
+    while blocks.peek().is_some() {
+        let row: Vec<Block> = blocks.by_ref().take(columns).collect();
+        let top = if out.h > 0.0 { out.h + gap } else { 0.0 };
+        let mut left = 0.0;
+        out.h = top + row.iter().map(|block| block.h).fold(0.0, f64::max);
+        for (block, width) in row.into_iter().zip(&widths) {
+            let block = block.stretched(*width, out.h - top);
+            out.shapes.extend(block.shapes.into_iter().map(|shape| shape.moved(left, top)));
+            left += width + gap;
+        }
+    }
+    out
+}
+
+/// Blocks in as many columns as make the whole come nearest to `aspect` (width by height).
+pub fn balanced(blocks: Vec<Block>, aspect: f64, gap: f64) -> Block {
+    let columns = best_columns(&blocks, aspect, gap);
+    grid(blocks, columns, gap)
+}
+
+/// The number of columns that comes nearest to `aspect`; a last row that is not full counts against it.
+pub fn best_columns(blocks: &[Block], aspect: f64, gap: f64) -> usize {
+    let w = blocks.iter().map(|block| block.w).fold(0.0, f64::max) + gap;
+    let h = blocks.iter().map(|block| block.h).fold(0.0, f64::max) + gap;
+    let cost = |columns: usize| {
+        let rows = blocks.len().div_ceil(columns);
+        let empty = (rows * columns - blocks.len()) as f64 / blocks.len() as f64;
+        3.0 * empty + ((columns as f64 * w) / (rows as f64 * h) / aspect).ln().abs()
+    };
+    (1..=blocks.len()).rev().min_by(|a, b| cost(*a).total_cmp(&cost(*b))).unwrap_or(1)
+}
+
+/// Blocks side by side, wrapped at `width`.
+pub fn flow(blocks: Vec<Block>, width: f64, gap: f64) -> Block {
+    let mut rows: Vec<Vec<Block>> = Vec::new();
+    let mut used = f64::INFINITY;
+    for block in blocks {
+        if used + gap + block.w > width {
+            rows.push(Vec::new());
+            used = -gap;
+        }
+        used += gap + block.w;
+        if let Some(row) = rows.last_mut() {
+            row.push(block);
+        }
+    }
+    stack(
+        rows.into_iter()
+            .map(|row| {
+                let columns = row.len();
+                grid(row, columns, gap)
+            })
+            .collect(),
+        gap,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn corners(block: &Block) -> Vec<[f64; 4]> {
+        block
+            .shapes
+            .iter()
+            .filter_map(|shape| match shape {
+                Shape::Box { x, y, w, h, .. } => Some([*x, *y, x + w, y + h]),
+                Shape::Text { .. } => None,
+            })
+            .collect()
+    }
+
+    fn tiles(count: usize) -> Vec<Block> {
+        (0..count).map(|at| Block::tile(&"x".repeat(at % 7), "", 20.0, "")).collect()
+    }
+
+    fn apart(block: &Block) {
+        let boxes = corners(block);
+        for (at, a) in boxes.iter().enumerate() {
+            assert!(a[0] >= 0.0 && a[1] >= 0.0 && a[2] <= block.w + 0.01 && a[3] <= block.h + 0.01);
+            for b in &boxes[at + 1..] {
+                assert!(a[2] <= b[0] || b[2] <= a[0] || a[3] <= b[1] || b[3] <= a[1], "{a:?} {b:?}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn neighbours_never_overlap(count in 0usize..60, columns in 1usize..12, width in 0.0..900.0) {
+            apart(&grid(tiles(count), columns, GAP));
+            apart(&flow(tiles(count), width, GAP));
+            apart(&balanced(tiles(count), 1.6, GAP));
+        }
+    }
+
+    #[test]
+    fn full_rows_are_preferred() {
+        let equal = vec![Block { w: 30.0, h: 20.0, ..Block::default() }; 16];
+        assert_eq!(best_columns(&equal, 1.6, 0.0), 4);
+        assert!((balanced(equal, 1.6, 0.0).h - 80.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_frame_grows_with_its_block() {
+        let block = Block::text("x", "").framed("f", "");
+        let block = block.stretched(100.0, 90.0);
+        assert_eq!(corners(&block), [[0.0, 0.0, 100.0, 90.0]]);
+    }
+}

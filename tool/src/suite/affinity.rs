@@ -1,0 +1,100 @@
+//! Processes that each sum an array in cache: free against bound to their CPU.
+
+use super::{Plan, Stage, parameters};
+use crate::{
+    experiment::{
+        Budget,
+        crew::Crew,
+        live::{Order, Pace, Trial},
+    },
+    failure::Outcome,
+};
+use manycore_host::clock::now_ns;
+use manycore_model::{CpuId, CpuSet, evaluation::id, record::Treatment};
+use manycore_workload::Kind;
+use std::collections::BTreeMap;
+
+/// Processes on each CPU in the published evaluation: 20 on two.
+const PER_CPU: usize = 10;
+
+/// CPUs that take part at most, so that a heat map of the processes can be read.
+const MOST_CPUS: usize = 16;
+
+/// Rounds of each side in the published evaluation; more where the budget allows.
+const ROUNDS: usize = 10;
+
+/// Looks of each process at its CPU in a round, at least, as in the published evaluation.
+const LOOKS: u64 = 10_000;
+
+/// CPU time of each process in a round.
+const PROCESS_SECONDS: f64 = 0.015;
+
+/// Size of the array where the caches are not known.
+const UNKNOWN_CACHE: u64 = 32 << 10;
+
+pub(super) fn measure(stage: &mut Stage) -> Outcome {
+    let cpus = spread(&stage.cpus(), MOST_CPUS);
+    let shared: CpuSet = cpus.iter().copied().collect();
+    let bytes =
+        stage.record.machine.caches_at(1).filter_map(|cache| cache.size_bytes).min().unwrap_or(UNKNOWN_CACHE)
+            / 2;
+    let ticks = LOOKS.max((PROCESS_SECONDS / pilot(bytes)) as u64);
+    let processes = cpus.len() * PER_CPU;
+    let trial = |name: &str| {
+        let bound = name == "bound";
+        let order = |worker: usize| Order {
+            worker,
+            cpus: if bound { CpuSet::single(cpus[worker % cpus.len()]) } else { shared.clone() },
+            parameter: bytes,
+            ticks,
+            watched: bound,
+        };
+        let treatment =
+            Treatment { name: name.to_owned(), workers: processes, factors: BTreeMap::new(), latency: None };
+        (treatment, Trial { orders: (0..processes).map(order).collect(), unit_per_tick: 1.0 })
+    };
+    let plan = Plan {
+        id: id::AFFINITY,
+        pace: Pace::Whole,
+        unit: "sums",
+        parameters: parameters([
+            ("processes", processes.to_string()),
+            ("cpus", shared.to_string()),
+            ("array_bytes", bytes.to_string()),
+            ("sums", ticks.to_string()),
+        ]),
+        trials: vec![trial("free"), trial("bound")],
+        budget: Budget { least_blocks: ROUNDS, ..Budget::seconds(stage.profile.affinity) },
+        part: (0.0, 1.0),
+    };
+    stage.crew_experiment(Crew::hire(Kind::Sum, 0, processes)?, plan)
+}
+
+/// At most `most` of `cpus`, evenly spread over them.
+fn spread(cpus: &CpuSet, most: usize) -> Vec<CpuId> {
+    let step = cpus.len().div_ceil(most).max(1);
+    cpus.iter().step_by(step).collect()
+}
+
+/// Seconds of one sum, over a thousand.
+fn pilot(bytes: u64) -> f64 {
+    let mut load = Kind::Sum.load();
+    load.prepare(bytes);
+    let began = now_ns();
+    for _ in 0..1000 {
+        load.tick();
+    }
+    ((now_ns() - began) as f64 / 1e12).max(1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_cpus_take_part_on_a_large_machine() {
+        assert_eq!(spread(&"0-1".parse().unwrap(), 16), [0, 1]);
+        assert_eq!(spread(&"0-319".parse().unwrap(), 16).len(), 16);
+        assert!(spread(&"0-16".parse().unwrap(), 16).len() <= 16);
+    }
+}

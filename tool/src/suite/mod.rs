@@ -1,0 +1,256 @@
+//! What `manycore eval` measures: one file for each section, all through [`Stage`].
+
+mod affinity;
+mod matrix;
+mod modes;
+mod noise;
+pub mod profile;
+mod python;
+mod scaling;
+mod sysbench;
+
+use crate::{
+    experiment::{
+        self, Budget, Design, Progress, Rng, Subject,
+        crew::Crew,
+        live::{Live, Order, Pace, Trial},
+        observe::Observer,
+    },
+    failure::{Failure, Outcome},
+};
+use manycore_host::{clock, counters};
+use manycore_model::{
+    CpuSet, Machine, Record,
+    record::{Conditions, Method, Missed, RECORD_SCHEMA, Treatment},
+};
+use profile::Profile;
+use rand::SeedableRng;
+use std::{collections::BTreeMap, rc::Rc, time::Duration};
+
+/// One section of the suite.
+#[derive(Clone, Copy)]
+pub struct Section {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What is measured, for people.
+    pub title: &'static str,
+    seconds: fn(&Profile) -> f64,
+    run: fn(&mut Stage) -> Outcome,
+}
+
+/// All sections in the order in which they are measured.
+pub const SECTIONS: [Section; 7] = [
+    Section { name: "noise", title: "noise floor (A/A)", seconds: |p| p.noise, run: noise::measure },
+    Section {
+        name: "scaling",
+        title: "scaling of prime events",
+        seconds: |p| p.clock + p.scaling,
+        run: scaling::measure,
+    },
+    Section { name: "modes", title: "threads and processes", seconds: |p| p.modes, run: modes::measure },
+    Section {
+        name: "python",
+        title: "parallel modes of Python",
+        seconds: |p| p.python,
+        run: python::measure,
+    },
+    Section { name: "matrix", title: "matrix product", seconds: |p| p.matrix, run: matrix::measure },
+    Section {
+        name: "affinity",
+        title: "free against bound",
+        seconds: |p| p.affinity,
+        run: affinity::measure,
+    },
+    Section { name: "sysbench", title: "beside sysbench", seconds: |p| p.sysbench, run: sysbench::measure },
+];
+
+/// What happens while the suite runs.
+pub enum Event<'a> {
+    /// A section begins.
+    Begin(&'a Section),
+    /// The section goes on: share of the section that is done, and time that the whole suite still needs.
+    Progress {
+        /// 0 to 1.
+        share: f64,
+        /// Planned time to the end of the suite.
+        left: Duration,
+    },
+    /// Something could not be had.
+    Missed(&'a Missed),
+}
+
+/// Where sections are measured: the machine, the budget, the record that grows.
+pub struct Stage<'a> {
+    profile: Profile,
+    observer: Rc<Observer>,
+    rng: Rng,
+    origin_ns: u64,
+    /// The section under way.
+    section: Section,
+    /// Seconds that the sections after this one will take.
+    after: f64,
+    record: Record,
+    listen: &'a mut dyn FnMut(Event),
+}
+
+/// Seconds that `sections` are planned to take.
+pub fn seconds(profile: &Profile, sections: &[Section]) -> f64 {
+    sections.iter().map(|section| (section.seconds)(profile)).sum()
+}
+
+/// Measures `sections` on the running machine. The record comes back whatever happens, beside the failure
+/// that the run ended with: an interruption, or the first measured thing that failed.
+pub fn run(
+    machine: Machine,
+    profile: Profile,
+    sections: &[Section],
+    seed: u64,
+    listen: &mut dyn FnMut(Event),
+) -> (Record, Outcome) {
+    let observer = Rc::new(Observer::new(&machine));
+    let conditions = conditions(&observer, &machine);
+    let record = Record {
+        schema: RECORD_SCHEMA.to_owned(),
+        verb: "eval".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started: clock::utc(),
+        seed,
+        profile: profile.name.to_owned(),
+        machine,
+        conditions,
+        ..Record::default()
+    };
+    let mut stage = Stage {
+        profile,
+        observer,
+        rng: Rng::seed_from_u64(seed),
+        origin_ns: clock::now_ns(),
+        section: SECTIONS[0],
+        after: 0.0,
+        record,
+        listen,
+    };
+    let ending = stage.perform(sections);
+    stage.record.interrupted = !experiment::goes_on(&ending);
+    stage.record.seconds = (clock::now_ns() - stage.origin_ns) as f64 / 1e9;
+    (stage.record, ending)
+}
+
+/// An experiment on a crew of ours.
+struct Plan {
+    id: &'static str,
+    pace: Pace,
+    unit: &'static str,
+    parameters: BTreeMap<String, String>,
+    trials: Vec<(Treatment, Trial)>,
+    budget: Budget,
+    /// Part of the section's time that this experiment fills.
+    part: (f64, f64),
+}
+
+/// Names and values as the record holds them.
+fn parameters<const N: usize>(pairs: [(&str, String); N]) -> BTreeMap<String, String> {
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// A treatment with one factor that sets it apart.
+fn treatment(name: String, workers: usize, factor: (&str, String)) -> Treatment {
+    Treatment { name, workers, factors: parameters([factor]), latency: None }
+}
+
+/// Workers 0 to `count`, free on `cpus`, without an end.
+fn free(count: usize, cpus: &CpuSet, parameter: u64) -> Vec<Order> {
+    (0..count)
+        .map(|worker| Order { worker, cpus: cpus.clone(), parameter, ticks: 0, watched: false })
+        .collect()
+}
+
+impl Stage<'_> {
+    fn perform(&mut self, sections: &[Section]) -> Outcome {
+        let mut ending = Ok(());
+        for (index, section) in sections.iter().enumerate() {
+            self.section = *section;
+            self.after = seconds(&self.profile, &sections[index + 1..]);
+            (self.listen)(Event::Begin(section));
+            match (section.run)(self) {
+                Ok(()) => {}
+                Err(Failure::Missing(why)) => self.miss(section.title, &why),
+                Err(Failure::Measured(why)) => {
+                    self.miss(section.title, &why);
+                    ending = ending.and(Err(Failure::Measured(why)));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        ending
+    }
+
+    /// Notes something that could not be had.
+    fn miss(&mut self, what: &str, why: &str) {
+        let missed = Missed { what: what.to_owned(), why: why.to_owned() };
+        (self.listen)(Event::Missed(&missed));
+        self.record.missed.push(missed);
+    }
+
+    /// Runs one experiment that fills the part of the section's time from `part.0` to `part.1`.
+    fn experiment(&mut self, design: Design, subject: &mut dyn Subject, part: (f64, f64)) -> Outcome {
+        let total = (self.section.seconds)(&self.profile);
+        let (after, listen) = (self.after, &mut *self.listen);
+        let mut watch = |progress: Progress| {
+            let share = part.0 + (part.1 - part.0) * progress.share;
+            let left = Duration::from_secs_f64((after + total * (1.0 - share)).max(0.0));
+            listen(Event::Progress { share, left });
+        };
+        let (experiment, ending) = experiment::run(design, subject, &mut self.rng, &mut watch);
+        if !experiment.samples.is_empty() {
+            self.record.experiments.push(experiment);
+        }
+        ending
+    }
+
+    /// Runs one experiment on a crew of ours.
+    fn crew_experiment(&mut self, crew: Crew, plan: Plan) -> Outcome {
+        let (treatments, trials) = plan.trials.into_iter().unzip();
+        let method = match plan.pace {
+            Pace::Slices { slice, settle } => {
+                Method::Slices { slice_ns: slice.as_nanos() as u64, settle_ns: settle.as_nanos() as u64 }
+            }
+            Pace::Whole => Method::Whole,
+        };
+        let design = Design {
+            id: plan.id.to_owned(),
+            method,
+            unit: plan.unit,
+            parameters: plan.parameters,
+            treatments,
+            budget: plan.budget,
+        };
+        let mut live = Live::new(crew, Rc::clone(&self.observer), plan.pace, trials, self.origin_ns);
+        self.experiment(design, &mut live, plan.part)
+    }
+
+    /// CPUs that the workers may use.
+    fn cpus(&self) -> CpuSet {
+        let allowed = &self.record.machine.allowed.cpus;
+        if allowed.is_empty() { self.record.machine.online.clone() } else { allowed.clone() }
+    }
+}
+
+fn conditions(observer: &Observer, machine: &Machine) -> Conditions {
+    let kernel = observer.kernel();
+    let cpus: Vec<u32> = machine.online.iter().collect();
+    let swap_free = kernel.memory_bytes("SwapFree");
+    Conditions {
+        load: kernel.load(),
+        memory_available_bytes: kernel.memory_bytes("MemAvailable"),
+        swap_used_bytes: kernel
+            .memory_bytes("SwapTotal")
+            .zip(swap_free)
+            .map(|(all, free)| all.saturating_sub(free)),
+        cpu_pressure_percent: kernel.cpu_pressure().map(|(_, avg10)| avg10),
+        governors: kernel.governors(&cpus),
+        turbo: kernel.turbo(),
+        clock_source: kernel.clock_source(),
+        ticks_per_second: counters::ticks_per_second(),
+    }
+}

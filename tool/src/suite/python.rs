@@ -1,0 +1,162 @@
+//! The parallel modes in real Python with NumPy: with one BLAS thread, and with BLAS as it comes.
+
+use super::{
+    Stage,
+    modes::{LEAST_BLOCKS, PUBLISHED, TASKS, repeats},
+    parameters, treatment,
+};
+use crate::{
+    experiment::{Budget, Design, Subject, command, interrupt},
+    failure::{Failure, Outcome},
+};
+use manycore_host::clock::now_ns;
+use manycore_model::record::{Method, Sample, Treatment};
+use std::{path::PathBuf, process::Command};
+
+const SCRIPT: &str = include_str!("inverse.py");
+
+/// Rows of M in the shorter profiles: small, because the reference BLAS is 20 to 100 times slower.
+const SIZE: u64 = 200;
+
+/// Variables by which BLAS libraries are told their number of threads.
+const BLAS_THREADS: [&str; 5] = [
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+];
+
+pub(super) fn measure(stage: &mut Stage) -> Outcome {
+    let (python, probe) = find()?;
+    let (size, repeats) = if stage.profile.published { PUBLISHED } else { (SIZE, repeats(probe.seconds)) };
+    let settings = [("modes-python-1", "1", true), ("modes-python", "default", false)];
+    for (index, (id, threads, one_thread)) in settings.into_iter().enumerate() {
+        let modes = ["serial", "threads", "processes"];
+        let workers = |mode: &str| if mode == "serial" { 1 } else { TASKS };
+        let treatments: Vec<Treatment> = modes
+            .iter()
+            .map(|mode| treatment((*mode).to_owned(), workers(mode), ("mode", (*mode).to_owned())))
+            .collect();
+        let design = Design {
+            id: id.to_owned(),
+            method: Method::Whole,
+            unit: "tasks",
+            parameters: parameters([
+                ("program", "python".to_owned()),
+                ("python", probe.python.clone()),
+                ("numpy", probe.numpy.clone()),
+                ("blas", probe.blas.clone()),
+                ("blas_threads", threads.to_owned()),
+                ("tasks", TASKS.to_string()),
+                ("n", size.to_string()),
+                ("k", repeats.to_string()),
+            ]),
+            treatments,
+            budget: Budget { least_blocks: LEAST_BLOCKS, ..Budget::seconds(stage.profile.python / 2.0) },
+        };
+        let mut subject =
+            Python { python: python.clone(), modes, one_thread, size, repeats, origin_ns: stage.origin_ns };
+        let half = index as f64 / 2.0;
+        stage.experiment(design, &mut subject, (half, half + 0.5))?;
+    }
+    Ok(())
+}
+
+struct Python {
+    python: PathBuf,
+    modes: [&'static str; 3],
+    one_thread: bool,
+    size: u64,
+    repeats: u64,
+    origin_ns: u64,
+}
+
+impl Subject for Python {
+    fn measure(&mut self, treatment: usize) -> Outcome<Sample> {
+        let mut command = script(&self.python, self.modes[treatment], TASKS, self.size, self.repeats);
+        if self.one_thread {
+            command.envs(BLAS_THREADS.map(|name| (name, "1")));
+        }
+        let start_ns = now_ns() - self.origin_ns;
+        let output = command::run(&mut command)?;
+        let seconds = parse(&output.text)
+            .ok_or_else(|| Failure::Measured(format!("Python printed no result: {:?}", output.text)))?
+            .seconds;
+        Ok(Sample {
+            start_ns,
+            // The tasks alone: the start of the interpreter is no part of any mode.
+            wall_ns: (seconds * 1e9) as u64,
+            work: TASKS as f64,
+            ..Sample::default()
+        })
+    }
+
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+}
+
+fn script(python: &PathBuf, mode: &str, tasks: usize, size: u64, repeats: u64) -> Command {
+    let mut command = Command::new(python);
+    command.args(["-c", SCRIPT, mode]).args([tasks as u64, size, repeats].map(|number| number.to_string()));
+    command
+}
+
+/// What the script prints.
+struct Printed {
+    seconds: f64,
+    blas: String,
+    numpy: String,
+    python: String,
+}
+
+fn parse(text: &str) -> Option<Printed> {
+    let value: serde_json::Value = serde_json::from_str(text.lines().last()?).ok()?;
+    let libraries = value["blas"].as_array()?.iter().filter_map(|name| name.as_str());
+    let blas = libraries.collect::<Vec<_>>().join(", ");
+    Some(Printed {
+        seconds: value["seconds"].as_f64().filter(|&seconds| seconds > 0.0)?,
+        blas: if blas.is_empty() { "none found".to_owned() } else { blas },
+        numpy: value["numpy"].as_str()?.to_owned(),
+        python: value["python"].as_str()?.to_owned(),
+    })
+}
+
+/// The first `python3` of the PATH that has NumPy, with what it says of itself.
+fn find() -> Outcome<(PathBuf, Printed)> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    for folder in std::env::split_paths(&path) {
+        let python = folder.join("python3");
+        if !python.is_file() {
+            continue;
+        }
+        if let Ok(output) =
+            command::run(script(&python, "probe", 1, SIZE, 1).envs(BLAS_THREADS.map(|name| (name, "1"))))
+            && let Some(probe) = parse(&output.text)
+        {
+            return Ok((python, probe));
+        }
+        interrupt::check()?;
+    }
+    Err(Failure::missing(
+        "no python3 with NumPy on the PATH (Debian: apt install python3-numpy; openEuler: dnf install python3-numpy)",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_s_line_is_read() {
+        let printed = parse(
+            "noise\n{\"seconds\": 0.5, \"blas\": [\"libblas.so.3\"], \"numpy\": \"1.24\", \"python\": \"3.11\"}\n",
+        );
+        let printed = printed.unwrap();
+        assert_eq!((printed.seconds, printed.blas.as_str()), (0.5, "libblas.so.3"));
+        for bad in ["", "x", "{}", "{\"seconds\": 0}", "[1]"] {
+            assert!(parse(bad).is_none(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Our prime events beside sysbench's, interleaved, at the same parameters.
+
+use super::{Stage, parameters, scaling::prime_trial, treatment};
+use crate::{
+    experiment::{
+        Budget, Design, Subject, command,
+        crew::Crew,
+        live::{Live, Pace},
+    },
+    failure::{Failure, Outcome},
+};
+use manycore_host::clock::now_ns;
+use manycore_model::{
+    evaluation::id,
+    record::{Method, Sample},
+};
+use manycore_workload::{DEFAULT_MAX_PRIME, Kind};
+use std::{process::Command, rc::Rc, time::Duration};
+
+/// Length of a sample of either program.
+const SAMPLE: Duration = Duration::from_millis(250);
+
+pub(super) fn measure(stage: &mut Stage) -> Outcome {
+    let version =
+        command::run(Command::new("sysbench").arg("--version")).map_err(|failure| match failure {
+            Failure::Missing(_) => Failure::missing(
+                "sysbench is not installed (Debian: apt install sysbench; openEuler: dnf install sysbench)",
+            ),
+            other => other,
+        })?;
+    let pilot = parse(&command::run(&mut sysbench(1, 200))?.text)?;
+    let cpus = stage.cpus();
+    let counts = if cpus.len() > 1 { vec![1, cpus.len()] } else { vec![1] };
+    let sides: Vec<(usize, &str)> = counts
+        .iter()
+        .flat_map(|&workers| ["manycore", "sysbench"].map(|program| (workers, program)))
+        .collect();
+    let trials = sides.iter().map(|&(workers, _)| prime_trial(workers, &cpus)).collect();
+    let pace = Pace::Slices { slice: SAMPLE, settle: Duration::from_millis(10) };
+    let crew = Crew::hire(Kind::Prime, cpus.len(), 0)?;
+    let ours = Live::new(crew, Rc::clone(&stage.observer), pace, trials, stage.origin_ns);
+    let mut subject = Both {
+        ours,
+        sides: sides.clone(),
+        events_per_second: pilot.events / pilot.seconds,
+        origin_ns: stage.origin_ns,
+    };
+    let design = Design {
+        id: id::SYSBENCH.to_owned(),
+        method: Method::Whole,
+        unit: "events",
+        parameters: parameters([
+            ("max_prime", DEFAULT_MAX_PRIME.to_string()),
+            ("version", version.text.trim().to_owned()),
+        ]),
+        treatments: sides
+            .iter()
+            .map(|&(workers, program)| {
+                treatment(format!("{program} {workers}"), workers, ("program", program.to_owned()))
+            })
+            .collect(),
+        budget: Budget::seconds(stage.profile.sysbench),
+    };
+    stage.experiment(design, &mut subject, (0.0, 1.0))
+}
+
+struct Both {
+    ours: Live,
+    sides: Vec<(usize, &'static str)>,
+    events_per_second: f64,
+    origin_ns: u64,
+}
+
+impl Subject for Both {
+    fn measure(&mut self, treatment: usize) -> Outcome<Sample> {
+        let (workers, program) = self.sides[treatment];
+        if program == "manycore" {
+            return self.ours.measure(treatment);
+        }
+        self.ours.rest()?;
+        let start_ns = now_ns() - self.origin_ns;
+        let events = (self.events_per_second * workers as f64 * SAMPLE.as_secs_f64()).ceil() as u64;
+        let printed = parse(&command::run(&mut sysbench(workers, events))?.text)?;
+        Ok(Sample {
+            start_ns,
+            wall_ns: (printed.seconds * 1e9) as u64,
+            work: printed.events,
+            ..Sample::default()
+        })
+    }
+
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+}
+
+fn sysbench(threads: usize, events: u64) -> Command {
+    let mut command = Command::new("sysbench");
+    command
+        .arg("cpu")
+        .arg(format!("--cpu-max-prime={DEFAULT_MAX_PRIME}"))
+        .arg(format!("--threads={threads}"));
+    command.args(["--time=0", &format!("--events={events}"), "run"]);
+    command
+}
+
+/// What sysbench says that it did.
+struct Printed {
+    events: f64,
+    /// Mean time of the threads at work: their start is no part of it.
+    seconds: f64,
+}
+
+fn parse(text: &str) -> Outcome<Printed> {
+    let value = |name: &str| -> Option<f64> {
+        let rest = text.lines().find_map(|line| line.trim().strip_prefix(name)?.trim().strip_prefix(':'))?;
+        rest.trim().split('/').next()?.parse().ok().filter(|&number: &f64| number > 0.0)
+    };
+    value("total number of events")
+        .zip(value("execution time (avg/stddev)"))
+        .map(|(events, seconds)| Printed { events, seconds })
+        .ok_or_else(|| Failure::Measured("sysbench printed no totals; is it version 1.0?".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sysbench_s_totals_are_read() {
+        let text = "    total number of events:              600\n    execution time (avg/stddev):   0.2304/0.00\n";
+        let printed = parse(text).unwrap();
+        assert_eq!((printed.events, printed.seconds), (600.0, 0.2304));
+        assert!(parse("nothing of the kind").is_err());
+    }
+}

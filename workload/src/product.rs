@@ -1,0 +1,81 @@
+//! The product of two square matrices of 64-bit floats, by the faer library, on one thread.
+
+use crate::Load;
+use faer::{Accum, Mat, Par, linalg::matmul::matmul};
+use std::hint::black_box;
+
+/// Floating-point operations of one product of `size` x `size` matrices: a multiplication and an addition
+/// for each of size^3 terms.
+pub const fn operations(size: u64) -> u64 {
+    2 * size * size * size
+}
+
+/// Factors and result. One tick is one product.
+pub(crate) struct Product {
+    left: Mat<f64>,
+    right: Mat<f64>,
+    result: Mat<f64>,
+}
+
+impl Default for Product {
+    fn default() -> Self {
+        Self { left: Mat::new(), right: Mat::new(), result: Mat::new() }
+    }
+}
+
+impl Load for Product {
+    fn prepare(&mut self, size: u64) {
+        let size = size as usize;
+        self.left = matrix(size, 1);
+        self.right = matrix(size, 2);
+        self.result = Mat::zeros(size, size);
+    }
+
+    fn ticks_per_event(&self) -> u64 {
+        1
+    }
+
+    fn tick(&mut self) {
+        matmul(
+            black_box(&mut self.result),
+            Accum::Replace,
+            black_box(&self.left),
+            black_box(&self.right),
+            1.0,
+            Par::Seq,
+        );
+    }
+}
+
+/// A well-conditioned matrix of values in (-0.5, 0.5), the same on every machine.
+pub(crate) fn matrix(size: usize, salt: u64) -> Mat<f64> {
+    // The finaliser of SplitMix64: bits that look random, from the position alone.
+    let scramble = |position: u64| {
+        let mut bits = (position ^ salt << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ bits >> 31
+    };
+    Mat::from_fn(size, size, |row, column| {
+        (scramble((row * size + column) as u64) >> 11) as f64 / (1_u64 << 53) as f64 - 0.5
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_product_is_the_product() {
+        let mut load = Product::default();
+        load.prepare(7);
+        load.tick();
+        for row in 0..7 {
+            for column in 0..7 {
+                let wanted: f64 = (0..7).map(|k| load.left[(row, k)] * load.right[(k, column)]).sum();
+                assert!((load.result[(row, column)] - wanted).abs() < 1e-12);
+            }
+        }
+        assert_eq!(operations(1000), 2_000_000_000);
+    }
+}
