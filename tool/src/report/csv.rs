@@ -124,13 +124,14 @@ fn scaling(named: &Named) -> Vec<Vec<String>> {
             cell(latency.map(|times| times.p99_ms)),
             cell(latency.map(|times| times.max_ms)),
             cell(point.fairness),
-            point.superlinear.as_ref().map_or_else(String::new, |superlinear| {
-                match (&superlinear.causes[..], superlinear.within_noise) {
-                    ([], true) => "within noise".to_owned(),
-                    ([], false) => "cause not found".to_owned(),
-                    (causes, _) => causes.join("; "),
-                }
-            }),
+            point.superlinear.as_ref().map_or_else(
+                String::new,
+                |superlinear| match &superlinear.causes[..] {
+                    _ if superlinear.within_noise => "within noise".to_owned(),
+                    [] => "cause not found".to_owned(),
+                    causes => causes.join("; "),
+                },
+            ),
         ]);
         row.extend(circumstances(&point.circumstances));
         row

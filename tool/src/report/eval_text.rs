@@ -85,7 +85,7 @@ pub fn summary(record: &Record) -> [String; 2] {
             record.machine.online.len()
         ),
         format!(
-            "{}, Linux {}; manycore {} --{} of {}, {:.0} s{interrupted}",
+            "{}, Linux {}; {} --{}, {}, {:.0} s{interrupted}",
             told(&system.os),
             told(&system.kernel),
             record.verb,

@@ -84,7 +84,8 @@ impl Table {
                 widths[column] = widths[column].min(each);
             }
         }
-        widths.iter().map(|&width| width.min(WIDTH - first_limit - 3 * GAP)).collect()
+        let first = widths.first().copied().unwrap_or(0);
+        widths.iter().map(|&width| width.min(WIDTH - first - 3 * GAP)).collect()
     }
 
     /// Sets one row, over as many lines as its longest folded cell needs.

@@ -90,10 +90,10 @@ fn milliseconds(times: LatencySummary) -> [String; 5] {
 
 fn superlinear(point: &ScalingPoint) -> Option<String> {
     let superlinear = point.superlinear.as_ref()?;
-    let cause = match (&superlinear.causes[..], superlinear.within_noise) {
-        ([], true) => "within noise".to_owned(),
-        ([], false) => "cause not found".to_owned(),
-        (causes, _) => format!("likely cause: {}", causes.join("; ")),
+    let cause = match &superlinear.causes[..] {
+        _ if superlinear.within_noise => "within noise".to_owned(),
+        [] => "cause not found".to_owned(),
+        causes => format!("likely cause: {}", causes.join("; ")),
     };
     Some(format!("{} workers: above linear; {cause}.", point.workers))
 }
