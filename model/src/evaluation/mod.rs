@@ -78,7 +78,7 @@ impl Evaluation {
         let clock = experiment(id::CLOCK).and_then(scaling::clock);
         let mut evaluation = Self {
             schema: EVALUATION_SCHEMA.to_owned(),
-            scaling: experiment(id::SCALING).and_then(|e| scaling::judge(e, record, clock.as_ref())),
+            scaling: experiment(id::SCALING).and_then(|e| scaling::judge(e, record, &noise, clock.as_ref())),
             modes: record
                 .experiments
                 .iter()

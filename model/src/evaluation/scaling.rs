@@ -2,6 +2,7 @@
 
 use super::{
     circumstances::{self, Circumstances},
+    noise::{self, Noise},
     usable_cpus,
     words::percent,
 };
@@ -71,7 +72,8 @@ pub struct ScalingPoint {
 /// A speed-up that the number of CPUs cannot give.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Superlinear {
-    /// Whether the interval still holds the linear speed-up, so that chance will do as the cause.
+    /// Whether the interval still holds the linear speed-up or the excess is below the noise floor, so that
+    /// chance will do as the cause.
     pub within_noise: bool,
     /// Likely causes, in words; empty where the recorded conditions show none.
     pub causes: Vec<String>,
@@ -140,7 +142,12 @@ pub(crate) fn clock(experiment: &Experiment) -> Option<Clock> {
 }
 
 /// Judges the scaling experiment; absent where one worker alone was not measured.
-pub(crate) fn judge(experiment: &Experiment, record: &Record, clock: Option<&Clock>) -> Option<Scaling> {
+pub(crate) fn judge(
+    experiment: &Experiment,
+    record: &Record,
+    noise: &[Noise],
+    clock: Option<&Clock>,
+) -> Option<Scaling> {
     let cpus = usable_cpus(&record.machine);
     let one = experiment.treatments.iter().position(|treatment| treatment.workers == 1)?;
     let mut points: Vec<ScalingPoint> =
@@ -148,7 +155,7 @@ pub(crate) fn judge(experiment: &Experiment, record: &Record, clock: Option<&Clo
     points.sort_by_key(|point| point.workers);
     let baseline = points.first().filter(|point| point.workers == 1)?.clone();
     for point in &mut points {
-        point.superlinear = superlinear(point, &baseline, cpus, clock);
+        point.superlinear = superlinear(point, &baseline, cpus, noise::floor(noise, point.workers), clock);
     }
     Some(Scaling { cpus, points, usl: fit(experiment, cpus, record.seed) })
 }
@@ -210,12 +217,13 @@ fn superlinear(
     point: &ScalingPoint,
     one: &ScalingPoint,
     cpus: usize,
+    floor: f64,
     clock: Option<&Clock>,
 ) -> Option<Superlinear> {
     let linear = point.workers.min(cpus) as f64;
     let excess = point.speedup.median / linear - 1.0;
     (point.workers > 1 && excess > 0.0).then(|| Superlinear {
-        within_noise: point.speedup.interval.is_none_or(|(low, _)| low <= linear),
+        within_noise: excess <= floor || point.speedup.interval.is_none_or(|(low, _)| low <= linear),
         causes: causes(&one.circumstances, &undisturbed(point, cpus), excess, clock),
     })
 }
@@ -246,7 +254,10 @@ fn causes(one: &Circumstances, many: &Circumstances, excess: f64, clock: Option<
         }
     }
     let frequency = one.frequency_khz.zip(many.frequency_khz).map(|(alone, at_once)| at_once / alone - 1.0);
-    let cycles = clock.and_then(|clock| clock.ratio).map(|ratio| ratio.median - 1.0);
+    let cycles = clock
+        .and_then(|clock| clock.ratio)
+        .filter(|ratio| ratio.interval.is_some_and(|(low, _)| low > 1.0))
+        .map(|ratio| ratio.median - 1.0);
     if let Some(faster) = frequency.or(cycles).filter(|&faster| explains(faster)) {
         causes.push(format!("the CPUs ran {} faster with all at work than with one", percent(faster)));
     }

@@ -85,6 +85,19 @@ fn noise_alone_gives_no_warning_of_superlinear_points() {
     }
 }
 
+/// What is not believed elsewhere in a report is not warned of either.
+#[test]
+fn an_excess_below_the_noise_floor_is_noise() {
+    let record = World { trouble: Trouble::SlowCpu(0.04), ..quiet() }.record();
+    let mut noisy = record.clone();
+    let floor = World { noise: 0.2, ..quiet() }.record().experiment(id::NOISE).cloned().unwrap();
+    noisy.experiments[0] = floor;
+    for (record, within) in [(record, false), (noisy, true)] {
+        let evaluation = Evaluation::of(&record);
+        assert_eq!(point(&evaluation, 2).superlinear.as_ref().unwrap().within_noise, within);
+    }
+}
+
 #[test]
 fn efficiency_is_of_the_cpus_in_use() {
     let evaluation = judge(&quiet());

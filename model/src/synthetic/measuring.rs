@@ -106,7 +106,9 @@ impl<'a> Measuring<'a> {
         }
         let known = !matches!(world.trouble, Trouble::Hidden(_));
         let ns = |share: f64| known.then_some((share * capacity) as u64);
-        let ticks = |share: f64| (share * wall_ns as f64 / 1e9 * TICKS_PER_SECOND as f64).round() as u32;
+        // Where in a tick a slice began is chance, so fractions of ticks round by chance.
+        let phase: f64 = self.rng.random();
+        let ticks = |share: f64| (share * wall_ns as f64 / 1e9 * TICKS_PER_SECOND as f64 + phase) as u32;
         let steal_ticks: Vec<u32> =
             (0..world.cpus as usize).map(|cpu| if cpu < busy { ticks(steal) } else { 0 }).collect();
         let busy_ticks = steal_ticks

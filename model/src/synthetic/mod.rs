@@ -200,14 +200,6 @@ impl World {
         let cores: Vec<Group> = (0..self.cpus / width)
             .map(|core| Group { id: Some(core.into()), cpus: span(core * width, width) })
             .collect();
-        let cache = |level, kind, size_bytes, cpus| Cache {
-            level,
-            kind,
-            size_bytes: Some(size_bytes),
-            line_bytes: Some(64),
-            ways: Some(8),
-            cpus,
-        };
         let per_node = self.cpus / self.nodes;
         Machine {
             schema: crate::machine::MACHINE_SCHEMA.to_owned(),
@@ -226,16 +218,7 @@ impl World {
             online: all.clone(),
             packages: vec![Group { id: Some(0), cpus: all.clone() }],
             dies: vec![Group { id: Some(0), cpus: all.clone() }],
-            caches: cores
-                .iter()
-                .flat_map(|core| {
-                    [
-                        cache(1, CacheKind::Data, 32 << 10, core.cpus.clone()),
-                        cache(2, CacheKind::Unified, 1 << 20, core.cpus.clone()),
-                    ]
-                })
-                .chain([cache(3, CacheKind::Unified, 32 << 20, all.clone())])
-                .collect(),
+            caches: caches(&cores, &all),
             cores,
             nodes: (0..self.nodes)
                 .map(|id| Node {
@@ -257,6 +240,28 @@ impl World {
         let law = self.rate * n / (1.0 + self.contention * (n - 1.0) + self.coherence * n * (n - 1.0));
         law * if workers > cpus { self.oversubscribed } else { 1.0 }
     }
+}
+
+/// An L1 and an L2 for each core and one L3 for all.
+fn caches(cores: &[Group], all: &CpuSet) -> Vec<Cache> {
+    let cache = |level, kind, size_bytes, cpus: &CpuSet| Cache {
+        level,
+        kind,
+        size_bytes: Some(size_bytes),
+        line_bytes: Some(64),
+        ways: Some(8),
+        cpus: cpus.clone(),
+    };
+    cores
+        .iter()
+        .flat_map(|core| {
+            [
+                cache(1, CacheKind::Data, 32 << 10, &core.cpus),
+                cache(2, CacheKind::Unified, 1 << 20, &core.cpus),
+            ]
+        })
+        .chain([cache(3, CacheKind::Unified, 32 << 20, all)])
+        .collect()
 }
 
 /// `count` CPUs from `first` on.

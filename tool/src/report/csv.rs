@@ -1,4 +1,4 @@
-//! Tables for other programs, as comma-separated values (RFC 4180) with numbers in full.
+//! Tables for other programs, as comma-separated values (RFC 4180).
 
 use super::{Named, sections};
 use manycore_model::{
@@ -84,9 +84,11 @@ fn quoted(cell: &str) -> String {
     }
 }
 
-/// A number in full; empty where there is none.
+/// A number with twelve digits, which is more than any clock gives and the same on every machine; empty where
+/// there is none.
 fn cell(value: impl Into<Option<f64>>) -> String {
-    value.into().filter(|value| value.is_finite()).map_or_else(String::new, |value| value.to_string())
+    let Some(value) = value.into().filter(|value| value.is_finite()) else { return String::new() };
+    format!("{value:.11e}").parse().map_or_else(|_| String::new(), |rounded: f64| rounded.to_string())
 }
 
 fn ends(interval: Option<(f64, f64)>) -> [String; 2] {
@@ -122,13 +124,14 @@ fn scaling(named: &Named) -> Vec<Vec<String>> {
             cell(latency.map(|times| times.p99_ms)),
             cell(latency.map(|times| times.max_ms)),
             cell(point.fairness),
-            point.superlinear.as_ref().map_or_else(String::new, |superlinear| {
-                match (&superlinear.causes[..], superlinear.within_noise) {
-                    ([], true) => "within noise".to_owned(),
-                    ([], false) => "cause not found".to_owned(),
-                    (causes, _) => causes.join("; "),
-                }
-            }),
+            point.superlinear.as_ref().map_or_else(
+                String::new,
+                |superlinear| match &superlinear.causes[..] {
+                    _ if superlinear.within_noise => "within noise".to_owned(),
+                    [] => "cause not found".to_owned(),
+                    causes => causes.join("; "),
+                },
+            ),
         ]);
         row.extend(circumstances(&point.circumstances));
         row

@@ -85,7 +85,7 @@ pub fn summary(record: &Record) -> [String; 2] {
             record.machine.online.len()
         ),
         format!(
-            "{}, Linux {}; manycore {} --{} of {}, {:.0} s{interrupted}",
+            "{}, Linux {}; {} --{}, {}, {:.0} s{interrupted}",
             told(&system.os),
             told(&system.kernel),
             record.verb,
@@ -129,8 +129,7 @@ fn lay_out(section: &Section, all: &[Named], text: &mut String) {
         });
     }
     for table in tables {
-        // A table alone in its section needs no title beside the heading.
-        if section.tables.len() > 1 || section.id != "conditions" {
+        if !table.title.is_empty() {
             paragraph(&format!("{}:", table.title), 2, text);
         }
         text.push_str(&table.text());

@@ -21,7 +21,7 @@ pub enum Align {
 /// One table.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// What it shows, with the unit.
+    /// What it shows, with the unit; empty where the section's heading says it.
     pub title: String,
     /// Heads of the columns; the first one holds the row's name.
     pub head: Vec<(String, Align)>,
@@ -69,7 +69,7 @@ impl Table {
             cells.chain([&self.head[column].0]).map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
         let mut widths: Vec<usize> = (0..self.head.len()).map(width).collect();
-        let first_limit = WIDTH / 3;
+        let first_limit = WIDTH / 5 * 2;
         if let Some(first) = widths.first_mut() {
             *first = (*first).min(first_limit);
         }
@@ -84,7 +84,8 @@ impl Table {
                 widths[column] = widths[column].min(each);
             }
         }
-        widths.iter().map(|&width| width.min(WIDTH - first_limit - 3 * GAP)).collect()
+        let first = widths.first().copied().unwrap_or(0);
+        widths.iter().map(|&width| width.min(WIDTH - first - 3 * GAP)).collect()
     }
 
     /// Sets one row, over as many lines as its longest folded cell needs.

@@ -24,21 +24,28 @@ pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
 
 fn superlinear(point: &ScalingPoint) -> Option<Finding> {
     let superlinear = point.superlinear.as_ref()?;
-    let cause = match (&superlinear.causes[..], superlinear.within_noise) {
-        ([], true) => "the interval holds the linear value, so chance will do".to_owned(),
-        ([], false) => "cause not found".to_owned(),
-        (causes, _) => list(causes),
-    };
-    Some(Finding::new(
-        if superlinear.within_noise { Kind::Fact } else { Kind::Warning },
-        "scaling",
-        format!(
+    let mut evidence = vec![format!("speed-up {}", times(&point.speedup))];
+    let (kind, text) = if superlinear.within_noise {
+        evidence.extend(superlinear.causes.iter().map(|cause| format!("perhaps: {cause}")));
+        let text = format!(
+            "The speed-up with {} is {} above linear, which is within the noise: chance will do as the cause.",
+            workers(point.workers),
+            percent(point.efficiency.median - 1.0)
+        );
+        (Kind::Fact, text)
+    } else {
+        let cause = match &superlinear.causes[..] {
+            [] => "cause not found".to_owned(),
+            causes => list(causes),
+        };
+        let text = format!(
             "The speed-up with {} is above what their CPUs can give; this is a fault of the baseline, no merit: \
              {cause}.",
             workers(point.workers)
-        ),
-        vec![format!("speed-up {}", times(&point.speedup))],
-    ))
+        );
+        (Kind::Warning, text)
+    };
+    Some(Finding::new(kind, "scaling", text, evidence))
 }
 
 /// What all CPUs together give, and what keeps them from more.

@@ -161,7 +161,7 @@ fn lay_out_table(table: &Table, with_title: bool) -> Markup {
     };
     markup! {
         div.block {
-            @if with_title { h3 { (table.title) } }
+            @if with_title && !table.title.is_empty() { h3 { (table.title) } }
             div.table {
                 table aria-label=(table.title) {
                     thead {

@@ -41,23 +41,21 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
     vec![table, rounds(affinity)]
 }
 
-/// Every process in every round.
+/// Every process in every round; rounds are rows, so that it fits on paper.
 fn rounds(affinity: &Affinity) -> Table {
-    let count = |side: &[Vec<f64>]| side.first().map_or(0, Vec::len);
-    let names = |letter: &'static str, side: &[Vec<f64>]| {
-        (1..=count(side)).map(move |round| format!("{letter}{round}")).collect::<Vec<_>>()
-    };
-    let heads = [names("A", &affinity.free), names("B", &affinity.bound)].concat();
+    let processes = affinity.free.len().max(affinity.bound.len());
+    let heads: Vec<String> = (1..=processes).map(|process| format!("P{process}")).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut table = Table::figures(
-        "Seconds of each process (P) in each free (A) and bound (B) round",
-        ("process", Align::Left),
-        &heads,
-    );
+    let title = "Seconds of each process (P) in each free (A) and bound (B) round";
+    let mut table = Table::figures(title, ("round", Align::Left), &heads);
     table.raw = true;
-    for (process, (free, bound)) in affinity.free.iter().zip(&affinity.bound).enumerate() {
-        let cells = free.iter().chain(bound).map(|&seconds| number(seconds));
-        table.rows.push(std::iter::once(format!("P{}", process + 1)).chain(cells).collect());
+    for (letter, side) in [('A', &affinity.free), ('B', &affinity.bound)] {
+        for round in 0..side.first().map_or(0, Vec::len) {
+            let cells = (0..processes).map(|process| {
+                optional(side.get(process).and_then(|rounds| rounds.get(round)).copied(), number)
+            });
+            table.rows.push(std::iter::once(format!("{letter}{}", round + 1)).chain(cells).collect());
+        }
     }
     table
 }

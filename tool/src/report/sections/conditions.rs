@@ -14,24 +14,44 @@ use manycore_model::{
 use std::collections::BTreeMap;
 
 pub(super) fn own(named: &Named) -> Vec<Table> {
-    vec![beside_in("Of this run", std::slice::from_ref(named))]
+    vec![of(std::slice::from_ref(named))]
 }
 
 pub(super) fn beside(all: &[Named]) -> Vec<Table> {
-    vec![beside_in("Of each run", all)]
+    vec![of(all)]
 }
 
-/// Column heads are "value" for one record, whose name says nothing then.
-fn beside_in(title: &str, all: &[Named]) -> Table {
-    let order: Vec<&str> = all.first().map(rows).unwrap_or_default().iter().map(|row| row.0).collect();
-    let position = |name: &str| order.iter().position(|other| *other == name);
-    let mut table = compare(
-        title,
-        ("what", Align::Left),
-        all,
-        |(_, name): &(Option<usize>, &str)| (*name).to_owned(),
-        |named| rows(named).into_iter().map(|(name, value)| ((position(name), name), value)).collect(),
-    );
+/// Order of the rows, whichever of them a record has.
+const ORDER: [&str; 19] = [
+    "host",
+    "hardware",
+    "CPU",
+    "CPUs",
+    "may use",
+    "caches",
+    "memory",
+    "hypervisor",
+    "operating system",
+    "kernel",
+    "frequency governor",
+    "clock source",
+    "load at the start",
+    "memory available",
+    "swap in use",
+    "CPU pressure (PSI, 10 s)",
+    "started",
+    "took",
+    "run",
+];
+
+/// Needs no title beside the section's. The column's head is "value" for one record, whose name says nothing
+/// then.
+fn of(all: &[Named]) -> Table {
+    let position = |name: &str| ORDER.iter().position(|other| *other == name);
+    let show = |key: &(Option<usize>, &str)| key.1.to_owned();
+    let mut table = compare("", ("what", Align::Left), all, show, |named| {
+        rows(named).into_iter().map(|(name, value)| ((position(name), name), value)).collect()
+    });
     table.head.iter_mut().for_each(|head| head.1 = Align::Left);
     if let ([_], [_, value]) = (all, &mut table.head[..]) {
         "value".clone_into(&mut value.0);

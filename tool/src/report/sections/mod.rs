@@ -111,12 +111,13 @@ pub fn of(all: &[Named]) -> Vec<Section> {
         .collect()
 }
 
-/// The common tables, then each record's own for those who look closer.
+/// The common tables, then each record's own for those who look closer. What has no title is the same in
+/// both, and not shown twice.
 fn side_by_side(all: &[Named], own: Own, beside: Beside) -> Vec<Table> {
     let mut tables = beside(all);
     tables.retain(|table| !table.rows.is_empty());
     for named in all {
-        tables.extend(own(named).into_iter().map(|table| Table {
+        tables.extend(own(named).into_iter().filter(|table| !table.title.is_empty()).map(|table| Table {
             title: format!("{}: {}", named.name, table.title),
             raw: true,
             ..table

@@ -74,23 +74,16 @@ pub fn program(modes: &Modes) -> String {
 
 pub(super) fn beside(all: &[Named]) -> Vec<Table> {
     let column = |title: &str, cell: fn(&Mode) -> String| {
-        compare(
-            title,
-            ("what", Align::Left),
-            all,
-            |key: &(usize, String)| key.1.clone(),
-            |named| {
-                let of_record = named.evaluation.modes.iter().enumerate();
-                of_record
-                    .flat_map(|(place, modes)| {
-                        modes.modes.iter().map(move |mode| {
-                            let key = (place, format!("{}, {}", short(modes), mode.name));
-                            (key, cell(mode))
-                        })
-                    })
-                    .collect()
-            },
-        )
+        let name = |key: &(usize, usize, String)| key.2.clone();
+        compare(title, ("what", Align::Left), all, name, |named| {
+            let mut cells = Vec::new();
+            for (place, modes) in named.evaluation.modes.iter().enumerate() {
+                cells.extend(modes.modes.iter().enumerate().map(|(order, mode)| {
+                    ((place, order, format!("{}, {}", short(modes), mode.name)), cell(mode))
+                }));
+            }
+            cells
+        })
     };
     vec![
         column("Seconds for all tasks (95 % interval)", |mode| with_interval(&mode.seconds, number, number)),

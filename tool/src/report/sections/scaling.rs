@@ -90,10 +90,10 @@ fn milliseconds(times: LatencySummary) -> [String; 5] {
 
 fn superlinear(point: &ScalingPoint) -> Option<String> {
     let superlinear = point.superlinear.as_ref()?;
-    let cause = match (&superlinear.causes[..], superlinear.within_noise) {
-        ([], true) => "within noise".to_owned(),
-        ([], false) => "cause not found".to_owned(),
-        (causes, _) => format!("likely cause: {}", causes.join("; ")),
+    let cause = match &superlinear.causes[..] {
+        _ if superlinear.within_noise => "within noise".to_owned(),
+        [] => "cause not found".to_owned(),
+        causes => format!("likely cause: {}", causes.join("; ")),
     };
     Some(format!("{} workers: above linear; {cause}.", point.workers))
 }
@@ -188,19 +188,14 @@ pub(super) fn beside(all: &[Named]) -> Vec<Table> {
 }
 
 fn laws(all: &[Named]) -> Table {
-    compare(
-        "Universal Scalability Law",
-        ("", Align::Left),
-        all,
-        |name: &&str| (*name).to_owned(),
-        |named| {
-            let fit = named.evaluation.scaling.as_ref().and_then(|scaling| scaling.usl.as_ref());
-            fit.map_or_else(Vec::new, |fit| {
-                vec![
-                    ("contention", format!("{:.5}", fit.law.contention)),
-                    ("coherence", format!("{:.2e}", fit.law.coherence)),
-                ]
-            })
-        },
-    )
+    let name = |(_, name): &(u8, &str)| (*name).to_owned();
+    compare("Universal Scalability Law", ("", Align::Left), all, name, |named| {
+        let fit = named.evaluation.scaling.as_ref().and_then(|scaling| scaling.usl.as_ref());
+        fit.map_or_else(Vec::new, |fit| {
+            vec![
+                ((0, "contention"), format!("{:.5}", fit.law.contention)),
+                ((1, "coherence"), format!("{:.2e}", fit.law.coherence)),
+            ]
+        })
+    })
 }

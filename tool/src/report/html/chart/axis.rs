@@ -20,26 +20,27 @@ impl Axis {
         Self { low, high, logarithmic: false, ticks: (0..=steps).map(|n| low + step * n as f64).collect() }
     }
 
-    /// A logarithmic axis to base 2 over the positive ones of `values`, with ticks at powers of two.
+    /// A logarithmic axis to base 2 over the positive ones of `values`, with ticks at powers of two and a
+    /// little room beyond its ends.
     pub fn doublings(values: impl IntoIterator<Item = f64>) -> Self {
-        let (low, high) = extent(values.into_iter().filter(|value| *value > 0.0));
-        let high = if high > low { high } else { low * 2.0 };
-        let (first, last) = (low.log2().ceil() as i32, high.log2().floor() as i32);
+        let (low, high) = positive(values);
+        let (first, last) = match (low.log2().ceil() as i32, high.log2().floor() as i32) {
+            // Fewer than two ticks would leave the scale open.
+            (first, last) if first >= last => (low.log2().floor() as i32, high.log2().ceil() as i32),
+            ends => ends,
+        };
+        let (low, high) = (low.min(f64::from(first).exp2()), high.max(f64::from(last).exp2()));
         let step = ((last - first) / 8 + 1).unsigned_abs() as usize;
         let ticks = (first..=last).step_by(step).map(f64::from).map(f64::exp2).collect();
-        Self { low, high, logarithmic: true, ticks }
-    }
-
-    /// The same axis with a little room beyond its ends.
-    pub fn padded(self) -> Self {
-        let room = (self.high / self.low).powf(0.1);
-        Self { low: self.low / room, high: self.high * room, ..self }
+        let room = (high / low).powf(0.1);
+        Self { low: low / room, high: high * room, logarithmic: true, ticks }
     }
 
     /// A logarithmic axis whose ticks are `wanted` as far as they stand `apart` (a share of the axis) from
     /// each other; those named first win.
     pub fn doublings_at(values: &[f64], wanted: &[f64], apart: f64) -> Self {
-        let mut axis = Self { ticks: Vec::new(), ..Self::doublings(values.iter().copied()) };
+        let (low, high) = positive(values.iter().copied());
+        let mut axis = Self { low, high, logarithmic: true, ticks: Vec::new() };
         for &tick in wanted {
             let here = axis.share(tick);
             let clear = axis.ticks.iter().all(|&other| (axis.share(other) - here).abs() >= apart);
@@ -86,6 +87,15 @@ fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
     if low <= high { (low, high) } else { (0.0, 1.0) }
 }
 
+/// Smallest and largest of the positive values, which differ.
+fn positive(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    match extent(values.into_iter().filter(|value| *value > 0.0)) {
+        (low, _) if low <= 0.0 => (1.0, 2.0),
+        (low, high) if high > low => (low, high),
+        (low, _) => (low, low * 2.0),
+    }
+}
+
 /// The next of 1, 2, 5 times a power of ten.
 fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
@@ -116,6 +126,12 @@ mod tests {
         let counts = [1.0, 64.0, 128.0, 256.0, 320.0, 640.0];
         let axis = Axis::doublings_at(&counts, &[1.0, 320.0, 640.0, 64.0, 128.0, 256.0], 0.07);
         assert_eq!(axis.ticks(), [1.0, 320.0, 640.0, 64.0, 128.0]);
+    }
+
+    #[test]
+    fn a_narrow_logarithmic_axis_has_two_ticks() {
+        assert_eq!(Axis::doublings([0.26, 0.31]).ticks(), [0.25, 0.5]);
+        assert_eq!(Axis::doublings([1.0, 1.97]).ticks(), [1.0, 2.0]);
     }
 
     #[test]

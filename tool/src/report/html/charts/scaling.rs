@@ -64,7 +64,7 @@ fn speedup(runs: &[Run]) -> Figure {
         let (low, high) = point.interval.unwrap_or((point.y, point.y));
         [point.y, low, high]
     });
-    let y = Axis::doublings(values.collect::<Vec<_>>()).padded();
+    let y = Axis::doublings(values.collect::<Vec<_>>());
     let drawing = lines("chart-speedup", "Speed-up over the number of workers", "speed-up", y, runs, series);
     Figure {
         title: "Speed-up over one worker".to_owned(),
@@ -143,7 +143,7 @@ fn latency(
         x_name: "workers",
         y_name: "ms",
         x: workers_axis(scalings.iter().map(|(_, scaling)| *scaling)),
-        y: Axis::doublings(values).padded(),
+        y: Axis::doublings(values),
         upright: (scalings.len() == 1).then(|| all_cpus(first)),
         series,
     };

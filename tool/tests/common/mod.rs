@@ -1,0 +1,43 @@
+//! What tests of the real binary share.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use assert_cmd::Command;
+use manycore_model::{
+    record::Record,
+    synthetic::{Trouble, World},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+use tempfile::TempDir;
+
+/// The binary under test.
+pub fn manycore() -> Command {
+    Command::new(assert_cmd::cargo::cargo_bin!("manycore"))
+}
+
+/// Writes `record` as `NAME.json` into `folder`.
+pub fn save(folder: &TempDir, name: &str, record: &Record) -> PathBuf {
+    write(folder.path(), &format!("{name}.json"), &serde_json::to_vec(record).unwrap())
+}
+
+/// Writes a file into `folder`.
+pub fn write(folder: &Path, name: &str, contents: &[u8]) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, contents).unwrap();
+    path
+}
+
+/// A guest whose single worker lost a fifth of its time to the hypervisor.
+pub fn stolen_guest() -> Record {
+    World { trouble: Trouble::Steal(0.2), blocks: 12, ..World::guest() }.record()
+}
+
+/// A record of which only the first three experiments were made.
+pub fn interrupted() -> Record {
+    let mut record = World { blocks: 12, ..World::guest() }.record();
+    record.experiments.truncate(3);
+    record.interrupted = true;
+    record
+}
