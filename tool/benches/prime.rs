@@ -1,4 +1,5 @@
 //! Prime events per second against sysbench, one thread and one on each CPU.
+#![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 mod common;
 

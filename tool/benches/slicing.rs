@@ -1,5 +1,6 @@
 //! What slicing costs: prime events in 50 ms slices, switched on and off, against one uninterrupted run of
 //! the same length in a plain loop.
+#![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 mod common;
 

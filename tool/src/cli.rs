@@ -1,4 +1,5 @@
 //! The command line, from which help, completions and man pages are made.
+#![allow(missing_docs, reason = "a comment on a flattened part or a verb would replace the one on its type")]
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;

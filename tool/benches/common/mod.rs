@@ -1,4 +1,5 @@
 //! What the benchmarks share.
+#![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 #![allow(dead_code, reason = "each benchmark uses a part")]
 
 use manycore::{
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// This machine.
 pub fn machine() -> Machine {
-    Machine { online: manycore_host::affinity::allowed().expect("an affinity mask"), ..Machine::default() }
+    manycore::source::live().expect("a machine")
 }
 
 /// Measures one section of `eval`, in the standard profile.

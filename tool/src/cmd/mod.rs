@@ -13,6 +13,9 @@ use crate::{
 };
 
 /// Runs the verb of the command line.
+///
+/// # Errors
+/// Whatever ended the verb, with its exit code.
 pub fn run(cli: Cli) -> Outcome {
     match cli.verb {
         Verb::Topo(args) => topo::run(&args),

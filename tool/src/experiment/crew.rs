@@ -76,7 +76,9 @@ impl Crew {
     /// Makes exactly the workers in `wanted` active without end; the others become idle.
     pub fn activate(&mut self, wanted: &[usize]) {
         let mut next = vec![false; self.active.len()];
-        wanted.iter().for_each(|&worker| next[worker] = true);
+        for &worker in wanted {
+            next[worker] = true;
+        }
         for (worker, slot) in self.board.slots().iter().enumerate() {
             if next[worker] != self.active[worker] {
                 slot.order(if next[worker] { ENDLESS } else { 0 });

@@ -5,7 +5,7 @@ mod matrix;
 mod modes;
 mod noise;
 pub mod profile;
-mod python;
+pub mod python;
 mod scaling;
 mod sysbench;
 

@@ -58,8 +58,14 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
             treatments,
             budget: Budget { least_blocks: LEAST_BLOCKS, ..Budget::seconds(stage.profile.python / 2.0) },
         };
-        let mut subject =
-            Python { python: python.clone(), modes, one_thread, size, repeats, origin_ns: stage.origin_ns };
+        let mut subject = Python {
+            interpreter: python.clone(),
+            modes,
+            one_thread,
+            size,
+            repeats,
+            origin_ns: stage.origin_ns,
+        };
         let half = index as f64 / 2.0;
         stage.experiment(design, &mut subject, (half, half + 0.5))?;
     }
@@ -92,7 +98,7 @@ fn describe(stage: &Stage, python: &Path, probe: &Printed) -> Vec<(String, Strin
 }
 
 /// OpenBLAS's name of the kernel for the widest vectors that the CPU has.
-fn best_kernel(flags: &[String]) -> Option<&'static str> {
+pub fn best_kernel(flags: &[String]) -> Option<&'static str> {
     let has = |wanted: &str| flags.iter().any(|flag| flag == wanted);
     if has("avx512f") && has("avx512vl") {
         Some("SkylakeX")
@@ -102,7 +108,7 @@ fn best_kernel(flags: &[String]) -> Option<&'static str> {
 }
 
 struct Python {
-    python: PathBuf,
+    interpreter: PathBuf,
     modes: [&'static str; 3],
     one_thread: bool,
     size: u64,
@@ -112,7 +118,7 @@ struct Python {
 
 impl Subject for Python {
     fn measure(&mut self, treatment: usize) -> Outcome<Sample> {
-        let mut command = script(&self.python, self.modes[treatment], TASKS, self.size, self.repeats);
+        let mut command = script(&self.interpreter, self.modes[treatment], TASKS, self.size, self.repeats);
         if self.one_thread {
             command.envs(BLAS_THREADS.map(|name| (name, "1")));
         }

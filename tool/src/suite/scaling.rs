@@ -51,7 +51,8 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
 
 /// Powers of two up to `cpus`, `cpus` itself, and twice as many.
 fn worker_counts(cpus: usize) -> Vec<usize> {
-    let mut counts: Vec<usize> = (0..).map(|power| 1 << power).take_while(|&count| count < cpus).collect();
+    let mut counts: Vec<usize> =
+        (0..usize::BITS).map(|power| 1 << power).take_while(|&count| count < cpus).collect();
     counts.extend([cpus, cpus * 2]);
     counts
 }
