@@ -1,4 +1,5 @@
 //! Completions and man pages, made from the definition of the command line.
+#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use assert_cmd::cargo::cargo_bin;
 use std::{
