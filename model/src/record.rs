@@ -196,10 +196,10 @@ pub struct Around {
     /// Time in which some task waited for a CPU (PSI `some total`), in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pressure_ns: Option<u64>,
-    /// How often bound workers looked where they ran.
+    /// How often workers looked where they ran.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub checks: Option<u64>,
-    /// How often they found themselves on another CPU than the one that they were bound to.
+    /// How often they found themselves on another CPU than the one that is or would be theirs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub elsewhere: Option<u64>,
 }

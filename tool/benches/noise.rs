@@ -36,7 +36,7 @@ fn main() {
         cpus: machine.online.clone(),
         parameter: DEFAULT_MAX_PRIME,
         ticks: 0,
-        watched: false,
+        watch: None,
     };
     let trial = Trial { orders: vec![order], unit_per_tick: 1.0 / load.ticks_per_event() as f64 };
     let crew = Crew::hire(Kind::Prime, 1, 0).expect("a worker");

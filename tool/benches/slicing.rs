@@ -79,7 +79,7 @@ fn main() {
             cpus: cpus.clone(),
             parameter: DEFAULT_MAX_PRIME,
             ticks: 0,
-            watched: false,
+            watch: None,
         }],
         unit_per_tick,
     };

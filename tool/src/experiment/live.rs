@@ -4,7 +4,7 @@ use super::{Subject, crew::Crew, interrupt, observe::Observer};
 use crate::failure::{Failure, Outcome};
 use manycore_host::{affinity, clock::now_ns};
 use manycore_model::{
-    CpuSet,
+    CpuId, CpuSet,
     record::{Around, Latency, Sample},
 };
 use std::{
@@ -25,8 +25,9 @@ pub struct Order {
     pub parameter: u64,
     /// Ticks to do, for whole work; slices have no end of their own.
     pub ticks: u64,
-    /// Whether it looks after each tick that it is on its CPU; for orders with one CPU.
-    pub watched: bool,
+    /// Looks after each tick whether it is on this CPU. Treatments that are compared look alike, because a look
+    /// costs time.
+    pub watch: Option<CpuId>,
 }
 
 /// What a crew does under one treatment.
@@ -92,7 +93,7 @@ impl Live {
         for order in orders {
             let slot = &self.crew.slots()[order.worker];
             slot.parameter.store(order.parameter, Relaxed);
-            self.crew.watch(order.worker, order.cpus.first().filter(|_| order.watched));
+            self.crew.watch(order.worker, order.watch);
             if self.placed[order.worker].as_ref() != Some(&order.cpus) {
                 affinity::restrict(slot.tid.load(Relaxed), &order.cpus).map_err(|error| {
                     Failure::Measured(format!(
@@ -162,7 +163,7 @@ impl Live {
         let after = self.observer.snapshot(&tids, now_ns());
         let ticks: u64 = orders.iter().map(|order| order.ticks).sum();
         let checks = self.looks(&orders);
-        let watched = orders.iter().any(|order| order.watched);
+        let watched = orders.iter().any(|order| order.watch.is_some());
         Ok(Sample {
             start_ns: began - self.origin_ns,
             wall_ns: ends.iter().max().map_or(0, |end| end.saturating_sub(began)).max(1),

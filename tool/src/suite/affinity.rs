@@ -41,13 +41,15 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
     let ticks = LOOKS.max((PROCESS_SECONDS / pilot(bytes)) as u64);
     let processes = cpus.len() * PER_CPU;
     let trial = |name: &str| {
-        let bound = name == "bound";
-        let order = |worker: usize| Order {
-            worker,
-            cpus: if bound { CpuSet::single(cpus[worker % cpus.len()]) } else { shared.clone() },
-            parameter: bytes,
-            ticks,
-            watched: bound,
+        let order = |worker: usize| {
+            let cpu = cpus[worker % cpus.len()];
+            Order {
+                worker,
+                cpus: if name == "bound" { CpuSet::single(cpu) } else { shared.clone() },
+                parameter: bytes,
+                ticks,
+                watch: Some(cpu),
+            }
         };
         let treatment =
             Treatment { name: name.to_owned(), workers: processes, factors: BTreeMap::new(), latency: None };

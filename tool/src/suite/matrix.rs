@@ -37,7 +37,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
             cpus: cpus.clone(),
             parameter: size,
             ticks,
-            watched: false,
+            watch: None,
         };
         Trial { orders: cores.iter().enumerate().map(order).collect(), unit_per_tick: operations }
     };

@@ -160,9 +160,7 @@ fn treatment(name: String, workers: usize, factor: (&str, String)) -> Treatment 
 
 /// Workers 0 to `count`, free on `cpus`, without an end.
 fn free(count: usize, cpus: &CpuSet, parameter: u64) -> Vec<Order> {
-    (0..count)
-        .map(|worker| Order { worker, cpus: cpus.clone(), parameter, ticks: 0, watched: false })
-        .collect()
+    (0..count).map(|worker| Order { worker, cpus: cpus.clone(), parameter, ticks: 0, watch: None }).collect()
 }
 
 impl Stage<'_> {

@@ -61,7 +61,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
 }
 
 fn order(worker: usize, cpus: &CpuSet, parameter: u64, ticks: u64) -> Order {
-    Order { worker, cpus: cpus.clone(), parameter, ticks, watched: false }
+    Order { worker, cpus: cpus.clone(), parameter, ticks, watch: None }
 }
 
 /// Inverses in a task so that four tasks take [`SERIAL_SECONDS`], from the seconds of one.

@@ -75,7 +75,7 @@ fn clock(stage: &mut Stage, part: (f64, f64)) -> Outcome {
         cpus: CpuSet::single(cpus[worker]),
         parameter: ADDITIONS_PER_TICK,
         ticks: 0,
-        watched: false,
+        watch: None,
     };
     let trial = |orders: Vec<Order>| Trial { orders, unit_per_tick: ADDITIONS_PER_TICK as f64 };
     let step = cpus.len().div_ceil(MOST_ALONE).max(1);

@@ -4,8 +4,8 @@ use super::{Evaluation, Finding, Kind, scaling::ratio};
 use crate::{
     Record,
     evaluation::{
-        Affinity, MatrixPoint, Modes, Peer, usable_cpus,
-        words::{percent, times},
+        Affinity, MatrixPoint, Mode, Modes, Peer, usable_cpus,
+        words::{list, percent, times},
     },
     stats::Estimate,
     verdict::{Answer, Verdict},
@@ -71,11 +71,10 @@ fn mode(modes: &Modes) -> Option<Finding> {
     let best = if verdict.verdict == Answer::BBetter { processes } else { threads };
     let no_gain = best.speedup.interval.is_none_or(|(low, _)| low <= 1.0);
     let text = match verdict.verdict {
-        _ if no_gain && verdict.verdict != Answer::NotEnough => {
-            format!(
-                "For {program}, neither threads nor processes were surely faster than one task after another."
-            )
-        }
+        _ if no_gain && verdict.verdict != Answer::NotEnough => format!(
+            "For {program}, run one task after another: neither threads nor processes were surely faster{}.",
+            slower(&[threads, processes])
+        ),
         Answer::BBetter => format!("For {program}, use processes: they beat threads."),
         Answer::ABetter => format!("For {program}, use threads: they beat processes."),
         Answer::NoDifference => {
@@ -93,6 +92,15 @@ fn mode(modes: &Modes) -> Option<Finding> {
             format!("processes {} over serial", times(&processes.speedup)),
         ],
     ))
+}
+
+/// The modes that were surely slower than serial, as the end of a sentence.
+fn slower(modes: &[&Mode]) -> String {
+    let surely = modes.iter().filter(|mode| mode.speedup.interval.is_some_and(|(_, high)| high < 1.0));
+    let told: Vec<String> = surely
+        .map(|mode| format!("{} took {:.1} times as long", mode.name, 1.0 / mode.speedup.median))
+        .collect();
+    if told.is_empty() { String::new() } else { format!(", and {}", list(&told)) }
 }
 
 /// A BLAS far below what this machine was seen to do, with the cure that the record holds.
