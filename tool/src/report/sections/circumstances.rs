@@ -38,8 +38,9 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
         table.rows.push(std::iter::once(point.workers.to_string()).chain(cells).collect());
     }
     table.notes.push(
-        "\"Other\" is CPU time of everything that is not a worker. Run delay is time in which workers were ready and waited for a CPU; it passes 100 % where several wait. \
-         Migrations and preemptions are per second and worker; \"hot\" counts thermal throttling."
+        "Used, steal and run delay are shares of the time that the workers could have had; run delay is time in which \
+         they were ready and waited, and passes 100 % where several wait. Other is the share of the whole machine's \
+         time that everything else took. Migrations and preemptions are per second and worker."
             .to_owned(),
     );
     if told.is_empty() { Vec::new() } else { vec![table] }

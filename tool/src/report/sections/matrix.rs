@@ -41,7 +41,7 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
         one.notes
             .push("The peak is what the core's SIMD units can do at the clock measured here.".to_owned());
     } else {
-        one.notes.push("The theoretical peak is not known for this CPU.".to_owned());
+        one.notes.push("The core's peak is not known: that takes its clock (section scaling) and a CPU in manycore's table.".to_owned());
     }
     vec![one, all].into_iter().filter(|table| !table.rows.is_empty()).collect()
 }

@@ -60,15 +60,17 @@ impl Bars<'_> {
         let across = |value: f64| LEFT + axis.share(value).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT);
         let mut y = if self.reference.is_some() { 20.0 } else { 4.0 };
         let top = y;
-        let (mut rows, mut headings) = (Vec::new(), Vec::new());
+        // Words are drawn last, over every line.
+        let (mut rows, mut words) = (Vec::new(), Vec::new());
         for group in &self.groups {
             if !group.name.is_empty() {
                 let name = shortened(&group.name, 64);
-                headings.push(text(2.0, y + HEADING - 8.0, "start", "halo", &name));
+                words.push(text(2.0, y + HEADING - 8.0, "start", "halo", &name));
                 y += HEADING;
             }
             for bar in &group.bars {
-                rows.push(row(bar, y, across));
+                rows.push(shape(bar, y, across));
+                words.push(names(bar, y, across));
                 y += STEP;
             }
             y += 4.0;
@@ -84,16 +86,15 @@ impl Bars<'_> {
                 (line("reference", (across(*value), top), (across(*value), y)))
                 (text(across(*value), 13.0, "middle", "small soft halo", name))
             }
-            @for heading in &headings { (heading) }
+            @for words in &words { (words) }
             (text(LEFT, y + 34.0, "start", "soft", self.axis_name))
         };
         svg(self.id, self.label, y + FOOT, &inside)
     }
 }
 
-fn row(bar: &Bar, y: f64, across: impl Fn(f64) -> f64) -> Markup {
+fn shape(bar: &Bar, y: f64, across: impl Fn(f64) -> f64) -> Markup {
     let middle = y + BAR / 2.0 + 2.0;
-    let end = bar.interval.map_or(bar.value, |(_, high)| high.max(bar.value));
     html! {
         g class=(colour(bar.colour)) {
             (rect("bar", (LEFT, y + 2.0), (across(bar.value) - LEFT, BAR), 0.75))
@@ -102,6 +103,13 @@ fn row(bar: &Bar, y: f64, across: impl Fn(f64) -> f64) -> Markup {
                 @for end in [low, high] { (line("over", (across(end), middle - 4.0), (across(end), middle + 4.0))) }
             }
         }
+    }
+}
+
+fn names(bar: &Bar, y: f64, across: impl Fn(f64) -> f64) -> Markup {
+    let middle = y + BAR / 2.0 + 2.0;
+    let end = bar.interval.map_or(bar.value, |(_, high)| high.max(bar.value));
+    html! {
         (text(LEFT - 7.0, middle + 4.5, "end", "", &shortened(&bar.name, 16)))
         (text(across(end) + 8.0, middle + 4.0, "start", "small halo", &bar.words))
     }
