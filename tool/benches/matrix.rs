@@ -88,7 +88,7 @@ fn main() {
         let mut all = All { python: python.clone(), load, size, repeats, kernels: kernels.clone() };
         let names: Vec<&str> =
             kernels.iter().map(|kernel| kernel.unwrap_or("as it comes")).chain(["manycore"]).collect();
-        let experiment = common::compare(&names, &mut all, 40.0);
+        let experiment = common::compare(&names, &mut all, 60.0);
         for (index, name) in names.iter().enumerate().take(kernels.len()) {
             let ratios = experiment.log_ratios(index, kernels.len());
             let ratio = Estimate::of(&ratios).expect("pairs").map(f64::exp);

@@ -1,6 +1,9 @@
 //! The inverse of M times its transpose, by the faer library, on one thread.
 
-use crate::{Load, product::matrix};
+use crate::{
+    Load,
+    product::{filled, matrix},
+};
 use faer::{Accum, Mat, Par, linalg::matmul::matmul, linalg::solvers::DenseSolveCore};
 use std::hint::black_box;
 
@@ -29,7 +32,7 @@ impl Load for Inverse {
         // faer takes its parallelism from a global; a worker is one thread.
         faer::set_global_parallelism(Par::Seq);
         self.matrix = matrix(size as usize, 3);
-        self.square = Mat::zeros(size as usize, size as usize);
+        self.square = filled(size as usize, |_, _| 0.0);
     }
 
     fn ticks_per_event(&self) -> u64 {

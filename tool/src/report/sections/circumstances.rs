@@ -21,7 +21,7 @@ const COLUMNS: [Column; 11] = [
     ("migr/s", number, |around| around.migrations),
     ("preempt/s", number, |around| around.preemptions),
     ("events/CPU s", number, |around| around.rate_per_cpu_second),
-    ("hot", |events| format!("{events:.0}"), |around| around.thermal_events.map(|events| events as f64)),
+    ("too hot", |events| format!("{events:.0}"), |around| around.thermal_events.map(|events| events as f64)),
 ];
 
 pub(super) fn own(named: &Named) -> Vec<Table> {
