@@ -43,7 +43,7 @@ pub struct Folder {
 /// The folders of this process's group and of its ancestors, outermost first, in each hierarchy that has
 /// `controller`.
 pub fn folders(tree: &Tree, controller: &str) -> Vec<Folder> {
-    let ours = |line: &&str| line.starts_with("0::") || line.contains("cpu");
+    let ours = |line: &&str| line.starts_with("0::") || line.contains("cpu") || line.contains("memory");
     let only_ours = |text: &str| text.lines().filter(ours).collect::<Vec<_>>().join("\n");
     let memberships = tree.read_part("proc/self/cgroup", 1 << 20, only_ours).unwrap_or_default();
     // The old name of the membership in a cpuset, before /proc/self/cgroup.
@@ -62,9 +62,30 @@ pub fn folders(tree: &Tree, controller: &str) -> Vec<Folder> {
     found
 }
 
+/// Bytes that the groups of this process leave it: the least difference of limit and use over all ancestors
+/// (`memory.max` and `memory.current`, or version 1's `memory.limit_in_bytes` and `memory.usage_in_bytes`). Absent
+/// where no group has a limit.
+pub fn memory_left(tree: &Tree) -> Option<u64> {
+    let number = |folder: &Folder, name: &str| {
+        tree.read(&format!("{}/{name}", folder.path))?.trim().parse::<u64>().ok()
+    };
+    let left = |folder: &Folder| {
+        let (limit, used) = match folder.flavour {
+            Flavour::Unified => ("memory.max", "memory.current"),
+            Flavour::Named | Flavour::Bare => ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        };
+        // Version 1 writes "no limit" as the largest number of whole pages.
+        let limit = number(folder, limit).filter(|&limit| limit < 1 << 60)?;
+        Some(limit.saturating_sub(number(folder, used)?))
+    };
+    folders(tree, "memory").iter().filter_map(left).min()
+}
+
 /// Hierarchies that are mounted. `mountinfo` knows which group a mount shows; `mounts` is the older file.
 fn mounts(tree: &Tree) -> Vec<Mount> {
-    let ours = |line: &&str| line.contains(" cgroup2 ") || line.contains("cpu") && line.contains(" c");
+    let ours = |line: &&str| {
+        line.contains(" cgroup2 ") || (line.contains("cpu") || line.contains("memory")) && line.contains(" c")
+    };
     let only_groups = |text: &str| text.lines().filter(ours).collect::<Vec<_>>().join("\n");
     let read = |path: &str| tree.read_part(path, 4 << 20, only_groups).filter(|text| !text.is_empty());
     if let Some(text) = read("proc/self/mountinfo") {
@@ -155,6 +176,22 @@ mod tests {
 
     fn paths(tree: &Tree, controller: &str) -> Vec<String> {
         folders(tree, controller).into_iter().map(|folder| folder.path).collect()
+    }
+
+    #[test]
+    fn memory_is_left_by_the_tightest_ancestor() {
+        let mounts = "1 0 0:1 / /cg rw - cgroup2 cgroup2 rw\n2 0 0:2 / /mem rw - cgroup cgroup rw,memory";
+        let tree = tree(&[
+            ("proc/self/cgroup", "2:memory:/c\n0::/a/b"),
+            ("proc/self/mountinfo", mounts),
+            ("cg/a/memory.max", "1000"),
+            ("cg/a/memory.current", "400"),
+            ("cg/a/b/memory.max", "max"),
+            ("cg/a/b/memory.current", "300"),
+            ("mem/c/memory.limit_in_bytes", "9223372036854771712"),
+            ("mem/c/memory.usage_in_bytes", "1"),
+        ]);
+        assert_eq!(memory_left(&tree), Some(600));
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Kernel {
         fs::read_to_string(self.root.join(path)).ok()
     }
 
-    /// Ticks of all online CPUs; empty where `/proc/stat` cannot be read.
+    /// Ticks of all online CPUs, ascending; empty where `/proc/stat` cannot be read.
     pub fn cpu_ticks(&self) -> Vec<CpuTicks> {
         self.read("proc/stat").map(|text| parse_stat(&text)).unwrap_or_default()
     }
@@ -146,7 +146,8 @@ pub fn ticks_per_second() -> u64 {
 }
 
 fn parse_stat(text: &str) -> Vec<CpuTicks> {
-    text.lines()
+    let mut cpus: Vec<CpuTicks> = text
+        .lines()
         .filter_map(|line| {
             let (name, ticks) = line.split_once(' ')?;
             let cpu = name.strip_prefix("cpu")?.parse().ok()?;
@@ -156,7 +157,9 @@ fn parse_stat(text: &str) -> Vec<CpuTicks> {
             let busy = [0, 1, 2, 5, 6, 7].into_iter().map(at).fold(0, u64::saturating_add);
             Some(CpuTicks { cpu, busy, steal: at(7) })
         })
-        .collect()
+        .collect();
+    cpus.sort_unstable_by_key(|ticks| ticks.cpu);
+    cpus
 }
 
 /// `schedstat` is: time on a CPU, time waiting for one, number of time slices.

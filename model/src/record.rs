@@ -57,7 +57,7 @@ pub struct Missed {
 pub struct Conditions {
     /// Load averages over 1, 5 and 15 minutes.
     pub load: Option<[f64; 3]>,
-    /// `MemAvailable` in bytes.
+    /// `MemAvailable`, or what the control groups leave, in bytes: the smaller.
     pub memory_available_bytes: Option<u64>,
     /// Swap in use, in bytes.
     pub swap_used_bytes: Option<u64>,
@@ -190,7 +190,7 @@ pub struct Around {
     /// Thermal throttling events of all CPUs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub thermal_events: Option<u64>,
-    /// Mean frequency of the online CPUs at the end, in kHz (`scaling_cur_freq`).
+    /// Mean frequency at the end of up to 16 CPUs that were busy, in kHz (`scaling_cur_freq`).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub frequency_khz: Option<u64>,
     /// Time in which some task waited for a CPU (PSI `some total`), in nanoseconds.

@@ -14,6 +14,16 @@ pub fn gigahertz(khz: u64) -> String {
     format!("{:.2} GHz", khz as f64 / 1e6)
 }
 
+/// A share as a percentage with as many digits as mean something: `0.04 %`, `3.1 %`, `42 %`.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent.abs() {
+        size if size >= 9.95 => format!("{percent:.0} %"),
+        size if size >= 0.95 => format!("{percent:.1} %"),
+        _ => format!("{percent:.2} %"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,11 +1,15 @@
 //! Whether B is better than A, and by how much.
 
 use crate::stats::{CONFIDENCE, Estimate, signed_rank_p};
+use crate::units::percent;
 use serde::{Deserialize, Serialize};
 
 /// A difference smaller than this is of no consequence to anybody: where the whole interval lies within it,
 /// the answer is "no difference".
 pub const NEGLIGIBLE: f64 = 0.02;
+
+/// Floor that is assumed where none was measured: what 30 s blocks showed on a shared virtual machine.
+const ASSUMED_FLOOR: f64 = 0.05;
 
 /// What the pairs say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,8 +38,9 @@ pub struct Verdict {
     pub pairs: usize,
     /// Two-sided p-value of the signed-rank test.
     pub p: f64,
-    /// Largest relative difference that this machine showed between two identical things.
-    pub noise_floor: f64,
+    /// Largest relative difference that this machine may show between two identical things; absent where it
+    /// was not measured, and 5 % is assumed.
+    pub noise_floor: Option<f64>,
 }
 
 impl Verdict {
@@ -44,20 +49,21 @@ impl Verdict {
     /// One side is better where the test rejects at 5 %, the interval leaves out 1 and the ratio is beyond
     /// the noise floor. There is no difference where the whole interval lies within the floor or within
     /// [`NEGLIGIBLE`], or where the difference is sure but within the floor.
-    pub fn of(log_ratios: &[f64], noise_floor: f64) -> Option<Self> {
+    pub fn of(log_ratios: &[f64], noise_floor: Option<f64>) -> Option<Self> {
+        let floor = noise_floor.unwrap_or(ASSUMED_FLOOR);
         let ratio = Estimate::of(log_ratios)?.map(f64::exp);
         let p = signed_rank_p(log_ratios);
         let sure = p < 1.0 - CONFIDENCE && ratio.interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0);
         let widest = ratio.interval.map(|(low, high)| (1.0 - low).max(high - 1.0));
         let verdict = match widest {
-            Some(_) if sure && (ratio.median - 1.0).abs() > noise_floor => {
+            Some(_) if sure && (ratio.median - 1.0).abs() > floor => {
                 if ratio.median > 1.0 {
                     Answer::BBetter
                 } else {
                     Answer::ABetter
                 }
             }
-            Some(widest) if sure || widest <= noise_floor.max(NEGLIGIBLE) => Answer::NoDifference,
+            Some(widest) if sure || widest <= floor.max(NEGLIGIBLE) => Answer::NoDifference,
             _ => Answer::NotEnough,
         };
         Some(Self {
@@ -68,6 +74,14 @@ impl Verdict {
             p,
             noise_floor,
         })
+    }
+
+    /// The noise floor in words, with whether it was measured.
+    pub fn floor_in_words(&self) -> String {
+        match self.noise_floor {
+            Some(floor) => format!("noise floor {}", percent(floor)),
+            None => format!("noise floor not measured, {} assumed", percent(ASSUMED_FLOOR)),
+        }
     }
 }
 
@@ -84,29 +98,32 @@ mod tests {
 
     #[test]
     fn a_clear_difference_is_told_with_its_direction() {
-        assert_eq!(Verdict::of(&noisy(0.10, 20, 1), 0.01).unwrap().verdict, Answer::BBetter);
-        assert_eq!(Verdict::of(&noisy(-0.10, 20, 1), 0.01).unwrap().verdict, Answer::ABetter);
+        assert_eq!(Verdict::of(&noisy(0.10, 20, 1), Some(0.01)).unwrap().verdict, Answer::BBetter);
+        assert_eq!(Verdict::of(&noisy(-0.10, 20, 1), Some(0.01)).unwrap().verdict, Answer::ABetter);
     }
 
     #[test]
     fn a_difference_below_the_floor_is_none() {
-        let verdict = Verdict::of(&noisy(0.03, 400, 2), 0.05).unwrap();
+        let verdict = Verdict::of(&noisy(0.03, 400, 2), Some(0.05)).unwrap();
         assert!(verdict.p < 0.001);
         assert_eq!(verdict.verdict, Answer::NoDifference);
     }
 
     #[test]
     fn few_or_scattered_pairs_are_not_enough() {
-        assert_eq!(Verdict::of(&[0.1; 5], 0.0).unwrap().verdict, Answer::NotEnough);
-        assert_eq!(Verdict::of(&[0.3, -0.3, 0.2, -0.25, 0.1, -0.1], 0.0).unwrap().verdict, Answer::NotEnough);
-        assert_eq!(Verdict::of(&[], 0.0), None);
+        assert_eq!(Verdict::of(&[0.1; 5], Some(0.0)).unwrap().verdict, Answer::NotEnough);
+        assert_eq!(
+            Verdict::of(&[0.3, -0.3, 0.2, -0.25, 0.1, -0.1], Some(0.0)).unwrap().verdict,
+            Answer::NotEnough
+        );
+        assert_eq!(Verdict::of(&[], Some(0.0)), None);
     }
 
     #[test]
     fn identical_things_differ_in_at_most_one_run_of_twenty() {
         let wrong = (0..2000)
             .filter(|&seed| {
-                let verdict = Verdict::of(&noisy(0.0, 10, seed), 0.0).unwrap().verdict;
+                let verdict = Verdict::of(&noisy(0.0, 10, seed), Some(0.0)).unwrap().verdict;
                 matches!(verdict, Answer::ABetter | Answer::BBetter)
             })
             .count();

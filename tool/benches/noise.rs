@@ -10,7 +10,7 @@ use manycore::{
         live::{Live, Order, Trial},
         observe::Observer,
     },
-    suite::profile::SLICES,
+    suite::profile::slices,
 };
 use manycore_host::clock::now_ns;
 use manycore_model::{
@@ -43,7 +43,7 @@ fn main() {
     let mut live: Box<dyn Subject> = Box::new(Live::new(
         crew,
         Rc::new(Observer::new(&machine)),
-        SLICES,
+        slices(&machine),
         vec![trial.clone(), trial],
         now_ns(),
     ));

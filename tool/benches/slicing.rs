@@ -12,7 +12,7 @@ use manycore::{
         observe::Observer,
     },
     failure::Outcome,
-    suite::profile::SLICES,
+    suite::profile::slices,
 };
 use manycore_host::{affinity, clock::now_ns};
 use manycore_model::{CpuSet, record::Sample, stats::Estimate};
@@ -95,7 +95,7 @@ fn main() {
     };
     let trials = vec![trial(0), trial(1)];
     let crew = Crew::hire(Kind::Prime, 2, 0).expect("two workers");
-    let live = Live::new(crew, Rc::new(Observer::new(&machine)), SLICES, trials, now_ns());
+    let live = Live::new(crew, Rc::new(Observer::new(&machine)), slices(&machine), trials, now_ns());
     let experiment =
         common::compare(&["uninterrupted", "sliced"], &mut Both { live, cpu: cpu.clone() }, 60.0);
     let ratio = Estimate::of(&experiment.log_ratios(0, 1)).expect("pairs").map(f64::exp);

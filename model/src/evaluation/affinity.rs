@@ -15,6 +15,8 @@ pub struct Affinity {
     pub bound: Vec<Vec<f64>>,
     /// Bound (B) against free (A).
     pub verdict: Option<Verdict>,
+    /// CPUs that both sides shared.
+    pub cpus: Option<String>,
     /// How often bound processes looked where they ran.
     pub checks: u64,
     /// How often one found itself on another CPU; anything but 0 means that the binding did not hold.
@@ -22,10 +24,11 @@ pub struct Affinity {
 }
 
 /// Judges the experiment; absent where a side was not measured.
-pub(crate) fn judge(experiment: &Experiment, floor: f64) -> Option<Affinity> {
+pub(crate) fn judge(experiment: &Experiment, floor: Option<f64>) -> Option<Affinity> {
     let (free, bound) = (experiment.treatment("free")?, experiment.treatment("bound")?);
     let count = |pick: fn(&Sample) -> Option<u64>| experiment.samples_of(bound).filter_map(pick).sum();
     Some(Affinity {
+        cpus: experiment.parameters.get("cpus").cloned(),
         free: by_process(experiment, free),
         bound: by_process(experiment, bound),
         verdict: Verdict::of(&experiment.log_ratios(free, bound), floor),

@@ -9,9 +9,10 @@ use serde::Serialize;
 pub struct Circumstances {
     /// CPU time that the workers got.
     pub used: Option<f64>,
-    /// Time that the hypervisor took from the CPUs.
+    /// Time that the hypervisor took, as a share of the time in which the CPUs had something to do.
     pub steal: Option<f64>,
-    /// CPU time of everything that is not a worker, as a share of the time of all online CPUs.
+    /// CPU time of everything that is not a worker, as a share of the time of the CPUs
+    /// that could be used.
     pub foreign: Option<f64>,
     /// Time that workers were ready and waited for a CPU; above 1 where several wait at once.
     pub run_delay: Option<f64>,
@@ -37,8 +38,10 @@ pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> 
     let workers = experiment.treatments[index].workers;
     let tick_ns = 1e9 / record.conditions.ticks_per_second.max(1) as f64;
     let span: f64 = samples.iter().map(|sample| sample.around.span_ns as f64).sum();
-    let capacity = span * workers.min(super::usable_cpus(&record.machine)) as f64;
-    let online = record.machine.online.len().max(1) as f64;
+    let cpus = super::usable_cpus(&record.machine) as f64;
+    let capacity = span * (workers as f64).min(cpus);
+    let ours: Vec<bool> =
+        record.machine.online.iter().map(|cpu| super::is_usable(&record.machine, cpu)).collect();
     let total = |pick: &dyn Fn(&Sample) -> Option<f64>| -> Option<f64> {
         let values: Option<Vec<f64>> = samples.iter().map(|sample| pick(sample)).collect();
         values.filter(|values| !values.is_empty()).map(|values| values.iter().sum())
@@ -46,7 +49,10 @@ pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> 
     let ticks = |pick: &dyn Fn(&Sample) -> &Vec<u32>| {
         total(&|sample| {
             let ticks = pick(sample);
-            (!ticks.is_empty()).then(|| ticks.iter().map(|&ticks| f64::from(ticks)).sum::<f64>() * tick_ns)
+            (ticks.len() == ours.len()).then(|| {
+                let ours = ticks.iter().zip(&ours).filter(|(_, ours)| **ours);
+                ours.map(|(&ticks, _)| f64::from(ticks)).sum::<f64>() * tick_ns
+            })
         })
     };
     let cpu = total(&|sample| sample.around.cpu_ns.map(|ns| ns as f64));
@@ -59,10 +65,10 @@ pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> 
     let frequency = total(&|sample| sample.around.frequency_khz.map(|khz| khz as f64));
     Circumstances {
         used: share(cpu),
-        steal: share(steal),
+        steal: steal.zip(busy).map(|(steal, busy)| steal / busy).filter(|share| share.is_finite()),
         foreign: busy
             .zip(cpu)
-            .map(|(busy, cpu)| (busy - steal.unwrap_or(0.0) - cpu).max(0.0) / (span * online))
+            .map(|(busy, cpu)| (busy - steal.unwrap_or(0.0) - cpu).max(0.0) / (span * cpus))
             .filter(|share| share.is_finite()),
         run_delay: share(total(&|sample| sample.around.run_delay_ns.map(|ns| ns as f64))),
         throttled: share(total(&|sample| sample.around.throttled_ns.map(|ns| ns as f64))),

@@ -22,7 +22,7 @@ pub use noise::Noise;
 pub use peer::Peer;
 pub use scaling::{Clock, LatencySummary, Scaling, ScalingPoint, Superlinear, UslFit};
 
-use crate::{Record, machine::Machine, record::Experiment};
+use crate::{CpuId, Record, machine::Machine, record::Experiment};
 use serde::Serialize;
 
 /// Value of [`Evaluation::schema`].
@@ -74,7 +74,11 @@ impl Evaluation {
     pub fn of(record: &Record) -> Self {
         let experiment = |id: &str| record.experiment(id);
         let noise = experiment(id::NOISE).map(noise::judge).unwrap_or_default();
-        let floor = |workers: usize| noise::floor(&noise, workers);
+        // The floor at as many workers as an experiment keeps at work.
+        let floor = |experiment: &Experiment| {
+            let most = experiment.treatments.iter().map(|treatment| treatment.workers).max();
+            noise::floor(&noise, most.unwrap_or(1))
+        };
         let clock = experiment(id::CLOCK).and_then(scaling::clock);
         let mut evaluation = Self {
             schema: EVALUATION_SCHEMA.to_owned(),
@@ -83,13 +87,12 @@ impl Evaluation {
                 .experiments
                 .iter()
                 .filter(|experiment| experiment.id.starts_with(id::MODES))
-                .filter_map(|experiment| modes::judge(experiment, floor(usable_cpus(&record.machine))))
+                .filter_map(|experiment| modes::judge(experiment, floor(experiment)))
                 .collect(),
             matrix: experiment(id::MATRIX)
                 .map(|e| matrix::judge(e, &record.machine, clock.as_ref()))
                 .unwrap_or_default(),
-            affinity: experiment(id::AFFINITY)
-                .and_then(|e| affinity::judge(e, floor(usable_cpus(&record.machine)))),
+            affinity: experiment(id::AFFINITY).and_then(|e| affinity::judge(e, floor(e))),
             peers: experiment(id::SYSBENCH).map(peer::judge).unwrap_or_default(),
             clock,
             noise,
@@ -104,6 +107,16 @@ impl Evaluation {
 pub(crate) fn usable_cpus(machine: &Machine) -> usize {
     let allowed = machine.allowed.cpus.len();
     if allowed == 0 { machine.online.len().max(1) } else { allowed }
+}
+
+/// Whether workers could use `cpu` in a record.
+pub(crate) fn is_usable(machine: &Machine, cpu: CpuId) -> bool {
+    machine.allowed.cpus.is_empty() || machine.allowed.cpus.contains(cpu)
+}
+
+/// Cores with a CPU that workers could use.
+pub(crate) fn usable_cores(machine: &Machine) -> usize {
+    machine.cores.iter().filter(|core| core.cpus.iter().any(|cpu| is_usable(machine, cpu))).count()
 }
 
 /// Indices of the treatments whose factor `name` has the value `value`.

@@ -30,7 +30,7 @@ pub struct Mode {
 }
 
 /// Judges one experiment with the factor `mode`; absent where serial was not measured.
-pub(crate) fn judge(experiment: &Experiment, floor: f64) -> Option<Modes> {
+pub(crate) fn judge(experiment: &Experiment, floor: Option<f64>) -> Option<Modes> {
     let index = |mode| with_factor(experiment, "mode", mode).next();
     let serial = index("serial")?;
     let modes: Vec<Mode> = ["serial", "threads", "processes"]

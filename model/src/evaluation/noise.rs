@@ -8,9 +8,6 @@ use serde::Serialize;
 /// (1.960 + 0.842) / 1.960.
 const POWER_80: f64 = 1.43;
 
-/// Floor that is assumed where none was measured: what 30 s blocks showed on a shared virtual machine.
-const UNKNOWN_FLOOR: f64 = 0.05;
-
 /// The noise floor at one number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Noise {
@@ -33,16 +30,15 @@ pub(crate) fn judge(experiment: &Experiment) -> Vec<Noise> {
                 .find(|&b| experiment.treatments[b].workers == workers)?;
             let ratio = Estimate::of(&experiment.log_ratios(a, b))?.map(f64::exp);
             let (low, high) = ratio.interval?;
-            let detectable = (high - low) / 2.0 * POWER_80;
-            Some(Noise { workers, ratio, floor: (1.0 - low).max(high - 1.0), detectable })
+            let (half_width, floor) = ((high - low) / 2.0, (1.0 - low).max(high - 1.0));
+            // A difference is believed beyond the floor only, so it must lie that much further out.
+            let detectable = floor + (POWER_80 - 1.0) * half_width;
+            Some(Noise { workers, ratio, floor, detectable })
         })
         .collect()
 }
 
-/// Floor for comparisons with `workers` at work: that of the nearest number measured.
-pub(crate) fn floor(noise: &[Noise], workers: usize) -> f64 {
-    noise
-        .iter()
-        .min_by_key(|noise| noise.workers.abs_diff(workers))
-        .map_or(UNKNOWN_FLOOR, |noise| noise.floor)
+/// Floor for comparisons with `workers` at work: that of the nearest number measured, where one was.
+pub(crate) fn floor(noise: &[Noise], workers: usize) -> Option<f64> {
+    noise.iter().min_by_key(|noise| noise.workers.abs_diff(workers)).map(|noise| noise.floor)
 }

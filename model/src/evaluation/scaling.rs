@@ -18,6 +18,9 @@ use serde::Serialize;
 /// Resamples for the intervals of the scalability law.
 const BOOTSTRAPS: usize = 400;
 
+/// Time that a migration may cost at most on this load, whose data fit the first-level cache.
+const MIGRATION_SECONDS: f64 = 100e-6;
+
 /// The scaling experiment, judged.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scaling {
@@ -203,7 +206,9 @@ fn cpu_share(experiment: &Experiment, index: usize, record: &Record) -> Vec<(Cpu
 }
 
 fn summary(latency: &Latency) -> Option<LatencySummary> {
-    let milliseconds = |ns: f64| ns.clamp(latency.min_ns as f64, latency.max_ns as f64) / 1e6;
+    let (min, max) = (latency.min_ns as f64, latency.max_ns as f64);
+    // Middles of buckets may lie beyond the extremes.
+    let milliseconds = |ns: f64| ns.min(max).max(min) / 1e6;
     Some(LatencySummary {
         min_ms: latency.min_ns as f64 / 1e6,
         mean_ms: latency.sum_ns as f64 / latency.count as f64 / 1e6,
@@ -217,13 +222,14 @@ fn superlinear(
     point: &ScalingPoint,
     one: &ScalingPoint,
     cpus: usize,
-    floor: f64,
+    floor: Option<f64>,
     clock: Option<&Clock>,
 ) -> Option<Superlinear> {
     let linear = point.workers.min(cpus) as f64;
     let excess = point.speedup.median / linear - 1.0;
     (point.workers > 1 && excess > 0.0).then(|| Superlinear {
-        within_noise: excess <= floor || point.speedup.interval.is_none_or(|(low, _)| low <= linear),
+        within_noise: floor.is_some_and(|floor| excess <= floor)
+            || point.speedup.interval.is_none_or(|(low, _)| low <= linear),
         causes: causes(&one.circumstances, &undisturbed(point, cpus), excess, clock),
     })
 }
@@ -258,11 +264,12 @@ fn causes(one: &Circumstances, many: &Circumstances, excess: f64, clock: Option<
         .and_then(|clock| clock.ratio)
         .filter(|ratio| ratio.interval.is_some_and(|(low, _)| low > 1.0))
         .map(|ratio| ratio.median - 1.0);
-    if let Some(faster) = frequency.or(cycles).filter(|&faster| explains(faster)) {
+    if let Some(faster) = cycles.or(frequency).filter(|&faster| explains(faster)) {
         causes.push(format!("the CPUs ran {} faster with all at work than with one", percent(faster)));
     }
     let migrations = one.migrations.zip(many.migrations);
-    if let Some((alone, at_once)) = migrations.filter(|(alone, at_once)| *alone > 2.0 * at_once + 1.0) {
+    let moving = |(alone, at_once): &(f64, f64)| explains((alone - at_once) * MIGRATION_SECONDS);
+    if let Some((alone, at_once)) = migrations.filter(moving) {
         causes.push(format!(
             "one worker alone was moved between CPUs {alone:.1} times a second, these {at_once:.1} times"
         ));

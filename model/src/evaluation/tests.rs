@@ -127,8 +127,8 @@ fn the_law_is_fitted_from_five_points_up_to_the_cpus_only() {
 fn twice_as_many_workers_are_advised_only_where_they_do_more() {
     let advice =
         |oversubscribed| texts(&judge(&World { oversubscribed, ..quiet() }), Kind::Advice, "scaling");
-    assert!(advice(0.9)[0].starts_with("Use as many workers as CPUs, 2,"));
-    assert!(advice(1.0)[0].starts_with("Use as many workers as CPUs, 2,"));
+    assert!(advice(0.9)[0].starts_with("Use 2 workers, as many as CPUs,"));
+    assert!(advice(1.0)[0].starts_with("Use 2 workers, as many as CPUs,"));
     assert!(advice(1.2)[0].starts_with("Use more workers than CPUs"));
     let unsure = judge(&World { oversubscribed: 1.2, blocks: 5, ..quiet() });
     assert_eq!(texts(&unsure, Kind::Advice, "scaling"), Vec::<String>::new());

@@ -2,15 +2,7 @@
 
 use crate::stats::Estimate;
 
-/// A share as a percentage with as many digits as mean something: `0.04 %`, `3.1 %`, `42 %`.
-pub(crate) fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    match percent.abs() {
-        size if size >= 9.95 => format!("{percent:.0} %"),
-        size if size >= 0.95 => format!("{percent:.1} %"),
-        _ => format!("{percent:.2} %"),
-    }
-}
+pub(crate) use crate::units::percent;
 
 /// A ratio with its interval: `1.97x (95 %: 1.95 to 1.99)`.
 pub(crate) fn times(estimate: &Estimate) -> String {

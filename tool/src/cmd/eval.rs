@@ -33,6 +33,7 @@ pub fn run(args: &Eval) -> Outcome {
     let (record, ending) = suite::run(machine, profile, &sections, seed, &mut |event| match event {
         Event::Begin(section) => progress.section(section.title),
         Event::Progress { left, .. } => progress.left(left),
+        Event::Measured(_) => {}
         Event::Missed(missed) => progress.note(&format!("{}: {}", missed.what, missed.why)),
     });
     progress.finish();

@@ -18,8 +18,11 @@ use std::{
 /// How often the state of the workers is looked at while they are waited for.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long a worker may take to start, or to end.
+/// How long workers may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a worker process may take to end before it is killed.
+const LAST_TICK: Duration = Duration::from_secs(2);
 
 /// Threads (first) and processes (after them), each with a slot on one board.
 pub struct Crew {
@@ -59,9 +62,11 @@ impl Crew {
         let deadline = Instant::now() + PATIENCE;
         for index in 0..count {
             while crew.board.slots()[index].wait_entered(LOOK).is_none() {
-                crew.check()?;
+                crew.check().and_then(|()| interrupt::check())?;
                 if Instant::now() > deadline {
-                    return Err(Failure::missing("worker processes do not start"));
+                    return Err(Failure::missing(format!(
+                        "worker {index} has not started within {PATIENCE:?}"
+                    )));
                 }
             }
         }
@@ -114,11 +119,14 @@ impl Crew {
         Ok(())
     }
 
-    /// Looks whether all worker processes live.
+    /// Looks whether all workers live.
     ///
     /// # Errors
     /// [`Failure::Measured`] with the number of the worker and how it ended.
     pub fn check(&mut self) -> Outcome {
+        if let Some(index) = self.threads.iter().position(JoinHandle::is_finished) {
+            return Err(Failure::Measured(format!("worker thread {index} ended")));
+        }
         let threads = self.threads.len();
         for (index, process) in self.processes.iter_mut().enumerate() {
             if let Ok(Some(status)) = process.try_wait() {
@@ -128,9 +136,16 @@ impl Crew {
         Ok(())
     }
 
-    /// Makes each of `workers` look after each tick whether it is on its CPU; `None` ends that.
-    pub fn watch(&self, worker: usize, cpu: Option<u32>) {
-        self.board.slots()[worker].watch_cpu.store(cpu.unwrap_or(NOT_WATCHED), Relaxed);
+    /// Sets what `worker` works on, and the CPU on which it looks for itself after each tick, from its next
+    /// order on; one that is active without end becomes idle where this changes something.
+    pub fn set(&mut self, worker: usize, parameter: u64, watch: Option<u32>) {
+        let slot = &self.board.slots()[worker];
+        let watch = watch.unwrap_or(NOT_WATCHED);
+        let changed = slot.parameter.swap(parameter, Relaxed) != parameter;
+        if (slot.watch_cpu.swap(watch, Relaxed) != watch || changed) && self.active[worker] {
+            slot.order(0);
+            self.active[worker] = false;
+        }
     }
 }
 
@@ -151,7 +166,7 @@ impl Drop for Crew {
         }
         for process in &mut self.processes {
             // A worker quits within a tick, and an idle one at once: those that do not are in the way.
-            let deadline = Instant::now() + LOOK * 20;
+            let deadline = Instant::now() + LAST_TICK;
             while matches!(process.try_wait(), Ok(None)) && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
             }

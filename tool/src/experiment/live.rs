@@ -91,9 +91,8 @@ impl Live {
     /// Sets where the workers of a treatment run, what they work on and whether they watch their CPU.
     fn place(&mut self, orders: &[Order]) -> Outcome {
         for order in orders {
+            self.crew.set(order.worker, order.parameter, order.watch);
             let slot = &self.crew.slots()[order.worker];
-            slot.parameter.store(order.parameter, Relaxed);
-            self.crew.watch(order.worker, order.watch);
             if self.placed[order.worker].as_ref() != Some(&order.cpus) {
                 affinity::restrict(slot.tid.load(Relaxed), &order.cpus).map_err(|error| {
                     Failure::Measured(format!(
@@ -207,7 +206,11 @@ impl Live {
             if times.buckets.is_empty() {
                 continue;
             }
-            latency.min_ns = if latency.count == 0 { times.min_ns } else { latency.min_ns.min(times.min_ns) };
+            // A worker may be halfway through counting an event: what is missing here comes with the next slice.
+            if times.min_ns != u64::MAX {
+                latency.min_ns =
+                    if latency.count == 0 { times.min_ns } else { latency.min_ns.min(times.min_ns) };
+            }
             latency.max_ns = latency.max_ns.max(times.max_ns);
             latency.sum_ns += times.sum_ns;
             for (index, count) in times.buckets {

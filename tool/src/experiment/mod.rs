@@ -246,7 +246,7 @@ mod tests {
         let ratios = experiment.log_ratios(0, 1);
         let ratio = Estimate::of(&ratios).unwrap().map(f64::exp);
         assert!((ratio.median - 1.03).abs() < 0.003, "{ratio:?}");
-        assert_eq!(Verdict::of(&ratios, 0.005).unwrap().verdict, Answer::BBetter);
+        assert_eq!(Verdict::of(&ratios, Some(0.005)).unwrap().verdict, Answer::BBetter);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The kernel's counters from just before a sample to just after it.
 
-use manycore_host::counters::{CpuTicks, Kernel, TaskCounters};
+use manycore_host::counters::{CpuTicks, Kernel, TaskCounters, ticks_per_second};
 use manycore_model::{CpuId, Machine, record::Around};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,8 @@ const MOST_FREQUENCIES: usize = 16;
 /// Knows which counters to read on this machine.
 pub struct Observer {
     kernel: Kernel,
+    /// Order of the ticks in a record.
+    online: Vec<CpuId>,
     frequency_cpus: Vec<CpuId>,
     package_cpus: Vec<CpuId>,
     cpu_stat_files: Vec<PathBuf>,
@@ -32,7 +34,8 @@ impl Observer {
         let step = cpus.len().div_ceil(MOST_FREQUENCIES).max(1);
         Self {
             kernel: Kernel::at(Path::new("/")),
-            frequency_cpus: cpus.into_iter().step_by(step).collect(),
+            frequency_cpus: cpus.iter().copied().step_by(step).collect(),
+            online: cpus,
             package_cpus: machine.packages.iter().filter_map(|package| package.cpus.first()).collect(),
             cpu_stat_files: cpu_stat_files(machine),
         }
@@ -62,12 +65,18 @@ impl Observer {
             let differences: Option<Vec<u64>> = pairs.map(|(b, a)| difference(pick(b), pick(a))).collect();
             differences.filter(|each| !each.is_empty()).map(|each| each.iter().sum())
         };
-        // A CPU that went off or on line in between has no difference; its slices carry no ticks.
-        let same_cpus = before.ticks.len() == after.ticks.len();
-        let ticks = |pick: fn(&CpuTicks) -> u64| -> Vec<u32> {
-            let pairs = before.ticks.iter().zip(&after.ticks).filter(|_| same_cpus);
-            pairs.map(|(b, a)| pick(a).saturating_sub(pick(b)) as u32).collect()
+        // A CPU that went off line has no ticks; then the sample carries none.
+        let of = |snapshot: &Snapshot, cpu| {
+            let position = snapshot.ticks.binary_search_by_key(&cpu, |ticks| ticks.cpu);
+            position.ok().map(|position| snapshot.ticks[position])
         };
+        let pairs: Option<Vec<(CpuTicks, CpuTicks)>> =
+            self.online.iter().map(|&cpu| of(before, cpu).zip(of(after, cpu))).collect();
+        let ticks = |pick: fn(&CpuTicks) -> u64| -> Vec<u32> {
+            let pairs = pairs.as_deref().unwrap_or_default();
+            pairs.iter().map(|(b, a)| pick(a).saturating_sub(pick(b)) as u32).collect()
+        };
+        let busy_ticks = ticks(|ticks| ticks.busy);
         Around {
             span_ns: after.ns - before.ns,
             cpu_ns: tasks(|task| task.cpu_ns),
@@ -75,15 +84,29 @@ impl Observer {
             migrations: tasks(|task| task.migrations),
             voluntary_switches: tasks(|task| task.voluntary_switches),
             involuntary_switches: tasks(|task| task.involuntary_switches),
-            busy_ticks: ticks(|ticks| ticks.busy),
             steal_ticks: ticks(|ticks| ticks.steal),
             throttled_ns: difference(before.throttled_ns, after.throttled_ns),
             thermal_events: difference(before.thermal_events, after.thermal_events),
-            frequency_khz: self.kernel.frequency_khz(&self.frequency_cpus),
+            frequency_khz: self.kernel.frequency_khz(&self.at_work(&busy_ticks, after.ns - before.ns)),
+            busy_ticks,
             pressure_ns: difference(before.pressure_ns, after.pressure_ns),
             checks: None,
             elsewhere: None,
         }
+    }
+}
+
+impl Observer {
+    /// CPUs whose frequency means something: those that were busy for most of the time.
+    fn at_work(&self, busy_ticks: &[u32], span_ns: u64) -> Vec<CpuId> {
+        let most = span_ns as f64 / 1e9 * ticks_per_second() as f64 * 0.7;
+        let busy = |cpu: &CpuId| {
+            let position = self.online.iter().position(|online| online == cpu);
+            position
+                .and_then(|position| busy_ticks.get(position))
+                .is_some_and(|&ticks| f64::from(ticks) >= most)
+        };
+        self.frequency_cpus.iter().copied().filter(busy).collect()
     }
 }
 

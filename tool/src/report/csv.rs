@@ -227,7 +227,7 @@ fn verdicts(named: &Named) -> Vec<Vec<String>> {
             high,
             verdict.pairs.to_string(),
             cell(verdict.p),
-            cell(verdict.noise_floor),
+            verdict.noise_floor.map_or_else(String::new, cell),
             elsewhere,
         ]
     };

@@ -1,6 +1,6 @@
 //! Processes that each sum an array in cache: free against bound to their CPU.
 
-use super::{Plan, Stage, parameters};
+use super::{Plan, Stage, parameters, pilot};
 use crate::{
     experiment::{
         Budget,
@@ -9,7 +9,6 @@ use crate::{
     },
     failure::Outcome,
 };
-use manycore_host::clock::now_ns;
 use manycore_model::{CpuId, CpuSet, evaluation::id, record::Treatment};
 use manycore_workload::Kind;
 use std::collections::BTreeMap;
@@ -20,14 +19,14 @@ const PER_CPU: usize = 10;
 /// CPUs that take part at most, so that a heat map of the processes can be read.
 const MOST_CPUS: usize = 16;
 
-/// Rounds of each side in the published evaluation; more where the budget allows.
+/// Rounds of each side: A1 to A10, B1 to B10. A larger budget makes them longer.
 const ROUNDS: usize = 10;
+
+/// Share of the budget that rounds fill; the rest is for what lies between them.
+const MEASURED: f64 = 0.8;
 
 /// Looks of each process at its CPU in a round, at least, as in the published evaluation.
 const LOOKS: u64 = 10_000;
-
-/// CPU time of each process in a round.
-const PROCESS_SECONDS: f64 = 0.015;
 
 /// Size of the array where the caches are not known.
 const UNKNOWN_CACHE: u64 = 32 << 10;
@@ -38,7 +37,9 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
     let bytes =
         stage.record.machine.caches_at(1).filter_map(|cache| cache.size_bytes).min().unwrap_or(UNKNOWN_CACHE)
             / 2;
-    let ticks = LOOKS.max((PROCESS_SECONDS / pilot(bytes)) as u64);
+    // All processes of a CPU share it for a round, and both sides have their rounds.
+    let seconds = stage.profile.affinity * MEASURED / (2 * ROUNDS * PER_CPU) as f64;
+    let ticks = LOOKS.max((seconds / pilot(Kind::Sum, bytes)) as u64);
     let processes = cpus.len() * PER_CPU;
     let trial = |name: &str| {
         let order = |worker: usize| {
@@ -66,7 +67,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
             ("sums", ticks.to_string()),
         ]),
         trials: vec![trial("free"), trial("bound")],
-        budget: Budget { least_blocks: ROUNDS, ..Budget::seconds(stage.profile.affinity) },
+        budget: Budget { least_blocks: ROUNDS, most_blocks: ROUNDS, seconds: stage.profile.affinity },
         part: (0.0, 1.0),
     };
     stage.crew_experiment(Crew::hire(Kind::Sum, 0, processes)?, plan)
@@ -76,17 +77,6 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
 fn spread(cpus: &CpuSet, most: usize) -> Vec<CpuId> {
     let step = cpus.len().div_ceil(most).max(1);
     cpus.iter().step_by(step).collect()
-}
-
-/// Seconds of one sum, over a thousand.
-fn pilot(bytes: u64) -> f64 {
-    let mut load = Kind::Sum.load();
-    load.prepare(bytes);
-    let began = now_ns();
-    for _ in 0..1000 {
-        load.tick();
-    }
-    ((now_ns() - began) as f64 / 1e12).max(1e-9)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Matrix products of 500 to 2000 rows: on one core, and one process on each core at once.
 
-use super::{Plan, Stage, parameters, treatment};
+use super::{Plan, Stage, parameters, pilot, treatment};
 use crate::{
     experiment::{
         Budget,
@@ -9,7 +9,6 @@ use crate::{
     },
     failure::Outcome,
 };
-use manycore_host::clock::now_ns;
 use manycore_model::{CpuSet, evaluation::id, units};
 use manycore_workload::{Kind, product_operations};
 
@@ -28,7 +27,7 @@ const MATRICES: u64 = 3;
 pub(super) fn measure(stage: &mut Stage) -> Outcome {
     let cores = cores(stage);
     let sizes = fitting(stage, cores.len() as u64);
-    let second = pilot(SIZES[0]) / product_operations(SIZES[0]) as f64;
+    let second = pilot(Kind::Product, SIZES[0]) / product_operations(SIZES[0]) as f64;
     let trial = |size: u64, cores: &[CpuSet]| {
         let operations = product_operations(size) as f64;
         let ticks = (SAMPLE_SECONDS / (second * operations)).ceil().max(1.0) as u64;
@@ -98,16 +97,4 @@ fn fitting(stage: &mut Stage, processes: u64) -> Vec<u64> {
 
 fn bytes(size: u64, processes: u64) -> u64 {
     MATRICES * 8 * size * size * processes
-}
-
-/// Seconds of one product: the faster of two.
-fn pilot(size: u64) -> f64 {
-    let mut load = Kind::Product.load();
-    load.prepare(size);
-    let mut once = || {
-        let began = now_ns();
-        load.tick();
-        (now_ns() - began) as f64 / 1e9
-    };
-    once().min(once())
 }

@@ -18,14 +18,15 @@ use crate::{
     },
     failure::{Failure, Outcome},
 };
-use manycore_host::{clock, counters};
+use manycore_host::{Tree, cgroup, clock, counters};
 use manycore_model::{
     CpuSet, Machine, Record,
     record::{Conditions, Method, Missed, RECORD_SCHEMA, Treatment},
 };
+use manycore_workload::Kind;
 use profile::Profile;
 use rand::SeedableRng;
-use std::{collections::BTreeMap, rc::Rc, time::Duration};
+use std::{collections::BTreeMap, path::Path, rc::Rc, time::Duration};
 
 /// One section of the suite.
 #[derive(Clone, Copy)]
@@ -77,6 +78,8 @@ pub enum Event<'a> {
     },
     /// Something could not be had.
     Missed(&'a Missed),
+    /// A section has ended; this is all that was measured until now.
+    Measured(&'a Record),
 }
 
 /// Where sections are measured: the machine, the budget, the record that grows.
@@ -107,6 +110,7 @@ pub fn run(
     seed: u64,
     listen: &mut dyn FnMut(Event),
 ) -> (Record, Outcome) {
+    let profile = profile.on(machine.allowed.cpus.len());
     let observer = Rc::new(Observer::new(&machine));
     let conditions = conditions(&observer, &machine);
     let record = Record {
@@ -148,6 +152,26 @@ struct Plan {
     part: (f64, f64),
 }
 
+/// Seconds of one tick of a load: the fastest of three.
+fn pilot(kind: Kind, parameter: u64) -> f64 {
+    let mut load = kind.load();
+    load.prepare(parameter);
+    let mut once = || {
+        let began = clock::now_ns();
+        load.tick();
+        clock::now_ns() - began
+    };
+    (0..3).map(|_| once()).min().unwrap_or(1).max(1) as f64 / 1e9
+}
+
+/// Programs beside which we measure are welcome, not needed: one that fails is missed.
+fn optional(failure: Failure) -> Failure {
+    match failure {
+        Failure::Measured(why) => Failure::Missing(why),
+        other => other,
+    }
+}
+
 /// Names and values as the record holds them.
 fn parameters<const N: usize>(pairs: [(&str, String); N]) -> BTreeMap<String, String> {
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -179,6 +203,8 @@ impl Stage<'_> {
                 }
                 Err(failure) => return Err(failure),
             }
+            self.record.seconds = (clock::now_ns() - self.origin_ns) as f64 / 1e9;
+            (self.listen)(Event::Measured(&self.record));
         }
         ending
     }
@@ -234,13 +260,20 @@ impl Stage<'_> {
     }
 }
 
+/// Memory that our control groups leave us, where they have a limit.
+fn memory_left() -> Option<u64> {
+    cgroup::memory_left(&Tree::open(Path::new("/")).ok()?)
+}
+
 fn conditions(observer: &Observer, machine: &Machine) -> Conditions {
     let kernel = observer.kernel();
     let cpus: Vec<u32> = machine.online.iter().collect();
     let swap_free = kernel.memory_bytes("SwapFree");
     Conditions {
         load: kernel.load(),
-        memory_available_bytes: kernel.memory_bytes("MemAvailable"),
+        memory_available_bytes: kernel
+            .memory_bytes("MemAvailable")
+            .map(|available| available.min(memory_left().unwrap_or(u64::MAX))),
         swap_used_bytes: kernel
             .memory_bytes("SwapTotal")
             .zip(swap_free)

@@ -1,6 +1,6 @@
 //! Four tasks of k inverses of M times its transpose: one after another, in threads, in processes.
 
-use super::{Plan, Stage, parameters, treatment};
+use super::{Plan, Stage, parameters, pilot, treatment};
 use crate::{
     experiment::{
         Budget,
@@ -9,7 +9,6 @@ use crate::{
     },
     failure::Outcome,
 };
-use manycore_host::clock::now_ns;
 use manycore_model::{CpuSet, evaluation::id};
 use manycore_workload::Kind;
 
@@ -29,7 +28,8 @@ const SERIAL_SECONDS: f64 = 0.3;
 pub(super) const LEAST_BLOCKS: usize = 6;
 
 pub(super) fn measure(stage: &mut Stage) -> Outcome {
-    let (size, repeats) = if stage.profile.published { PUBLISHED } else { (SIZE, repeats(pilot(SIZE))) };
+    let (size, repeats) =
+        if stage.profile.published { PUBLISHED } else { (SIZE, repeats(pilot(Kind::Inverse, SIZE))) };
     let cpus = stage.cpus();
     let trial = |mode: &str| {
         // Threads are workers 0 to 3, processes 4 to 7.
@@ -67,18 +67,6 @@ fn order(worker: usize, cpus: &CpuSet, parameter: u64, ticks: u64) -> Order {
 /// Inverses in a task so that four tasks take [`SERIAL_SECONDS`], from the seconds of one.
 pub(super) fn repeats(seconds_of_one: f64) -> u64 {
     (SERIAL_SECONDS / TASKS as f64 / seconds_of_one).round().clamp(1.0, PUBLISHED.1 as f64) as u64
-}
-
-/// Seconds of one inverse: the faster of two.
-fn pilot(size: u64) -> f64 {
-    let mut load = Kind::Inverse.load();
-    load.prepare(size);
-    let mut once = || {
-        let began = now_ns();
-        load.tick();
-        (now_ns() - began) as f64 / 1e9
-    };
-    once().min(once())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A against A: what this machine shows between two identical things.
 
-use super::{Plan, Stage, parameters, profile::SLICES, scaling::prime_trial, treatment};
+use super::{Plan, Stage, parameters, profile::slices, scaling::prime_trial, treatment};
 use crate::{
     experiment::{Budget, crew::Crew},
     failure::Outcome,
@@ -21,7 +21,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
         .collect();
     let plan = Plan {
         id: id::NOISE,
-        pace: SLICES,
+        pace: slices(&stage.record.machine),
         unit: "events",
         parameters: parameters([("max_prime", DEFAULT_MAX_PRIME.to_string())]),
         trials,

@@ -1,6 +1,8 @@
 //! How much time each section gets.
 
+use super::scaling::worker_counts;
 use crate::experiment::live::Pace;
+use manycore_model::Machine;
 use std::time::Duration;
 
 /// Budgets of one run, in seconds of wall time.
@@ -71,12 +73,71 @@ pub const FULL: Profile = Profile {
     published: true,
 };
 
+impl Profile {
+    /// The same profile with what the published parameters take on `cpus` CPUs.
+    pub fn on(self, cpus: usize) -> Self {
+        if !self.published {
+            return self;
+        }
+        let counts = worker_counts(cpus).len() as f64;
+        // Beside the slices that count there is what is thrown away, and the reading of counters.
+        Self { scaling: self.scaling.max(counts * PUBLISHED_SECONDS * 1.3), ..self }
+    }
+}
+
+/// Seconds of prime events for each number of workers in the published evaluation.
+pub const PUBLISHED_SECONDS: f64 = 30.0;
+
 /// Length of a slice: the shortest that is long beside a switch. Longer ones see more of the drift of a shared
 /// machine (`make bench` measures it).
 pub const SLICE: Duration = Duration::from_millis(50);
 
 /// Time thrown away after a switch: workers wake, migrate, warm their caches.
-pub const SETTLE: Duration = Duration::from_millis(10);
+const SETTLE: Duration = Duration::from_millis(10);
 
-/// The pace of all sliced sections.
-pub const SLICES: Pace = Pace::Slices { slice: SLICE, settle: SETTLE };
+/// Period of a CPU quota, unless somebody changed it (`Documentation/scheduler/sched-bwc.rst`).
+const QUOTA_PERIOD: Duration = Duration::from_millis(100);
+
+/// The pace of sliced sections on `machine`.
+///
+/// Where a quota can hold workers back, a slice must be long beside the quota's period and may not begin in one
+/// that the treatment before has used up.
+pub fn slices(machine: &Machine) -> Pace {
+    let slice = if under_quota(machine) { 3 * QUOTA_PERIOD } else { SLICE };
+    Pace::Slices { slice, settle: settle(machine) }
+}
+
+/// Time thrown away after a switch on `machine`.
+pub fn settle(machine: &Machine) -> Duration {
+    if under_quota(machine) { QUOTA_PERIOD + SETTLE } else { SETTLE }
+}
+
+fn under_quota(machine: &Machine) -> bool {
+    machine.allowed.quota_cpus.is_some_and(|quota| quota < machine.allowed.cpus.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_outlast_the_period_of_a_quota() {
+        let mut machine = Machine::default();
+        machine.allowed.cpus = "0-7".parse().unwrap();
+        let length = |machine: &Machine| match slices(machine) {
+            Pace::Slices { slice, settle } => (slice, settle),
+            Pace::Whole => unreachable!("slices are no whole work"),
+        };
+        assert_eq!(length(&machine), (SLICE, SETTLE));
+        machine.allowed.quota_cpus = Some(8.0);
+        assert_eq!(length(&machine), (SLICE, SETTLE));
+        machine.allowed.quota_cpus = Some(2.5);
+        assert!(length(&machine).0 >= 2 * QUOTA_PERIOD && length(&machine).1 >= QUOTA_PERIOD);
+    }
+
+    #[test]
+    fn the_published_parameters_take_longer_on_more_cpus() {
+        assert_eq!(QUICK.on(320), QUICK);
+        assert!(FULL.on(320).scaling >= 11.0 * PUBLISHED_SECONDS);
+    }
+}

@@ -3,10 +3,10 @@
 use super::{
     Stage,
     modes::{LEAST_BLOCKS, PUBLISHED, TASKS, repeats},
-    parameters, treatment,
+    optional, parameters, treatment,
 };
 use crate::{
-    experiment::{Budget, Design, Subject, command, interrupt},
+    experiment::{Budget, Design, Subject, command, interrupt, observe::Observer},
     failure::{Failure, Outcome},
 };
 use manycore_host::clock::now_ns;
@@ -14,6 +14,7 @@ use manycore_model::record::{Method, Sample, Treatment};
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    rc::Rc,
 };
 
 const SCRIPT: &str = include_str!("inverse.py");
@@ -34,6 +35,8 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
     let (python, probe) = find()?;
     let (size, repeats) = if stage.profile.published { PUBLISHED } else { (SIZE, repeats(probe.seconds)) };
     let settings = [("modes-python-1", "1", true), ("modes-python", "default", false)];
+    // At the published size a reference BLAS takes hours for a block: then one block must do.
+    let least_blocks = if stage.profile.published { 1 } else { LEAST_BLOCKS };
     let described = describe(stage, &python, &probe);
     for (index, (id, threads, one_thread)) in settings.into_iter().enumerate() {
         let modes = ["serial", "threads", "processes"];
@@ -56,7 +59,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
                 ]))
                 .collect(),
             treatments,
-            budget: Budget { least_blocks: LEAST_BLOCKS, ..Budget::seconds(stage.profile.python / 2.0) },
+            budget: Budget { least_blocks, ..Budget::seconds(stage.profile.python / 2.0) },
         };
         let mut subject = Python {
             interpreter: python.clone(),
@@ -64,10 +67,11 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
             one_thread,
             size,
             repeats,
+            observer: Rc::clone(&stage.observer),
             origin_ns: stage.origin_ns,
         };
         let half = index as f64 / 2.0;
-        stage.experiment(design, &mut subject, (half, half + 0.5))?;
+        stage.experiment(design, &mut subject, (half, half + 0.5)).map_err(optional)?;
     }
     Ok(())
 }
@@ -113,6 +117,7 @@ struct Python {
     one_thread: bool,
     size: u64,
     repeats: u64,
+    observer: Rc<Observer>,
     origin_ns: u64,
 }
 
@@ -122,8 +127,10 @@ impl Subject for Python {
         if self.one_thread {
             command.envs(BLAS_THREADS.map(|name| (name, "1")));
         }
+        let before = self.observer.snapshot(&[], now_ns());
         let start_ns = now_ns() - self.origin_ns;
         let output = command::run(&mut command)?;
+        let around = self.observer.between(&before, &self.observer.snapshot(&[], now_ns()));
         let seconds = parse(&output.text)
             .ok_or_else(|| Failure::Measured(format!("Python printed no result: {:?}", output.text)))?
             .seconds;
@@ -132,6 +139,7 @@ impl Subject for Python {
             // The tasks alone: the start of the interpreter is no part of any mode.
             wall_ns: (seconds * 1e9) as u64,
             work: TASKS as f64,
+            around,
             ..Sample::default()
         })
     }

@@ -1,13 +1,17 @@
 //! Prime events at 1, 2, 4, ... all CPUs and twice as many, and the clock of the CPUs alone and together.
 
-use super::{Plan, Stage, free, parameters, profile::SLICES, treatment};
+use super::{
+    Plan, Stage, free, parameters,
+    profile::{PUBLISHED_SECONDS, SLICE, slices},
+    treatment,
+};
 use crate::{
     experiment::{
         Budget,
         crew::Crew,
         live::{Order, Trial},
     },
-    failure::Outcome,
+    failure::{Failure, Outcome},
 };
 use manycore_model::{CpuId, CpuSet, evaluation::id};
 use manycore_workload::{ADDITIONS_PER_TICK, DEFAULT_MAX_PRIME, Kind};
@@ -15,13 +19,14 @@ use manycore_workload::{ADDITIONS_PER_TICK, DEFAULT_MAX_PRIME, Kind};
 /// The clock is asked of at most this many CPUs alone.
 const MOST_ALONE: usize = 8;
 
-/// Seconds of prime events for each number of workers in the published evaluation.
-const PUBLISHED_SECONDS: f64 = 30.0;
-
 pub(super) fn measure(stage: &mut Stage) -> Outcome {
     let total = stage.profile.clock + stage.profile.scaling;
     let until_clock = stage.profile.clock / total;
-    clock(stage, (0.0, until_clock))?;
+    match clock(stage, (0.0, until_clock)) {
+        // The clock explains the scaling; it is not the reason to be here.
+        Err(Failure::Measured(why)) => stage.miss("clock of the CPUs", &why),
+        other => other?,
+    }
     let cpus = stage.cpus();
     let counts = worker_counts(cpus.len());
     let trials = counts
@@ -31,29 +36,34 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
             (treatment, prime_trial(workers, &cpus))
         })
         .collect();
-    let seconds = if stage.profile.published {
-        // The thrown-away part of each slice comes on top.
-        stage.profile.scaling.max(counts.len() as f64 * PUBLISHED_SECONDS * 1.25)
-    } else {
-        stage.profile.scaling
-    };
+    let published = (PUBLISHED_SECONDS / SLICE.as_secs_f64()).ceil() as usize;
+    let least_blocks = if stage.profile.published { published } else { 1 };
     let plan = Plan {
         id: id::SCALING,
-        pace: SLICES,
+        pace: slices(&stage.record.machine),
         unit: "events",
         parameters: parameters([("max_prime", DEFAULT_MAX_PRIME.to_string())]),
         trials,
-        budget: Budget::seconds(seconds),
+        budget: Budget { least_blocks, ..Budget::seconds(stage.profile.scaling) },
         part: (until_clock, 1.0),
     };
     stage.crew_experiment(Crew::hire(Kind::Prime, cpus.len() * 2, 0)?, plan)
 }
 
-/// Powers of two up to `cpus`, `cpus` itself, and twice as many.
-fn worker_counts(cpus: usize) -> Vec<usize> {
-    let mut counts: Vec<usize> =
-        (0..usize::BITS).map(|power| 1 << power).take_while(|&count| count < cpus).collect();
-    counts.extend([cpus, cpus * 2]);
+/// Numbers of workers up to that of the CPUs that a scalability law needs.
+const LAW: usize = 5;
+
+/// Powers of two up to `cpus`, `cpus` itself, and twice as many; with one and a half times the powers where
+/// there would be too few for a law.
+pub(super) fn worker_counts(cpus: usize) -> Vec<usize> {
+    let powers = || (0..usize::BITS).map(|power| 1 << power).take_while(|&count| count < cpus);
+    let mut counts: Vec<usize> = powers().chain([cpus]).collect();
+    if counts.len() < LAW {
+        counts.extend(powers().map(|power| power * 3 / 2).filter(|&count| count < cpus));
+        counts.sort_unstable();
+        counts.dedup();
+    }
+    counts.push(cpus * 2);
     counts
 }
 
@@ -92,7 +102,7 @@ fn clock(stage: &mut Stage, part: (f64, f64)) -> Outcome {
     }
     let plan = Plan {
         id: id::CLOCK,
-        pace: SLICES,
+        pace: slices(&stage.record.machine),
         unit: "additions",
         parameters: parameters([]),
         trials,
@@ -111,8 +121,10 @@ mod tests {
         for (cpus, counts) in [
             (1, vec![1, 2]),
             (2, vec![1, 2, 4]),
-            (4, vec![1, 2, 4, 8]),
-            (6, vec![1, 2, 4, 6, 12]),
+            (4, vec![1, 2, 3, 4, 8]),
+            (6, vec![1, 2, 3, 4, 6, 12]),
+            (8, vec![1, 2, 3, 4, 6, 8, 16]),
+            (16, vec![1, 2, 4, 8, 16, 32]),
             (320, vec![1, 2, 4, 8, 16, 32, 64, 128, 256, 320, 640]),
         ] {
             assert_eq!(worker_counts(cpus), counts);

@@ -1,11 +1,12 @@
 //! Our prime events beside sysbench's, interleaved, at the same parameters.
 
-use super::{Stage, parameters, scaling::prime_trial, treatment};
+use super::{Stage, optional, parameters, profile::settle, scaling::prime_trial, treatment};
 use crate::{
     experiment::{
         Budget, Design, Subject, command,
         crew::Crew,
         live::{Live, Pace},
+        observe::Observer,
     },
     failure::{Failure, Outcome},
 };
@@ -36,13 +37,14 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
         .flat_map(|&workers| ["manycore", "sysbench"].map(|program| (workers, program)))
         .collect();
     let trials = sides.iter().map(|&(workers, _)| prime_trial(workers, &cpus)).collect();
-    let pace = Pace::Slices { slice: SAMPLE, settle: Duration::from_millis(10) };
+    let pace = Pace::Slices { slice: SAMPLE, settle: settle(&stage.record.machine) };
     let crew = Crew::hire(Kind::Prime, cpus.len(), 0)?;
     let ours = Live::new(crew, Rc::clone(&stage.observer), pace, trials, stage.origin_ns);
     let mut subject = Both {
         ours,
         sides: sides.clone(),
         events_per_second: pilot.events / pilot.seconds,
+        observer: Rc::clone(&stage.observer),
         origin_ns: stage.origin_ns,
     };
     let design = Design {
@@ -61,13 +63,14 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
             .collect(),
         budget: Budget::seconds(stage.profile.sysbench),
     };
-    stage.experiment(design, &mut subject, (0.0, 1.0))
+    stage.experiment(design, &mut subject, (0.0, 1.0)).map_err(optional)
 }
 
 struct Both {
     ours: Live,
     sides: Vec<(usize, &'static str)>,
     events_per_second: f64,
+    observer: Rc<Observer>,
     origin_ns: u64,
 }
 
@@ -80,11 +83,14 @@ impl Subject for Both {
         self.ours.rest()?;
         let start_ns = now_ns() - self.origin_ns;
         let events = (self.events_per_second * workers as f64 * SAMPLE.as_secs_f64()).ceil() as u64;
+        let before = self.observer.snapshot(&[], now_ns());
         let printed = parse(&command::run(&mut sysbench(workers, events))?.text)?;
+        let around = self.observer.between(&before, &self.observer.snapshot(&[], now_ns()));
         Ok(Sample {
             start_ns,
             wall_ns: (printed.seconds * 1e9) as u64,
             work: printed.events,
+            around,
             ..Sample::default()
         })
     }

@@ -3,7 +3,7 @@
 use super::{Evaluation, Finding, Kind};
 use crate::{
     Record,
-    evaluation::{Circumstances, words::percent},
+    evaluation::{Circumstances, circumstances, words::percent},
 };
 
 /// Shares of CPU time above which a condition is told.
@@ -11,18 +11,22 @@ const STEAL: f64 = 0.01;
 const FOREIGN: f64 = 0.05;
 const THROTTLED: f64 = 0.001;
 
+/// Memory is short where less than this part of it is available.
+const SCARCE: u64 = 10;
+
 pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     let mut findings = limits(record);
-    findings.extend(around_scaling(evaluation));
+    findings.extend(around_samples(record));
     findings.extend(at_start(record));
     findings.extend(evaluation.noise.iter().map(|noise| {
         Finding::new(
             Kind::Fact,
             "noise",
             format!(
-                "With {} at work, two identical runs differed by up to {} here: smaller differences are not \
-                 believed. A true difference of {} would be found in four runs of five.",
+                "With {} at work, the median of {} pairs of identical slices may be off by {} here: smaller \
+                 differences are not believed. A true one of {} would be found in four runs of five.",
                 workers(noise.workers),
+                noise.ratio.n,
                 percent(noise.floor),
                 percent(noise.detectable)
             ),
@@ -77,13 +81,20 @@ fn limits(record: &Record) -> Vec<Finding> {
     findings
 }
 
-/// The worst treatment of the scaling experiment, for each kind of disturbance.
-fn around_scaling(evaluation: &Evaluation) -> Vec<Finding> {
-    let points = evaluation.scaling.iter().flat_map(|scaling| &scaling.points);
+/// The worst treatment of all experiments, for each kind of disturbance.
+fn around_samples(record: &Record) -> Vec<Finding> {
+    let all: Vec<(Circumstances, String)> = record
+        .experiments
+        .iter()
+        .flat_map(|experiment| experiment.treatments.iter().enumerate().map(move |part| (experiment, part)))
+        .map(|(experiment, (index, treatment))| {
+            let place = format!("{}, {}", experiment.id, treatment.name);
+            (circumstances::gather(experiment, index, record), place)
+        })
+        .collect();
     let worst = |pick: fn(&Circumstances) -> Option<f64>, above: f64| {
-        points
-            .clone()
-            .filter_map(|point| Some((pick(&point.circumstances)?, point.workers)))
+        all.iter()
+            .filter_map(|(around, place)| Some((pick(around)?, place)))
             .filter(|(share, _)| *share > above)
             .max_by(|a, b| a.0.total_cmp(&b.0))
     };
@@ -95,22 +106,22 @@ fn around_scaling(evaluation: &Evaluation) -> Vec<Finding> {
                  rates move with them.",
                 percent(share)
             ),
-            vec![format!("steal at {}: {}", workers(at), percent(share))],
+            vec![format!("most in: {at}")],
         ));
     }
     if let Some((share, at)) = worst(|around| around.foreign, FOREIGN) {
         findings.push(warning(
             format!("Other work took up to {} of the machine's CPU time meanwhile.", percent(share)),
-            vec![format!("CPU time beside the workers at {}: {}", workers(at), percent(share))],
+            vec![format!("most in: {at}")],
         ));
     }
     if let Some((share, at)) = worst(|around| around.throttled, THROTTLED) {
         findings.push(warning(
             format!("A cgroup quota held the workers back for {} of the time.", percent(share)),
-            vec![format!("throttled at {}: {}", workers(at), percent(share))],
+            vec![format!("most in: {at}")],
         ));
     }
-    let thermal: u64 = points.clone().filter_map(|point| point.circumstances.thermal_events).sum();
+    let thermal: u64 = all.iter().filter_map(|(around, _)| around.thermal_events).sum();
     if thermal > 0 {
         findings.push(warning(
             "CPUs were slowed down because they were too hot.".to_owned(),
@@ -129,10 +140,11 @@ fn at_start(record: &Record) -> Vec<Finding> {
             vec![format!("load average {load:.2} on {cpus} CPUs")],
         ));
     }
-    if let Some(swap) = record.conditions.swap_used_bytes.filter(|&bytes| bytes > 0) {
+    let memory = record.conditions.memory_available_bytes.zip(record.machine.system.memory_bytes);
+    if let Some((available, all)) = memory.filter(|&(available, all)| available < all / SCARCE) {
         findings.push(warning(
-            "Swap was in use at the start: memory is short, and timings may hold page faults.".to_owned(),
-            vec![format!("{} swapped out", crate::units::bytes(swap))],
+            "Memory was short at the start: timings may hold page faults.".to_owned(),
+            vec![format!("{} of {} available", crate::units::bytes(available), crate::units::bytes(all))],
         ));
     }
     let slow: Vec<String> =

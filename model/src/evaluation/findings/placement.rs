@@ -1,6 +1,6 @@
 //! Threads or processes, pinned or not, and how good the arithmetic is.
 
-use super::{Evaluation, Finding, Kind, scaling::ratio};
+use super::{Evaluation, Finding, Kind, conditions::workers, scaling::ratio};
 use crate::{
     Record,
     evaluation::{
@@ -14,6 +14,9 @@ use crate::{
 /// How many times as fast another BLAS must be to be worth a word.
 const FASTER: f64 = 1.5;
 
+/// Rates of two programs that differ by less are the same work.
+const COMPARABLE: f64 = 0.03;
+
 pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     let cpus = usable_cpus(&record.machine) as f64;
     let mut findings: Vec<Finding> = evaluation.modes.iter().filter_map(mode).collect();
@@ -22,7 +25,7 @@ pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     findings.extend(evaluation.affinity.as_ref().map(affinity).unwrap_or_default());
     findings.extend(evaluation.matrix.last().map(matrix));
     findings.extend(evaluation.matrix.iter().filter_map(beyond_matrix));
-    findings.extend(evaluation.peers.first().map(peer));
+    findings.extend(evaluation.peers.iter().map(peer));
     findings
 }
 
@@ -32,7 +35,7 @@ fn beyond(topic: &'static str, what: &str, speedup: &Estimate, linear: f64) -> O
         let (kind, cause) = match speedup.interval {
             Some((low, _)) if low > linear => (
                 Kind::Warning,
-                "cause not found: the one that it is compared with was slower than it should be",
+                "the one that it is compared with was slower than it should be; its cause was not looked for",
             ),
             _ => (Kind::Fact, "within the noise, so chance will do as the cause"),
         };
@@ -67,23 +70,46 @@ fn mode(modes: &Modes) -> Option<Finding> {
     let named = |name: &str| modes.modes.iter().find(|mode| mode.name == name);
     let (threads, processes) = (named("threads")?, named("processes")?);
     let verdict = modes.processes_over_threads.as_ref()?;
+    let both = [threads, processes];
+    let surely = |mode: &&Mode| mode.speedup.interval.is_some_and(|(low, _)| low > 1.0);
+    // Nothing is gained beyond the noise, whatever the truth in the interval.
+    let useless = |mode: &&Mode| {
+        mode.speedup.interval.is_some_and(|(_, high)| high <= 1.0 + verdict.noise_floor.unwrap_or(0.0))
+    };
     let program = program(modes);
-    let best = if verdict.verdict == Answer::BBetter { processes } else { threads };
-    let no_gain = best.speedup.interval.is_none_or(|(low, _)| low <= 1.0);
-    let text = match verdict.verdict {
-        _ if no_gain && verdict.verdict != Answer::NotEnough => format!(
-            "For {program}, run one task after another: neither threads nor processes were surely faster{}.",
-            slower(&[threads, processes])
+    let (kind, text) = match (both.into_iter().filter(surely).count(), verdict.verdict) {
+        (0, _) if both.iter().all(useless) => (
+            Kind::Advice,
+            format!(
+                "For {program}, run one task after another: nothing is gained by threads or processes{}.",
+                slower(&both)
+            ),
         ),
-        Answer::BBetter => format!("For {program}, use processes: they beat threads."),
-        Answer::ABetter => format!("For {program}, use threads: they beat processes."),
-        Answer::NoDifference => {
-            format!("For {program}, threads and processes do equally well: take what is simpler to write.")
+        (0, _) => (
+            Kind::Fact,
+            format!(
+                "For {program}, neither threads nor processes were surely faster than one task after another{}.",
+                slower(&both)
+            ),
+        ),
+        (_, Answer::BBetter) => (Kind::Advice, format!("For {program}, use processes: they beat threads.")),
+        (_, Answer::ABetter) => (Kind::Advice, format!("For {program}, use threads: they beat processes.")),
+        (_, Answer::NoDifference) => (
+            Kind::Advice,
+            format!("For {program}, threads and processes do equally well: take what is simpler to write."),
+        ),
+        (_, Answer::NotEnough) => {
+            let faster: Vec<String> = both.into_iter().filter(surely).map(|mode| mode.name.clone()).collect();
+            let text = format!(
+                "For {program}, {} surely beat one task after another; whether threads or processes are better cannot \
+                 be told from this run.",
+                list(&faster)
+            );
+            (Kind::Fact, text)
         }
-        Answer::NotEnough => return None,
     };
     Some(Finding::new(
-        Kind::Advice,
+        kind,
         "modes",
         text,
         vec![
@@ -112,8 +138,8 @@ fn slow_blas(modes: &Modes, matrix: &[MatrixPoint]) -> Option<Finding> {
     if let Some((kernel, gflops)) = told.filter(|(_, gflops)| *gflops > FASTER * theirs) {
         evidence.push(format!("{gflops:.1} GFLOPS with OPENBLAS_CORETYPE={kernel}"));
         let text = format!(
-            "Set OPENBLAS_CORETYPE={kernel} for NumPy: this OpenBLAS does not know the CPU, and with that kernel it \
-             multiplies matrices {:.1} times as fast.",
+            "Set OPENBLAS_CORETYPE={kernel} for NumPy: this OpenBLAS does not seem to know the CPU, and with that kernel \
+             it multiplied matrices {:.1} times as fast.",
             gflops / theirs
         );
         return Some(Finding::new(Kind::Advice, "matrix", text, evidence));
@@ -121,11 +147,13 @@ fn slow_blas(modes: &Modes, matrix: &[MatrixPoint]) -> Option<Finding> {
     let ours = matrix.iter().find(|point| point.size == 500)?.one.median;
     (ours > FASTER * theirs).then(|| {
         evidence.push(format!("{ours:.1} GFLOPS by the built-in product of the same size"));
-        let text = format!(
-            "Give NumPy an optimised BLAS (Debian: libopenblas0; openEuler: openblas): {:.1} times its GFLOPS were \
-             reached here.",
-            ours / theirs
-        );
+        let optimised = ["openblas", "mkl", "blis", "armpl", "kblas"].iter().any(|name| blas.contains(name));
+        let cure = if optimised {
+            "Look at NumPy's BLAS, which may not know this CPU or not use its vectors"
+        } else {
+            "Give NumPy an optimised BLAS (Debian: libopenblas0; openEuler: openblas)"
+        };
+        let text = format!("{cure}: {:.1} times its GFLOPS were reached here.", ours / theirs);
         Finding::new(Kind::Advice, "matrix", text, evidence)
     })
 }
@@ -152,7 +180,10 @@ fn pin(verdict: &Verdict, affinity: &Affinity) -> Finding {
     let (kind, text) = match verdict.verdict {
         Answer::BBetter => (
             Kind::Advice,
-            format!("Bind processes to CPUs for work in cache: bound ones did {} more.", percent(verdict.ratio - 1.0)),
+            format!(
+                "Bind processes to CPUs for work in cache: bound ones did {} more.",
+                percent(verdict.ratio - 1.0)
+            ),
         ),
         Answer::ABetter => (
             Kind::Advice,
@@ -160,12 +191,12 @@ fn pin(verdict: &Verdict, affinity: &Affinity) -> Finding {
         ),
         Answer::NoDifference => (
             Kind::Advice,
-            "Leave the placement to the scheduler: binding made no difference that can be believed.".to_owned(),
+            "Leave the placement to the scheduler: binding made no difference that can be believed."
+                .to_owned(),
         ),
         Answer::NotEnough => (
             Kind::Fact,
-            "Whether binding helps cannot be told from this run: take a larger budget (--standard or --full)."
-                .to_owned(),
+            "Whether binding helps cannot be told from this run: a larger budget would tell.".to_owned(),
         ),
     };
     Finding::new(
@@ -175,8 +206,11 @@ fn pin(verdict: &Verdict, affinity: &Affinity) -> Finding {
         vec![
             ratio(verdict, "bound over free"),
             format!(
-                "bound processes looked {} times where they ran: {} times elsewhere",
-                affinity.checks, affinity.elsewhere
+                "{} processes on CPUs {}; bound ones looked {} times where they ran: {} times elsewhere",
+                affinity.bound.len(),
+                affinity.cpus.as_deref().unwrap_or("not recorded"),
+                affinity.checks,
+                affinity.elsewhere
             ),
         ],
     )
@@ -208,14 +242,12 @@ fn matrix(point: &MatrixPoint) -> Finding {
 }
 
 fn peer(peer: &Peer) -> Finding {
-    Finding::new(
-        Kind::Fact,
-        "peer",
-        format!(
-            "The built-in prime events run at {:.3} times sysbench's rate{}.",
-            peer.ratio.median,
-            if (peer.ratio.median - 1.0).abs() <= 0.05 { ": figures of both can be compared" } else { "" }
-        ),
-        vec![format!("{} pairs, {}", peer.ratio.n, times(&peer.ratio))],
-    )
+    let alike = (peer.ratio.median - 1.0).abs() <= COMPARABLE;
+    let meaning = if alike { ": figures of both can be compared" } else { "" };
+    let text = format!(
+        "With {}, the built-in prime events run at {:.3} times sysbench's rate{meaning}.",
+        workers(peer.workers),
+        peer.ratio.median
+    );
+    Finding::new(Kind::Fact, "peer", text, vec![format!("{} pairs, {}", peer.ratio.n, times(&peer.ratio))])
 }

@@ -2,9 +2,9 @@
 
 use super::{Evaluation, Finding, Kind, conditions::workers};
 use crate::{
-    Record,
+    CpuSet, Machine, Record,
     evaluation::{
-        Scaling, ScalingPoint, id,
+        Scaling, ScalingPoint, id, is_usable, usable_cores,
         words::{list, percent, times},
     },
     verdict::{Answer, Verdict},
@@ -17,7 +17,7 @@ pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     let Some(scaling) = &evaluation.scaling else { return Vec::new() };
     let mut findings: Vec<Finding> = scaling.points.iter().filter_map(superlinear).collect();
     findings.extend(full_width(scaling, record, evaluation));
-    findings.extend(oversubscription(record, scaling, evaluation));
+    findings.extend(enough(record, scaling, evaluation));
     findings.extend(law(scaling));
     findings
 }
@@ -84,22 +84,21 @@ fn full_width(scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Ve
     findings
 }
 
-/// Limits that the record shows, each at least a third of the work that is missing.
+/// Limits that the record shows; those with a size are at least a third of the work that is missing.
 fn limits(full: &ScalingPoint, scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Vec<String> {
     let missing = 1.0 - full.efficiency.median;
     let explains = |share: &f64| *share > missing / 3.0;
-    let around = &full.circumstances;
-    let mut limits = Vec::new();
-    let slower = evaluation.clock.as_ref().and_then(|clock| clock.ratio).map(|ratio| 1.0 - ratio.median);
-    if let Some(slower) = slower.filter(explains) {
+    let (around, machine) = (&full.circumstances, &record.machine);
+    let mut limits = structure(machine, scaling.cpus);
+    // On hybrid machines the CPUs that were measured alone are not those that all together are.
+    let clock =
+        evaluation.clock.as_ref().filter(|_| machine.core_kinds.len() < 2).and_then(|clock| clock.ratio);
+    let surely = clock.filter(|ratio| ratio.interval.is_some_and(|(_, high)| high < 1.0));
+    if let Some(slower) = surely.map(|ratio| 1.0 - ratio.median).filter(explains) {
         limits.push(format!("the CPUs' clock is {} slower when all are at work", percent(slower)));
     }
-    if record.machine.has_smt() && scaling.cpus > record.machine.cores.len() {
-        limits.push(format!(
-            "{} CPUs are {} cores with SMT siblings, which share their units",
-            scaling.cpus,
-            record.machine.cores.len()
-        ));
+    if around.thermal_events.is_some_and(|events| events > 0) {
+        limits.push("the CPUs were slowed down because they were too hot".to_owned());
     }
     for (name, share) in [
         ("the hypervisor takes {} of the time (steal)", around.steal),
@@ -114,39 +113,57 @@ fn limits(full: &ScalingPoint, scaling: &Scaling, record: &Record, evaluation: &
     limits
 }
 
-/// Twice as many workers as CPUs: does it pay?
-fn oversubscription(record: &Record, scaling: &Scaling, evaluation: &Evaluation) -> Option<Finding> {
+/// Limits that lie in what the machine is.
+fn structure(machine: &Machine, cpus: usize) -> Vec<String> {
+    let mut limits = Vec::new();
+    let cores = usable_cores(machine);
+    if cores > 0 && cpus > cores {
+        limits.push(format!("{cpus} CPUs are {cores} cores with SMT siblings, which share their units"));
+    }
+    if machine.core_kinds.len() > 1 {
+        let kinds: Vec<String> =
+            machine.core_kinds.iter().map(|kind| format!("{} {}", kind.cpus.len(), kind.name)).collect();
+        limits.push(format!("the CPUs are of several kinds ({}), and the slower ones do less", list(&kinds)));
+    }
+    let isolated: CpuSet = machine.isolated.iter().filter(|&cpu| is_usable(machine, cpu)).collect();
+    if !isolated.is_empty() {
+        limits.push(format!("the scheduler spreads no work over the isolated CPUs {isolated}"));
+    }
+    limits
+}
+
+/// The fewest workers beyond which the most that were tried did not do more; or that the most did more.
+fn enough(record: &Record, scaling: &Scaling, evaluation: &Evaluation) -> Option<Finding> {
     let experiment = record.experiment(id::SCALING)?;
     let index = |count| experiment.treatments.iter().position(|treatment| treatment.workers == count);
-    let (full, twice) = (index(scaling.cpus)?, index(scaling.cpus * 2)?);
     let floor = crate::evaluation::noise::floor(&evaluation.noise, scaling.cpus);
-    let verdict = Verdict::of(&experiment.log_ratios(full, twice), floor)?;
-    let (kind, text) = match verdict.verdict {
-        Answer::BBetter => (
-            Kind::Advice,
-            format!(
-                "Use more workers than CPUs for work like this: {} did more than {}.",
-                scaling.cpus * 2,
-                scaling.cpus
-            ),
-        ),
-        Answer::ABetter | Answer::NoDifference => (
-            Kind::Advice,
-            format!(
-                "Use as many workers as CPUs, {}, for work that computes: twice as many do not do more, and each \
-                 event takes longer.",
-                scaling.cpus
-            ),
-        ),
-        Answer::NotEnough => return None,
+    let best = scaling.points.iter().max_by(|a, b| a.speedup.median.total_cmp(&b.speedup.median))?.workers;
+    let most = scaling.points.last()?.workers;
+    let against =
+        |few: usize, many: usize| Verdict::of(&experiment.log_ratios(index(few)?, index(many)?), floor);
+    let no_more = |verdict: &Verdict| matches!(verdict.verdict, Answer::NoDifference | Answer::ABetter);
+    let count = scaling
+        .points
+        .iter()
+        .map(|point| point.workers)
+        .find(|&count| count == best || against(count, best).is_some_and(|verdict| no_more(&verdict)))?;
+    if count == most {
+        let verdict = against(scaling.cpus, most).filter(|verdict| verdict.verdict == Answer::BBetter)?;
+        let text =
+            format!("Use more workers than CPUs for work like this: {most} did more than {}.", scaling.cpus);
+        let evidence = vec![ratio(&verdict, &format!("{most} over {}", scaling.cpus))];
+        return Some(Finding::new(Kind::Advice, "scaling", text, evidence));
+    }
+    let verdict = against(count, most).filter(no_more)?;
+    let mean = |count: usize| {
+        let point = scaling.points.iter().find(|point| point.workers == count)?;
+        Some(format!("mean event {:.2} ms with {}", point.latency?.mean_ms, workers(count)))
     };
-    let mean = |workers: usize| {
-        let point = scaling.points.iter().find(|point| point.workers == workers)?;
-        Some(format!("mean event {:.2} ms with {workers} workers", point.latency?.mean_ms))
-    };
-    let mut evidence = vec![ratio(&verdict, "twice as many over as many")];
-    evidence.extend([scaling.cpus, scaling.cpus * 2].into_iter().filter_map(mean));
-    Some(Finding::new(kind, "scaling", text, evidence))
+    let as_many = if count == scaling.cpus { ", as many as CPUs," } else { "" };
+    let text = format!("Use {}{as_many} for work that computes: {most} did not do more.", workers(count));
+    let mut evidence = vec![ratio(&verdict, &format!("{most} over {count}"))];
+    evidence.extend([count, most].into_iter().filter_map(mean));
+    Some(Finding::new(Kind::Advice, "scaling", text, evidence))
 }
 
 /// A verdict's ratio in words.
@@ -156,10 +173,10 @@ pub(super) fn ratio(verdict: &Verdict, what: &str) -> String {
         |(low, high)| format!("95 %: {low:.3} to {high:.3}"),
     );
     format!(
-        "{what}: {:.3} ({interval}; {} pairs; noise floor {})",
+        "{what}: {:.3} ({interval}; {} pairs; {})",
         verdict.ratio,
         verdict.pairs,
-        percent(verdict.noise_floor)
+        verdict.floor_in_words()
     )
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Named, Table, compare};
 use crate::report::{
-    figure::{ABSENT, grouped, number, optional, percent},
+    figure::{ABSENT, grouped, number, optional},
     table::Align,
 };
 use manycore_model::{
@@ -73,11 +73,11 @@ pub(super) fn sentence(verdict: &Verdict, b: &str, a: &str) -> String {
         |(low, high)| format!("95 %: {low:.3} to {high:.3}"),
     );
     format!(
-        "Verdict: {answer}. Rate of {b} over {a}: {:.3} ({interval}, {} pairs, {}, noise floor {}).",
+        "Verdict: {answer}. Rate of {b} over {a}: {:.3} ({interval}, {} pairs, {}, {}).",
         verdict.ratio,
         verdict.pairs,
         probability(verdict.p),
-        percent(verdict.noise_floor)
+        verdict.floor_in_words()
     )
 }
 

@@ -51,7 +51,8 @@ const RECIPES: [Recipe; 8] = [
         "scaling",
         "Scaling of prime events",
         "Each worker searches primes and shares no data with the others, so all CPUs together could do as many \
-         times the work of one as there are CPUs. Intervals hold the true median in 95 % of runs.",
+         times the work of one as there are CPUs. Intervals of ratios hold the true one in 95 % of runs; those of \
+         rates are the spread of this run.",
         scaling::own,
         scaling::beside,
     ),

@@ -100,11 +100,7 @@ fn affinity_caption(affinity: &Affinity) -> String {
         let spread = verdict
             .interval
             .map_or_else(String::new, |(low, high)| format!(" (95 %: {low:.3} to {high:.3})"));
-        format!(
-            " Rate of bound over free: {:.3}{spread}; noise floor {}.",
-            verdict.ratio,
-            percent(verdict.noise_floor)
-        )
+        format!(" Rate of bound over free: {:.3}{spread}; {}.", verdict.ratio, verdict.floor_in_words())
     });
     format!(
         "Rows are processes, columns are rounds; the stronger the colour, the longer it took. A block that is \
