@@ -26,7 +26,7 @@ pub struct Profile {
     pub affinity: f64,
     /// Beside sysbench.
     pub sysbench: f64,
-    /// Whether sizes and repetitions are those of the published evaluations, whatever time they take:
+    /// Whether sizes and repetitions are those of openEuler's published multi-core evaluation, whatever time they take:
     /// 30 s of prime events for each number of workers, 50 inverses of 1000 x 1000.
     pub published: bool,
 }

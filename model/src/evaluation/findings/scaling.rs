@@ -125,6 +125,9 @@ fn structure(machine: &Machine, cpus: usize) -> Vec<String> {
             machine.core_kinds.iter().map(|kind| format!("{} {}", kind.cpus.len(), kind.name)).collect();
         limits.push(format!("the CPUs are of several kinds ({}), and the slower ones do less", list(&kinds)));
     }
+    if let Some(quota) = machine.allowed.quota_cpus.filter(|&quota| quota < cpus as f64) {
+        limits.push(format!("a quota allows {quota:.2} CPUs' worth of time"));
+    }
     let isolated: CpuSet = machine.isolated.iter().filter(|&cpu| is_usable(machine, cpu)).collect();
     if !isolated.is_empty() {
         limits.push(format!("the scheduler spreads no work over the isolated CPUs {isolated}"));
