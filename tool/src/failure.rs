@@ -4,7 +4,6 @@ use std::{fmt::Display, process::ExitCode};
 
 /// Why the run failed; each variant has its documented exit code and one message for standard error.
 #[derive(Debug)]
-
 pub enum Failure {
     /// 2: the command line or an input file is wrong.
     Input(String),
