@@ -4,7 +4,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// Measures, places, isolates and proves on many-core Linux machines.
+/// Shows a many-core Linux machine, and measures how it and work on it scale over its cores.
 #[derive(Debug, Parser)]
 #[command(name = "manycore", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub struct Cli {
