@@ -1,5 +1,6 @@
 //! How a run can end badly, and the exit code that says so.
 
+use crate::output;
 use std::{fmt::Display, process::ExitCode};
 
 /// Why the run failed; each variant has its documented exit code and one message for standard error.
@@ -30,7 +31,7 @@ impl Failure {
             Self::Interrupted(message) => (130, message),
             Self::ReaderGone => return ExitCode::SUCCESS,
         };
-        eprintln!("manycore: {message}");
+        output::note(&format!("manycore: {message}"));
         ExitCode::from(code)
     }
 
