@@ -56,7 +56,7 @@ pub struct Eval {
     /// Seed of all random orders; from the clock where it is not given
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// No progress and no notes
+    /// No progress and no notes on standard error; the result is printed all the same
     #[arg(long, short)]
     pub quiet: bool,
 }
