@@ -58,7 +58,7 @@ impl All {
         let output = command::run(&mut command)?;
         match output.text.trim().split_once(' ') {
             Some(("True", seconds)) => seconds.parse().map_err(Failure::input),
-            _ => Err(Failure::missing("NumPy does not use OpenBLAS here (apt install libopenblas0)")),
+            _ => Err(Failure::missing("NumPy does not use OpenBLAS here")),
         }
     }
 
@@ -72,12 +72,18 @@ impl All {
 
 fn main() {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let has_numpy = |python: &PathBuf| {
-        python.is_file() && command::run(Command::new(python).args(["-c", "import numpy"])).is_ok()
+    let has_openblas = |python: &PathBuf| {
+        let mut trial = Command::new(python);
+        python.is_file()
+            && command::run(trial.args(["-c", SCRIPT, "8", "1"]))
+                .is_ok_and(|output| output.text.starts_with("True "))
     };
-    let Some(python) = std::env::split_paths(&path).map(|folder| folder.join("python3")).find(has_numpy)
+    let Some(python) = std::env::split_paths(&path).map(|folder| folder.join("python3")).find(has_openblas)
     else {
-        println!("SKIPPED: no python3 with NumPy (apt install python3-numpy libopenblas0)");
+        println!(
+            "SKIPPED: no python3 whose NumPy uses OpenBLAS (Debian: apt install python3-numpy libopenblas0; \
+             openEuler: dnf install python3-numpy openblas)"
+        );
         return;
     };
     let flags = common::machine().system.cpu_flags;

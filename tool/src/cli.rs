@@ -4,7 +4,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// Measures, places, isolates and proves on many-core Linux machines.
+/// Shows a many-core Linux machine, and measures how it and work on it scale over its cores.
 #[derive(Debug, Parser)]
 #[command(name = "manycore", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub struct Cli {
@@ -56,7 +56,7 @@ pub struct Eval {
     /// Seed of all random orders; from the clock where it is not given
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// No progress and no notes
+    /// No progress and no notes on standard error; the result is printed all the same
     #[arg(long, short)]
     pub quiet: bool,
 }

@@ -1,10 +1,10 @@
 //! How a run can end badly, and the exit code that says so.
 
+use crate::output;
 use std::{fmt::Display, process::ExitCode};
 
 /// Why the run failed; each variant has its documented exit code and one message for standard error.
 #[derive(Debug)]
-
 pub enum Failure {
     /// 2: the command line or an input file is wrong.
     Input(String),
@@ -31,7 +31,7 @@ impl Failure {
             Self::Interrupted(message) => (130, message),
             Self::ReaderGone => return ExitCode::SUCCESS,
         };
-        eprintln!("manycore: {message}");
+        output::note(&format!("manycore: {message}"));
         ExitCode::from(code)
     }
 

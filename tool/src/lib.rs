@@ -1,5 +1,5 @@
-//! `manycore`: measures how a machine and a workload scale over cores, places work and takes it back,
-//! isolates neighbours, and proves each claim with honest statistics.
+//! `manycore`: shows a machine, and measures how it and work on it scale over its cores, each figure with its
+//! spread and the conditions under which it was taken.
 //!
 //! A table of contents: [`cli`] is the command line, [`cmd`] has one file per verb, [`experiment`] runs
 //! trials and emits events but never prints, [`suite`] is what `eval` measures, [`output`] is where results

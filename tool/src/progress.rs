@@ -1,6 +1,7 @@
 //! How far a long run is: a bar with the time left on a terminal, plain lines elsewhere; always on standard
 //! error.
 
+use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
     io::{IsTerminal, stderr},
@@ -37,7 +38,7 @@ impl Progress {
                 bar.set_message(clock(self.left));
             }
             None if self.quiet => {}
-            None => eprintln!("measuring {title}, {} left", clock(self.left)),
+            None => output::note(&format!("measuring {title}, {} left", clock(self.left))),
         }
     }
 
@@ -55,7 +56,7 @@ impl Progress {
         match &self.bar {
             Some(bar) => bar.println(format!("skipped {text}")),
             None if self.quiet => {}
-            None => eprintln!("skipped {text}"),
+            None => output::note(&format!("skipped {text}")),
         }
     }
 

@@ -112,6 +112,166 @@ fn plausible(machine: Machine) -> Result<Machine, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::{topo_svg, topo_text};
+    use proptest::{prelude::*, sample::select};
+    use serde_json::{Value, json};
+
+    fn guest() -> Value {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/machines/hybrid-16cpu.machine");
+        let machine = read(&Tree::open(Path::new(path)).unwrap()).unwrap();
+        serde_json::to_value(machine).unwrap()
+    }
+
+    /// Whatever loads must also be shown and drawn without a panic.
+    fn render(text: &str) {
+        if let Ok(machine) = parse(text) {
+            let _ = (topo_text::render(&machine), topo_svg::render(&machine));
+        }
+    }
+
+    /// Replaces the `nth` value that is no list or object, or else the whole.
+    fn with_leaf(value: &mut Value, nth: usize, other: &Value) {
+        fn leaves<'a>(value: &'a mut Value, out: &mut Vec<&'a mut Value>) {
+            match value {
+                Value::Array(all) => all.iter_mut().for_each(|value| leaves(value, out)),
+                Value::Object(all) => {
+                    all.iter_mut()
+                        .filter(|(name, _)| *name != "schema")
+                        .for_each(|(_, value)| leaves(value, out));
+                }
+                leaf => out.push(leaf),
+            }
+        }
+        let mut all = Vec::new();
+        leaves(value, &mut all);
+        let count = all.len();
+        *all[nth % count] = other.clone();
+    }
+
+    fn cpus() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            4 => select(vec!["", "0", "1", "0-3", "2-5", "4-7", "0-7", "0,2,4,6", "8-15", "0-1999", "4294967294"]),
+            1 => select(vec!["0-4294967294", "3-1", "x", "4294967295"]),
+        ]
+        .prop_map(Value::from)
+    }
+
+    fn number() -> impl Strategy<Value = Value> {
+        select(vec![json!(0), json!(1), json!(3), json!(10), json!(1024), json!(u32::MAX)])
+    }
+
+    fn wide() -> impl Strategy<Value = Value> {
+        select(vec![Value::Null, json!(0), json!(1), json!(1000), json!(48 << 10), json!(u64::MAX)])
+    }
+
+    fn id() -> impl Strategy<Value = Value> {
+        select(vec![Value::Null, json!(-1), json!(0), json!(7), json!(i64::MAX), json!(i64::MIN)])
+    }
+
+    fn word() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            select(vec!["", "all", "performance", "<b>&\"", "nothing", "a b c"]).prop_map(Value::from),
+            "\\PC{0,90}".prop_map(Value::from),
+        ]
+    }
+
+    fn groups() -> impl Strategy<Value = Value> {
+        list((id(), cpus()).prop_map(|(id, cpus)| json!({"id": id, "cpus": cpus})))
+    }
+
+    fn list(of: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
+        prop::collection::vec(of, 0..5).prop_map(Value::from)
+    }
+
+    /// JSON of a machine's shape whose parts need not fit together.
+    fn odd() -> impl Strategy<Value = Value> {
+        let kind = select(vec!["data", "instruction", "unified"]);
+        let cache = (number(), kind, wide(), cpus()).prop_map(|(level, kind, size, cpus)| {
+            json!({"level": level, "kind": kind, "size_bytes": size, "line_bytes": size, "ways": null, "cpus": cpus})
+        });
+        let node = (number(), cpus(), any::<bool>(), wide(), list(number())).prop_map(
+            |(id, cpus, bare, memory, distances)| {
+                json!({"id": id, "cpus": cpus, "memory_only": bare, "memory_bytes": memory,
+                    "distances": distances, "tier": id})
+            },
+        );
+        let kind = (word(), cpus(), wide()).prop_map(
+            |(name, cpus, khz)| json!({"name": name, "cpus": cpus, "capacity": null, "max_khz": khz}),
+        );
+        let device = (word(), number(), number(), cpus(), list(word())).prop_map(
+            |(name, class, node, cpus, names)| {
+                json!({"address": name, "class": class, "class_name": name, "id": null, "driver": name,
+                    "node": node, "cpus": cpus, "names": names})
+            },
+        );
+        let allowed = (cpus(), word()).prop_map(
+            |(cpus, binding)| json!({"cpus": cpus, "quota_cpus": 1e-300, "binding": binding, "limits": []}),
+        );
+        let system = (word(), wide()).prop_map(|(name, memory)| {
+            json!({"hostname": name, "cpu_model": name, "cpu_flags": [], "memory_bytes": memory})
+        });
+        let sets = (cpus(), cpus(), cpus());
+        let parts = (groups(), groups(), groups(), groups());
+        let rest = (list(cache), list(node), list(kind), list(device), allowed, system);
+        (sets, parts, rest).prop_map(|(sets, parts, rest)| {
+            json!({
+                "schema": MACHINE_SCHEMA, "online": sets.0, "offline": sets.1, "isolated": sets.2,
+                "packages": parts.0, "dies": parts.1, "clusters": parts.2, "cores": parts.3,
+                "caches": rest.0, "nodes": rest.1, "core_kinds": rest.2, "devices": rest.3,
+                "allowed": rest.4, "system": rest.5,
+            })
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn a_cut_machine_is_refused(share in 0.0f64..1.0) {
+            let text = guest().to_string();
+            let end = (share * text.len() as f64) as usize;
+            prop_assert!(text.is_char_boundary(end) && parse(&text[..end]).is_err());
+        }
+
+        #[test]
+        fn absurd_values_never_panic(
+            changes in prop::collection::vec((any::<usize>(), prop_oneof![cpus(), number(), wide(), id(), word()]), 1..6)
+        ) {
+            let mut value = guest();
+            for (nth, other) in &changes {
+                with_leaf(&mut value, *nth, other);
+            }
+            render(&value.to_string());
+        }
+
+        #[test]
+        fn damaged_texts_never_panic(
+            changes in prop::collection::vec((any::<usize>(), 0x20u8..0x7f), 1..4)
+        ) {
+            let mut bytes = guest().to_string().into_bytes();
+            for (at, byte) in changes {
+                let at = at % bytes.len();
+                bytes[at] = byte;
+            }
+            render(&String::from_utf8_lossy(&bytes));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parts_that_do_not_fit_never_panic(value in odd()) {
+            render(&value.to_string());
+        }
+    }
+
+    #[test]
+    fn machines_of_odd_parts_do_load() {
+        use proptest::{strategy::ValueTree, test_runner::TestRunner};
+        let mut runner = TestRunner::deterministic();
+        let loaded =
+            (0..200).filter(|_| parse(&odd().new_tree(&mut runner).unwrap().current().to_string()).is_ok());
+        assert!(loaded.count() > 5, "otherwise the property says nothing");
+    }
 
     #[test]
     fn other_files_are_called_what_they_are() {

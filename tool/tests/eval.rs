@@ -82,6 +82,7 @@ fn a_run_saves_a_record_that_report_reads_again() {
         .output()
         .unwrap();
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+    assert!(words(&run).contains("The report is "), "{}", words(&run));
     let record = record(&out);
     assert_eq!((&record["seed"], &record["interrupted"]), (&7.into(), &false.into()));
     let ids: Vec<&str> =
@@ -96,6 +97,51 @@ fn a_run_saves_a_record_that_report_reads_again() {
         String::from_utf8_lossy(&again.stdout).lines().count(),
         String::from_utf8_lossy(&run.stdout).lines().count()
     );
+}
+
+#[test]
+fn a_second_run_leaves_no_tables_of_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["noise.csv", "mine.csv"] {
+        fs::write(folder.path().join(name), "threads\n").unwrap();
+    }
+    let measure = || {
+        let run = manycore().args(PROCESSES).arg("--quiet").arg("--out").arg(folder.path()).output().unwrap();
+        assert_eq!((run.status.code(), words(&run)), (Some(0), String::new()));
+        assert!(String::from_utf8_lossy(&run.stdout).contains("BINDING PROCESSES"));
+        let there = |name: &str| folder.path().join(name).exists();
+        ["affinity.csv", "mine.csv", "noise.csv"].map(there)
+    };
+    assert_eq!(measure(), [true, true, true], "without a record, no file is known to be of an earlier run");
+    assert_eq!(measure(), [true, true, false]);
+}
+
+#[test]
+fn a_machine_that_cannot_be_read_leaves_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let hidden = "mount -t tmpfs none /sys/devices/system/cpu || exit 77; exec \"$0\" eval --out \"$1\"";
+    let run = Command::new("unshare")
+        .args(["--mount", "sh", "-c", hidden])
+        .arg(cargo_bin("manycore"))
+        .arg(&out)
+        .output();
+    let Some(run) = run.ok().filter(|run| !matches!(run.status.code(), Some(1 | 77))) else {
+        eprintln!("SKIPPED: to hide the CPUs needs the right to mount");
+        return;
+    };
+    assert_eq!(run.status.code(), Some(2), "{}", words(&run));
+    assert!(words(&run).contains("has no CPUs"), "{}", words(&run));
+    assert!(!out.exists());
+}
+
+#[test]
+fn a_reader_of_the_progress_may_go_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = start(folder.path());
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(record(folder.path())["interrupted"], false);
 }
 
 #[test]
@@ -195,7 +241,8 @@ fn a_full_disk_costs_the_files_but_not_the_result() {
 #[test]
 fn an_ordinary_user_can_measure() {
     if !rustix::process::getuid().is_root() {
-        return; // Then every other test has shown it.
+        eprintln!("SKIPPED: not root, so that every other test here has shown it");
+        return;
     }
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("manycore");

@@ -169,6 +169,51 @@ fn outputs_that_cannot_be_written_leave_nothing() {
 }
 
 #[test]
+fn a_picture_goes_to_standard_output_before_the_tree() {
+    let folder = tempfile::tempdir().unwrap();
+    let both = |out: std::process::Stdio| {
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
+        command.args(["topo", "--root", &fixture("guest-2cpu"), "--svg", "/dev/stdout"]).stdout(out);
+        command.spawn().unwrap().wait_with_output().unwrap()
+    };
+    let piped = both(std::process::Stdio::piped());
+    assert!(piped.status.success());
+    let text = String::from_utf8(piped.stdout).unwrap();
+    assert!(text.starts_with("<?xml") && text.contains("</svg>") && text.contains("2 online"), "{text}");
+    let file = folder.path().join("out");
+    assert!(both(fs::File::create(&file).unwrap().into()).status.success());
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+}
+
+#[test]
+fn readers_may_go_away_and_disks_be_full() {
+    let run = |script: &str| {
+        let program = assert_cmd::cargo::cargo_bin!("manycore");
+        let mut bash = std::process::Command::new("bash");
+        bash.args(["-c", script]).arg(program).arg(fixture("server-64cpu")).output().unwrap()
+    };
+    for (script, code, said) in [
+        ("$0 topo --root $1 | true; exit ${PIPESTATUS[0]}", 0, ""),
+        ("$0 topo --root $1 --svg /dev/stdout | true; exit ${PIPESTATUS[0]}", 0, ""),
+        (
+            "$0 topo --root $1 --format json >/dev/full",
+            3,
+            "manycore: cannot write to standard output: No space left on device (os error 28)\n",
+        ),
+        (
+            "$0 topo --root $1 --svg /dev/full",
+            3,
+            "manycore: cannot write /dev/full: No space left on device (os error 28)\n",
+        ),
+        ("$0 topo --root /nonexistent 2>/dev/full", 2, ""),
+    ] {
+        let output = run(script);
+        assert_eq!(output.status.code(), Some(code), "{script}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), said, "{script}");
+    }
+}
+
+#[test]
 fn json_has_no_files_to_save() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.json");

@@ -38,11 +38,6 @@ impl Estimate {
         });
         Self { median: scale(self.median), interval, n: self.n }
     }
-
-    /// Half the width of the interval, relative to the median.
-    pub fn relative_half_width(&self) -> Option<f64> {
-        self.interval.map(|(low, high)| (high - low) / 2.0 / self.median.abs())
-    }
 }
 
 /// The `q`-quantile (0 to 1) by linear interpolation between order statistics (Hyndman and Fan type 7).

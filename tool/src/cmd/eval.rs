@@ -14,6 +14,7 @@ use manycore_host::clock;
 use manycore_model::Record;
 use std::{
     fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
@@ -23,8 +24,8 @@ pub fn run(args: &Eval) -> Outcome {
     let started = clock::utc();
     let folder =
         args.out.clone().unwrap_or_else(|| PathBuf::from(format!("manycore-eval-{}", compact(&started))));
-    make(&folder)?;
     let machine = source::live()?;
+    make(&folder)?;
     let profile = choose(&args.budget);
     let sections = chosen(&args.only);
     let seed = args.seed.unwrap_or_else(clock::now_ns);
@@ -77,30 +78,43 @@ fn make(folder: &Path) -> Outcome {
     Ok(())
 }
 
-/// Writes the record first: whatever else fails, that is what took the time. The judgement is printed even
-/// where the disk is full.
+/// Writes the record first, before it is judged: whatever else fails, that is what took the time. The
+/// judgement is printed even where the disk is full.
 fn save(folder: &Path, record: Record, quiet: bool, format: Format) -> Outcome {
     let text = serde_json::to_vec(&record)
         .map_err(|error| Failure::missing(format!("cannot write the record as JSON: {error}")))?;
+    let place = folder.join("record.json");
+    let again = place.exists();
+    let kept = output::write_file(&place, &text);
     let all = [Named::judge("eval".to_owned(), record)];
     let page = folder.join("report.html");
-    let written = output::write_file(&folder.join("record.json"), &text)
+    let written = kept
         .and_then(|()| output::write_file(&page, report::html(&all).as_bytes()))
-        .and_then(|()| {
-            let tables = report::csv(&all);
-            tables
-                .iter()
-                .try_for_each(|(name, table)| output::write_file(&folder.join(name), table.as_bytes()))
-        });
-    let printed = match format {
-        Format::Text if quiet => Ok(()),
-        Format::Json => output::print(&report::json(&all)),
-        Format::Text => output::print(&report::text(&all)),
-    };
+        .and_then(|()| write_tables(folder, &report::csv(&all), again));
+    let printed = output::print(&match format {
+        Format::Json => report::json(&all),
+        Format::Text => report::text(&all),
+    });
     if written.is_ok() && !quiet {
-        eprintln!("The report is {}, beside the record and its tables.", page.display());
+        output::note(&format!("The report is {}, beside the record and its tables.", page.display()));
     }
     written.and(printed)
+}
+
+/// Writes the tables; in the folder of an earlier run, `again`, those that this run has not are removed: they
+/// would look like its results.
+fn write_tables(folder: &Path, tables: &[(String, String)], again: bool) -> Outcome {
+    let stale = |name: &&str| again && !tables.iter().any(|(written, _)| written == name);
+    for path in report::CSV_NAMES.iter().copied().filter(stale).map(|name| folder.join(name)) {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                let what = format!("cannot remove {}, a table of an earlier run: {error}", path.display());
+                return Err(Failure::missing(what));
+            }
+            _ => {}
+        }
+    }
+    tables.iter().try_for_each(|(name, table)| output::write_file(&folder.join(name), table.as_bytes()))
 }
 
 #[cfg(test)]

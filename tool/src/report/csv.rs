@@ -55,6 +55,17 @@ const SHEETS: [Sheet; 9] = [
     ),
 ];
 
+/// Names of all files that [`csv`] can make.
+pub const NAMES: [&str; SHEETS.len()] = {
+    let mut names = [""; SHEETS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = SHEETS[at].0;
+        at += 1;
+    }
+    names
+};
+
 /// File names and contents; the last column of each holds the record's name, so that several records fit
 /// into the same tables. A table that no record fills is left out.
 pub fn csv(all: &[Named]) -> Vec<(String, String)> {
@@ -296,4 +307,26 @@ fn around(sample: &Sample) -> [String; 11] {
         count(around.frequency_khz),
         seconds(around.pressure_ns),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manycore_model::{Record, synthetic::World};
+
+    fn names(record: Record) -> Vec<String> {
+        csv(&[Named::judge("it".to_owned(), record)]).into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn every_table_has_a_listed_name() {
+        let full = World { blocks: 12, ..World::guest() }.record();
+        assert_eq!(names(full.clone()), NAMES);
+        for count in 0..full.experiments.len() {
+            let mut part = full.clone();
+            part.experiments.truncate(count);
+            let names = names(part);
+            assert!(names.iter().all(|name| NAMES.contains(&name.as_str())), "{names:?}");
+        }
+    }
 }

@@ -15,7 +15,7 @@ mod table;
 pub mod topo_svg;
 pub mod topo_text;
 
-pub use csv::csv;
+pub use csv::{NAMES as CSV_NAMES, csv};
 pub use eval_text::text;
 pub use html::html;
 

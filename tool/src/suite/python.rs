@@ -201,6 +201,7 @@ fn find() -> Outcome<(PathBuf, Printed)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn the_script_s_line_is_read() {
@@ -211,6 +212,49 @@ mod tests {
         assert_eq!((printed.seconds, printed.blas.as_str()), (0.5, "libblas.so.3"));
         for bad in ["", "x", "{}", "{\"seconds\": 0}", "[1]"] {
             assert!(parse(bad).is_none(), "{bad}");
+        }
+    }
+
+    /// A line as the script prints it, of which values may be of any kind.
+    fn line() -> impl Strategy<Value = String> {
+        let number = || prop_oneof![any::<f64>().prop_map(|number| format!("{number:e}")), "-?[0-9]{1,4}"];
+        let value = move || {
+            prop_oneof![
+                number(),
+                "null|true|NaN|Infinity|1e999",
+                "\"[a-z0-9.]{0,6}\"",
+                "\\[(\"[a-z]{0,4}\")?\\]",
+                "\\{\\}"
+            ]
+        };
+        let names = "\\[\"[a-z]{0,6}\"(, \"[a-z]{0,6}\")?\\]";
+        let word = "\"[0-9.]{1,6}\"";
+        (prop_oneof![number(), value()], value(), prop_oneof![names, value()], prop_oneof![word, value()]).prop_map(
+            |(seconds, gflops, blas, version)| {
+                format!(
+                    "{{\"seconds\": {seconds}, \"gflops\": {gflops}, \"blas\": {blas}, \"numpy\": {version}, \"python\": {version}}}"
+                )
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_read_or_refused(before in "\\PC{0,20}", line in line(), cut in 0.0f64..1.5) {
+            let end = ((line.len() as f64 * cut) as usize).min(line.len());
+            let whole = end == line.len();
+            let printed = parse(&format!("{before}\n{}", &line[..end]));
+            prop_assert!(whole || printed.is_none());
+            if let Some(printed) = printed {
+                prop_assert!(printed.seconds > 0.0 && printed.seconds.is_finite());
+                prop_assert!(printed.gflops.is_none_or(f64::is_finite));
+                prop_assert!(!printed.blas.is_empty());
+            }
+        }
+
+        #[test]
+        fn any_text_is_no_result(text in "\\PC{0,40}") {
+            prop_assert!(parse(&text).is_none());
         }
     }
 }

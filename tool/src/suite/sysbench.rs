@@ -120,7 +120,7 @@ struct Printed {
 fn parse(text: &str) -> Outcome<Printed> {
     let value = |name: &str| -> Option<f64> {
         let rest = text.lines().find_map(|line| line.trim().strip_prefix(name)?.trim().strip_prefix(':'))?;
-        rest.trim().split('/').next()?.parse().ok().filter(|&number: &f64| number > 0.0)
+        rest.trim().split('/').next()?.parse().ok().filter(|&number: &f64| number > 0.0 && number.is_finite())
     };
     value("total number of events")
         .zip(value("execution time (avg/stddev)"))
@@ -131,6 +131,7 @@ fn parse(text: &str) -> Outcome<Printed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn sysbench_s_totals_are_read() {
@@ -139,5 +140,39 @@ mod tests {
         let printed = parse(text).unwrap();
         assert_eq!((printed.events, printed.seconds), (600.0, 0.2304));
         assert!(parse("nothing of the kind").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_gives_positive_totals_or_none(
+            lines in prop::collection::vec(
+                (
+                    "(total number of events|execution time \\(avg/stddev\\)|events)?",
+                    " {0,2}:? {0,2}",
+                    "(0|-?[0-9]{1,4}(\\.[0-9]{1,3})?|1e999|inf|-inf|nan|)(/[0-9]{0,3})?|\\PC{0,8}",
+                ),
+                0..8,
+            )
+        ) {
+            let lines: Vec<String> =
+                lines.iter().map(|(name, colon, value)| format!("{name}{colon}{value}")).collect();
+            let text = lines.join("\n");
+            if let Ok(printed) = parse(&text) {
+                prop_assert!(printed.events > 0.0 && printed.events.is_finite(), "{}", text);
+                prop_assert!(printed.seconds > 0.0 && printed.seconds.is_finite(), "{}", text);
+            }
+        }
+
+        #[test]
+        fn totals_are_read_wherever_they_stand(
+            events in 1u32.., milliseconds in 1u32.., before in "[a-z ]{0,20}", indent in " {0,8}",
+        ) {
+            let seconds = f64::from(milliseconds) / 1e3;
+            let printed = parse(&format!(
+                "{before}\n{indent}total number of events: {events}\n{indent}execution time (avg/stddev): {seconds}/0\n"
+            ));
+            let printed = printed.unwrap();
+            prop_assert_eq!((printed.events, printed.seconds), (f64::from(events), seconds));
+        }
     }
 }
