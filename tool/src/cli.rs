@@ -13,9 +13,13 @@ pub struct Cli {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 the check that was asked for does not hold; 2 the command line or an input file is
-wrong; 3 a needed right, file system or program is missing; 4 the measured command failed; 130 interrupted,
-and what was measured is saved.";
+Exit codes:
+    0  done
+    1  the check that was asked for does not hold
+    2  the command line or an input file is wrong
+    3  a needed right, file system or program is missing, or an output cannot be written
+    4  a measured command or worker failed
+  130  interrupted; what was measured is saved";
 
 /// What to do.
 #[derive(Debug, Subcommand)]

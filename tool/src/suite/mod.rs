@@ -110,7 +110,6 @@ pub fn run(
     seed: u64,
     listen: &mut dyn FnMut(Event),
 ) -> (Record, Outcome) {
-    let profile = profile.on(machine.allowed.cpus.len());
     let observer = Rc::new(Observer::new(&machine));
     let conditions = conditions(&observer, &machine);
     let record = Record {
