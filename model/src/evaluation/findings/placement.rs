@@ -206,9 +206,9 @@ fn pin(verdict: &Verdict, affinity: &Affinity) -> Finding {
         vec![
             ratio(verdict, "bound over free"),
             format!(
-                "{} processes on CPUs {}; bound ones looked {} times where they ran: {} times elsewhere",
+                "{} processes{}; bound ones looked {} times where they ran: {} times elsewhere",
                 affinity.bound.len(),
-                affinity.cpus.as_deref().unwrap_or("not recorded"),
+                affinity.cpus.as_ref().map_or_else(String::new, |cpus| format!(" on CPUs {cpus}")),
                 affinity.checks,
                 affinity.elsewhere
             ),
