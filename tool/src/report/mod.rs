@@ -1,7 +1,7 @@
 //! Renders what a person or a program reads, from model types alone: nothing here measures.
 //!
-//! Records: [`sections`] turns judged ones into tables once; [`eval_text`] and [`html`] lay the same tables
-//! out, and [`html`] adds the charts. Machines: [`topo_text`] and [`topo_svg`].
+//! Records: `sections` turns judged ones into tables once; `eval_text` and `html` lay the same tables
+//! out, and `html` adds the charts. Machines: `topo_text` and `topo_svg`.
 
 mod csv;
 pub mod device_text;
