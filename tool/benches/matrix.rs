@@ -88,13 +88,13 @@ fn main() {
     };
     let flags = common::machine().system.cpu_flags;
     let kernels: Vec<_> = std::iter::once(None).chain(best_kernel(&flags).map(Some)).collect();
-    for (size, repeats) in [(500, 40), (1000, 8), (2000, 2)] {
+    for (size, repeats, seconds) in [(500, 40, 30.0), (1000, 8, 60.0), (2000, 2, 150.0)] {
         let mut load = Kind::Product.load();
         load.prepare(size);
         let mut all = All { python: python.clone(), load, size, repeats, kernels: kernels.clone() };
         let names: Vec<&str> =
             kernels.iter().map(|kernel| kernel.unwrap_or("as it comes")).chain(["manycore"]).collect();
-        let experiment = common::compare(&names, &mut all, 60.0);
+        let experiment = common::compare(&names, &mut all, seconds);
         for (index, name) in names.iter().enumerate().take(kernels.len()) {
             let ratios = experiment.log_ratios(index, kernels.len());
             let ratio = Estimate::of(&ratios).expect("pairs").map(f64::exp);
