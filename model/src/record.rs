@@ -100,10 +100,35 @@ pub struct Experiment {
     pub unit: String,
     /// What the load was told: `max_prime` = `10000`.
     pub parameters: BTreeMap<String, String>,
+    /// What each sample's [`Sample::values`] are; the first is the primary one, from which [`Sample::work`]
+    /// follows. Empty where work is counted directly.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub metrics: Vec<Metric>,
     /// What was compared.
     pub treatments: Vec<Treatment>,
     /// Every sample, in the order taken.
     pub samples: Vec<Sample>,
+}
+
+/// A figure that every sample of an experiment has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// Name, unique in the experiment: `wall`, `requests`, `p99`.
+    pub name: String,
+    /// Unit of the values: `s`, `MiB`, `requests/s`; empty where nobody said.
+    pub unit: String,
+    /// Which way is better.
+    pub better: Better,
+}
+
+/// Which way a metric is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Rates.
+    Higher,
+    /// Times, sizes.
+    Lower,
 }
 
 /// One of the things compared.
@@ -152,6 +177,9 @@ pub struct Sample {
     /// For slices, work done by each worker; for whole work, each worker's time to its end in seconds.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub per_worker: Vec<f64>,
+    /// Values of [`Experiment::metrics`], in their order and units.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub values: Vec<f64>,
     /// What happened around it.
     #[serde(default)]
     pub around: Around,

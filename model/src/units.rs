@@ -24,6 +24,14 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// A 95 % interval, each end written by `show`: `95 %: 1.95 to 1.99`.
+pub fn interval(ends: Option<(f64, f64)>, show: impl Fn(f64) -> String) -> String {
+    match ends {
+        Some((low, high)) => format!("95 %: {} to {}", show(low), show(high)),
+        None => "too few samples for an interval".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

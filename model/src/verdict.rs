@@ -1,7 +1,7 @@
 //! Whether B is better than A, and by how much.
 
 use crate::stats::{CONFIDENCE, Estimate, signed_rank_p};
-use crate::units::percent;
+use crate::units::{interval, percent};
 use serde::{Deserialize, Serialize};
 
 /// A difference smaller than this is of no consequence to anybody: where the whole interval lies within it,
@@ -74,6 +74,12 @@ impl Verdict {
             p,
             noise_floor,
         })
+    }
+
+    /// The ratio with its interval, pairs and floor: `1.031 (95 %: 1.022 to 1.040; 40 pairs; noise floor 0.4 %)`.
+    pub fn ratio_in_words(&self) -> String {
+        let ends = interval(self.interval, |end| format!("{end:.3}"));
+        format!("{:.3} ({ends}; {} pairs; {})", self.ratio, self.pairs, self.floor_in_words())
     }
 
     /// The noise floor in words, with whether it was measured.

@@ -4,7 +4,7 @@ use super::{
     circumstances::{self, Circumstances},
     noise::{self, Noise},
     usable_cpus,
-    words::percent,
+    words::{interval, list, percent},
 };
 use crate::{
     CpuId, Record, histogram,
@@ -80,6 +80,31 @@ pub struct Superlinear {
     pub within_noise: bool,
     /// Likely causes, in words; empty where the recorded conditions show none.
     pub causes: Vec<String>,
+}
+
+impl Superlinear {
+    /// The cause in words: chance, the likely ones, or that none was found.
+    pub fn cause(&self) -> String {
+        match &self.causes[..] {
+            _ if self.within_noise => "within noise".to_owned(),
+            [] => "cause not found".to_owned(),
+            causes => list(causes),
+        }
+    }
+}
+
+impl UslFit {
+    /// `contention 0.00012 (95 %: 0 to 0.0003)`.
+    pub fn contention_in_words(&self) -> String {
+        let ends = interval(Some(self.contention), |end| format!("{end:.5}"));
+        format!("contention {:.5} ({ends})", self.law.contention)
+    }
+
+    /// `coherence 1.20e-5 (95 %: 0 to 3.1e-5)`.
+    pub fn coherence_in_words(&self) -> String {
+        let ends = interval(Some(self.coherence), |end| format!("{end:.2e}"));
+        format!("coherence {:.2e} ({ends})", self.law.coherence)
+    }
 }
 
 /// Event times in milliseconds.

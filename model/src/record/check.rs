@@ -89,6 +89,10 @@ fn check_sample(sample: &Sample, experiment: &Experiment) -> Result<(), String> 
             treatment.workers
         ));
     }
+    if sample.values.len() != experiment.metrics.len() || !sample.values.iter().all(|value| value.is_finite())
+    {
+        return Err(format!("values {:?} for {} metrics", sample.values, experiment.metrics.len()));
+    }
     match largest(&sample.around) {
         (name, count) if count > MOST_COUNTED => Err(format!("{name} is {count}")),
         _ => Ok(()),

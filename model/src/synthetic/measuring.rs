@@ -256,6 +256,7 @@ impl<'a> Measuring<'a> {
                     wall_ns,
                     work,
                     per_worker,
+                    values: Vec::new(),
                     around: Around { span_ns: wall_ns, ..Around::default() },
                 });
                 self.now_ns += wall_ns;
@@ -266,6 +267,7 @@ impl<'a> Measuring<'a> {
             method,
             unit: unit.to_owned(),
             parameters: BTreeMap::new(),
+            metrics: Vec::new(),
             treatments: arms.into_iter().map(|arm| arm.treatment).collect(),
             samples,
         }

@@ -10,6 +10,7 @@ use manycore_model::{
     Machine, Record,
     record::{Experiment, Method, Treatment},
     stats::Estimate,
+    units::interval,
 };
 use rand::SeedableRng;
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ pub fn compare(names: &[&str], subject: &mut dyn Subject, seconds: f64) -> Exper
         id: "bench".to_owned(),
         method: Method::Whole,
         unit: "units",
+        metrics: Vec::new(),
         parameters: BTreeMap::new(),
         treatments: names.iter().map(treatment).collect(),
         budget: Budget::seconds(seconds),
@@ -45,8 +47,6 @@ pub fn compare(names: &[&str], subject: &mut dyn Subject, seconds: f64) -> Exper
 
 /// A ratio with its spread.
 pub fn show(ratio: &Estimate) -> String {
-    let interval = ratio
-        .interval
-        .map_or_else(|| "too few pairs".to_owned(), |(low, high)| format!("95 %: {low:.4} to {high:.4}"));
-    format!("{:.4} ({interval}, {} pairs)", ratio.median, ratio.n)
+    let ends = interval(ratio.interval, |end| format!("{end:.4}"));
+    format!("{:.4} ({ends}, {} pairs)", ratio.median, ratio.n)
 }

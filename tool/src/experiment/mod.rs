@@ -13,7 +13,7 @@ pub mod observe;
 pub mod worker;
 
 use crate::failure::{Failure, Outcome};
-use manycore_model::record::{Experiment, Latency, Method, Sample, Treatment};
+use manycore_model::record::{Experiment, Latency, Method, Metric, Sample, Treatment};
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
@@ -32,6 +32,8 @@ pub struct Design {
     pub unit: &'static str,
     /// What the load was told.
     pub parameters: BTreeMap<String, String>,
+    /// What the subject's values are; see [`Experiment::metrics`].
+    pub metrics: Vec<Metric>,
     /// What is compared.
     pub treatments: Vec<Treatment>,
     /// When to stop.
@@ -95,11 +97,11 @@ pub fn run(
     rng: &mut Rng,
     watch: &mut dyn FnMut(Progress),
 ) -> (Experiment, Outcome) {
-    let Design { id, method, unit, parameters, treatments, budget } = design;
+    let Design { id, method, unit, parameters, metrics, treatments, budget } = design;
     let mut samples = Vec::new();
     let ending = blocks(treatments.len(), budget, subject, rng, &mut samples, watch);
     let treatments = with_latencies(treatments, subject.latencies());
-    (Experiment { id, method, unit: unit.to_owned(), parameters, treatments, samples }, ending)
+    (Experiment { id, method, unit: unit.to_owned(), parameters, metrics, treatments, samples }, ending)
 }
 
 fn blocks(
@@ -200,6 +202,7 @@ mod tests {
             method: Method::Whole,
             unit: "events",
             parameters: BTreeMap::new(),
+            metrics: Vec::new(),
             treatments: (0..treatments).map(treatment).collect(),
             budget,
         }

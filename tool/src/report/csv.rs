@@ -2,7 +2,7 @@
 
 use super::{Named, sections};
 use manycore_model::{
-    evaluation::{Circumstances, ScalingPoint},
+    evaluation::{Circumstances, ScalingPoint, Superlinear},
     record::Sample,
     stats::Estimate,
     verdict::Verdict,
@@ -135,14 +135,7 @@ fn scaling(named: &Named) -> Vec<Vec<String>> {
             cell(latency.map(|times| times.p99_ms)),
             cell(latency.map(|times| times.max_ms)),
             cell(point.fairness),
-            point.superlinear.as_ref().map_or_else(
-                String::new,
-                |superlinear| match &superlinear.causes[..] {
-                    _ if superlinear.within_noise => "within noise".to_owned(),
-                    [] => "cause not found".to_owned(),
-                    causes => causes.join("; "),
-                },
-            ),
+            point.superlinear.as_ref().map_or_else(String::new, Superlinear::cause),
         ]);
         row.extend(circumstances(&point.circumstances));
         row

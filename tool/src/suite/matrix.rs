@@ -54,7 +54,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
         id: id::MATRIX,
         pace: Pace::Whole,
         unit: "flop",
-        parameters: parameters([("library", "faer".to_owned())]),
+        parameters: parameters([("library", "gemm".to_owned())]),
         trials,
         budget: Budget::seconds(stage.profile.matrix),
         part: (0.0, 1.0),

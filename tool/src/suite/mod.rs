@@ -244,6 +244,7 @@ impl Stage<'_> {
             id: plan.id.to_owned(),
             method,
             unit: plan.unit,
+            metrics: Vec::new(),
             parameters: plan.parameters,
             treatments,
             budget: plan.budget,

@@ -49,6 +49,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
             id: id.to_owned(),
             method: Method::Whole,
             unit: "tasks",
+            metrics: Vec::new(),
             parameters: described
                 .iter()
                 .cloned()

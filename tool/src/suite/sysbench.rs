@@ -51,6 +51,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
         id: id::SYSBENCH.to_owned(),
         method: Method::Whole,
         unit: "events",
+        metrics: Vec::new(),
         parameters: parameters([
             ("max_prime", DEFAULT_MAX_PRIME.to_string()),
             ("version", version.text.trim().to_owned()),

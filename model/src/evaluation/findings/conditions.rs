@@ -3,7 +3,10 @@
 use super::{Evaluation, Finding, Kind};
 use crate::{
     Record,
-    evaluation::{Circumstances, circumstances, words::percent},
+    evaluation::{
+        Circumstances, circumstances,
+        words::{interval, percent},
+    },
 };
 
 /// Shares of CPU time above which a condition is told.
@@ -31,10 +34,10 @@ pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
                 percent(noise.detectable)
             ),
             vec![format!(
-                "A/A ratio {:.4} over {} pairs, 95 % interval {}",
+                "A/A ratio {:.4} ({}; {} pairs)",
                 noise.ratio.median,
-                noise.ratio.n,
-                noise.ratio.interval.map_or_else(String::new, |(low, high)| format!("{low:.4} to {high:.4}"))
+                interval(noise.ratio.interval, |end| format!("{end:.4}")),
+                noise.ratio.n
             )],
         )
     }));

@@ -70,14 +70,24 @@ fn mode(modes: &Modes) -> Option<Finding> {
     let named = |name: &str| modes.modes.iter().find(|mode| mode.name == name);
     let (threads, processes) = (named("threads")?, named("processes")?);
     let verdict = modes.processes_over_threads.as_ref()?;
-    let both = [threads, processes];
+    let (kind, text) = preference(modes, [threads, processes], verdict);
+    let evidence = vec![
+        ratio(verdict, "processes over threads"),
+        format!("threads {} over serial", times(&threads.speedup)),
+        format!("processes {} over serial", times(&processes.speedup)),
+    ];
+    Some(Finding::new(kind, "modes", text, evidence))
+}
+
+/// Which mode to take, as far as the pairs tell.
+fn preference(modes: &Modes, both: [&Mode; 2], verdict: &Verdict) -> (Kind, String) {
     let surely = |mode: &&Mode| mode.speedup.interval.is_some_and(|(low, _)| low > 1.0);
     // Nothing is gained beyond the noise, whatever the truth in the interval.
     let useless = |mode: &&Mode| {
         mode.speedup.interval.is_some_and(|(_, high)| high <= 1.0 + verdict.noise_floor.unwrap_or(0.0))
     };
     let program = program(modes);
-    let (kind, text) = match (both.into_iter().filter(surely).count(), verdict.verdict) {
+    match (both.into_iter().filter(surely).count(), verdict.verdict) {
         (0, _) if both.iter().all(useless) => (
             Kind::Advice,
             format!(
@@ -107,17 +117,7 @@ fn mode(modes: &Modes) -> Option<Finding> {
             );
             (Kind::Fact, text)
         }
-    };
-    Some(Finding::new(
-        kind,
-        "modes",
-        text,
-        vec![
-            ratio(verdict, "processes over threads"),
-            format!("threads {} over serial", times(&threads.speedup)),
-            format!("processes {} over serial", times(&processes.speedup)),
-        ],
-    ))
+    }
 }
 
 /// The modes that were surely slower than serial, as the end of a sentence.

@@ -34,14 +34,11 @@ fn superlinear(point: &ScalingPoint) -> Option<Finding> {
         );
         (Kind::Fact, text)
     } else {
-        let cause = match &superlinear.causes[..] {
-            [] => "cause not found".to_owned(),
-            causes => list(causes),
-        };
         let text = format!(
             "The speed-up with {} is above what their CPUs can give; this is a fault of the baseline, no merit: \
-             {cause}.",
-            workers(point.workers)
+             {}.",
+            workers(point.workers),
+            superlinear.cause()
         );
         (Kind::Warning, text)
     };
@@ -171,16 +168,7 @@ fn enough(record: &Record, scaling: &Scaling, evaluation: &Evaluation) -> Option
 
 /// A verdict's ratio in words.
 pub(super) fn ratio(verdict: &Verdict, what: &str) -> String {
-    let interval = verdict.interval.map_or_else(
-        || "too few pairs for an interval".to_owned(),
-        |(low, high)| format!("95 %: {low:.3} to {high:.3}"),
-    );
-    format!(
-        "{what}: {:.3} ({interval}; {} pairs; {})",
-        verdict.ratio,
-        verdict.pairs,
-        verdict.floor_in_words()
-    )
+    format!("{what}: {}", verdict.ratio_in_words())
 }
 
 fn law(scaling: &Scaling) -> Option<Finding> {
@@ -196,15 +184,6 @@ fn law(scaling: &Scaling) -> Option<Finding> {
             "By the Universal Scalability Law {} of the work queues (contention) and {peak}.",
             percent(fit.law.contention)
         ),
-        vec![
-            format!(
-                "contention {:.5}, 95 %: {:.5} to {:.5}",
-                fit.law.contention, fit.contention.0, fit.contention.1
-            ),
-            format!(
-                "coherence {:.2e}, 95 %: {:.2e} to {:.2e}",
-                fit.law.coherence, fit.coherence.0, fit.coherence.1
-            ),
-        ],
+        vec![fit.contention_in_words(), fit.coherence_in_words()],
     ))
 }

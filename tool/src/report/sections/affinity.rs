@@ -68,16 +68,10 @@ pub(super) fn sentence(verdict: &Verdict, b: &str, a: &str) -> String {
         Answer::NoDifference => "no difference".to_owned(),
         Answer::NotEnough => "not enough to tell".to_owned(),
     };
-    let interval = verdict.interval.map_or_else(
-        || "too few pairs for an interval".to_owned(),
-        |(low, high)| format!("95 %: {low:.3} to {high:.3}"),
-    );
     format!(
-        "Verdict: {answer}. Rate of {b} over {a}: {:.3} ({interval}, {} pairs, {}, {}).",
-        verdict.ratio,
-        verdict.pairs,
-        probability(verdict.p),
-        verdict.floor_in_words()
+        "Verdict: {answer}. Rate of {b} over {a}: {}; {}.",
+        verdict.ratio_in_words(),
+        probability(verdict.p)
     )
 }
 

@@ -90,28 +90,18 @@ fn milliseconds(times: LatencySummary) -> [String; 5] {
 
 fn superlinear(point: &ScalingPoint) -> Option<String> {
     let superlinear = point.superlinear.as_ref()?;
-    let cause = match &superlinear.causes[..] {
-        _ if superlinear.within_noise => "within noise".to_owned(),
-        [] => "cause not found".to_owned(),
-        causes => format!("likely cause: {}", causes.join("; ")),
-    };
-    Some(format!("{} workers: above linear; {cause}.", point.workers))
+    Some(format!("{} workers: above linear: {}.", point.workers, superlinear.cause()))
 }
 
 fn law(fit: &UslFit) -> String {
     let without = fit
         .contention_without_one
-        .map(|contention| format!(", {contention:.5} without the point of one worker"))
+        .map(|contention| format!("; without the point of one worker, contention {contention:.5}"))
         .unwrap_or_default();
     format!(
-        "Universal Scalability Law: contention {:.5} (95 %: {:.5} to {:.5}{without}), coherence {:.2e} (95 %: \
-         {:.2e} to {:.2e}).",
-        fit.law.contention,
-        fit.contention.0,
-        fit.contention.1,
-        fit.law.coherence,
-        fit.coherence.0,
-        fit.coherence.1
+        "Universal Scalability Law: {}, {}{without}.",
+        fit.contention_in_words(),
+        fit.coherence_in_words()
     )
 }
 

@@ -97,10 +97,7 @@ pub(super) fn affinity(all: &[Named]) -> Vec<Figure> {
 
 fn affinity_caption(affinity: &Affinity) -> String {
     let verdict = affinity.verdict.as_ref().map_or_else(String::new, |verdict| {
-        let spread = verdict
-            .interval
-            .map_or_else(String::new, |(low, high)| format!(" (95 %: {low:.3} to {high:.3})"));
-        format!(" Rate of bound over free: {:.3}{spread}; {}.", verdict.ratio, verdict.floor_in_words())
+        format!(" Rate of bound over free: {}.", verdict.ratio_in_words())
     });
     format!(
         "Rows are processes, columns are rounds; the stronger the colour, the longer it took. A block that is \
