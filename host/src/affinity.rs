@@ -22,12 +22,20 @@ pub fn current_cpu() -> CpuId {
 /// # Errors
 /// Those of `sched_getaffinity(2)`.
 pub fn allowed() -> io::Result<CpuSet> {
+    of(0)
+}
+
+/// CPUs that thread `tid` (0: the calling one) may run on; also of one that has ended and was not waited for.
+///
+/// # Errors
+/// Those of `sched_getaffinity(2)`: the thread is gone.
+pub fn of(tid: u32) -> io::Result<CpuSet> {
     let mut words = 16;
     loop {
         let mut mask = vec![0 as libc::c_ulong; words];
         // SAFETY: the kernel writes at most the given number of bytes into the vector of that size.
         let written = unsafe {
-            libc::syscall(libc::SYS_sched_getaffinity, 0, mask.len() * WORD / 8, mask.as_mut_ptr())
+            libc::syscall(libc::SYS_sched_getaffinity, tid, mask.len() * WORD / 8, mask.as_mut_ptr())
         };
         if written >= 0 {
             return Ok(from_words(&mask));
@@ -49,11 +57,25 @@ pub fn restrict(tid: u32, cpus: &CpuSet) -> io::Result<()> {
     if cpus.last().is_some_and(|last| last as usize >= MOST_WORDS * WORD) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
-    let mask = to_words(cpus);
-    // SAFETY: the kernel reads the given number of bytes from the vector of that size.
-    let result =
-        unsafe { libc::syscall(libc::SYS_sched_setaffinity, tid, mask.len() * WORD / 8, mask.as_ptr()) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Mask::of(cpus).apply(tid)
+}
+
+/// CPUs as the kernel takes them.
+pub(crate) struct Mask(Vec<libc::c_ulong>);
+
+impl Mask {
+    pub(crate) fn of(cpus: &CpuSet) -> Self {
+        Self(to_words(cpus))
+    }
+
+    /// As [`restrict`]. Allocates nothing.
+    pub(crate) fn apply(&self, tid: u32) -> io::Result<()> {
+        let Self(mask) = self;
+        // SAFETY: the kernel reads the given number of bytes from the vector of that size.
+        let result =
+            unsafe { libc::syscall(libc::SYS_sched_setaffinity, tid, mask.len() * WORD / 8, mask.as_ptr()) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
 }
 
 fn from_words(mask: &[libc::c_ulong]) -> CpuSet {

@@ -1,12 +1,24 @@
 //! Programs that we start: they stay out of our terminal's signals and do not outlive us.
-#![allow(unsafe_code, reason = "a child can be told to die with its parent only between fork and exec")]
+#![allow(unsafe_code, reason = "a child can be prepared only between fork and exec; wait4 fills a structure")]
 
+use crate::{affinity::Mask, memory_policy::MemoryPolicy};
+use manycore_model::CpuSet;
 use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
 use std::{
     io,
+    mem::MaybeUninit,
     os::unix::process::CommandExt,
     process::{Child, Command},
 };
+
+/// Where a program starts: it and all that it starts later stay there unless they move themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    /// CPUs; those of this process where it is absent.
+    pub cpus: Option<CpuSet>,
+    /// Where its memory comes from.
+    pub memory: MemoryPolicy,
+}
 
 /// Starts `command` in a process group of its own, so that Ctrl-C on the terminal reaches us alone and we
 /// can end all of it; the kernel kills it when the calling thread dies.
@@ -14,12 +26,28 @@ use std::{
 /// # Errors
 /// Those of starting a program.
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    spawn_at(command, &Start::default())
+}
+
+/// [`spawn`] in a place.
+///
+/// # Errors
+/// Those of starting a program; `EINVAL` where none of the CPUs or nodes may be used.
+pub fn spawn_at(command: &mut Command, start: &Start) -> io::Result<Child> {
     let parent = rustix::process::getpid();
+    let mask = start.cpus.as_ref().map(Mask::of);
+    let memory = start.memory.encoded();
     command.process_group(0);
-    // SAFETY: the closure makes two system calls and allocates nothing, as is needed between fork and exec.
+    // SAFETY: the closure makes system calls and allocates nothing, as is needed between fork and exec.
     unsafe {
         command.pre_exec(move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;
+            if let Some(mask) = &mask {
+                mask.apply(0)?;
+            }
+            if let Some(memory) = &memory {
+                memory.set()?;
+            }
             // The parent may have died before the request.
             if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
         });
@@ -35,6 +63,38 @@ pub fn kill(child: &mut Child) {
     let _ = child.wait();
 }
 
+/// Wait status and resources of child `pid`, where it has ended.
+///
+/// # Errors
+/// Those of `wait4(2)`: it is no child of ours.
+pub(crate) fn reap(pid: Pid) -> io::Result<Option<(i32, libc::rusage)>> {
+    wait4(pid, libc::WNOHANG)
+}
+
+/// [`reap`] that waits for the end.
+pub(crate) fn reap_blocking(pid: Pid) -> io::Result<Option<(i32, libc::rusage)>> {
+    wait4(pid, 0)
+}
+
+fn wait4(pid: Pid, options: i32) -> io::Result<Option<(i32, libc::rusage)>> {
+    let (mut status, mut usage) = (0, MaybeUninit::zeroed());
+    loop {
+        // SAFETY: both pointers are to memory of the right type that outlives the call.
+        let result =
+            unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, options, usage.as_mut_ptr()) };
+        match result {
+            // SAFETY: all bits zero is a valid rusage, and the kernel has filled it.
+            1.. => return Ok(Some((status, unsafe { usage.assume_init() }))),
+            0 => return Ok(None),
+            _ => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
 #[cfg(test)]
 mod tests {
     use super::*;

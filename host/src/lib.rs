@@ -17,12 +17,15 @@ pub mod counters;
 pub mod cpuinfo;
 pub mod cpus;
 pub mod devices;
+pub mod job;
 pub mod kinds;
 pub mod machine;
+pub mod memory_policy;
 pub mod nodes;
 pub mod pci;
 pub mod synthetic;
 pub mod system;
+pub mod tasks;
 pub mod tree;
 
 pub use machine::{ReadError, read};

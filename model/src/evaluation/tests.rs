@@ -135,6 +135,13 @@ fn twice_as_many_workers_are_advised_only_where_they_do_more() {
 }
 
 #[test]
+fn a_gain_that_nobody_would_notice_is_no_advice_for_more_workers() {
+    let world = World { oversubscribed: 1.008, noise: 0.001, steal: 0.0, ..World::guest() };
+    let advice = texts(&judge(&world), Kind::Advice, "scaling");
+    assert!(!advice.iter().any(|text| text.contains("more workers than CPUs")), "{advice:?}");
+}
+
+#[test]
 fn processes_seen_elsewhere_are_a_warning_and_end_the_advice_on_binding() {
     let evaluation = judge(&World { elsewhere: 3, bound: 1.1, ..quiet() });
     assert_eq!(evaluation.affinity.as_ref().unwrap().elsewhere, 3);

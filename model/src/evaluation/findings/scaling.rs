@@ -7,7 +7,7 @@ use crate::{
         Scaling, ScalingPoint, id, is_usable, usable_cores,
         words::{list, percent, times},
     },
-    verdict::{Answer, Verdict},
+    verdict::{Answer, NEGLIGIBLE, Verdict},
 };
 
 /// Efficiency below which a limit is looked for.
@@ -141,14 +141,16 @@ fn enough(record: &Record, scaling: &Scaling, evaluation: &Evaluation) -> Option
     let most = scaling.points.last()?.workers;
     let against =
         |few: usize, many: usize| Verdict::of(&experiment.log_ratios(index(few)?, index(many)?), floor);
-    let no_more = |verdict: &Verdict| matches!(verdict.verdict, Answer::NoDifference | Answer::ABetter);
+    // Gains that nobody would notice are no reason for more workers.
+    let more = |verdict: &Verdict| verdict.verdict == Answer::BBetter && verdict.ratio > 1.0 + NEGLIGIBLE;
+    let no_more = |verdict: &Verdict| verdict.verdict != Answer::NotEnough && !more(verdict);
     let count = scaling
         .points
         .iter()
         .map(|point| point.workers)
         .find(|&count| count == best || against(count, best).is_some_and(|verdict| no_more(&verdict)))?;
     if count == most {
-        let verdict = against(scaling.cpus, most).filter(|verdict| verdict.verdict == Answer::BBetter)?;
+        let verdict = against(scaling.cpus, most).filter(more)?;
         let text =
             format!("Use more workers than CPUs for work like this: {most} did more than {}.", scaling.cpus);
         let evidence = vec![ratio(&verdict, &format!("{most} over {}", scaling.cpus))];

@@ -1,0 +1,102 @@
+//! Processes and their threads, as `/proc` shows them. What has vanished meanwhile is no error: it is not
+//! there.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+/// Children of process `pid`, ascending.
+///
+/// From `/proc/PID/task/TID/children` (`CONFIG_PROC_CHILDREN`), or from every process's parent where the kernel
+/// has no such file.
+pub fn children(pid: u32) -> Vec<u32> {
+    let listed: Option<Vec<String>> = threads(pid)
+        .into_iter()
+        .map(|tid| fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).ok())
+        .collect();
+    let mut children: Vec<u32> = match listed {
+        Some(lists) => {
+            lists.iter().flat_map(|list| list.split_whitespace()).filter_map(|pid| pid.parse().ok()).collect()
+        }
+        None => numbers(Path::new("/proc")).into_iter().filter(|&other| parent(other) == Some(pid)).collect(),
+    };
+    children.sort_unstable();
+    children
+}
+
+/// Threads of process `pid`, ascending; none where it is gone.
+pub fn threads(pid: u32) -> Vec<u32> {
+    numbers(Path::new(&format!("/proc/{pid}/task")))
+}
+
+/// `roots` and all below them.
+pub fn tree(roots: &[u32]) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    let mut open = roots.to_vec();
+    while let Some(pid) = open.pop() {
+        if found.insert(pid) {
+            open.extend(children(pid));
+        }
+    }
+    found
+}
+
+/// The name of a process or thread (`/proc/PID/comm`).
+pub fn name(pid: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
+}
+
+/// The id given last to any process or thread (the last field of `/proc/loadavg`): as long as it stays, nobody
+/// has started anything.
+pub fn last_id() -> Option<u64> {
+    fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().last()?.parse().ok()
+}
+
+/// The fourth field of `/proc/PID/stat`; the second is a name in brackets that may hold anything.
+fn parent(pid: u32) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn numbers(folder: &Path) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut numbers: Vec<u32> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_tree_holds_children_of_children() {
+        let mut shell = Command::new("sh")
+            .args(["-c", "sleep 1000 & echo; wait"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = [0];
+        std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
+        let sleeper = children(shell.id());
+        assert_eq!(sleeper.len(), 1);
+        assert_eq!(tree(&[shell.id()]), BTreeSet::from([shell.id(), sleeper[0]]));
+        assert_eq!(parent(sleeper[0]), Some(shell.id()));
+        assert!(tree(&[std::process::id()]).contains(&sleeper[0]));
+        Command::new("kill").arg(sleeper[0].to_string()).status().unwrap();
+        shell.wait().unwrap();
+        assert!(threads(shell.id()).is_empty());
+    }
+
+    #[test]
+    fn threads_of_ours_are_seen_and_new_ones_change_the_last_id() {
+        let before = last_id();
+        std::thread::spawn(|| {
+            let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+            assert!(threads(std::process::id()).contains(&own));
+        })
+        .join()
+        .unwrap();
+        assert_ne!(before, last_id());
+    }
+}
