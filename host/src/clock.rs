@@ -21,12 +21,19 @@ pub fn now_ns() -> u64 {
 /// make them: the complement of the id, then `CPUCLOCK_PERTHREAD_MASK` (4) and `CPUCLOCK_SCHED` (2).
 pub fn cpu_ns(tid: u32) -> Option<u64> {
     let base = !(tid as libc::clockid_t) << 3;
-    [base | 6, base | 2].into_iter().find_map(|clock| {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the kernel writes one timespec, or refuses the clock.
-        let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
-        (result == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-    })
+    [base | 6, base | 2].into_iter().find_map(read)
+}
+
+/// CPU time of process `pid` in nanoseconds, all its threads together, those that have ended too.
+pub fn process_cpu_ns(pid: u32) -> Option<u64> {
+    read(!(pid as libc::clockid_t) << 3 | 2)
+}
+
+fn read(clock: libc::clockid_t) -> Option<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec, or refuses the clock.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    (result == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 /// The present moment in UTC, RFC 3339 with seconds: `2026-11-21T19:40:58Z`.

@@ -99,9 +99,14 @@ impl Job {
         self.cut
     }
 
+    /// The end of standard error, 64 KiB at most.
+    pub fn complaints(&self) -> String {
+        String::from_utf8_lossy(&self.complaints).into_owned()
+    }
+
     /// The last line of standard error that says something.
     pub fn last_words(&self) -> String {
-        let text = String::from_utf8_lossy(&self.complaints);
+        let text = self.complaints();
         let last = text.lines().rfind(|line| !line.trim().is_empty());
         last.map_or_else(|| "it said nothing".to_owned(), |line| line.trim().chars().take(300).collect())
     }

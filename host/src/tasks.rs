@@ -39,6 +39,12 @@ pub fn tree(roots: &[u32]) -> BTreeSet<u32> {
     found
 }
 
+/// Whether process `pid` still runs: it is there and no zombie.
+pub fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
 /// The name of a process or thread (`/proc/PID/comm`).
 pub fn name(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
@@ -84,6 +90,9 @@ mod tests {
         assert_eq!(parent(sleeper[0]), Some(shell.id()));
         assert!(tree(&[std::process::id()]).contains(&sleeper[0]));
         Command::new("kill").arg(sleeper[0].to_string()).status().unwrap();
+        while is_alive(shell.id()) {
+            std::thread::yield_now();
+        }
         shell.wait().unwrap();
         assert!(threads(shell.id()).is_empty());
     }

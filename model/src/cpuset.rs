@@ -122,9 +122,19 @@ impl CpuSet {
         self.ranges.iter().flat_map(|&(first, last)| first..=last)
     }
 
+    /// The pieces without gaps, ascending: first and last CPU of each.
+    pub fn ranges(&self) -> impl Iterator<Item = (CpuId, CpuId)> + '_ {
+        self.ranges.iter().copied()
+    }
+
+    /// CPUs in any of the sets; as cheap as their ranges are few.
+    pub fn union_of<'a>(sets: impl IntoIterator<Item = &'a Self>) -> Self {
+        Self::from_ranges(sets.into_iter().flat_map(|set| &set.ranges).copied().collect())
+    }
+
     /// CPUs in this set, the other, or both.
     pub fn union(&self, other: &Self) -> Self {
-        Self::from_ranges(self.ranges.iter().chain(&other.ranges).copied().collect())
+        Self::union_of([self, other])
     }
 
     /// CPUs in both sets.
@@ -193,7 +203,8 @@ impl CpuSet {
         format!("{},...,{last}", &whole[..cut])
     }
 
-    fn from_ranges(mut ranges: Vec<(CpuId, CpuId)>) -> Self {
+    /// Joins ranges, of which each ends after it begins.
+    pub(crate) fn from_ranges(mut ranges: Vec<(CpuId, CpuId)>) -> Self {
         ranges.sort_unstable();
         let mut merged: Vec<(CpuId, CpuId)> = Vec::with_capacity(ranges.len());
         for (first, last) in ranges {

@@ -9,6 +9,7 @@ pub mod evaluation;
 pub mod histogram;
 pub mod machine;
 pub mod outline;
+pub mod placement;
 pub mod record;
 pub mod stats;
 pub mod synthetic;

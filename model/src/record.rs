@@ -19,7 +19,7 @@ pub const RECORD_SCHEMA: &str = "manycore/record/1";
 pub struct Record {
     /// Always [`RECORD_SCHEMA`] in files that this version writes.
     pub schema: String,
-    /// The verb that measured: `eval`.
+    /// The verb that measured: `eval`, `compare`, `scale`, `tune`.
     pub verb: String,
     /// Version of manycore that measured.
     pub version: String,
@@ -39,6 +39,9 @@ pub struct Record {
     pub conditions: Conditions,
     /// What was asked for and could not be had, and why.
     pub missed: Vec<Missed>,
+    /// What was remarkable about the measured commands.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub notes: Vec<String>,
     /// The measurements.
     pub experiments: Vec<Experiment>,
 }

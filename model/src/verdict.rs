@@ -36,7 +36,7 @@ pub struct Verdict {
     pub interval: Option<(f64, f64)>,
     /// Number of pairs.
     pub pairs: usize,
-    /// Two-sided p-value of the signed-rank test.
+    /// Two-sided p-value of the signed-rank test, as if this were the only look.
     pub p: f64,
     /// Largest relative difference that this machine may show between two identical things; absent where it
     /// was not measured, and 5 % is assumed.
@@ -50,10 +50,17 @@ impl Verdict {
     /// the noise floor. There is no difference where the whole interval lies within the floor or within
     /// [`NEGLIGIBLE`], or where the difference is sure but within the floor.
     pub fn of(log_ratios: &[f64], noise_floor: Option<f64>) -> Option<Self> {
+        Self::at_look(log_ratios, noise_floor, 1)
+    }
+
+    /// [`Verdict::of`] at one of `looks` planned looks at data that grow: the level of the test and of the
+    /// interval is split evenly over them (Bonferroni), so that both hold over all looks together.
+    pub fn at_look(log_ratios: &[f64], noise_floor: Option<f64>, looks: usize) -> Option<Self> {
+        let level = (1.0 - CONFIDENCE) / looks.max(1) as f64;
         let floor = noise_floor.unwrap_or(ASSUMED_FLOOR);
-        let ratio = Estimate::of(log_ratios)?.map(f64::exp);
+        let ratio = Estimate::at(log_ratios, 1.0 - level)?.map(f64::exp);
         let p = signed_rank_p(log_ratios);
-        let sure = p < 1.0 - CONFIDENCE && ratio.interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0);
+        let sure = p < level && ratio.interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0);
         let widest = ratio.interval.map(|(low, high)| (1.0 - low).max(high - 1.0));
         let verdict = match widest {
             Some(_) if sure && (ratio.median - 1.0).abs() > floor => {

@@ -2,17 +2,20 @@
 //! spread and the conditions under which it was taken.
 //!
 //! A table of contents: [`cli`] is the command line, [`cmd`] has one file per verb, [`experiment`] runs
-//! trials and emits events but never prints, [`suite`] is what `eval` measures, [`output`] is where results
-//! go.
+//! trials and emits events but never prints, [`suite`] is what `eval` measures, [`study`] measures the user's
+//! own commands, [`metric`] reads figures from what they print, [`output`] is where results go.
 #![forbid(unsafe_code)]
 
 pub mod cli;
 pub mod cmd;
 pub mod experiment;
 pub mod failure;
+pub mod folder;
 pub mod load;
+pub mod metric;
 pub mod output;
 pub mod progress;
 pub mod report;
 pub mod source;
+pub mod study;
 pub mod suite;

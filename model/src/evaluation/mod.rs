@@ -1,26 +1,30 @@
-//! What a record of `manycore eval` means: estimates with intervals, verdicts, and findings in words.
+//! What a record means: estimates with intervals, verdicts, and findings in words.
 //!
 //! A pure function of the record: [`Evaluation::of`]. Experiments are found by the ids in [`id`]; one that is
 //! missing from the record, or was cut short, leaves its part empty.
 
 mod affinity;
 mod circumstances;
+mod comparison;
 mod findings;
 mod matrix;
 mod modes;
 mod noise;
 mod peer;
 mod scaling;
+mod tuning;
 mod words;
 
 pub use affinity::Affinity;
 pub use circumstances::Circumstances;
+pub use comparison::{Compared, Comparison, enough};
 pub use findings::{Finding, Kind};
 pub use matrix::MatrixPoint;
 pub use modes::{Mode, Modes};
 pub use noise::Noise;
 pub use peer::Peer;
 pub use scaling::{Clock, LatencySummary, Scaling, ScalingPoint, Superlinear, UslFit};
+pub use tuning::{Candidate, Finalist, TODAY, Tuning, confirmed, ranking};
 
 use crate::{CpuId, Record, machine::Machine, record::Experiment};
 use serde::Serialize;
@@ -44,6 +48,12 @@ pub mod id {
     pub const AFFINITY: &str = "affinity";
     /// Ours against sysbench, factor `program`.
     pub const SYSBENCH: &str = "sysbench";
+    /// Two sides, factor `side` = `A` or `B`; parameter `looks`: planned looks over which its level is split.
+    pub const COMPARE: &str = "compare";
+    /// Rounds of a search: the prefix of `tune-1`, `tune-2`, ...; factor `side` = `today` marks today's behaviour.
+    pub const TUNE: &str = "tune-";
+    /// Its finalists against today's behaviour, with the factor `line`: how to run it.
+    pub const TUNE_CONFIRM: &str = "tune-confirm";
 }
 
 /// Everything that a record says.
@@ -65,6 +75,10 @@ pub struct Evaluation {
     pub affinity: Option<Affinity>,
     /// Ours against sysbench, by number of workers.
     pub peers: Vec<Peer>,
+    /// B against A.
+    pub comparison: Option<Comparison>,
+    /// A search for the best placement.
+    pub tuning: Option<Tuning>,
     /// What follows, most important first.
     pub findings: Vec<Finding>,
 }
@@ -73,7 +87,11 @@ impl Evaluation {
     /// Judges a record.
     pub fn of(record: &Record) -> Self {
         let experiment = |id: &str| record.experiment(id);
-        let noise = experiment(id::NOISE).map(noise::judge).unwrap_or_default();
+        // A run that has no A/A of its own has that of its runs: neighbours under the same treatment.
+        let noise = experiment(id::NOISE)
+            .map(noise::judge)
+            .or_else(|| experiment(id::SCALING).filter(|_| record.verb != "eval").map(noise::within))
+            .unwrap_or_default();
         // The floor at as many workers as an experiment keeps at work.
         let floor = |experiment: &Experiment| {
             let most = experiment.treatments.iter().map(|treatment| treatment.workers).max();
@@ -94,6 +112,8 @@ impl Evaluation {
                 .unwrap_or_default(),
             affinity: experiment(id::AFFINITY).and_then(|e| affinity::judge(e, floor(e))),
             peers: experiment(id::SYSBENCH).map(peer::judge).unwrap_or_default(),
+            comparison: experiment(id::COMPARE).and_then(comparison::judge),
+            tuning: tuning::judge(record),
             clock,
             noise,
             findings: Vec::new(),

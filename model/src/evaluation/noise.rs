@@ -31,11 +31,34 @@ pub(crate) fn judge(experiment: &Experiment) -> Vec<Noise> {
             let ratio = Estimate::of(&experiment.log_ratios(a, b))?.map(f64::exp);
             let (low, high) = ratio.interval?;
             let (half_width, floor) = ((high - low) / 2.0, (1.0 - low).max(high - 1.0));
-            // A difference is believed beyond the floor only, so it must lie that much further out.
-            let detectable = floor + (POWER_80 - 1.0) * half_width;
-            Some(Noise { workers, ratio, floor, detectable })
+            Some(Noise { workers, ratio, floor, detectable: detectable(floor, half_width) })
         })
         .collect()
+}
+
+/// The same from neighbouring samples of one and the same treatment, for each number of workers.
+pub(crate) fn within(experiment: &Experiment) -> Vec<Noise> {
+    (0..experiment.treatments.len())
+        .filter_map(|index| {
+            let ratio = Estimate::of(&neighbours(experiment, index))?.map(f64::exp);
+            let (low, high) = ratio.interval?;
+            let floor = (high - low) / 2.0;
+            let workers = experiment.treatments[index].workers;
+            Some(Noise { workers, ratio, floor, detectable: detectable(floor, floor) })
+        })
+        .collect()
+}
+
+/// Logarithms of the ratios between neighbouring samples of one treatment, no sample in two of them: 0 in truth.
+pub(crate) fn neighbours(experiment: &Experiment, treatment: usize) -> Vec<f64> {
+    let rates = experiment.rates(treatment);
+    rates.chunks_exact(2).map(|pair| (pair[1] / pair[0]).ln()).filter(|ratio| ratio.is_finite()).collect()
+}
+
+/// Smallest true difference that is found in four runs of five. One is believed beyond the floor only, so it
+/// must lie that much further out.
+pub(crate) fn detectable(floor: f64, half_width: f64) -> f64 {
+    floor + (POWER_80 - 1.0) * half_width
 }
 
 /// Floor for comparisons with `workers` at work: that of the nearest number measured, where one was.

@@ -3,7 +3,7 @@
 mod rank;
 mod usl;
 
-pub use rank::{median_interval, signed_rank_p};
+pub use rank::{holm, median_interval, signed_rank_p};
 pub use usl::{Usl, UslPoint};
 
 use serde::{Deserialize, Serialize};
@@ -26,8 +26,13 @@ pub struct Estimate {
 impl Estimate {
     /// The median of `values` with its exact order-statistic interval; absent where there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
+        Self::at(values, CONFIDENCE)
+    }
+
+    /// [`Estimate::of`] with an interval of another confidence.
+    pub fn at(values: &[f64], confidence: f64) -> Option<Self> {
         let median = median(values)?;
-        Some(Self { median, interval: median_interval(values, CONFIDENCE), n: values.len() })
+        Some(Self { median, interval: median_interval(values, confidence), n: values.len() })
     }
 
     /// The same estimate on another scale; `scale` must be monotonic.

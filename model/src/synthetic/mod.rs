@@ -190,6 +190,7 @@ impl World {
                 ticks_per_second: TICKS_PER_SECOND,
             },
             missed: python.into_iter().chain(sysbench).collect(),
+            notes: Vec::new(),
             experiments,
         }
     }

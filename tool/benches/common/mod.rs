@@ -34,7 +34,7 @@ pub fn compare(names: &[&str], subject: &mut dyn Subject, seconds: f64) -> Exper
     let design = Design {
         id: "bench".to_owned(),
         method: Method::Whole,
-        unit: "units",
+        unit: "units".to_owned(),
         metrics: Vec::new(),
         parameters: BTreeMap::new(),
         treatments: names.iter().map(treatment).collect(),

@@ -1,10 +1,13 @@
 //! One file per verb; each reads from top to bottom.
 
+mod compare;
 mod completions;
 mod eval;
 mod man;
 mod report;
+mod scale;
 mod topo;
+mod tune;
 mod worker;
 
 use crate::{
@@ -20,9 +23,12 @@ pub fn run(cli: Cli) -> Outcome {
     match cli.verb {
         Verb::Topo(args) => topo::run(&args),
         Verb::Eval(args) => eval::run(&args),
+        Verb::Compare(args) => compare::run(&args),
         Verb::Completions(args) => completions::run(&args),
         Verb::Man(args) => man::run(&args),
         Verb::Worker(args) => worker::run(&args),
         Verb::Report(args) => report::run(&args),
+        Verb::Tune(args) => tune::run(&args),
+        Verb::Scale(args) => scale::run(&args),
     }
 }

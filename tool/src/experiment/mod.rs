@@ -10,6 +10,7 @@ pub mod crew;
 pub mod interrupt;
 pub mod live;
 pub mod observe;
+pub mod opening;
 pub mod worker;
 
 use crate::failure::{Failure, Outcome};
@@ -29,7 +30,7 @@ pub struct Design {
     /// How treatments alternate.
     pub method: Method,
     /// Unit of the work.
-    pub unit: &'static str,
+    pub unit: String,
     /// What the load was told.
     pub parameters: BTreeMap<String, String>,
     /// What the subject's values are; see [`Experiment::metrics`].
@@ -87,6 +88,14 @@ pub struct Progress {
     pub samples: usize,
 }
 
+/// Looks at an experiment under way, planned before it begins: the only moments at which it may end early.
+pub struct Looks<'a> {
+    /// Number of looks, evenly over the budget, the one at its end counted.
+    pub planned: usize,
+    /// Whether what was measured is enough.
+    pub enough: &'a mut dyn FnMut(&Experiment) -> bool,
+}
+
 /// Runs the blocks of `design` on `subject`; `watch` sees each sample's progress.
 ///
 /// The experiment comes back whatever happens, with the samples taken until then, beside the failure that
@@ -97,21 +106,35 @@ pub fn run(
     rng: &mut Rng,
     watch: &mut dyn FnMut(Progress),
 ) -> (Experiment, Outcome) {
+    run_until(design, subject, rng, Looks { planned: 1, enough: &mut |_| false }, watch)
+}
+
+/// [`run`] that ends at the first of the planned looks at which what was measured is enough.
+pub fn run_until(
+    design: Design,
+    subject: &mut dyn Subject,
+    rng: &mut Rng,
+    mut looks: Looks,
+    watch: &mut dyn FnMut(Progress),
+) -> (Experiment, Outcome) {
     let Design { id, method, unit, parameters, metrics, treatments, budget } = design;
-    let mut samples = Vec::new();
-    let ending = blocks(treatments.len(), budget, subject, rng, &mut samples, watch);
-    let treatments = with_latencies(treatments, subject.latencies());
-    (Experiment { id, method, unit: unit.to_owned(), parameters, metrics, treatments, samples }, ending)
+    let samples = Vec::new();
+    let mut experiment = Experiment { id, method, unit, parameters, metrics, treatments, samples };
+    let ending = blocks(&mut experiment, budget, subject, rng, &mut looks, watch);
+    experiment.treatments = with_latencies(experiment.treatments, subject.latencies());
+    (experiment, ending)
 }
 
 fn blocks(
-    treatments: usize,
+    experiment: &mut Experiment,
     budget: Budget,
     subject: &mut dyn Subject,
     rng: &mut Rng,
-    samples: &mut Vec<Sample>,
+    looks: &mut Looks,
     watch: &mut dyn FnMut(Progress),
 ) -> Outcome {
+    let treatments = experiment.treatments.len();
+    let mut looked = 0;
     let began = subject.now_ns();
     let elapsed = |subject: &dyn Subject| subject.now_ns().saturating_sub(began);
     let budget_ns = (budget.seconds * 1e9) as u64;
@@ -121,15 +144,25 @@ fn blocks(
         if block >= budget.least_blocks && block_began + longest_block > budget_ns {
             break;
         }
+        let by_time = block_began as f64 / budget_ns as f64;
+        let spent = by_time.max(block as f64 / budget.most_blocks as f64);
+        let due = (spent * looks.planned as f64) as usize;
+        if due > looked && looked + 1 < looks.planned {
+            looked = due;
+            if (looks.enough)(experiment) {
+                break;
+            }
+        }
         let mut order: Vec<usize> = (0..treatments).collect();
         order.shuffle(rng);
         for treatment in order {
             let sample = subject.measure(treatment)?;
-            samples.push(Sample { block, treatment, ..sample });
+            experiment.samples.push(Sample { block, treatment, ..sample });
             // Whichever is later ends the experiment: the time, or the blocks that are made at least.
             let by_time = elapsed(subject) as f64 / budget_ns as f64;
-            let by_blocks = samples.len() as f64 / (budget.least_blocks * treatments) as f64;
-            watch(Progress { share: by_time.min(by_blocks).min(1.0), samples: samples.len() });
+            let samples = experiment.samples.len();
+            let by_blocks = samples as f64 / (budget.least_blocks * treatments) as f64;
+            watch(Progress { share: by_time.min(by_blocks).min(1.0), samples });
         }
         longest_block = longest_block.max(elapsed(subject) - block_began);
     }
@@ -200,7 +233,7 @@ mod tests {
         Design {
             id: "test".to_owned(),
             method: Method::Whole,
-            unit: "events",
+            unit: "events".to_owned(),
             parameters: BTreeMap::new(),
             metrics: Vec::new(),
             treatments: (0..treatments).map(treatment).collect(),
@@ -261,6 +294,28 @@ mod tests {
         assert_eq!(run_it(&mut subject, least, 1).0.samples.len(), 8);
         let most = Budget { seconds: 1e9, least_blocks: 1, most_blocks: 9 };
         assert_eq!(run_it(&mut subject, most, 1).0.samples.len(), 18);
+    }
+
+    #[test]
+    fn an_experiment_ends_early_at_planned_looks_only() {
+        let looks_at = |enough_from: usize, planned: usize| {
+            let mut seen = Vec::new();
+            let mut enough = |experiment: &Experiment| {
+                seen.push(experiment.samples.len());
+                experiment.samples.len() >= enough_from
+            };
+            let looks = Looks { planned, enough: &mut enough };
+            let mut subject = Simulated::new(&[1.0, 1.0], 50_000_000);
+            let mut rng = Rng::seed_from_u64(1);
+            let (experiment, ending) =
+                run_until(design(2, Budget::seconds(9.0)), &mut subject, &mut rng, looks, &mut |_| {});
+            assert!(ending.is_ok());
+            (experiment.samples.len(), seen)
+        };
+        assert_eq!(looks_at(usize::MAX, 3), (180, vec![60, 120]));
+        assert_eq!(looks_at(70, 3), (120, vec![60, 120]));
+        assert_eq!(looks_at(0, 3), (60, vec![60]));
+        assert_eq!(looks_at(0, 1), (180, vec![]));
     }
 
     #[test]

@@ -24,8 +24,10 @@ pub fn text(all: &[Named]) -> String {
         paragraph(SIDE_BY_SIDE, 0, &mut text);
         text.push('\n');
     }
-    for section in sections::of(all) {
-        lay_out(&section, all, &mut text);
+    // Who compares two commands knows the machine; it stands on the page and in the record.
+    let about_machine = all.iter().any(|named| named.record.verb == "eval");
+    for section in sections::of(all).iter().filter(|section| about_machine || section.id != "conditions") {
+        lay_out(section, all, &mut text);
     }
     text.chars().map(harmless).collect()
 }
@@ -85,11 +87,11 @@ pub fn summary(record: &Record) -> [String; 2] {
             record.machine.online.len()
         ),
         format!(
-            "{}, Linux {}; {} --{}, {}, {:.0} s{interrupted}",
+            "{}, Linux {}; {}{}, {}, {:.0} s{interrupted}",
             told(&system.os),
             told(&system.kernel),
             record.verb,
-            record.profile,
+            if record.profile.is_empty() { String::new() } else { format!(" --{}", record.profile) },
             record.started,
             record.seconds
         ),
@@ -113,6 +115,7 @@ fn lay_out_finding(finding: &Finding, text: &mut String) {
 /// How a kind of finding is called.
 pub fn kind(kind: Kind) -> &'static str {
     match kind {
+        Kind::Answer => "ANSWER",
         Kind::Warning => "WARNING",
         Kind::Advice => "advice",
         Kind::Fact => "found",

@@ -15,18 +15,19 @@ use crate::{
         crew::Crew,
         live::{Live, Order, Pace, Trial},
         observe::Observer,
+        opening::open,
     },
     failure::{Failure, Outcome},
 };
-use manycore_host::{Tree, cgroup, clock, counters};
+use manycore_host::clock;
 use manycore_model::{
     CpuSet, Machine, Record,
-    record::{Conditions, Method, Missed, RECORD_SCHEMA, Treatment},
+    record::{Method, Missed, Treatment},
 };
 use manycore_workload::Kind;
 use profile::Profile;
 use rand::SeedableRng;
-use std::{collections::BTreeMap, path::Path, rc::Rc, time::Duration};
+use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 /// One section of the suite.
 #[derive(Clone, Copy)]
@@ -111,18 +112,7 @@ pub fn run(
     listen: &mut dyn FnMut(Event),
 ) -> (Record, Outcome) {
     let observer = Rc::new(Observer::new(&machine));
-    let conditions = conditions(&observer, &machine);
-    let record = Record {
-        schema: RECORD_SCHEMA.to_owned(),
-        verb: "eval".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        started: clock::utc(),
-        seed,
-        profile: profile.name.to_owned(),
-        machine,
-        conditions,
-        ..Record::default()
-    };
+    let record = Record { profile: profile.name.to_owned(), ..open("eval", machine, seed, &observer) };
     let mut stage = Stage {
         profile,
         observer,
@@ -243,7 +233,7 @@ impl Stage<'_> {
         let design = Design {
             id: plan.id.to_owned(),
             method,
-            unit: plan.unit,
+            unit: plan.unit.to_owned(),
             metrics: Vec::new(),
             parameters: plan.parameters,
             treatments,
@@ -257,31 +247,5 @@ impl Stage<'_> {
     fn cpus(&self) -> CpuSet {
         let allowed = &self.record.machine.allowed.cpus;
         if allowed.is_empty() { self.record.machine.online.clone() } else { allowed.clone() }
-    }
-}
-
-/// Memory that our control groups leave us, where they have a limit.
-fn memory_left() -> Option<u64> {
-    cgroup::memory_left(&Tree::open(Path::new("/")).ok()?)
-}
-
-fn conditions(observer: &Observer, machine: &Machine) -> Conditions {
-    let kernel = observer.kernel();
-    let cpus: Vec<u32> = machine.online.iter().collect();
-    let swap_free = kernel.memory_bytes("SwapFree");
-    Conditions {
-        load: kernel.load(),
-        memory_available_bytes: kernel
-            .memory_bytes("MemAvailable")
-            .map(|available| available.min(memory_left().unwrap_or(u64::MAX))),
-        swap_used_bytes: kernel
-            .memory_bytes("SwapTotal")
-            .zip(swap_free)
-            .map(|(all, free)| all.saturating_sub(free)),
-        cpu_pressure_percent: kernel.cpu_pressure().map(|(_, avg10)| avg10),
-        governors: kernel.governors(&cpus),
-        turbo: kernel.turbo(),
-        clock_source: kernel.clock_source(),
-        ticks_per_second: counters::ticks_per_second(),
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
         let design = Design {
             id: id.to_owned(),
             method: Method::Whole,
-            unit: "tasks",
+            unit: "tasks".to_owned(),
             metrics: Vec::new(),
             parameters: described
                 .iter()

@@ -50,7 +50,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
     let design = Design {
         id: id::SYSBENCH.to_owned(),
         method: Method::Whole,
-        unit: "events",
+        unit: "events".to_owned(),
         metrics: Vec::new(),
         parameters: parameters([
             ("max_prime", DEFAULT_MAX_PRIME.to_string()),

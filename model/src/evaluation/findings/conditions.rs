@@ -41,6 +41,7 @@ pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
             )],
         )
     }));
+    findings.extend(record.notes.iter().map(|note| warning(note.clone(), Vec::new())));
     if record.interrupted {
         findings.push(Finding::new(
             Kind::Warning,

@@ -1,8 +1,10 @@
 //! Plain sentences, each with the figures that it rests on. What the record does not show is not said.
 
+mod comparison;
 mod conditions;
 mod placement;
 mod scaling;
+mod tuning;
 
 use super::Evaluation;
 use crate::Record;
@@ -12,6 +14,8 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
+    /// What was asked.
+    Answer,
     /// Something that makes figures of this record doubtful.
     Warning,
     /// Something to do.
@@ -25,7 +29,7 @@ pub enum Kind {
 pub struct Finding {
     /// How it is meant.
     pub kind: Kind,
-    /// What it is about: `conditions`, `noise`, `scaling`, `modes`, `matrix`, `affinity`, `peer`.
+    /// What it is about: `comparison`, `conditions`, `noise`, `scaling`, `modes`, `matrix`, `affinity`, `peer`, `tuning`.
     pub topic: &'static str,
     /// The sentence.
     pub text: String,
@@ -39,11 +43,13 @@ impl Finding {
     }
 }
 
-/// Everything that the record supports: warnings, then advice, then facts.
+/// Everything that the record supports: the answer, warnings, advice, facts.
 pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     let mut findings = conditions::find(record, evaluation);
     findings.extend(scaling::find(record, evaluation));
     findings.extend(placement::find(record, evaluation));
+    findings.extend(evaluation.comparison.as_ref().map(comparison::find));
+    findings.extend(evaluation.tuning.as_ref().map(tuning::find));
     findings.sort_by_key(|finding| finding.kind);
     findings
 }

@@ -107,6 +107,7 @@ fn findings(all: &[Named]) -> Markup {
 
 fn lay_out_finding(finding: &Finding) -> Markup {
     let (class, sign) = match finding.kind {
+        Kind::Answer => ("answer", "★"),
         Kind::Warning => ("warning", "▲"),
         Kind::Advice => ("advice", "➜"),
         Kind::Fact => ("fact", "●"),

@@ -2,12 +2,14 @@
 
 mod affinity;
 mod circumstances;
+mod comparison;
 mod conditions;
 mod matrix;
 pub mod modes;
 mod noise;
 mod peer;
 mod scaling;
+mod tuning;
 
 use super::{
     Named,
@@ -37,7 +39,7 @@ type Beside = fn(&[Named]) -> Vec<Table>;
 /// Id, title, how to read it, and where its tables come from.
 type Recipe = (&'static str, &'static str, &'static str, Own, Beside);
 
-const RECIPES: [Recipe; 8] = [
+const RECIPES: [Recipe; 10] = [
     ("conditions", "Machine and conditions", "", conditions::own, conditions::beside),
     (
         "noise",
@@ -49,10 +51,9 @@ const RECIPES: [Recipe; 8] = [
     ),
     (
         "scaling",
-        "Scaling of prime events",
-        "Each worker searches primes and shares no data with the others, so all CPUs together could do as many \
-         times the work of one as there are CPUs. Intervals of ratios hold the true one in 95 % of runs; those of \
-         rates are the spread of this run.",
+        "Scaling",
+        "Workers that share nothing (those of `eval` search primes) could do as many times the work of one as there \
+         are CPUs. Intervals of ratios hold the true one in 95 % of runs; those of rates are the spread of this run.",
         scaling::own,
         scaling::beside,
     ),
@@ -94,10 +95,34 @@ const RECIPES: [Recipe; 8] = [
         peer::own,
         peer::beside,
     ),
+    (
+        "comparison",
+        "B against A",
+        "Runs of A and B alternated in random order; the ratio is the median over pairs of neighbours.",
+        comparison::own,
+        comparison::beside,
+    ),
+    (
+        "tuning",
+        "The search",
+        "Candidates ran in turns; after each round the worse half was dropped. The finalists were then measured anew \
+         against today's behaviour.",
+        tuning::own,
+        tuning::beside,
+    ),
 ];
 
-/// All sections, also the empty ones.
+/// The sections that have tables; for evaluations, also those that were left out.
 pub fn of(all: &[Named]) -> Vec<Section> {
+    let mut sections = every(all);
+    let evaluated = all.iter().any(|named| named.record.verb == "eval");
+    sections.retain(|section| {
+        !section.tables.is_empty() || evaluated && !["comparison", "tuning"].contains(&section.id)
+    });
+    sections
+}
+
+fn every(all: &[Named]) -> Vec<Section> {
     RECIPES
         .iter()
         .map(|&(id, title, reading, own, beside)| Section {

@@ -1,0 +1,44 @@
+//! What a search found, in one sentence.
+
+use super::{Finding, Kind};
+use crate::{
+    evaluation::{
+        Tuning,
+        words::{interval, percent},
+    },
+    verdict::Answer,
+};
+
+pub(super) fn find(tuning: &Tuning) -> Finding {
+    let tried = tuning.candidates.len();
+    let mut evidence = vec![format!("{tried} candidates, {} runs", tuning.trials)];
+    evidence.extend(
+        tuning
+            .finalists
+            .iter()
+            .map(|finalist| format!("{} over today: {}", finalist.name, finalist.verdict.ratio_in_words())),
+    );
+    let text = match tuning.winner.map(|winner| &tuning.finalists[winner]) {
+        Some(winner) => {
+            let gain = |ratio: f64| percent(ratio - 1.0);
+            evidence.push(format!("ready to use: {}", winner.line));
+            format!(
+                "Use {}: {} better than today's behaviour ({}).",
+                winner.name,
+                gain(winner.verdict.ratio),
+                interval(winner.verdict.interval, gain)
+            )
+        }
+        None if tuning.finalists.is_empty() => {
+            "The search did not come to its confirmation: leave it as it is.".to_owned()
+        }
+        None if tuning.finalists.iter().all(|finalist| finalist.verdict.verdict != Answer::NotEnough) => {
+            format!("Leave it as it is: none of {tried} candidates does better for sure.")
+        }
+        None => format!(
+            "Leave it as it is for now: the best of {tried} candidates could not be told from today's behaviour; a \
+             larger budget may."
+        ),
+    };
+    Finding::new(Kind::Answer, "tuning", text, evidence)
+}

@@ -1,0 +1,28 @@
+//! Machines of known form, and what each policy makes of them.
+
+mod exact;
+mod laws;
+mod machines;
+mod refusals;
+mod shapes;
+
+use super::*;
+use machines::Form;
+
+fn plan(machine: &Machine, place: &str, workers: usize) -> Plan {
+    place.parse::<Policy>().unwrap().plan(machine, workers, &Reserve::Nothing).unwrap()
+}
+
+/// The CPUs of each worker.
+fn placed(machine: &Machine, place: &str, workers: usize) -> Vec<String> {
+    plan(machine, place, workers).workers.iter().map(|worker| worker.cpus.to_string()).collect()
+}
+
+/// The same in one line, as lists of single CPUs read best.
+fn line(machine: &Machine, place: &str, workers: usize) -> String {
+    placed(machine, place, workers).join(" ")
+}
+
+fn refusal(machine: &Machine, place: &str, workers: usize, reserve: &Reserve) -> String {
+    place.parse::<Policy>().unwrap().plan(machine, workers, reserve).unwrap_err().to_string()
+}

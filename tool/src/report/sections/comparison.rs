@@ -1,0 +1,68 @@
+//! B beside A, metric by metric.
+
+use super::{Named, Table};
+use crate::report::{
+    figure::{ABSENT, interval, number},
+    table::Align,
+};
+use manycore_model::evaluation::{Compared, Comparison};
+
+fn ratio(value: f64) -> String {
+    format!("{value:.4}")
+}
+
+pub(super) fn own(named: &Named) -> Vec<Table> {
+    named.evaluation.comparison.iter().map(of_comparison).collect()
+}
+
+fn of_comparison(comparison: &Comparison) -> Table {
+    let mut table = Table::figures(
+        "Metrics",
+        ("metric", Align::Left),
+        &["A", "95 % interval", "B", "95 % interval", "B over A", "95 % interval", "B is"],
+    );
+    table.rows = comparison.metrics.iter().map(row).collect();
+    let looks = match comparison.looks {
+        1 => String::new(),
+        looks => format!(" The verdict's level is split over {looks} planned looks."),
+    };
+    table.notes.push(format!(
+        "{} pairs in random order; the first metric decides. Each line alone holds at 95 %.{looks}",
+        comparison.verdict.pairs
+    ));
+    table
+}
+
+fn row(compared: &Compared) -> Vec<String> {
+    let metric = &compared.metric;
+    let unit = if metric.unit.is_empty() { String::new() } else { format!(" in {}", metric.unit) };
+    let is = match compared.direction() {
+        Some(true) => "better",
+        Some(false) => "worse",
+        None => "no different for sure",
+    };
+    vec![
+        format!("{}{unit}", metric.name),
+        number(compared.a.median),
+        interval(&compared.a, number),
+        number(compared.b.median),
+        interval(&compared.b, number),
+        compared.ratio.map_or_else(|| ABSENT.to_owned(), |estimate| ratio(estimate.median)),
+        compared.ratio.map_or_else(|| ABSENT.to_owned(), |estimate| interval(&estimate, ratio)),
+        is.to_owned(),
+    ]
+}
+
+pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+    let names: Vec<&str> = all.iter().map(|named| named.name.as_str()).collect();
+    let mut table = Table::figures("B over A, higher is better", ("", Align::Left), &names);
+    let cells: Vec<Option<String>> = all
+        .iter()
+        .map(|named| named.evaluation.comparison.as_ref().map(|c| c.verdict.ratio_in_words()))
+        .collect();
+    if cells.iter().any(Option::is_some) {
+        let row = cells.into_iter().map(|cell| cell.unwrap_or_else(|| ABSENT.to_owned()));
+        table.rows.push(std::iter::once("primary metric".to_owned()).chain(row).collect());
+    }
+    vec![table]
+}

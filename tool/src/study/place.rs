@@ -1,0 +1,193 @@
+//! Where a command runs, and what keeps its tasks there.
+
+use manycore_host::{
+    affinity,
+    child::Start,
+    memory_policy::MemoryPolicy,
+    tasks::{self, last_id},
+};
+use manycore_model::CpuSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+/// Looks after something new has appeared, and at the start.
+const SOON: Duration = Duration::from_millis(1);
+
+/// Longest time without a look while threads are seated as they appear.
+const SEATING: Duration = Duration::from_millis(16);
+
+/// Time between looks at affinities that nobody but the command itself changes.
+const WATCHING: Duration = Duration::from_millis(128);
+
+/// CPUs for each worker, and where memory comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// CPUs of each worker; none: wherever this process may run.
+    pub workers: Vec<CpuSet>,
+    /// Where memory comes from.
+    pub memory: MemoryPolicy,
+}
+
+impl Place {
+    /// All on `cpus`.
+    pub fn on(cpus: CpuSet) -> Self {
+        Self { workers: vec![cpus], memory: MemoryPolicy::Default }
+    }
+
+    /// CPUs of all workers together; absent where they may run anywhere.
+    pub fn cpus(&self) -> Option<CpuSet> {
+        (!self.workers.is_empty()).then(|| self.workers.iter().flat_map(CpuSet::iter).collect())
+    }
+
+    /// The place of one copy of a command out of several: that of the worker of its number.
+    pub fn of_copy(&self, copy: usize) -> Self {
+        let own = self.workers.get(copy % self.workers.len().max(1)).cloned();
+        Self { workers: own.into_iter().collect(), memory: self.memory.clone() }
+    }
+
+    /// How a command starts here.
+    pub fn start(&self) -> Start {
+        Start { cpus: self.cpus(), memory: self.memory.clone() }
+    }
+}
+
+/// Seats the threads of a tree of processes on the workers' CPUs as they appear, and sees where one of them
+/// changes its own affinity.
+///
+/// Affinity is inherited, so nothing leaves the place as a whole between two looks.
+pub struct Keeper {
+    /// Distinct places; one means that the tasks have it all in common.
+    seats: Vec<CpuSet>,
+    /// The union of the seats, or what this process may use.
+    whole: CpuSet,
+    /// Seat of each task.
+    seated: BTreeMap<u32, usize>,
+    last_id: Option<u64>,
+    pause: Duration,
+    watched: Instant,
+    own: BTreeMap<String, CpuSet>,
+}
+
+impl Keeper {
+    /// For a command that starts in `place`, from a process that may use `inherited`.
+    pub fn new(place: &Place, inherited: &CpuSet) -> Self {
+        let whole = place.cpus().unwrap_or_else(|| inherited.clone());
+        let seats = if place.workers.is_empty() { vec![whole.clone()] } else { place.workers.clone() };
+        Self {
+            seats,
+            whole,
+            seated: BTreeMap::new(),
+            last_id: None,
+            pause: SOON,
+            watched: Instant::now(),
+            own: BTreeMap::new(),
+        }
+    }
+
+    /// Tasks that changed their own affinity: name, and the CPUs that they chose last.
+    pub fn own_affinities(&self) -> &BTreeMap<String, CpuSet> {
+        &self.own
+    }
+
+    /// Whether each task gets a seat of its own.
+    fn seating(&self) -> bool {
+        self.seats.iter().any(|seat| *seat != self.whole)
+    }
+
+    /// Looks at the trees below `roots`; returns how long nobody need look again.
+    pub fn look(&mut self, roots: &[u32]) -> Duration {
+        let newest = last_id();
+        let longest = if self.seating() { SEATING } else { WATCHING };
+        if newest != self.last_id || newest.is_none() {
+            self.last_id = newest;
+            let appeared = self.seat_all(roots);
+            self.pause = if appeared { SOON } else { (self.pause * 2).min(longest) };
+        } else {
+            self.pause = (self.pause * 2).min(longest);
+        }
+        if self.watched.elapsed() >= WATCHING {
+            self.watch();
+        }
+        self.pause
+    }
+
+    /// Sees whether a process that has just ended had changed its affinity.
+    pub fn farewell(&mut self, pid: u32) {
+        self.compare(pid);
+    }
+
+    /// Moves all tasks of the trees below `roots` to another place.
+    pub fn move_to(&mut self, place: &Place, inherited: &CpuSet, roots: &[u32]) {
+        let own = std::mem::take(&mut self.own);
+        *self = Self { own, ..Self::new(place, inherited) };
+        for tid in tids(roots) {
+            self.take_seat(tid);
+        }
+        self.last_id = last_id();
+    }
+
+    fn seat_all(&mut self, roots: &[u32]) -> bool {
+        let living = tids(roots);
+        self.seated.retain(|tid, _| living.contains(tid));
+        let new: Vec<u32> = living.into_iter().filter(|tid| !self.seated.contains_key(tid)).collect();
+        for &tid in &new {
+            let Ok(cpus) = affinity::of(tid) else { continue };
+            // What it inherits is the whole or the seat of the task that made it.
+            if cpus == self.whole || self.seats.contains(&cpus) {
+                self.take_seat(tid);
+            } else {
+                self.note(tid, cpus);
+                self.seated.insert(tid, usize::MAX);
+            }
+        }
+        !new.is_empty()
+    }
+
+    /// Gives a task the seat with the fewest others.
+    fn take_seat(&mut self, tid: u32) {
+        let mut taken = vec![0_usize; self.seats.len()];
+        for &seat in self.seated.values() {
+            // Those that chose for themselves sit on none.
+            if let Some(count) = taken.get_mut(seat) {
+                *count += 1;
+            }
+        }
+        let seat = (0..taken.len()).min_by_key(|&seat| taken[seat]).unwrap_or(0);
+        // A task that ends meanwhile needs none.
+        if affinity::of(tid).is_ok_and(|cpus| cpus == self.seats[seat])
+            || affinity::restrict(tid, &self.seats[seat]).is_ok()
+        {
+            self.seated.insert(tid, seat);
+        }
+    }
+
+    fn watch(&mut self) {
+        self.watched = Instant::now();
+        let tids: Vec<u32> = self.seated.keys().copied().collect();
+        for tid in tids {
+            self.compare(tid);
+        }
+    }
+
+    fn compare(&mut self, tid: u32) {
+        let seat = self.seated.get(&tid).copied();
+        let Ok(cpus) = affinity::of(tid) else { return };
+        let expected = match seat {
+            Some(seat) => self.seats.get(seat) == Some(&cpus),
+            None => cpus == self.whole || self.seats.contains(&cpus),
+        };
+        if !expected {
+            self.note(tid, cpus);
+        }
+    }
+
+    fn note(&mut self, tid: u32, cpus: CpuSet) {
+        self.own.insert(tasks::name(tid).unwrap_or_else(|| "a task".to_owned()), cpus);
+    }
+}
+
+fn tids(roots: &[u32]) -> BTreeSet<u32> {
+    tasks::tree(roots).into_iter().flat_map(tasks::threads).collect()
+}
