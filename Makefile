@@ -3,7 +3,7 @@
 MANYCORE := target/release/manycore
 PREFIX ?= /usr/local
 
-.PHONY: build eval test bench man doc install clean
+.PHONY: build eval test bench calibrate man doc install clean
 
 build:
 	@scripts/need build
@@ -28,6 +28,10 @@ bench: build
 	cargo bench --locked --bench matrix
 	cargo bench --locked --bench noise
 	scripts/bench-topo
+
+calibrate: build
+	@scripts/need calibrate
+	cargo bench --locked --bench calibrate
 
 man: build
 	$(MANYCORE) man target/man

@@ -43,7 +43,7 @@ pub struct Compared {
 }
 
 /// Judges an experiment with a side A and a side B; absent where one was not measured.
-pub(crate) fn judge(experiment: &Experiment) -> Option<Comparison> {
+pub fn judge(experiment: &Experiment) -> Option<Comparison> {
     let a = with_factor(experiment, "side", "A").next()?;
     let b = with_factor(experiment, "side", "B").next()?;
     let looks = experiment.parameters.get("looks").and_then(|looks| looks.parse().ok()).unwrap_or(1);

@@ -17,7 +17,7 @@ mod words;
 
 pub use affinity::Affinity;
 pub use circumstances::Circumstances;
-pub use comparison::{Compared, Comparison, enough};
+pub use comparison::{Compared, Comparison, enough, judge as compare};
 pub use findings::{Finding, Kind};
 pub use matrix::MatrixPoint;
 pub use modes::{Mode, Modes};

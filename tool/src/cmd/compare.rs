@@ -50,6 +50,7 @@ fn measure(
     };
     let plot = Plot {
         id: id::COMPARE.to_owned(),
+        title: "pairs of A and B",
         treatments: sides.iter().zip(["A", "B"]).map(treatment).collect(),
         parameters: BTreeMap::new(),
         budget,

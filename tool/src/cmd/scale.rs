@@ -39,6 +39,7 @@ fn measure(args: &Scale, study: &mut Study, subject: &mut Commands, counts: &[us
     let command = study::line(&args.command.command);
     let plot = Plot {
         id: id::SCALING.to_owned(),
+        title: "rounds of all numbers of workers",
         treatments: counts.iter().map(treatment).collect(),
         parameters: BTreeMap::from([
             ("command".to_owned(), command),

@@ -107,6 +107,7 @@ fn plot(id: String, today: &Candidate, left: &[&Candidate], seconds: f64, looks:
         }
     };
     Plot {
+        title: if id == id::TUNE_CONFIRM { "the finalists anew" } else { "candidates in turns" },
         id,
         treatments: std::iter::once(today).chain(left.iter().copied()).enumerate().map(treatment).collect(),
         parameters: BTreeMap::new(),

@@ -55,6 +55,8 @@ pub struct Study {
 pub struct Plot {
     /// Id in the record.
     pub id: String,
+    /// What is measured, for people.
+    pub title: &'static str,
     /// Treatments, one for each side of the subject.
     pub treatments: Vec<manycore_model::record::Treatment>,
     /// What else the record shall say.
@@ -209,7 +211,9 @@ impl Study {
             treatments: plot.treatments,
             budget: plot.budget,
         };
-        let (began, seconds) = (clock::now_ns(), plot.budget.seconds);
+        self.progress.left(Duration::from_secs_f64(plot.budget.seconds.min(1e9)));
+        self.progress.section(plot.title);
+        let (began, seconds) = (clock::now_ns(), plot.budget.seconds.min(1e9));
         let progress = &mut self.progress;
         let mut watch = |_: Share| {
             let spent = (clock::now_ns() - began) as f64 / 1e9;

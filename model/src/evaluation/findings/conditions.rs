@@ -26,7 +26,7 @@ pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
             Kind::Fact,
             "noise",
             format!(
-                "With {} at work, the median of {} pairs of identical slices may be off by {} here: smaller \
+                "With {} at work, the median of {} pairs of identical samples may be off by {} here: smaller \
                  differences are not believed. A true one of {} would be found in four runs of five.",
                 workers(noise.workers),
                 noise.ratio.n,

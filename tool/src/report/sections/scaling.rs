@@ -8,7 +8,7 @@ use crate::report::{
     table::Align,
 };
 use manycore_model::{
-    evaluation::{Clock, LatencySummary, Scaling, ScalingPoint, UslFit},
+    evaluation::{Clock, LatencySummary, Scaling, ScalingPoint, UslFit, id},
     stats::{median, quantile},
 };
 
@@ -16,16 +16,17 @@ const WORKERS: (&str, Align) = ("workers", Align::Right);
 
 pub(super) fn own(named: &Named) -> Vec<Table> {
     let evaluation = &named.evaluation;
-    let mut tables = evaluation.scaling.as_ref().map(of_scaling).unwrap_or_default();
+    let unit = named.record.experiment(id::SCALING).map_or("events", |experiment| experiment.unit.as_str());
+    let mut tables = evaluation.scaling.as_ref().map(|scaling| of_scaling(scaling, unit)).unwrap_or_default();
     tables.extend(evaluation.clock.as_ref().map(of_clock));
     tables
 }
 
-fn of_scaling(scaling: &Scaling) -> Vec<Table> {
+fn of_scaling(scaling: &Scaling, unit: &str) -> Vec<Table> {
     let mut throughput = points(
         "Throughput",
         scaling,
-        &["events", "seconds", "events/s", "95 % interval", "fairness (Jain)"],
+        &[unit, "seconds", &format!("{unit}/s"), "95 % interval", "fairness (Jain)"],
         |point| {
             vec![
                 grouped(point.events),
@@ -36,7 +37,10 @@ fn of_scaling(scaling: &Scaling) -> Vec<Table> {
             ]
         },
     );
-    throughput.notes.push("Fairness is 1 where every worker did the same, 1/n where one did all.".to_owned());
+    let told = scaling.points.iter().any(|point| point.fairness.is_some());
+    throughput.notes.extend(
+        told.then(|| "Fairness is 1 where every worker did the same, 1/n where one did all.".to_owned()),
+    );
     let mut speedup = points(
         "Speed-up over one worker, and efficiency for each CPU in use",
         scaling,
@@ -66,7 +70,8 @@ fn of_scaling(scaling: &Scaling) -> Vec<Table> {
             None => vec![ABSENT.to_owned(); 5],
         },
     );
-    vec![throughput, speedup, latency, shares(scaling)]
+    let timed = scaling.points.iter().any(|point| point.latency.is_some());
+    [throughput, speedup].into_iter().chain(timed.then_some(latency)).chain([shares(scaling)]).collect()
 }
 
 fn points(

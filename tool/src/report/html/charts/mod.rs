@@ -1,6 +1,7 @@
 //! Which charts a section has, and what each says.
 
 mod bars;
+mod comparison;
 mod maps;
 mod scaling;
 
@@ -25,6 +26,7 @@ pub fn of(id: &str, all: &[Named]) -> Vec<Figure> {
         "scaling" => scaling::of(all).into_iter().chain(maps::cpus(all)).collect(),
         "modes" => bars::modes(all).into_iter().collect(),
         "matrix" => bars::matrix(all),
+        "comparison" => comparison::of(all),
         "affinity" => maps::affinity(all),
         _ => Vec::new(),
     }
