@@ -32,6 +32,7 @@ bench: build
 calibrate: build
 	@scripts/need calibrate
 	cargo bench --locked --bench calibrate
+	cargo bench --locked --bench tune
 
 man: build
 	$(MANYCORE) man target/man

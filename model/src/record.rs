@@ -277,6 +277,14 @@ impl Sample {
 }
 
 impl Record {
+    /// The verb with its profile: `eval --quick`, `compare`.
+    pub fn command(&self) -> String {
+        match self.profile.as_str() {
+            "" => self.verb.clone(),
+            profile => format!("{} --{profile}", self.verb),
+        }
+    }
+
     /// The experiment with this id.
     pub fn experiment(&self, id: &str) -> Option<&Experiment> {
         self.experiments.iter().find(|experiment| experiment.id == id)

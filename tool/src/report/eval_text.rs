@@ -87,11 +87,10 @@ pub fn summary(record: &Record) -> [String; 2] {
             record.machine.online.len()
         ),
         format!(
-            "{}, Linux {}; {}{}, {}, {:.0} s{interrupted}",
+            "{}, Linux {}; {}, {}, {:.0} s{interrupted}",
             told(&system.os),
             told(&system.kernel),
-            record.verb,
-            if record.profile.is_empty() { String::new() } else { format!(" --{}", record.profile) },
+            record.command(),
             record.started,
             record.seconds
         ),

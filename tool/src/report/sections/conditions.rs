@@ -169,9 +169,6 @@ fn run(record: &Record) -> Vec<(&'static str, String)> {
     vec![
         ("started", record.started.clone()),
         ("took", took),
-        (
-            "run",
-            format!("manycore {} {} --{}, seed {}", record.version, record.verb, record.profile, record.seed),
-        ),
+        ("run", format!("manycore {} {}, seed {}", record.version, record.command(), record.seed)),
     ]
 }

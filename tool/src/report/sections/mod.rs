@@ -119,6 +119,8 @@ pub fn of(all: &[Named]) -> Vec<Section> {
     sections.retain(|section| {
         !section.tables.is_empty() || evaluated && !["comparison", "tuning"].contains(&section.id)
     });
+    // Who measures a command wants to know of it; the machine is what `eval` is about.
+    sections.sort_by_key(|section| !evaluated && section.id == "conditions");
     sections
 }
 
