@@ -166,7 +166,8 @@ pub fn wait(jobs: &mut [Job], timeout: Duration, farewell: &mut dyn FnMut(&Job))
         return Ok(true);
     }
     match poll(&mut descriptors, Some(&limit)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(false),
+        Ok(_) => {}
         Err(error) => return Err(error.into()),
     }
     for job in jobs.iter_mut().filter(|job| job.ended.is_none()) {

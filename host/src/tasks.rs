@@ -1,7 +1,12 @@
 //! Processes and their threads, as `/proc` shows them. What has vanished meanwhile is no error: it is not
 //! there.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::Path,
+};
 
 /// Children of process `pid`, ascending.
 ///
@@ -50,10 +55,33 @@ pub fn name(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
 }
 
-/// The id given last to any process or thread (the last field of `/proc/loadavg`): as long as it stays, nobody
-/// has started anything.
-pub fn last_id() -> Option<u64> {
-    fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().last()?.parse().ok()
+/// Tells whether anybody has started a process or thread.
+pub struct Births {
+    /// `/proc/loadavg`, whose last field is the id given last. It stays open: it is read many times a second.
+    file: Option<File>,
+    last: Option<u64>,
+}
+
+impl Default for Births {
+    fn default() -> Self {
+        Self { file: File::open("/proc/loadavg").ok(), last: None }
+    }
+}
+
+impl Births {
+    /// Whether there was any since the last call; yes at the first one, and where the kernel does not tell.
+    pub fn any(&mut self) -> bool {
+        let last = self.last_id();
+        let any = last.is_none() || last != self.last;
+        self.last = last;
+        any
+    }
+
+    fn last_id(&self) -> Option<u64> {
+        let mut text = [0; 128];
+        let length = self.file.as_ref()?.read_at(&mut text, 0).ok()?;
+        std::str::from_utf8(&text[..length]).ok()?.split_whitespace().last()?.parse().ok()
+    }
 }
 
 /// The fourth field of `/proc/PID/stat`; the second is a name in brackets that may hold anything.
@@ -98,14 +126,15 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_ours_are_seen_and_new_ones_change_the_last_id() {
-        let before = last_id();
+    fn threads_of_ours_are_seen_and_are_births() {
+        let mut births = Births::default();
+        assert!(births.any());
         std::thread::spawn(|| {
             let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
             assert!(threads(std::process::id()).contains(&own));
         })
         .join()
         .unwrap();
-        assert_ne!(before, last_id());
+        assert!(births.any());
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{Named, sections};
 use manycore_model::{
-    evaluation::{Circumstances, ScalingPoint, Superlinear},
-    record::Sample,
+    evaluation::{Candidate, Circumstances, ScalingPoint, Superlinear},
+    record::{Better, Sample},
     stats::Estimate,
     verdict::Verdict,
 };
@@ -12,7 +12,7 @@ use manycore_model::{
 type Sheet = (&'static str, &'static str, fn(&Named) -> Vec<Vec<String>>);
 
 /// The first five columns of `scaling.csv` are those that scripts around sysbench write.
-const SHEETS: [Sheet; 9] = [
+const SHEETS: [Sheet; 11] = [
     (
         "scaling.csv",
         "threads,total_events,events_per_second,avg_latency_ms,speedup,seconds,events_per_second_low,\
@@ -46,6 +46,8 @@ const SHEETS: [Sheet; 9] = [
         "threads,manycore_events_per_second,sysbench_events_per_second,ratio,ratio_low,ratio_high,pairs",
         peers,
     ),
+    ("metrics.csv", "experiment,treatment,block,metric,unit,better,value", metrics),
+    ("tuning.csv", "candidate,dropped_after_round,runs,over_today,over_today_low,over_today_high", tuning),
     (
         "samples.csv",
         "experiment,treatment,threads,block,start_seconds,wall_seconds,work,unit,work_per_second,cpu_seconds,\
@@ -219,6 +221,44 @@ fn affinity(named: &Named) -> Vec<Vec<String>> {
     rows
 }
 
+fn metrics(named: &Named) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for experiment in &named.record.experiments {
+        for sample in &experiment.samples {
+            for (metric, value) in experiment.metrics.iter().zip(&sample.values) {
+                let better = match metric.better {
+                    Better::Higher => "higher",
+                    Better::Lower => "lower",
+                };
+                rows.push(vec![
+                    experiment.id.clone(),
+                    experiment.treatments[sample.treatment].name.clone(),
+                    sample.block.to_string(),
+                    metric.name.clone(),
+                    metric.unit.clone(),
+                    better.to_owned(),
+                    cell(Some(*value)),
+                ]);
+            }
+        }
+    }
+    rows
+}
+
+fn tuning(named: &Named) -> Vec<Vec<String>> {
+    let candidates = named.evaluation.tuning.iter().flat_map(|tuning| &tuning.candidates);
+    let row = |candidate: &Candidate| {
+        let mut row = vec![
+            candidate.name.clone(),
+            candidate.dropped.map_or_else(String::new, |round| round.to_string()),
+            candidate.trials.to_string(),
+        ];
+        row.extend(estimate(candidate.ratio.as_ref()));
+        row
+    };
+    candidates.map(row).collect()
+}
+
 fn verdicts(named: &Named) -> Vec<Vec<String>> {
     let row = |question: String, verdict: &Verdict, elsewhere: String| {
         let [low, high] = ends(verdict.interval);
@@ -243,7 +283,14 @@ fn verdicts(named: &Named) -> Vec<Vec<String>> {
         let verdict = affinity.verdict.as_ref()?;
         Some(row("affinity: bound (b) over free (a)".to_owned(), verdict, affinity.elsewhere.to_string()))
     });
-    modes.chain(affinity).collect()
+    let comparison = named.evaluation.comparison.iter().map(|comparison| {
+        row(format!("{} (b) over {} (a)", comparison.b, comparison.a), &comparison.verdict, String::new())
+    });
+    let finalists = named.evaluation.tuning.iter().flat_map(|tuning| &tuning.finalists);
+    let finalists = finalists.map(|finalist| {
+        row(format!("{} (b) over today (a)", finalist.name), &finalist.verdict, String::new())
+    });
+    modes.chain(affinity).chain(comparison).chain(finalists).collect()
 }
 
 fn peers(named: &Named) -> Vec<Vec<String>> {

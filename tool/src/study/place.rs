@@ -4,7 +4,7 @@ use manycore_host::{
     affinity,
     child::Start,
     memory_policy::MemoryPolicy,
-    tasks::{self, last_id},
+    tasks::{self, Births},
 };
 use manycore_model::CpuSet;
 use std::{
@@ -64,7 +64,7 @@ pub struct Keeper {
     whole: CpuSet,
     /// Seat of each task.
     seated: BTreeMap<u32, usize>,
-    last_id: Option<u64>,
+    births: Births,
     pause: Duration,
     watched: Instant,
     own: BTreeMap<String, CpuSet>,
@@ -79,7 +79,7 @@ impl Keeper {
             seats,
             whole,
             seated: BTreeMap::new(),
-            last_id: None,
+            births: Births::default(),
             pause: SOON,
             watched: Instant::now(),
             own: BTreeMap::new(),
@@ -98,10 +98,8 @@ impl Keeper {
 
     /// Looks at the trees below `roots`; returns how long nobody need look again.
     pub fn look(&mut self, roots: &[u32]) -> Duration {
-        let newest = last_id();
         let longest = if self.seating() { SEATING } else { WATCHING };
-        if newest != self.last_id || newest.is_none() {
-            self.last_id = newest;
+        if self.births.any() {
             let appeared = self.seat_all(roots);
             self.pause = if appeared { SOON } else { (self.pause * 2).min(longest) };
         } else {
@@ -125,7 +123,7 @@ impl Keeper {
         for tid in tids(roots) {
             self.take_seat(tid);
         }
-        self.last_id = last_id();
+        self.births.any();
     }
 
     fn seat_all(&mut self, roots: &[u32]) -> bool {
