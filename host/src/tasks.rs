@@ -50,6 +50,13 @@ pub fn name(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
 }
 
+/// Whether process `pid` was started with `assignment` (`NAME=VALUE`) in its environment
+/// (`/proc/PID/environ`).
+pub fn has_environment(pid: u32, assignment: &str) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|one| one == assignment.as_bytes())
+}
+
 /// The id given last to any process or thread (the last field of `/proc/loadavg`): as long as it stays, nobody
 /// has started anything.
 pub fn last_id() -> Option<u64> {

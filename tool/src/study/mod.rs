@@ -124,6 +124,15 @@ impl Study {
     /// # Errors
     /// Those of [`Service::start`].
     pub fn subject(&self, args: &Measuring, sides: Vec<Side>) -> Outcome<Commands> {
+        if sides.iter().any(|side| side.command.first().is_none_or(String::is_empty)) {
+            return Err(Failure::input("an empty command was given"));
+        }
+        if args.service.is_some() && sides.iter().any(|side| side.place.memory != MemoryPolicy::Default) {
+            return Err(Failure::input(
+                "a service keeps its memory while its CPUs are switched: memory policies need commands that start anew",
+            ));
+        }
+        let load_cpus = self.load_cpus(args, &sides)?;
         let service = match &args.service {
             Some(command) => {
                 let ready = match (&args.ready, args.ready_port) {
@@ -140,7 +149,7 @@ impl Study {
             primary: args.primary.clone(),
             timeout: args.timeout,
             ignore_failure: args.ignore_failure,
-            load_cpus: self.load_cpus(args, &sides)?,
+            load_cpus,
         };
         Commands::new(sides, rules, service, Rc::clone(&self.observer), self.origin_ns)
     }
@@ -323,7 +332,7 @@ fn memory_policy(machine: &Machine, memory: &Memory, plan: &Plan) -> Outcome<Mem
 /// [`Failure::Input`] where a quote is not closed or nothing is there.
 pub fn words(line: &str) -> Outcome<Vec<String>> {
     match shlex::split(line) {
-        Some(words) if !words.is_empty() => Ok(words),
+        Some(words) if words.first().is_some_and(|program| !program.is_empty()) => Ok(words),
         Some(_) => Err(Failure::input("an empty command was given")),
         None => Err(Failure::input(format!("a quote is not closed in {line:?}"))),
     }
@@ -380,7 +389,7 @@ mod tests {
     #[test]
     fn commands_are_split_as_a_shell_does() {
         assert_eq!(words("sh -c 'echo \"a b\"'").unwrap(), ["sh", "-c", "echo \"a b\""]);
-        assert!(words("sh -c 'open").is_err() && words(" ").is_err());
+        assert!(words("sh -c 'open").is_err() && words(" ").is_err() && words("''").is_err());
     }
 
     #[test]
