@@ -98,7 +98,7 @@ pub struct Measuring {
     /// Time to spend; less is spent where the answer is clear before
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
     pub budget: Duration,
-    /// Measure until the 95 % interval is this narrow (half its width, such as 1%), or the budget is spent
+    /// With compare: measure until the 95 % interval is this narrow (half its width, such as 1%), or the budget is spent
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub precision: Option<f64>,
     /// Measure this many pairs (rounds), however long they take

@@ -148,6 +148,8 @@ fn command_lines_that_cannot_be_meant_are_refused() {
         (&["compare", "--timeout", "18446744073709551615s 999999999ns", "--", "true"], "--timeout"),
         (&["compare", "--precision", "NaN", "--", "true"], "--precision"),
         (&["compare", "--precision", "0", "--", "true"], "--precision"),
+        (&["scale", "--copies", "--precision", "1%", "--", "true"], "--precision is for compare"),
+        (&["tune", "--precision", "1%", "--", "true"], "--precision is for compare"),
         (&["compare", "--pairs", "0", "--", "true"], "--pairs"),
         (&["compare", "--workers", "0", "--", "true"], "--workers"),
         (&["scale", "--copies", "--workers", "0", "--", "true"], "--workers"),
@@ -414,6 +416,27 @@ fn a_search_tries_each_candidate_once_and_proves_its_winner() {
         text.contains("What was tried, best first") && text.contains("Finalists against today"),
         "{text}"
     );
+}
+
+#[test]
+fn workers_that_nobody_tells_the_command_make_no_second_candidate() {
+    let bench = Bench::new();
+    let twice = (2 * cpus()).to_string();
+    let workers = format!("{},{twice}", cpus());
+    bench.judged(&[
+        "tune",
+        "--budget",
+        "500ms",
+        "--place",
+        "close",
+        "--workers",
+        &workers,
+        "--",
+        "sleep",
+        "0.02",
+    ]);
+    let treatments = bench.record()["experiments"][0]["treatments"].as_array().unwrap().len();
+    assert_eq!(treatments, 2, "today and one more");
 }
 
 #[test]

@@ -70,8 +70,13 @@ impl Study {
     /// results is there.
     ///
     /// # Errors
-    /// [`Failure::Missing`] where any of that cannot be had.
+    /// [`Failure::Missing`] where any of that cannot be had, [`Failure::Input`] for an option of another verb.
     pub fn begin(verb: &str, args: &Measuring) -> Outcome<Self> {
+        if args.precision.is_some() && verb != "compare" {
+            return Err(Failure::input(format!(
+                "--precision is for compare: {verb} measures for its --budget, or as many rounds as --pairs says"
+            )));
+        }
         interrupt::catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))?;
         job::adopt_orphans()
             .map_err(|error| Failure::missing(format!("cannot look after orphans of commands: {error}")))?;
