@@ -335,6 +335,37 @@ fn two_copies_that_sleep_are_twice_as_fast_as_one() {
 }
 
 #[test]
+fn more_copies_than_files_may_be_open_do_run_with_the_limit_that_was_given() {
+    let bench = Bench::new();
+    let (_, most) = limits();
+    if most < 4096 {
+        eprintln!("SKIPPED: no more than {most} files may be open");
+        return;
+    }
+    let program = assert_cmd::cargo::cargo_bin!("manycore").display().to_string();
+    let line = format!("ulimit -S -n 64; exec {program} \"$@\"");
+    let arguments = ["scale", "--out", "out", "--copies", "--workers", "40", "--pairs", "1", "--"];
+    let run = Command::new("sh")
+        .args(["-c", &line, "sh"])
+        .args(arguments)
+        .args(["sh", "-c", "ulimit -S -n >> limits; sleep 0.2"])
+        .current_dir(bench.0.path())
+        .output()
+        .unwrap();
+    assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+    let seen = fs::read_to_string(bench.path("limits")).unwrap();
+    assert!(seen.lines().count() == 82 && seen.lines().all(|limit| limit == "64"), "{seen}");
+}
+
+/// Files that may be open: now, and at most.
+fn limits() -> (u64, u64) {
+    let text = fs::read_to_string("/proc/self/limits").unwrap();
+    let line = text.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let mut numbers = line.split_whitespace().skip(3).map(|number| number.parse().unwrap_or(u64::MAX));
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+#[test]
 fn a_slower_command_is_found_slower() {
     let bench = Bench::new();
     let run = bench.run(&["compare", "--pairs", "8", "--vs", "sleep 0.06", "--", "sleep", "0.05"]);

@@ -18,7 +18,7 @@ use crate::{
     source,
 };
 use commands::{Commands, Rules, Side};
-use manycore_host::{clock, job, memory_policy::MemoryPolicy};
+use manycore_host::{child, clock, job, memory_policy::MemoryPolicy};
 use manycore_model::{
     CpuSet, Machine, Record,
     placement::{Memory, Plan, Policy, PolicyKind, Reserve},
@@ -78,6 +78,7 @@ impl Study {
             )));
         }
         interrupt::catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))?;
+        child::allow_many_files();
         job::adopt_orphans()
             .map_err(|error| Failure::missing(format!("cannot look after orphans of commands: {error}")))?;
         let machine = source::live()?;
