@@ -157,14 +157,14 @@ fn a_service_that_goes_into_the_background_is_kept_and_ended() {
     assert!(running(&time).is_empty());
 }
 
-/// The launcher still lives when the first runs begin, and its daemon comes to us in the middle of one.
+/// The launcher still lives when the first run begins, and its daemon comes to us in the middle of that.
 #[test]
 fn a_service_that_goes_into_the_background_late_is_not_taken_for_a_stray() {
     let (bench, time) = (Bench::new(), unique());
-    let late = format!("touch up; (setsid sleep {time} &); until test -e first; do sleep 0.01; done");
-    let load = "touch first; sleep 0.1";
-    let start = ["compare", "--pairs", "2", "--service", &shell(&late)].map(str::to_owned);
-    let start: Vec<&str> = start.iter().map(String::as_str).collect();
+    let wait = "until test -e first; do sleep 0.01; done";
+    let server = shell(&format!("echo $$ > launcher; touch up; {wait}; setsid sleep {time} &"));
+    let load = "touch first; while kill -0 $(cat launcher) 2> /dev/null; do sleep 0.01; done";
+    let start = ["compare", "--pairs", "2", "--service", &server];
     let judged = bench.judged(&with(&[&start, &READY, &["--", "sh", "-c", load]]));
     assert!(!findings(&judged).contains("left a process behind"), "{judged}");
     assert!(running(&time).is_empty());
