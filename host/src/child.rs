@@ -3,13 +3,28 @@
 
 use crate::{affinity::Mask, memory_policy::MemoryPolicy};
 use manycore_model::CpuSet;
-use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, getppid, getrlimit, kill_process_group, set_parent_process_death_signal,
+    setrlimit,
+};
 use std::{
     io,
     mem::MaybeUninit,
     os::unix::process::CommandExt,
     process::{Child, Command},
+    sync::OnceLock,
 };
+
+/// The limit of open files that we were given, and that programs we start are given again.
+static GIVEN_FILES: OnceLock<Rlimit> = OnceLock::new();
+
+/// Allows this process as many open files as it may have: each program under way takes three. Those that are
+/// started keep the limit that we were given, for some of them count on it (`select(2)`).
+pub fn allow_many_files() {
+    let given = *GIVEN_FILES.get_or_init(|| getrlimit(Resource::Nofile));
+    // Where that is refused, many programs at once end with a message.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: given.maximum, maximum: given.maximum });
+}
 
 /// Where a program starts: it and all that it starts later stay there unless they move themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,11 +52,15 @@ pub fn spawn_at(command: &mut Command, start: &Start) -> io::Result<Child> {
     let parent = rustix::process::getpid();
     let mask = start.cpus.as_ref().map(Mask::of);
     let memory = start.memory.encoded();
+    let files = GIVEN_FILES.get().copied();
     command.process_group(0);
     // SAFETY: the closure makes system calls and allocates nothing, as is needed between fork and exec.
     unsafe {
         command.pre_exec(move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;
+            if let Some(files) = files {
+                setrlimit(Resource::Nofile, files)?;
+            }
             if let Some(mask) = &mask {
                 mask.apply(0)?;
             }

@@ -27,6 +27,10 @@ pub const MOST_OUTPUT: usize = 64 << 20;
 /// Most of standard error that is kept, in bytes: its end.
 const MOST_COMPLAINTS: usize = 64 << 10;
 
+/// Most that is read from a pipe at once, in chunks: more than a pipe holds (1 MiB, `/proc/sys/fs/pipe-max-size`),
+/// and an end where somebody writes faster than we read.
+const MOST_CHUNKS: usize = 128;
+
 /// A command under way.
 pub struct Job {
     pid: Pid,
@@ -120,14 +124,16 @@ impl Job {
     fn drain(&mut self) {
         let mut chunk = [0; 16 << 10];
         if let Some(pipe) = &mut self.stdout {
-            while let Some(count) = more(pipe, &mut chunk) {
+            for _ in 0..MOST_CHUNKS {
+                let Some(count) = more(pipe, &mut chunk) else { break };
                 let room = MOST_OUTPUT - self.output.len();
                 self.output.extend_from_slice(&chunk[..count.min(room)]);
                 self.cut |= count > room;
             }
         }
         if let Some(pipe) = &mut self.stderr {
-            while let Some(count) = more(pipe, &mut chunk) {
+            for _ in 0..MOST_CHUNKS {
+                let Some(count) = more(pipe, &mut chunk) else { break };
                 self.complaints.extend_from_slice(&chunk[..count]);
                 let excess = self.complaints.len().saturating_sub(MOST_COMPLAINTS);
                 self.complaints.drain(..excess);
@@ -239,23 +245,29 @@ pub fn adopt_orphans() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 
-/// Kills and reaps children of this process that are not in `known`, with all below them; returns their names.
-/// Works where [`adopt_orphans`] was called.
-pub fn end_strays(known: &BTreeSet<u32>) -> Vec<String> {
-    let mut names = Vec::new();
+/// Kills and reaps children of this process that are not in `known` and that `are_strays`, with all below them;
+/// returns their names. Works where [`adopt_orphans`] was called.
+pub fn end_strays(known: &BTreeSet<u32>, are_strays: &dyn Fn(u32) -> bool) -> Vec<String> {
+    let (mut names, mut spared) = (Vec::new(), BTreeSet::new());
     loop {
-        let strays: Vec<u32> =
-            tasks::children(std::process::id()).into_iter().filter(|pid| !known.contains(pid)).collect();
+        let children = tasks::children(std::process::id()).into_iter();
+        let strays: Vec<u32> = children.filter(|pid| !known.contains(pid) && !spared.contains(pid)).collect();
         if strays.is_empty() {
             return names;
         }
-        for pid in strays {
-            let Some(pid) = Pid::from_raw(pid as i32) else { continue };
+        for stray in strays {
+            let Some(pid) = Pid::from_raw(stray as i32) else { continue };
             // A zombie is an orphan that has ended already: only reaped.
-            if matches!(child::reap(pid), Ok(None)) {
-                names.extend(tasks::name(pid.as_raw_nonzero().get() as u32));
-                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            if !matches!(child::reap(pid), Ok(None)) {
+                continue;
+            }
+            let name = tasks::name(stray);
+            // One that runs as somebody else (set-user-ID) cannot be killed, and may never end.
+            if are_strays(stray) && rustix::process::kill_process(pid, Signal::KILL).is_ok() {
+                names.extend(name);
                 let _ = child::reap_blocking(pid);
+            } else {
+                spared.insert(stray);
             }
         }
     }

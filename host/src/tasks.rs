@@ -55,6 +55,13 @@ pub fn name(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
 }
 
+/// Whether process `pid` was started with `assignment` (`NAME=VALUE`) in its environment
+/// (`/proc/PID/environ`).
+pub fn has_environment(pid: u32, assignment: &str) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|one| one == assignment.as_bytes())
+}
+
 /// Tells whether anybody has started a process or thread.
 pub struct Births {
     /// `/proc/loadavg`, whose last field is the id given last. It stays open: it is read many times a second.

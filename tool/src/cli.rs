@@ -96,9 +96,9 @@ fn section_names() -> clap::builder::PossibleValuesParser {
 #[derive(Clone, Debug, Args)]
 pub struct Measuring {
     /// Time to spend; less is spent where the answer is clear before
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
     pub budget: Duration,
-    /// Measure until the 95 % interval is this narrow (half its width, such as 1%), or the budget is spent
+    /// With compare: measure until the 95 % interval is this narrow (half its width, such as 1%), or the budget is spent
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub precision: Option<f64>,
     /// Measure this many pairs (rounds), however long they take
@@ -121,13 +121,13 @@ pub struct Measuring {
     #[arg(long, value_name = "COMMAND", requires = "service", conflicts_with = "ready_port")]
     pub ready: Option<String>,
     /// The service is up when it listens on this port
-    #[arg(long, value_name = "PORT", requires = "service")]
+    #[arg(long, value_name = "PORT", requires = "service", value_parser = clap::value_parser!(u16).range(1..))]
     pub ready_port: Option<u16>,
     /// CPUs of the load on a service [default: those that the service's placements leave]
     #[arg(long, value_name = "LIST", requires = "service")]
     pub load_cpus: Option<CpuSet>,
     /// Longest time of one run of the command, and of the service's start
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
     pub timeout: Duration,
     /// Count runs that end with an error like any other
     #[arg(long)]
@@ -173,6 +173,16 @@ fn share(text: &str) -> Result<f64, String> {
         text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |number| (number.trim(), 100.0));
     let share = number.parse::<f64>().map_err(|_| "expected a share such as 1% or 0.01".to_owned())? / scale;
     if share > 0.0 && share < 1.0 { Ok(share) } else { Err("a share lies between 0 and 100 %".to_owned()) }
+}
+
+/// `90s`, `5m` or `1h 30m`: more than nothing, and no more than a clock can add up.
+fn time(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_hours(366 * 24);
+    match humantime::parse_duration(text).map_err(|error| error.to_string())? {
+        Duration::ZERO => Err("nothing can be done in no time".to_owned()),
+        time if time > LONGEST => Err("a year is the longest time".to_owned()),
+        time => Ok(time),
+    }
 }
 
 /// `NAME=VALUE`.

@@ -96,11 +96,13 @@ impl Folder {
         written.and(printed)
     }
 
-    /// Writes the tables; those of an earlier run that this one has not are removed: they would look like its
-    /// results.
+    /// Writes the tables; those of an earlier run that this one has not are removed, and its plan: they would
+    /// look like its results.
     fn write_tables(&self, tables: &[(String, String)]) -> Outcome {
         let stale = |name: &&str| self.used && !tables.iter().any(|(written, _)| written == name);
-        for path in report::CSV_NAMES.iter().copied().filter(stale).map(|name| self.path.join(name)) {
+        let names = report::CSV_NAMES.iter().copied().filter(stale);
+        // Where this run has a plan, it is written after this.
+        for path in names.chain(self.used.then_some("plan.json")).map(|name| self.path.join(name)) {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     let what =

@@ -2,7 +2,7 @@
 
 use crate::{
     cli::Tune,
-    experiment::Budget,
+    experiment::{Budget, Subject},
     failure::{Failure, Outcome},
     output,
     study::{
@@ -57,10 +57,9 @@ fn search(args: &Tune, study: &mut Study, subject: &mut Commands, field: &[Candi
     study.say(&format!("{} candidates differ on this machine, beside today's behaviour", others.len()));
     subject.set_sides(vec![today.side.clone()]);
     let one: f64 = study.pilot(subject, args.measuring.warmup as usize)?.iter().sum();
-    let total =
-        study::budget(&args.measuring, "a round of all candidates", one * field.len() as f64)?.seconds;
-    let rounds = rounds(others.len());
-    let mut left: Vec<&Candidate> = others.iter().collect();
+    let (mut left, round) = willing(study, subject, others)?;
+    let total = study::budget(&args.measuring, "a round of all candidates", one + round)?.seconds;
+    let rounds = rounds(left.len());
     for round in 1..=rounds {
         let plot = plot(format!("{}{round}", id::TUNE), today, &left, total * SEARCH / rounds as f64, 1);
         subject.set_sides(sides(today, &left));
@@ -76,6 +75,33 @@ fn search(args: &Tune, study: &mut Study, subject: &mut Commands, field: &[Candi
     let plot = plot(id::TUNE_CONFIRM.to_owned(), today, &left, total * (1.0 - SEARCH), looks);
     subject.set_sides(sides(today, &left));
     study.experiment(plot, subject, &mut confirmed).map(drop)
+}
+
+/// Candidates of which a first run succeeds, and the seconds that these took together.
+///
+/// # Errors
+/// Those that are not the candidate's own, and that of the last one where none succeeds.
+fn willing<'a>(
+    study: &mut Study,
+    subject: &mut Commands,
+    candidates: &'a [Candidate],
+) -> Outcome<(Vec<&'a Candidate>, f64)> {
+    let (mut willing, mut refusal, began) = (Vec::new(), None, subject.now_ns());
+    for candidate in candidates {
+        subject.set_sides(vec![candidate.side.clone()]);
+        match subject.measure(0) {
+            Ok(_) => willing.push(candidate),
+            Err(Failure::Measured(why)) => {
+                study.miss(&candidate.name, &why);
+                refusal = Some(why);
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    match refusal {
+        Some(why) if willing.is_empty() => Err(Failure::Measured(why)),
+        _ => Ok((willing, (subject.now_ns() - began) as f64 / 1e9)),
+    }
 }
 
 /// Halvings until no more than the finalists are left; at least one round, so that something is tried.

@@ -361,7 +361,9 @@ mod tests {
     #[test]
     fn every_table_has_a_listed_name() {
         let full = World { blocks: 12, ..World::guest() }.record();
-        assert_eq!(names(full.clone()), NAMES);
+        let of_studies = ["metrics.csv", "tuning.csv"];
+        let expected: Vec<&str> = NAMES.into_iter().filter(|name| !of_studies.contains(name)).collect();
+        assert_eq!(names(full.clone()), expected);
         for count in 0..full.experiments.len() {
             let mut part = full.clone();
             part.experiments.truncate(count);

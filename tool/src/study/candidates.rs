@@ -48,7 +48,10 @@ pub fn of(args: &Tune, machine: &Machine, usable: &CpuSet) -> Outcome<Vec<Candid
                     Err(_) if args.place.is_empty() => continue,
                     Err(failure) => return Err(failure),
                 };
-                if seen.insert(key(&candidate, machine, &memory)) {
+                // Where nobody tells the command its number of workers, more of them than CPUs take the same seats
+                // in turns, under the same name.
+                let is_named = field.iter().any(|known| known.name == candidate.name);
+                if seen.insert(key(&candidate, machine, &memory)) && !is_named {
                     field.push(candidate);
                 }
             }

@@ -32,6 +32,9 @@ use std::{
 /// Time that a command has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// Variable that tells the load from a service, and from all that either starts.
+const MARK: &str = "MANYCORE_LOAD";
+
 /// Longest time without a look at signals and time limits.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -131,6 +134,9 @@ impl Commands {
         let one = |copy| {
             let mut command = Command::new(&side.command[0]);
             command.args(&side.command[1..]).envs(side.env.iter().map(|(name, value)| (name, value)));
+            if self.service.is_some() {
+                command.env(MARK, std::process::id().to_string());
+            }
             let start = if side.copies > 1 { place.of_copy(copy).start() } else { place.start() };
             Job::start(&mut command, &start, keep)
                 .map_err(|error| Failure::missing(format!("cannot start {}: {error}", side.command[0])))
@@ -147,8 +153,9 @@ impl Commands {
         loop {
             let pause = keeper
                 .look(&roots)
+                .min(self.service.as_mut().and_then(Service::look).unwrap_or(LOOK))
                 .min(LOOK)
-                .min(self.rules.timeout.saturating_sub(began.elapsed()) + Duration::from_millis(1));
+                .min(self.rules.timeout.saturating_sub(began.elapsed()).max(Duration::from_millis(1)));
             let mut done = |job: &Job| {
                 ends[roots.iter().position(|&pid| pid == job.pid()).unwrap_or(0)] = now_ns();
                 keeper.farewell(job.pid());
@@ -187,18 +194,19 @@ impl Commands {
         let name = super::line(&side.command);
         let place = self.place_of(&side);
         let known: BTreeSet<u32> = tasks::children(std::process::id()).into_iter().collect();
-        let mut keeper = Keeper::new(&place, &self.inherited);
+        let keeper = if side.copies > 1 { Keeper::of_copies } else { Keeper::new };
+        let mut keeper = keeper(&place, &self.inherited);
         let before = self.observer.snapshot(&[], now_ns());
         let service_before = self.service_ns();
         let (since, began) = (SystemTime::now(), now_ns());
-        let mut jobs = self.start(&side, &place)?;
+        let mut jobs = self.start(&side, &place).inspect_err(|_| drop(self.end_strays(&known)))?;
         let waited = self.wait(&mut jobs, &mut keeper, &name);
         let service_ns =
             self.service_ns().zip(service_before).map(|(after, before)| after.saturating_sub(before));
         let around = self.observer.between(&before, &self.observer.snapshot(&[], now_ns()));
         if let Err(failure) = waited {
             drop(jobs);
-            job::end_strays(&known);
+            self.end_strays(&known);
             return Err(failure);
         }
         let ends = waited?;
@@ -228,13 +236,20 @@ impl Commands {
         })
     }
 
+    /// Ends what the command left behind. A service that goes into the background may come to us in the middle of
+    /// a run: beside one, strays are those that were started as the load.
+    fn end_strays(&self, known: &BTreeSet<u32>) -> Vec<String> {
+        let mark = format!("{MARK}={}", std::process::id());
+        job::end_strays(known, &|pid| self.service.is_none() || tasks::has_environment(pid, &mark))
+    }
+
     fn remark(&mut self, name: &str, keeper: &Keeper, known: &BTreeSet<u32>) {
         for (task, cpus) in keeper.own_affinities() {
             self.notes.insert(format!(
                 "{name}: {task} set its own affinity to CPUs {cpus}; the placement does not hold for it"
             ));
         }
-        for stray in job::end_strays(known) {
+        for stray in self.end_strays(known) {
             self.notes.insert(format!("{name} left a process behind ({stray}), which was ended"));
         }
     }
@@ -256,6 +271,7 @@ impl Subject for Commands {
         let sample = self.once(treatment)?;
         if let Some(service) = &mut self.service {
             service.check()?;
+            self.notes.extend(service.own_affinities());
         }
         Ok(sample)
     }

@@ -18,11 +18,11 @@ use crate::{
     source,
 };
 use commands::{Commands, Rules, Side};
-use manycore_host::{clock, job, memory_policy::MemoryPolicy};
+use manycore_host::{child, clock, job, memory_policy::MemoryPolicy};
 use manycore_model::{
     CpuSet, Machine, Record,
     placement::{Memory, Plan, Policy, PolicyKind, Reserve},
-    record::{Better, Experiment, Method, Metric},
+    record::{Better, Experiment, Method, Metric, Missed},
 };
 use place::Place;
 use rand::SeedableRng;
@@ -72,9 +72,15 @@ impl Study {
     /// results is there.
     ///
     /// # Errors
-    /// [`Failure::Missing`] where any of that cannot be had.
+    /// [`Failure::Missing`] where any of that cannot be had, [`Failure::Input`] for an option of another verb.
     pub fn begin(verb: &str, args: &Measuring) -> Outcome<Self> {
+        if args.precision.is_some() && verb != "compare" {
+            return Err(Failure::input(format!(
+                "--precision is for compare: {verb} measures for its --budget, or as many rounds as --pairs says"
+            )));
+        }
         interrupt::catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))?;
+        child::allow_many_files();
         job::adopt_orphans()
             .map_err(|error| Failure::missing(format!("cannot look after orphans of commands: {error}")))?;
         let machine = source::live()?;
@@ -98,6 +104,13 @@ impl Study {
         if !self.quiet {
             output::note(text);
         }
+    }
+
+    /// Notes something that could not be had.
+    pub fn miss(&mut self, what: &str, why: &str) {
+        let missed = Missed { what: what.to_owned(), why: why.to_owned() };
+        self.progress.note(&format!("{}: {}", missed.what, missed.why));
+        self.record.missed.push(missed);
     }
 
     /// What was measured until now.
@@ -126,6 +139,15 @@ impl Study {
     /// # Errors
     /// Those of [`Service::start`].
     pub fn subject(&self, args: &Measuring, sides: Vec<Side>) -> Outcome<Commands> {
+        if sides.iter().any(|side| side.command.first().is_none_or(String::is_empty)) {
+            return Err(Failure::input("an empty command was given"));
+        }
+        if args.service.is_some() && sides.iter().any(|side| side.place.memory != MemoryPolicy::Default) {
+            return Err(Failure::input(
+                "a service keeps its memory while its CPUs are switched: memory policies need commands that start anew",
+            ));
+        }
+        let load_cpus = self.load_cpus(args, &sides)?;
         let service = match &args.service {
             Some(command) => {
                 let ready = match (&args.ready, args.ready_port) {
@@ -142,7 +164,7 @@ impl Study {
             primary: args.primary.clone(),
             timeout: args.timeout,
             ignore_failure: args.ignore_failure,
-            load_cpus: self.load_cpus(args, &sides)?,
+            load_cpus,
         };
         Commands::new(sides, rules, service, Rc::clone(&self.observer), self.origin_ns)
     }
@@ -327,7 +349,7 @@ fn memory_policy(machine: &Machine, memory: &Memory, plan: &Plan) -> Outcome<Mem
 /// [`Failure::Input`] where a quote is not closed or nothing is there.
 pub fn words(line: &str) -> Outcome<Vec<String>> {
     match shlex::split(line) {
-        Some(words) if !words.is_empty() => Ok(words),
+        Some(words) if words.first().is_some_and(|program| !program.is_empty()) => Ok(words),
         Some(_) => Err(Failure::input("an empty command was given")),
         None => Err(Failure::input(format!("a quote is not closed in {line:?}"))),
     }
@@ -384,7 +406,7 @@ mod tests {
     #[test]
     fn commands_are_split_as_a_shell_does() {
         assert_eq!(words("sh -c 'echo \"a b\"'").unwrap(), ["sh", "-c", "echo \"a b\""]);
-        assert!(words("sh -c 'open").is_err() && words(" ").is_err());
+        assert!(words("sh -c 'open").is_err() && words(" ").is_err() && words("''").is_err());
     }
 
     #[test]

@@ -58,8 +58,10 @@ impl Place {
 ///
 /// Affinity is inherited, so nothing leaves the place as a whole between two looks.
 pub struct Keeper {
-    /// Distinct places; one means that the tasks have it all in common.
+    /// Places of the workers; one means that the tasks have it all in common.
     seats: Vec<CpuSet>,
+    /// Whether each seat is that of a whole copy, which starts there with all its tasks.
+    copies: bool,
     /// The union of the seats, or what this process may use.
     whole: CpuSet,
     /// Seat of each task.
@@ -77,6 +79,7 @@ impl Keeper {
         let seats = if place.workers.is_empty() { vec![whole.clone()] } else { place.workers.clone() };
         Self {
             seats,
+            copies: false,
             whole,
             seated: BTreeMap::new(),
             births: Births::default(),
@@ -86,6 +89,11 @@ impl Keeper {
         }
     }
 
+    /// For copies that start each on the seat of its number.
+    pub fn of_copies(place: &Place, inherited: &CpuSet) -> Self {
+        Self { copies: true, ..Self::new(place, inherited) }
+    }
+
     /// Tasks that changed their own affinity: name, and the CPUs that they chose last.
     pub fn own_affinities(&self) -> &BTreeMap<String, CpuSet> {
         &self.own
@@ -93,7 +101,7 @@ impl Keeper {
 
     /// Whether each task gets a seat of its own.
     fn seating(&self) -> bool {
-        self.seats.iter().any(|seat| *seat != self.whole)
+        !self.copies && self.seats.iter().any(|seat| *seat != self.whole)
     }
 
     /// Looks at the trees below `roots`; returns how long nobody need look again.
@@ -130,17 +138,31 @@ impl Keeper {
         let living = tids(roots);
         self.seated.retain(|tid, _| living.contains(tid));
         let new: Vec<u32> = living.into_iter().filter(|tid| !self.seated.contains_key(tid)).collect();
+        let heirlooms = self.heirlooms();
         for &tid in &new {
             let Ok(cpus) = affinity::of(tid) else { continue };
-            // What it inherits is the whole or the seat of the task that made it.
-            if cpus == self.whole || self.seats.contains(&cpus) {
-                self.take_seat(tid);
-            } else {
+            if !heirlooms.contains(&cpus) {
                 self.note(tid, cpus);
                 self.seated.insert(tid, usize::MAX);
+            } else if self.copies {
+                let seat = self.seats.iter().position(|seat| *seat == cpus);
+                self.seated.insert(tid, seat.unwrap_or(usize::MAX));
+            } else {
+                self.take_seat(tid);
             }
         }
         !new.is_empty()
+    }
+
+    /// Places that a new task can have without having chosen one: where the command started, and the seats of
+    /// tasks that can have made it. While nobody sits on a seat, whoever is there went there.
+    fn heirlooms(&self) -> Vec<CpuSet> {
+        if self.copies {
+            return self.seats.clone();
+        }
+        let taken: BTreeSet<usize> = self.seated.values().copied().collect();
+        let taken = taken.into_iter().filter_map(|seat| self.seats.get(seat).cloned());
+        taken.chain([self.whole.clone()]).collect()
     }
 
     /// Gives a task the seat with the fewest others.
@@ -174,7 +196,7 @@ impl Keeper {
         let Ok(cpus) = affinity::of(tid) else { return };
         let expected = match seat {
             Some(seat) => self.seats.get(seat) == Some(&cpus),
-            None => cpus == self.whole || self.seats.contains(&cpus),
+            None => self.heirlooms().contains(&cpus),
         };
         if !expected {
             self.note(tid, cpus);

@@ -8,7 +8,6 @@ use crate::{
 use manycore_host::{
     clock,
     job::{self, Job},
-    memory_policy::MemoryPolicy,
     tasks,
 };
 use manycore_model::CpuSet;
@@ -139,23 +138,23 @@ impl Service {
     /// Moves it, all its threads and those to come.
     ///
     /// # Errors
-    /// [`Failure::Input`] where another memory policy is asked for: that of a living program cannot be changed.
+    /// [`Failure::Interrupted`].
     pub fn place(&mut self, place: &Place, inherited: &CpuSet) -> Outcome {
-        if place.memory != MemoryPolicy::Default {
-            return Err(Failure::input(
-                "a service keeps its memory while its CPUs are switched: memory policies need commands that start anew",
-            ));
+        if self.place.as_ref() == Some(place) {
+            self.look();
+            return Ok(());
         }
         let roots = self.processes();
         let keeper = self.keeper.get_or_insert_with(|| Keeper::new(place, inherited));
-        if self.place.as_ref() == Some(place) {
-            keeper.look(&roots);
-        } else {
-            keeper.move_to(place, inherited, &roots);
-            self.place = Some(place.clone());
-            interrupt::sleep(SETTLE)?;
-        }
-        Ok(())
+        keeper.move_to(place, inherited, &roots);
+        self.place = Some(place.clone());
+        interrupt::sleep(SETTLE)
+    }
+
+    /// Seats tasks that have appeared; returns how long nobody need look again.
+    pub fn look(&mut self) -> Option<Duration> {
+        let roots = self.processes();
+        self.keeper.as_mut().map(|keeper| keeper.look(&roots))
     }
 
     /// What its tasks did to their affinity themselves.
@@ -168,14 +167,18 @@ impl Service {
 impl Drop for Service {
     /// Asks it to end, and kills what does not.
     fn drop(&mut self) {
-        let began = Instant::now();
-        let roots = self.processes();
-        for pid in &roots {
-            if let Some(pid) = rustix::process::Pid::from_raw(*pid as i32) {
-                let _ = rustix::process::kill_process(pid, Signal::TERM);
+        let (began, mut asked) = (Instant::now(), BTreeSet::new());
+        while began.elapsed() < GRACE {
+            let living = self.processes();
+            if living.is_empty() {
+                break;
             }
-        }
-        while began.elapsed() < GRACE && !self.processes().is_empty() {
+            // One that ends may leave to us what it started: that is asked in its turn.
+            for pid in living.into_iter().filter(|pid| asked.insert(*pid)) {
+                if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
+                    let _ = rustix::process::kill_process(pid, Signal::TERM);
+                }
+            }
             match job::wait(&mut self.jobs, LOOK, &mut |_| {}) {
                 // Those in the background are no jobs of ours: they are looked at.
                 Ok(true) => std::thread::sleep(LOOK),
@@ -184,7 +187,7 @@ impl Drop for Service {
             }
         }
         self.jobs[0].signal(Signal::KILL);
-        job::end_strays(&self.others);
+        job::end_strays(&self.others, &|_| true);
     }
 }
 

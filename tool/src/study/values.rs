@@ -110,13 +110,13 @@ impl Figures {
     }
 
     /// Work such that work per second of wall time is what the primary metric says: runs for the wall time, the
-    /// value for a rate, its inverse for a time or size.
+    /// value for a rate, its inverse for a time or size, of each copy.
     pub fn work(&self, values: &[f64], wall_ns: u64, copies: usize) -> f64 {
         let seconds = wall_ns as f64 / 1e9;
         match self.metrics.first().map(|primary| (primary.name.as_str(), primary.better)) {
             Some(("wall", _)) | None => copies as f64,
             Some((_, Better::Higher)) => values[0] * seconds,
-            Some((_, Better::Lower)) => seconds / values[0],
+            Some((_, Better::Lower)) => copies as f64 * seconds / values[0],
         }
     }
 }
@@ -135,7 +135,7 @@ mod tests {
         let run = [("rps", Better::Higher, 50.0), ("p99", Better::Lower, 4.0), ("wall", Better::Lower, 2.0)];
         for (primary, values, work) in [
             (None, [50.0, 4.0, 2.0], 100.0),
-            (Some("p99"), [4.0, 50.0, 2.0], 0.5),
+            (Some("p99"), [4.0, 50.0, 2.0], 1.5),
             (Some("wall"), [2.0, 50.0, 4.0], 3.0),
         ] {
             let mut figures = Figures::new(primary.map(str::to_owned));

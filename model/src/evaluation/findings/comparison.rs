@@ -48,7 +48,7 @@ pub(super) fn find(comparison: &Comparison) -> Finding {
 
 fn not_enough(comparison: &Comparison, size: &str, better: &str, ends: &str) -> String {
     let more = comparison.more_pairs.unwrap_or(1);
-    let seconds = more as f64 * comparison.pair_seconds;
+    let seconds = (more as f64 * comparison.pair_seconds).max(1.0);
     let time = if seconds < 120.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) };
     format!(
         "Not enough evidence: B may be {size} {better} than A ({ends}); about {more} more pairs ({time}) would do."

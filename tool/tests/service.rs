@@ -1,0 +1,228 @@
+//! Services that `manycore compare --service` starts, moves and ends.
+#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
+
+mod common;
+
+use common::study::{Bench, end_of, findings, has, running, signal, unique, until, words};
+use std::{collections::BTreeSet, fs, net::TcpListener};
+
+/// A port of the loopback address that nobody listens on.
+fn free_port() -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port().to_string()
+}
+
+/// A service of a shell that is up when the file `up` is there.
+fn shell(script: &str) -> String {
+    format!("sh -c '{script}'")
+}
+
+const READY: [&str; 2] = ["--ready", "test -e up"];
+
+fn with<'a>(parts: &[&[&'a str]]) -> Vec<&'a str> {
+    parts.concat()
+}
+
+#[test]
+fn a_service_lives_on_while_its_place_is_switched() {
+    if !has("python3") {
+        return;
+    }
+    let (bench, port) = (Bench::new(), free_port());
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let last = format!("cpus={}", cpus - 1);
+    let server = format!(
+        "python3 -c \"import http.server as s, os; open('pids','a').write(str(os.getpid())); \
+        s.HTTPServer(('127.0.0.1', {port}), s.SimpleHTTPRequestHandler).serve_forever()\""
+    );
+    // The load asks for nothing but notes where the service may run.
+    let load = "grep Cpus_allowed_list /proc/$(cat pids)/status >> places";
+    let place = ["--a", "cpus=0", "--b", &last, "--pairs", "3", "--timeout", "10s"];
+    let service = ["--service", &server, "--ready-port", &port, "--", "sh", "-c", load];
+    let judged = bench.judged(&with(&[&["compare"], &place, &service]));
+    let places = fs::read_to_string(bench.path("places")).unwrap();
+    let seen: BTreeSet<&str> = places.lines().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+    assert_eq!(seen, BTreeSet::from(["0", &last[5..]]), "{places}");
+    assert_eq!(places.lines().count(), 8);
+    let pid: u32 = fs::read_to_string(bench.path("pids")).unwrap().parse().unwrap();
+    assert!(!fs::exists(format!("/proc/{pid}")).unwrap());
+    assert!(!findings(&judged).contains("left a process behind"), "{judged}");
+    let metrics = bench.record()["experiments"][0]["metrics"].to_string();
+    assert!(metrics.contains("service_cpu"), "{metrics}");
+    assert!(!bench.report().is_empty());
+}
+
+#[test]
+fn redis_is_measured_on_both_places() {
+    if !has("redis-server") || !has("redis-benchmark") {
+        return;
+    }
+    let (bench, port) = (Bench::new(), free_port());
+    let server = format!("redis-server --port {port} --save '' --appendonly no");
+    let load = ["redis-benchmark", "-p", &port, "-q", "-t", "get", "-n", "2000"];
+    let service = ["--service", &server, "--ready-port", &port, "--metric", "redis-benchmark", "--"];
+    let judged = bench.judged(&with(&[&["compare", "--pairs", "2", "--a", "cpus=0"], &service, &load]));
+    assert!(judged["comparison"]["metrics"].to_string().contains("service_cpu"), "{judged}");
+    assert!(running(&port).is_empty());
+}
+
+#[test]
+fn a_service_is_ended_when_its_load_fails() {
+    let (bench, time) = (Bench::new(), unique());
+    let server = shell(&format!("touch up; exec sleep {time}"));
+    let said = bench.refused(4, &with(&[&["compare", "--service", &server], &READY, &["--", "false"]]));
+    assert!(said.contains("false failed (exit status: 1)"), "{said}");
+    assert!(running(&time).is_empty());
+    let said = bench.refused(3, &with(&[&["compare", "--service", &server], &["--", "no-such-load"]]));
+    assert!(said.contains("no-such-load"), "{said}");
+    assert!(running(&time).is_empty());
+}
+
+#[test]
+fn a_service_is_ended_by_ctrl_c() {
+    let (bench, time, load) = (Bench::new(), unique(), unique());
+    let server = shell(&format!("touch up; sleep {time} & wait"));
+    let child = bench.start(&with(&[&["compare", "--service", &server], &READY, &["--", "sleep", &load]]));
+    until("the load", || !running(&load).is_empty());
+    signal(child.id(), "INT");
+    let (ended, said, _) = end_of(child);
+    assert_eq!(ended, Some(130), "{said}");
+    assert!(running(&time).is_empty() && running(&load).is_empty());
+}
+
+#[test]
+fn a_service_that_is_not_up_yet_is_ended_by_ctrl_c() {
+    let (bench, time) = (Bench::new(), unique());
+    let server = format!("sleep {time}");
+    let child = bench.start(&["compare", "--service", &server, "--ready", "false", "--", "true"]);
+    until("the service", || !running(&time).is_empty());
+    signal(child.id(), "INT");
+    assert_eq!(end_of(child).0, Some(130));
+    assert!(running(&time).is_empty());
+}
+
+#[test]
+fn a_service_that_dies_in_the_middle_leaves_its_last_words() {
+    let bench = Bench::new();
+    let server = shell("touch up; until test -e enough; do sleep 0.01; done; echo out of memory >&2; exit 9");
+    let load = "echo >> runs; test $(wc -l < runs) -le 5 || touch enough; sleep 0.1";
+    let arguments = with(&[&["compare", "--service", &server], &READY, &["--", "sh", "-c", load]]);
+    let run = bench.run(&arguments);
+    assert_eq!(run.status.code(), Some(4), "{}", words(&run));
+    assert!(words(&run).contains("ended (exit status: 9): out of memory"), "{}", words(&run));
+    assert!(bench.record()["experiments"][0]["samples"].as_array().unwrap().len() >= 2);
+    assert!(!bench.report().is_empty());
+}
+
+#[test]
+fn a_service_that_dies_at_once_or_is_not_there_is_told() {
+    let server = shell("echo no such port >&2; exit 1");
+    let said = Bench::new().refused(4, &["compare", "--service", &server, "--ready-port", "1", "--", "true"]);
+    assert!(said.contains("ended (exit status: 1): no such port"), "{said}");
+    let said = Bench::new().refused(3, &["compare", "--service", "no-such-service", "--", "true"]);
+    assert!(said.contains("cannot start the service no-such-service"), "{said}");
+}
+
+#[test]
+fn a_port_in_use_is_refused() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let arguments = ["compare", "--service", "sleep 1000", "--ready-port", &port, "--", "true"];
+    let said = Bench::new().refused(2, &arguments);
+    assert!(said.contains(&format!("port {port} is in use already")), "{said}");
+}
+
+#[test]
+fn a_service_that_never_gets_ready_is_ended() {
+    let (port, probe) = (free_port(), unique());
+    let waiting = format!("sleep {probe}");
+    for ready in [["--ready-port", &port], ["--ready", "false"], ["--ready", &waiting]] {
+        let time = unique();
+        let server = format!("sleep {time}");
+        let start = ["compare", "--timeout", "300ms", "--service", &server];
+        let said = Bench::new().refused(4, &with(&[&start, &ready, &["--", "true"]]));
+        assert!(said.contains("is not ready after 0.3 s"), "{said}");
+        assert!(running(&time).is_empty() && running(&probe).is_empty());
+    }
+}
+
+#[test]
+fn a_service_that_goes_into_the_background_is_kept_and_ended() {
+    let (bench, time) = (Bench::new(), unique());
+    let server = shell(&format!("setsid sleep {time} & touch up"));
+    let load = "pgrep -f \"sleep $0\" > /dev/null; ls /proc/*/cmdline | wc -l > all; sleep 0.02";
+    let start = ["compare", "--pairs", "3", "--service", &server];
+    let judged = bench.judged(&with(&[&start, &READY, &["--", "sh", "-c", load]]));
+    assert!(!findings(&judged).contains("left a process behind"), "{judged}");
+    assert!(running(&time).is_empty());
+}
+
+/// The launcher still lives when the first run begins, and its daemon comes to us in the middle of that.
+#[test]
+fn a_service_that_goes_into_the_background_late_is_not_taken_for_a_stray() {
+    let (bench, time) = (Bench::new(), unique());
+    let wait = "until test -e first; do sleep 0.01; done";
+    let server = shell(&format!("echo $$ > launcher; touch up; {wait}; setsid sleep {time} &"));
+    let load = "touch first; while kill -0 $(cat launcher) 2> /dev/null; do sleep 0.01; done";
+    let start = ["compare", "--pairs", "2", "--service", &server];
+    let judged = bench.judged(&with(&[&start, &READY, &["--", "sh", "-c", load]]));
+    assert!(!findings(&judged).contains("left a process behind"), "{judged}");
+    assert!(running(&time).is_empty());
+}
+
+#[test]
+fn a_stray_of_the_load_is_told_apart_from_the_service() {
+    let (bench, time, stray) = (Bench::new(), unique(), unique());
+    let server = shell(&format!("setsid sleep {time} & touch up"));
+    let load = format!("setsid sleep {stray} & exit 0");
+    let start = ["compare", "--pairs", "2", "--service", &server];
+    let judged = bench.judged(&with(&[&start, &READY, &["--", "sh", "-c", &load]]));
+    assert!(findings(&judged).contains("left a process behind ("), "{judged}");
+    assert!(running(&time).is_empty() && running(&stray).is_empty());
+}
+
+#[test]
+fn nginx_in_the_background_is_found_and_ended() {
+    if !has("nginx") {
+        return;
+    }
+    let (bench, port) = (Bench::new(), free_port());
+    let folder = bench.0.path().display().to_string();
+    let configuration = format!(
+        "pid {folder}/pid; error_log stderr; worker_processes 2; events {{}} \
+         http {{ access_log off; server {{ listen 127.0.0.1:{port}; root {folder}; }} }}"
+    );
+    fs::write(bench.path("nginx.conf"), configuration).unwrap();
+    let server = format!("/usr/sbin/nginx -c {folder}/nginx.conf");
+    // It binds its port before it goes into the background: the first run meets it on its way.
+    let load = "until test -s pid; do sleep 0.01; done; cp pid seen; kill -0 $(cat pid)";
+    let start = ["compare", "--pairs", "3", "--service", &server, "--ready-port", &port];
+    let judged = bench.judged(&with(&[&start, &["--a", "cpus=0", "--", "sh", "-c", load]]));
+    assert!(!findings(&judged).contains("left a process behind"), "{judged}");
+    let pid = fs::read_to_string(bench.path("seen")).unwrap();
+    assert!(!fs::exists(format!("/proc/{}", pid.trim())).unwrap());
+}
+
+#[test]
+fn what_a_shell_around_a_service_leaves_is_asked_to_end_too() {
+    let bench = Bench::new();
+    let server = "trap 'touch asked; exit' TERM\necho $$ > pid\ntouch up\nwhile :; do sleep 0.01; done\n";
+    fs::write(bench.path("server"), server).unwrap();
+    // The outer shell ends at SIGTERM without a word to the inner one.
+    let server = shell("sh server; exit 5");
+    bench.judged(&with(&[&["compare", "--pairs", "1", "--service", &server], &READY, &["--", "true"]]));
+    assert!(bench.path("asked").exists(), "it was killed");
+    let pid = fs::read_to_string(bench.path("pid")).unwrap();
+    assert!(!fs::exists(format!("/proc/{}", pid.trim())).unwrap());
+}
+
+#[test]
+fn memory_policies_and_services_do_not_go_together() {
+    let (bench, time) = (Bench::new(), unique());
+    let server = shell(&format!("touch up; exec sleep {time}"));
+    let start = ["compare", "--b-memory", "local", "--service", &server];
+    let said = bench.refused(2, &with(&[&start, &READY, &["--", "true"]]));
+    assert!(said.contains("memory policies need commands that start anew"), "{said}");
+    assert!(!bench.path("up").exists(), "the service was started in vain");
+    assert!(running(&time).is_empty());
+}

@@ -1,0 +1,508 @@
+//! `manycore compare`, `scale` and `tune` on real commands: what they find, and how they end.
+#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
+
+mod common;
+
+use common::study::{Bench, end_of, findings, has, running, signal, unique, until, words};
+use std::{collections::BTreeSet, fs, process::Command};
+
+/// Two pairs of a command against itself.
+const TWO: [&str; 3] = ["compare", "--pairs", "2"];
+
+/// CPUs that this process may use.
+fn cpus() -> usize {
+    std::thread::available_parallelism().unwrap().get()
+}
+
+fn with<'a>(start: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
+    [start, rest].concat()
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_named() {
+    let said = Bench::new().refused(3, &with(&TWO, &["--", "no-such-program"]));
+    assert!(said.contains("cannot start no-such-program"), "{said}");
+    let said = Bench::new().refused(3, &with(&TWO, &["--vs", "no-such-program", "--", "true"]));
+    assert!(said.contains("cannot start no-such-program"), "{said}");
+}
+
+#[test]
+fn an_empty_command_is_refused() {
+    for arguments in [&["--", ""][..], &["--vs", "''", "--", "true"], &["--vs", " ", "--", "true"]] {
+        let said = Bench::new().refused(2, &with(&TWO, arguments));
+        assert!(said.contains("an empty command was given"), "{said}");
+    }
+}
+
+#[test]
+fn a_command_that_fails_leaves_its_status_and_last_words() {
+    let script = "echo something; echo first >&2; echo the disk is gone >&2; exit 7";
+    let said = Bench::new().refused(4, &with(&TWO, &["--", "sh", "-c", script]));
+    assert!(said.contains("exit status: 7") && said.contains("): the disk is gone"), "{said}");
+    let bench = Bench::new();
+    let run = bench.run(&with(&TWO, &["--ignore-failure", "--", "false"]));
+    assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+}
+
+#[test]
+fn a_command_that_hangs_is_ended() {
+    let time = unique();
+    let said = Bench::new().refused(4, &with(&TWO, &["--timeout", "300ms", "--", "sleep", &time]));
+    assert!(said.contains("did not end within 0.3 s") && !said.contains("ignored SIGTERM"), "{said}");
+    assert!(running(&time).is_empty());
+}
+
+#[test]
+fn a_command_that_ignores_sigterm_is_killed_with_all_that_it_started() {
+    let time = unique();
+    let script = format!("trap '' TERM; sleep {time} & setsid sleep {time} & while :; do wait; done");
+    let said = Bench::new().refused(4, &with(&TWO, &["--timeout", "300ms", "--", "sh", "-c", &script]));
+    assert!(said.contains("it ignored SIGTERM and was killed"), "{said}");
+    assert!(running(&time).is_empty());
+}
+
+#[test]
+fn a_metric_that_is_not_there_or_twice_is_told() {
+    let said = Bench::new().refused(4, &with(&TWO, &["--metric", r"rate=none (\d+)", "--", "echo", "hi"]));
+    assert!(said.contains("metric rate: ") && said.contains("the last line is \"hi\""), "{said}");
+    let twice = ["--metric", r"rate=is (\d+)", "--", "printf", "is 1\nis 2\n"];
+    let said = Bench::new().refused(4, &with(&TWO, &twice));
+    assert!(said.contains("printed 2 times"), "{said}");
+}
+
+#[test]
+fn an_unknown_primary_metric_is_answered_with_the_names_there_are() {
+    let said = Bench::new().refused(4, &with(&TWO, &["--primary", "p99", "--", "true"]));
+    assert!(said.contains("no metric is called \"p99\"; there are wall, cpu, memory"), "{said}");
+}
+
+#[test]
+fn a_gigabyte_of_output_fills_no_memory() {
+    let bench = Bench::new();
+    let gigabyte = "head -c 1000000000 /dev/zero; head -c 100000000 /dev/zero >&2";
+    for (metric, code) in [(&[][..], 0), (&["--metric", r"rate=(\d+)"][..], 4)] {
+        let arguments = [&["compare", "--pairs", "1"], metric, &["--", "sh", "-c", gigabyte]].concat();
+        let (ended, said, largest) = end_of(bench.start(&arguments));
+        assert_eq!(ended, Some(code), "{said}");
+        assert!(largest < 200 << 20, "{largest}");
+        assert_eq!(said.contains("wrote more than 64 MiB"), code == 4, "{said}");
+    }
+}
+
+#[test]
+fn a_command_that_never_stops_writing_meets_its_time_limit() {
+    let bench = Bench::new();
+    let arguments = ["compare", "--timeout", "500ms", "--metric", r"rate=(\d+)", "--", "yes"];
+    let (ended, said, largest) = end_of(bench.start(&arguments));
+    assert_eq!(ended, Some(4), "{said}");
+    assert!(said.contains("did not end within 0.5 s") && largest < 200 << 20, "{said} {largest}");
+}
+
+#[test]
+fn an_orphan_that_goes_on_writing_does_not_hold_up_the_run() {
+    let (bench, time) = (Bench::new(), unique());
+    let script = format!("setsid yes {time} & echo 5");
+    let arguments = with(&TWO, &["--metric", r"rate=^(\d)$", "--", "sh", "-c", &script]);
+    let (ended, said, _) = end_of(bench.start(&arguments));
+    assert!(matches!(ended, Some(0 | 4)), "{said}");
+    assert!(running(&time).is_empty());
+}
+
+#[test]
+fn a_process_left_behind_is_ended_and_told_and_no_other() {
+    let (bench, stray, ours) = (Bench::new(), unique(), unique());
+    let mut bystander = Command::new("sleep").arg(&ours).spawn().unwrap();
+    let script = format!("setsid sleep {stray} & exit 0");
+    let judged = bench.judged(&with(&TWO, &["--", "sh", "-c", &script]));
+    assert!(findings(&judged).contains("left a process behind ("), "{judged}");
+    assert!(running(&stray).is_empty());
+    assert_eq!(running(&ours), [bystander.id()]);
+    bystander.kill().unwrap();
+    bystander.wait().unwrap();
+}
+
+#[test]
+fn a_budget_too_small_for_a_pair_is_answered_with_one_that_would_do() {
+    let said = Bench::new().refused(2, &["compare", "--budget", "100ms", "--", "sleep", "0.1"]);
+    assert!(said.contains("a pair takes 0.2 s") && said.contains("give --budget "), "{said}");
+    let copies = ["scale", "--copies", "--workers", "1,2", "--budget", "100ms", "--", "sleep", "0.1"];
+    let said = Bench::new().refused(2, &copies);
+    assert!(said.contains("a round takes 0.2 s") && said.contains("give --budget "), "{said}");
+    let said = Bench::new().refused(2, &["tune", "--budget", "100ms", "--", "sleep", "0.1"]);
+    assert!(said.contains("give --budget "), "{said}");
+}
+
+#[test]
+fn command_lines_that_cannot_be_meant_are_refused() {
+    for (arguments, answer) in [
+        (&["scale", "--workers", "2", "--", "true"][..], "{workers}"),
+        (&["compare", "--a", "cpus=70000", "--", "true"], "70000 not in this machine"),
+        (&["compare", "--vs", "sh -c 'open", "--", "true"], "a quote is not closed"),
+        (&["compare", "--service", "sh -c 'open", "--", "true"], "a quote is not closed"),
+        (&["tune", "--place", "free", "--today", "2", "--workers", "2", "--", "true"], "nothing differs"),
+        (&["compare", "--load-cpus", "70000", "--service", "sleep 9", "--", "true"], "--load-cpus 70000"),
+        (&["compare", "--a-memory", "bind=900", "--", "true"], "no NUMA node 900"),
+        (&["compare", "--budget", "0s", "--", "true"], "--budget"),
+        (&["compare", "--timeout", "0s", "--", "true"], "--timeout"),
+        (&["compare", "--budget", "18446744073709551615s", "--", "true"], "--budget"),
+        (&["compare", "--timeout", "18446744073709551615s 999999999ns", "--", "true"], "--timeout"),
+        (&["compare", "--precision", "NaN", "--", "true"], "--precision"),
+        (&["compare", "--precision", "0", "--", "true"], "--precision"),
+        (&["scale", "--copies", "--precision", "1%", "--", "true"], "--precision is for compare"),
+        (&["tune", "--precision", "1%", "--", "true"], "--precision is for compare"),
+        (&["compare", "--pairs", "0", "--", "true"], "--pairs"),
+        (&["compare", "--workers", "0", "--", "true"], "--workers"),
+        (&["scale", "--copies", "--workers", "0", "--", "true"], "--workers"),
+        (&["compare", "--a-env", "=x", "--", "true"], "NAME=VALUE"),
+        (&["compare"], "required"),
+    ] {
+        let said = Bench::new().refused(2, arguments);
+        assert!(said.contains(answer), "{arguments:?}: {said}");
+    }
+}
+
+/// Runs that are quick six times; the next one sleeps until it is ended.
+fn hangs_later(time: &str) -> String {
+    format!("echo >> runs; test $(wc -l < runs) -le 6 || exec sleep {time}")
+}
+
+#[test]
+fn ctrl_c_saves_the_pairs_there_are_and_ends_the_command() {
+    let (bench, time) = (Bench::new(), unique());
+    let child = bench.start(&["compare", "--", "sh", "-c", &hangs_later(&time)]);
+    until("a run that hangs", || !running(&time).is_empty());
+    signal(child.id(), "INT");
+    let (ended, said, _) = end_of(child);
+    assert_eq!(ended, Some(130), "{said}");
+    assert!(said.contains("interrupted; what was measured is in out/record.json"), "{said}");
+    assert_eq!(bench.record()["interrupted"], true);
+    assert_eq!(bench.record()["experiments"][0]["samples"].as_array().unwrap().len(), 4);
+    assert!(running(&time).is_empty());
+    assert!(bench.report().contains("interrupted"), "{}", bench.report());
+}
+
+#[test]
+fn ctrl_c_before_anything_was_measured_leaves_no_folder() {
+    let (bench, time) = (Bench::new(), unique());
+    let child = bench.start(&["compare", "--", "sleep", &time]);
+    until("the first run", || !running(&time).is_empty());
+    signal(child.id(), "INT");
+    assert_eq!(end_of(child).0, Some(130));
+    assert!(running(&time).is_empty());
+    assert!(!bench.path("out").exists());
+}
+
+#[test]
+fn a_failure_in_the_middle_keeps_what_was_measured() {
+    let bench = Bench::new();
+    let script = "echo >> runs; test $(wc -l < runs) -le 6 || { echo worn out >&2; exit 3; }";
+    let run = bench.run(&["compare", "--", "sh", "-c", script]);
+    assert_eq!(run.status.code(), Some(4), "{}", words(&run));
+    assert!(words(&run).contains("(exit status: 3): worn out"), "{}", words(&run));
+    assert_eq!(bench.record()["interrupted"], false);
+    assert!(!bench.report().is_empty());
+}
+
+#[test]
+fn a_command_does_not_outlive_a_killed_manycore() {
+    let (bench, time) = (Bench::new(), unique());
+    let mut child = bench.start(&["scale", "--copies", "--workers", "3", "--", "sleep", &time]);
+    until("the first run", || !running(&time).is_empty());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("the end of the command", || running(&time).is_empty());
+}
+
+#[test]
+fn a_command_that_sets_its_own_affinity_is_told() {
+    if !has("taskset") {
+        return;
+    }
+    // CPU 0 is the first seat of `close`: who goes there does what would be done to it.
+    for (cpu, place) in [("0", "free"), ("1", "close")] {
+        if cpus() < 2 {
+            eprintln!("SKIPPED: one CPU leaves no choice");
+            return;
+        }
+        let arguments = ["--a", place, "--b", place, "--", "taskset", "-c", cpu, "sleep", "0.1"];
+        let judged = Bench::new().judged(&with(&TWO, &arguments));
+        let found = findings(&judged);
+        assert!(found.contains("set its own affinity to CPU"), "{cpu} {place}: {found}");
+    }
+}
+
+#[test]
+fn a_command_that_leaves_its_affinity_alone_is_not_accused() {
+    let script = "sleep 0.02 & sh -c 'sleep 0.05' & wait";
+    for arguments in [
+        &["compare", "--pairs", "2", "--a", "close", "--b", "spread@core", "--", "sh", "-c", script][..],
+        &[
+            "scale",
+            "--copies",
+            "--place",
+            "close",
+            "--workers",
+            "1,2,3",
+            "--pairs",
+            "2",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ],
+    ] {
+        let found = findings(&Bench::new().judged(arguments));
+        assert!(!found.contains("set its own affinity"), "{found}");
+    }
+}
+
+#[test]
+fn threads_of_a_bound_command_sit_one_on_each_cpu() {
+    if !has("python3") {
+        return;
+    }
+    // Threads are seated as they appear: the script waits for that, not for a time.
+    let script = "
+import sys, threading, time, glob
+count = int(sys.argv[1])
+end = threading.Event()
+threads = [threading.Thread(target=end.wait) for _ in range(count - 1)]
+for thread in threads: thread.start()
+def lists():
+    texts = [open(path).read() for path in glob.glob('/proc/self/task/*/status')]
+    return [line.split()[1] for text in texts for line in text.splitlines() if line.startswith('Cpus_allowed_list')]
+deadline = time.time() + 5
+while time.time() < deadline and len(set(lists())) < count: time.sleep(0.001)
+open('seen', 'a').write(' '.join(lists()) + '\\n')
+end.set()
+";
+    let (bench, workers) = (Bench::new(), cpus().to_string());
+    let place = ["--a", "close", "--b", "spread", "--workers", &workers];
+    bench.judged(&[&TWO[..], &place, &["--", "python3", "-c", script, "{workers}"]].concat());
+    let seen = fs::read_to_string(bench.path("seen")).unwrap();
+    assert_eq!(seen.lines().count(), 6);
+    for line in seen.lines() {
+        let cpus_seen: BTreeSet<u32> = line.split(' ').map(|cpu| cpu.parse().unwrap()).collect();
+        assert_eq!((line.split(' ').count(), cpus_seen.len()), (cpus(), cpus()), "{seen}");
+    }
+}
+
+#[test]
+fn threads_of_a_bound_copy_stay_in_the_place_of_that_copy() {
+    if !has("python3") || cpus() < 2 {
+        eprintln!("SKIPPED: needs python3 and two CPUs");
+        return;
+    }
+    let script = "
+import threading, time, glob
+end = threading.Event()
+threads = [threading.Thread(target=end.wait) for _ in range(3)]
+for thread in threads: thread.start()
+time.sleep(0.1)
+texts = [open(path).read() for path in glob.glob('/proc/self/task/*/status')]
+lists = [line.split()[1] for text in texts for line in text.splitlines() if line.startswith('Cpus_allowed_list')]
+open('seen', 'a').write(' '.join(lists) + '\\n')
+end.set()
+";
+    let bench = Bench::new();
+    let arguments = ["scale", "--copies", "--place", "close", "--workers", "2", "--pairs", "1", "--"];
+    bench.judged(&with(&arguments, &["python3", "-c", script]));
+    for line in fs::read_to_string(bench.path("seen")).unwrap().lines() {
+        let places: BTreeSet<&str> = line.split(' ').collect();
+        assert_eq!((line.split(' ').count(), places.len()), (4, 1), "{line}");
+    }
+}
+
+#[test]
+fn two_copies_that_sleep_are_twice_as_fast_as_one() {
+    let bench = Bench::new();
+    bench.judged(&["scale", "--copies", "--workers", "1,2", "--pairs", "3", "--", "sleep", "0.05"]);
+    let record = bench.record();
+    let experiment = &record["experiments"][0];
+    let samples = experiment["samples"].as_array().unwrap();
+    let rate = |treatment: usize| {
+        let rates = samples.iter().filter(|sample| sample["treatment"] == treatment);
+        let rate = |sample: &serde_json::Value| {
+            sample["work"].as_f64().unwrap() / sample["wall_ns"].as_f64().unwrap()
+        };
+        rates.map(rate).fold(0.0, f64::max)
+    };
+    assert!(rate(1) / rate(0) > 1.5, "{experiment}");
+    for sample in samples {
+        let copies = if sample["treatment"] == 0 { 0 } else { 2 };
+        assert_eq!(sample["per_worker"].as_array().map_or(0, Vec::len), copies, "{sample}");
+    }
+    assert!(bench.report().contains("speed-up"));
+}
+
+#[test]
+fn more_copies_than_files_may_be_open_do_run_with_the_limit_that_was_given() {
+    let bench = Bench::new();
+    let (_, most) = limits();
+    if most < 4096 {
+        eprintln!("SKIPPED: no more than {most} files may be open");
+        return;
+    }
+    let program = assert_cmd::cargo::cargo_bin!("manycore").display().to_string();
+    let line = format!("ulimit -S -n 64; exec {program} \"$@\"");
+    let arguments = ["scale", "--out", "out", "--copies", "--workers", "40", "--pairs", "1", "--"];
+    let run = Command::new("sh")
+        .args(["-c", &line, "sh"])
+        .args(arguments)
+        .args(["sh", "-c", "ulimit -S -n >> limits; sleep 0.2"])
+        .current_dir(bench.0.path())
+        .output()
+        .unwrap();
+    assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+    let seen = fs::read_to_string(bench.path("limits")).unwrap();
+    assert!(seen.lines().count() == 82 && seen.lines().all(|limit| limit == "64"), "{seen}");
+}
+
+/// Files that may be open: now, and at most.
+fn limits() -> (u64, u64) {
+    let text = fs::read_to_string("/proc/self/limits").unwrap();
+    let line = text.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let mut numbers = line.split_whitespace().skip(3).map(|number| number.parse().unwrap_or(u64::MAX));
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+#[test]
+fn a_slower_command_is_found_slower() {
+    let bench = Bench::new();
+    let run = bench.run(&["compare", "--pairs", "8", "--vs", "sleep 0.06", "--", "sleep", "0.05"]);
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+    assert!(text.contains("% slower than A"), "{text}");
+    let run = bench.run(&["report", "out/record.json", "--format", "json"]);
+    let judged: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let verdict = &judged["comparison"]["verdict"];
+    assert_eq!(verdict["verdict"], "a_better", "{verdict}");
+    let ratio = verdict["ratio"].as_f64().unwrap();
+    assert!((0.75..0.92).contains(&ratio), "{verdict}");
+    assert!(bench.report().contains("% slower than A"));
+}
+
+#[test]
+fn a_command_against_itself_is_answered_in_words() {
+    let bench = Bench::new();
+    let run = bench.run(&["compare", "--pairs", "7", "--", "sleep", "0.02"]);
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert!(words(&run).contains("A and B are the same"), "{}", words(&run));
+    let said = text.lines().find(|line| line.trim_start().starts_with("ANSWER")).unwrap();
+    assert!(said.contains("evidence") || said.contains("difference"), "{said}");
+    let record = bench.record();
+    let names: Vec<&str> = record["experiments"][0]["treatments"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|treatment| treatment["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["sleep 0.02", "sleep 0.02 (again)"]);
+}
+
+#[test]
+fn pairs_and_precision_say_when_it_ends() {
+    let bench = Bench::new();
+    bench.judged(&["compare", "--pairs", "3", "--budget", "1ms", "--", "sleep", "0.01"]);
+    assert_eq!(bench.record()["experiments"][0]["samples"].as_array().unwrap().len(), 6);
+    let bench = Bench::new();
+    let arguments = ["--pairs", "60", "--precision", "60%", "--vs", "sleep 0.02", "--", "sleep", "0.01"];
+    bench.judged(&with(&["compare"], &arguments));
+    let samples = bench.record()["experiments"][0]["samples"].as_array().unwrap().len();
+    assert!((14..120).contains(&samples), "{samples}");
+}
+
+#[test]
+fn environments_and_commands_may_differ() {
+    let bench = Bench::new();
+    let script = "test $SIDE = b && sleep 0.05; true";
+    let arguments = ["--a-env", "SIDE=a", "--b-env", "SIDE=b", "--", "sh", "-c", script];
+    let judged = bench.judged(&with(&["compare", "--pairs", "6"], &arguments));
+    assert_eq!(judged["comparison"]["verdict"]["verdict"], "a_better", "{}", judged["comparison"]);
+}
+
+#[test]
+fn a_search_tries_each_candidate_once_and_proves_its_winner() {
+    let bench = Bench::new();
+    let arguments = ["tune", "--budget", "3s", "--workers", "1,2", "--today", "1", "--"];
+    let script = "test {workers} = 2 || sleep 0.06; sleep 0.01";
+    let judged = bench.judged(&with(&arguments, &["sh", "-c", script]));
+    let record = bench.record();
+    for experiment in record["experiments"].as_array().unwrap() {
+        let names: Vec<&str> = experiment["treatments"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|treatment| treatment["name"].as_str().unwrap())
+            .collect();
+        let distinct: BTreeSet<&str> = names.iter().copied().collect();
+        assert_eq!(distinct.len(), names.len(), "{names:?}");
+    }
+    let winner =
+        judged["tuning"]["winner"].as_u64().map(|winner| &judged["tuning"]["finalists"][winner as usize]);
+    let name = winner.unwrap()["name"].as_str().unwrap();
+    assert!(name.starts_with("2 workers"), "{name}");
+    assert_eq!(bench.path("out/plan.json").exists(), !name.contains("free"), "{name}");
+    let text = bench.report();
+    assert!(
+        text.contains("What was tried, best first") && text.contains("Finalists against today"),
+        "{text}"
+    );
+}
+
+#[test]
+fn workers_that_nobody_tells_the_command_make_no_second_candidate() {
+    let bench = Bench::new();
+    let twice = (2 * cpus()).to_string();
+    let workers = format!("{},{twice}", cpus());
+    bench.judged(&[
+        "tune",
+        "--budget",
+        "500ms",
+        "--place",
+        "close",
+        "--workers",
+        &workers,
+        "--",
+        "sleep",
+        "0.02",
+    ]);
+    let treatments = bench.record()["experiments"][0]["treatments"].as_array().unwrap().len();
+    assert_eq!(treatments, 2, "today and one more");
+}
+
+#[test]
+fn a_search_without_a_winner_writes_no_plan_and_leaves_no_older_one() {
+    let bench = Bench::new();
+    let search = ["tune", "--budget", "1s", "--place", "close", "--", "sleep", "0.02"];
+    bench.judged(&search);
+    fs::write(bench.path("out/plan.json"), "{}").unwrap();
+    let judged = bench.judged(&search);
+    assert_eq!(judged["tuning"]["winner"].is_null(), !bench.path("out/plan.json").exists(), "{judged}");
+    if let Ok(plan) = fs::read_to_string(bench.path("out/plan.json")) {
+        assert_ne!(plan, "{}");
+    }
+}
+
+#[test]
+fn a_round_number_of_pairs_beyond_all_reason_can_be_interrupted() {
+    let (bench, time) = (Bench::new(), unique());
+    let script = hangs_later(&time);
+    let child = bench.start(&["compare", "--pairs", "4000000000", "--", "sh", "-c", &script]);
+    until("a run that hangs", || !running(&time).is_empty());
+    signal(child.id(), "TERM");
+    assert_eq!(end_of(child).0, Some(130));
+    assert!(!bench.report().is_empty());
+}
+
+#[test]
+fn tune_goes_on_without_candidates_that_fail() {
+    // It fails with more than two workers.
+    let script = "test \"$0\" -le 2 || { echo too many >&2; exit 1; }; exec sleep 0.01";
+    let bench = Bench::new();
+    let start = ["tune", "--budget", "2s", "--workers", "1,2,4", "--", "sh", "-c"];
+    bench.judged(&with(&start, &[script, "{workers}"]));
+    let missed = bench.record()["missed"].to_string();
+    assert!(missed.contains("too many"), "{missed}");
+    assert!(bench.report().contains("NOT MEASURED"));
+}
