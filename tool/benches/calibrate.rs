@@ -107,15 +107,8 @@ impl Drop for Neighbours {
 }
 
 fn subject(sides: Vec<Side>) -> Commands {
-    let rules = Rules {
-        readers: Vec::new(),
-        primary: None,
-        timeout: Duration::from_mins(1),
-        ignore_failure: false,
-        load_cpus: None,
-    };
     let observer = Rc::new(Observer::new(&common::machine()));
-    Commands::new(sides, rules, None, observer, now_ns()).expect("a subject")
+    Commands::new(sides, Rules::default(), None, observer, now_ns()).expect("a subject")
 }
 
 /// What `manycore compare` does with these commands and budget.

@@ -22,10 +22,13 @@ use manycore_model::{
     units::percent,
 };
 use rand::SeedableRng;
-use std::{collections::BTreeMap, fs, path::Path, process::Command, rc::Rc, time::Duration};
+use std::{collections::BTreeMap, fs, path::Path, process::Command, rc::Rc};
 
 /// Budget of each search.
 const BUDGET: &str = "20s";
+
+/// Workers tried: with few candidates, finalists and today's behaviour alone are half of the field.
+const WORKERS: &str = "1,2,3,4,6,8,12,16";
 
 fn main() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -52,8 +55,20 @@ fn one(command: &[&str], folder: &Path) {
     let out = folder.join("out");
     let _ = fs::remove_dir_all(&out);
     let out_name = out.display().to_string();
-    let mut line = vec!["tune", "--quiet", "--budget", BUDGET, "--seed", "1", "--out", &out_name, "--"];
-    line.extend(command);
+    let start = [
+        "tune",
+        "--quiet",
+        "--budget",
+        BUDGET,
+        "--workers",
+        WORKERS,
+        "--seed",
+        "1",
+        "--out",
+        &out_name,
+        "--",
+    ];
+    let line = [&start[..], command].concat();
     let status =
         Command::new(env!("CARGO_BIN_EXE_manycore")).args(&line).stdout(std::process::Stdio::null()).status();
     assert!(status.is_ok_and(|status| status.success()), "tune failed on {command:?}");
@@ -74,16 +89,9 @@ fn exhaustive(name: &str, answer: &str, tuning: &Tuning, field: &[Candidate]) {
     let confirmed = tuning.finalists.first().map_or(0, |finalist| finalist.verdict.pairs);
     let searched = tuning.candidates.iter().map(|candidate| candidate.trials).max().unwrap_or(0);
     let blocks = searched + confirmed;
-    let rules = Rules {
-        readers: Vec::new(),
-        primary: None,
-        timeout: Duration::from_mins(1),
-        ignore_failure: false,
-        load_cpus: None,
-    };
     let sides = field.iter().map(|candidate| candidate.side.clone()).collect();
     let observer = Rc::new(Observer::new(&common::machine()));
-    let mut subject = Commands::new(sides, rules, None, observer, now_ns()).expect("a subject");
+    let mut subject = Commands::new(sides, Rules::default(), None, observer, now_ns()).expect("a subject");
     subject.measure(0).expect("it runs");
     let treatment = |candidate: &Candidate| Treatment {
         name: candidate.name.clone(),

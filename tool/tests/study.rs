@@ -1,9 +1,9 @@
-//! `manycore compare`, `scale` and `tune` on real commands: what they find, and how they end.
+//! `manycore compare`, `scale` and `tune` on real commands: where they run, and what they find.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 mod common;
 
-use common::study::{Bench, end_of, findings, has, running, signal, unique, until, words};
+use common::study::{Bench, findings, has, words};
 use std::{collections::BTreeSet, fs, process::Command};
 
 /// Two pairs of a command against itself.
@@ -16,201 +16,6 @@ fn cpus() -> usize {
 
 fn with<'a>(start: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
     [start, rest].concat()
-}
-
-#[test]
-fn a_command_that_does_not_exist_is_named() {
-    let said = Bench::new().refused(3, &with(&TWO, &["--", "no-such-program"]));
-    assert!(said.contains("cannot start no-such-program"), "{said}");
-    let said = Bench::new().refused(3, &with(&TWO, &["--vs", "no-such-program", "--", "true"]));
-    assert!(said.contains("cannot start no-such-program"), "{said}");
-}
-
-#[test]
-fn an_empty_command_is_refused() {
-    for arguments in [&["--", ""][..], &["--vs", "''", "--", "true"], &["--vs", " ", "--", "true"]] {
-        let said = Bench::new().refused(2, &with(&TWO, arguments));
-        assert!(said.contains("an empty command was given"), "{said}");
-    }
-}
-
-#[test]
-fn a_command_that_fails_leaves_its_status_and_last_words() {
-    let script = "echo something; echo first >&2; echo the disk is gone >&2; exit 7";
-    let said = Bench::new().refused(4, &with(&TWO, &["--", "sh", "-c", script]));
-    assert!(said.contains("exit status: 7") && said.contains("): the disk is gone"), "{said}");
-    let bench = Bench::new();
-    let run = bench.run(&with(&TWO, &["--ignore-failure", "--", "false"]));
-    assert_eq!(run.status.code(), Some(0), "{}", words(&run));
-}
-
-#[test]
-fn a_command_that_hangs_is_ended() {
-    let time = unique();
-    let said = Bench::new().refused(4, &with(&TWO, &["--timeout", "300ms", "--", "sleep", &time]));
-    assert!(said.contains("did not end within 0.3 s") && !said.contains("ignored SIGTERM"), "{said}");
-    assert!(running(&time).is_empty());
-}
-
-#[test]
-fn a_command_that_ignores_sigterm_is_killed_with_all_that_it_started() {
-    let time = unique();
-    let script = format!("trap '' TERM; sleep {time} & setsid sleep {time} & while :; do wait; done");
-    let said = Bench::new().refused(4, &with(&TWO, &["--timeout", "300ms", "--", "sh", "-c", &script]));
-    assert!(said.contains("it ignored SIGTERM and was killed"), "{said}");
-    assert!(running(&time).is_empty());
-}
-
-#[test]
-fn a_metric_that_is_not_there_or_twice_is_told() {
-    let said = Bench::new().refused(4, &with(&TWO, &["--metric", r"rate=none (\d+)", "--", "echo", "hi"]));
-    assert!(said.contains("metric rate: ") && said.contains("the last line is \"hi\""), "{said}");
-    let twice = ["--metric", r"rate=is (\d+)", "--", "printf", "is 1\nis 2\n"];
-    let said = Bench::new().refused(4, &with(&TWO, &twice));
-    assert!(said.contains("printed 2 times"), "{said}");
-}
-
-#[test]
-fn an_unknown_primary_metric_is_answered_with_the_names_there_are() {
-    let said = Bench::new().refused(4, &with(&TWO, &["--primary", "p99", "--", "true"]));
-    assert!(said.contains("no metric is called \"p99\"; there are wall, cpu, memory"), "{said}");
-}
-
-#[test]
-fn a_gigabyte_of_output_fills_no_memory() {
-    let bench = Bench::new();
-    let gigabyte = "head -c 1000000000 /dev/zero; head -c 100000000 /dev/zero >&2";
-    for (metric, code) in [(&[][..], 0), (&["--metric", r"rate=(\d+)"][..], 4)] {
-        let arguments = [&["compare", "--pairs", "1"], metric, &["--", "sh", "-c", gigabyte]].concat();
-        let (ended, said, largest) = end_of(bench.start(&arguments));
-        assert_eq!(ended, Some(code), "{said}");
-        assert!(largest < 200 << 20, "{largest}");
-        assert_eq!(said.contains("wrote more than 64 MiB"), code == 4, "{said}");
-    }
-}
-
-#[test]
-fn a_command_that_never_stops_writing_meets_its_time_limit() {
-    let bench = Bench::new();
-    let arguments = ["compare", "--timeout", "500ms", "--metric", r"rate=(\d+)", "--", "yes"];
-    let (ended, said, largest) = end_of(bench.start(&arguments));
-    assert_eq!(ended, Some(4), "{said}");
-    assert!(said.contains("did not end within 0.5 s") && largest < 200 << 20, "{said} {largest}");
-}
-
-#[test]
-fn an_orphan_that_goes_on_writing_does_not_hold_up_the_run() {
-    let (bench, time) = (Bench::new(), unique());
-    let script = format!("setsid yes {time} & echo 5");
-    let arguments = with(&TWO, &["--metric", r"rate=^(\d)$", "--", "sh", "-c", &script]);
-    let (ended, said, _) = end_of(bench.start(&arguments));
-    assert!(matches!(ended, Some(0 | 4)), "{said}");
-    assert!(running(&time).is_empty());
-}
-
-#[test]
-fn a_process_left_behind_is_ended_and_told_and_no_other() {
-    let (bench, stray, ours) = (Bench::new(), unique(), unique());
-    let mut bystander = Command::new("sleep").arg(&ours).spawn().unwrap();
-    let script = format!("setsid sleep {stray} & exit 0");
-    let judged = bench.judged(&with(&TWO, &["--", "sh", "-c", &script]));
-    assert!(findings(&judged).contains("left a process behind ("), "{judged}");
-    assert!(running(&stray).is_empty());
-    assert_eq!(running(&ours), [bystander.id()]);
-    bystander.kill().unwrap();
-    bystander.wait().unwrap();
-}
-
-#[test]
-fn a_budget_too_small_for_a_pair_is_answered_with_one_that_would_do() {
-    let said = Bench::new().refused(2, &["compare", "--budget", "100ms", "--", "sleep", "0.1"]);
-    assert!(said.contains("a pair takes 0.2 s") && said.contains("give --budget "), "{said}");
-    let copies = ["scale", "--copies", "--workers", "1,2", "--budget", "100ms", "--", "sleep", "0.1"];
-    let said = Bench::new().refused(2, &copies);
-    assert!(said.contains("a round takes 0.2 s") && said.contains("give --budget "), "{said}");
-    let said = Bench::new().refused(2, &["tune", "--budget", "100ms", "--", "sleep", "0.1"]);
-    assert!(said.contains("give --budget "), "{said}");
-}
-
-#[test]
-fn command_lines_that_cannot_be_meant_are_refused() {
-    for (arguments, answer) in [
-        (&["scale", "--workers", "2", "--", "true"][..], "{workers}"),
-        (&["compare", "--a", "cpus=70000", "--", "true"], "70000 not in this machine"),
-        (&["compare", "--vs", "sh -c 'open", "--", "true"], "a quote is not closed"),
-        (&["compare", "--service", "sh -c 'open", "--", "true"], "a quote is not closed"),
-        (&["tune", "--place", "free", "--today", "2", "--workers", "2", "--", "true"], "nothing differs"),
-        (&["compare", "--load-cpus", "70000", "--service", "sleep 9", "--", "true"], "--load-cpus 70000"),
-        (&["compare", "--a-memory", "bind=900", "--", "true"], "no NUMA node 900"),
-        (&["compare", "--budget", "0s", "--", "true"], "--budget"),
-        (&["compare", "--timeout", "0s", "--", "true"], "--timeout"),
-        (&["compare", "--budget", "18446744073709551615s", "--", "true"], "--budget"),
-        (&["compare", "--timeout", "18446744073709551615s 999999999ns", "--", "true"], "--timeout"),
-        (&["compare", "--precision", "NaN", "--", "true"], "--precision"),
-        (&["compare", "--precision", "0", "--", "true"], "--precision"),
-        (&["scale", "--copies", "--precision", "1%", "--", "true"], "--precision is for compare"),
-        (&["tune", "--precision", "1%", "--", "true"], "--precision is for compare"),
-        (&["compare", "--pairs", "0", "--", "true"], "--pairs"),
-        (&["compare", "--workers", "0", "--", "true"], "--workers"),
-        (&["scale", "--copies", "--workers", "0", "--", "true"], "--workers"),
-        (&["compare", "--a-env", "=x", "--", "true"], "NAME=VALUE"),
-        (&["compare"], "required"),
-    ] {
-        let said = Bench::new().refused(2, arguments);
-        assert!(said.contains(answer), "{arguments:?}: {said}");
-    }
-}
-
-/// Runs that are quick six times; the next one sleeps until it is ended.
-fn hangs_later(time: &str) -> String {
-    format!("echo >> runs; test $(wc -l < runs) -le 6 || exec sleep {time}")
-}
-
-#[test]
-fn ctrl_c_saves_the_pairs_there_are_and_ends_the_command() {
-    let (bench, time) = (Bench::new(), unique());
-    let child = bench.start(&["compare", "--", "sh", "-c", &hangs_later(&time)]);
-    until("a run that hangs", || !running(&time).is_empty());
-    signal(child.id(), "INT");
-    let (ended, said, _) = end_of(child);
-    assert_eq!(ended, Some(130), "{said}");
-    assert!(said.contains("interrupted; what was measured is in out/record.json"), "{said}");
-    assert_eq!(bench.record()["interrupted"], true);
-    assert_eq!(bench.record()["experiments"][0]["samples"].as_array().unwrap().len(), 4);
-    assert!(running(&time).is_empty());
-    assert!(bench.report().contains("interrupted"), "{}", bench.report());
-}
-
-#[test]
-fn ctrl_c_before_anything_was_measured_leaves_no_folder() {
-    let (bench, time) = (Bench::new(), unique());
-    let child = bench.start(&["compare", "--", "sleep", &time]);
-    until("the first run", || !running(&time).is_empty());
-    signal(child.id(), "INT");
-    assert_eq!(end_of(child).0, Some(130));
-    assert!(running(&time).is_empty());
-    assert!(!bench.path("out").exists());
-}
-
-#[test]
-fn a_failure_in_the_middle_keeps_what_was_measured() {
-    let bench = Bench::new();
-    let script = "echo >> runs; test $(wc -l < runs) -le 6 || { echo worn out >&2; exit 3; }";
-    let run = bench.run(&["compare", "--", "sh", "-c", script]);
-    assert_eq!(run.status.code(), Some(4), "{}", words(&run));
-    assert!(words(&run).contains("(exit status: 3): worn out"), "{}", words(&run));
-    assert_eq!(bench.record()["interrupted"], false);
-    assert!(!bench.report().is_empty());
-}
-
-#[test]
-fn a_command_does_not_outlive_a_killed_manycore() {
-    let (bench, time) = (Bench::new(), unique());
-    let mut child = bench.start(&["scale", "--copies", "--workers", "3", "--", "sleep", &time]);
-    until("the first run", || !running(&time).is_empty());
-    child.kill().unwrap();
-    child.wait().unwrap();
-    until("the end of the command", || running(&time).is_empty());
 }
 
 #[test]
@@ -482,17 +287,6 @@ fn a_search_without_a_winner_writes_no_plan_and_leaves_no_older_one() {
     if let Ok(plan) = fs::read_to_string(bench.path("out/plan.json")) {
         assert_ne!(plan, "{}");
     }
-}
-
-#[test]
-fn a_round_number_of_pairs_beyond_all_reason_can_be_interrupted() {
-    let (bench, time) = (Bench::new(), unique());
-    let script = hangs_later(&time);
-    let child = bench.start(&["compare", "--pairs", "4000000000", "--", "sh", "-c", &script]);
-    until("a run that hangs", || !running(&time).is_empty());
-    signal(child.id(), "TERM");
-    assert_eq!(end_of(child).0, Some(130));
-    assert!(!bench.report().is_empty());
 }
 
 #[test]

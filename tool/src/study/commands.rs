@@ -66,6 +66,19 @@ pub struct Rules {
     pub load_cpus: Option<CpuSet>,
 }
 
+impl Default for Rules {
+    /// Wall time decides, and a run may take ten minutes.
+    fn default() -> Self {
+        Self {
+            readers: Vec::new(),
+            primary: None,
+            timeout: Duration::from_mins(10),
+            ignore_failure: false,
+            load_cpus: None,
+        }
+    }
+}
+
 /// Runs sides.
 pub struct Commands {
     sides: Vec<Side>,

@@ -1,10 +1,16 @@
 //! Experiments on the user's own commands and services: what the verbs `compare`, `scale` and `tune` share.
 
+mod budget;
 pub mod candidates;
 pub mod commands;
+mod line;
 pub mod place;
 pub mod service;
 pub mod values;
+
+pub use budget::{budget, least_pairs, looks_for};
+pub use line::{line, with_workers, words};
+pub use place::placed;
 
 use crate::{
     cli::{Format, Measuring},
@@ -21,23 +27,11 @@ use commands::{Commands, Rules, Side};
 use manycore_host::{child, clock, job, memory_policy::MemoryPolicy};
 use manycore_model::{
     CpuSet, Machine, Record,
-    placement::{Memory, Plan, Policy, PolicyKind, Reserve},
     record::{Better, Experiment, Method, Metric, Missed},
 };
-use place::Place;
 use rand::SeedableRng;
 use service::{Ready, Service};
 use std::{collections::BTreeMap, path::Path, rc::Rc, time::Duration};
-
-/// Planned looks at a comparison under way, over which its level is split.
-const LOOKS: usize = 3;
-
-/// Fewest pairs of which an interval at the level of one of that many looks can be made: 2 * 0.5^n must be
-/// below 0.05 / looks.
-pub fn least_pairs(looks: usize) -> usize {
-    let level: f64 = 0.05 / looks as f64;
-    ((2.0 / level).log2()).ceil() as usize
-}
 
 /// One run of a verb that measures commands.
 pub struct Study {
@@ -278,105 +272,6 @@ impl Study {
     }
 }
 
-/// When an experiment stops whose rounds (`what`: "a pair") take `round` seconds each.
-///
-/// # Errors
-/// [`Failure::Input`] where not even one round fits.
-pub fn budget(args: &Measuring, what: &str, round: f64) -> Outcome<Budget> {
-    if let Some(rounds) = args.pairs {
-        let rounds = rounds as usize;
-        return Ok(Budget { seconds: rounds as f64 * round, least_blocks: rounds, most_blocks: rounds });
-    }
-    let budget = args.budget.as_secs_f64();
-    let least = least_pairs(1) as f64;
-    if budget < round {
-        return Err(Failure::input(format!(
-            "{what} takes {round:.1} s, more than the budget of {budget} s; for an answer give --budget {:.0}s",
-            (least * round * 1.1).ceil()
-        )));
-    }
-    if budget < least * round && !args.quiet {
-        output::note(&format!(
-            "The budget has room for {:.0} rounds, and an answer needs {least}: --budget {:.0}s would do.",
-            (budget / round).floor(),
-            (least * round * 1.1).ceil()
-        ));
-    }
-    Ok(Budget::seconds(budget))
-}
-
-/// The place that `policy` gives `workers`.
-///
-/// # Errors
-/// [`Failure::Input`] where it cannot be met here.
-pub fn placed(
-    machine: &Machine,
-    policy: Option<&Policy>,
-    memory: &Memory,
-    workers: usize,
-) -> Outcome<(Place, Plan)> {
-    let free = Policy { kind: PolicyKind::Free, nosmt: false };
-    let policy = policy.unwrap_or(&free);
-    let plan = policy.plan(machine, workers, &Reserve::Nothing).map_err(Failure::input)?;
-    let memory = memory_policy(machine, memory, &plan)?;
-    // Where every worker may use all CPUs, the command runs where it would anyway.
-    let everywhere = |cpus: &CpuSet| *cpus == machine.allowed.cpus;
-    let workers = if *policy == free || plan.workers.iter().all(|worker| everywhere(&worker.cpus)) {
-        Vec::new()
-    } else {
-        plan.workers.iter().map(|worker| worker.cpus.clone()).collect()
-    };
-    Ok((Place { workers, memory }, plan))
-}
-
-fn memory_policy(machine: &Machine, memory: &Memory, plan: &Plan) -> Outcome<MemoryPolicy> {
-    let nodes = memory.nodes(plan);
-    let unknown = nodes.iter().find(|node| !machine.nodes.iter().any(|known| known.id == **node));
-    if let Some(node) = unknown {
-        return Err(Failure::input(format!("there is no NUMA node {node} on this machine")));
-    }
-    Ok(match memory {
-        Memory::Default => MemoryPolicy::Default,
-        Memory::Local => MemoryPolicy::Local,
-        Memory::Interleave(_) => MemoryPolicy::Interleave(nodes),
-        Memory::Bind(_) => MemoryPolicy::Bind(nodes),
-    })
-}
-
-/// A command line as a shell would split it, without running one.
-///
-/// # Errors
-/// [`Failure::Input`] where a quote is not closed or nothing is there.
-pub fn words(line: &str) -> Outcome<Vec<String>> {
-    match shlex::split(line) {
-        Some(words) if words.first().is_some_and(|program| !program.is_empty()) => Ok(words),
-        Some(_) => Err(Failure::input("an empty command was given")),
-        None => Err(Failure::input(format!("a quote is not closed in {line:?}"))),
-    }
-}
-
-/// A command as one could type it: words are quoted only where a shell would change them.
-pub fn line(command: &[String]) -> String {
-    let plain = |word: &str| {
-        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "_@%+=:,./{}-".contains(c))
-    };
-    let quoted = |word: &String| {
-        if plain(word) {
-            word.clone()
-        } else {
-            shlex::try_quote(word).map_or_else(|_| word.clone(), Into::into)
-        }
-    };
-    command.iter().map(quoted).collect::<Vec<_>>().join(" ")
-}
-
-/// `command` with every `{workers}` replaced; whether there was one.
-pub fn with_workers(command: &[String], workers: usize) -> (Vec<String>, bool) {
-    const HOLE: &str = "{workers}";
-    let filled = command.iter().map(|word| word.replace(HOLE, &workers.to_string())).collect();
-    (filled, command.iter().any(|word| word.contains(HOLE)))
-}
-
 /// What [`manycore_model::record::Sample::work`] counts in where `primary` decides: so that work per second is the
 /// metric's value, or its inverse where less is better.
 fn unit(primary: &Metric) -> String {
@@ -385,40 +280,5 @@ fn unit(primary: &Metric) -> String {
         (_, Better::Higher, Some(counted)) => counted.to_owned(),
         (name, Better::Higher, None) => format!("{name} s"),
         (name, Better::Lower, _) => format!("s/{name}"),
-    }
-}
-
-/// How many looks a budget has room for, so that each still has pairs enough for an answer.
-pub fn looks_for(pairs: f64) -> usize {
-    (1..=LOOKS).rev().find(|&looks| pairs / looks as f64 >= least_pairs(looks) as f64).unwrap_or(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn looks_leave_pairs_enough_for_an_interval() {
-        assert_eq!([1, 2, 3].map(least_pairs), [6, 7, 7]);
-        assert_eq!([5.0, 6.0, 14.0, 20.9, 21.0, 500.0].map(looks_for), [1, 1, 2, 2, 3, 3]);
-    }
-
-    #[test]
-    fn commands_are_split_as_a_shell_does() {
-        assert_eq!(words("sh -c 'echo \"a b\"'").unwrap(), ["sh", "-c", "echo \"a b\""]);
-        assert!(words("sh -c 'open").is_err() && words(" ").is_err() && words("''").is_err());
-    }
-
-    #[test]
-    fn lines_are_quoted_only_where_it_matters() {
-        let words = ["sh", "-c", "a b", "--x=1", "", "it's"].map(str::to_owned);
-        assert_eq!(line(&words), "sh -c 'a b' --x=1 '' \"it's\"");
-    }
-
-    #[test]
-    fn every_hole_is_filled() {
-        let command: Vec<String> = ["make", "-j{workers}", "{workers}"].map(str::to_owned).to_vec();
-        assert_eq!(with_workers(&command, 8), (["make", "-j8", "8"].map(str::to_owned).to_vec(), true));
-        assert!(!with_workers(&command[..1], 8).1);
     }
 }

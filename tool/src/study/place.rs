@@ -1,12 +1,16 @@
 //! Where a command runs, and what keeps its tasks there.
 
+use crate::failure::{Failure, Outcome};
 use manycore_host::{
     affinity,
     child::Start,
     memory_policy::MemoryPolicy,
     tasks::{self, Births},
 };
-use manycore_model::CpuSet;
+use manycore_model::{
+    CpuSet, Machine,
+    placement::{Memory, Plan, Policy, PolicyKind, Reserve},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
@@ -51,6 +55,44 @@ impl Place {
     pub fn start(&self) -> Start {
         Start { cpus: self.cpus(), memory: self.memory.clone() }
     }
+}
+
+/// The place that `policy` gives `workers`.
+///
+/// # Errors
+/// [`Failure::Input`] where it cannot be met here.
+pub fn placed(
+    machine: &Machine,
+    policy: Option<&Policy>,
+    memory: &Memory,
+    workers: usize,
+) -> Outcome<(Place, Plan)> {
+    let free = Policy { kind: PolicyKind::Free, nosmt: false };
+    let policy = policy.unwrap_or(&free);
+    let plan = policy.plan(machine, workers, &Reserve::Nothing).map_err(Failure::input)?;
+    let memory = memory_policy(machine, memory, &plan)?;
+    // Where every worker may use all CPUs, the command runs where it would anyway.
+    let everywhere = |cpus: &CpuSet| *cpus == machine.allowed.cpus;
+    let workers = if *policy == free || plan.workers.iter().all(|worker| everywhere(&worker.cpus)) {
+        Vec::new()
+    } else {
+        plan.workers.iter().map(|worker| worker.cpus.clone()).collect()
+    };
+    Ok((Place { workers, memory }, plan))
+}
+
+fn memory_policy(machine: &Machine, memory: &Memory, plan: &Plan) -> Outcome<MemoryPolicy> {
+    let nodes = memory.nodes(plan);
+    let unknown = nodes.iter().find(|node| !machine.nodes.iter().any(|known| known.id == **node));
+    if let Some(node) = unknown {
+        return Err(Failure::input(format!("there is no NUMA node {node} on this machine")));
+    }
+    Ok(match memory {
+        Memory::Default => MemoryPolicy::Default,
+        Memory::Local => MemoryPolicy::Local,
+        Memory::Interleave(_) => MemoryPolicy::Interleave(nodes),
+        Memory::Bind(_) => MemoryPolicy::Bind(nodes),
+    })
 }
 
 /// Seats the threads of a tree of processes on the workers' CPUs as they appear, and sees where one of them
