@@ -29,6 +29,9 @@ pub struct Record {
     pub seed: u64,
     /// Name of the budget: `quick`, `standard`, `full`.
     pub profile: String,
+    /// The measured command line, for verbs that measure one.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub subject: String,
     /// Whether the run was stopped before its end; what was measured until then is here.
     pub interrupted: bool,
     /// Wall time of the whole run in seconds.
@@ -277,11 +280,12 @@ impl Sample {
 }
 
 impl Record {
-    /// The verb with its profile: `eval --quick`, `compare`.
+    /// The verb with its profile or command: `eval --quick`, `scale -- make -j{workers}`.
     pub fn command(&self) -> String {
-        match self.profile.as_str() {
-            "" => self.verb.clone(),
-            profile => format!("{} --{profile}", self.verb),
+        match (self.profile.as_str(), self.subject.as_str()) {
+            ("", "") => self.verb.clone(),
+            ("", subject) => format!("{} -- {subject}", self.verb),
+            (profile, _) => format!("{} --{profile}", self.verb),
         }
     }
 

@@ -191,6 +191,7 @@ impl World {
             },
             missed: python.into_iter().chain(sysbench).collect(),
             notes: Vec::new(),
+            subject: String::new(),
             experiments,
         }
     }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Measures rounds of all numbers of workers, saves the record and prints what they say.
 pub fn run(args: &Scale) -> Outcome {
-    let mut study = Study::begin("scale", &args.measuring)?;
+    let mut study = Study::begin("scale", &args.measuring, &args.command)?;
     let counts = counts(args, study.usable().len());
     let sides = counts.iter().map(|&count| side(args, study.machine(), count)).collect::<Outcome<Vec<_>>>();
     let subject = sides.and_then(|sides| study.subject(&args.measuring, sides));
@@ -36,13 +36,11 @@ fn measure(args: &Scale, study: &mut Study, subject: &mut Commands, counts: &[us
         factors: BTreeMap::from([("place".to_owned(), args.place.to_string())]),
         latency: None,
     };
-    let command = study::line(&args.command.command);
     let plot = Plot {
         id: id::SCALING.to_owned(),
         title: "rounds of all numbers of workers",
         treatments: counts.iter().map(treatment).collect(),
         parameters: BTreeMap::from([
-            ("command".to_owned(), command),
             ("place".to_owned(), args.place.to_string()),
             ("counted".to_owned(), several.to_owned()),
         ]),

@@ -13,7 +13,7 @@ pub use line::{line, with_workers, words};
 pub use place::placed;
 
 use crate::{
-    cli::{Format, Measuring},
+    cli::{Command, Format, Measuring},
     experiment::{
         self, Budget, Design, Looks, Progress as Share, Rng, interrupt, observe::Observer, opening,
     },
@@ -67,7 +67,7 @@ impl Study {
     ///
     /// # Errors
     /// [`Failure::Missing`] where any of that cannot be had, [`Failure::Input`] for an option of another verb.
-    pub fn begin(verb: &str, args: &Measuring) -> Outcome<Self> {
+    pub fn begin(verb: &str, args: &Measuring, command: &Command) -> Outcome<Self> {
         if args.precision.is_some() && verb != "compare" {
             return Err(Failure::input(format!(
                 "--precision is for compare: {verb} measures for its --budget, or as many rounds as --pairs says"
@@ -82,7 +82,10 @@ impl Study {
         let observer = Rc::new(Observer::new(&machine));
         let seed = args.seed.unwrap_or_else(clock::now_ns);
         Ok(Self {
-            record: opening::open(verb, machine, seed, &observer),
+            record: Record {
+                subject: line(&command.command),
+                ..opening::open(verb, machine, seed, &observer)
+            },
             folder,
             progress: Progress::new(args.budget.as_secs_f64(), args.quiet),
             observer,
