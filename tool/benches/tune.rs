@@ -25,7 +25,7 @@ use rand::SeedableRng;
 use std::{collections::BTreeMap, fs, path::Path, process::Command, rc::Rc};
 
 /// Budget of each search.
-const BUDGET: &str = "20s";
+const BUDGET: &str = "12s";
 
 /// Workers tried: with few candidates, finalists and today's behaviour alone are half of the field.
 const WORKERS: &str = "1,2,3,4,6,8,12,16";
