@@ -1,0 +1,64 @@
+//! The command line, from which help, completions and man pages are made.
+#![allow(missing_docs, reason = "a comment on a flattened part or a verb would replace the one on its type")]
+
+mod measure;
+mod show;
+
+pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Scale, Tune};
+pub use show::{Completions, Man, Report, Topo, Worker};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Shows a many-core Linux machine, and measures how it and work on it scale over its cores.
+#[derive(Debug, Parser)]
+#[command(name = "manycore", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+    0  done
+    1  the check that was asked for does not hold
+    2  the command line or an input file is wrong
+    3  a needed right, file system or program is missing, or an output cannot be written
+    4  a measured command or worker failed
+  130  interrupted; what was measured is saved";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    Topo(Topo),
+    Eval(Eval),
+    Compare(Compare),
+    Scale(Scale),
+    Tune(Tune),
+    Report(Report),
+    Completions(Completions),
+    #[command(hide = true)]
+    Man(Man),
+    #[command(hide = true)]
+    Worker(Worker),
+}
+
+/// Which machine is meant.
+#[derive(Debug, Args)]
+pub struct Source {
+    /// Read the machine from the sysfs and procfs trees below DIR, or from a file that --save wrote
+    #[arg(long, value_name = "DIR", default_value = "/", conflicts_with = "machine")]
+    pub root: PathBuf,
+    /// Read the machine from FILE, as `topo --save` or `topo --format json` wrote it
+    #[arg(long, value_name = "FILE")]
+    pub machine: Option<PathBuf>,
+}
+
+/// How a result is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
