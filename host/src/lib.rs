@@ -7,6 +7,7 @@
 
 pub mod affinity;
 pub mod allowed;
+pub mod births;
 pub mod board;
 pub mod caches;
 pub mod capture;

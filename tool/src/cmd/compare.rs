@@ -69,7 +69,7 @@ fn sides(args: &Compare, machine: &Machine, usable: &CpuSet) -> Outcome<[(Side, 
         None => a.clone(),
     };
     let side = |command: Vec<String>, env: &[(String, String)], policy: Option<&Policy>, memory: &Memory| {
-        let (place, _) = study::placed(machine, policy, memory, workers)?;
+        let (place, _) = crate::placing::placed(machine, policy, memory, workers)?;
         Ok::<_, Failure>(Side { command, env: env.to_vec(), copies: 1, place })
     };
     let a = side(a, &args.a_env, args.a.as_ref(), &args.a_memory)?;

@@ -65,7 +65,7 @@ fn side(args: &Scale, machine: &Machine, count: usize) -> Outcome<Side> {
             "put {workers} where the command takes its number of workers, or give --copies to run copies of it",
         ));
     }
-    let (place, _) = study::placed(machine, Some(&args.place), &args.memory, count)?;
+    let (place, _) = crate::placing::placed(machine, Some(&args.place), &args.memory, count)?;
     let copies = if args.copies { count } else { 1 };
     Ok(Side { command, env: Vec::new(), copies, place })
 }

@@ -4,13 +4,11 @@ mod budget;
 pub mod candidates;
 pub mod commands;
 mod line;
-pub mod place;
 pub mod service;
 pub mod values;
 
 pub use budget::{budget, least_pairs, looks_for};
 pub use line::{line, with_workers, words};
-pub use place::placed;
 
 use crate::{
     cli::{Command, Format, Measuring},
