@@ -185,6 +185,13 @@ pub struct Limit {
 }
 
 impl Machine {
+    /// CPUs that this process may use: those allowed, or all that are online where no limit is known, as in a
+    /// machine that was read from somebody else's files.
+    pub fn usable(&self) -> CpuSet {
+        let allowed = &self.allowed.cpus;
+        if allowed.is_empty() { self.online.clone() } else { allowed.clone() }
+    }
+
     /// The data or unified caches of `level`.
     pub fn caches_at(&self, level: u32) -> impl Iterator<Item = &Cache> {
         self.caches.iter().filter(move |cache| cache.level == level && cache.kind != CacheKind::Instruction)

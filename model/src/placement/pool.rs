@@ -14,7 +14,7 @@ const NAMES: usize = 4;
 /// CPUs that are online, allowed, not isolated (unless named) and not kept back.
 pub(super) fn usable(machine: &Machine, policy: &Policy, reserve: &Reserve) -> Result<CpuSet, Unmet> {
     let allowed = &machine.allowed.cpus;
-    let may = if allowed.is_empty() { machine.online.clone() } else { machine.online.intersection(allowed) };
+    let may = machine.online.intersection(&machine.usable());
     if may.len() > super::MOST_CPUS {
         return Err(Unmet::TooManyCpus(may.len()));
     }

@@ -17,7 +17,7 @@ use std::{collections::BTreeMap, iter};
 /// Measures pairs, saves the record and prints the verdict.
 pub fn run(args: &Compare) -> Outcome {
     let mut study = Study::begin("compare", &args.measuring, &args.command)?;
-    let prepared = sides(args, study.machine(), &study.usable()).and_then(|sides| {
+    let prepared = sides(args, study.machine(), &study.machine().usable()).and_then(|sides| {
         Ok((study.subject(&args.measuring, sides.iter().map(|(side, _)| side.clone()).collect())?, sides))
     });
     let (mut subject, sides) = match prepared {

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Measures rounds of all numbers of workers, saves the record and prints what they say.
 pub fn run(args: &Scale) -> Outcome {
     let mut study = Study::begin("scale", &args.measuring, &args.command)?;
-    let counts = counts(args, study.usable().len());
+    let counts = counts(args, study.machine().usable().len());
     let sides = counts.iter().map(|&count| side(args, study.machine(), count)).collect::<Outcome<Vec<_>>>();
     let subject = sides.and_then(|sides| study.subject(&args.measuring, sides));
     let mut subject = match subject {

@@ -27,7 +27,7 @@ const FINALISTS: usize = 2;
 /// Searches, confirms, saves the record and the winner's plan, and prints what to do.
 pub fn run(args: &Tune) -> Outcome {
     let mut study = Study::begin("tune", &args.measuring, &args.command)?;
-    let field = candidates::of(args, study.machine(), &study.usable());
+    let field = candidates::of(args, study.machine(), &study.machine().usable());
     let prepared = field.and_then(|field| {
         let sides = field.iter().map(|candidate| candidate.side.clone()).collect();
         Ok((study.subject(&args.measuring, sides)?, field))

@@ -125,12 +125,6 @@ impl Study {
         &self.record.machine
     }
 
-    /// CPUs that may be used.
-    pub fn usable(&self) -> CpuSet {
-        let allowed = &self.record.machine.allowed.cpus;
-        if allowed.is_empty() { self.record.machine.online.clone() } else { allowed.clone() }
-    }
-
     /// The subject for `sides`, with its service started.
     ///
     /// # Errors
@@ -168,7 +162,7 @@ impl Study {
 
     /// CPUs of the load beside a service: those asked for, or those that no side of the service has.
     fn load_cpus(&self, args: &Measuring, sides: &[Side]) -> Outcome<Option<CpuSet>> {
-        let usable = self.usable();
+        let usable = self.machine().usable();
         if let Some(cpus) = &args.load_cpus {
             if !cpus.iter().all(|cpu| usable.contains(cpu)) {
                 return Err(Failure::input(format!(
