@@ -17,6 +17,7 @@ pub mod counters;
 pub mod cpuinfo;
 pub mod cpus;
 pub mod devices;
+pub mod interrupts;
 pub mod job;
 pub mod kinds;
 pub mod machine;

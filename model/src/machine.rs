@@ -203,6 +203,25 @@ impl Machine {
         self.caches_at(level)
     }
 
+    /// The device that people or the PCI bus call `name`: `eth0`, `nvme0n1`, `0000:03:00.0`, `03:00.0`.
+    pub fn device(&self, name: &str) -> Option<&Device> {
+        let is_meant = |device: &&Device| {
+            let address = device.address.as_str();
+            address.eq_ignore_ascii_case(name)
+                || address.strip_prefix("0000:").is_some_and(|short| short.eq_ignore_ascii_case(name))
+                || device.names.iter().any(|known| known == name)
+        };
+        self.devices.iter().find(is_meant)
+    }
+
+    /// All that [`Machine::device`] knows devices by.
+    pub fn device_names(&self) -> impl Iterator<Item = &str> {
+        self.devices
+            .iter()
+            .flat_map(|device| device.names.iter().chain([&device.address]))
+            .map(String::as_str)
+    }
+
     /// Whether any core has more than one online CPU.
     pub fn has_smt(&self) -> bool {
         self.cores.iter().any(|core| core.cpus.len() > 1)
