@@ -59,7 +59,7 @@ fn row(line: &str, cpus: usize) -> Option<Row> {
     }
     let mut row = Row { name: name.trim().to_owned(), counts, what: rest.to_owned() };
     if row.irq().is_some() {
-        row.what = actions(rest).to_owned();
+        actions(rest).clone_into(&mut row.what);
     }
     (!row.name.is_empty()).then_some(row)
 }
@@ -239,10 +239,10 @@ ERR:          3";
             counts in prop::collection::vec(any::<u32>(), 1..6),
             names in prop::collection::vec("[a-z][a-z0-9-]{0,10}(@pci:0000:3b:00.0)?", 0..4),
         ) {
-            let head: String = (0..counts.len()).map(|cpu| format!("{:>11}", format!("CPU{cpu}"))).collect();
-            let figures: String = counts.iter().map(|count| format!("{count:>10} ")).collect();
+            let head: Vec<String> = (0..counts.len()).map(|cpu| format!("      CPU{cpu}")).collect();
+            let figures: Vec<String> = counts.iter().map(|count| format!("{count:>10} ")).collect();
             let actions = if names.is_empty() { String::new() } else { format!("  {}", names.join(", ")) };
-            let text = format!("{head}\n{irq:>4}: {figures} PCI-MSIX-0000:3b:00.0 {irq:>3}-edge    {actions}");
+            let text = format!("{}\n{irq:>4}: {} PCI-MSIX-0000:3b:00.0 {irq:>3}-edge    {actions}", head.concat(), figures.concat());
             let read = parse(&text).unwrap();
             prop_assert_eq!(read.rows[0].irq(), Some(irq));
             prop_assert_eq!(&read.rows[0].counts, &counts.iter().map(|&c| u64::from(c)).collect::<Vec<_>>());

@@ -18,6 +18,7 @@ pub mod cpuinfo;
 pub mod cpus;
 pub mod devices;
 pub mod interrupts;
+pub mod irq;
 pub mod job;
 pub mod kinds;
 pub mod machine;
