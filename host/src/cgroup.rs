@@ -43,11 +43,17 @@ pub struct Folder {
 /// The folders of this process's group and of its ancestors, outermost first, in each hierarchy that has
 /// `controller`.
 pub fn folders(tree: &Tree, controller: &str) -> Vec<Folder> {
+    folders_of(tree, "self", controller)
+}
+
+/// [`folders`] of another process: `process` is its id, or `self`.
+pub fn folders_of(tree: &Tree, process: &str, controller: &str) -> Vec<Folder> {
     let ours = |line: &&str| line.starts_with("0::") || line.contains("cpu") || line.contains("memory");
     let only_ours = |text: &str| text.lines().filter(ours).collect::<Vec<_>>().join("\n");
-    let memberships = tree.read_part("proc/self/cgroup", 1 << 20, only_ours).unwrap_or_default();
+    let memberships =
+        tree.read_part(&format!("proc/{process}/cgroup"), 1 << 20, only_ours).unwrap_or_default();
     // The old name of the membership in a cpuset, before /proc/self/cgroup.
-    let cpuset = tree.read("proc/self/cpuset");
+    let cpuset = tree.read(&format!("proc/{process}/cpuset"));
     let mut found = Vec::new();
     for mount in mounts(tree).into_iter().take(MOST_MOUNTS) {
         let unified = mount.flavour == Flavour::Unified;

@@ -21,7 +21,7 @@ pub fn children(pid: u32) -> Vec<u32> {
         Some(lists) => {
             lists.iter().flat_map(|list| list.split_whitespace()).filter_map(|pid| pid.parse().ok()).collect()
         }
-        None => numbers(Path::new("/proc")).into_iter().filter(|&other| parent(other) == Some(pid)).collect(),
+        None => all().into_iter().filter(|&other| parent(other) == Some(pid)).collect(),
     };
     children.sort_unstable();
     children
@@ -53,6 +53,17 @@ pub fn is_alive(pid: u32) -> bool {
 /// The name of a process or thread (`/proc/PID/comm`).
 pub fn name(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
+}
+
+/// When process `pid` was started, in clock ticks since boot (`/proc/PID/stat`, field 22). With the id it names a
+/// process for as long as the system runs: another that gets the id has another start.
+pub fn start_time(pid: u32) -> Option<u64> {
+    stat_field(pid, 22)?.parse().ok()
+}
+
+/// All processes, ascending.
+pub fn all() -> Vec<u32> {
+    numbers(Path::new("/proc"))
 }
 
 /// Whether process `pid` was started with `assignment` (`NAME=VALUE`) in its environment
@@ -91,10 +102,15 @@ impl Births {
     }
 }
 
-/// The fourth field of `/proc/PID/stat`; the second is a name in brackets that may hold anything.
 fn parent(pid: u32) -> Option<u32> {
+    stat_field(pid, 4)?.parse().ok()
+}
+
+/// A field of `/proc/PID/stat`, counted from 1 as in proc(5); the second is a name in brackets that may hold
+/// anything, so that only fields from 3 on can be had.
+fn stat_field(pid: u32, number: usize) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    text.rsplit_once(')')?.1.split_whitespace().nth(number - 3).map(str::to_owned)
 }
 
 fn numbers(folder: &Path) -> Vec<u32> {
