@@ -1,11 +1,7 @@
 //! Which interrupts belong to a device, and which CPUs may handle them (`/proc/irq`,
 //! `Documentation/core-api/irq/irq-affinity.rst`).
 
-use crate::{
-    interrupts::{Counts, Row},
-    machine::ReadError,
-    tree::Tree,
-};
+use crate::{interrupts::Counts, machine::ReadError, tree::Tree};
 use manycore_model::{CpuSet, Machine, interrupts::Interrupt, machine::Device};
 use rustix::io::Errno;
 use std::{
@@ -27,15 +23,15 @@ pub fn read(tree: &Tree, machine: &Machine, counts: &Counts) -> Result<Vec<Inter
     let mut found = Vec::new();
     for row in &counts.rows {
         let Some(irq) = row.irq() else { continue };
-        let named = || machine.devices.iter().find(|device| is_named_after(row, &device.names));
-        let device = owners.get(&irq).copied().or_else(named);
+        let interrupt = Interrupt { name: row.what.clone(), ..setting(tree, irq)? };
+        let is_its = |device: &&Device| device.names.iter().any(|name| interrupt.is_named_after(name));
+        let device = owners.get(&irq).copied().or_else(|| machine.devices.iter().find(is_its));
         found.push(Interrupt {
-            name: row.what.clone(),
             device: device.map(|device| device.address.clone()),
             device_names: device.map(|device| device.names.clone()).unwrap_or_default(),
             node: device.and_then(|device| device.node),
             taken: counts.taken(row),
-            ..setting(tree, irq)?
+            ..interrupt
         });
     }
     Ok(found)
@@ -54,17 +50,6 @@ pub fn setting(tree: &Tree, irq: u32) -> Result<Interrupt, ReadError> {
         allowed: tree.cpu_list(&allowed)?,
         handled_on: tree.cpu_list(&format!("{folder}/effective_affinity_list"))?,
         ..Interrupt::default()
-    })
-}
-
-/// Whether an action is the name of a device's network interface or disk, alone or with its queue behind it.
-fn is_named_after(row: &Row, names: &[String]) -> bool {
-    row.actions().any(|action| {
-        names.iter().any(|name| {
-            action
-                .strip_prefix(name.as_str())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '@', ':']))
-        })
     })
 }
 

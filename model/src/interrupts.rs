@@ -70,6 +70,18 @@ pub struct OnCpu {
 }
 
 impl Interrupt {
+    /// The names of those who handle it.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.name.split(',').map(str::trim).filter(|name| !name.is_empty())
+    }
+
+    /// Whether it is handled under `name` alone, or with a queue behind it: `eth0`, `eth0-TxRx-3`.
+    pub fn is_named_after(&self, name: &str) -> bool {
+        self.names().any(|own| {
+            own.strip_prefix(name).is_some_and(|queue| queue.is_empty() || queue.starts_with(['-', '@', ':']))
+        })
+    }
+
     /// How many all CPUs took.
     pub fn total(&self) -> u64 {
         self.taken.values().fold(0, |sum, taken| sum.saturating_add(*taken))
@@ -93,6 +105,22 @@ pub struct Move {
     pub handled_on: Option<CpuSet>,
     /// Why it was left where it was.
     pub refused: Option<String>,
+}
+
+/// Value of [`Moves::schema`] that this version writes.
+pub const MOVES_SCHEMA: &str = "manycore/irq-moves/1";
+
+/// What became of the interrupts of a device.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Moves {
+    /// Always [`MOVES_SCHEMA`].
+    pub schema: String,
+    /// The device as it was asked for.
+    pub device: String,
+    /// Each of its interrupts.
+    pub moves: Vec<Move>,
+    /// Name of the journal that takes it back; absent where nothing had to be changed.
+    pub journal: Option<String>,
 }
 
 /// Deals `lists` of CPUs to `count` interrupts in turns.
