@@ -19,6 +19,8 @@ pub mod cpuinfo;
 pub mod cpus;
 pub mod cpuset;
 pub mod devices;
+pub mod interrupts;
+pub mod irq;
 pub mod job;
 pub mod journal;
 pub mod kinds;

@@ -7,7 +7,9 @@
 pub mod cpuset;
 pub mod evaluation;
 pub mod histogram;
+pub mod interrupts;
 pub mod machine;
+pub mod names;
 pub mod outline;
 pub mod placement;
 pub mod record;
