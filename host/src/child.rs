@@ -1,7 +1,10 @@
 //! Programs that we start: they stay out of our terminal's signals and do not outlive us.
 #![allow(unsafe_code, reason = "a child can be prepared only between fork and exec; wait4 fills a structure")]
 
-use crate::{affinity::Mask, memory_policy::MemoryPolicy};
+use crate::{
+    affinity::Mask,
+    memory_policy::{Encoded, MemoryPolicy},
+};
 use manycore_model::CpuSet;
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, getppid, getrlimit, kill_process_group, set_parent_process_death_signal,
@@ -50,25 +53,36 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
 /// Those of starting a program; `EINVAL` where none of the CPUs or nodes may be used.
 pub fn spawn_at(command: &mut Command, start: &Start) -> io::Result<Child> {
     let parent = rustix::process::getpid();
-    let mask = start.cpus.as_ref().map(Mask::of);
-    let memory = start.memory.encoded();
-    let files = GIVEN_FILES.get().copied();
     command.process_group(0);
     // SAFETY: the closure makes system calls and allocates nothing, as is needed between fork and exec.
     unsafe {
         command.pre_exec(move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;
+            // The parent may have died before the request.
+            if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+        });
+    }
+    launch(command, start)
+}
+
+/// Starts `command` in a place, with our terminal and process group; it may outlive us.
+///
+/// # Errors
+/// As [`spawn_at`].
+pub fn launch(command: &mut Command, start: &Start) -> io::Result<Child> {
+    let mask = start.cpus.as_ref().map(Mask::of);
+    let memory = start.memory.encoded();
+    let files = GIVEN_FILES.get().copied();
+    // SAFETY: as above.
+    unsafe {
+        command.pre_exec(move || {
             if let Some(files) = files {
                 setrlimit(Resource::Nofile, files)?;
             }
             if let Some(mask) = &mask {
                 mask.apply(0)?;
             }
-            if let Some(memory) = &memory {
-                memory.set()?;
-            }
-            // The parent may have died before the request.
-            if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+            memory.as_ref().map_or(Ok(()), Encoded::set)
         });
     }
     command.spawn()

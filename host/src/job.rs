@@ -145,11 +145,7 @@ impl Job {
     fn reap(&mut self) -> io::Result<()> {
         self.drain();
         if self.ended.is_none() {
-            self.ended = child::reap(self.pid)?.map(|(status, usage)| Ended {
-                status: ExitStatus::from_raw(status),
-                cpu: time(usage.ru_utime) + time(usage.ru_stime),
-                max_rss_bytes: usage.ru_maxrss as u64 * 1024,
-            });
+            self.ended = child::reap(self.pid)?.map(|(status, usage)| ended(status, &usage));
         }
         Ok(())
     }
@@ -234,6 +230,24 @@ fn more(pipe: &mut impl Read, chunk: &mut [u8]) -> Option<usize> {
 
 fn time(value: libc::timeval) -> Duration {
     Duration::new(value.tv_sec as u64, value.tv_usec as u32 * 1000)
+}
+
+/// Waits for the end of child `pid` and forgets it.
+///
+/// # Errors
+/// Those of `wait4(2)`: it is no child of ours.
+pub fn reap(pid: u32) -> io::Result<Ended> {
+    let pid = Pid::from_raw(pid as i32).ok_or(io::ErrorKind::NotFound)?;
+    let (status, usage) = child::reap_blocking(pid)?.ok_or(io::ErrorKind::NotFound)?;
+    Ok(ended(status, &usage))
+}
+
+fn ended(status: i32, usage: &libc::rusage) -> Ended {
+    Ended {
+        status: ExitStatus::from_raw(status),
+        cpu: time(usage.ru_utime) + time(usage.ru_stime),
+        max_rss_bytes: usage.ru_maxrss as u64 * 1024,
+    }
 }
 
 /// Makes this process the parent of whatever loses its own below it, so that nothing escapes

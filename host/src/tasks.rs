@@ -86,6 +86,13 @@ pub fn has_environment(pid: u32, assignment: &str) -> bool {
     environment.split(|byte| *byte == 0).any(|one| one == assignment.as_bytes())
 }
 
+/// Whether process `pid` is a thread of the kernel (`PF_KTHREAD` among the flags of `/proc/PID/stat`, field 9).
+pub fn is_kernel(pid: u32) -> bool {
+    const PF_KTHREAD: u32 = 0x0020_0000;
+    let flags = stat_field(&pid.to_string(), 9).and_then(|flags| flags.parse::<u32>().ok());
+    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
+}
+
 /// The parent of process `pid`.
 pub fn parent(pid: u32) -> Option<u32> {
     stat_field(&pid.to_string(), 4)?.parse().ok()

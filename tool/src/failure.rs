@@ -6,6 +6,8 @@ use std::{fmt::Display, process::ExitCode};
 /// Why the run failed; each variant has its documented exit code and one message for standard error.
 #[derive(Debug)]
 pub enum Failure {
+    /// 1: the check that was asked for does not hold.
+    Check(String),
     /// 2: the command line or an input file is wrong.
     Input(String),
     /// 3: a needed right, file system or program is missing, or an output cannot be written.
@@ -14,6 +16,8 @@ pub enum Failure {
     Measured(String),
     /// 130: interrupted; what was measured is saved.
     Interrupted(String),
+    /// The status of a command that ran in our place, which has said what there was to say.
+    Status(u8),
     /// The reader of our output went away (`manycore topo | head`): nothing to say.
     ReaderGone,
 }
@@ -25,10 +29,12 @@ impl Failure {
     /// Prints the message on standard error and returns the exit code.
     pub fn report(&self) -> ExitCode {
         let (code, message) = match self {
+            Self::Check(message) => (1, message),
             Self::Input(message) => (2, message),
             Self::Missing(message) => (3, message),
             Self::Measured(message) => (4, message),
             Self::Interrupted(message) => (130, message),
+            Self::Status(code) => return ExitCode::from(*code),
             Self::ReaderGone => return ExitCode::SUCCESS,
         };
         output::note(&format!("manycore: {message}"));

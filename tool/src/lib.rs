@@ -17,6 +17,7 @@ pub mod output;
 pub mod placing;
 pub mod progress;
 pub mod report;
+pub mod signals;
 pub mod source;
 pub mod study;
 pub mod suite;

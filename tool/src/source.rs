@@ -8,7 +8,11 @@ use manycore_host::{
     Tree,
     capture::{CAPTURE_SCHEMA, Capture},
 };
-use manycore_model::{Machine, machine::MACHINE_SCHEMA};
+use manycore_model::{
+    Machine,
+    machine::MACHINE_SCHEMA,
+    placement::{MOST_WORKERS, PLAN_SCHEMA, Plan},
+};
 use std::path::Path;
 
 /// Longest Machine JSON; that of 4,096 CPUs has two megabytes.
@@ -60,6 +64,49 @@ fn read(tree: &Tree) -> Outcome<Machine> {
     manycore_host::read(tree).map_err(Failure::input)
 }
 
+/// The plan in a file, for this machine.
+///
+/// # Errors
+/// [`Failure::Input`] where it is no plan, is for another machine, or names CPUs that may not be used here.
+pub fn plan(path: &Path, machine: &Machine) -> Outcome<Plan> {
+    let shown = path.display();
+    let text =
+        read_whole(path).map_err(|problem| Failure::input(format!("cannot read {shown}: {problem}")))?;
+    let plan =
+        parse_plan(&text).map_err(|problem| Failure::input(format!("{shown} is not a plan: {problem}")))?;
+    if plan.machine != machine.fingerprint() {
+        return Err(Failure::input(format!(
+            "{shown} is for another machine (fingerprint {}, this one is {}): make one here with 'manycore plan'",
+            plan.machine,
+            machine.fingerprint()
+        )));
+    }
+    let denied = plan.cpus().difference(&machine.usable());
+    if denied.is_empty() {
+        return Ok(plan);
+    }
+    Err(Failure::input(format!(
+        "{shown} has CPUs {} that may not be used here: only {} may ({})",
+        denied.brief(),
+        machine.usable().brief(),
+        machine.allowed.binding
+    )))
+}
+
+fn parse_plan(text: &str) -> Result<Plan, String> {
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    match value.get("schema").and_then(serde_json::Value::as_str) {
+        Some(PLAN_SCHEMA) => {}
+        other => return Err(format!("schema is {}, expected {PLAN_SCHEMA:?}", other.unwrap_or("absent"))),
+    }
+    let plan: Plan = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    let workers = plan.workers.len();
+    if workers == 0 || workers > MOST_WORKERS || plan.workers.iter().any(|worker| worker.cpus.is_empty()) {
+        return Err(format!("it has {workers} workers, each of which needs a CPU"));
+    }
+    Ok(plan)
+}
+
 /// Whether a file begins like a capture of any version.
 fn is_capture(path: &Path) -> bool {
     use std::io::Read;
@@ -71,15 +118,20 @@ fn is_capture(path: &Path) -> bool {
 
 fn from_json(path: &Path) -> Outcome<Machine> {
     let shown = path.display();
-    let cannot = |error: &dyn std::fmt::Display| Failure::input(format!("cannot read {shown}: {error}"));
-    let metadata = std::fs::metadata(path).map_err(|error| cannot(&error))?;
-    if !metadata.is_file() || metadata.len() > LARGEST_JSON {
-        return Err(Failure::input(format!(
-            "{shown} is not a machine: expected a file that 'manycore topo' wrote"
-        )));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| cannot(&error))?;
+    let text = read_whole(path).map_err(|problem| {
+        Failure::input(format!("cannot read {shown}: {problem}; expected a file that 'manycore topo' wrote"))
+    })?;
     parse(&text).map_err(|problem| Failure::input(format!("{shown} is not a machine: {problem}")))
+}
+
+/// The text of a file of a size that JSON of ours can have.
+fn read_whole(path: &Path) -> Result<String, String> {
+    let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    match () {
+        () if !metadata.is_file() => Err("it is no regular file".to_owned()),
+        () if metadata.len() > LARGEST_JSON => Err(format!("it is larger than {LARGEST_JSON} bytes")),
+        () => std::fs::read_to_string(path).map_err(|error| error.to_string()),
+    }
 }
 
 /// Machine JSON of the version that this program reads. The schema is looked at before the rest, so that a

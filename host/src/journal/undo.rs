@@ -3,6 +3,7 @@
 use super::{Change, Pending};
 use crate::{affinity, cpuset, tasks};
 use manycore_model::CpuSet;
+use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Display,
@@ -10,7 +11,7 @@ use std::{
 };
 
 /// What became of a journal's changes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Restored {
     /// Tasks that have their CPUs back.
     pub tasks: usize,

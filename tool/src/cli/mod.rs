@@ -3,10 +3,12 @@
 
 mod irq;
 mod measure;
+mod place;
 mod show;
 
 pub use irq::{Irq, IrqPlace, IrqShow, IrqVerb};
 pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Scale, Tune};
+pub use place::{Hold, Pin, Placing, Probe, Run, Undo};
 pub use show::{Completions, Man, Report, Topo, Worker};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -37,13 +39,18 @@ pub enum Verb {
     Compare(Compare),
     Scale(Scale),
     Tune(Tune),
+    Run(Run),
+    Pin(Pin),
     Irq(Irq),
+    Undo(Undo),
     Report(Report),
     Completions(Completions),
     #[command(hide = true)]
     Man(Man),
     #[command(hide = true)]
     Worker(Worker),
+    #[command(hide = true)]
+    Probe(Probe),
 }
 
 /// Which machine is meant.

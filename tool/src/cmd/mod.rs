@@ -5,10 +5,14 @@ mod completions;
 mod eval;
 mod irq;
 mod man;
+mod pin;
+mod probe;
 mod report;
+mod run;
 mod scale;
 mod topo;
 mod tune;
+mod undo;
 mod worker;
 
 use crate::{
@@ -32,5 +36,9 @@ pub fn run(cli: Cli) -> Outcome {
         Verb::Report(args) => report::run(&args),
         Verb::Tune(args) => tune::run(&args),
         Verb::Scale(args) => scale::run(&args),
+        Verb::Run(args) => run::run(&args),
+        Verb::Pin(args) => pin::run(&args),
+        Verb::Undo(args) => undo::run(&args),
+        Verb::Probe(args) => probe::run(&args),
     }
 }

@@ -24,6 +24,9 @@ const SEATING: Duration = Duration::from_millis(8);
 /// Shortest time between looks at all tasks: what they use, and whether they changed their affinity.
 const WATCHING: Duration = Duration::from_millis(128);
 
+/// The first such look; each later one comes after twice the time, so that short commands are seen too.
+const FIRST_WATCH: Duration = Duration::from_millis(8);
+
 /// Looks at many tasks come as seldom as they must to cost less than a two-hundredth of a CPU.
 const THRIFT: u32 = 200;
 
@@ -85,7 +88,7 @@ impl Keeper {
             processes: BTreeMap::new(),
             pause: SOON,
             watched: Instant::now(),
-            watching: WATCHING,
+            watching: FIRST_WATCH,
             own: BTreeMap::new(),
             refused: BTreeMap::new(),
             former: BTreeSet::new(),
@@ -332,7 +335,7 @@ impl Keeper {
             }
         }
         self.watched = Instant::now();
-        self.watching = WATCHING.max(began.elapsed() * THRIFT);
+        self.watching = (self.watching * 2).min(WATCHING).max(began.elapsed() * THRIFT);
     }
 
     fn forget_ended(&mut self) {

@@ -1,8 +1,10 @@
 //! Where commands and processes run, and what keeps their tasks there.
 
+mod apply;
 mod keeper;
 mod recorder;
 
+pub use apply::{Aim, Follow, aim, journal, show};
 pub use keeper::Keeper;
 pub use recorder::Recorder;
 
@@ -59,14 +61,23 @@ pub fn placed(
     let policy = policy.unwrap_or(&free);
     let plan = policy.plan(machine, workers, &Reserve::Nothing).map_err(Failure::input)?;
     let memory = memory_policy(machine, memory, &plan)?;
-    // Where every worker may use all CPUs, the command runs where it would anyway.
+    let place = if *policy == free {
+        Place { workers: Vec::new(), memory }
+    } else {
+        place_of(machine, &plan, memory)
+    };
+    Ok((place, plan))
+}
+
+/// A plan as a place. Where every worker may use all CPUs, the command runs where it would anyway.
+fn place_of(machine: &Machine, plan: &Plan, memory: MemoryPolicy) -> Place {
     let everywhere = |cpus: &CpuSet| *cpus == machine.allowed.cpus;
-    let workers = if *policy == free || plan.workers.iter().all(|worker| everywhere(&worker.cpus)) {
+    let workers = if plan.workers.iter().all(|worker| everywhere(&worker.cpus)) {
         Vec::new()
     } else {
         plan.workers.iter().map(|worker| worker.cpus.clone()).collect()
     };
-    Ok((Place { workers, memory }, plan))
+    Place { workers, memory }
 }
 
 fn memory_policy(machine: &Machine, memory: &Memory, plan: &Plan) -> Outcome<MemoryPolicy> {

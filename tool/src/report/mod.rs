@@ -11,6 +11,7 @@ mod html;
 pub mod irq_text;
 pub mod layout;
 pub mod node_table;
+pub mod residence_text;
 mod sections;
 mod table;
 pub mod topo_svg;

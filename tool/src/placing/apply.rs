@@ -1,0 +1,284 @@
+//! Making a plan from the command line and keeping it: what `run` and `pin` share.
+
+use super::{Keeper, Place, Recorder, memory_policy, place_of};
+use crate::{
+    cli::{Hold, Placing},
+    failure::{Failure, Outcome},
+    output,
+    report::residence_text,
+    source,
+};
+use manycore_host::{
+    affinity, cpuset,
+    journal::{self, Journal, Restored},
+    tasks,
+};
+use manycore_model::{
+    CpuSet, Machine,
+    placement::{Memory, Plan, Reserve, Residence},
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::{
+    os::fd::BorrowedFd,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+/// A command that ends sooner is held by its affinity alone: entering a control group takes a grace period of the
+/// kernel.
+const SETTLED: Duration = Duration::from_millis(100);
+
+/// Rounds in which children are sought that were born while their parents entered a group.
+const ROUNDS: usize = 3;
+
+/// Longest time without a look at signals.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A plan for this machine, and what it comes to.
+pub struct Aim {
+    /// This machine.
+    pub machine: Machine,
+    /// The plan.
+    pub plan: Plan,
+    /// The plan as places.
+    pub place: Place,
+    /// What we may use ourselves, and whatever we start without a place.
+    pub inherited: CpuSet,
+}
+
+/// The plan that the command line asks for.
+///
+/// # Errors
+/// [`Failure::Input`] where it cannot be met here or is for another machine, [`Failure::Missing`] where our own
+/// affinity cannot be read.
+pub fn aim(args: &Placing) -> Outcome<Aim> {
+    let machine = source::live()?;
+    let plan = match &args.plan {
+        Some(path) => source::plan(path, &machine)?,
+        None => {
+            let workers = args.workers.map_or_else(|| machine.usable().len(), |count| count as usize);
+            let reserve = args.reserve.clone().unwrap_or(Reserve::Nothing);
+            args.place.plan(&machine, workers, &reserve).map_err(Failure::input)?
+        }
+    };
+    if args.exclusive {
+        plan.check_exclusive().map_err(Failure::input)?;
+    }
+    let memory = memory_policy(&machine, &args.memory, &plan)?;
+    let place = place_of(&machine, &plan, memory);
+    let inherited = affinity::allowed()
+        .map_err(|error| Failure::missing(format!("cannot read our own affinity: {error}")))?;
+    Ok(Aim { machine, plan, place, inherited })
+}
+
+/// A journal for `verb`.
+///
+/// # Errors
+/// [`Failure::Missing`]: without one nothing must be changed.
+pub fn journal(verb: &str, what: &str, stays: bool) -> Outcome<Arc<Journal>> {
+    let folder = journal::folder();
+    Journal::begin(&folder, verb, what, stays).map(Arc::new).map_err(|error| {
+        Failure::missing(format!(
+            "cannot write a journal in {}: {error}; nothing was changed",
+            folder.display()
+        ))
+    })
+}
+
+/// Looks after processes until they end.
+pub struct Follow {
+    keeper: Keeper,
+    journal: Arc<Journal>,
+    began: Instant,
+    hold: Holding,
+    nodes: CpuSet,
+    cpus: CpuSet,
+}
+
+/// What holds the processes.
+enum Holding {
+    /// Affinities, and why.
+    Affinity(String),
+    /// A control group will, when the command has lived long enough.
+    Later,
+    /// It is being entered.
+    Entering(JoinHandle<Result<(), String>>),
+    /// It was entered.
+    Group,
+}
+
+impl Follow {
+    /// For `subject`, which the journal belongs to.
+    pub fn new(aim: &Aim, args: &Placing, journal: Arc<Journal>, subject: String) -> Self {
+        let recorder = Recorder::new(
+            Arc::clone(&journal),
+            &aim.machine,
+            aim.plan.clone(),
+            subject,
+            aim.inherited.clone(),
+        );
+        let keeper = Keeper::new(&aim.place, &aim.inherited).recording(recorder);
+        let nodes = match args.memory {
+            Memory::Bind(_) => args.memory.nodes(&aim.plan).into_iter().collect(),
+            _ => CpuSet::new(),
+        };
+        let hold = match (args.hold, aim.place.cpus()) {
+            (Hold::Affinity, _) => Holding::Affinity("affinities alone, as asked for".to_owned()),
+            (Hold::Auto, None) if nodes.is_empty() => {
+                Holding::Affinity("nothing: all CPUs may be used".to_owned())
+            }
+            (Hold::Auto, _) => Holding::Later,
+        };
+        let cpus = aim.place.cpus().unwrap_or_else(|| aim.inherited.clone());
+        Self { keeper, journal, began: Instant::now(), hold, nodes, cpus }
+    }
+
+    /// What is placed, for people.
+    pub fn subject(&mut self) -> String {
+        self.keeper.recorder().map(|recorder| recorder.stay().subject.clone()).unwrap_or_default()
+    }
+
+    /// The keeper.
+    pub fn keeper(&mut self) -> &mut Keeper {
+        &mut self.keeper
+    }
+
+    /// Looks at `roots` once, then waits until something happens to them, at most for `longest`; `pidfd` tells the
+    /// end of one. Returns whether it has ended.
+    ///
+    /// # Errors
+    /// [`Failure::Missing`]: those of `poll(2)`.
+    pub fn wait(&mut self, roots: &[u32], pidfd: BorrowedFd, longest: Duration) -> Outcome<bool> {
+        self.see_to_hold(roots);
+        let pause = self.keeper.look(roots).min(longest).min(LOOK);
+        let limit = Timespec::try_from(pause).unwrap_or_default();
+        let mut descriptors = vec![PollFd::from_borrowed_fd(pidfd, PollFlags::IN)];
+        let births = self.keeper.descriptor();
+        descriptors.extend(births.map(|births| PollFd::from_borrowed_fd(births, PollFlags::IN)));
+        match poll(&mut descriptors, Some(&limit)) {
+            Ok(_) => Ok(!descriptors[0].revents().is_empty()),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(Failure::missing(format!("cannot wait: {error}"))),
+        }
+    }
+
+    /// Has the processes enter a control group, once they have lived long enough.
+    fn see_to_hold(&mut self, roots: &[u32]) {
+        match &self.hold {
+            Holding::Later if self.began.elapsed() >= SETTLED => {
+                let (journal, roots) = (Arc::clone(&self.journal), roots.to_vec());
+                let (cpus, nodes) = (self.cpus.clone(), self.nodes.clone());
+                let enter = move || enter(&journal, &roots, &cpus, &nodes);
+                self.hold = Holding::Entering(thread::spawn(enter));
+            }
+            Holding::Entering(thread) if thread.is_finished() => self.entered(),
+            _ => {}
+        }
+    }
+
+    /// Has the processes enter a control group now, and waits for that.
+    pub fn hold_now(&mut self, roots: &[u32]) {
+        if matches!(self.hold, Holding::Later) {
+            self.began = Instant::now().checked_sub(SETTLED).unwrap_or(self.began);
+            self.see_to_hold(roots);
+            self.entered();
+        }
+    }
+
+    fn entered(&mut self) {
+        let hold = std::mem::replace(&mut self.hold, Holding::Group);
+        if let Holding::Entering(thread) = hold {
+            match thread.join().unwrap_or_else(|_| Err("it failed".to_owned())) {
+                Ok(()) => self.keeper.seat_again(),
+                Err(why) => self.hold = Holding::Affinity(format!("affinities alone: {why}")),
+            }
+        } else {
+            self.hold = hold;
+        }
+    }
+
+    /// Ends the keeping: what was seen.
+    pub fn end(&mut self, seconds: f64) -> Residence {
+        self.entered();
+        let mut notes: Vec<String> = Vec::new();
+        for (task, cpus) in self.keeper.own_affinities() {
+            notes.push(format!("{task} set its own affinity to CPUs {cpus}: the plan does not hold for it"));
+        }
+        for (task, why) in self.keeper.refused() {
+            notes.push(format!("{task} could not be moved: {why}"));
+        }
+        let hold = match &self.hold {
+            Holding::Affinity(why) => why.clone(),
+            Holding::Later => "affinities alone: it ended too soon for a cpuset".to_owned(),
+            Holding::Entering(_) | Holding::Group => "a cpuset, and affinities".to_owned(),
+        };
+        let Some(recorder) = self.keeper.recorder() else { return Residence::default() };
+        let mut stay = std::mem::take(recorder.stay());
+        stay.delays_ns.sort_unstable();
+        Residence { hold, seconds, notes, ..stay }
+    }
+
+    /// Gives everything back that was changed.
+    ///
+    /// # Errors
+    /// [`Failure::Missing`] where something could not be given back.
+    pub fn take_back(self, quiet: bool) -> Outcome {
+        drop(self.keeper);
+        let Ok(journal) = Arc::try_unwrap(self.journal) else { return Ok(()) };
+        let id = journal.id();
+        match journal.take_back() {
+            Ok(restored) => told(&restored, &id, quiet),
+            Err(error) => Err(Failure::missing(format!("cannot read our journal {id}: {error}"))),
+        }
+    }
+}
+
+/// Tells what of a journal could not be taken back.
+fn told(restored: &Restored, id: &str, quiet: bool) -> Outcome {
+    if !quiet {
+        restored.left.iter().for_each(|line| output::note(&format!("manycore: {line}")));
+    }
+    match restored.failed.as_slice() {
+        [] => Ok(()),
+        [first, rest @ ..] => {
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+            Err(Failure::missing(format!("{first}{more}; 'manycore undo {id}' tries again")))
+        }
+    }
+}
+
+/// Moves `roots` and all below them into a group.
+fn enter(journal: &Journal, roots: &[u32], cpus: &CpuSet, nodes: &CpuSet) -> Result<(), String> {
+    let first = *roots.first().ok_or("nothing runs")?;
+    let hold = cpuset::Hold::make(journal, first, cpus, nodes)?;
+    for round in 0..ROUNDS {
+        for pid in tasks::tree(roots) {
+            match hold.take(journal, pid) {
+                Err(error) if round == 0 && Some(&pid) == roots.first() => {
+                    return Err(format!("it cannot enter a cpuset: {error}"));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Shows where the tasks ran, and judges where that was asked for.
+///
+/// # Errors
+/// [`Failure::Check`] with `--check` where the plan did not hold; the file cannot be written.
+pub fn show(stay: &Residence, args: &Placing) -> Outcome {
+    if let Some(path) = &args.out {
+        let json = serde_json::to_vec_pretty(stay).map_err(Failure::missing)?;
+        output::write_file(path, &json)?;
+    }
+    if !args.quiet {
+        output::note(residence_text::render(stay).trim_end());
+    }
+    if args.check && !stay.held() {
+        return Err(Failure::Check("the plan did not hold".to_owned()));
+    }
+    Ok(())
+}
