@@ -3,7 +3,7 @@
 MANYCORE := target/release/manycore
 PREFIX ?= /usr/local
 
-.PHONY: build eval test bench calibrate man doc install clean
+.PHONY: build eval test lab bench calibrate man doc install clean
 
 build:
 	@scripts/need build
@@ -17,8 +17,16 @@ test:
 	@scripts/need build
 	@scripts/need test
 	cargo test --workspace --locked
-	@if command -v shellcheck >/dev/null; then shellcheck scripts/* .ci/run; \
-	else echo "SKIPPED: shellcheck is not installed"; fi
+	@if command -v shellcheck >/dev/null; then \
+	shellcheck -x scripts/* .ci/run $(addprefix lab/,run vm shape init guest words) && \
+	shellcheck -s dash -e SC2154,SC2016 lab/tests/*; else echo "SKIPPED: shellcheck is not installed"; fi
+	@scripts/need lab
+	lab/run
+
+# Emulated machines of many cores for `lab/run`, which `make test` runs.
+lab:
+	@scripts/need lab
+	lab/vm setup
 
 # Ratios against peers, each measured in one interleaved run; takes about a quarter of an hour.
 bench: build

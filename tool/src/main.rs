@@ -4,7 +4,7 @@
 use clap::Parser;
 use std::process::ExitCode;
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     match manycore::cmd::run(manycore::cli::Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
