@@ -2,9 +2,11 @@
 #![allow(missing_docs, reason = "a comment on a flattened part or a verb would replace the one on its type")]
 
 mod measure;
+mod plan;
 mod show;
 
 pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Scale, Tune};
+pub use plan::Plan;
 pub use show::{Completions, Man, Report, Topo, Worker};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -31,6 +33,7 @@ Exit codes:
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     Topo(Topo),
+    Plan(Plan),
     Eval(Eval),
     Compare(Compare),
     Scale(Scale),

@@ -4,6 +4,7 @@ mod compare;
 mod completions;
 mod eval;
 mod man;
+mod plan;
 mod report;
 mod scale;
 mod topo;
@@ -22,6 +23,7 @@ use crate::{
 pub fn run(cli: Cli) -> Outcome {
     match cli.verb {
         Verb::Topo(args) => topo::run(&args),
+        Verb::Plan(args) => plan::run(&args),
         Verb::Eval(args) => eval::run(&args),
         Verb::Compare(args) => compare::run(&args),
         Verb::Completions(args) => completions::run(&args),
