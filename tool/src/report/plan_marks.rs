@@ -69,10 +69,14 @@ impl Marks {
 
     /// Classes that any of the CPUs has, with what they mean.
     pub fn legend(&self, cpus: &CpuSet) -> Vec<(&'static str, &'static str)> {
+        let counted = !self.wordy && self.workers.values().any(|workers| workers.count > NAMED);
         let shared =
-            if self.wordy { "CPU of several workers" } else { "CPU of several workers (×3: of three)" };
-        let mut entries = vec![("worker", "CPU of one worker: w0 is the first"), ("shared", shared)];
-        entries.push(("idle", "CPU without a worker"));
+            if counted { "CPU of several workers (×3: of three)" } else { "CPU of several workers" };
+        let mut entries = vec![
+            ("worker", "CPU of one worker: w0 is the first"),
+            ("shared", shared),
+            ("idle", "CPU without a worker"),
+        ];
         entries.retain(|(class, _)| cpus.iter().any(|cpu| self.class(cpu) == *class));
         entries
     }
