@@ -35,6 +35,7 @@ bench: build
 	cargo bench --locked --bench slicing
 	cargo bench --locked --bench matrix
 	cargo bench --locked --bench noise
+	cargo bench --locked --bench plan
 	scripts/bench-topo
 
 calibrate: build

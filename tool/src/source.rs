@@ -177,7 +177,7 @@ mod tests {
     /// Whatever loads must also be shown and drawn without a panic.
     fn render(text: &str) {
         if let Ok(machine) = parse(text) {
-            let _ = (topo_text::render(&machine), topo_svg::render(&machine));
+            let _ = (topo_text::render(&machine), topo_svg::render(&machine, None));
         }
     }
 

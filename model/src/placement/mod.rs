@@ -2,7 +2,10 @@
 //!
 //! A [`Policy`] is what a user writes, a [`Plan`] what it comes to on one machine. Nothing is applied here.
 
+mod export;
+mod left_out;
 mod memory;
+mod memory_policy;
 mod order;
 mod policy;
 mod pool;
@@ -15,20 +18,21 @@ mod tests;
 mod tree;
 mod unmet;
 mod why;
-mod words;
 
+pub use export::{Dialect, Export};
+pub use left_out::LeftOut;
+pub use memory_policy::{Memory, ParseMemoryError};
 pub use policy::{CpuList, Level, ParsePolicyError, Policy, PolicyKind};
 pub use reserve::{ParseReserveError, Reserve};
 pub use residence::{Look, RESIDENCE_SCHEMA, Residence, TaskStay};
 pub use seats::{Seats, Task};
 pub use shape::Shape;
 pub use unmet::Unmet;
-pub use words::{Memory, ParseMemoryError};
 
 use crate::{CpuSet, Machine};
 use memory::NearMemory;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tree::Tree;
 use why::Why;
 
@@ -96,7 +100,22 @@ impl Policy {
         })
     }
 
-    fn workers(&self, machine: &Machine, workers: usize, pool: &CpuSet) -> Result<Vec<PlannedWorker>, Unmet> {
+    /// How many workers get a CPU each: one for every CPU that the policy may choose, or for every entry of
+    /// `cpus=LIST`.
+    ///
+    /// # Errors
+    /// As [`Policy::plan`].
+    pub fn room(&self, machine: &Machine, reserve: &Reserve) -> Result<usize, Unmet> {
+        let pool = pool::usable(machine, self, reserve)?;
+        let (tree, _) = self.choice(machine, &pool)?;
+        Ok(match &self.kind {
+            PolicyKind::Cpus(list) => list.iter().filter(|&cpu| tree.place(cpu).is_some()).count(),
+            _ => tree.leaves.len(),
+        })
+    }
+
+    /// The CPUs of the pool that the policy may choose, and what is to be said about its device.
+    fn choice<'a>(&self, machine: &'a Machine, pool: &CpuSet) -> Result<(Tree<'a>, Option<String>), Unmet> {
         let (cpus, device) = match &self.kind {
             PolicyKind::Near(name) => {
                 let near = pool::near(machine, name, pool)?;
@@ -109,6 +128,11 @@ impl Policy {
         if self.nosmt {
             tree = Tree::new(machine, &tree.first_siblings());
         }
+        Ok((tree, device))
+    }
+
+    fn workers(&self, machine: &Machine, workers: usize, pool: &CpuSet) -> Result<Vec<PlannedWorker>, Unmet> {
+        let (tree, device) = self.choice(machine, pool)?;
         let why = Why::new(&tree);
         let spots = match &self.kind {
             PolicyKind::Free => {
@@ -177,6 +201,15 @@ impl Plan {
     /// CPUs that any worker may use.
     pub fn cpus(&self) -> CpuSet {
         CpuSet::union_of(self.classes().into_keys())
+    }
+
+    /// The same CPUs for one worker that stands for all of them: one program, one container, one unit.
+    pub fn together(&self) -> Self {
+        let nodes = self.workers.iter().flat_map(|worker| worker.memory_nodes.iter().copied());
+        let nodes: BTreeSet<u32> = nodes.collect();
+        let why = format!("the CPUs of all {} workers", self.workers.len());
+        let all = PlannedWorker { cpus: self.cpus(), memory_nodes: nodes.into_iter().collect(), why };
+        Self { workers: vec![all], ..self.clone() }
     }
 
     /// Whether every worker has exactly one CPU, so that each thread of it goes to its own.

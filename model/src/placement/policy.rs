@@ -186,6 +186,16 @@ impl fmt::Display for Policy {
     }
 }
 
+impl Policy {
+    /// CPUs that `cpus=LIST` names; none for other policies.
+    pub(super) fn named(&self) -> CpuSet {
+        match &self.kind {
+            PolicyKind::Cpus(list) => list.set(),
+            _ => CpuSet::new(),
+        }
+    }
+}
+
 impl Serialize for Policy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -11,14 +11,11 @@ use std::collections::BTreeMap;
 /// CPUs that are online, allowed, not isolated (unless named) and not kept back.
 pub(super) fn usable(machine: &Machine, policy: &Policy, reserve: &Reserve) -> Result<CpuSet, Unmet> {
     let allowed = &machine.allowed.cpus;
-    let may = machine.online.intersection(&machine.usable());
+    let may = permitted(machine);
     if may.len() > super::MOST_CPUS {
         return Err(Unmet::TooManyCpus(may.len()));
     }
-    let wanted = match &policy.kind {
-        PolicyKind::Cpus(list) => list.set(),
-        _ => CpuSet::new(),
-    };
+    let wanted = policy.named();
     // Isolated CPUs that are named join the pool; the others are neither used nor counted.
     let free = may.difference(&machine.isolated.difference(&wanted));
     if free.is_empty() {
@@ -41,6 +38,11 @@ pub(super) fn usable(machine: &Machine, policy: &Policy, reserve: &Reserve) -> R
         }
         _ => Ok(left),
     }
+}
+
+/// CPUs that are online and allowed; a machine that tells of no limits allows all.
+pub(super) fn permitted(machine: &Machine) -> CpuSet {
+    machine.online.intersection(&machine.usable())
 }
 
 /// What keeps each wanted CPU from being used.

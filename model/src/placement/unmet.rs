@@ -81,6 +81,16 @@ pub enum Unmet {
         /// CPUs that may be used.
         usable: CpuSet,
     },
+    /// A memory policy names a node that is not there or has no memory.
+    #[error("{asked}: this machine shows no memory on node {node}; {}", with_memory(.known))]
+    NoNode {
+        /// The policy.
+        asked: String,
+        /// The node.
+        node: u32,
+        /// Nodes with memory.
+        known: CpuSet,
+    },
     /// Not every worker can have a CPU of its own.
     #[error("{workers} workers on CPUs {cpus} cannot have one each; at most {} can", .cpus.len())]
     NotExclusive {
@@ -93,6 +103,10 @@ pub enum Unmet {
 
 fn nearest_level(level: Option<Level>) -> String {
     level.map_or_else(|| "write spread".to_owned(), |level| format!("the nearest is spread@{}", level.name()))
+}
+
+fn with_memory(known: &CpuSet) -> String {
+    if known.is_empty() { "it shows no nodes".to_owned() } else { format!("nodes with memory: {known}") }
 }
 
 fn near_names(near: &[String]) -> String {

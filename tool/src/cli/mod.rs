@@ -4,11 +4,13 @@
 mod irq;
 mod measure;
 mod place;
+mod plan;
 mod show;
 
 pub use irq::{Irq, IrqPlace, IrqShow, IrqVerb};
 pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Scale, Tune};
 pub use place::{Hold, Pin, Placing, Probe, Run, Undo};
+pub use plan::Plan;
 pub use show::{Completions, Man, Report, Topo, Worker};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -35,6 +37,7 @@ Exit codes:
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     Topo(Topo),
+    Plan(Plan),
     Eval(Eval),
     Compare(Compare),
     Scale(Scale),

@@ -6,6 +6,7 @@ mod eval;
 mod irq;
 mod man;
 mod pin;
+mod plan;
 mod probe;
 mod report;
 mod run;
@@ -27,6 +28,7 @@ use crate::{
 pub fn run(cli: Cli) -> Outcome {
     match cli.verb {
         Verb::Topo(args) => topo::run(&args),
+        Verb::Plan(args) => plan::run(&args),
         Verb::Eval(args) => eval::run(&args),
         Verb::Compare(args) => compare::run(&args),
         Verb::Completions(args) => completions::run(&args),

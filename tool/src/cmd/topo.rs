@@ -21,7 +21,7 @@ pub fn run(args: &Topo) -> Outcome {
         source::machine(&args.source)?
     };
     if let Some(path) = &args.svg {
-        output::write_file(path, topo_svg::render(&machine).as_bytes())?;
+        output::write_file(path, topo_svg::render(&machine, None).as_bytes())?;
     }
     match args.format {
         Format::Text => output::print(&topo_text::render(&machine)),

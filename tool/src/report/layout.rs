@@ -85,6 +85,20 @@ impl Block {
         Self { w, h, shapes: vec![frame, label], grows: true }
     }
 
+    /// The same as high as two lines, with the second one where it is not empty.
+    pub fn tile_of_two(text: &str, below: &str, class: &str, least: f64, hint: &str) -> Self {
+        let mut tile = Self::tile(text, class, least, hint).stretched(0.0, 2.0 * LINE + 2.0);
+        if below.is_empty() {
+            return tile;
+        }
+        let half = (LINE - 2.0) / 2.0;
+        let Some(Shape::Text { x, y, class, .. }) = tile.shapes.last_mut() else { return tile };
+        *y -= half;
+        let (x, y, class) = (*x, *y + 2.0 * half, format!("{class} below"));
+        tile.shapes.push(Shape::Text { x, y, class, text: below.to_owned() });
+        tile
+    }
+
     /// Draws a frame around it.
     pub fn framed(self, class: &str, hint: &str) -> Self {
         let (w, h) = (self.w + 2.0 * GAP, self.h + 2.0 * GAP);
@@ -94,19 +108,23 @@ impl Block {
         Self { w, h, shapes, grows: true }
     }
 
-    /// Makes it at least so large, if it is a frame or a tile; a tile's text stays in the middle.
+    /// Makes it at least so large, if it is a frame or a tile; a tile's texts stay in the middle.
     pub fn stretched(mut self, w: f64, h: f64) -> Self {
         if !self.grows {
             return self;
         }
         let (w, h) = (w.max(self.w), h.max(self.h));
-        if let Some(Shape::Box { w: width, h: height, .. }) = self.shapes.first_mut() {
-            (*width, *height) = (w, h);
-        }
-        if let [_, Shape::Text { x, y, class, .. }] = self.shapes.as_mut_slice()
-            && class.starts_with("middle")
-        {
-            (*x, *y) = (w / 2.0, h / 2.0 + TO_BASE_LINE);
+        let (right, down) = ((w - self.w) / 2.0, (h - self.h) / 2.0);
+        let Some((Shape::Box { w: width, h: height, .. }, inner)) = self.shapes.split_first_mut() else {
+            return self;
+        };
+        (*width, *height) = (w, h);
+        let is_label =
+            |shape: &Shape| matches!(shape, Shape::Text { class, .. } if class.starts_with("middle"));
+        if inner.iter().all(is_label) {
+            for shape in inner {
+                shape.shift(right, down);
+            }
         }
         Self { w, h, ..self }
     }
@@ -114,10 +132,14 @@ impl Block {
 
 impl Shape {
     fn moved(mut self, dx: f64, dy: f64) -> Self {
-        let (Self::Box { x, y, .. } | Self::Text { x, y, .. }) = &mut self;
+        self.shift(dx, dy);
+        self
+    }
+
+    fn shift(&mut self, dx: f64, dy: f64) {
+        let (Self::Box { x, y, .. } | Self::Text { x, y, .. }) = self;
         *x += dx;
         *y += dy;
-        self
     }
 }
 

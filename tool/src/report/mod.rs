@@ -1,7 +1,8 @@
 //! Renders what a person or a program reads, from model types alone: nothing here measures.
 //!
 //! Records: `sections` turns judged ones into tables once; `eval_text` and `html` lay the same tables
-//! out, and `html` adds the charts. Machines: `topo_text` and `topo_svg`.
+//! out, and `html` adds the charts. Machines: `topo_text` and `topo_svg`. Plans: `plan_text`, and
+//! `plan_marks` on the machine's picture.
 
 mod csv;
 pub mod device_text;
@@ -11,6 +12,8 @@ mod html;
 pub mod irq_text;
 pub mod layout;
 pub mod node_table;
+pub mod plan_marks;
+pub mod plan_text;
 pub mod residence_text;
 mod sections;
 mod table;

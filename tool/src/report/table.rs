@@ -74,14 +74,17 @@ impl Table {
             *first = (*first).min(first_limit);
         }
         let total = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * widths.len() + GAP;
-        let words: Vec<usize> =
+        let mut words: Vec<usize> =
             (1..self.head.len()).filter(|&column| self.head[column].1 == Align::Left).collect();
         let over = total(&widths).saturating_sub(WIDTH);
-        if over > 0 && !words.is_empty() {
-            let room: usize = words.iter().map(|&column| widths[column]).sum::<usize>().saturating_sub(over);
-            let each = (room / words.len()).max(NARROWEST);
-            for column in words {
-                widths[column] = widths[column].min(each);
+        if over > 0 {
+            let mut room: usize =
+                words.iter().map(|&column| widths[column]).sum::<usize>().saturating_sub(over);
+            // The narrow ones keep their width, and the wide ones share what is left.
+            words.sort_by_key(|&column| widths[column]);
+            for (at, &column) in words.iter().enumerate() {
+                widths[column] = widths[column].min((room / (words.len() - at)).max(NARROWEST));
+                room = room.saturating_sub(widths[column]);
             }
         }
         let first = widths.first().copied().unwrap_or(0);

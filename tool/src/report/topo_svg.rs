@@ -3,11 +3,13 @@
 use super::{
     device_text,
     layout::{Block, GAP, LINE, Shape, balanced, best_columns, flow, grid, stack, text_width},
+    plan_marks::Marks,
 };
 use manycore_model::{
     CpuId, CpuSet, Machine,
     machine::CacheKind,
     outline::{Part, Unit, kind_of, outline},
+    placement::Plan,
     units,
 };
 use maud::{PreEscaped, html};
@@ -28,21 +30,23 @@ const MARGIN: f64 = 16.0;
 const STYLE: &str = "\
 :root{--page:#fbfaf7;--ink:#20242a;--soft:#666c75;--line:#b9b6ab;--package:#f1eee4;--node:#e3ecf4;--die:#ece6f2;\
 --cache:#f6e7c8;--cluster:#e3efdd;--core:#ffffff;--cpu:#cfe3d3;--efficiency:#d4def3;--memory:#dce8f3;\
---device:#f3dfd8;--off:#dedbd3}\
+--device:#f3dfd8;--off:#dedbd3;--worker:#8fcf9d;--shared:#f0b56e;--idle:#f4f3ee}\
 @media(prefers-color-scheme:dark){:root{--page:#16181c;--ink:#e8e6e1;--soft:#9aa0a8;--line:#4b5058;\
 --package:#202329;--node:#1f2b37;--die:#2b2635;--cache:#3c3320;--cluster:#24301f;--core:#191b20;--cpu:#2e4a36;\
---efficiency:#2d3a58;--memory:#22384d;--device:#4a2f27;--off:#2b2d31}}\
+--efficiency:#2d3a58;--memory:#22384d;--device:#4a2f27;--off:#2b2d31;--worker:#2f7a45;--shared:#9a5f1d;--idle:#1e2126}}\
 .page{fill:var(--page)}text{font:13px system-ui,'DejaVu Sans',sans-serif;fill:var(--ink)}\
 .title{font-weight:600}.head{font-size:19px;font-weight:600}.soft{fill:var(--soft)}.middle{text-anchor:middle}\
-text.cpu,text.efficiency,text.denied,text.off{font-size:12px}rect{stroke:var(--line);stroke-width:1}\
+text.cpu,text.efficiency,text.denied,text.off,text.worker,text.shared,text.idle{font-size:12px}\
+text.below{font-weight:600}rect{stroke:var(--line);stroke-width:1}\
 rect.package{fill:var(--package)}rect.node{fill:var(--node)}rect.die{fill:var(--die)}rect.cache{fill:var(--cache)}\
 rect.cluster{fill:var(--cluster)}rect.core{fill:var(--core)}rect.cpu{fill:var(--cpu)}\
-rect.efficiency{fill:var(--efficiency)}rect.memory{fill:var(--memory)}rect.device{fill:var(--device)}\
+rect.efficiency{fill:var(--efficiency)}rect.worker{fill:var(--worker)}rect.shared{fill:var(--shared)}\
+rect.idle{fill:var(--idle)}text.idle{fill:var(--soft)}rect.memory{fill:var(--memory)}rect.device{fill:var(--device)}\
 rect.denied{fill:url(#hatch)}rect.off{fill:var(--off);stroke-dasharray:3 2}text.denied,text.off{fill:var(--soft)}";
 
-/// The whole picture.
-pub fn render(machine: &Machine) -> String {
-    let block = picture(machine);
+/// The whole picture; with a plan, its workers stand on their CPUs, and the others are pale.
+pub fn render(machine: &Machine, plan: Option<&Plan>) -> String {
+    let block = picture(machine, plan);
     let (w, h) = ((block.w + 2.0 * MARGIN).ceil(), (block.h + 2.0 * MARGIN).ceil());
     let shapes = block.shapes.iter().map(draw).collect::<String>();
     let svg = html! {
@@ -77,16 +81,20 @@ fn draw(shape: &Shape) -> String {
 }
 
 /// Head line, facts, the nested boxes, and the legend.
-fn picture(machine: &Machine) -> Block {
+fn picture(machine: &Machine, plan: Option<&Plan>) -> Block {
     let root = outline(machine).root;
+    let detailed = machine.online.len() <= DETAILED;
+    let marks = plan.map(|plan| Marks::new(plan, detailed));
     let widest = machine.online.last().unwrap_or(0).to_string();
-    let cpu_width = (text_width(&widest, "cpu") + 2.0 * GAP).max(34.0);
-    let body = Drawing { machine, detailed: machine.online.len() <= DETAILED, cpu_width }.contents(&root);
+    let label = text_width(&widest, "cpu").max(marks.as_ref().map_or(0.0, Marks::width));
+    let cpu_width = (label + 2.0 * GAP).max(34.0);
+    let body = Drawing { machine, detailed, cpu_width, marks: marks.as_ref() }.contents(&root);
     let width = body.w.max(NARROWEST);
     let lines = |text: &str, class: &str, height: f64| -> Vec<Block> {
         wrap(text, class, width).iter().map(|line| Block { h: height, ..Block::text(line, class) }).collect()
     };
     let mut blocks = lines(&headline(machine), "head", LINE + 6.0);
+    blocks.extend(plan.iter().flat_map(|plan| lines(&plan_line(plan), "title", LINE)));
     blocks.extend(facts(machine).iter().flat_map(|fact| lines(fact, "soft", LINE)));
     blocks.push(body);
     if !machine.offline.is_empty() {
@@ -94,7 +102,7 @@ fn picture(machine: &Machine) -> Block {
             machine.offline.iter().map(|cpu| Block::tile(&cpu.to_string(), "off", 34.0, "offline")).collect();
         blocks.push(stack(vec![Block::text("offline CPUs", "title"), flow(tiles, width, 3.0)], 2.0));
     }
-    blocks.push(legend(machine, width));
+    blocks.push(legend(machine, marks.as_ref(), width));
     stack(blocks, 4.0)
 }
 
@@ -109,6 +117,11 @@ fn headline(machine: &Machine) -> String {
         if count == 1 { "" } else { "s" },
         model.unwrap_or_default()
     )
+}
+
+fn plan_line(plan: &Plan) -> String {
+    let count = plan.workers.len();
+    format!("{count} worker{}, {}", if count == 1 { "" } else { "s" }, plan.place)
 }
 
 fn facts(machine: &Machine) -> Vec<String> {
@@ -140,13 +153,19 @@ fn wrap(text: &str, class: &str, width: f64) -> Vec<String> {
 }
 
 /// What colours and hatching mean, for those that the picture has.
-fn legend(machine: &Machine, width: f64) -> Block {
+fn legend(machine: &Machine, marks: Option<&Marks>, width: f64) -> Block {
     let mut tiles = Vec::new();
     let mut entry = |class: &str, text: &str| tiles.push(Block::tile(text, class, 34.0, ""));
     let hybrid = machine.core_kinds.len() > 1;
-    entry("cpu", if hybrid { "CPU, performance core" } else { "CPU" });
-    if hybrid {
-        entry("efficiency", "CPU, other core");
+    match marks {
+        Some(marks) => {
+            marks.legend(&machine.online).into_iter().for_each(|(class, text)| entry(class, text));
+        }
+        None if hybrid => {
+            entry("cpu", "CPU, performance core");
+            entry("efficiency", "CPU, other core");
+        }
+        None => entry("cpu", "CPU"),
     }
     if machine.allowed.cpus != machine.online {
         entry("denied", "not allowed for this process");
@@ -168,6 +187,7 @@ struct Drawing<'a> {
     detailed: bool,
     /// Width of a CPU's box: the same for all, so that equal units look equal.
     cpu_width: f64,
+    marks: Option<&'a Marks>,
 }
 
 impl Drawing<'_> {
@@ -310,11 +330,18 @@ impl Drawing<'_> {
     }
 
     fn cpu(&self, cpu: CpuId) -> Block {
+        let is_allowed = self.machine.allowed.cpus.contains(cpu);
+        if let Some(marks) = self.marks {
+            let (label, class) = (marks.label(cpu), marks.class(cpu));
+            let class = if class == "idle" && !is_allowed { "denied" } else { class };
+            let hint = format!("CPU {cpu}: {}", if label.is_empty() { "no worker" } else { &label });
+            return Block::tile_of_two(&cpu.to_string(), &label, class, self.cpu_width, &hint);
+        }
         let set = CpuSet::single(cpu);
         let kind = kind_of(self.machine, &set);
         let first_kind = self.machine.core_kinds.first().map(|kind| kind.name.as_str());
         let class = match () {
-            () if !self.machine.allowed.cpus.contains(cpu) => "denied",
+            () if !is_allowed => "denied",
             () if kind.is_some() && kind != first_kind => "efficiency",
             () => "cpu",
         };

@@ -200,26 +200,6 @@ fn plans_count_their_sharing() {
 }
 
 #[test]
-fn other_programs_are_told() {
-    let plan = plan(&two_packages(), "spread", 4);
-    assert_eq!(plan.taskset(), "taskset -c 0-1,8-9");
-    for (memory, words) in [
-        ("default", ""),
-        ("local", " --localalloc"),
-        ("interleave", " --interleave=0-1"),
-        ("interleave=1", " --interleave=1"),
-        ("bind", " --membind=0-1"),
-        ("bind=0", " --membind=0"),
-    ] {
-        let memory: Memory = memory.parse().unwrap();
-        assert_eq!(plan.numactl(&memory), format!("numactl --physcpubind=0-1,8-9{words}"));
-    }
-    let mut nodeless = plan;
-    nodeless.workers.iter_mut().for_each(|worker| worker.memory_nodes.clear());
-    assert!(nodeless.numactl(&Memory::Bind(Vec::new())).ends_with("--membind=all"));
-}
-
-#[test]
 fn a_plan_is_a_file() {
     let machine = two();
     let plan = plan(&machine, "close", 1);

@@ -1,6 +1,7 @@
 //! Machines of known form, and what each policy makes of them.
 
 mod exact;
+mod exports;
 mod laws;
 mod machines;
 mod refusals;

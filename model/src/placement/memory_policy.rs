@@ -1,7 +1,7 @@
-//! A plan in the words of other programs, and the memory policies that go with it.
+//! Memory policies, as the command line writes them, and the nodes that they mean under a plan.
 
-use super::Plan;
-use crate::CpuSet;
+use super::{Plan, Unmet};
+use crate::{CpuSet, Machine};
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
 /// Linux numbers NUMA nodes below this (`NODES_SHIFT` is at most 10).
@@ -76,6 +76,18 @@ impl fmt::Display for Memory {
 }
 
 impl Memory {
+    /// Checks that the machine has the nodes that the policy names. A machine that shows no nodes has none.
+    ///
+    /// # Errors
+    /// The first node that is not there.
+    pub fn check(&self, machine: &Machine) -> Result<(), Unmet> {
+        let (Self::Interleave(nodes) | Self::Bind(nodes)) = self else { return Ok(()) };
+        let known = machine.nodes.iter().filter(|node| node.memory_bytes != Some(0));
+        let known: CpuSet = known.map(|node| node.id).collect();
+        let unknown = nodes.iter().find(|node| !known.contains(**node));
+        unknown.map_or(Ok(()), |&node| Err(Unmet::NoNode { asked: self.to_string(), node, known }))
+    }
+
     /// The nodes that the policy means under a plan, ascending; none for those that name none. Where the
     /// machine shows no nodes, the plan has none either.
     pub fn nodes(&self, plan: &Plan) -> Vec<u32> {
@@ -90,31 +102,7 @@ impl Memory {
     }
 }
 
-impl Plan {
-    /// The words to put before a command so that it may use the plan's CPUs: `taskset -c 0-3`. Which of them
-    /// a worker takes is left to the scheduler.
-    pub fn taskset(&self) -> String {
-        format!("taskset -c {}", self.cpus())
-    }
-
-    /// The same with a memory policy: `numactl --physcpubind=0-3 --interleave=0-1`. Nodes are `all` where
-    /// neither the policy nor the plan names any.
-    pub fn numactl(&self, memory: &Memory) -> String {
-        let cpus = self.cpus();
-        let nodes = match memory.nodes(self).as_slice() {
-            [] => "all".to_owned(),
-            nodes => set(nodes).to_string(),
-        };
-        let policy = match memory {
-            Memory::Default => String::new(),
-            Memory::Local => " --localalloc".to_owned(),
-            Memory::Interleave(_) => format!(" --interleave={nodes}"),
-            Memory::Bind(_) => format!(" --membind={nodes}"),
-        };
-        format!("numactl --physcpubind={cpus}{policy}")
-    }
-}
-
-fn set(nodes: &[u32]) -> CpuSet {
+/// Node ids as the list that programs read.
+pub(super) fn set(nodes: &[u32]) -> CpuSet {
     nodes.iter().copied().collect()
 }
