@@ -6,6 +6,8 @@ use std::{fmt::Display, process::ExitCode};
 /// Why the run failed; each variant has its documented exit code and one message for standard error.
 #[derive(Debug)]
 pub enum Failure {
+    /// 1: the check that was asked for does not hold.
+    Check(String),
     /// 2: the command line or an input file is wrong.
     Input(String),
     /// 3: a needed right, file system or program is missing, or an output cannot be written.
@@ -25,6 +27,7 @@ impl Failure {
     /// Prints the message on standard error and returns the exit code.
     pub fn report(&self) -> ExitCode {
         let (code, message) = match self {
+            Self::Check(message) => (1, message),
             Self::Input(message) => (2, message),
             Self::Missing(message) => (3, message),
             Self::Measured(message) => (4, message),

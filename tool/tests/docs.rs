@@ -46,7 +46,7 @@ fn man_pages_are_written_and_man_reads_them() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     pages.sort();
-    let verbs = ["compare", "completions", "eval", "report", "scale", "topo", "tune"];
+    let verbs = ["audit", "compare", "completions", "eval", "report", "scale", "topo", "tune"];
     let expected: Vec<String> = verbs.iter().map(|verb| format!("manycore-{verb}.1")).collect();
     assert_eq!(pages[..pages.len() - 1], expected);
     assert_eq!(pages.last().unwrap(), "manycore.1");

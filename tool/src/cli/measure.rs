@@ -143,7 +143,7 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 /// `90s`, `5m` or `1h 30m`: more than nothing, and no more than a clock can add up.
-fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     const LONGEST: Duration = Duration::from_hours(366 * 24);
     match humantime::parse_duration(text).map_err(|error| error.to_string())? {
         Duration::ZERO => Err("nothing can be done in no time".to_owned()),

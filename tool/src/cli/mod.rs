@@ -1,9 +1,11 @@
 //! The command line, from which help, completions and man pages are made.
 #![allow(missing_docs, reason = "a comment on a flattened part or a verb would replace the one on its type")]
 
+mod audit;
 mod measure;
 mod show;
 
+pub use audit::Audit;
 pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Scale, Tune};
 pub use show::{Completions, Man, Report, Topo, Worker};
 
@@ -35,6 +37,7 @@ pub enum Verb {
     Compare(Compare),
     Scale(Scale),
     Tune(Tune),
+    Audit(Audit),
     Report(Report),
     Completions(Completions),
     #[command(hide = true)]

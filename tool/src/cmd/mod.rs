@@ -1,5 +1,6 @@
 //! One file per verb; each reads from top to bottom.
 
+mod audit;
 mod compare;
 mod completions;
 mod eval;
@@ -30,5 +31,6 @@ pub fn run(cli: Cli) -> Outcome {
         Verb::Report(args) => report::run(&args),
         Verb::Tune(args) => tune::run(&args),
         Verb::Scale(args) => scale::run(&args),
+        Verb::Audit(args) => audit::run(&args),
     }
 }

@@ -3,6 +3,7 @@
 //! Records: `sections` turns judged ones into tables once; `eval_text` and `html` lay the same tables
 //! out, and `html` adds the charts. Machines: `topo_text` and `topo_svg`.
 
+pub mod audit_text;
 mod csv;
 pub mod device_text;
 mod eval_text;
