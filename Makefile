@@ -27,6 +27,7 @@ bench: build
 	cargo bench --locked --bench slicing
 	cargo bench --locked --bench matrix
 	cargo bench --locked --bench noise
+	cargo bench --locked --bench audit
 	scripts/bench-topo
 
 calibrate: build

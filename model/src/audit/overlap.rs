@@ -116,7 +116,11 @@ fn who(claim: &Claim) -> String {
 fn cure(claims: &[Claim], free: &CpuSet) -> String {
     let Some(last) = claims.last() else { return String::new() };
     let place = if free.is_empty() { "CPUS".to_owned() } else { free.brief() };
-    let unclaimed = if free.is_empty() { "no CPU is unclaimed" } else { "these CPUs are claimed by nobody" };
+    let unclaimed = match free.len() {
+        0 => "no CPU is left that nobody claims",
+        1 => "nobody claims this one",
+        _ => "nobody claims these",
+    };
     let command = match (&last.group, last.processes.first()) {
         (Some(name), _) if name.contains("docker") => format!(
             "docker update --cpuset-cpus {place} {}",
