@@ -44,7 +44,8 @@ pub fn settle(processes: &mut [Process], before: &Times, after: &Times, seconds:
         for thread in &mut process.threads {
             if let Some(&late) = after.threads.get(&thread.tid) {
                 thread.cpu_seconds = Some(late);
-                thread.busy_cpus = share(late, before.threads.get(&thread.tid));
+                // Ticks come in whole: a short interval may see one more than it holds.
+                thread.busy_cpus = share(late, before.threads.get(&thread.tid)).map(|busy| busy.min(1.0));
             }
         }
     }

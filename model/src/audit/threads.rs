@@ -52,8 +52,7 @@ fn of_process(facts: &Facts, process: &Process) -> Option<Finding> {
     let limits = Limits::of(facts, process);
     let threads = runtime.workers(process, |_| true);
     let (workers, set_by) = match runtime.given(program) {
-        Some(given) if runtime.starts(threads, given.workers) => (given.workers, Some(given.option)),
-        Some(_) => return None,
+        Some(given) => (runtime.started(threads, given.workers), Some(given.option)),
         None if runtime.minds_limits(program) => return None,
         None => {
             let ran = runtime
@@ -77,10 +76,12 @@ fn finding(
     let cpus = figure(limits.cpus);
     let room = if limits.cpus == 1.0 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
     let cause = match &set_by {
-        Some(option) => format!(
-            "{option} sets {workers} workers; it has {} like them",
-            words::count(threads, "thread", "threads")
-        ),
+        Some(option) => {
+            format!(
+                "set by {option}; it has {} with a worker's name",
+                words::count(threads, "thread", "threads")
+            )
+        }
         None => format!("{} with a worker's name have run", words::count(workers, "thread", "threads")),
     };
     // Half a CPU still needs a worker.
@@ -241,10 +242,10 @@ impl Runtime {
         }
     }
 
-    /// Whether an option's number is that of workers: libraries start them with the first work that they get,
-    /// and may never do so.
-    fn starts(&self, threads: usize, given: usize) -> bool {
-        !matches!(self, Self::Library(..)) || threads >= given
+    /// How many of the workers that an option sets there are. Libraries start them with the first work that they
+    /// get, if ever, and some no more than there are CPUs.
+    fn started(&self, threads: usize, given: usize) -> usize {
+        if matches!(self, Self::Library(..)) { given.min(threads) } else { given }
     }
 
     /// Whether it looks at its limits by itself, so that its threads are something else.

@@ -26,7 +26,16 @@ pub struct Audit {
     /// Look only at this process and at what it started
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
-    /// How long interrupts and CPU time are counted
-    #[arg(long = "for", value_name = "TIME", default_value = "1s", value_parser = time)]
+    /// How long interrupts and CPU time are counted, 100ms or more
+    #[arg(long = "for", value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
+}
+
+/// Long enough that ticks of 10 ms, in which CPU time is counted, and single interrupts make no rate.
+fn interval(text: &str) -> Result<Duration, String> {
+    let time = time(text)?;
+    if time < Duration::from_millis(100) {
+        return Err("CPU time comes in ticks of 10 ms: 100ms is the shortest that tells something".to_owned());
+    }
+    Ok(time)
 }

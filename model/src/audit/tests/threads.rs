@@ -69,8 +69,7 @@ fn a_jvm_is_found_by_its_option_or_by_collectors_that_ran() {
     told.environment =
         BTreeMap::from([("JAVA_TOOL_OPTIONS".into(), "-Xmx1g -XX:ParallelGCThreads=8".into())]);
     assert!(
-        only(&quota(2.0, "java", &lazy, told)).evidence[0]
-            .starts_with("-XX:ParallelGCThreads=8 sets 8 workers")
+        only(&quota(2.0, "java", &lazy, told)).evidence[0].starts_with("set by -XX:ParallelGCThreads=8;")
     );
 }
 
@@ -103,10 +102,15 @@ fn libraries_count_threads_that_are_there() {
     let set = &[("OMP_NUM_THREADS", "4,2")];
     assert_eq!(
         only(&python(3, library(blas, set))).evidence[0],
-        "OMP_NUM_THREADS=4,2 sets 4 workers; it has 4 threads like them"
+        "set by OMP_NUM_THREADS=4,2; it has 4 threads with a worker's name"
+    );
+    // One that starts no more than there are CPUs.
+    assert_eq!(
+        only(&python(3, library(blas, &[("OMP_NUM_THREADS", "64")]))).headline,
+        "OpenBLAS of python3 (pid 10) runs 4 workers for 1 CPU"
     );
     // Not yet started, set well, and a server with a hundred threads.
-    assert!(find(&python(1, library(blas, set))).is_empty());
+    assert!(find(&python(0, library(blas, set))).is_empty());
     assert!(find(&python(7, library(blas, &[("OPENBLAS_NUM_THREADS", "1")]))).is_empty());
     assert!(find(&python(100, library(blas, &[]))).is_empty());
     assert_eq!(
