@@ -17,6 +17,11 @@ pub fn current_cpu() -> CpuId {
     rustix::thread::sched_getcpu() as CpuId
 }
 
+/// CPUs that can run work at this moment (`/sys/devices/system/cpu/online`); absent without sysfs.
+pub fn online() -> Option<CpuSet> {
+    std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?.trim().parse().ok()
+}
+
 /// CPUs that the calling thread may run on.
 ///
 /// # Errors

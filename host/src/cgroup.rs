@@ -43,9 +43,14 @@ pub struct Folder {
 /// The folders of this process's group and of its ancestors, outermost first, in each hierarchy that has
 /// `controller`.
 pub fn folders(tree: &Tree, controller: &str) -> Vec<Folder> {
-    let memberships = tree.read_part("proc/self/cgroup", 1 << 20, only_ours).unwrap_or_default();
+    folders_of(tree, "self", controller)
+}
+
+/// [`folders`] of another process: `process` is its id, or `self`.
+pub fn folders_of(tree: &Tree, process: &str, controller: &str) -> Vec<Folder> {
+    let memberships = memberships(tree, process).unwrap_or_default();
     // The old name of the membership in a cpuset, before /proc/self/cgroup.
-    let cpuset = tree.read("proc/self/cpuset");
+    let cpuset = tree.read(&format!("proc/{process}/cpuset"));
     let mut found = Vec::new();
     for mount in Hierarchies::read(tree).with(controller) {
         let group = mount

@@ -7,6 +7,7 @@
 
 pub mod affinity;
 pub mod allowed;
+pub mod births;
 pub mod board;
 pub mod caches;
 pub mod capture;
@@ -16,10 +17,13 @@ pub mod clock;
 pub mod counters;
 pub mod cpuinfo;
 pub mod cpus;
+pub mod cpuset;
 pub mod devices;
 pub mod go;
 pub mod interrupts;
+pub mod irq;
 pub mod job;
+pub mod journal;
 pub mod kinds;
 pub mod machine;
 pub mod memory_policy;

@@ -1,12 +1,8 @@
 //! Processes and their threads, as `/proc` shows them. What has vanished meanwhile is no error: it is not
 //! there.
 
-use std::{
-    collections::BTreeSet,
-    fs::{self, File},
-    os::unix::fs::FileExt,
-    path::Path,
-};
+use manycore_model::CpuId;
+use std::{collections::BTreeSet, fs, path::Path};
 
 /// Children of process `pid`, ascending.
 ///
@@ -21,7 +17,7 @@ pub fn children(pid: u32) -> Vec<u32> {
         Some(lists) => {
             lists.iter().flat_map(|list| list.split_whitespace()).filter_map(|pid| pid.parse().ok()).collect()
         }
-        None => numbers(Path::new("/proc")).into_iter().filter(|&other| parent(other) == Some(pid)).collect(),
+        None => all().into_iter().filter(|&other| parent(other) == Some(pid)).collect(),
     };
     children.sort_unstable();
     children
@@ -55,6 +51,34 @@ pub fn name(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
 }
 
+/// When process `pid` was started, in clock ticks since boot (`/proc/PID/stat`, field 22). With the id it names a
+/// process for as long as the system runs: another that gets the id has another start.
+pub fn start_time(pid: u32) -> Option<u64> {
+    stat_field(&pid.to_string(), 22)?.parse().ok()
+}
+
+/// The CPU that thread `tid` of process `pid` is on, or was on last (`/proc/PID/task/TID/stat`, field 39).
+pub fn cpu(pid: u32, tid: u32) -> Option<CpuId> {
+    stat_field(&format!("{pid}/task/{tid}"), 39)?.parse().ok()
+}
+
+/// CPU time of thread `tid` of process `pid` in nanoseconds (`/proc/PID/task/TID/schedstat`, first field, up to a
+/// tick late; clock ticks of `stat` where the kernel has no such file).
+pub fn cpu_ns(pid: u32, tid: u32) -> Option<u64> {
+    let task = format!("{pid}/task/{tid}");
+    let schedstat = fs::read_to_string(format!("/proc/{task}/schedstat")).unwrap_or_default();
+    schedstat.split_whitespace().next().and_then(|time| time.parse().ok()).or_else(|| {
+        let ticks =
+            stat_field(&task, 14)?.parse::<u64>().ok()? + stat_field(&task, 15)?.parse::<u64>().ok()?;
+        Some(ticks * (1_000_000_000 / crate::counters::ticks_per_second()))
+    })
+}
+
+/// All processes, ascending.
+pub fn all() -> Vec<u32> {
+    numbers(Path::new("/proc"))
+}
+
 /// Whether process `pid` was started with `assignment` (`NAME=VALUE`) in its environment
 /// (`/proc/PID/environ`).
 pub fn has_environment(pid: u32, assignment: &str) -> bool {
@@ -62,39 +86,16 @@ pub fn has_environment(pid: u32, assignment: &str) -> bool {
     environment.split(|byte| *byte == 0).any(|one| one == assignment.as_bytes())
 }
 
-/// Tells whether anybody has started a process or thread.
-pub struct Births {
-    /// `/proc/loadavg`, whose last field is the id given last. It stays open: it is read many times a second.
-    file: Option<File>,
-    last: Option<u64>,
+/// The parent of process `pid`.
+pub fn parent(pid: u32) -> Option<u32> {
+    stat_field(&pid.to_string(), 4)?.parse().ok()
 }
 
-impl Default for Births {
-    fn default() -> Self {
-        Self { file: File::open("/proc/loadavg").ok(), last: None }
-    }
-}
-
-impl Births {
-    /// Whether there was any since the last call; yes at the first one, and where the kernel does not tell.
-    pub fn any(&mut self) -> bool {
-        let last = self.last_id();
-        let any = last.is_none() || last != self.last;
-        self.last = last;
-        any
-    }
-
-    fn last_id(&self) -> Option<u64> {
-        let mut text = [0; 128];
-        let length = self.file.as_ref()?.read_at(&mut text, 0).ok()?;
-        std::str::from_utf8(&text[..length]).ok()?.split_whitespace().last()?.parse().ok()
-    }
-}
-
-/// The fourth field of `/proc/PID/stat`; the second is a name in brackets that may hold anything.
-fn parent(pid: u32) -> Option<u32> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+/// A field of `/proc/PID/stat` or of a task below it, counted from 1 as in proc(5); the second is a name in
+/// brackets that may hold anything, so that only fields from 3 on can be had.
+fn stat_field(task: &str, number: usize) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{task}/stat")).ok()?;
+    text.rsplit_once(')')?.1.split_whitespace().nth(number - 3).map(str::to_owned)
 }
 
 fn numbers(folder: &Path) -> Vec<u32> {
@@ -130,18 +131,5 @@ mod tests {
         }
         shell.wait().unwrap();
         assert!(threads(shell.id()).is_empty());
-    }
-
-    #[test]
-    fn threads_of_ours_are_seen_and_are_births() {
-        let mut births = Births::default();
-        assert!(births.any());
-        std::thread::spawn(|| {
-            let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-            assert!(threads(std::process::id()).contains(&own));
-        })
-        .join()
-        .unwrap();
-        assert!(births.any());
     }
 }

@@ -199,6 +199,17 @@ impl Tree {
         there
     }
 
+    /// Whether this is the running system, whose files change, and not a copy of some.
+    pub fn is_live(&self) -> bool {
+        matches!(self.source, Source::Folder { confined: false, .. })
+    }
+
+    /// Whether the mode of a file allows nobody to write it. A capture keeps no modes.
+    pub fn is_read_only(&self, path: &str) -> bool {
+        let mode = || fstat(self.handle(path, OFlags::PATH)?).ok().map(|about| about.st_mode);
+        mode().is_some_and(|mode| mode & 0o222 == 0)
+    }
+
     /// The text of a symbolic link.
     pub fn link(&self, path: &str) -> Option<String> {
         let target = match &self.source {

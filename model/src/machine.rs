@@ -185,6 +185,13 @@ pub struct Limit {
 }
 
 impl Machine {
+    /// CPUs that this process may use: those allowed, or all that are online where no limit is known, as in a
+    /// machine that was read from somebody else's files.
+    pub fn usable(&self) -> CpuSet {
+        let allowed = &self.allowed.cpus;
+        if allowed.is_empty() { self.online.clone() } else { allowed.clone() }
+    }
+
     /// The data or unified caches of `level`.
     pub fn caches_at(&self, level: u32) -> impl Iterator<Item = &Cache> {
         self.caches.iter().filter(move |cache| cache.level == level && cache.kind != CacheKind::Instruction)
@@ -194,6 +201,25 @@ impl Machine {
     pub fn last_level_caches(&self) -> impl Iterator<Item = &Cache> {
         let level = self.caches.iter().map(|cache| cache.level).max().unwrap_or(0);
         self.caches_at(level)
+    }
+
+    /// The device that people or the PCI bus call `name`: `eth0`, `nvme0n1`, `0000:03:00.0`, `03:00.0`.
+    pub fn device(&self, name: &str) -> Option<&Device> {
+        let is_meant = |device: &&Device| {
+            let address = device.address.as_str();
+            address.eq_ignore_ascii_case(name)
+                || address.strip_prefix("0000:").is_some_and(|short| short.eq_ignore_ascii_case(name))
+                || device.names.iter().any(|known| known == name)
+        };
+        self.devices.iter().find(is_meant)
+    }
+
+    /// All that [`Machine::device`] knows devices by.
+    pub fn device_names(&self) -> impl Iterator<Item = &str> {
+        self.devices
+            .iter()
+            .flat_map(|device| device.names.iter().chain([&device.address]))
+            .map(String::as_str)
     }
 
     /// Whether any core has more than one online CPU.

@@ -256,10 +256,15 @@ impl Experiment {
 
     /// Natural logarithm of the rate of `b` over that of `a`, for each block that has both.
     pub fn log_ratios(&self, a: usize, b: usize) -> Vec<f64> {
+        self.log_ratios_of(a, b, |sample| Some(sample.rate()))
+    }
+
+    /// The same of any `value` of the samples; a block counts where both samples have it and the ratio is finite.
+    pub fn log_ratios_of(&self, a: usize, b: usize, value: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
         let by_block: BTreeMap<usize, f64> =
-            self.samples_of(a).map(|sample| (sample.block, sample.rate())).collect();
+            self.samples_of(a).filter_map(|sample| Some((sample.block, value(sample)?))).collect();
         self.samples_of(b)
-            .filter_map(|sample| Some((sample.rate() / by_block.get(&sample.block)?).ln()))
+            .filter_map(|sample| Some((value(sample)? / by_block.get(&sample.block)?).ln()))
             .filter(|ratio| ratio.is_finite())
             .collect()
     }

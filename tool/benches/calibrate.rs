@@ -311,7 +311,7 @@ fn width(name: &str, events: u64, seconds: f64) {
 fn cost() {
     let cpus = manycore_host::affinity::allowed().expect("an affinity");
     let line = format!("sysbench cpu --threads={} --time=5 run", cpus.len());
-    let place = manycore::study::place::Place {
+    let place = manycore::placing::Place {
         workers: cpus.iter().map(manycore_model::CpuSet::single).collect(),
         memory: manycore_host::memory_policy::MemoryPolicy::Default,
     };

@@ -14,6 +14,7 @@ pub mod folder;
 pub mod load;
 pub mod metric;
 pub mod output;
+pub mod placing;
 pub mod progress;
 pub mod report;
 pub mod source;

@@ -46,19 +46,23 @@ fn man_pages_are_written_and_man_reads_them() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     pages.sort();
-    let verbs = ["audit", "compare", "completions", "eval", "report", "scale", "topo", "tune"];
+    let verbs = ["audit", "compare", "completions", "eval", "irq", "report", "scale", "topo", "tune"];
     let expected: Vec<String> = verbs.iter().map(|verb| format!("manycore-{verb}.1")).collect();
     assert_eq!(pages[..pages.len() - 1], expected);
     assert_eq!(pages.last().unwrap(), "manycore.1");
-    let page = folder.path().join("manycore-eval.1");
-    match Command::new("man").arg("-l").arg(&page).env("MANWIDTH", "100").output() {
-        Ok(run) => {
-            let text = String::from_utf8_lossy(&run.stdout).into_owned();
-            assert!(
-                run.status.success() && text.contains("--standard") && text.contains("Examples"),
-                "{text}"
-            );
+    for (page, words) in [
+        ("manycore-eval.1", ["--standard", "Examples"].as_slice()),
+        (
+            "manycore-irq.1",
+            &["IRQ SHOW", "--for", "IRQ PLACE", "--spread", "manycore irq place --device eth0"],
+        ),
+    ] {
+        match Command::new("man").arg("-l").arg(folder.path().join(page)).env("MANWIDTH", "100").output() {
+            Ok(run) => {
+                let text = String::from_utf8_lossy(&run.stdout).into_owned();
+                assert!(run.status.success() && words.iter().all(|word| text.contains(word)), "{text}");
+            }
+            Err(_) => eprintln!("SKIPPED: man is not installed"),
         }
-        Err(_) => eprintln!("SKIPPED: man is not installed"),
     }
 }

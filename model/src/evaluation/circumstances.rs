@@ -40,8 +40,8 @@ pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> 
     let span: f64 = samples.iter().map(|sample| sample.around.span_ns as f64).sum();
     let cpus = super::usable_cpus(&record.machine) as f64;
     let capacity = span * (workers as f64).min(cpus);
-    let ours: Vec<bool> =
-        record.machine.online.iter().map(|cpu| super::is_usable(&record.machine, cpu)).collect();
+    let usable = record.machine.usable();
+    let ours: Vec<bool> = record.machine.online.iter().map(|cpu| usable.contains(cpu)).collect();
     let total = |pick: &dyn Fn(&Sample) -> Option<f64>| -> Option<f64> {
         let values: Option<Vec<f64>> = samples.iter().map(|sample| pick(sample)).collect();
         values.filter(|values| !values.is_empty()).map(|values| values.iter().sum())

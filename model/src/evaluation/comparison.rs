@@ -2,7 +2,7 @@
 
 use super::{noise, with_factor};
 use crate::{
-    record::{Better, Experiment, Metric},
+    record::{Better, Experiment, Metric, Sample},
     stats::Estimate,
     verdict::{Answer, NEGLIGIBLE, Verdict},
 };
@@ -135,16 +135,10 @@ fn compared(
     index: usize,
     metric: &Metric,
 ) -> Option<Compared> {
-    let values = |treatment: usize| -> Vec<f64> {
-        experiment.samples_of(treatment).filter_map(|sample| sample.values.get(index).copied()).collect()
-    };
-    let by_block: std::collections::BTreeMap<usize, f64> =
-        experiment.samples_of(a).filter_map(|s| Some((s.block, *s.values.get(index)?))).collect();
-    let ratios: Vec<f64> = experiment
-        .samples_of(b)
-        .filter_map(|sample| Some((sample.values.get(index)? / by_block.get(&sample.block)?).ln()))
-        .filter(|ratio| ratio.is_finite())
-        .collect();
+    let value = |sample: &Sample| sample.values.get(index).copied();
+    let values =
+        |treatment: usize| -> Vec<f64> { experiment.samples_of(treatment).filter_map(value).collect() };
+    let ratios = experiment.log_ratios_of(a, b, value);
     Some(Compared {
         metric: metric.clone(),
         a: Estimate::of(&values(a))?,

@@ -27,7 +27,7 @@ pub use scaling::{Clock, LatencySummary, Scaling, ScalingPoint, Superlinear, Usl
 pub use tuning::{Candidate, Finalist, TODAY, Tuning, confirmed, ranking};
 pub(crate) use words::list;
 
-use crate::{CpuId, Record, machine::Machine, record::Experiment};
+use crate::{Record, machine::Machine, record::Experiment};
 use serde::Serialize;
 
 /// Value of [`Evaluation::schema`].
@@ -124,20 +124,15 @@ impl Evaluation {
     }
 }
 
-/// CPUs that workers could use at once in a record: those allowed, or all where the record does not say.
+/// How many CPUs workers could use at once in a record; 1 where it names none.
 pub(crate) fn usable_cpus(machine: &Machine) -> usize {
-    let allowed = machine.allowed.cpus.len();
-    if allowed == 0 { machine.online.len().max(1) } else { allowed }
-}
-
-/// Whether workers could use `cpu` in a record.
-pub(crate) fn is_usable(machine: &Machine, cpu: CpuId) -> bool {
-    machine.allowed.cpus.is_empty() || machine.allowed.cpus.contains(cpu)
+    machine.usable().len().max(1)
 }
 
 /// Cores with a CPU that workers could use.
 pub(crate) fn usable_cores(machine: &Machine) -> usize {
-    machine.cores.iter().filter(|core| core.cpus.iter().any(|cpu| is_usable(machine, cpu))).count()
+    let usable = machine.usable();
+    machine.cores.iter().filter(|core| !core.cpus.intersection(&usable).is_empty()).count()
 }
 
 /// Indices of the treatments whose factor `name` has the value `value`.

@@ -7,6 +7,8 @@ mod order;
 mod policy;
 mod pool;
 mod reserve;
+mod residence;
+mod seats;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -17,6 +19,8 @@ mod words;
 
 pub use policy::{CpuList, Level, ParsePolicyError, Policy, PolicyKind};
 pub use reserve::{ParseReserveError, Reserve};
+pub use residence::{Look, RESIDENCE_SCHEMA, Residence, TaskStay};
+pub use seats::{Seats, Task};
 pub use shape::Shape;
 pub use unmet::Unmet;
 pub use words::{Memory, ParseMemoryError};

@@ -5,16 +5,13 @@ use super::{
     tree::{Rank, Tree},
     why,
 };
-use crate::{CpuSet, Machine, machine::Device, outline::Part};
+use crate::{CpuSet, Machine, names::similar, outline::Part};
 use std::collections::BTreeMap;
-
-/// Names of other devices that an error gives.
-const NAMES: usize = 4;
 
 /// CPUs that are online, allowed, not isolated (unless named) and not kept back.
 pub(super) fn usable(machine: &Machine, policy: &Policy, reserve: &Reserve) -> Result<CpuSet, Unmet> {
     let allowed = &machine.allowed.cpus;
-    let may = if allowed.is_empty() { machine.online.clone() } else { machine.online.intersection(allowed) };
+    let may = machine.online.intersection(&machine.usable());
     if may.len() > super::MOST_CPUS {
         return Err(Unmet::TooManyCpus(may.len()));
     }
@@ -73,8 +70,9 @@ pub(super) struct Near {
 }
 
 pub(super) fn near(machine: &Machine, name: &str, pool: &CpuSet) -> Result<Near, Unmet> {
-    let Some(device) = machine.devices.iter().find(|device| is_named(device, name)) else {
-        return Err(Unmet::NoDevice { name: name.to_owned(), near: similar(machine, name) });
+    let Some(device) = machine.device(name) else {
+        let near = similar(machine.device_names(), name);
+        return Err(Unmet::NoDevice { name: name.to_owned(), near });
     };
     let label = if device.address == name { name.to_owned() } else { format!("{name} ({})", device.address) };
     let node = device.node.and_then(|id| machine.nodes.iter().find(|node| node.id == id));
@@ -95,37 +93,6 @@ pub(super) fn near(machine: &Machine, name: &str, pool: &CpuSet) -> Result<Near,
         return Err(Unmet::DeviceOutOfReach { name, cpus: local.clone(), usable: pool.clone() });
     }
     Ok(Near { cpus, why })
-}
-
-fn is_named(device: &Device, name: &str) -> bool {
-    let address = device.address.as_str();
-    address.eq_ignore_ascii_case(name)
-        || address.strip_prefix("0000:").is_some_and(|short| short.eq_ignore_ascii_case(name))
-        || device.names.iter().any(|known| known == name)
-}
-
-/// The known names that are fewest changes away.
-fn similar(machine: &Machine, name: &str) -> Vec<String> {
-    let names = machine.devices.iter().flat_map(|device| device.names.iter().chain([&device.address]));
-    let mut names: Vec<(usize, &String)> = names.map(|known| (changes(known, name), known)).collect();
-    names.sort();
-    names.dedup();
-    names.into_iter().take(NAMES).map(|(_, known)| known.clone()).collect()
-}
-
-/// Letters to change, add or take away (Levenshtein), of the first 40.
-fn changes(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(40).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (at, letter) in a.chars().take(40).enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
-        for column in 1..row.len() {
-            let changed = diagonal + usize::from(b[column - 1] != letter);
-            diagonal = row[column];
-            row[column] = changed.min(row[column] + 1).min(row[column - 1] + 1);
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 /// A group of a level and its usable CPUs.

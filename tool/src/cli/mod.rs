@@ -2,10 +2,12 @@
 #![allow(missing_docs, reason = "a comment on a flattened part or a verb would replace the one on its type")]
 
 mod audit;
+mod irq;
 mod measure;
 mod show;
 
 pub use audit::Audit;
+pub use irq::{Irq, IrqPlace, IrqShow, IrqVerb};
 pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Scale, Tune};
 pub use show::{Completions, Man, Report, Topo, Worker};
 
@@ -38,6 +40,7 @@ pub enum Verb {
     Scale(Scale),
     Tune(Tune),
     Audit(Audit),
+    Irq(Irq),
     Report(Report),
     Completions(Completions),
     #[command(hide = true)]

@@ -4,10 +4,13 @@ use crate::{
     cli::Compare,
     failure::{Failure, Outcome},
     output,
-    study::{self, Plot, Study, commands::Side},
+    study::{
+        self, Plot, Study,
+        commands::{Commands, Side},
+    },
 };
 use manycore_model::{
-    CpuSet, Machine,
+    Machine,
     evaluation::{enough, id},
     placement::{Memory, Policy},
     record::Treatment,
@@ -16,24 +19,13 @@ use std::{collections::BTreeMap, iter};
 
 /// Measures pairs, saves the record and prints the verdict.
 pub fn run(args: &Compare) -> Outcome {
-    let mut study = Study::begin("compare", &args.measuring, &args.command)?;
-    let prepared = sides(args, study.machine(), &study.usable()).and_then(|sides| {
-        Ok((study.subject(&args.measuring, sides.iter().map(|(side, _)| side.clone()).collect())?, sides))
-    });
-    let (mut subject, sides) = match prepared {
-        Ok(prepared) => prepared,
-        Err(failure) => return study.end(None, Err(failure)),
-    };
-    let ending = measure(args, &mut study, &mut subject, &sides);
-    study.end(Some(&subject), ending)
+    let (mut study, mut subject, names) =
+        Study::begin("compare", &args.measuring, &args.command, |machine| sides(args, machine))?;
+    let ending = measure(args, &mut study, &mut subject, &names);
+    study.end(&subject, ending)
 }
 
-fn measure(
-    args: &Compare,
-    study: &mut Study,
-    subject: &mut study::commands::Commands,
-    sides: &[(Side, String); 2],
-) -> Outcome {
+fn measure(args: &Compare, study: &mut Study, subject: &mut Commands, names: &[String; 2]) -> Outcome {
     let pair: f64 = study.pilot(subject, args.measuring.warmup as usize)?.iter().sum();
     let budget = study::budget(&args.measuring, "a pair", pair)?;
     // A fixed number of pairs is made in any case, unless they may stop at some precision.
@@ -42,7 +34,7 @@ fn measure(
         (Some(pairs), Some(_)) => study::looks_for(f64::from(pairs)),
         (None, _) => study::looks_for(budget.seconds / pair),
     };
-    let treatment = |((_, name), side): (&(Side, String), &str)| Treatment {
+    let treatment = |(name, side): (&String, &str)| Treatment {
         name: name.clone(),
         workers: 1,
         factors: BTreeMap::from([("side".to_owned(), side.to_owned())]),
@@ -51,7 +43,7 @@ fn measure(
     let plot = Plot {
         id: id::COMPARE.to_owned(),
         title: "pairs of A and B",
-        treatments: sides.iter().zip(["A", "B"]).map(treatment).collect(),
+        treatments: names.iter().zip(["A", "B"]).map(treatment).collect(),
         parameters: BTreeMap::new(),
         budget,
         looks,
@@ -61,15 +53,15 @@ fn measure(
 }
 
 /// Both sides with their names.
-fn sides(args: &Compare, machine: &Machine, usable: &CpuSet) -> Outcome<[(Side, String); 2]> {
-    let workers = args.workers.map_or(usable.len(), |workers| workers as usize);
+fn sides(args: &Compare, machine: &Machine) -> Outcome<(Vec<Side>, [String; 2])> {
+    let workers = args.workers.map_or_else(|| machine.usable().len(), |workers| workers as usize);
     let a = study::with_workers(&args.command.command, workers).0;
     let b = match &args.vs {
         Some(line) => study::with_workers(&study::words(line)?, workers).0,
         None => a.clone(),
     };
     let side = |command: Vec<String>, env: &[(String, String)], policy: Option<&Policy>, memory: &Memory| {
-        let (place, _) = study::placed(machine, policy, memory, workers)?;
+        let (place, _) = crate::placing::placed(machine, policy, memory, workers)?;
         Ok::<_, Failure>(Side { command, env: env.to_vec(), copies: 1, place })
     };
     let a = side(a, &args.a_env, args.a.as_ref(), &args.a_memory)?;
@@ -81,7 +73,7 @@ fn sides(args: &Compare, machine: &Machine, usable: &CpuSet) -> Outcome<[(Side, 
     // Treatments of one name could not be told apart.
     let [first, second] = names;
     let second = if first == second { format!("{second} (again)") } else { second };
-    Ok([(a, first), (b, second)])
+    Ok((vec![a, b], [first, second]))
 }
 
 /// `NAME=VALUE command args (close, interleave)`.

@@ -7,25 +7,50 @@ use crate::{
 };
 use clap::{Command, CommandFactory};
 use clap_mangen::Man as Page;
-use std::{fs, path::Path};
+use std::{fs, io, path::Path};
 
-/// Writes `manycore.1` and a page for each verb.
+/// Writes `manycore.1` and a page for each verb; what a verb has below it stands on the verb's page.
 pub fn run(args: &Man) -> Outcome {
     fs::create_dir_all(&args.out)
         .map_err(|error| Failure::missing(format!("cannot make {}: {error}", args.out.display())))?;
     let mut command = Cli::command();
     command.build();
     write(&command, "manycore", &args.out)?;
-    command
-        .get_subcommands()
-        .filter(|verb| !verb.is_hide_set() && verb.get_name() != "help")
-        .try_for_each(|verb| write(verb, &format!("manycore-{}", verb.get_name()), &args.out))
+    verbs(&command).try_for_each(|verb| write(verb, &format!("manycore-{}", verb.get_name()), &args.out))
+}
+
+/// What people may type behind `command`.
+fn verbs(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help")
 }
 
 fn write(command: &Command, name: &str, folder: &Path) -> Outcome {
     // The page's name is the file's; what the user types stays in the synopsis.
     let page = Page::new(command.clone().display_name(name.to_owned())).title(name.to_uppercase());
     let mut text = Vec::new();
-    page.render(&mut text).map_err(|error| Failure::missing(format!("cannot render {name}: {error}")))?;
+    let is_verb_with_verbs = name != command.get_name() && command.has_subcommands();
+    let rendered =
+        if is_verb_with_verbs { with_verbs(command, &page, &mut text) } else { page.render(&mut text) };
+    rendered.map_err(|error| Failure::missing(format!("cannot render {name}: {error}")))?;
     output::write_file(&folder.join(format!("{name}.1")), &text)
+}
+
+/// A page with a section for each verb below its own: those have no pages to refer to.
+fn with_verbs(command: &Command, page: &Page, text: &mut Vec<u8>) -> io::Result<()> {
+    page.render_title(text)?;
+    page.render_name_section(text)?;
+    page.render_synopsis_section(text)?;
+    page.render_description_section(text)?;
+    for verb in verbs(command) {
+        let part = Page::new(verb.clone());
+        let mut sections = Vec::new();
+        part.render_synopsis_section(&mut sections)?;
+        part.render_description_section(&mut sections)?;
+        part.render_options_section(&mut sections)?;
+        part.render_extra_section(&mut sections)?;
+        let title = format!("{} {}", command.get_name(), verb.get_name()).to_uppercase();
+        let sections = String::from_utf8_lossy(&sections).replace(".SH ", ".SS ");
+        text.extend_from_slice(format!(".SH \"{title}\"\n{sections}").as_bytes());
+    }
+    page.render_extra_section(text)
 }

@@ -4,6 +4,7 @@ mod audit;
 mod compare;
 mod completions;
 mod eval;
+mod irq;
 mod man;
 mod report;
 mod scale;
@@ -28,6 +29,7 @@ pub fn run(cli: Cli) -> Outcome {
         Verb::Completions(args) => completions::run(&args),
         Verb::Man(args) => man::run(&args),
         Verb::Worker(args) => worker::run(&args),
+        Verb::Irq(args) => irq::run(&args),
         Verb::Report(args) => report::run(&args),
         Verb::Tune(args) => tune::run(&args),
         Verb::Scale(args) => scale::run(&args),

@@ -14,16 +14,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Measures rounds of all numbers of workers, saves the record and prints what they say.
 pub fn run(args: &Scale) -> Outcome {
-    let mut study = Study::begin("scale", &args.measuring, &args.command)?;
-    let counts = counts(args, study.usable().len());
-    let sides = counts.iter().map(|&count| side(args, study.machine(), count)).collect::<Outcome<Vec<_>>>();
-    let subject = sides.and_then(|sides| study.subject(&args.measuring, sides));
-    let mut subject = match subject {
-        Ok(subject) => subject,
-        Err(failure) => return study.end(None, Err(failure)),
-    };
+    let (mut study, mut subject, counts) =
+        Study::begin("scale", &args.measuring, &args.command, |machine| {
+            let counts = counts(args, machine.usable().len());
+            let sides = counts.iter().map(|&count| side(args, machine, count)).collect::<Outcome<_>>()?;
+            Ok((sides, counts))
+        })?;
     let ending = measure(args, &mut study, &mut subject, &counts);
-    study.end(Some(&subject), ending)
+    study.end(&subject, ending)
 }
 
 fn measure(args: &Scale, study: &mut Study, subject: &mut Commands, counts: &[usize]) -> Outcome {
@@ -65,7 +63,7 @@ fn side(args: &Scale, machine: &Machine, count: usize) -> Outcome<Side> {
             "put {workers} where the command takes its number of workers, or give --copies to run copies of it",
         ));
     }
-    let (place, _) = study::placed(machine, Some(&args.place), &args.memory, count)?;
+    let (place, _) = crate::placing::placed(machine, Some(&args.place), &args.memory, count)?;
     let copies = if args.copies { count } else { 1 };
     Ok(Side { command, env: Vec::new(), copies, place })
 }

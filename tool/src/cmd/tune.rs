@@ -26,20 +26,14 @@ const FINALISTS: usize = 2;
 
 /// Searches, confirms, saves the record and the winner's plan, and prints what to do.
 pub fn run(args: &Tune) -> Outcome {
-    let mut study = Study::begin("tune", &args.measuring, &args.command)?;
-    let field = candidates::of(args, study.machine(), &study.usable());
-    let prepared = field.and_then(|field| {
-        let sides = field.iter().map(|candidate| candidate.side.clone()).collect();
-        Ok((study.subject(&args.measuring, sides)?, field))
-    });
-    let (mut subject, field) = match prepared {
-        Ok(prepared) => prepared,
-        Err(failure) => return study.end(None, Err(failure)),
-    };
+    let (mut study, mut subject, field) = Study::begin("tune", &args.measuring, &args.command, |machine| {
+        let field = candidates::of(args, machine, &machine.usable())?;
+        Ok((field.iter().map(|candidate| candidate.side.clone()).collect(), field))
+    })?;
     let ending = search(args, &mut study, &mut subject, &field);
     let plan = ending.as_ref().ok().and_then(|()| winner(study.record(), &field));
     let folder = study.folder().to_owned();
-    study.end(Some(&subject), ending)?;
+    study.end(&subject, ending)?;
     if let Some(plan) = plan.and_then(|candidate| candidate.plan.as_ref()) {
         let path = folder.join("plan.json");
         let text = serde_json::to_vec_pretty(plan).map_err(Failure::missing)?;

@@ -9,6 +9,7 @@ pub mod device_text;
 mod eval_text;
 mod figure;
 mod html;
+pub mod irq_text;
 pub mod layout;
 pub mod node_table;
 mod sections;

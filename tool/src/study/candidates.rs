@@ -1,6 +1,7 @@
 //! What `tune` tries: numbers of workers, placements and memory policies that this machine's topology tells apart.
 
-use super::{commands::Side, line, place::Place, placed, with_workers};
+use super::{commands::Side, line, with_workers};
+use crate::placing::{Place, placed};
 use crate::{
     cli::Tune,
     failure::{Failure, Outcome},

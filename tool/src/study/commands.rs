@@ -2,7 +2,6 @@
 //! what they use.
 
 use super::{
-    place::{Keeper, Place},
     service::Service,
     values::{Figures, Used, figures},
 };
@@ -10,6 +9,7 @@ use crate::{
     experiment::{Subject, interrupt, observe::Observer},
     failure::{Failure, Outcome},
     metric::Reader,
+    placing::{Keeper, Place},
 };
 use manycore_host::{
     affinity,

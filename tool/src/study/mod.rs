@@ -4,13 +4,11 @@ mod budget;
 pub mod candidates;
 pub mod commands;
 mod line;
-pub mod place;
 pub mod service;
 pub mod values;
 
 pub use budget::{budget, least_pairs, looks_for};
 pub use line::{line, with_workers, words};
-pub use place::placed;
 
 use crate::{
     cli::{Command, Format, Measuring},
@@ -62,12 +60,32 @@ pub struct Plot {
 }
 
 impl Study {
-    /// Begins a run of `verb`: signals are caught, orphans of measured commands come to us, the folder for the
-    /// results is there.
+    /// Begins a run of `verb`, with the subject for the sides that `prepare` makes for this machine, and what
+    /// else the verb wants to know of them.
     ///
     /// # Errors
-    /// [`Failure::Missing`] where any of that cannot be had, [`Failure::Input`] for an option of another verb.
-    pub fn begin(verb: &str, args: &Measuring, command: &Command) -> Outcome<Self> {
+    /// Those of `prepare`, of [`Service::start`], and what a run needs and cannot have. Nothing is left behind.
+    pub fn begin<T>(
+        verb: &str,
+        args: &Measuring,
+        command: &Command,
+        prepare: impl FnOnce(&Machine) -> Outcome<(Vec<Side>, T)>,
+    ) -> Outcome<(Self, Commands, T)> {
+        let study = Self::open(verb, args, command)?;
+        let prepared =
+            prepare(study.machine()).and_then(|(sides, known)| Ok((study.subject(args, sides)?, known)));
+        match prepared {
+            Ok((subject, known)) => Ok((study, subject, known)),
+            Err(failure) => {
+                study.progress.finish();
+                study.folder.give_up();
+                Err(failure)
+            }
+        }
+    }
+
+    /// Signals are caught, orphans of measured commands come to us, the folder for the results is there.
+    fn open(verb: &str, args: &Measuring, command: &Command) -> Outcome<Self> {
         if args.precision.is_some() && verb != "compare" {
             return Err(Failure::input(format!(
                 "--precision is for compare: {verb} measures for its --budget, or as many rounds as --pairs says"
@@ -125,17 +143,8 @@ impl Study {
         &self.record.machine
     }
 
-    /// CPUs that may be used.
-    pub fn usable(&self) -> CpuSet {
-        let allowed = &self.record.machine.allowed.cpus;
-        if allowed.is_empty() { self.record.machine.online.clone() } else { allowed.clone() }
-    }
-
     /// The subject for `sides`, with its service started.
-    ///
-    /// # Errors
-    /// Those of [`Service::start`].
-    pub fn subject(&self, args: &Measuring, sides: Vec<Side>) -> Outcome<Commands> {
+    fn subject(&self, args: &Measuring, sides: Vec<Side>) -> Outcome<Commands> {
         if sides.iter().any(|side| side.command.first().is_none_or(String::is_empty)) {
             return Err(Failure::input("an empty command was given"));
         }
@@ -168,7 +177,7 @@ impl Study {
 
     /// CPUs of the load beside a service: those asked for, or those that no side of the service has.
     fn load_cpus(&self, args: &Measuring, sides: &[Side]) -> Outcome<Option<CpuSet>> {
-        let usable = self.usable();
+        let usable = self.machine().usable();
         if let Some(cpus) = &args.load_cpus {
             if !cpus.iter().all(|cpu| usable.contains(cpu)) {
                 return Err(Failure::input(format!(
@@ -253,11 +262,11 @@ impl Study {
     ///
     /// # Errors
     /// The failure in `ending`, or that the record cannot be saved.
-    pub fn end(mut self, subject: Option<&Commands>, ending: Outcome) -> Outcome {
+    pub fn end(mut self, subject: &Commands, ending: Outcome) -> Outcome {
         self.progress.finish();
         self.record.interrupted = !experiment::goes_on(&ending);
         self.record.seconds = (clock::now_ns() - self.origin_ns) as f64 / 1e9;
-        self.record.notes.extend(subject.into_iter().flat_map(Commands::notes).cloned());
+        self.record.notes.extend(subject.notes().iter().cloned());
         if self.record.experiments.is_empty() {
             self.folder.give_up();
             return ending;

@@ -1,9 +1,9 @@
 //! A service that stays alive while its placement is switched, and is ended afterwards.
 
-use super::place::{Keeper, Place};
 use crate::{
     experiment::interrupt,
     failure::{Failure, Outcome},
+    placing::{Keeper, Place},
 };
 use manycore_host::{
     clock,

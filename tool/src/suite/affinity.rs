@@ -32,7 +32,7 @@ const LOOKS: u64 = 10_000;
 const UNKNOWN_CACHE: u64 = 32 << 10;
 
 pub(super) fn measure(stage: &mut Stage) -> Outcome {
-    let cpus = spread(&stage.cpus(), MOST_CPUS);
+    let cpus = spread(&stage.record.machine.usable(), MOST_CPUS);
     let shared: CpuSet = cpus.iter().copied().collect();
     let bytes =
         stage.record.machine.caches_at(1).filter_map(|cache| cache.size_bytes).min().unwrap_or(UNKNOWN_CACHE)

@@ -64,7 +64,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
 
 /// CPUs of each core that may be used.
 fn cores(stage: &Stage) -> Vec<CpuSet> {
-    let allowed = stage.cpus();
+    let allowed = stage.record.machine.usable();
     let cores: Vec<CpuSet> = stage
         .record
         .machine

@@ -242,10 +242,4 @@ impl Stage<'_> {
         let mut live = Live::new(crew, Rc::clone(&self.observer), plan.pace, trials, self.origin_ns);
         self.experiment(design, &mut live, plan.part)
     }
-
-    /// CPUs that the workers may use.
-    fn cpus(&self) -> CpuSet {
-        let allowed = &self.record.machine.allowed.cpus;
-        if allowed.is_empty() { self.record.machine.online.clone() } else { allowed.clone() }
-    }
 }

@@ -30,7 +30,7 @@ pub(super) const LEAST_BLOCKS: usize = 6;
 pub(super) fn measure(stage: &mut Stage) -> Outcome {
     let (size, repeats) =
         if stage.profile.published { PUBLISHED } else { (SIZE, repeats(pilot(Kind::Inverse, SIZE))) };
-    let cpus = stage.cpus();
+    let cpus = stage.record.machine.usable();
     let trial = |mode: &str| {
         // Threads are workers 0 to 3, processes 4 to 7.
         let (workers, tasks_each) = match mode {

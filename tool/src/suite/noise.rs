@@ -9,7 +9,7 @@ use manycore_model::evaluation::id;
 use manycore_workload::{DEFAULT_MAX_PRIME, Kind};
 
 pub(super) fn measure(stage: &mut Stage) -> Outcome {
-    let cpus = stage.cpus();
+    let cpus = stage.record.machine.usable();
     let counts = if cpus.len() > 1 { vec![1, cpus.len()] } else { vec![1] };
     let trials = counts
         .iter()

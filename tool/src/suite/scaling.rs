@@ -27,7 +27,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
         Err(Failure::Measured(why)) => stage.miss("clock of the CPUs", &why),
         other => other?,
     }
-    let cpus = stage.cpus();
+    let cpus = stage.record.machine.usable();
     let counts = worker_counts(cpus.len());
     let trials = counts
         .iter()
@@ -79,7 +79,7 @@ pub(super) fn prime_trial(workers: usize, cpus: &CpuSet) -> Trial {
 
 /// Additions per second of single CPUs alone, and of all together.
 fn clock(stage: &mut Stage, part: (f64, f64)) -> Outcome {
-    let cpus: Vec<CpuId> = stage.cpus().iter().collect();
+    let cpus: Vec<CpuId> = stage.record.machine.usable().iter().collect();
     let order = |worker: usize| Order {
         worker,
         cpus: CpuSet::single(cpus[worker]),

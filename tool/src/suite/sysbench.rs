@@ -30,7 +30,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
             other => other,
         })?;
     let pilot = parse(&command::run(&mut sysbench(1, 200))?.text)?;
-    let cpus = stage.cpus();
+    let cpus = stage.record.machine.usable();
     let counts = if cpus.len() > 1 { vec![1, cpus.len()] } else { vec![1] };
     let sides: Vec<(usize, &str)> = counts
         .iter()

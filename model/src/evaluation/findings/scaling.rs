@@ -2,9 +2,9 @@
 
 use super::{Evaluation, Finding, Kind, conditions::workers};
 use crate::{
-    CpuSet, Machine, Record,
+    Machine, Record,
     evaluation::{
-        Scaling, ScalingPoint, id, is_usable, usable_cores,
+        Scaling, ScalingPoint, id, usable_cores,
         words::{list, percent, times},
     },
     verdict::{Answer, NEGLIGIBLE, Verdict},
@@ -125,7 +125,7 @@ fn structure(machine: &Machine, cpus: usize) -> Vec<String> {
     if let Some(quota) = machine.allowed.quota_cpus.filter(|&quota| quota < cpus as f64) {
         limits.push(format!("a quota allows {quota:.2} CPUs' worth of time"));
     }
-    let isolated: CpuSet = machine.isolated.iter().filter(|&cpu| is_usable(machine, cpu)).collect();
+    let isolated = machine.isolated.intersection(&machine.usable());
     if !isolated.is_empty() {
         limits.push(format!("the scheduler spreads no work over the isolated CPUs {isolated}"));
     }

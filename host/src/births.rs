@@ -1,0 +1,309 @@
+//! Tells when processes and threads are started, as soon as the kernel lets us know.
+//!
+//! The kernel's process connector (`CONFIG_PROC_EVENTS`, `linux/cn_proc.h`) sends a message for each birth on the
+//! machine; it is for root in the first network namespace only. Elsewhere there is `/proc/loadavg`, whose last
+//! field is the id that was given last: it tells that somebody was born, but must be asked.
+#![allow(unsafe_code, reason = "sockets of the connector family have no safe wrapper")]
+
+use crate::clock::now_ns;
+use std::{
+    fs::File,
+    io,
+    mem::size_of_val,
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+        unix::fs::FileExt,
+    },
+};
+
+/// A process or thread was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Birth {
+    /// Process that made it; of a thread: the parent of its process.
+    pub parent: u32,
+    /// Process that it is part of: its own id where it is a process.
+    pub pid: u32,
+    /// Its thread id.
+    pub tid: u32,
+    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub at_ns: u64,
+}
+
+/// What has happened since the last look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// These were born, and nobody else.
+    Births(Vec<Birth>),
+    /// Somebody may have been born; who, must be looked up.
+    Unknown,
+    /// Nobody was born.
+    None,
+}
+
+/// Watches births on the whole machine.
+#[derive(Debug)]
+pub enum Births {
+    /// Told by the kernel.
+    Told(Connector),
+    /// Asked for.
+    Asked(LastId),
+}
+
+impl Births {
+    /// Told where the kernel does that for us, asked otherwise.
+    pub fn watch() -> Self {
+        Connector::open().map_or_else(|_| Self::asked(), Self::Told)
+    }
+
+    /// Asked in any case.
+    pub fn asked() -> Self {
+        Self::Asked(LastId::default())
+    }
+
+    /// News since the last call; the first one is [`News::Unknown`].
+    pub fn news(&mut self) -> News {
+        match self {
+            Self::Told(connector) => connector.news(),
+            Self::Asked(id) => {
+                if id.has_changed() {
+                    News::Unknown
+                } else {
+                    News::None
+                }
+            }
+        }
+    }
+
+    /// What becomes readable when there is news, where the kernel tells.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Told(connector) => Some(connector.socket.as_fd()),
+            Self::Asked(_) => None,
+        }
+    }
+}
+
+/// `/proc/loadavg`, whose last field is the id given last. It stays open: it is read many times a second.
+#[derive(Debug)]
+pub struct LastId {
+    file: Option<File>,
+    last: Option<u64>,
+}
+
+impl Default for LastId {
+    fn default() -> Self {
+        Self { file: File::open("/proc/loadavg").ok(), last: None }
+    }
+}
+
+impl LastId {
+    /// Whether it is another than at the last call; yes at the first one, and where the kernel does not tell.
+    fn has_changed(&mut self) -> bool {
+        let last = self.read();
+        let changed = last.is_none() || last != self.last;
+        self.last = last;
+        changed
+    }
+
+    fn read(&self) -> Option<u64> {
+        let mut text = [0; 128];
+        let length = self.file.as_ref()?.read_at(&mut text, 0).ok()?;
+        std::str::from_utf8(&text[..length]).ok()?.split_whitespace().last()?.parse().ok()
+    }
+}
+
+/// A socket of the process connector.
+#[derive(Debug)]
+pub struct Connector {
+    socket: OwnedFd,
+    begun: bool,
+}
+
+/// `struct nlmsghdr` and `struct cn_msg` before each event.
+const HEADERS: usize = 16 + 20;
+/// `PROC_EVENT_FORK` of `enum what`; threads have it too.
+const FORK: u32 = 1;
+/// `what`, `cpu` and `timestamp_ns` of `struct proc_event`, then the four ids of a birth.
+const EVENT: usize = 16 + 16;
+/// `CN_IDX_PROC` and `CN_VAL_PROC`.
+const PROCESSES: u32 = 1;
+/// Bytes of births that wait for us: some ten thousand.
+const BACKLOG: libc::c_int = 8 << 20;
+
+impl Connector {
+    /// # Errors
+    /// Not root, another network namespace, or a kernel without the connector.
+    fn open() -> io::Result<Self> {
+        let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: a new descriptor, which nobody else owns.
+        let socket = unsafe {
+            let raw = checked(libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_CONNECTOR))?;
+            OwnedFd::from_raw_fd(raw)
+        };
+        drop_other_events(&socket)?;
+        // Refused without CAP_NET_ADMIN; then the usual backlog has to do.
+        let _ = set_option(&socket, libc::SO_RCVBUFFORCE, &BACKLOG);
+        // SAFETY: all bits zero is a valid address.
+        let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+        address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+        address.nl_groups = PROCESSES;
+        let length = size_of_val(&address) as libc::socklen_t;
+        // SAFETY: the address is valid for the given length.
+        checked(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
+        let listen = request();
+        // SAFETY: the kernel reads the message of that length.
+        let sent = unsafe { libc::send(socket.as_raw_fd(), listen.as_ptr().cast(), listen.len(), 0) };
+        checked(sent as libc::c_int)?;
+        let connector = Self { socket, begun: false };
+        connector.try_out()?;
+        Ok(connector)
+    }
+
+    /// In another network namespace everything succeeds and nothing ever comes.
+    fn try_out(&self) -> io::Result<()> {
+        std::thread::spawn(|| {}).join().map_err(|_| io::Error::other("a thread failed"))?;
+        let mut buffer = [0; 1024];
+        match self.receive(&mut buffer)? {
+            Some(_) => Ok(()),
+            None => Err(io::Error::other("the kernel tells of no births here")),
+        }
+    }
+
+    fn news(&mut self) -> News {
+        let mut unknown = !std::mem::replace(&mut self.begun, true);
+        let (mut births, mut buffer) = (Vec::new(), [0; 4096]);
+        loop {
+            match self.receive(&mut buffer) {
+                Ok(Some(length)) => births.extend(birth(&buffer[..length])),
+                Ok(None) => break,
+                // More than the backlog: some are lost.
+                Err(_) => unknown = true,
+            }
+        }
+        match (unknown, births.is_empty()) {
+            (true, _) => News::Unknown,
+            (false, true) => News::None,
+            (false, false) => News::Births(births),
+        }
+    }
+
+    /// The length of the next message; none where nothing waits.
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        // SAFETY: the kernel writes at most as much as the buffer holds.
+        let length =
+            unsafe { libc::recv(self.socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+        if length >= 0 {
+            return Ok(Some(length as usize));
+        }
+        match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            error => Err(error),
+        }
+    }
+}
+
+/// "Tell me": `nlmsghdr`, `cn_msg` and `PROC_CN_MCAST_LISTEN` (1), in the machine's byte order.
+fn request() -> Vec<u8> {
+    let length = (HEADERS + 4) as u32;
+    let mut message = Vec::with_capacity(length as usize);
+    message.extend(length.to_ne_bytes());
+    message.extend((libc::NLMSG_DONE as u16).to_ne_bytes());
+    message.extend(0_u16.to_ne_bytes());
+    message.extend([0; 4]);
+    message.extend(std::process::id().to_ne_bytes());
+    message.extend(PROCESSES.to_ne_bytes());
+    message.extend(PROCESSES.to_ne_bytes());
+    message.extend([0; 8]);
+    message.extend(4_u16.to_ne_bytes());
+    message.extend(0_u16.to_ne_bytes());
+    message.extend(1_u32.to_ne_bytes());
+    message
+}
+
+/// The birth that a message tells of.
+fn birth(message: &[u8]) -> Option<Birth> {
+    let event = message.get(HEADERS..HEADERS + EVENT)?;
+    let number = |at: usize| Some(u32::from_ne_bytes(event.get(at..at + 4)?.try_into().ok()?));
+    (number(0)? == FORK).then_some(())?;
+    let sent_ns = u64::from_ne_bytes(event.get(8..16)?.try_into().ok()?);
+    // parent_pid (a thread), parent_tgid, child_pid (a thread), child_tgid.
+    Some(Birth { parent: number(20)?, pid: number(28)?, tid: number(24)?, at_ns: sent_ns.min(now_ns()) })
+}
+
+/// Has the kernel drop all messages but births: each costs us a turn on a CPU otherwise.
+fn drop_other_events(socket: &OwnedFd) -> io::Result<()> {
+    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    let compare = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    let finish = (libc::BPF_RET | libc::BPF_K) as u16;
+    // Loads are in network byte order.
+    let program = [
+        libc::sock_filter { code: load, jt: 0, jf: 0, k: HEADERS as u32 },
+        libc::sock_filter { code: compare, jt: 0, jf: 1, k: FORK.to_be() },
+        libc::sock_filter { code: finish, jt: 0, jf: 0, k: u32::MAX },
+        libc::sock_filter { code: finish, jt: 0, jf: 0, k: 0 },
+    ];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    set_option(socket, libc::SO_ATTACH_FILTER, &filter)
+}
+
+fn set_option<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+    let length = size_of_val(value) as libc::socklen_t;
+    // SAFETY: the kernel reads a value of that length, and copies what a filter points to.
+    checked(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            std::ptr::from_ref(value).cast(),
+            length,
+        )
+    })
+    .map(drop)
+}
+
+fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result >= 0 { Ok(result) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn own_thread() -> u32 {
+        let tid = || rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        std::thread::spawn(tid).join().unwrap()
+    }
+
+    #[test]
+    fn threads_are_births_that_can_be_asked_for() {
+        let mut births = Births::asked();
+        assert_eq!(births.news(), News::Unknown);
+        own_thread();
+        assert_eq!(births.news(), News::Unknown);
+        assert!(births.descriptor().is_none());
+    }
+
+    #[test]
+    fn threads_are_births_that_the_kernel_tells_of() {
+        let mut births = match Connector::open() {
+            Ok(connector) => Births::Told(connector),
+            Err(error) => return eprintln!("SKIPPED: no process connector here: {error}"),
+        };
+        assert_eq!(births.news(), News::Unknown);
+        let before = now_ns();
+        let (tid, own) = (own_thread(), std::process::id());
+        let News::Births(told) = births.news() else { panic!("a thread was started") };
+        let birth = told.iter().find(|birth| birth.tid == tid).unwrap();
+        assert_eq!((birth.pid, Some(birth.parent)), (own, crate::tasks::parent(own)));
+        assert!((before..=now_ns()).contains(&birth.at_ns));
+    }
+
+    proptest! {
+        #[test]
+        fn any_message_is_a_birth_or_none(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+            prop_assert!(birth(&bytes).is_none_or(|birth| birth.at_ns <= now_ns()));
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Control groups that hold processes on CPUs and memory nodes (`cpuset`, `Documentation/admin-guide/cgroup-v2.rst`
+//! and `cgroup-v1/cpusets.rst`): unlike an affinity, a cpuset cannot be left by the process itself.
+
+use crate::{
+    cgroup::{self, Flavour, Folder},
+    journal::{Change, Journal},
+    tasks,
+    tree::Tree,
+};
+use manycore_model::CpuSet;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// The controller's name.
+const CONTROLLER: &str = "cpuset";
+
+/// Beginning of the names of groups that we make.
+const PREFIX: &str = "manycore-";
+
+/// A group of ours below the one that a process was in.
+#[derive(Debug)]
+pub struct Hold {
+    home: PathBuf,
+    group: PathBuf,
+}
+
+impl Hold {
+    /// Makes a group below the one of process `pid`, so that its other limits go on, for `cpus` and `nodes` (those
+    /// of the group above where empty). It is named after the journal.
+    ///
+    /// # Errors
+    /// Why there can be none here, for people; what was made until then is in the journal.
+    pub fn make(journal: &Journal, pid: u32, cpus: &CpuSet, nodes: &CpuSet) -> Result<Self, String> {
+        let tree = Tree::open(Path::new("/")).map_err(|error| error.to_string())?;
+        let home = home(&tree, pid).ok_or("no cpuset controller reaches its control group")?;
+        let folder = Path::new("/").join(&home.path);
+        let group = folder.join(format!("{PREFIX}{}", journal.id()));
+        let make = || -> io::Result<()> {
+            if home.flavour == Flavour::Unified {
+                enable(journal, &folder)?;
+            }
+            journal.note(&Change::Group { path: group.clone() })?;
+            fs::create_dir(&group)?;
+            fs::write(group.join("cpuset.cpus"), cpus.to_string())?;
+            match home.flavour {
+                Flavour::Unified if nodes.is_empty() => Ok(()),
+                // Version 1 inherits nothing.
+                _ if nodes.is_empty() => {
+                    fs::write(group.join("cpuset.mems"), fs::read(folder.join("cpuset.mems"))?)
+                }
+                _ => fs::write(group.join("cpuset.mems"), nodes.to_string()),
+            }
+        };
+        make().map_err(|error| format!("no cpuset can be made in {}: {error}", folder.display()))?;
+        Ok(Self { home: folder, group })
+    }
+
+    /// Moves process `pid` in, with all its threads, where it is in the group that this one is below. Takes a
+    /// grace period of the kernel, some 20 ms.
+    ///
+    /// # Errors
+    /// Those of writing `cgroup.procs`: the process is gone, or must not be moved.
+    pub fn take(&self, journal: &Journal, pid: u32) -> io::Result<()> {
+        let Some(start) = tasks::start_time(pid) else { return Err(io::ErrorKind::NotFound.into()) };
+        let (from, to) = (self.home.clone(), self.group.clone());
+        if folder_of(pid).as_ref() != Some(&from) {
+            return Ok(());
+        }
+        journal.note(&Change::Moved { pid, start, from, to })?;
+        move_to(pid, &self.group)
+    }
+}
+
+/// Folder of the group that sets the CPUs of process `pid`.
+pub(crate) fn folder_of(pid: u32) -> Option<PathBuf> {
+    let tree = Tree::open(Path::new("/")).ok()?;
+    Some(Path::new("/").join(home(&tree, pid)?.path))
+}
+
+/// The same; a version 2 group only where the controller reaches it.
+fn home(tree: &Tree, pid: u32) -> Option<Folder> {
+    let folders = cgroup::folders_of(tree, &pid.to_string(), CONTROLLER);
+    let reaches = |folder: &Folder| {
+        folder.flavour == Flavour::Named
+            || folder.flavour == Flavour::Unified && lists(&format!("/{}/cgroup.controllers", folder.path))
+    };
+    // The last folder of a hierarchy is the group itself; hierarchies come one after the other.
+    folders.into_iter().rfind(reaches)
+}
+
+fn lists(path: &str) -> bool {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().any(|name| name == CONTROLLER)
+}
+
+/// Lets children of a version 2 group have cpusets. Where another group of ours did that, we share in it.
+fn enable(journal: &Journal, folder: &Path) -> io::Result<()> {
+    let path = folder.join("cgroup.subtree_control");
+    let enabled = lists(&path.to_string_lossy());
+    if !enabled || children(folder).iter().any(|child| is_ours(child)) {
+        journal.note(&Change::Controller { path: path.clone(), controller: CONTROLLER.to_owned() })?;
+    }
+    if enabled { Ok(()) } else { fs::write(path, format!("+{CONTROLLER}")) }
+}
+
+/// Takes the controller from children of a version 2 group, unless one of them uses it.
+pub(crate) fn disable(path: &Path, controller: &str) -> io::Result<()> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    let uses = |child: &PathBuf| {
+        fs::read_to_string(child.join("cpuset.cpus")).is_ok_and(|cpus| !cpus.trim().is_empty())
+    };
+    if children(folder).iter().any(uses) { Ok(()) } else { fs::write(path, format!("-{controller}")) }
+}
+
+fn children(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+fn is_ours(group: &Path) -> bool {
+    group.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
+}
+
+pub(crate) fn move_to(pid: u32, group: &Path) -> io::Result<()> {
+    fs::write(group.join("cgroup.procs"), pid.to_string())
+}
+
+/// Processes in a group, zombies too.
+fn members(group: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// Moves everybody who is in a group to the one above it.
+pub(crate) fn empty(group: &Path) -> io::Result<()> {
+    let Some(above) = group.parent() else { return Ok(()) };
+    for pid in members(group) {
+        match move_to(pid, above) {
+            // It has ended meanwhile.
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+            result => result?,
+        }
+    }
+    Ok(())
+}
+
+/// Removes a group with those who have come to it.
+pub(crate) fn remove(group: &Path) -> io::Result<()> {
+    // A process that forks while we move it leaves a child behind; one that has ended leaves in its own time.
+    const TRIES: usize = 200;
+    for _ in 0..TRIES {
+        match fs::remove_dir(group) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => empty(group)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            result => return result,
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    Err(io::Error::other("processes keep coming to it"))
+}

@@ -1,0 +1,82 @@
+//! Journals that were left.
+
+use super::{Change, EXTENSION, Header, JOURNAL_SCHEMA, boot_id, check_owner, id};
+use rustix::fs::{FlockOperation, flock};
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+
+/// A journal and what it says.
+#[derive(Debug)]
+pub struct Pending {
+    /// The file.
+    pub path: PathBuf,
+    /// Who changed things.
+    pub header: Header,
+    /// The changes, oldest first.
+    pub changes: Vec<Change>,
+    /// Whether its owner still runs, and will take them back itself.
+    pub owned: bool,
+}
+
+/// All journals in `folder`, newest first, and what is wrong with files that are none. A folder that is not
+/// there holds none.
+///
+/// # Errors
+/// The folder cannot be read, or belongs to somebody else.
+pub fn pending(folder: &Path) -> io::Result<(Vec<Pending>, Vec<String>)> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), Vec::new())),
+        entries => entries?,
+    };
+    check_owner(folder)?;
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.extension().is_none_or(|extension| extension != EXTENSION) {
+            continue;
+        }
+        match Pending::read(&path) {
+            Ok(pending) => found.push(pending),
+            // It ended meanwhile and has taken everything back.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => problems.push(format!("{}: {error}", path.display())),
+        }
+    }
+    found.sort_by_key(|pending| std::cmp::Reverse(pending.header.began_ns));
+    Ok((found, problems))
+}
+
+impl Pending {
+    /// Reads a journal. A last line that is not whole was written by somebody who was stopped before he made the
+    /// change, and is left out.
+    pub(super) fn read(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        // A shared lock is refused while the owner holds his, and ends with this function.
+        let owned = flock(&file, FlockOperation::NonBlockingLockShared).is_err();
+        let text = fs::read_to_string(path)?;
+        let mut lines = text.split_inclusive('\n');
+        let header: Header = match lines.next() {
+            Some(line) => serde_json::from_str(line)?,
+            None => return Err(io::Error::other("it is empty")),
+        };
+        if header.schema != JOURNAL_SCHEMA {
+            let message = format!("schema {:?}, expected {JOURNAL_SCHEMA:?}", header.schema);
+            return Err(io::Error::other(message));
+        }
+        let whole = lines.filter(|line| line.ends_with('\n'));
+        let changes = whole.map(serde_json::from_str).collect::<Result<_, _>>()?;
+        Ok(Self { path: path.to_owned(), header, changes, owned })
+    }
+
+    /// Its name, as `undo` takes it.
+    pub fn id(&self) -> String {
+        id(&self.path)
+    }
+
+    /// Whether the machine was restarted since: nothing of it is in force any more.
+    pub fn is_of_another_boot(&self) -> bool {
+        self.header.boot != boot_id()
+    }
+}

@@ -1,0 +1,151 @@
+//! Journals what a keeper changes, and records where its tasks run.
+
+use manycore_host::{
+    counters::{Kernel, TaskCounters},
+    journal::{Change, Journal},
+    tasks,
+};
+use manycore_model::{
+    CpuSet, Machine,
+    placement::{Look, Plan, Residence},
+};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Time between looks at counters that are dear to read: migrations and context switches.
+const DEAR: Duration = Duration::from_secs(1);
+
+/// What `run` and `pin` add to keeping.
+pub struct Recorder {
+    journal: Arc<Journal>,
+    /// What each process is to have back.
+    originals: BTreeMap<u32, CpuSet>,
+    /// What those are to have back of which nothing else is known.
+    inherited: CpuSet,
+    stay: Residence,
+    /// Where in `stay` each living task is.
+    places: BTreeMap<u32, usize>,
+    /// Of each worker: CPUs of the nodes with its memory.
+    near: Vec<CpuSet>,
+    kernel: Kernel,
+    counted: Option<Instant>,
+    /// Whether dear counters are read in this look.
+    counting: bool,
+}
+
+impl Recorder {
+    /// For `plan` on `machine`; tasks get `inherited` back where they were born under our eyes.
+    pub fn new(
+        journal: Arc<Journal>,
+        machine: &Machine,
+        plan: Plan,
+        subject: String,
+        inherited: CpuSet,
+    ) -> Self {
+        let near = |nodes: &[u32]| {
+            let nodes = machine.nodes.iter().filter(|node| nodes.contains(&node.id) && !node.memory_only);
+            CpuSet::union_of(nodes.map(|node| &node.cpus))
+        };
+        Self {
+            journal,
+            originals: BTreeMap::new(),
+            inherited,
+            near: plan.workers.iter().map(|worker| near(&worker.memory_nodes)).collect(),
+            stay: Residence::of(plan, subject),
+            places: BTreeMap::new(),
+            kernel: Kernel::at(Path::new("/")),
+            counted: None,
+            counting: false,
+        }
+    }
+
+    /// What is remembered, to be completed.
+    pub fn stay(&mut self) -> &mut Residence {
+        &mut self.stay
+    }
+
+    /// Writes down that a task's affinity is about to change from `old` to `new`. One that was `born` under our
+    /// eyes has `old` from us, and is to have back what its process or its parent had.
+    ///
+    /// # Errors
+    /// It cannot be written down, and must not be changed.
+    pub(super) fn before(
+        &mut self,
+        pid: u32,
+        tid: u32,
+        old: &CpuSet,
+        new: &CpuSet,
+        born: bool,
+    ) -> io::Result<()> {
+        let process = match self.originals.get(&pid) {
+            Some(cpus) => cpus.clone(),
+            None => {
+                let parent = || self.originals.get(&tasks::parent(pid)?).cloned();
+                let cpus =
+                    if born { parent().unwrap_or_else(|| self.inherited.clone()) } else { old.clone() };
+                let start = tasks::start_time(pid).ok_or(io::ErrorKind::NotFound)?;
+                self.journal.note(&Change::Process { pid, start, cpus: cpus.clone() })?;
+                self.originals.insert(pid, cpus.clone());
+                cpus
+            }
+        };
+        if old == new {
+            return Ok(());
+        }
+        let old = if born { process } else { old.clone() };
+        self.journal.note(&Change::Affinity { pid, tid, old, new: new.clone() })
+    }
+
+    /// A task is on its seat for the first time, this long after its birth where that is known.
+    pub(super) fn arrived(&mut self, pid: u32, tid: u32, cpu_ns: u64, delay_ns: Option<u64>) {
+        let name = tasks::name(tid).unwrap_or_default();
+        let at = self.stay.arrived(tid, pid, name, cpu_ns);
+        self.places.insert(tid, at);
+        self.stay.delays_ns.extend(delay_ns);
+    }
+
+    /// Takes note of where a task is; `last` where there will be no other look.
+    pub(super) fn saw(
+        &mut self,
+        pid: u32,
+        tid: u32,
+        cpu_ns: u64,
+        seat: Option<usize>,
+        place: &CpuSet,
+        last: bool,
+    ) {
+        let Some(&at) = self.places.get(&tid) else { return };
+        // Who may use one CPU only is on it.
+        let only = place.first().filter(|_| seat.is_some() && place.len() == 1);
+        let Some(cpu) = only.or_else(|| tasks::cpu(pid, tid)) else { return };
+        let counters = if last || self.counting { self.kernel.task(tid) } else { TaskCounters::default() };
+        let none = CpuSet::new();
+        let task = &mut self.stay.tasks[at];
+        task.saw(&Look {
+            cpu_ns,
+            cpu,
+            worker: seat,
+            place,
+            near: seat.and_then(|seat| self.near.get(seat)).unwrap_or(&none),
+            migrations: counters.migrations,
+            wakeups: counters.voluntary_switches,
+        });
+        // A program names its threads after it has started them.
+        if self.counting {
+            task.name = tasks::name(tid).unwrap_or_else(|| std::mem::take(&mut task.name));
+        }
+    }
+
+    /// A look at all tasks begins.
+    pub(super) fn looking(&mut self) {
+        self.counting = self.counted.is_none_or(|at| at.elapsed() >= DEAR);
+        if self.counting {
+            self.counted = Some(Instant::now());
+        }
+    }
+}
