@@ -36,6 +36,7 @@ bench: build
 	cargo bench --locked --bench matrix
 	cargo bench --locked --bench noise
 	cargo bench --locked --bench plan
+	cargo bench --locked --bench audit
 	scripts/bench-topo
 
 calibrate: build

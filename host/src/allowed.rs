@@ -27,7 +27,7 @@ pub fn read(tree: &Tree, online: &CpuSet) -> Result<Allowed, ReadError> {
 
 /// CPUs of a group. The effective ones take account of the groups above and of CPUs that went offline; a
 /// group of version 2 without CPUs of its own inherits, and its empty file limits nothing.
-fn cpuset(tree: &Tree, folder: &Folder) -> Result<Option<Limit>, ReadError> {
+pub(crate) fn cpuset(tree: &Tree, folder: &Folder) -> Result<Option<Limit>, ReadError> {
     let names: &[&str] = match folder.flavour {
         Flavour::Unified => &["cpuset.cpus.effective", "cpuset.cpus"],
         Flavour::Named => &["cpuset.effective_cpus", "cpuset.cpus"],
@@ -55,7 +55,7 @@ fn affinity(tree: &Tree) -> Result<Option<Limit>, ReadError> {
 }
 
 /// CPU time that a group may use, in CPUs.
-fn quota(tree: &Tree, folder: &Folder) -> Option<Limit> {
+pub(crate) fn quota(tree: &Tree, folder: &Folder) -> Option<Limit> {
     let file = |name: &str| tree.read(&format!("{}/{name}", folder.path));
     let (name, text) = if folder.flavour == Flavour::Unified {
         ("cpu.max", file("cpu.max")?)

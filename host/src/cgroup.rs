@@ -48,24 +48,78 @@ pub fn folders(tree: &Tree, controller: &str) -> Vec<Folder> {
 
 /// [`folders`] of another process: `process` is its id, or `self`.
 pub fn folders_of(tree: &Tree, process: &str, controller: &str) -> Vec<Folder> {
-    let ours = |line: &&str| line.starts_with("0::") || line.contains("cpu") || line.contains("memory");
-    let only_ours = |text: &str| text.lines().filter(ours).collect::<Vec<_>>().join("\n");
-    let memberships =
-        tree.read_part(&format!("proc/{process}/cgroup"), 1 << 20, only_ours).unwrap_or_default();
+    let memberships = memberships(tree, process).unwrap_or_default();
     // The old name of the membership in a cpuset, before /proc/self/cgroup.
     let cpuset = tree.read(&format!("proc/{process}/cpuset"));
     let mut found = Vec::new();
-    for mount in mounts(tree).into_iter().take(MOST_MOUNTS) {
-        let unified = mount.flavour == Flavour::Unified;
-        if !unified && !mount.controllers.iter().any(|name| name == controller) {
-            continue;
-        }
-        let group = membership(&memberships, (!unified).then_some(controller))
+    for mount in Hierarchies::read(tree).with(controller) {
+        let group = mount
+            .membership(&memberships, controller)
             .or(cpuset.as_deref().filter(|_| controller == "cpuset"));
         let Some(group) = group else { continue };
-        found.extend(ancestry(&mount, group).into_iter().map(|path| Folder { flavour: mount.flavour, path }));
+        found.extend(ancestry(mount, group).into_iter().map(|path| Folder { flavour: mount.flavour, path }));
     }
     found
+}
+
+/// The groups of process or thread `id` (`PID` or `PID/task/TID`): what [`Hierarchies::folders`] takes.
+pub fn memberships(tree: &Tree, id: &str) -> Option<String> {
+    tree.read_part(&format!("proc/{id}/cgroup"), 1 << 20, only_ours)
+}
+
+/// Lines of a membership file that anybody here asks for.
+fn only_ours(text: &str) -> String {
+    let ours = |line: &&str| {
+        line.starts_with("0::") || ["cpu", "memory", "name=systemd"].iter().any(|name| line.contains(name))
+    };
+    text.lines().filter(ours).collect::<Vec<_>>().join("\n")
+}
+
+/// All mounted hierarchies, read once to look up many processes.
+#[derive(Clone, Debug, Default)]
+pub struct Hierarchies(Vec<Mount>);
+
+impl Hierarchies {
+    /// Reads the mount table.
+    pub fn read(tree: &Tree) -> Self {
+        Self(mounts(tree).into_iter().take(MOST_MOUNTS).collect())
+    }
+
+    /// As [`folders`], for a process with these [`memberships`]: the name of its group in each hierarchy, beside
+    /// the folders. Absent where a group is not below what is mounted here: then its limits cannot be known.
+    pub fn folders(&self, memberships: &str, controller: &str) -> Option<Vec<(String, Vec<Folder>)>> {
+        let mut found = Vec::new();
+        for mount in self.with(controller) {
+            let Some(group) = mount.membership(memberships, controller) else { continue };
+            let root = mount.root.trim_end_matches('/');
+            let below = group.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            if !below || group.split('/').any(|part| part == "..") {
+                return None;
+            }
+            let folder = |path| Folder { flavour: mount.flavour, path };
+            found.push((group.to_owned(), ancestry(mount, group).into_iter().map(folder).collect()));
+        }
+        Some(found)
+    }
+
+    fn with<'a>(&'a self, controller: &'a str) -> impl Iterator<Item = &'a Mount> {
+        let has = move |mount: &&Mount| {
+            mount.flavour == Flavour::Unified || mount.controllers.iter().any(|name| name == controller)
+        };
+        self.0.iter().filter(has)
+    }
+}
+
+impl Mount {
+    fn membership<'a>(&self, memberships: &'a str, controller: &str) -> Option<&'a str> {
+        membership(memberships, (self.flavour != Flavour::Unified).then_some(controller))
+    }
+}
+
+/// The service of a process with these [`memberships`], where systemd started it.
+pub fn service(memberships: &str) -> Option<&str> {
+    let group = membership(memberships, Some("name=systemd")).or(membership(memberships, None))?;
+    group.strip_suffix(".service").is_some().then_some(group)
 }
 
 /// Bytes that the groups of this process leave it: the least difference of limit and use over all ancestors

@@ -11,6 +11,7 @@ use rustix::{
 };
 use std::{
     cell::RefCell,
+    fs::File,
     io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
@@ -220,6 +221,11 @@ impl Tree {
         };
         self.note(|record| record.add_link(path, &target));
         Some(target)
+    }
+
+    /// A file to be read in places, such as a program. A capture has none, and it is not noted in the record.
+    pub fn file(&self, path: &str) -> Option<File> {
+        self.handle(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).map(File::from)
     }
 
     fn names(&self, path: &str) -> Vec<String> {

@@ -4,6 +4,7 @@
 //! be tested exactly, and a [`machine::Machine`] of last year is judged by the same code as one of today.
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod cpuset;
 pub mod evaluation;
 pub mod histogram;

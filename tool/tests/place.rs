@@ -15,7 +15,7 @@ use std::{
 use tempfile::TempDir;
 
 /// Longest wait for anything.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A folder with journals of its own.
 struct House(TempDir);

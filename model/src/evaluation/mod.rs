@@ -25,6 +25,7 @@ pub use noise::Noise;
 pub use peer::Peer;
 pub use scaling::{Clock, LatencySummary, Scaling, ScalingPoint, Superlinear, UslFit};
 pub use tuning::{Candidate, Finalist, TODAY, Tuning, confirmed, ranking};
+pub(crate) use words::list;
 
 use crate::{Record, machine::Machine, record::Experiment};
 use serde::Serialize;

@@ -1,12 +1,14 @@
 //! The command line, from which help, completions and man pages are made.
 #![allow(missing_docs, reason = "a comment on a flattened part or a verb would replace the one on its type")]
 
+mod audit;
 mod irq;
 mod measure;
 mod place;
 mod plan;
 mod show;
 
+pub use audit::Audit;
 pub use irq::{Irq, IrqPlace, IrqShow, IrqVerb};
 pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Scale, Tune};
 pub use place::{Hold, Pin, Placing, Probe, Run, Undo};
@@ -44,6 +46,7 @@ pub enum Verb {
     Tune(Tune),
     Run(Run),
     Pin(Pin),
+    Audit(Audit),
     Irq(Irq),
     Undo(Undo),
     Report(Report),

@@ -1,5 +1,6 @@
 //! One file per verb; each reads from top to bottom.
 
+mod audit;
 mod compare;
 mod completions;
 mod eval;
@@ -42,5 +43,6 @@ pub fn run(cli: Cli) -> Outcome {
         Verb::Pin(args) => pin::run(&args),
         Verb::Undo(args) => undo::run(&args),
         Verb::Probe(args) => probe::run(&args),
+        Verb::Audit(args) => audit::run(&args),
     }
 }

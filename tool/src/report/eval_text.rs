@@ -37,7 +37,7 @@ pub const SIDE_BY_SIDE: &str = "Runs in columns were not measured in turns: a di
                                 whatever else changed between those times.";
 
 /// Records come from elsewhere: nothing in them may steer the terminal or turn the writing direction.
-fn harmless(letter: char) -> char {
+pub(super) fn harmless(letter: char) -> char {
     match letter {
         '\n' => '\n',
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',

@@ -4,6 +4,7 @@
 //! out, and `html` adds the charts. Machines: `topo_text` and `topo_svg`. Plans: `plan_text`, and
 //! `plan_marks` on the machine's picture.
 
+pub mod audit_text;
 mod csv;
 pub mod device_text;
 mod eval_text;

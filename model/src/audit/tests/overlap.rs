@@ -1,0 +1,161 @@
+//! Claims on the same CPUs.
+
+use super::*;
+
+#[test]
+fn two_processes_on_one_cpu_are_named() {
+    let finding = only(&eight(vec![
+        busy(process(10, "redis", &["3"]), 0.5),
+        busy(process(20, "nginx", &["3"]), 0.4),
+        process(30, "cron", &["0-7"]),
+    ]));
+    assert_eq!(finding.headline, "redis (pid 10) and nginx (pid 20) each claim CPU 3 for themselves");
+    assert_eq!(finding.severity, Severity::Harm);
+    assert_eq!(
+        finding.evidence[1],
+        "nginx (pid 20) has CPU 3: 1 pinned thread; used 0.40 CPUs while we looked, 4.0 s in all"
+    );
+    assert_eq!(finding.cure, "keep them apart: taskset -acp 0-2,4-7 20 (nobody claims these)");
+    let Subject::OverlappingPins { cpus, claims } = finding.subject else { panic!("{finding:?}") };
+    assert_eq!((cpus, claims.len()), (set("3"), 2));
+}
+
+#[test]
+fn different_cpus_do_not_overlap() {
+    assert!(find(&eight(vec![process(10, "a", &["3"]), process(20, "b", &["4"])])).is_empty());
+    // Sets of several CPUs are no claims of a thread.
+    assert!(find(&eight(vec![process(10, "a", &["0-3"]), process(20, "b", &["2-5"])])).is_empty());
+}
+
+#[test]
+fn whoever_inherits_a_pin_shares_it() {
+    let mut child = process(20, "cc1", &["3"]);
+    child.parent = 10;
+    let mut grandchild = process(30, "as", &["3"]);
+    grandchild.parent = 20;
+    assert!(find(&eight(vec![process(10, "make", &["3"]), child, grandchild.clone()])).is_empty());
+    grandchild.parent = 1;
+    assert_eq!(find(&eight(vec![process(10, "make", &["3"]), grandchild])).len(), 1);
+}
+
+#[test]
+fn a_service_that_is_pinned_as_a_whole_is_one_tenant() {
+    let of = |mut process: Process| {
+        process.confinement.service = Some("/system.slice/db.service".to_owned());
+        process
+    };
+    let workers = vec![of(process(10, "db", &["3"])), of(process(20, "db", &["3"]))];
+    assert!(find(&eight(workers.clone())).is_empty());
+    let with_free_master = [workers, vec![of(process(30, "master", &["0-7"]))]].concat();
+    assert_eq!(find(&eight(with_free_master)).len(), 1);
+}
+
+#[test]
+fn one_cpu_in_all_is_no_pin() {
+    let facts = Facts {
+        online: set("0"),
+        processes: vec![process(10, "a", &["0"]), process(20, "b", &["0"])],
+        ..Facts::default()
+    };
+    assert!(find(&facts).is_empty());
+    // A container with one CPU of a large machine, seen from inside.
+    let inside = |pid, name| within(process(pid, name, &["5"]), "/", "/", "5");
+    assert!(find(&eight(vec![inside(10, "a"), inside(20, "b")])).is_empty());
+}
+
+#[test]
+fn containers_that_overlap_are_found() {
+    let one = within(process(10, "a", &["0-3"]), "/docker/one", "/docker/one", "0-3");
+    let two = within(process(20, "b", &["2-5"]), "/docker/two", "/docker/two", "2-5");
+    let finding = only(&eight(vec![one.clone(), two]));
+    assert_eq!(
+        finding.headline,
+        "group /docker/one and group /docker/two each claim CPUs 2-3 for themselves"
+    );
+    assert!(finding.cure.contains("docker update --cpuset-cpus 6-7 two"), "{}", finding.cure);
+    let apart = within(process(20, "b", &["4-5"]), "/docker/two", "/docker/two", "4-5");
+    assert!(find(&eight(vec![one, apart])).is_empty());
+}
+
+#[test]
+fn threads_within_a_container_are_its_own() {
+    let one = within(process(10, "a", &["0-3", "2"]), "/docker/one", "/docker/one", "0-3");
+    assert!(find(&eight(vec![one.clone()])).is_empty());
+    let nested = within(process(30, "c", &["0-3"]), "/docker/one/init", "/docker/one", "0-3");
+    assert!(find(&eight(vec![one.clone(), nested])).is_empty());
+    let stranger = process(20, "b", &["2"]);
+    assert_eq!(
+        only(&eight(vec![one, stranger])).headline,
+        "group /docker/one and b (pid 20) each claim CPU 2 for themselves"
+    );
+}
+
+#[test]
+fn two_processes_of_one_container_meet_too() {
+    let inside = |pid, name| within(process(pid, name, &["2"]), "/docker/one", "/docker/one", "0-3");
+    assert_eq!(
+        only(&eight(vec![inside(10, "a"), inside(20, "b")])).headline,
+        "a (pid 10) and b (pid 20) each claim CPU 2 for themselves"
+    );
+}
+
+#[test]
+fn pods_share_a_pool_and_its_cpus_must_not_be_anybodys_own() {
+    let pod = |pid, name: &str, cpus: &str| {
+        let group = format!("/kubepods.slice/pod{name}/cri-containerd-{name}.scope");
+        within(process(pid, name, &[cpus]), &group, &group, cpus)
+    };
+    let pool = vec![pod(10, "a", "0,3-7"), pod(20, "b", "0,3-7")];
+    assert!(find(&eight([pool.clone(), vec![pod(30, "c", "1-2")]].concat())).is_empty());
+    // A daemon of the host that is pinned to a CPU of the pool takes nothing that somebody has for himself.
+    assert!(find(&eight([pool.clone(), vec![process(40, "d", &["4"])]].concat())).is_empty());
+    let finding = only(&eight([pool, vec![pod(30, "c", "2-3")]].concat()));
+    assert!(matches!(finding.subject, Subject::OverlappingPins { ref cpus, .. } if *cpus == set("3")));
+}
+
+#[test]
+fn a_virtual_machine_is_one_tenant() {
+    let scope = |id: u32| format!("/machine.slice/machine-qemu\\x2d{id}\\x2dvm.scope");
+    let guest = |pid, id, cpus: [&str; 2]| {
+        let emulator = format!("{}/libvirt/emulator", scope(id));
+        let mut guest = within(process(pid, "qemu", &["0-1", cpus[0], cpus[1]]), &emulator, &emulator, "0-1");
+        for (at, thread) in guest.threads.iter_mut().enumerate().skip(1) {
+            let group = format!("{}/libvirt/vcpu{}", scope(id), at - 1);
+            let own = Confinement {
+                group: group.clone(),
+                tenant: group,
+                cpus: Some(thread.cpus.clone()),
+                ..Confinement::default()
+            };
+            thread.confinement = Some(own);
+        }
+        guest
+    };
+    // Emulators share CPUs 0 and 1 on purpose.
+    assert!(find(&eight(vec![guest(10, 1, ["2", "3"]), guest(20, 2, ["4", "5"])])).is_empty());
+    let finding = only(&eight(vec![guest(10, 1, ["2", "3"]), guest(20, 2, ["3", "4"])]));
+    assert!(matches!(finding.subject, Subject::OverlappingPins { ref cpus, .. } if *cpus == set("3")));
+    assert!(
+        finding.headline.contains(&scope(1)) && finding.headline.contains(&scope(2)),
+        "{}",
+        finding.headline
+    );
+}
+
+#[test]
+fn idle_helpers_on_every_cpu_claim_none() {
+    let all = ["0", "1", "2", "3", "4", "5", "6", "7"];
+    let helper = busy(process(100, "tracer", &all), 0.0);
+    assert!(find(&eight(vec![helper, process(10, "a", &["3"])])).is_empty());
+    let worker = busy(process(100, "scylla", &all), 0.9);
+    assert_eq!(find(&eight(vec![worker, process(10, "a", &["3"])])).len(), 1);
+}
+
+#[test]
+fn one_finding_names_all_that_meet() {
+    let many: Vec<Process> = (1..=5).map(|n| process(10 * n, "w", &["0"])).collect();
+    assert_eq!(
+        headlines(&eight(many)),
+        ["w (pid 10), w (pid 20), w (pid 30), w (pid 40) and w (pid 50) each claim CPU 0 for themselves"]
+    );
+}

@@ -1,0 +1,111 @@
+//! Pins to CPUs that are offline, or between which the scheduler does not balance.
+
+use super::{
+    Finding, Subject,
+    facts::{Facts, Holder, Process, Thread},
+    severity, words,
+};
+use crate::CpuSet;
+use std::collections::BTreeMap;
+
+/// A finding for each set of CPUs that somebody is pinned to.
+pub(super) fn find(facts: &Facts) -> Vec<Finding> {
+    let mut pins: BTreeMap<&CpuSet, Pin> = BTreeMap::new();
+    for process in &facts.processes {
+        for thread in process.threads.iter().filter(|thread| is_pin(facts, process, thread)) {
+            let pin = pins.entry(&thread.cpus).or_default();
+            pin.busy |= process.busy_cpus.is_some_and(|busy| busy >= super::BUSY);
+            match pin.holders.last_mut().filter(|last| last.pid == process.pid) {
+                Some(last) => last.threads += 1,
+                None => pin.holders.push(process.holder(1)),
+            }
+        }
+    }
+    let offline = pins.iter().filter_map(|(cpus, pin)| offline(facts, cpus, pin));
+    let isolated = pins.iter().filter_map(|(cpus, pin)| isolated(facts, cpus, pin));
+    offline.chain(isolated).collect()
+}
+
+/// Who has one and the same pin.
+#[derive(Default)]
+struct Pin {
+    holders: Vec<Holder>,
+    busy: bool,
+}
+
+/// A mask that covers all online CPUs is none: the first process's holds every CPU that might ever be plugged in.
+fn is_pin(facts: &Facts, process: &Process, thread: &Thread) -> bool {
+    if facts.online.is_subset(&thread.cpus) {
+        return false;
+    }
+    // Neither is one that covers its group: offline CPUs in it wait for their return.
+    let usable = process.confinement_of(thread).usable(&facts.online);
+    let isolated = facts.isolated.intersects(&thread.cpus);
+    isolated || !usable.is_subset(&thread.cpus)
+}
+
+fn offline(facts: &Facts, cpus: &CpuSet, pin: &Pin) -> Option<Finding> {
+    let offline = cpus.difference(&facts.online);
+    if offline.is_empty() {
+        return None;
+    }
+    let left = cpus.intersection(&facts.online);
+    let all = words::processes(&pin.holders);
+    let first = pin.holders.first()?;
+    let rest = match left.len() {
+        0 => "none of them is online".to_owned(),
+        _ => format!(
+            "only {} online",
+            if left.len() == 1 { format!("CPU {left} is") } else { format!("CPUs {} are", left.brief()) }
+        ),
+    };
+    Some(Finding {
+        severity: severity(pin.busy),
+        headline: format!("{all}: pinned to {}, of which {} offline", words::cpus(cpus), is_are(&offline)),
+        evidence: vec![format!("affinity mask {cpus}; {rest}"), format!("online are {}", facts.online)],
+        cure: format!(
+            "switch on: echo 1 > /sys/devices/system/cpu/cpu{}/online; or pin anew: taskset -acp {} {}",
+            offline.first()?,
+            if left.is_empty() { "CPUS".to_owned() } else { left.to_string() },
+            first.pid
+        ),
+        subject: Subject::OfflineCpus { processes: pin.holders.clone(), cpus: cpus.clone(), offline },
+    })
+}
+
+fn isolated(facts: &Facts, cpus: &CpuSet, pin: &Pin) -> Option<Finding> {
+    let online = cpus.intersection(&facts.online);
+    let isolated = online.intersection(&facts.isolated);
+    // One isolated CPU is what isolation is for.
+    if online.len() < 2 || isolated.is_empty() {
+        return None;
+    }
+    let rest = online.difference(&isolated);
+    let first = pin.holders.first()?;
+    let pid = first.pid;
+    let cure = if rest.is_empty() {
+        format!("pin each thread to one CPU: taskset -cp CPU TID (threads are in /proc/{pid}/task)")
+    } else {
+        format!("leave the isolated ones out: taskset -acp {rest} {pid}; or pin each thread to one CPU")
+    };
+    Some(Finding {
+        severity: severity(pin.busy),
+        headline: format!(
+            "{}: pinned to {}, of which {} isolated, and the scheduler does not balance there",
+            words::processes(&pin.holders),
+            words::cpus(&online),
+            is_are(&isolated)
+        ),
+        evidence: vec![
+            format!("affinity mask {cpus}; isolated are {}", facts.isolated),
+            "threads stay where they first ran, several on one CPU beside idle ones".to_owned(),
+        ],
+        cure,
+        subject: Subject::IsolatedCpus { processes: pin.holders.clone(), cpus: online, isolated },
+    })
+}
+
+/// `3 is`, `2-3 are`.
+fn is_are(cpus: &CpuSet) -> String {
+    format!("{} {}", cpus.brief(), if cpus.len() == 1 { "is" } else { "are" })
+}
