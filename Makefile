@@ -37,6 +37,7 @@ bench: build
 	cargo bench --locked --bench noise
 	cargo bench --locked --bench plan
 	cargo bench --locked --bench audit
+	cargo bench --locked --bench run
 	scripts/bench-topo
 
 calibrate: build
