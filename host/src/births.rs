@@ -1,8 +1,9 @@
 //! Tells when processes and threads are started, as soon as the kernel lets us know.
 //!
 //! The kernel's process connector (`CONFIG_PROC_EVENTS`, `linux/cn_proc.h`) sends a message for each birth on the
-//! machine; it is for root in the first network namespace only. Elsewhere there is `/proc/loadavg`, whose last
-//! field is the id that was given last: it tells that somebody was born, but must be asked.
+//! machine, to those in the first network and process namespaces, before Linux 6.6 to root only. Elsewhere there is
+//! `/proc/loadavg`, whose last field is the id that was given last: it tells that somebody was born, but must be
+//! asked.
 #![allow(unsafe_code, reason = "sockets of the connector family have no safe wrapper")]
 
 use crate::clock::now_ns;
@@ -127,7 +128,7 @@ const FORK: u32 = 1;
 const EVENT: usize = 16 + 16;
 /// `CN_IDX_PROC` and `CN_VAL_PROC`.
 const PROCESSES: u32 = 1;
-/// Bytes of births that wait for us: some ten thousand.
+/// Bytes of births that may wait for us.
 const BACKLOG: libc::c_int = 8 << 20;
 
 impl Connector {
@@ -150,23 +151,33 @@ impl Connector {
         let length = size_of_val(&address) as libc::socklen_t;
         // SAFETY: the address is valid for the given length.
         checked(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
-        let listen = request();
-        // SAFETY: the kernel reads the message of that length.
-        let sent = unsafe { libc::send(socket.as_raw_fd(), listen.as_ptr().cast(), listen.len(), 0) };
-        checked(sent as libc::c_int)?;
         let connector = Self { socket, begun: false };
+        connector.send(LISTEN)?;
         connector.try_out()?;
         Ok(connector)
     }
 
-    /// In another network namespace everything succeeds and nothing ever comes.
+    /// In another network namespace everything succeeds and nothing ever comes; in another process namespace come ids
+    /// of the first one.
     fn try_out(&self) -> io::Result<()> {
-        std::thread::spawn(|| {}).join().map_err(|_| io::Error::other("a thread failed"))?;
+        let thread = std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get() as u32);
+        let tid = thread.join().map_err(|_| io::Error::other("a thread failed"))?;
         let mut buffer = [0; 1024];
-        match self.receive(&mut buffer)? {
-            Some(_) => Ok(()),
-            None => Err(io::Error::other("the kernel tells of no births here")),
+        while let Some(length) = self.receive(&mut buffer)? {
+            if birth(&buffer[..length])
+                .is_some_and(|birth| birth.tid == tid && birth.pid == std::process::id())
+            {
+                return Ok(());
+            }
         }
+        Err(io::Error::other("the kernel tells of no births here"))
+    }
+
+    fn send(&self, word: u32) -> io::Result<()> {
+        let message = request(word);
+        // SAFETY: the kernel reads the message of that length.
+        let sent = unsafe { libc::send(self.socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
+        checked(sent as libc::c_int).map(drop)
     }
 
     fn news(&mut self) -> News {
@@ -203,8 +214,20 @@ impl Connector {
     }
 }
 
-/// "Tell me": `nlmsghdr`, `cn_msg` and `PROC_CN_MCAST_LISTEN` (1), in the machine's byte order.
-fn request() -> Vec<u8> {
+impl Drop for Connector {
+    /// Old kernels count listeners and go on to send while they think that there are any.
+    fn drop(&mut self) {
+        let _ = self.send(IGNORE);
+    }
+}
+
+/// `PROC_CN_MCAST_LISTEN` and `PROC_CN_MCAST_IGNORE`.
+const LISTEN: u32 = 1;
+/// See [`LISTEN`].
+const IGNORE: u32 = 2;
+
+/// `nlmsghdr`, `cn_msg` and a word, in the machine's byte order.
+fn request(word: u32) -> Vec<u8> {
     let length = (HEADERS + 4) as u32;
     let mut message = Vec::with_capacity(length as usize);
     message.extend(length.to_ne_bytes());
@@ -217,7 +240,7 @@ fn request() -> Vec<u8> {
     message.extend([0; 8]);
     message.extend(4_u16.to_ne_bytes());
     message.extend(0_u16.to_ne_bytes());
-    message.extend(1_u32.to_ne_bytes());
+    message.extend(word.to_ne_bytes());
     message
 }
 

@@ -47,7 +47,8 @@ impl Kernel {
     }
 
     fn read(&self, path: &str) -> Option<String> {
-        fs::read_to_string(self.root.join(path)).ok()
+        // The files of a task hold a name that it has chosen, which need not be UTF-8.
+        fs::read(self.root.join(path)).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Ticks of all online CPUs, ascending; empty where `/proc/stat` cannot be read.

@@ -43,6 +43,11 @@ impl Hold {
             }
             journal.note(&Change::Group { path: group.clone() })?;
             fs::create_dir(&group)?;
+            // Below a group with processes only threaded ones can have any.
+            let kind = group.join("cgroup.type");
+            if fs::read_to_string(&kind).is_ok_and(|kind| kind.trim() == "domain invalid") {
+                fs::write(kind, "threaded")?;
+            }
             fs::write(group.join("cpuset.cpus"), cpus.to_string())?;
             match home.flavour {
                 Flavour::Unified if nodes.is_empty() => Ok(()),
@@ -53,20 +58,39 @@ impl Hold {
                 _ => fs::write(group.join("cpuset.mems"), nodes.to_string()),
             }
         };
-        make().map_err(|error| format!("no cpuset can be made in {}: {error}", folder.display()))?;
-        Ok(Self { home: folder, group })
+        match make() {
+            Ok(()) => Ok(Self { home: folder, group }),
+            Err(error) => {
+                // What is left now, undo would find.
+                let _ = remove(&group);
+                Err(format!("no cpuset can be made in {}: {error}", folder.display()))
+            }
+        }
     }
 
-    /// Moves process `pid` in, with all its threads, where it is in the group that this one is below. Takes a
-    /// grace period of the kernel, some 20 ms.
+    /// Removes the group again, as nobody has entered it.
+    pub fn give_up(self) {
+        let _ = remove(&self.group);
+    }
+
+    /// Moves process `pid` in, with all its threads. Takes a grace period of the kernel.
     ///
     /// # Errors
-    /// Those of writing `cgroup.procs`: the process is gone, or must not be moved.
+    /// It or one of its threads is not in the group that this one is below, or those of writing `cgroup.procs`: the
+    /// process is gone, or must not be moved.
     pub fn take(&self, journal: &Journal, pid: u32) -> io::Result<()> {
-        let Some(start) = tasks::start_time(pid) else { return Err(io::ErrorKind::NotFound.into()) };
+        let start = tasks::start_time(pid).ok_or(io::ErrorKind::NotFound)?;
         let (from, to) = (self.home.clone(), self.group.clone());
-        if folder_of(pid).as_ref() != Some(&from) {
+        if folder_of(pid).as_ref() == Some(&to) {
             return Ok(());
+        }
+        let groups = |tid: u32| fs::read_to_string(format!("/proc/{pid}/task/{tid}/cgroup")).ok();
+        let own = groups(pid);
+        let together = tasks::threads(pid)
+            .into_iter()
+            .all(|tid| groups(tid).is_none_or(|one| Some(&one) == own.as_ref()));
+        if folder_of(pid).as_ref() != Some(&from) || !together {
+            return Err(io::Error::other("it or some of its threads are in other control groups"));
         }
         journal.note(&Change::Moved { pid, start, from, to })?;
         move_to(pid, &self.group)
@@ -95,12 +119,14 @@ fn lists(path: &str) -> bool {
     text.split_whitespace().any(|name| name == CONTROLLER)
 }
 
-/// Lets children of a version 2 group have cpusets. Where another group of ours did that, we share in it.
+/// Lets children of a version 2 group have cpusets. Where another journal says that it did that, we share in it: who
+/// ends last disables it.
 fn enable(journal: &Journal, folder: &Path) -> io::Result<()> {
     let path = folder.join("cgroup.subtree_control");
+    let change = Change::Controller { path: path.clone(), controller: CONTROLLER.to_owned() };
     let enabled = lists(&path.to_string_lossy());
-    if !enabled || children(folder).iter().any(|child| is_ours(child)) {
-        journal.note(&Change::Controller { path: path.clone(), controller: CONTROLLER.to_owned() })?;
+    if !enabled || journal.others().iter().any(|other| other.changes.contains(&change)) {
+        journal.note(&change)?;
     }
     if enabled { Ok(()) } else { fs::write(path, format!("+{CONTROLLER}")) }
 }
@@ -119,17 +145,15 @@ fn children(folder: &Path) -> Vec<PathBuf> {
     entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
-fn is_ours(group: &Path) -> bool {
-    group.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
-}
-
 pub(crate) fn move_to(pid: u32, group: &Path) -> io::Result<()> {
     fs::write(group.join("cgroup.procs"), pid.to_string())
 }
 
-/// Processes in a group, zombies too.
+/// Processes in a group, zombies too; of a threaded one, whose processes cannot be read, its threads. A thread's id
+/// does for its process in `cgroup.procs`.
 fn members(group: &Path) -> Vec<u32> {
-    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    let read = |name: &str| fs::read_to_string(group.join(name));
+    let text = read("cgroup.procs").or_else(|_| read("cgroup.threads")).unwrap_or_default();
     text.lines().filter_map(|pid| pid.parse().ok()).collect()
 }
 
@@ -150,6 +174,9 @@ pub(crate) fn empty(group: &Path) -> io::Result<()> {
 pub(crate) fn remove(group: &Path) -> io::Result<()> {
     // A process that forks while we move it leaves a child behind; one that has ended leaves in its own time.
     const TRIES: usize = 200;
+    if !children(group).is_empty() {
+        return Err(io::Error::other("there are other groups in it, which have to go first"));
+    }
     for _ in 0..TRIES {
         match fs::remove_dir(group) {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => empty(group)?,

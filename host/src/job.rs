@@ -251,11 +251,15 @@ fn ended(status: i32, usage: &libc::rusage) -> Ended {
 }
 
 /// Makes this process the parent of whatever loses its own below it, so that nothing escapes
-/// (`PR_SET_CHILD_SUBREAPER`).
+/// (`PR_SET_CHILD_SUBREAPER`), and has the kernel keep their statuses for us, also where we were started with
+/// SIGCHLD ignored.
 ///
 /// # Errors
 /// Those of `prctl(2)`.
+#[allow(unsafe_code, reason = "signal(2)")]
 pub fn adopt_orphans() -> io::Result<()> {
+    // SAFETY: the default action is no function of ours.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 

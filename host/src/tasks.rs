@@ -42,13 +42,14 @@ pub fn tree(roots: &[u32]) -> BTreeSet<u32> {
 
 /// Whether process `pid` still runs: it is there and no zombie.
 pub fn is_alive(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = read(&format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// The name of a process or thread (`/proc/PID/comm`).
+/// The name of a process or thread (`/proc/PID/comm`), with a replacement for what cannot be printed.
 pub fn name(pid: u32) -> Option<String> {
-    fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
+    let name = read(&format!("/proc/{pid}/comm"))?;
+    Some(name.trim_end_matches('\n').replace(char::is_control, "\u{fffd}"))
 }
 
 /// When process `pid` was started, in clock ticks since boot (`/proc/PID/stat`, field 22). With the id it names a
@@ -101,8 +102,13 @@ pub fn parent(pid: u32) -> Option<u32> {
 /// A field of `/proc/PID/stat` or of a task below it, counted from 1 as in proc(5); the second is a name in
 /// brackets that may hold anything, so that only fields from 3 on can be had.
 fn stat_field(task: &str, number: usize) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/{task}/stat")).ok()?;
+    let text = read(&format!("/proc/{task}/stat"))?;
     text.rsplit_once(')')?.1.split_whitespace().nth(number - 3).map(str::to_owned)
+}
+
+/// A file whose text need not be UTF-8: it holds a name that its process has chosen.
+fn read(path: &str) -> Option<String> {
+    fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn numbers(folder: &Path) -> Vec<u32> {
@@ -117,6 +123,27 @@ fn numbers(folder: &Path) -> Vec<u32> {
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_name_that_is_no_utf_8_hides_nobody() {
+        let path = std::env::temp_dir().join(format!("manycore-{}", std::process::id()));
+        let mut odd = path.clone().into_os_string();
+        odd.push(std::os::unix::ffi::OsStrExt::from_bytes(b"\xe9\n)".as_slice()) as &std::ffi::OsStr);
+        fs::copy("/bin/sleep", &odd).unwrap();
+        let mut sleeper = Command::new(&odd).arg("1000").spawn().unwrap();
+        let pid = sleeper.id();
+        let seen = (
+            is_alive(pid),
+            start_time(pid).is_some(),
+            parent(pid),
+            cpu(pid, pid).is_some(),
+            name(pid).is_some(),
+        );
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        fs::remove_file(odd).unwrap();
+        assert_eq!(seen, (true, true, Some(std::process::id()), true, true));
+    }
 
     #[test]
     fn a_tree_holds_children_of_children() {

@@ -27,7 +27,7 @@ mod tests {
             // SAFETY: the call takes no memory.
             let policy = || unsafe { libc::sched_getscheduler(0) };
             assert_eq!(policy() & !libc::SCHED_RESET_ON_FORK, libc::SCHED_FIFO);
-            assert_eq!(std::thread::spawn(move || policy()).join().unwrap(), libc::SCHED_OTHER);
+            assert_eq!(std::thread::spawn(policy).join().unwrap(), libc::SCHED_OTHER);
         })
         .join()
         .unwrap();

@@ -1,5 +1,10 @@
 //! Figures as people read them.
 
+/// `1 task`, `3 tasks`: for words that take an s.
+pub fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Bytes with a binary unit and no more digits than help: `48 KiB`, `1.5 MiB`, `300 MiB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];

@@ -1,58 +1,91 @@
-//! Signals that are passed on to a command which runs in our place.
+//! Signals that are passed on to a command which runs in our place, or that end what we do.
 
 use crate::failure::{Failure, Outcome};
 use rustix::{
     process::{Signal, getpgrp},
     termios::tcgetpgrp,
 };
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2},
+    flag,
+    low_level::pipe,
+};
 use std::{
-    fs::File,
+    fs::{self, File},
+    io::{self, Read},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
 
+/// Those that ask for the end.
+pub const ENDS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+
+/// Those, and the ones that users send to programs.
+pub const ALL: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM];
+
 /// Signals that came and were not taken yet.
 pub struct Signals {
     flags: Vec<(Signal, Arc<AtomicBool>)>,
+    /// Becomes readable when one comes.
+    bell: UnixStream,
 }
 
 impl Signals {
-    /// Catches the signals that end programs, and those that users send to them.
+    /// Catches these, but for those that we were told to ignore (`nohup`): what we start shall ignore them too.
     ///
     /// # Errors
     /// [`Failure::Missing`]: those of `sigaction(2)`.
-    pub fn catch() -> Outcome<Self> {
-        let numbers = [SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM];
-        let caught = numbers.into_iter().map(|number| {
-            let flag = Arc::new(AtomicBool::new(false));
-            signal_hook::flag::register(number, Arc::clone(&flag))?;
-            let signal = Signal::from_named_raw(number);
-            signal.map(|signal| (signal, flag)).ok_or_else(|| std::io::Error::other("an unknown signal"))
-        });
-        let flags = caught.collect::<std::io::Result<_>>();
-        flags
-            .map(|flags| Self { flags })
-            .map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))
+    pub fn catch(numbers: &[i32]) -> Outcome<Self> {
+        let catch = || -> io::Result<Self> {
+            let (bell, rope) = UnixStream::pair()?;
+            bell.set_nonblocking(true)?;
+            let mut flags = Vec::new();
+            for &number in numbers.iter().filter(|number| !is_ignored(**number)) {
+                let flag = Arc::new(AtomicBool::new(false));
+                flag::register(number, Arc::clone(&flag))?;
+                pipe::register(number, rope.try_clone()?)?;
+                flags.extend(Signal::from_named_raw(number).map(|signal| (signal, flag)));
+            }
+            Ok(Self { flags, bell })
+        };
+        catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))
     }
 
-    /// Those that came since the last call, but for keys that the terminal has sent to the command as well.
+    /// What becomes readable when one comes.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// Those that came since the last call.
     pub fn take(&self) -> Vec<Signal> {
-        let came = self.flags.iter().filter(|(_, flag)| flag.swap(false, Relaxed)).map(|(signal, _)| *signal);
-        let came: Vec<Signal> = came.collect();
+        while (&self.bell).read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
+        self.flags.iter().filter(|(_, flag)| flag.swap(false, Relaxed)).map(|(signal, _)| *signal).collect()
+    }
+
+    /// [`take`](Self::take) without keys, where the terminal has sent them to our whole process group. A SIGINT that
+    /// somebody sends with `kill` while we are in the foreground is taken for a key.
+    pub fn take_for_command(&self) -> Vec<Signal> {
+        let mut came = self.take();
         let is_key = |signal: &Signal| matches!(*signal, Signal::INT | Signal::QUIT);
         if came.iter().any(is_key) && is_foreground() {
-            return came.into_iter().filter(|signal| !is_key(signal)).collect();
+            came.retain(|signal| !is_key(signal));
         }
         came
     }
+}
 
-    /// Whether any came.
-    pub fn any(&self) -> bool {
-        self.flags.iter().any(|(_, flag)| flag.load(Relaxed))
-    }
+/// Whether a signal is ignored (`SigIgn` in `/proc/self/status`, a mask in hexadecimal whose lowest bit is signal 1).
+fn is_ignored(number: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (number - 1) & 1 == 1
 }
 
 /// Whether keys of our terminal reach our process group, and with it the command.

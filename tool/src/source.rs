@@ -11,7 +11,7 @@ use manycore_host::{
 use manycore_model::{
     Machine,
     machine::MACHINE_SCHEMA,
-    placement::{MOST_WORKERS, PLAN_SCHEMA, Plan},
+    placement::{MOST_WORKERS, PLAN_SCHEMA, Plan, Policy},
 };
 use std::path::Path;
 
@@ -81,6 +81,10 @@ pub fn plan(path: &Path, machine: &Machine) -> Outcome<Plan> {
             machine.fingerprint()
         )));
     }
+    let offline = plan.cpus().difference(&machine.online);
+    if !offline.is_empty() {
+        return Err(Failure::input(format!("{shown} has CPUs {} that are not online here", offline.brief())));
+    }
     let denied = plan.cpus().difference(&machine.usable());
     if denied.is_empty() {
         return Ok(plan);
@@ -101,9 +105,13 @@ fn parse_plan(text: &str) -> Result<Plan, String> {
     }
     let plan: Plan = serde_json::from_value(value).map_err(|error| error.to_string())?;
     let workers = plan.workers.len();
-    if workers == 0 || workers > MOST_WORKERS || plan.workers.iter().any(|worker| worker.cpus.is_empty()) {
-        return Err(format!("it has {workers} workers, each of which needs a CPU"));
+    if workers == 0 || workers > MOST_WORKERS {
+        return Err(format!("it has {workers} workers; 1 to {MOST_WORKERS} are possible"));
     }
+    if plan.workers.iter().any(|worker| worker.cpus.is_empty()) {
+        return Err("it has workers without CPUs".to_owned());
+    }
+    plan.place.parse::<Policy>().map_err(|error| format!("its place is none: {error}"))?;
     Ok(plan)
 }
 
@@ -124,13 +132,16 @@ fn from_json(path: &Path) -> Outcome<Machine> {
     parse(&text).map_err(|problem| Failure::input(format!("{shown} is not a machine: {problem}")))
 }
 
-/// The text of a file of a size that JSON of ours can have.
+/// The text of a file, or of a pipe, of a size that JSON of ours can have.
 fn read_whole(path: &Path) -> Result<String, String> {
-    let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    match () {
-        () if !metadata.is_file() => Err("it is no regular file".to_owned()),
-        () if metadata.len() > LARGEST_JSON => Err(format!("it is larger than {LARGEST_JSON} bytes")),
-        () => std::fs::read_to_string(path).map_err(|error| error.to_string()),
+    use std::io::Read;
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    file.take(LARGEST_JSON + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > LARGEST_JSON {
+        Err(format!("it is larger than {LARGEST_JSON} bytes"))
+    } else {
+        Ok(text)
     }
 }
 

@@ -7,6 +7,7 @@
 //! only removed.
 
 mod pending;
+mod settings;
 mod undo;
 
 pub use pending::{Pending, pending};
@@ -20,7 +21,7 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 use std::{
     env,
-    fs::{self, DirBuilder, File},
+    fs::{self, DirBuilder, File, Metadata},
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
@@ -39,6 +40,8 @@ pub struct Header {
     pub schema: String,
     /// `/proc/sys/kernel/random/boot_id` of the running system.
     pub boot: String,
+    /// The process namespace whose ids it holds (`/proc/self/ns/pid`).
+    pub namespace: String,
     /// When it began, UTC.
     pub began: String,
     /// The same in nanoseconds of `CLOCK_MONOTONIC`, to order journals by.
@@ -105,6 +108,23 @@ pub enum Change {
         /// `cpuset`.
         controller: String,
     },
+    /// Somebody who placed a task before us, and whose value we took for the original one, has ended: it had this
+    /// before him.
+    Former {
+        /// Process id.
+        pid: u32,
+        /// Thread id.
+        tid: u32,
+        /// What it is to have back.
+        old: CpuSet,
+    },
+    /// The same of a setting.
+    FormerFile {
+        /// The file.
+        path: PathBuf,
+        /// What it said before him.
+        old: String,
+    },
     /// A setting of the kernel is written, such as `/proc/irq/24/smp_affinity_list`.
     File {
         /// The file.
@@ -131,18 +151,33 @@ impl Journal {
     /// The folder or the file cannot be made or written, or the folder belongs to somebody else.
     pub fn begin(folder: &Path, verb: &str, what: &str, stays: bool) -> io::Result<Self> {
         make_folder(folder)?;
-        let (file, path) = create(folder, verb)?;
+        // Under this name others see it only when it is locked and has its header.
+        let hidden = folder.join(format!(".{verb}-{}", std::process::id()));
+        let _ = fs::remove_file(&hidden);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::APPEND | OFlags::CLOEXEC;
+        let file = File::from(open(&hidden, flags, Mode::RUSR | Mode::WUSR)?);
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        let journal = Self { file, path };
-        journal.write(&Header {
+        let mut journal = Self { file, path: hidden };
+        let written = journal.write(&Header {
             schema: JOURNAL_SCHEMA.to_owned(),
             boot: boot_id(),
+            namespace: namespace(),
             began: crate::clock::utc(),
             began_ns: crate::clock::now_ns(),
-            what: what.to_owned(),
+            what: what.replace(char::is_control, "\u{fffd}"),
             stays,
-        })?;
+        });
+        let published = written.and_then(|()| publish(&journal.path, folder, verb));
+        let _ = fs::remove_file(&journal.path);
+        journal.path = published?;
         Ok(journal)
+    }
+
+    /// All other journals of the same folder, newest first.
+    pub(crate) fn others(&self) -> Vec<Pending> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let (all, _) = pending(folder).unwrap_or_default();
+        all.into_iter().filter(|other| other.path != self.path).collect()
     }
 
     /// Its name, as `undo` takes it.
@@ -170,8 +205,7 @@ impl Journal {
     /// # Errors
     /// The journal cannot be read.
     pub fn take_back(self) -> io::Result<Restored> {
-        let pending = Pending::read(&self.path)?;
-        Ok(pending.undo())
+        Ok(Pending::read(&self.path)?.restore())
     }
 
     /// Removes the journal: nothing of what it holds is in force any more.
@@ -198,30 +232,33 @@ pub fn folder() -> PathBuf {
 /// A folder of our own: in `/tmp` somebody else might have made it, to have us undo what he writes there.
 fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    check_owner(folder)
+    check_owner(&fs::metadata(folder)?)
 }
 
-fn check_owner(folder: &Path) -> io::Result<()> {
-    let owner = fs::symlink_metadata(folder)?.uid();
-    if owner == getuid().as_raw() {
-        return Ok(());
+/// A folder or file that nobody but us can have written.
+fn check_owner(about: &Metadata) -> io::Result<()> {
+    let denied = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    match (about.uid(), about.mode() & 0o022) {
+        (owner, _) if owner != getuid().as_raw() => {
+            denied(format!("it belongs to user {owner}; name another folder in {FOLDER_VARIABLE}"))
+        }
+        (_, 0) => Ok(()),
+        _ => denied(format!(
+            "others may write to it; chmod go-w it, or name another folder in {FOLDER_VARIABLE}"
+        )),
     }
-    Err(io::Error::new(
-        io::ErrorKind::PermissionDenied,
-        format!("it belongs to user {owner}; name another folder in {FOLDER_VARIABLE}"),
-    ))
 }
 
-fn create(folder: &Path, verb: &str) -> io::Result<(File, PathBuf)> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::APPEND | OFlags::CLOEXEC;
+/// Gives a journal the name that others see.
+fn publish(hidden: &Path, folder: &Path, verb: &str) -> io::Result<PathBuf> {
     let mut turn = 0;
     loop {
         let suffix = if turn == 0 { String::new() } else { format!("-{turn}") };
         let path = folder.join(format!("{verb}-{}{suffix}.{EXTENSION}", std::process::id()));
-        match open(&path, flags, Mode::RUSR | Mode::WUSR) {
+        match fs::hard_link(hidden, &path) {
             // A process of our id was here before and left something behind.
-            Err(rustix::io::Errno::EXIST) => turn += 1,
-            result => return Ok((result?.into(), path)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => turn += 1,
+            linked => return linked.map(|()| path),
         }
     }
 }
@@ -231,6 +268,10 @@ const EXTENSION: &str = "journal";
 
 fn id(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn namespace() -> String {
+    fs::read_link("/proc/self/ns/pid").map(|link| link.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 fn boot_id() -> String {

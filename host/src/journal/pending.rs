@@ -4,7 +4,7 @@ use super::{Change, EXTENSION, Header, JOURNAL_SCHEMA, boot_id, check_owner, id}
 use rustix::fs::{FlockOperation, flock};
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -17,6 +17,8 @@ pub struct Pending {
     pub header: Header,
     /// The changes, oldest first.
     pub changes: Vec<Change>,
+    /// Lines that cannot be read.
+    pub damaged: usize,
     /// Whether its owner still runs, and will take them back itself.
     pub owned: bool,
 }
@@ -31,10 +33,13 @@ pub fn pending(folder: &Path) -> io::Result<(Vec<Pending>, Vec<String>)> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), Vec::new())),
         entries => entries?,
     };
-    check_owner(folder)?;
+    check_owner(&fs::metadata(folder)?)?;
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for path in entries.flatten().map(|entry| entry.path()) {
-        if path.extension().is_none_or(|extension| extension != EXTENSION) {
+        let about = fs::symlink_metadata(&path);
+        if path.extension().is_none_or(|extension| extension != EXTENSION)
+            || !about.is_ok_and(|about| about.is_file())
+        {
             continue;
         }
         match Pending::read(&path) {
@@ -53,6 +58,7 @@ impl Pending {
     /// change, and is left out.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
+        check_owner(&file.metadata()?)?;
         // A shared lock is refused while the owner holds his, and ends with this function.
         let owned = flock(&file, FlockOperation::NonBlockingLockShared).is_err();
         let text = fs::read_to_string(path)?;
@@ -66,13 +72,34 @@ impl Pending {
             return Err(io::Error::other(message));
         }
         let whole = lines.filter(|line| line.ends_with('\n'));
-        let changes = whole.map(serde_json::from_str).collect::<Result<_, _>>()?;
-        Ok(Self { path: path.to_owned(), header, changes, owned })
+        let (changes, damaged): (Vec<_>, Vec<_>) = whole.map(serde_json::from_str).partition(Result::is_ok);
+        let (changes, damaged) = (changes.into_iter().flatten().collect(), damaged.len());
+        Ok(Self { path: path.to_owned(), header, changes, damaged, owned })
+    }
+
+    /// Appends a line, also where its owner still writes.
+    pub(super) fn append(&self, change: &Change) -> io::Result<()> {
+        let mut line = serde_json::to_vec(change)?;
+        line.push(b'\n');
+        File::options().append(true).open(&self.path)?.write_all(&line)
+    }
+
+    /// Keeps everybody else from undoing it, until the file is dropped; absent where its owner lives or somebody is
+    /// at it already.
+    pub(super) fn lock(&self) -> Option<File> {
+        let file = File::open(&self.path).ok()?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+        Some(file)
     }
 
     /// Its name, as `undo` takes it.
     pub fn id(&self) -> String {
         id(&self.path)
+    }
+
+    /// Whether its ids are those of another process namespace, and mean nothing in this one.
+    pub fn is_of_another_namespace(&self) -> bool {
+        self.header.namespace != super::namespace()
     }
 
     /// Whether the machine was restarted since: nothing of it is in force any more.

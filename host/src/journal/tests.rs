@@ -46,12 +46,13 @@ fn a_pin_is_taken_back_by_whoever_finds_the_journal() {
     let journal = Journal::begin(folder.path(), "pin", "pin --pid 1", false).unwrap();
     let old = pin(&journal, sleeper.pid(), &first_cpu());
     let owned = pending(folder.path()).unwrap().0;
+    assert!(owned[0].undo().is_none());
     assert!(owned.len() == 1 && owned[0].owned && !owned[0].is_of_another_boot());
     // As SIGKILL ends it: the lock goes with its owner, the file stays.
     drop(journal);
     let (left, problems) = pending(folder.path()).unwrap();
     assert!(problems.is_empty() && !left[0].owned);
-    let restored = left[0].undo();
+    let restored = left[0].undo().unwrap();
     let tasks = usize::from(old != first_cpu());
     assert_eq!(restored, Restored { tasks, ..Restored::default() });
     assert_eq!(affinity::of(sleeper.pid()).unwrap(), old);
@@ -180,6 +181,29 @@ fn half_a_line_was_never_acted_on() {
 }
 
 #[test]
+fn a_damaged_line_does_not_hide_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let setting = folder.path().join("setting");
+    fs::write(&setting, "1").unwrap();
+    let journal = Journal::begin(folder.path(), "irq", "", true).unwrap();
+    journal.note(&Change::File { path: setting.clone(), old: "0".into(), new: "1".into() }).unwrap();
+    fs::write(&journal.path, fs::read_to_string(&journal.path).unwrap() + "garbage\n").unwrap();
+    let restored = journal.take_back().unwrap();
+    assert_eq!((restored.files, restored.failed.len()), (1, 1), "{restored:?}");
+    assert_eq!(pending(folder.path()).unwrap().0.len(), 1);
+}
+
+#[test]
+fn another_namespaces_processes_are_not_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::begin(folder.path(), "irq", "", true).unwrap();
+    let text = fs::read_to_string(&journal.path).unwrap().replace(&namespace(), "pid:[1]");
+    fs::write(&journal.path, text).unwrap();
+    assert_eq!(journal.take_back().unwrap().failed.len(), 1);
+    assert_eq!(pending(folder.path()).unwrap().0.len(), 1);
+}
+
+#[test]
 fn a_journal_of_another_boot_is_only_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("setting");
@@ -213,4 +237,49 @@ fn a_cpuset_is_left_and_removed() {
     assert_eq!((restored.moved, restored.groups, restored.failed.len()), (1, 1, 0), "{restored:?}");
     assert_eq!(cpuset::folder_of(sleeper.pid()), before);
     assert_eq!(affinity::of(sleeper.pid()).unwrap(), affinity::allowed().unwrap());
+}
+
+#[test]
+fn who_placed_a_task_in_between_hands_over_what_it_had() {
+    let cpus = affinity::allowed().unwrap();
+    if cpus.len() < 2 {
+        return eprintln!("SKIPPED: needs two CPUs");
+    }
+    let (first, last) = (first_cpu(), CpuSet::single(cpus.last().unwrap()));
+    for older_ends_first in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let sleeper = Sleeper::new();
+        let file = folder.path().join("setting");
+        fs::write(&file, "0-1").unwrap();
+        let begin = |new: &CpuSet| {
+            let journal = Journal::begin(folder.path(), "pin", "", false).unwrap();
+            pin(&journal, sleeper.pid(), new);
+            let (old, new) = (fs::read_to_string(&file).unwrap(), new.to_string());
+            journal.note(&Change::File { path: file.clone(), old, new: new.clone() }).unwrap();
+            fs::write(&file, new).unwrap();
+            journal
+        };
+        let (older, newer) = (begin(&first), begin(&last));
+        let (one, other) = if older_ends_first { (older, newer) } else { (newer, older) };
+        for journal in [one, other] {
+            let restored = journal.take_back().unwrap();
+            assert!(restored.left.is_empty() && restored.failed.is_empty(), "{restored:?}");
+        }
+        assert_eq!(affinity::of(sleeper.pid()).unwrap(), cpus);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "0-1");
+        assert!(pending(folder.path()).unwrap().0.is_empty());
+    }
+}
+
+#[test]
+fn what_others_can_write_is_not_believed() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    drop(Journal::begin(folder.path(), "pin", "", false).unwrap());
+    let file = folder.path().join(format!("pin-{}.journal", std::process::id()));
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    assert_eq!(pending(folder.path()).unwrap().1.len(), 1);
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    assert!(pending(folder.path()).is_err());
+    assert!(Journal::begin(folder.path(), "pin", "", false).is_err());
 }

@@ -1,5 +1,6 @@
 //! Taking back what a journal holds.
 
+use super::settings;
 use super::{Change, Pending};
 use crate::{affinity, cpuset, tasks};
 use manycore_model::CpuSet;
@@ -7,7 +8,8 @@ use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Display,
-    fs, io,
+    fs,
+    path::Path,
 };
 
 /// What became of a journal's changes.
@@ -37,22 +39,45 @@ struct Process {
     cpus: CpuSet,
 }
 
-/// A task whose affinity is still ours.
+/// A task whose affinity is not what it was.
 struct Task {
     pid: u32,
     tid: u32,
     start: u64,
-    cpus: CpuSet,
+    /// What it had before us.
+    old: CpuSet,
+    /// What it has.
+    now: CpuSet,
+    /// Whether it has that from us.
+    ours: bool,
 }
 
 impl Pending {
     /// Takes back all changes, newest first. Tasks that have ended are passed over, also where another has
-    /// their id now; what somebody else has changed since is left alone. The journal is removed unless
-    /// something failed.
-    pub fn undo(&self) -> Restored {
+    /// their id now; what somebody else has changed since is left alone. Where that was another journal's owner, he
+    /// is told what it was before us. The journal is removed unless something failed. Nothing is done where its owner
+    /// lives, or somebody is at it already.
+    pub fn undo(&self) -> Option<Restored> {
+        let _lock = self.lock()?;
+        Some(self.restore())
+    }
+
+    pub(super) fn restore(&self) -> Restored {
         let mut restored = Restored::default();
         if !self.is_of_another_boot() {
-            self.restore(&mut restored);
+            if self.is_of_another_namespace() {
+                let place = &self.header.namespace;
+                restored
+                    .failed
+                    .push(format!("its processes are those of another namespace ({place}): undo it there"));
+                return restored;
+            }
+            self.restore_tasks(&mut restored);
+            settings::restore(self, &mut restored);
+            if self.damaged > 0 {
+                let (lines, path) = (self.damaged, self.path.display());
+                restored.failed.push(format!("{lines} lines of {path} cannot be read: look, then remove it"));
+            }
         }
         if restored.failed.is_empty() {
             let _ = fs::remove_file(&self.path);
@@ -60,25 +85,52 @@ impl Pending {
         restored
     }
 
-    fn restore(&self, restored: &mut Restored) {
+    /// Journals of the same folder that are newer.
+    pub(super) fn newer(&self) -> Vec<Self> {
+        let (all, _) = super::pending(self.path.parent().unwrap_or(Path::new("."))).unwrap_or_default();
+        all.into_iter().filter(|other| other.header.began_ns > self.header.began_ns).collect()
+    }
+
+    fn restore_tasks(&self, restored: &mut Restored) {
         // Looked at before control groups are left: kernels before 6.2 reset affinities then.
-        let mut tasks = self.tasks(&mut Some(&mut restored.left));
+        let (mut ours, others): (Vec<Task>, Vec<Task>) = self.tasks().into_iter().partition(|task| task.ours);
+        self.hand_over(others, restored);
         self.leave_groups(restored);
+        let mut given_back = BTreeSet::new();
         for _ in 0..ROUNDS {
-            if tasks.is_empty() || !restored.failed.is_empty() {
+            for task in &ours {
+                if task.restore(restored) {
+                    given_back.insert(task.tid);
+                }
+            }
+            ours = self.tasks().into_iter().filter(|task| task.ours).collect();
+            if ours.is_empty() || !restored.failed.is_empty() {
                 break;
             }
-            for task in &tasks {
-                task.restore(restored);
-            }
-            tasks = self.tasks(&mut None);
         }
-        self.changes.iter().rev().for_each(|change| restore_setting(change, restored));
+        restored.tasks = given_back.len();
+        if !ours.is_empty() && restored.failed.is_empty() {
+            restored.failed.push(format!("{} tasks go on making others on our CPUs", ours.len()));
+        }
+    }
+
+    /// Tells newer journals what tasks had before us that they have placed since; tells the user of the others.
+    fn hand_over(&self, tasks: Vec<Task>, restored: &mut Restored) {
+        let newer = if tasks.is_empty() { Vec::new() } else { self.newer() };
+        for Task { pid, tid, old, now, .. } in tasks {
+            let placed_it =
+                |other: &&Self| other.affinities().get(&(pid, tid)).is_some_and(|(_, new)| **new == now);
+            match newer.iter().find(placed_it).map(|other| other.append(&Change::Former { pid, tid, old })) {
+                Some(Ok(())) => {}
+                Some(Err(error)) => restored.failed.push(format!("cannot tell another journal: {error}")),
+                None => restored.left.push(changed(&format!("thread {tid} of process {pid}"), &now)),
+            }
+        }
     }
 
     /// Processes that the journal names and all below them, as far as they still run.
     fn processes(&self) -> BTreeMap<u32, Process> {
-        let mut named = BTreeMap::new();
+        let mut named: BTreeMap<u32, &CpuSet> = BTreeMap::new();
         for change in &self.changes {
             match change {
                 Change::Process { pid, start, cpus } if tasks::start_time(*pid) == Some(*start) => {
@@ -88,59 +140,65 @@ impl Pending {
                     let marked = tasks::all().into_iter().filter(|&pid| tasks::has_environment(pid, mark));
                     named.extend(marked.map(|pid| (pid, old)));
                 }
+                Change::Former { pid, tid, old } if pid == tid => {
+                    named.entry(*pid).and_modify(|cpus| *cpus = old);
+                }
                 _ => {}
             }
         }
         let mut found = BTreeMap::new();
-        let of =
-            |pid: u32, cpus: &CpuSet| Some(Process { start: tasks::start_time(pid)?, cpus: cpus.clone() });
         for (&pid, &cpus) in &named {
             let below =
                 tasks::tree(&[pid]).into_iter().filter(|other| *other == pid || !named.contains_key(other));
-            found.extend(below.filter_map(|pid| Some((pid, of(pid, cpus)?))));
+            found.extend(below.filter_map(|pid| {
+                Some((pid, Process { start: tasks::start_time(pid)?, cpus: cpus.clone() }))
+            }));
         }
         found
     }
 
-    /// The affinity that each task had first, and was given last.
+    /// What each task is to have back, and was given last.
     fn affinities(&self) -> BTreeMap<(u32, u32), (&CpuSet, &CpuSet)> {
         let mut known: BTreeMap<(u32, u32), (&CpuSet, &CpuSet)> = BTreeMap::new();
         for change in &self.changes {
-            if let Change::Affinity { pid, tid, old, new } = change {
-                known.entry((*pid, *tid)).and_modify(|entry| entry.1 = new).or_insert((old, new));
+            match change {
+                Change::Affinity { pid, tid, old, new } => {
+                    known.entry((*pid, *tid)).and_modify(|entry| entry.1 = new).or_insert((old, new));
+                }
+                Change::Former { pid, tid, old } => {
+                    known.entry((*pid, *tid)).and_modify(|entry| entry.0 = old);
+                }
+                _ => {}
             }
         }
         known
     }
 
-    /// Tasks whose affinity is still ours; those that have another from somebody else are told to `others`.
-    fn tasks(&self, others: &mut Option<&mut Vec<String>>) -> Vec<Task> {
+    /// Living tasks of the journal that do not have what they had.
+    fn tasks(&self) -> Vec<Task> {
         let given = self.affinities();
         let starts = self.changes.iter().filter_map(|change| match change {
             Change::Command { new, .. } => Some(new),
             _ => None,
         });
+        // Of CPUs that are offline the kernel does not tell.
         let online = affinity::online();
         let shown = |cpus: &CpuSet| online.as_ref().map_or(cpus.clone(), |online| cpus.intersection(online));
-        let ours: BTreeSet<CpuSet> = given.values().map(|(_, new)| *new).chain(starts).map(shown).collect();
+        let all_ours: BTreeSet<CpuSet> =
+            given.values().map(|(_, new)| *new).chain(starts).map(shown).collect();
         let mut found = Vec::new();
         for (pid, process) in self.processes() {
             for tid in tasks::threads(pid) {
                 let Ok(now) = affinity::of(tid) else { continue };
-                let cpus = match given.get(&(pid, tid)) {
-                    Some((old, _)) if now == shown(old) => continue,
-                    Some((old, new)) if now == shown(new) => old,
-                    Some(_) => {
-                        if let Some(others) = others {
-                            others.push(changed(&format!("thread {tid} of process {pid}"), &now));
-                        }
-                        continue;
-                    }
-                    // Born since our last entry, with what its maker had.
-                    None if ours.contains(&now) && now != shown(&process.cpus) => &process.cpus,
+                let (old, ours) = match given.get(&(pid, tid)) {
+                    Some((old, new)) => (*old, now == shown(new)),
+                    // Born since our last entry, with what its maker had; or never touched.
+                    None if all_ours.contains(&now) => (&process.cpus, true),
                     None => continue,
                 };
-                found.push(Task { pid, tid, start: process.start, cpus: cpus.clone() });
+                if now != shown(old) {
+                    found.push(Task { pid, tid, start: process.start, old: old.clone(), now, ours });
+                }
             }
         }
         found
@@ -167,51 +225,31 @@ impl Pending {
 }
 
 impl Task {
-    fn restore(&self, restored: &mut Restored) {
-        let is_same = || tasks::start_time(self.pid) == Some(self.start);
-        // It may end at any moment; another that gets its id has another start.
+    /// Gives it back what it had; whether that was done.
+    fn restore(&self, restored: &mut Restored) -> bool {
+        // It may end at any moment; another that gets its id is not a thread of a process with this start.
+        let is_same = || {
+            tasks::start_time(self.pid) == Some(self.start)
+                && Path::new(&format!("/proc/{}/task/{}", self.pid, self.tid)).exists()
+        };
         if !is_same() {
-            return;
+            return false;
         }
-        match affinity::restrict(self.tid, &self.cpus) {
-            Ok(()) => restored.tasks += 1,
-            Err(error) if is_same() && tasks::threads(self.pid).contains(&self.tid) => {
-                let Self { pid, tid, cpus, .. } = self;
+        match affinity::restrict(self.tid, &self.old) {
+            Ok(()) => return true,
+            Err(error) if is_same() => {
+                let Self { pid, tid, old, .. } = self;
                 restored
                     .failed
-                    .push(format!("cannot give thread {tid} of process {pid} CPUs {cpus}: {error}"));
+                    .push(format!("cannot give thread {tid} of process {pid} CPUs {old}: {error}"));
             }
             Err(_) => {}
         }
+        false
     }
 }
 
-fn restore_setting(change: &Change, restored: &mut Restored) {
-    let (path, result) = match change {
-        Change::Group { path } if path.is_dir() => {
-            (path, cpuset::remove(path).inspect(|()| restored.groups += 1))
-        }
-        Change::Controller { path, controller } => (path, cpuset::disable(path, controller)),
-        Change::File { path, old, new } => match fs::read_to_string(path).as_deref().map(str::trim) {
-            Ok(now) if same(now, old) => return,
-            Ok(now) if same(now, new) => (path, fs::write(path, old).inspect(|()| restored.files += 1)),
-            Ok(now) => return restored.left.push(changed(&path.display().to_string(), &now)),
-            // Gone with its device, and its setting with it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
-            Err(error) => (path, Err(io::Error::new(error.kind(), error.to_string()))),
-        },
-        _ => return,
-    };
-    if let Err(error) = result {
-        restored.failed.push(format!("cannot restore {}: {error}", path.display()));
-    }
-}
-
-fn changed(what: &str, now: &dyn Display) -> String {
+/// That something is not as we left it.
+pub(super) fn changed(what: &str, now: &dyn Display) -> String {
     format!("{what} was changed by somebody else since, to {now}: left as it is")
-}
-
-/// Whether two texts are the same setting: the kernel writes CPU lists in its own way.
-fn same(a: &str, b: &str) -> bool {
-    a == b || matches!((a.parse::<CpuSet>(), b.parse::<CpuSet>()), (Ok(a), Ok(b)) if a == b)
 }

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 /// Value of [`Residence::schema`] that this version writes.
 pub const RESIDENCE_SCHEMA: &str = "manycore/residence/1";
 
+/// Share of the CPU time that must have been seen to say that a plan held.
+const SEEN: f64 = 0.1;
+
 /// What was seen of a placed command, or of processes that were placed while they ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Residence {
@@ -41,8 +44,11 @@ pub struct TaskStay {
     pub pid: u32,
     /// Its name.
     pub name: String,
-    /// Number of the worker in whose place it was last, from 0; absent where it chose its own CPUs.
+    /// Number of the worker in whose place it was last, from 0; absent where it was on none.
     pub worker: Option<usize>,
+    /// CPUs that it, or who made it, chose instead.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub chose: Option<CpuSet>,
     /// CPU time in nanoseconds from the first look at it to the last.
     pub cpu_ns: u64,
     /// Of it: what it had used before it was on its seat.
@@ -95,10 +101,19 @@ impl Residence {
         Self { schema, subject, plan: Some(plan), ..Self::default() }
     }
 
-    /// A task is on its seat for the first time, with this much CPU time used before.
-    pub fn arrived(&mut self, tid: Task, pid: u32, name: String, cpu_ns: u64) -> usize {
+    /// A task is on its seat for the first time, or goes its own way, with this much CPU time used before.
+    pub fn arrived(
+        &mut self,
+        tid: Task,
+        pid: u32,
+        name: String,
+        worker: Option<usize>,
+        cpu_ns: u64,
+    ) -> usize {
         let last = Last { cpu_ns, ..Last::default() };
-        self.tasks.push(TaskStay { tid, pid, name, cpu_ns, before_ns: cpu_ns, last, ..TaskStay::default() });
+        let stay =
+            TaskStay { tid, pid, name, worker, cpu_ns, before_ns: cpu_ns, last, ..TaskStay::default() };
+        self.tasks.push(stay);
         self.tasks.len() - 1
     }
 
@@ -116,9 +131,12 @@ impl Residence {
         self.cpu_ns.filter(|&all| all > 0).map(|all| (seen as f64 / all as f64).min(1.0))
     }
 
-    /// Whether all that was seen after seating stayed in its place, and no task chose CPUs of its own.
-    pub fn held(&self) -> bool {
-        self.tasks.iter().all(|task| task.outside_ns == 0 && task.worker.is_some())
+    /// Whether all that was seen after seating stayed in its place, and no task chose CPUs of its own; absent where
+    /// next to nothing was seen.
+    pub fn held(&self) -> Option<bool> {
+        let seen = !self.tasks.is_empty() && self.coverage().is_none_or(|share| share >= SEEN);
+        let strayed = self.tasks.iter().any(|task| task.outside_ns > 0 || task.chose.is_some());
+        if strayed { Some(false) } else { seen.then_some(true) }
     }
 
     /// The delay that this share of the seated tasks had at most, in nanoseconds.
@@ -164,7 +182,7 @@ mod tests {
     fn time_counts_for_the_cpu_that_is_found() {
         let mut stay = Residence::default();
         let (place, near): (CpuSet, CpuSet) = ("2".parse().unwrap(), "0-3".parse().unwrap());
-        let at = stay.arrived(7, 7, "worker".into(), 10);
+        let at = stay.arrived(7, 7, "worker".into(), Some(0), 10);
         let look = |cpu_ns, cpu, count| Look {
             cpu_ns,
             cpu,
@@ -175,16 +193,38 @@ mod tests {
             wakeups: Some(count),
         };
         stay.tasks[at].saw(&look(40, 2, 5));
-        assert!(stay.held());
+        assert_eq!(stay.held(), Some(true));
         assert_eq!(stay.share_in_place(), Some(1.0));
         stay.tasks[at].saw(&look(50, 8, 8));
         let task = &stay.tasks[at];
         assert_eq!((task.cpu_ns, task.before_ns, task.outside_ns), (50, 10, 10));
         assert_eq!(task.on, BTreeMap::from([(2, 30), (8, 10)]));
         assert_eq!((task.migrations, task.wakeups, task.wakeups_elsewhere), (Some(3), Some(3), 3));
-        assert_eq!((stay.held(), stay.share_in_place()), (false, Some(0.75)));
+        assert_eq!((stay.held(), stay.share_in_place()), (Some(false), Some(0.75)));
         stay.cpu_ns = Some(100);
         assert_eq!(stay.coverage(), Some(0.5));
+    }
+
+    #[test]
+    fn what_was_not_seen_did_not_hold() {
+        assert_eq!(Residence::default().held(), None);
+        let place: CpuSet = "2".parse().unwrap();
+        let mut stay = Residence { cpu_ns: Some(10_000), ..Residence::default() };
+        let at = stay.arrived(7, 7, "main".into(), Some(0), 0);
+        let (near, none) = (&place, None);
+        let look = Look {
+            cpu_ns: 14,
+            cpu: 2,
+            worker: Some(0),
+            place: &place,
+            near,
+            migrations: none,
+            wakeups: none,
+        };
+        stay.tasks[at].saw(&look);
+        assert_eq!((stay.coverage(), stay.held()), (Some(0.0014), None));
+        stay.cpu_ns = Some(20);
+        assert_eq!(stay.held(), Some(true));
     }
 
     #[test]

@@ -126,6 +126,11 @@ impl Seats {
         homeless.into_iter().filter_map(|task| Some((task, self.take(task)?))).collect()
     }
 
+    /// Whether any seat has lost all its CPUs.
+    pub fn any_closed(&self) -> bool {
+        self.closed.contains(&true)
+    }
+
     /// Of each seat: tasks that work, and all tasks.
     fn load(&self) -> Vec<(usize, usize)> {
         let mut load = vec![(0, 0); self.places.len()];

@@ -5,10 +5,10 @@ use crate::{
     failure::{Failure, Outcome},
     output,
     placing::{self, Follow},
-    signals::Signals,
+    signals::{self, Signals},
 };
 use manycore_host::tasks;
-use manycore_model::placement::Memory;
+use manycore_model::{placement::Memory, units};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -18,61 +18,81 @@ use std::{
 /// Moves the processes, keeps them there until all have ended or a signal comes, and gives back.
 ///
 /// # Errors
-/// [`Failure::Input`] where there is no such process or the plan cannot be made, [`Failure::Missing`] where none of
-/// its tasks may be moved.
+/// [`Failure::Input`] where there is no such process or the plan cannot be made, [`Failure::Missing`] where a task may
+/// not be moved: then none is.
 pub fn run(args: &Pin) -> Outcome {
-    let signals = Signals::catch()?;
+    let signals = Signals::catch(&signals::ENDS)?;
     let processes: Vec<(u32, OwnedFd)> =
         args.pid.iter().map(|&pid| Ok((pid, open(pid)?))).collect::<Outcome<_>>()?;
+    check(args)?;
+    let aim = placing::aim(&args.placing)?.bound();
+    let names: Vec<String> = args.pid.iter().filter_map(|&pid| tasks::name(pid)).collect();
+    let pids: Vec<String> = args.pid.iter().map(u32::to_string).collect();
+    let what = format!("pin --pid {} --place {} ({})", pids.join(","), aim.plan.place, names.join(", "));
+    let journal = placing::journal("pin", &what, args.once)?;
+    let id = journal.id();
+    let mut follow = Follow::new(&aim, &args.placing, journal, what.clone());
+    let began = Instant::now();
+    follow.hurry();
+    follow.keeper().take_over(&args.pid);
+    follow.hold_now(&args.pid);
+    if let Some(why) = follow.trouble() {
+        follow.take_back(true)?;
+        return Err(Failure::missing(format!("{why}; nothing was changed")));
+    }
+    if args.once {
+        let stay = follow.end(began.elapsed().as_secs_f64());
+        if !args.placing.quiet {
+            let tasks = units::counted(stay.tasks.len(), "task");
+            let held = &stay.hold;
+            output::note(&format!(
+                "manycore: {tasks} moved, held by {held}; 'manycore undo {id}' gives back"
+            ));
+        }
+        return Ok(());
+    }
+    if !args.placing.quiet {
+        output::note(&format!("manycore: {what}: until it ends or Ctrl-C"));
+    }
+    let ended = look_after(&mut follow, &processes, &signals);
+    let stay = follow.end(began.elapsed().as_secs_f64());
+    follow.take_back(args.placing.quiet)?;
+    ended?;
+    placing::show(&stay, &args.placing)
+}
+
+/// What cannot be done with processes that run already.
+fn check(args: &Pin) -> Outcome {
     if matches!(args.placing.memory, Memory::Local | Memory::Interleave(_)) {
         return Err(Failure::input(format!(
             "--memory {}: a running process keeps its memory policy; bind can be had, through a cpuset",
             args.placing.memory
         )));
     }
-    let aim = placing::aim(&args.placing)?;
-    let names: Vec<String> = args.pid.iter().filter_map(|&pid| tasks::name(pid)).collect();
-    let pids: Vec<String> = args.pid.iter().map(u32::to_string).collect();
-    let what = format!("pin --pid {} --place {} ({})", pids.join(","), aim.plan.place, names.join(", "));
-    let journal = placing::journal("pin", &what, args.once)?;
-    let id = journal.id();
-    let mut follow = Follow::new(&aim, &args.placing, journal, what);
-    let began = Instant::now();
-    follow.hurry();
-    follow.keeper().take_over(&args.pid);
-    follow.hold_now(&args.pid);
-    if follow.keeper().processes().next().is_none() {
-        follow.take_back(true)?;
-        return Err(Failure::input(format!("process {} has ended", pids.join(", "))));
+    if args.once && (args.placing.out.is_some() || args.placing.check) {
+        return Err(Failure::input(
+            "--once does not stay to see where tasks run: --out and --check need a pin that does",
+        ));
     }
-    let refused: Vec<String> =
-        follow.keeper().refused().iter().map(|(name, why)| format!("{name}: {why}")).collect();
-    if follow.keeper().recorder().is_some_and(|recorder| recorder.stay().tasks.is_empty()) {
-        follow.take_back(true)?;
-        return Err(Failure::missing(format!("none of its tasks can be moved ({})", refused.join("; "))));
-    }
-    if args.once {
-        let stay = follow.end(began.elapsed().as_secs_f64());
-        if !args.placing.quiet {
-            output::note(&format!(
-                "manycore: {} tasks moved, held by {}; 'manycore undo {id}' gives back",
-                stay.tasks.len(),
-                stay.hold
-            ));
-            stay.notes.iter().for_each(|note| output::note(note));
+    Ok(())
+}
+
+/// Waits until all have ended or a signal comes.
+fn look_after(follow: &mut Follow, processes: &[(u32, OwnedFd)], signals: &Signals) -> Outcome {
+    let mut living: Vec<&(u32, OwnedFd)> = processes.iter().collect();
+    while let Some((first, pidfd)) = living.first() {
+        let roots: Vec<u32> = living.iter().map(|(pid, _)| *pid).collect();
+        if follow.wait(&roots, pidfd.as_fd(), signals, Duration::MAX)? {
+            follow.keeper().farewell(*first);
+            living.remove(0);
         }
-        return Ok(());
+        // One that has ended may have left its id to another.
+        living.retain(|(pid, _)| tasks::is_alive(*pid));
+        if !signals.take().is_empty() {
+            break;
+        }
     }
-    if !args.placing.quiet {
-        output::note(&format!("manycore: {what}: until it ends or Ctrl-C", what = follow.subject()));
-    }
-    for (pid, pidfd) in &processes {
-        while !signals.any() && !follow.wait(&args.pid, pidfd.as_fd(), Duration::MAX)? {}
-        follow.keeper().farewell(*pid);
-    }
-    let stay = follow.end(began.elapsed().as_secs_f64());
-    follow.take_back(args.placing.quiet)?;
-    placing::show(&stay, &args.placing)
+    Ok(())
 }
 
 fn open(pid: u32) -> Outcome<OwnedFd> {
@@ -84,8 +104,12 @@ fn open(pid: u32) -> Outcome<OwnedFd> {
             "{pid} ({name}) is a thread of the kernel, which places it itself"
         )));
     }
-    pidfd_open(number, PidfdFlags::empty()).map_err(|error| match error {
-        rustix::io::Errno::INVAL => Failure::input(format!("{pid} is a thread: name its process")),
+    let pidfd = pidfd_open(number, PidfdFlags::empty()).map_err(|error| match error {
+        // Since Linux 6.9; ENOENT as well.
+        rustix::io::Errno::INVAL | rustix::io::Errno::NOENT => {
+            Failure::input(format!("{pid} is a thread: name its process"))
+        }
         _ => none(),
-    })
+    })?;
+    if tasks::is_alive(pid) { Ok(pidfd) } else { Err(Failure::input(format!("process {pid} has ended"))) }
 }

@@ -4,7 +4,7 @@ use crate::{
     cli::Run,
     failure::{Failure, Outcome},
     placing::{self, Aim, Follow},
-    signals::Signals,
+    signals::{self, Signals},
     study::{line, with_workers},
 };
 use manycore_host::{
@@ -35,7 +35,7 @@ pub fn run(args: &Run) -> Outcome {
     let aim = placing::aim(&args.placing)?;
     let (command, _) = with_workers(&args.command.command, aim.plan.workers.len());
     let subject = line(&command);
-    let signals = Signals::catch()?;
+    let signals = Signals::catch(&signals::ALL)?;
     job::adopt_orphans()
         .map_err(|error| Failure::missing(format!("cannot look after orphans of commands: {error}")))?;
     let journal = placing::journal("run", &format!("run --place {} -- {subject}", aim.plan.place), false)?;
@@ -55,23 +55,24 @@ pub fn run(args: &Run) -> Outcome {
     follow.hurry();
     let pid = Pid::from_child(&child);
     let ended = look_after(&mut follow, pid, &signals);
-    if args.wait && ended.is_ok() {
-        stay(&mut follow, &signals)?;
-    }
+    let stayed = if args.wait && ended.is_ok() { stay(&mut follow, &signals) } else { Ok(()) };
     let mut seen = follow.end(began.elapsed().as_secs_f64());
     let left: Vec<String> = left_behind().into_iter().filter_map(tasks::name).collect();
     if !left.is_empty() {
         let names = left.join(", ");
-        seen.notes
-            .push(format!("it left {names} running, which have their CPUs back (--wait stays with them)"));
+        seen.notes.push(format!("left running, with their former CPUs: {names} (--wait stays with them)"));
     }
-    follow.take_back(args.placing.quiet)?;
+    let taken_back = follow.take_back(args.placing.quiet);
     let ended = ended?;
     seen.cpu_ns = Some(ended.cpu.as_nanos() as u64);
-    let shown = placing::show(&seen, &args.placing);
-    match status(ended.status) {
-        0 => shown,
-        code => Err(Failure::Status(code)),
+    let told = stayed.and(taken_back).and(placing::show(&seen, &args.placing));
+    match (status(ended.status), told) {
+        (0, told) => told,
+        (code, Ok(())) => Err(Failure::Status(code)),
+        (code, Err(failure)) => {
+            failure.report();
+            Err(Failure::Status(code))
+        }
     }
 }
 
@@ -83,6 +84,7 @@ fn note_start(journal: &Journal, aim: &Aim, mark: &str) -> Outcome {
 }
 
 fn cannot_start(program: &str, error: &std::io::Error) -> Failure {
+    let program = program.escape_debug();
     match error.kind() {
         ErrorKind::NotFound => Failure::missing(format!("cannot start {program}: there is no such program")),
         _ => Failure::missing(format!("cannot start {program}: {error}")),
@@ -96,8 +98,8 @@ fn look_after(follow: &mut Follow, pid: Pid, signals: &Signals) -> Outcome<Ended
         |error: &dyn std::fmt::Display| Failure::missing(format!("cannot wait for the command: {error}"));
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| lost(&error))?;
     loop {
-        let ended = follow.wait(&[number], pidfd.as_fd(), Duration::MAX)?;
-        for signal in signals.take() {
+        let ended = follow.wait(&[number], pidfd.as_fd(), signals, Duration::MAX)?;
+        for signal in signals.take_for_command() {
             let _ = kill_process(pid, signal);
         }
         if ended {
@@ -108,17 +110,17 @@ fn look_after(follow: &mut Follow, pid: Pid, signals: &Signals) -> Outcome<Ended
     }
 }
 
-/// Stays until all that the command has started has ended, or a signal comes.
+/// Stays until all that the command has started has ended; signals are passed on to all of it.
 fn stay(follow: &mut Follow, signals: &Signals) -> Outcome {
     loop {
         reap_orphans(0);
         let left = left_behind();
         let Some(pid) = left.first().and_then(|&pid| Pid::from_raw(pid as i32)) else { return Ok(()) };
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-        follow.wait(&left, pidfd.as_fd(), LEFT)?;
-        if let Some(signal) = signals.take().first() {
-            for pid in left.into_iter().filter_map(|pid| Pid::from_raw(pid as i32)) {
-                let _ = kill_process(pid, *signal);
+        follow.wait(&left, pidfd.as_fd(), signals, LEFT)?;
+        for signal in signals.take_for_command() {
+            for pid in left.iter().filter_map(|&pid| Pid::from_raw(pid as i32)) {
+                let _ = kill_process(pid, signal);
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::{
     output,
 };
 use manycore_host::journal::{self, Change, Pending, Restored};
+use manycore_model::units;
 use serde_json::json;
 use std::fmt::Write;
 
@@ -20,7 +21,7 @@ pub fn run(args: &Undo) -> Outcome {
         Failure::missing(format!("cannot read the journals in {}: {error}", folder.display()))
     })?;
     for problem in &problems {
-        output::note(&format!("manycore: not a journal: {problem}"));
+        output::note(&format!("manycore: not a journal, remove it by hand: {problem}"));
     }
     let chosen = chosen(pending, &args.names)?;
     if args.list {
@@ -28,26 +29,22 @@ pub fn run(args: &Undo) -> Outcome {
     }
     let mut results = Vec::new();
     for pending in chosen {
-        if pending.owned {
-            if !args.names.is_empty() {
-                let id = pending.id();
-                return Err(Failure::input(format!(
-                    "{id} is still running and gives back itself: end it first"
-                )));
-            }
-            results.push((pending, None));
-        } else {
-            let restored = pending.undo();
-            results.push((pending, Some(restored)));
+        // None where its owner lives, or another undo is at it.
+        let restored = pending.undo();
+        if restored.is_none() && !args.names.is_empty() {
+            let id = pending.id();
+            return Err(Failure::input(format!("{id} is still running and gives back itself: end it first")));
         }
+        results.push((pending, restored));
     }
     output::print(&told(&results, args.format))?;
     let failed =
         results.iter().filter_map(|(_, restored)| restored.as_ref()).flat_map(|restored| &restored.failed);
-    match failed.count() {
+    match failed.count() + problems.len() {
         0 => Ok(()),
         count => {
-            Err(Failure::missing(format!("{count} changes could not be taken back; their journals are kept")))
+            let what = units::counted(count, "problem");
+            Err(Failure::missing(format!("{what}: not all could be taken back, and those journals are kept")))
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::{
     failure::{Failure, Outcome},
     output,
     report::residence_text,
+    signals::Signals,
     source,
 };
 use manycore_host::{
@@ -19,6 +20,7 @@ use manycore_model::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
+    collections::{BTreeMap, BTreeSet},
     os::fd::BorrowedFd,
     sync::Arc,
     thread::{self, JoinHandle},
@@ -32,9 +34,6 @@ const SETTLED: Duration = Duration::from_millis(100);
 /// Rounds in which children are sought that were born while their parents entered a group.
 const ROUNDS: usize = 3;
 
-/// Longest time without a look at signals.
-const LOOK: Duration = Duration::from_millis(500);
-
 /// A plan for this machine, and what it comes to.
 pub struct Aim {
     /// This machine.
@@ -47,12 +46,26 @@ pub struct Aim {
     pub inherited: CpuSet,
 }
 
+impl Aim {
+    /// For processes that may use other CPUs than we: they are moved also where the plan leaves us all of ours.
+    pub fn bound(self) -> Self {
+        let workers = self.plan.workers.iter().map(|worker| worker.cpus.clone()).collect();
+        Self { place: Place { workers, ..self.place }, ..self }
+    }
+}
+
 /// The plan that the command line asks for.
 ///
 /// # Errors
 /// [`Failure::Input`] where it cannot be met here or is for another machine, [`Failure::Missing`] where our own
 /// affinity cannot be read.
 pub fn aim(args: &Placing) -> Outcome<Aim> {
+    if let Some(folder) =
+        args.out.as_ref().and_then(|out| out.parent()).filter(|folder| !folder.as_os_str().is_empty())
+        && !folder.is_dir()
+    {
+        return Err(Failure::input(format!("--out: there is no folder {}", folder.display())));
+    }
     let machine = source::live()?;
     let plan = match &args.plan {
         Some(path) => source::plan(path, &machine)?,
@@ -98,14 +111,12 @@ pub struct Follow {
 
 /// What holds the processes.
 enum Holding {
-    /// Affinities, and why.
-    Affinity(String),
+    /// Affinities alone, and why; or a group, and who is in it.
+    Said(String),
     /// A control group will, when the command has lived long enough.
     Later,
-    /// It is being entered.
-    Entering(JoinHandle<Result<(), String>>),
-    /// It was entered.
-    Group,
+    /// It is being entered; gives what can be said of that.
+    Entering(JoinHandle<Result<String, String>>),
 }
 
 impl Follow {
@@ -124,9 +135,9 @@ impl Follow {
             _ => CpuSet::new(),
         };
         let hold = match (args.hold, aim.place.cpus()) {
-            (Hold::Affinity, _) => Holding::Affinity("affinities alone, as asked for".to_owned()),
+            (Hold::Affinity, _) => Holding::Said("affinities alone, as asked for".to_owned()),
             (Hold::Auto, None) if nodes.is_empty() => {
-                Holding::Affinity("nothing: all CPUs may be used".to_owned())
+                Holding::Said("nothing: all CPUs may be used".to_owned())
             }
             (Hold::Auto, _) => Holding::Later,
         };
@@ -134,9 +145,18 @@ impl Follow {
         Self { keeper, journal, began: Instant::now(), hold, nodes, cpus }
     }
 
-    /// What is placed, for people.
-    pub fn subject(&mut self) -> String {
-        self.keeper.recorder().map(|recorder| recorder.stay().subject.clone()).unwrap_or_default()
+    /// Why not all tasks that were to be moved could be; absent where they are.
+    pub fn trouble(&mut self) -> Option<String> {
+        let broken = self.keeper.recorder().and_then(|recorder| recorder.broken().map(str::to_owned));
+        if let Some(error) = broken {
+            return Some(format!("cannot write the journal: {error}"));
+        }
+        if let Some((name, why)) = self.keeper.refused().first_key_value() {
+            let others = self.keeper.refused().len() - 1;
+            let more = if others == 0 { String::new() } else { format!(", and {others} more") };
+            return Some(format!("{name} cannot be moved: {why}{more}"));
+        }
+        self.keeper.processes().next().is_none().then(|| "it has ended".to_owned())
     }
 
     /// The keeper.
@@ -150,16 +170,23 @@ impl Follow {
         urgency::take();
     }
 
-    /// Looks at `roots` once, then waits until something happens to them, at most for `longest`; `pidfd` tells the
-    /// end of one. Returns whether it has ended.
+    /// Looks at `roots` once, then waits until something happens to them or a signal comes, at most for `longest`;
+    /// `pidfd` tells the end of one. Returns whether it has ended.
     ///
     /// # Errors
     /// [`Failure::Missing`]: those of `poll(2)`.
-    pub fn wait(&mut self, roots: &[u32], pidfd: BorrowedFd, longest: Duration) -> Outcome<bool> {
+    pub fn wait(
+        &mut self,
+        roots: &[u32],
+        pidfd: BorrowedFd,
+        signals: &Signals,
+        longest: Duration,
+    ) -> Outcome<bool> {
         self.see_to_hold(roots);
-        let pause = self.keeper.look(roots).min(longest).min(LOOK);
+        let pause = self.keeper.look(roots).min(longest);
         let limit = Timespec::try_from(pause).unwrap_or_default();
-        let mut descriptors = vec![PollFd::from_borrowed_fd(pidfd, PollFlags::IN)];
+        let descriptors = [pidfd, signals.descriptor()];
+        let mut descriptors = descriptors.map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN)).to_vec();
         let births = self.keeper.descriptor();
         descriptors.extend(births.map(|births| PollFd::from_borrowed_fd(births, PollFlags::IN)));
         match poll(&mut descriptors, Some(&limit)) {
@@ -193,15 +220,18 @@ impl Follow {
     }
 
     fn entered(&mut self) {
-        let hold = std::mem::replace(&mut self.hold, Holding::Group);
-        if let Holding::Entering(thread) = hold {
-            match thread.join().unwrap_or_else(|_| Err("it failed".to_owned())) {
-                Ok(()) => self.keeper.seat_again(),
-                Err(why) => self.hold = Holding::Affinity(format!("affinities alone: {why}")),
-            }
-        } else {
-            self.hold = hold;
+        if !matches!(self.hold, Holding::Entering(_)) {
+            return;
         }
+        let hold = std::mem::replace(&mut self.hold, Holding::Later);
+        let Holding::Entering(thread) = hold else { return };
+        self.hold = Holding::Said(match thread.join().unwrap_or_else(|_| Err("it failed".to_owned())) {
+            Ok(who) => {
+                self.keeper.seat_again();
+                format!("a cpuset{who}, and affinities")
+            }
+            Err(why) => format!("affinities alone: {why}"),
+        });
     }
 
     /// Ends the keeping: what was seen.
@@ -215,9 +245,10 @@ impl Follow {
             notes.push(format!("{task} could not be moved: {why}"));
         }
         let hold = match &self.hold {
-            Holding::Affinity(why) => why.clone(),
-            Holding::Later => "affinities alone: it ended too soon for a cpuset".to_owned(),
-            Holding::Entering(_) | Holding::Group => "a cpuset, and affinities".to_owned(),
+            Holding::Said(said) => said.clone(),
+            Holding::Later | Holding::Entering(_) => {
+                "affinities alone: it ended too soon for a cpuset".to_owned()
+            }
         };
         let Some(recorder) = self.keeper.recorder() else { return Residence::default() };
         let mut stay = std::mem::take(recorder.stay());
@@ -229,10 +260,13 @@ impl Follow {
     ///
     /// # Errors
     /// [`Failure::Missing`] where something could not be given back.
-    pub fn take_back(self, quiet: bool) -> Outcome {
+    pub fn take_back(mut self, quiet: bool) -> Outcome {
+        self.entered();
         drop(self.keeper);
-        let Ok(journal) = Arc::try_unwrap(self.journal) else { return Ok(()) };
-        let id = journal.id();
+        let id = self.journal.id();
+        let journal = Arc::try_unwrap(self.journal).map_err(|_| {
+            Failure::missing(format!("{id} is still in use: 'manycore undo {id}' gives back"))
+        })?;
         match journal.take_back() {
             Ok(restored) => told(&restored, &id, quiet),
             Err(error) => Err(Failure::missing(format!("cannot read our journal {id}: {error}"))),
@@ -243,7 +277,9 @@ impl Follow {
 /// Tells what of a journal could not be taken back.
 fn told(restored: &Restored, id: &str, quiet: bool) -> Outcome {
     if !quiet {
-        restored.left.iter().for_each(|line| output::note(&format!("manycore: {line}")));
+        for line in &restored.left {
+            output::note(&format!("manycore: {line}"));
+        }
     }
     match restored.failed.as_slice() {
         [] => Ok(()),
@@ -254,21 +290,31 @@ fn told(restored: &Restored, id: &str, quiet: bool) -> Outcome {
     }
 }
 
-/// Moves `roots` and all below them into a group.
-fn enter(journal: &Journal, roots: &[u32], cpus: &CpuSet, nodes: &CpuSet) -> Result<(), String> {
+/// Moves `roots` and all below them into a group; says where not all of them could enter.
+fn enter(journal: &Journal, roots: &[u32], cpus: &CpuSet, nodes: &CpuSet) -> Result<String, String> {
     let first = *roots.first().ok_or("nothing runs")?;
     let hold = cpuset::Hold::make(journal, first, cpus, nodes)?;
-    for round in 0..ROUNDS {
+    let (mut inside, mut outside) = (BTreeSet::new(), BTreeMap::new());
+    for _ in 0..ROUNDS {
         for pid in tasks::tree(roots) {
             match hold.take(journal, pid) {
-                Err(error) if round == 0 && Some(&pid) == roots.first() => {
-                    return Err(format!("it cannot enter a cpuset: {error}"));
-                }
-                _ => {}
+                Ok(()) => drop(inside.insert(pid)),
+                // What has ended needs no hold.
+                Err(_) if !tasks::is_alive(pid) => {}
+                Err(error) => drop(outside.insert(pid, error.to_string())),
             }
         }
     }
-    Ok(())
+    outside.retain(|pid, _| !inside.contains(pid));
+    match outside.first_key_value() {
+        None => Ok(String::new()),
+        Some((pid, why)) if inside.is_empty() => {
+            let why = format!("process {pid} cannot enter a cpuset: {why}");
+            hold.give_up();
+            Err(why)
+        }
+        Some(_) => Ok(format!(" for {} of {} processes", inside.len(), inside.len() + outside.len())),
+    }
 }
 
 /// Shows where the tasks ran, and judges where that was asked for.
@@ -276,15 +322,16 @@ fn enter(journal: &Journal, roots: &[u32], cpus: &CpuSet, nodes: &CpuSet) -> Res
 /// # Errors
 /// [`Failure::Check`] with `--check` where the plan did not hold; the file cannot be written.
 pub fn show(stay: &Residence, args: &Placing) -> Outcome {
+    if !args.quiet {
+        output::note(residence_text::render(stay).trim_end());
+    }
     if let Some(path) = &args.out {
         let json = serde_json::to_vec_pretty(stay).map_err(Failure::missing)?;
         output::write_file(path, &json)?;
     }
-    if !args.quiet {
-        output::note(residence_text::render(stay).trim_end());
+    match stay.held() {
+        Some(false) if args.check => Err(Failure::Check("the plan did not hold".to_owned())),
+        None if args.check => Err(Failure::Check("too little was seen to say that the plan held".to_owned())),
+        _ => Ok(()),
     }
-    if args.check && !stay.held() {
-        return Err(Failure::Check("the plan did not hold".to_owned()));
-    }
-    Ok(())
 }

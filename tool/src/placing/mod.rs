@@ -81,10 +81,12 @@ fn place_of(machine: &Machine, plan: &Plan, memory: MemoryPolicy) -> Place {
 }
 
 fn memory_policy(machine: &Machine, memory: &Memory, plan: &Plan) -> Outcome<MemoryPolicy> {
+    memory.check(machine).map_err(Failure::input)?;
     let nodes = memory.nodes(plan);
-    let unknown = nodes.iter().find(|node| !machine.nodes.iter().any(|known| known.id == **node));
-    if let Some(node) = unknown {
-        return Err(Failure::input(format!("there is no NUMA node {node} on this machine")));
+    if nodes.is_empty() && matches!(memory, Memory::Interleave(_) | Memory::Bind(_)) {
+        return Err(Failure::input(format!(
+            "--memory {memory}: the plan names no memory nodes; name them, {memory}=LIST"
+        )));
     }
     Ok(match memory {
         Memory::Default => MemoryPolicy::Default,

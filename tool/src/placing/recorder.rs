@@ -32,6 +32,7 @@ pub struct Recorder {
     places: BTreeMap<u32, usize>,
     /// Of each worker: CPUs of the nodes with its memory.
     near: Vec<CpuSet>,
+    broken: Option<String>,
     kernel: Kernel,
     counted: Option<Instant>,
     /// Whether dear counters are read in this look.
@@ -58,6 +59,7 @@ impl Recorder {
             near: plan.workers.iter().map(|worker| near(&worker.memory_nodes)).collect(),
             stay: Residence::of(plan, subject),
             places: BTreeMap::new(),
+            broken: None,
             kernel: Kernel::at(Path::new("/")),
             counted: None,
             counting: false,
@@ -89,7 +91,7 @@ impl Recorder {
                 let cpus =
                     if born { parent().unwrap_or_else(|| self.inherited.clone()) } else { old.clone() };
                 let start = tasks::start_time(pid).ok_or(io::ErrorKind::NotFound)?;
-                self.journal.note(&Change::Process { pid, start, cpus: cpus.clone() })?;
+                self.note(&Change::Process { pid, start, cpus: cpus.clone() })?;
                 self.originals.insert(pid, cpus.clone());
                 cpus
             }
@@ -98,15 +100,42 @@ impl Recorder {
             return Ok(());
         }
         let old = if born { process } else { old.clone() };
-        self.journal.note(&Change::Affinity { pid, tid, old, new: new.clone() })
+        self.note(&Change::Affinity { pid, tid, old, new: new.clone() })
     }
 
     /// A task is on its seat for the first time, this long after its birth where that is known.
-    pub(super) fn arrived(&mut self, pid: u32, tid: u32, cpu_ns: u64, delay_ns: Option<u64>) {
+    pub(super) fn arrived(&mut self, pid: u32, tid: u32, worker: usize, cpu_ns: u64, delay_ns: Option<u64>) {
         let name = tasks::name(tid).unwrap_or_default();
-        let at = self.stay.arrived(tid, pid, name, cpu_ns);
+        let at = self.stay.arrived(tid, pid, name, Some(worker), cpu_ns);
         self.places.insert(tid, at);
         self.stay.delays_ns.extend(delay_ns);
+    }
+
+    /// A task has chosen CPUs itself, or inherited them from one that has.
+    pub(super) fn chose(&mut self, pid: u32, tid: u32, cpus: &CpuSet) {
+        let at = match self.places.get(&tid) {
+            Some(&at) => at,
+            None => {
+                let cpu_ns = tasks::cpu_ns(pid, tid).unwrap_or(0);
+                self.stay.arrived(tid, pid, tasks::name(tid).unwrap_or_default(), None, cpu_ns)
+            }
+        };
+        self.places.insert(tid, at);
+        self.stay.tasks[at].chose = Some(cpus.clone());
+    }
+
+    /// Why nothing more can be written down, once that was so.
+    pub fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    /// Forgets processes that have ended: others may get their ids.
+    pub(super) fn forget(&mut self, is_alive: impl Fn(u32) -> bool) {
+        self.originals.retain(|pid, _| is_alive(*pid));
+    }
+
+    fn note(&mut self, change: &Change) -> io::Result<()> {
+        self.journal.note(change).inspect_err(|error| self.broken = Some(error.to_string()))
     }
 
     /// Takes note of where a task is; `last` where there will be no other look.

@@ -14,8 +14,11 @@ const TASKS: usize = 12;
 /// A few lines and a table of the tasks, or of the workers where there are many tasks.
 pub fn render(stay: &Residence) -> String {
     let place = stay.plan.as_ref().map_or("as it was", |plan| plan.place.as_str());
-    let mut text =
-        format!("manycore: {} as {place} for {:.2} s", counted(stay.tasks.len(), "task"), stay.seconds);
+    let mut text = format!(
+        "manycore: {} as {place} for {:.2} s",
+        units::counted(stay.tasks.len(), "task"),
+        stay.seconds
+    );
     if let (Some(median), Some(most), Some(longest)) =
         (stay.delay_ns(0.5), stay.delay_ns(0.99), stay.delay_ns(1.0))
     {
@@ -40,10 +43,11 @@ fn verdict(stay: &Residence) -> String {
     let seen = stay
         .coverage()
         .map_or(String::new(), |share| format!(" ({} of all was seen)", units::percent(share)));
-    match stay.share_in_place() {
-        None => "too short to say where it ran\n".to_owned(),
-        Some(_) if stay.held() => format!("the plan held: all CPU time on planned CPUs{seen}\n"),
-        Some(share) => {
+    match (stay.share_in_place(), stay.held()) {
+        (None, _) => "too short to say where it ran\n".to_owned(),
+        (_, None) => format!("too little was seen to say that the plan held{seen}\n"),
+        (_, Some(true)) => format!("the plan held: all CPU time on planned CPUs{seen}\n"),
+        (Some(share), Some(false)) => {
             format!(
                 "the plan did not hold: {} of the CPU time on planned CPUs{seen}\n",
                 units::percent(share)
@@ -109,8 +113,4 @@ fn ran_on(tasks: &[&TaskStay]) -> String {
     let others: CpuSet = on.keys().copied().filter(|cpu| *cpu != most).collect();
     let share = format!("{most} ({})", units::percent(ns as f64 / all as f64));
     if others.is_empty() { most.to_string() } else { format!("{share}, {}", others.brief()) }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

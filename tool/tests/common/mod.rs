@@ -1,6 +1,7 @@
 //! What tests of the real binary share.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod place;
 pub mod study;
 
 use assert_cmd::Command;

@@ -1,5 +1,7 @@
 //! Keeps the tasks of commands and processes on the CPUs of their workers.
 
+mod watch;
+
 use super::{Place, Recorder};
 use manycore_host::{
     affinity,
@@ -8,9 +10,10 @@ use manycore_host::{
     tasks,
 };
 use manycore_model::{CpuSet, placement::Seats};
+use rustix::io::Errno;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::ErrorKind,
+    io::{self, ErrorKind},
     os::fd::BorrowedFd,
     time::{Duration, Instant},
 };
@@ -26,9 +29,6 @@ const WATCHING: Duration = Duration::from_millis(128);
 
 /// The first such look; each later one comes after twice the time, so that short commands are seen too.
 const FIRST_WATCH: Duration = Duration::from_millis(8);
-
-/// Looks at many tasks come as seldom as they must to cost less than a two-hundredth of a CPU.
-const THRIFT: u32 = 200;
 
 /// Seats the threads of trees of processes on the workers' CPUs as they appear, and sees where one of them changes
 /// its own affinity.
@@ -52,6 +52,11 @@ pub struct Keeper {
     refused: BTreeMap<String, String>,
     /// Affinities of tasks that were taken over.
     former: BTreeSet<CpuSet>,
+    /// What we may use ourselves: the kernel gives it to tasks whose CPUs have all gone offline.
+    inherited: CpuSet,
+    /// Tasks that were seated at the last look, with what they were born with. In a cpuset the kernel gives a new task
+    /// its maker's affinity after telling of the birth (`cpuset_fork` in `copy_process`), and so may take back ours.
+    fresh: Vec<(u32, CpuSet)>,
     recorder: Option<Recorder>,
 }
 
@@ -92,6 +97,8 @@ impl Keeper {
             own: BTreeMap::new(),
             refused: BTreeMap::new(),
             former: BTreeSet::new(),
+            inherited: inherited.clone(),
+            fresh: Vec::new(),
             recorder: None,
         }
     }
@@ -144,13 +151,13 @@ impl Keeper {
             Births::Asked(_) if self.seating() => SEATING,
             _ => self.watching,
         };
+        self.confirm();
         let appeared = match self.births.news() {
             News::Unknown => self.find(roots),
-            News::Births(births) => births.iter().filter(|birth| self.welcome(birth)).count() > 0,
+            News::Births(births) => births.iter().fold(false, |any, birth| self.welcome(birth) || any),
             News::None => false,
         };
-        let told = self.births.descriptor().is_some();
-        self.pause = if appeared && !told { SOON } else { (self.pause * 2).min(longest) };
+        self.pause = if appeared { SOON } else { (self.pause * 2).min(longest) };
         if self.watched.elapsed() >= self.watching {
             self.watch();
         }
@@ -221,21 +228,35 @@ impl Keeper {
         !new.is_empty()
     }
 
-    /// Seats somebody whose birth the kernel told, where it is of a process of ours.
+    /// Seats somebody whose birth the kernel told, where it is of a process of ours; returns whether it was.
     fn welcome(&mut self, birth: &Birth) -> bool {
-        let ours = self.processes.contains_key(&birth.pid) || self.processes.contains_key(&birth.parent);
-        if ours && !self.tasks.contains_key(&birth.tid) {
-            self.admit(birth.pid, birth.tid, Birthday::At(birth.at_ns));
+        // Another process may have the id of one that has ended since we looked.
+        let is_ours =
+            |pid: u32| self.processes.get(&pid).is_some_and(|start| *start == tasks::start_time(pid));
+        if self.tasks.contains_key(&birth.tid) || !is_ours(birth.pid) && !is_ours(birth.parent) {
+            return false;
         }
-        ours
+        self.admit(birth.pid, birth.tid, Birthday::At(birth.at_ns));
+        true
+    }
+
+    /// Seats tasks again that lost their seats in the moment of their birth.
+    fn confirm(&mut self) {
+        for (tid, born_with) in std::mem::take(&mut self.fresh) {
+            if let Some(seat) = self.seats.seat(tid)
+                && affinity::of(tid).is_ok_and(|now| now == born_with && now != *self.seats.cpus(seat))
+            {
+                self.settle(tid, seat);
+            }
+        }
     }
 
     /// Seats a new task, unless it has chosen CPUs itself.
     fn admit(&mut self, pid: u32, tid: u32, born: Birthday) {
         let Ok(cpus) = affinity::of(tid) else { return };
         if !self.heirlooms().contains(&cpus) {
-            self.note(tid, cpus);
             self.get_to_know(pid, tid);
+            self.note(tid, cpus);
         } else if self.copies {
             self.get_to_know(pid, tid);
         } else {
@@ -258,39 +279,58 @@ impl Keeper {
         }
         let taken: BTreeSet<usize> = self.seats.tasks().filter_map(|tid| self.seats.seat(tid)).collect();
         let taken = taken.into_iter().map(|seat| self.seats.cpus(seat).clone());
-        taken.chain([self.whole.clone()]).chain(self.former.iter().cloned()).collect()
+        let lost = self.seats.any_closed().then(|| self.inherited.clone());
+        taken.chain([self.whole.clone()]).chain(self.former.iter().cloned()).chain(lost).collect()
     }
 
     /// Gives a task a seat, from the CPUs that it has now.
     fn seat(&mut self, pid: u32, tid: u32, now: &CpuSet, born: Birthday) {
-        let Some(seat) = self.seats.take(tid) else { return };
-        let cpus = self.seats.cpus(seat).clone();
-        let placed = match &mut self.recorder {
-            Some(recorder) => recorder.before(pid, tid, now, &cpus, born != Birthday::Before),
-            None => Ok(()),
-        };
-        let placed = placed.and_then(|()| if *now == cpus { Ok(()) } else { affinity::restrict(tid, &cpus) });
+        let Some(mut seat) = self.seats.take(tid) else { return };
+        let mut placed = self.put(pid, tid, now, seat, born);
+        if placed.as_ref().is_err_and(|error| is(error, Errno::INVAL)) {
+            // Its CPUs have gone offline since we looked.
+            self.follow();
+            let Some(other) = self.seats.take(tid).filter(|other| *other != seat) else {
+                self.refuse(pid, tid, "its control group leaves it none of the planned CPUs");
+                return;
+            };
+            seat = other;
+            placed = self.put(pid, tid, now, seat, born);
+        }
         match placed {
             Ok(()) => {
                 let arrived_ns = now_ns();
                 let cpu_ns = self.get_to_know(pid, tid);
+                if born != Birthday::Before {
+                    self.fresh.push((tid, now.clone()));
+                }
                 if let Some(recorder) = &mut self.recorder {
                     let delay =
                         if let Birthday::At(at) = born { Some(arrived_ns.saturating_sub(at)) } else { None };
-                    recorder.arrived(pid, tid, cpu_ns, delay);
+                    recorder.arrived(pid, tid, seat, cpu_ns, delay);
                 }
             }
-            Err(error) => {
+            // One that ends meanwhile needs no seat.
+            Err(error) if error.kind() == ErrorKind::NotFound || is(&error, Errno::SRCH) => {
                 self.seats.leave(tid);
-                // One that ends meanwhile needs no seat.
-                if error.raw_os_error() != Some(rustix::io::Errno::SRCH.raw_os_error())
-                    && error.kind() != ErrorKind::NotFound
-                {
-                    self.get_to_know(pid, tid);
-                    self.refused.insert(name(tid), error.to_string());
-                }
             }
+            Err(error) => self.refuse(pid, tid, &error.to_string()),
         }
+    }
+
+    /// Journals and sets an affinity.
+    fn put(&mut self, pid: u32, tid: u32, now: &CpuSet, seat: usize, born: Birthday) -> io::Result<()> {
+        let cpus = self.seats.cpus(seat).clone();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.before(pid, tid, now, &cpus, born != Birthday::Before)?;
+        }
+        if *now == cpus { Ok(()) } else { affinity::restrict(tid, &cpus) }
+    }
+
+    fn refuse(&mut self, pid: u32, tid: u32, why: &str) {
+        self.seats.leave(tid);
+        self.get_to_know(pid, tid);
+        self.refused.insert(name(tid), why.to_owned());
     }
 
     /// Moves a task that is known to another seat.
@@ -311,93 +351,10 @@ impl Keeper {
             let _ = affinity::restrict(tid, &cpus);
         }
     }
+}
 
-    /// Looks at all tasks.
-    fn watch(&mut self) {
-        let began = Instant::now();
-        self.forget_ended();
-        if let Some(online) = affinity::online() {
-            for (tid, seat) in self.seats.follow(&online) {
-                self.settle(tid, seat);
-            }
-        }
-        if let Some(recorder) = &mut self.recorder {
-            recorder.looking();
-        }
-        let tids: Vec<u32> = self.tasks.keys().copied().collect();
-        for tid in tids {
-            self.compare(tid);
-            self.record(tid, false);
-        }
-        if self.seating() {
-            for (tid, seat) in self.seats.even_out() {
-                self.settle(tid, seat);
-            }
-        }
-        self.watched = Instant::now();
-        self.watching = (self.watching * 2).min(WATCHING).max(began.elapsed() * THRIFT);
-    }
-
-    fn forget_ended(&mut self) {
-        self.processes.retain(|pid, start| tasks::start_time(*pid) == *start && start.is_some());
-        let (processes, seats) = (&self.processes, &mut self.seats);
-        self.tasks.retain(|tid, known| {
-            let alive = processes.contains_key(&known.pid);
-            if !alive {
-                seats.leave(*tid);
-            }
-            alive
-        });
-    }
-
-    /// Weighs a task by what it has used, and records where; forgets it where it has ended.
-    fn record(&mut self, tid: u32, last: bool) {
-        let Some(known) = self.tasks.get_mut(&tid) else { return };
-        let Some(cpu_ns) = tasks::cpu_ns(known.pid, tid) else {
-            self.tasks.remove(&tid);
-            self.seats.leave(tid);
-            return;
-        };
-        let now = now_ns();
-        let share =
-            cpu_ns.saturating_sub(known.cpu_ns) as f64 / now.saturating_sub(known.at_ns).max(1) as f64;
-        (known.cpu_ns, known.at_ns) = (cpu_ns, now);
-        self.seats.weigh(tid, share);
-        if let Some(recorder) = &mut self.recorder {
-            let seat = self.seats.seat(tid);
-            recorder.saw(
-                known.pid,
-                tid,
-                cpu_ns,
-                seat,
-                seat.map_or(&self.whole, |seat| self.seats.cpus(seat)),
-                last,
-            );
-        }
-    }
-
-    /// Sees whether a task has changed its affinity itself.
-    fn compare(&mut self, tid: u32) {
-        let Ok(cpus) = affinity::of(tid) else { return };
-        let expected = match self.seats.seat(tid) {
-            Some(seat) => {
-                let seat = self.seats.cpus(seat);
-                // Of a seat with offline CPUs the kernel shows those that are online.
-                *seat == cpus
-                    || cpus.is_subset(seat)
-                        && affinity::online().is_some_and(|online| seat.intersection(&online) == cpus)
-            }
-            None => self.heirlooms().contains(&cpus),
-        };
-        if !expected {
-            self.seats.leave(tid);
-            self.note(tid, cpus);
-        }
-    }
-
-    fn note(&mut self, tid: u32, cpus: CpuSet) {
-        self.own.insert(name(tid), cpus);
-    }
+fn is(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
 }
 
 fn name(tid: u32) -> String {

@@ -1,0 +1,112 @@
+//! Looks at tasks that are seated: what they use, whether they stay, and which CPUs are still there.
+
+use super::{Keeper, WATCHING, name};
+use manycore_host::{affinity, clock::now_ns, tasks};
+use manycore_model::CpuSet;
+use std::time::Instant;
+
+/// Looks at many tasks come as seldom as they must to cost less than a two-hundredth of a CPU.
+const THRIFT: u32 = 200;
+
+impl Keeper {
+    /// Looks at all tasks.
+    pub(super) fn watch(&mut self) {
+        let began = Instant::now();
+        self.forget_ended();
+        self.follow();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.looking();
+        }
+        let tids: Vec<u32> = self.tasks.keys().copied().collect();
+        for tid in tids {
+            self.compare(tid);
+            self.record(tid, false);
+        }
+        if self.seating() {
+            for (tid, seat) in self.seats.even_out() {
+                self.settle(tid, seat);
+            }
+        }
+        self.watched = Instant::now();
+        self.watching = (self.watching * 2).min(WATCHING).max(began.elapsed() * THRIFT);
+    }
+
+    /// Leaves seats whose CPUs have gone offline.
+    pub(super) fn follow(&mut self) {
+        if let Some(online) = affinity::online() {
+            for (tid, seat) in self.seats.follow(&online) {
+                self.settle(tid, seat);
+            }
+        }
+    }
+
+    fn forget_ended(&mut self) {
+        self.processes.retain(|pid, start| tasks::start_time(*pid) == *start && start.is_some());
+        if let Some(recorder) = &mut self.recorder {
+            recorder.forget(|pid| self.processes.contains_key(&pid));
+        }
+        let (processes, seats) = (&self.processes, &mut self.seats);
+        self.tasks.retain(|tid, known| {
+            let alive = processes.contains_key(&known.pid);
+            if !alive {
+                seats.leave(*tid);
+            }
+            alive
+        });
+    }
+
+    /// Weighs a task by what it has used, and records where; forgets it where it has ended.
+    pub(super) fn record(&mut self, tid: u32, last: bool) {
+        let Some(known) = self.tasks.get_mut(&tid) else { return };
+        let Some(cpu_ns) = tasks::cpu_ns(known.pid, tid) else {
+            self.tasks.remove(&tid);
+            self.seats.leave(tid);
+            return;
+        };
+        let now = now_ns();
+        let share =
+            cpu_ns.saturating_sub(known.cpu_ns) as f64 / now.saturating_sub(known.at_ns).max(1) as f64;
+        (known.cpu_ns, known.at_ns) = (cpu_ns, now);
+        self.seats.weigh(tid, share);
+        if let Some(recorder) = &mut self.recorder {
+            let seat = self.seats.seat(tid);
+            recorder.saw(
+                known.pid,
+                tid,
+                cpu_ns,
+                seat,
+                seat.map_or(&self.whole, |seat| self.seats.cpus(seat)),
+                last,
+            );
+        }
+    }
+
+    /// Sees whether a task has changed its affinity itself.
+    pub(super) fn compare(&mut self, tid: u32) {
+        let Ok(cpus) = affinity::of(tid) else { return };
+        let expected = match self.seats.seat(tid) {
+            Some(seat) => {
+                let seat = self.seats.cpus(seat);
+                // Of a seat with offline CPUs the kernel shows those that are online; where there are none, it takes
+                // the seat away.
+                *seat == cpus
+                    || affinity::online().is_some_and(|online| {
+                        let left = seat.intersection(&online);
+                        left == cpus || left.is_empty()
+                    })
+            }
+            None => self.heirlooms().contains(&cpus),
+        };
+        if !expected {
+            self.seats.leave(tid);
+            self.note(tid, cpus);
+        }
+    }
+
+    pub(super) fn note(&mut self, tid: u32, cpus: CpuSet) {
+        if let (Some(recorder), Some(known)) = (&mut self.recorder, self.tasks.get(&tid)) {
+            recorder.chose(known.pid, tid, &cpus);
+        }
+        self.own.insert(name(tid), cpus);
+    }
+}
