@@ -12,7 +12,7 @@ pub struct Placing {
     /// optionally +nosmt
     #[arg(long, value_name = "PLACE", default_value = "close", conflicts_with = "plan")]
     pub place: Policy,
-    /// Workers that the placement is for [default: the CPUs that may be used]
+    /// Workers that the placement is for [default: one for each CPU that it has room on]
     #[arg(long, value_name = "N", conflicts_with = "plan", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub workers: Option<u32>,
     /// CPUs kept back for interrupts and the system: how many, or cpus=LIST
@@ -61,9 +61,9 @@ Examples:
   manycore run --place free -- ./solver                       only look where its threads run
   manycore run --place spread --workers 20 -- manycore probe --threads 20   ask each thread 10,000 times
 
-The command keeps standard input and output, the terminal and its exit status (128 + N after signal N). Where it
-ran goes to standard error. All processes and threads that it makes are seated as they appear; a worker's CPUs in
-{workers} order. At its end what it leaves running gets its former CPUs back, unless --wait stays with it. After
+The command keeps standard input and output, the terminal and its exit status (128 + N after signal N); {workers} in
+it becomes the number of workers. Where it ran goes to standard error. All processes and threads that it makes are
+seated as they appear. At its end what it leaves running gets its former CPUs back, unless --wait stays with it. After
 SIGKILL of manycore the command goes on, and `manycore undo` gives back.")]
 pub struct Run {
     #[command(flatten)]

@@ -29,7 +29,18 @@ pub fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.svg {
         output::write_file(path, topo_svg::render(&machine, Some(&plan)).as_bytes())?;
     }
-    output::print(&text)
+    match args.dialect {
+        // Such words stand in other lines, where a comment would be taken for words as well.
+        Some(dialect) if dialect.is_words() => {
+            let (comments, words): (Vec<&str>, Vec<&str>) =
+                text.split_inclusive('\n').partition(|line| line.starts_with('#'));
+            for comment in comments {
+                output::note(comment.trim_end());
+            }
+            output::print(&words.concat())
+        }
+        _ => output::print(&text),
+    }
 }
 
 fn plan(args: &Args, machine: &Machine) -> Outcome<Plan> {

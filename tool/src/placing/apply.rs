@@ -70,8 +70,11 @@ pub fn aim(args: &Placing) -> Outcome<Aim> {
     let plan = match &args.plan {
         Some(path) => source::plan(path, &machine)?,
         None => {
-            let workers = args.workers.map_or_else(|| machine.usable().len(), |count| count as usize);
             let reserve = args.reserve.clone().unwrap_or(Reserve::Nothing);
+            let workers = match args.workers {
+                Some(count) => count as usize,
+                None => args.place.room(&machine, &reserve).map_err(Failure::input)?,
+            };
             args.place.plan(&machine, workers, &reserve).map_err(Failure::input)?
         }
     };

@@ -67,6 +67,11 @@ impl Dialect {
         }
     }
 
+    /// Whether its text is words before a command, or options, that scripts put into their own lines.
+    pub const fn is_words(self) -> bool {
+        matches!(self, Self::Taskset | Self::Numactl | Self::Docker | Self::Podman)
+    }
+
     /// Whether it places whole programs, so that one place for all workers together ([`Plan::together`])
     /// has a meaning; the others tell single workers of one program apart.
     pub const fn places_programs(self) -> bool {

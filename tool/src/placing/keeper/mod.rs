@@ -154,7 +154,13 @@ impl Keeper {
         self.confirm();
         let appeared = match self.births.news() {
             News::Unknown => self.find(roots),
-            News::Births(births) => births.iter().fold(false, |any, birth| self.welcome(birth) || any),
+            News::Births(births) => {
+                let before = self.tasks.len();
+                for birth in &births {
+                    self.welcome(birth);
+                }
+                self.tasks.len() > before
+            }
             News::None => false,
         };
         self.pause = if appeared { SOON } else { (self.pause * 2).min(longest) };
@@ -228,16 +234,14 @@ impl Keeper {
         !new.is_empty()
     }
 
-    /// Seats somebody whose birth the kernel told, where it is of a process of ours; returns whether it was.
-    fn welcome(&mut self, birth: &Birth) -> bool {
+    /// Seats somebody whose birth the kernel told, where it is of a process of ours.
+    fn welcome(&mut self, birth: &Birth) {
         // Another process may have the id of one that has ended since we looked.
         let is_ours =
             |pid: u32| self.processes.get(&pid).is_some_and(|start| *start == tasks::start_time(pid));
-        if self.tasks.contains_key(&birth.tid) || !is_ours(birth.pid) && !is_ours(birth.parent) {
-            return false;
+        if !self.tasks.contains_key(&birth.tid) && (is_ours(birth.pid) || is_ours(birth.parent)) {
+            self.admit(birth.pid, birth.tid, Birthday::At(birth.at_ns));
         }
-        self.admit(birth.pid, birth.tid, Birthday::At(birth.at_ns));
-        true
     }
 
     /// Seats tasks again that lost their seats in the moment of their birth.
