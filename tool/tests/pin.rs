@@ -166,7 +166,7 @@ fn kernel_threads_and_the_dead_are_not_pinned() {
     let house = House::new();
     match manycore_host::tasks::all().into_iter().find(|&pid| manycore_host::tasks::is_kernel(pid)) {
         Some(pid) => {
-            assert!(house.says(2, &["pin", "--pid", &pid.to_string()]).contains("thread of the kernel"))
+            assert!(house.says(2, &["pin", "--pid", &pid.to_string()]).contains("thread of the kernel"));
         }
         None => eprintln!("SKIPPED: no kernel thread is seen in this process namespace"),
     }

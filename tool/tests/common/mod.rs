@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub mod place;
+pub mod slurm;
 pub mod study;
 
 use assert_cmd::Command;
@@ -43,4 +44,14 @@ pub fn interrupted() -> Record {
     record.experiments.truncate(3);
     record.interrupted = true;
     record
+}
+
+/// Runs a script in bash.
+pub fn sh(script: &str) -> std::process::Output {
+    std::process::Command::new("bash").args(["-c", script]).output().unwrap()
+}
+
+/// Output as text.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
