@@ -95,10 +95,20 @@ impl Residence {
         Self { schema, subject, plan: Some(plan), ..Self::default() }
     }
 
-    /// A task is on its seat for the first time, with this much CPU time used before.
-    pub fn arrived(&mut self, tid: Task, pid: u32, name: String, cpu_ns: u64) -> usize {
+    /// A task is in the place of `worker` for the first time, with this much CPU time used before. It may have ended
+    /// when the next look comes.
+    pub fn arrived(&mut self, tid: Task, pid: u32, name: String, worker: usize, cpu_ns: u64) -> usize {
         let last = Last { cpu_ns, ..Last::default() };
-        self.tasks.push(TaskStay { tid, pid, name, cpu_ns, before_ns: cpu_ns, last, ..TaskStay::default() });
+        self.tasks.push(TaskStay {
+            tid,
+            pid,
+            name,
+            worker: Some(worker),
+            cpu_ns,
+            before_ns: cpu_ns,
+            last,
+            ..TaskStay::default()
+        });
         self.tasks.len() - 1
     }
 
@@ -164,7 +174,7 @@ mod tests {
     fn time_counts_for_the_cpu_that_is_found() {
         let mut stay = Residence::default();
         let (place, near): (CpuSet, CpuSet) = ("2".parse().unwrap(), "0-3".parse().unwrap());
-        let at = stay.arrived(7, 7, "worker".into(), 10);
+        let at = stay.arrived(7, 7, "worker".into(), 0, 10);
         let look = |cpu_ns, cpu, count| Look {
             cpu_ns,
             cpu,
@@ -185,6 +195,14 @@ mod tests {
         assert_eq!((stay.held(), stay.share_in_place()), (false, Some(0.75)));
         stay.cpu_ns = Some(100);
         assert_eq!(stay.coverage(), Some(0.5));
+    }
+
+    #[test]
+    fn a_task_that_ends_before_a_look_has_not_chosen_its_cpus() {
+        let mut stay = Residence::default();
+        stay.arrived(7, 7, "worker".into(), 3, 10);
+        assert_eq!(stay.tasks[0].worker, Some(3));
+        assert_eq!((stay.held(), stay.share_in_place()), (true, None));
     }
 
     #[test]

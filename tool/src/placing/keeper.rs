@@ -277,7 +277,7 @@ impl Keeper {
                 if let Some(recorder) = &mut self.recorder {
                     let delay =
                         if let Birthday::At(at) = born { Some(arrived_ns.saturating_sub(at)) } else { None };
-                    recorder.arrived(pid, tid, cpu_ns, delay);
+                    recorder.arrived(pid, tid, seat, cpu_ns, delay);
                 }
             }
             Err(error) => {

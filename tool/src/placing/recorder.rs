@@ -102,9 +102,9 @@ impl Recorder {
     }
 
     /// A task is on its seat for the first time, this long after its birth where that is known.
-    pub(super) fn arrived(&mut self, pid: u32, tid: u32, cpu_ns: u64, delay_ns: Option<u64>) {
+    pub(super) fn arrived(&mut self, pid: u32, tid: u32, seat: usize, cpu_ns: u64, delay_ns: Option<u64>) {
         let name = tasks::name(tid).unwrap_or_default();
-        let at = self.stay.arrived(tid, pid, name, cpu_ns);
+        let at = self.stay.arrived(tid, pid, name, seat, cpu_ns);
         self.places.insert(tid, at);
         self.stay.delays_ns.extend(delay_ns);
     }
