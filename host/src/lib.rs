@@ -34,6 +34,7 @@ pub mod synthetic;
 pub mod system;
 pub mod tasks;
 pub mod tree;
+pub mod urgency;
 
 pub use machine::{ReadError, read};
 pub use tree::Tree;

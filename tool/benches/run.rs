@@ -1,10 +1,10 @@
 //! What `run` adds to a command's start over taskset, and how soon a thread is on its CPU after its birth.
 //!
-//! Starts alternate in pairs; the command is `date`, which tells when it runs. Threads tell themselves when they find
-//! that they may use one CPU only, from their first instruction on.
+//! Starts alternate in pairs; the command is `date`, which tells when it runs. The births of threads are told by the
+//! kernel, with their times.
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
-use manycore_model::stats::quantile;
+use manycore_model::{placement::Residence, stats::quantile};
 use std::{
     process::{Command, Stdio},
     time::{SystemTime, UNIX_EPOCH},
@@ -28,20 +28,27 @@ fn start(words: &[&str]) -> f64 {
     (ran - began) as f64 / 1e6
 }
 
-/// Microseconds until each thread found itself bound.
+/// Milliseconds from the birth of each thread, as the kernel tells it, until it was on its CPU.
 fn delays(program: &str, hold: &str) -> Vec<f64> {
-    let threads = THREADS.to_string();
-    let words = ["run", "-q", "--hold", hold, "--", program, "probe", "--looks", "0", "--threads", &threads];
-    let run = Command::new(program).args(words).output().expect("the probe starts");
-    let printed = String::from_utf8_lossy(&run.stdout).into_owned();
-    let delay = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        words.get(1).filter(|bound| **bound != "-")?;
-        words.get(2)?.parse().ok()
-    };
-    let delays: Vec<f64> = printed.lines().skip(1).take(THREADS).filter_map(delay).collect();
-    assert_eq!(delays.len(), THREADS, "{printed}");
-    delays
+    let (threads, out) = (THREADS.to_string(), std::env::temp_dir().join("manycore-bench-run.json"));
+    let mut run = Command::new(program);
+    run.args(["run", "-q", "--hold", hold, "--out"]).arg(&out).args([
+        "--",
+        program,
+        "probe",
+        "--threads",
+        &threads,
+    ]);
+    let run = run.args(["--looks", "10"]).output().expect("the probe starts");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let stay: Residence =
+        serde_json::from_slice(&std::fs::read(&out).expect("a file")).expect("where its threads ran");
+    assert!(
+        stay.delays_ns.len() >= THREADS,
+        "{} of {THREADS} births were told: root is needed",
+        stay.delays_ns.len()
+    );
+    stay.delays_ns.iter().map(|ns| *ns as f64 / 1e6).collect()
 }
 
 fn tell(what: &str, unit: &str, values: &[f64]) {
@@ -82,7 +89,7 @@ fn main() {
     tell("added, pair by pair", "ms", &added);
     println!("time until a thread is on its CPU, {RUNS} programs of {THREADS} threads; the target is 5 ms");
     for hold in ["auto", "affinity"] {
-        let delays: Vec<f64> = (0..RUNS).flat_map(|_| delays(program, hold)).map(|us| us / 1e3).collect();
+        let delays: Vec<f64> = (0..RUNS).flat_map(|_| delays(program, hold)).collect();
         tell(&format!("hold {hold}"), "ms", &delays);
     }
 }

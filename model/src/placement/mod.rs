@@ -249,12 +249,11 @@ impl Plan {
     /// The CPUs that have more workers than there are of them.
     pub fn check_exclusive(&self) -> Result<(), Unmet> {
         let all = self.cpus();
-        let mut sets = self.classes();
-        sets.insert(&all, self.workers.len());
-        match sets.into_iter().rev().find(|(cpus, count)| *count > cpus.len()) {
-            Some((cpus, workers)) => Err(Unmet::NotExclusive { workers, cpus: cpus.clone() }),
-            None => Ok(()),
-        }
+        let sets = std::iter::once((&all, self.workers.len())).chain(self.classes());
+        let mut crowded = sets.filter(|(cpus, count)| *count > cpus.len());
+        crowded
+            .next()
+            .map_or(Ok(()), |(cpus, workers)| Err(Unmet::NotExclusive { workers, cpus: cpus.clone() }))
     }
 
     /// The plan's form on a machine, whose topology tells which plans are alike; see [`Shape`].

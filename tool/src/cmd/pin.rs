@@ -38,6 +38,7 @@ pub fn run(args: &Pin) -> Outcome {
     let id = journal.id();
     let mut follow = Follow::new(&aim, &args.placing, journal, what);
     let began = Instant::now();
+    follow.hurry();
     follow.keeper().take_over(&args.pid);
     follow.hold_now(&args.pid);
     if follow.keeper().processes().next().is_none() {

@@ -3,21 +3,23 @@
 use crate::{cli::Probe, failure::Outcome, output};
 use manycore_host::{affinity, clock::now_ns};
 use manycore_model::{CpuId, CpuSet};
-use std::{collections::BTreeMap, hint::black_box, thread, time::Duration};
+use std::{hint::black_box, thread, time::Duration};
 
 /// Longest time that a thread waits until it is bound to one CPU.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What one thread saw.
 struct Seen {
+    /// The CPU that it was bound to last.
     bound: Option<CpuId>,
-    /// From its first instruction until it was bound, in nanoseconds.
+    /// From its first instruction until it was bound there, in nanoseconds.
     delay_ns: u64,
-    looks: BTreeMap<CpuId, u32>,
+    /// Looks that found it on another CPU than it was bound to.
+    elsewhere: u32,
 }
 
-/// Starts the threads and prints a line for each: the CPU that it is bound to, after how many microseconds, and how
-/// many of its looks (`sched_getcpu(3)`) found it elsewhere.
+/// Starts the threads and prints a line for each: the CPU that it was bound to last, after how many microseconds, and
+/// how many of its looks (`sched_getcpu(3)`) found it elsewhere than it was bound to.
 ///
 /// # Errors
 /// The output cannot be written.
@@ -36,8 +38,7 @@ pub fn run(args: &Probe) -> Outcome {
             text += &format!("{number:>6}  could not be started\n");
             continue;
         };
-        let away: u32 =
-            seen.looks.iter().filter(|(cpu, _)| Some(**cpu) != seen.bound).map(|(_, count)| count).sum();
+        let away = seen.elsewhere;
         let bound = seen.bound.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string());
         text += &format!("{number:>6}  {bound:>8}  {:>8}  {looks:>5}  {away:>9}\n", seen.delay_ns / 1000);
         elsewhere += u64::from(if seen.bound.is_some() { away } else { 0 });
@@ -64,10 +65,20 @@ fn see(looks: u32, work: Duration) -> Seen {
     while bound.is_none() && Duration::from_nanos(now_ns() - began) < PATIENCE {
         bound = affinity::allowed().ok().filter(|cpus| cpus.len() == 1).as_ref().and_then(CpuSet::first);
     }
-    let delay_ns = now_ns() - began;
-    let mut seen = Seen { bound, delay_ns, looks: BTreeMap::new() };
+    let mut seen = Seen { bound, delay_ns: now_ns() - began, elsewhere: 0 };
     for _ in 0..looks {
-        *seen.looks.entry(affinity::current_cpu()).or_default() += 1;
+        let cpu = affinity::current_cpu();
+        if bound != Some(cpu) {
+            let now =
+                affinity::allowed().ok().filter(|cpus| cpus.len() == 1).as_ref().and_then(CpuSet::first);
+            // A new thread has its maker's CPU until it gets its own.
+            if now == seen.bound {
+                seen.elsewhere += 1;
+            } else {
+                (seen.bound, seen.delay_ns) = (now, now_ns() - began);
+            }
+        }
+        bound = seen.bound;
         let until = now_ns() + work.as_nanos() as u64;
         while now_ns() < until {
             black_box(());

@@ -52,6 +52,7 @@ pub fn run(args: &Run) -> Outcome {
             return Err(cannot_start(&command[0], &error));
         }
     };
+    follow.hurry();
     let pid = Pid::from_child(&child);
     let ended = look_after(&mut follow, pid, &signals);
     if args.wait && ended.is_ok() {

@@ -11,7 +11,7 @@ use crate::{
 use manycore_host::{
     affinity, cpuset,
     journal::{self, Journal, Restored},
-    tasks,
+    tasks, urgency,
 };
 use manycore_model::{
     CpuSet, Machine,
@@ -142,6 +142,12 @@ impl Follow {
     /// The keeper.
     pub fn keeper(&mut self) -> &mut Keeper {
         &mut self.keeper
+    }
+
+    /// Has new tasks seated without delay, although CPUs are busy. To be called when the command has started, which is
+    /// to be no more urgent than it was.
+    pub fn hurry(&self) {
+        urgency::take();
     }
 
     /// Looks at `roots` once, then waits until something happens to them, at most for `longest`; `pidfd` tells the
