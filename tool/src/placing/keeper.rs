@@ -72,6 +72,9 @@ struct Known {
     /// CPU time at the last look.
     cpu_ns: u64,
     at_ns: u64,
+    /// Not compared yet since it was born and seated: in a control group the kernel gives a new task its maker's
+    /// affinity after it has told of the birth (`cpuset_fork`), and so takes back what we gave in between.
+    fresh: bool,
 }
 
 impl Keeper {
@@ -245,7 +248,7 @@ impl Keeper {
 
     fn get_to_know(&mut self, pid: u32, tid: u32) -> u64 {
         let cpu_ns = tasks::cpu_ns(pid, tid).unwrap_or(0);
-        self.tasks.insert(tid, Known { pid, cpu_ns, at_ns: now_ns() });
+        self.tasks.insert(tid, Known { pid, cpu_ns, at_ns: now_ns(), fresh: false });
         self.processes.entry(pid).or_insert_with(|| tasks::start_time(pid));
         cpu_ns
     }
@@ -274,6 +277,9 @@ impl Keeper {
             Ok(()) => {
                 let arrived_ns = now_ns();
                 let cpu_ns = self.get_to_know(pid, tid);
+                if let Some(known) = self.tasks.get_mut(&tid) {
+                    known.fresh = born != Birthday::Before;
+                }
                 if let Some(recorder) = &mut self.recorder {
                     let delay =
                         if let Birthday::At(at) = born { Some(arrived_ns.saturating_sub(at)) } else { None };
@@ -389,9 +395,14 @@ impl Keeper {
             }
             None => self.heirlooms().contains(&cpus),
         };
-        if !expected {
-            self.seats.leave(tid);
-            self.note(tid, cpus);
+        let fresh = self.tasks.get_mut(&tid).is_some_and(|known| std::mem::take(&mut known.fresh));
+        match self.seats.seat(tid) {
+            _ if expected => {}
+            Some(seat) if fresh && self.heirlooms().contains(&cpus) => self.settle(tid, seat),
+            _ => {
+                self.seats.leave(tid);
+                self.note(tid, cpus);
+            }
         }
     }
 
