@@ -43,10 +43,8 @@ impl Hold {
             }
             journal.note(&Change::Group { path: group.clone() })?;
             fs::create_dir(&group)?;
-            // Below a group with processes only threaded ones can have any.
-            let kind = group.join("cgroup.type");
-            if fs::read_to_string(&kind).is_ok_and(|kind| kind.trim() == "domain invalid") {
-                fs::write(kind, "threaded")?;
+            if home.flavour == Flavour::Unified {
+                share_domain(&group)?;
             }
             fs::write(group.join("cpuset.cpus"), cpus.to_string())?;
             match home.flavour {
@@ -131,9 +129,20 @@ fn enable(journal: &Journal, folder: &Path) -> io::Result<()> {
     if enabled { Ok(()) } else { fs::write(path, format!("+{CONTROLLER}")) }
 }
 
-/// Takes the controller from children of a version 2 group, unless one of them uses it.
+/// Makes a new group a threaded one where the one above it holds processes, as that of a service or a login does:
+/// such a group may have no other children with members. All else that limits the one above goes on.
+fn share_domain(group: &Path) -> io::Result<()> {
+    let kind = group.join("cgroup.type");
+    match fs::read_to_string(&kind)?.trim() {
+        "domain invalid" => fs::write(kind, "threaded"),
+        _ => Ok(()),
+    }
+}
+
+/// Takes the controller from children of a version 2 group, unless one of them uses it or they do not have it: it
+/// may never have been given to them.
 pub(crate) fn disable(path: &Path, controller: &str) -> io::Result<()> {
-    let Some(folder) = path.parent() else { return Ok(()) };
+    let Some(folder) = path.parent().filter(|_| lists(&path.to_string_lossy())) else { return Ok(()) };
     let uses = |child: &PathBuf| {
         fs::read_to_string(child.join("cpuset.cpus")).is_ok_and(|cpus| !cpus.trim().is_empty())
     };
@@ -149,10 +158,10 @@ pub(crate) fn move_to(pid: u32, group: &Path) -> io::Result<()> {
     fs::write(group.join("cgroup.procs"), pid.to_string())
 }
 
-/// Processes in a group, zombies too; of a threaded one, whose processes cannot be read, its threads. A thread's id
-/// does for its process in `cgroup.procs`.
+/// Processes in a group, zombies too; of a threaded group, which does not tell them, the threads: to move one of them
+/// by `cgroup.procs` moves its process.
 fn members(group: &Path) -> Vec<u32> {
-    let read = |name: &str| fs::read_to_string(group.join(name));
+    let read = |file: &str| fs::read_to_string(group.join(file));
     let text = read("cgroup.procs").or_else(|_| read("cgroup.threads")).unwrap_or_default();
     text.lines().filter_map(|pid| pid.parse().ok()).collect()
 }

@@ -54,9 +54,9 @@ pub struct Keeper {
     former: BTreeSet<CpuSet>,
     /// What we may use ourselves: the kernel gives it to tasks whose CPUs have all gone offline.
     inherited: CpuSet,
-    /// Tasks that were seated at the last look, with what they were born with. In a cpuset the kernel gives a new task
-    /// its maker's affinity after telling of the birth (`cpuset_fork` in `copy_process`), and so may take back ours.
-    fresh: Vec<(u32, CpuSet)>,
+    /// Tasks that were seated at the last look. In a cpuset the kernel gives a new task its maker's affinity after it
+    /// has told of the birth (`cpuset_fork` in `copy_process`), and so may take back what we gave in between.
+    fresh: Vec<u32>,
     recorder: Option<Recorder>,
 }
 
@@ -246,9 +246,11 @@ impl Keeper {
 
     /// Seats tasks again that lost their seats in the moment of their birth.
     fn confirm(&mut self) {
-        for (tid, born_with) in std::mem::take(&mut self.fresh) {
+        for tid in std::mem::take(&mut self.fresh) {
             if let Some(seat) = self.seats.seat(tid)
-                && affinity::of(tid).is_ok_and(|now| now == born_with && now != *self.seats.cpus(seat))
+                && let Ok(now) = affinity::of(tid)
+                && now != *self.seats.cpus(seat)
+                && self.heirlooms().contains(&now)
             {
                 self.settle(tid, seat);
             }
@@ -306,7 +308,7 @@ impl Keeper {
                 let arrived_ns = now_ns();
                 let cpu_ns = self.get_to_know(pid, tid);
                 if born != Birthday::Before {
-                    self.fresh.push((tid, now.clone()));
+                    self.fresh.push(tid);
                 }
                 if let Some(recorder) = &mut self.recorder {
                     let delay =
