@@ -132,4 +132,7 @@ pub struct Probe {
     /// Work between two looks, in microseconds
     #[arg(long, value_name = "US", default_value_t = 10)]
     pub work: u32,
+    /// Sleep for that time instead
+    #[arg(long)]
+    pub sleep: bool,
 }

@@ -24,10 +24,10 @@ struct Seen {
 /// # Errors
 /// The output cannot be written.
 pub fn run(args: &Probe) -> Outcome {
-    let (looks, work) = (args.looks, Duration::from_micros(u64::from(args.work)));
+    let (looks, work, sleep) = (args.looks, Duration::from_micros(u64::from(args.work)), args.sleep);
     let threads: Vec<_> = (0..args.threads)
         .map(|number| {
-            let look = move || see(looks, work);
+            let look = move || see(looks, work, sleep);
             thread::Builder::new().name(format!("probe-{number}")).stack_size(256 << 10).spawn(look)
         })
         .collect();
@@ -59,7 +59,7 @@ pub fn run(args: &Probe) -> Outcome {
     output::print(&text)
 }
 
-fn see(looks: u32, work: Duration) -> Seen {
+fn see(looks: u32, work: Duration, sleep: bool) -> Seen {
     let began = now_ns();
     let mut bound = None;
     while bound.is_none() && Duration::from_nanos(now_ns() - began) < PATIENCE {
@@ -79,6 +79,10 @@ fn see(looks: u32, work: Duration) -> Seen {
             }
         }
         bound = seen.bound;
+        if sleep {
+            thread::sleep(work);
+            continue;
+        }
         let until = now_ns() + work.as_nanos() as u64;
         while now_ns() < until {
             black_box(());

@@ -163,7 +163,7 @@ impl Keeper {
             }
             News::None => false,
         };
-        self.pause = if appeared { SOON } else { (self.pause * 2).min(longest) };
+        self.pause = if appeared || !self.fresh.is_empty() { SOON } else { (self.pause * 2).min(longest) };
         if self.watched.elapsed() >= self.watching {
             self.watch();
         }
@@ -244,15 +244,18 @@ impl Keeper {
         }
     }
 
-    /// Seats tasks again that lost their seats in the moment of their birth.
+    /// Seats tasks again that lost their seats in the moment of their birth, which is over when they have run.
     fn confirm(&mut self) {
         for tid in std::mem::take(&mut self.fresh) {
-            if let Some(seat) = self.seats.seat(tid)
-                && let Ok(now) = affinity::of(tid)
-                && now != *self.seats.cpus(seat)
-                && self.heirlooms().contains(&now)
+            let (Some(seat), Some(known)) = (self.seats.seat(tid), self.tasks.get(&tid)) else { continue };
+            let has_run = tasks::cpu_ns(known.pid, tid).is_none_or(|used| used > 0);
+            if affinity::of(tid)
+                .is_ok_and(|now| now != *self.seats.cpus(seat) && self.heirlooms().contains(&now))
             {
                 self.settle(tid, seat);
+            }
+            if !has_run {
+                self.fresh.push(tid);
             }
         }
     }

@@ -84,6 +84,9 @@ impl Keeper {
     /// Sees whether a task has changed its affinity itself.
     pub(super) fn compare(&mut self, tid: u32) {
         let Ok(cpus) = affinity::of(tid) else { return };
+        if self.fresh.contains(&tid) {
+            return;
+        }
         let expected = match self.seats.seat(tid) {
             Some(seat) => {
                 let seat = self.seats.cpus(seat);
