@@ -57,6 +57,8 @@ pub struct Keeper {
     /// Tasks that were seated at the last look. In a cpuset the kernel gives a new task its maker's affinity after it
     /// has told of the birth (`cpuset_fork` in `copy_process`), and so may take back what we gave in between.
     fresh: Vec<u32>,
+    /// Tasks whose seat the kernel refuses for now.
+    unsettled: BTreeSet<u32>,
     recorder: Option<Recorder>,
 }
 
@@ -99,6 +101,7 @@ impl Keeper {
             former: BTreeSet::new(),
             inherited: inherited.clone(),
             fresh: Vec::new(),
+            unsettled: BTreeSet::new(),
             recorder: None,
         }
     }
@@ -355,9 +358,13 @@ impl Keeper {
             Some(recorder) => recorder.before(known.pid, tid, &now, &cpus, false),
             None => Ok(()),
         };
-        if is_same && noted.is_ok() {
-            // One that ends meanwhile needs no seat.
-            let _ = affinity::restrict(tid, &cpus);
+        if !is_same || noted.is_err() {
+            return;
+        }
+        // A CPU that has just come online is in the cpuset a moment later. One that ends meanwhile needs no seat.
+        match affinity::restrict(tid, &cpus) {
+            Err(error) if is(&error, Errno::INVAL) => drop(self.unsettled.insert(tid)),
+            _ => drop(self.unsettled.remove(&tid)),
         }
     }
 }

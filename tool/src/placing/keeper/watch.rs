@@ -60,6 +60,7 @@ impl Keeper {
         let Some(known) = self.tasks.get_mut(&tid) else { return };
         let Some(cpu_ns) = tasks::cpu_ns(known.pid, tid) else {
             self.tasks.remove(&tid);
+            self.unsettled.remove(&tid);
             self.seats.leave(tid);
             return;
         };
@@ -87,16 +88,19 @@ impl Keeper {
         if self.fresh.contains(&tid) {
             return;
         }
+        let online = affinity::online();
+        let shown = |cpus: &CpuSet| online.as_ref().map_or(cpus.clone(), |online| cpus.intersection(online));
         let expected = match self.seats.seat(tid) {
             Some(seat) => {
-                let seat = self.seats.cpus(seat);
                 // Of a seat with offline CPUs the kernel shows those that are online; where there are none, it takes
                 // the seat away.
-                *seat == cpus
-                    || affinity::online().is_some_and(|online| {
-                        let left = seat.intersection(&online);
-                        left == cpus || left.is_empty()
-                    })
+                let left = shown(self.seats.cpus(seat));
+                // A change of the cpuset sets all in it back to its CPUs.
+                let was_reset = cpus == shown(&self.whole) || self.unsettled.contains(&tid);
+                if cpus != left && was_reset {
+                    return self.settle(tid, seat);
+                }
+                left == cpus || left.is_empty()
             }
             None => self.heirlooms().contains(&cpus),
         };
