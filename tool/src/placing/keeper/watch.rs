@@ -95,8 +95,10 @@ impl Keeper {
                 // Of a seat with offline CPUs the kernel shows those that are online; where there are none, it takes
                 // the seat away.
                 let left = shown(self.seats.cpus(seat));
-                // A change of the cpuset sets all in it back to its CPUs.
-                let was_reset = cpus == shown(&self.whole) || self.unsettled.contains(&tid);
+                // While a CPU goes or comes, and when its cpuset changes, the kernel widens a task's affinity to what
+                // it finds: whoever has more than its seat within the place is taken for such a one.
+                let widened = cpus.is_subset(&self.whole) && (cpus.is_empty() || cpus.len() > left.len());
+                let was_reset = widened || self.unsettled.contains(&tid);
                 if cpus != left && was_reset {
                     return self.settle(tid, seat);
                 }
