@@ -15,7 +15,7 @@ const TASKS: usize = 12;
 pub fn render(stay: &Residence) -> String {
     let place = stay.plan.as_ref().map_or("as it was", |plan| plan.place.as_str());
     let mut text = format!(
-        "manycore: {} as {place} for {:.2} s",
+        "manycore: {} placed {place} for {:.2} s",
         units::counted(stay.tasks.len(), "task"),
         stay.seconds
     );

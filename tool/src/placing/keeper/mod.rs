@@ -57,6 +57,8 @@ pub struct Keeper {
     /// Tasks that were seated at the last look. In a cpuset the kernel gives a new task its maker's affinity after it
     /// has told of the birth (`cpuset_fork` in `copy_process`), and so may take back what we gave in between.
     fresh: Vec<u32>,
+    /// CPUs that were online at the last look.
+    online: Option<CpuSet>,
     /// Tasks whose seat the kernel refuses for now.
     unsettled: BTreeSet<u32>,
     recorder: Option<Recorder>,
@@ -101,6 +103,7 @@ impl Keeper {
             former: BTreeSet::new(),
             inherited: inherited.clone(),
             fresh: Vec::new(),
+            online: affinity::online(),
             unsettled: BTreeSet::new(),
             recorder: None,
         }

@@ -3,15 +3,25 @@
 use super::{Keeper, WATCHING, name};
 use manycore_host::{affinity, clock::now_ns, tasks};
 use manycore_model::CpuSet;
-use std::time::Instant;
+use rustix::time::{ClockId, clock_gettime};
+use std::time::{Duration, Instant};
 
 /// Looks at many tasks come as seldom as they must to cost less than a two-hundredth of a CPU.
 const THRIFT: u32 = 200;
 
+/// CPU time of this thread: the kernel may have us wait for long where a CPU goes offline.
+fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// But not more seldom than this: a CPU that goes or comes is to be seen.
+const LONGEST: Duration = Duration::from_secs(5);
+
 impl Keeper {
     /// Looks at all tasks.
     pub(super) fn watch(&mut self) {
-        let began = Instant::now();
+        let began = thread_cpu();
         self.forget_ended();
         self.follow();
         if let Some(recorder) = &mut self.recorder {
@@ -28,15 +38,16 @@ impl Keeper {
             }
         }
         self.watched = Instant::now();
-        self.watching = (self.watching * 2).min(WATCHING).max(began.elapsed() * THRIFT);
+        self.watching =
+            (self.watching * 2).min(WATCHING).max(thread_cpu().saturating_sub(began) * THRIFT).min(LONGEST);
     }
 
     /// Leaves seats whose CPUs have gone offline.
     pub(super) fn follow(&mut self) {
-        if let Some(online) = affinity::online() {
-            for (tid, seat) in self.seats.follow(&online) {
-                self.settle(tid, seat);
-            }
+        self.online = affinity::online();
+        let moved = self.online.as_ref().map(|online| self.seats.follow(online)).unwrap_or_default();
+        for (tid, seat) in moved {
+            self.settle(tid, seat);
         }
     }
 
@@ -88,8 +99,8 @@ impl Keeper {
         if self.fresh.contains(&tid) {
             return;
         }
-        let online = affinity::online();
-        let shown = |cpus: &CpuSet| online.as_ref().map_or(cpus.clone(), |online| cpus.intersection(online));
+        let shown =
+            |cpus: &CpuSet| self.online.as_ref().map_or(cpus.clone(), |online| cpus.intersection(online));
         let expected = match self.seats.seat(tid) {
             Some(seat) => {
                 // Of a seat with offline CPUs the kernel shows those that are online; where there are none, it takes
