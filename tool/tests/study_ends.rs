@@ -136,7 +136,7 @@ fn command_lines_that_cannot_be_meant_are_refused() {
         (&["compare", "--service", "sh -c 'open", "--", "true"], "a quote is not closed"),
         (&["tune", "--place", "free", "--today", "2", "--workers", "2", "--", "true"], "nothing differs"),
         (&["compare", "--load-cpus", "70000", "--service", "sleep 9", "--", "true"], "--load-cpus 70000"),
-        (&["compare", "--a-memory", "bind=900", "--", "true"], "no NUMA node 900"),
+        (&["compare", "--a-memory", "bind=900", "--", "true"], "no memory on node 900"),
         (&["compare", "--budget", "0s", "--", "true"], "--budget"),
         (&["compare", "--timeout", "0s", "--", "true"], "--timeout"),
         (&["compare", "--budget", "18446744073709551615s", "--", "true"], "--budget"),
