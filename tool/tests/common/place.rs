@@ -58,6 +58,15 @@ impl House {
     }
 }
 
+impl Drop for House {
+    /// A test that fails leaves nothing in force.
+    fn drop(&mut self) {
+        if self.path("journals").is_dir() {
+            let _ = self.command(&["undo"]).output();
+        }
+    }
+}
+
 /// A process that ends with its test.
 pub struct Guard(pub Child);
 
