@@ -79,7 +79,8 @@ impl Hold {
     pub fn take(&self, journal: &Journal, pid: u32) -> io::Result<()> {
         let start = tasks::start_time(pid).ok_or(io::ErrorKind::NotFound)?;
         let (from, to) = (self.home.clone(), self.group.clone());
-        if folder_of(pid).as_ref() == Some(&to) {
+        let now = folder_of(pid);
+        if now.as_ref() == Some(&to) {
             return Ok(());
         }
         let groups = |tid: u32| fs::read_to_string(format!("/proc/{pid}/task/{tid}/cgroup")).ok();
@@ -87,7 +88,7 @@ impl Hold {
         let together = tasks::threads(pid)
             .into_iter()
             .all(|tid| groups(tid).is_none_or(|one| Some(&one) == own.as_ref()));
-        if folder_of(pid).as_ref() != Some(&from) || !together {
+        if now.as_ref() != Some(&from) || !together {
             return Err(io::Error::other("it or some of its threads are in other control groups"));
         }
         journal.note(&Change::Moved { pid, start, from, to })?;

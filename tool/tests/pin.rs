@@ -4,6 +4,7 @@
 mod common;
 
 use common::place::{Guard, House, is_on, last, soon, two_cpus};
+use manycore_host::tasks;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::{fs, process::Command};
@@ -50,7 +51,7 @@ fn what_sigkill_leaves_undo_gives_back() {
         assert!(is_on(orphan, &last(&cpus)));
         let undo = house.run(&["undo"]);
         assert_eq!(undo.status.code(), Some(0), "{}", String::from_utf8_lossy(&undo.stderr));
-        for pid in manycore_host::tasks::tree(&[shell.pid()]) {
+        for pid in tasks::tree(&[shell.pid()]) {
             assert!(is_on(pid, &cpus), "{pid} in turn {turn}: {}", String::from_utf8_lossy(&undo.stdout));
         }
         assert!(house.is_clean());
@@ -164,7 +165,7 @@ fn pins_of_one_process_end_in_any_order() {
 #[test]
 fn kernel_threads_and_the_dead_are_not_pinned() {
     let house = House::new();
-    match manycore_host::tasks::all().into_iter().find(|&pid| manycore_host::tasks::is_kernel(pid)) {
+    match tasks::all().into_iter().find(|&pid| tasks::is_kernel(pid)) {
         Some(pid) => {
             assert!(house.says(2, &["pin", "--pid", &pid.to_string()]).contains("thread of the kernel"));
         }
@@ -172,7 +173,7 @@ fn kernel_threads_and_the_dead_are_not_pinned() {
     }
     let mut child = Command::new("true").spawn().unwrap();
     let pid = child.id();
-    soon("the end of a child", || !manycore_host::tasks::is_alive(pid));
+    soon("the end of a child", || !tasks::is_alive(pid));
     assert!(house.says(2, &["pin", "--pid", &pid.to_string(), "--once"]).contains("has ended"));
     child.wait().unwrap();
     assert!(house.is_clean());

@@ -202,12 +202,7 @@ impl Follow {
     /// Has the processes enter a control group, once they have lived long enough.
     fn see_to_hold(&mut self, roots: &[u32]) {
         match &self.hold {
-            Holding::Later if self.began.elapsed() >= SETTLED => {
-                let (journal, roots) = (Arc::clone(&self.journal), roots.to_vec());
-                let (cpus, nodes) = (self.cpus.clone(), self.nodes.clone());
-                let enter = move || enter(&journal, &roots, &cpus, &nodes);
-                self.hold = Holding::Entering(thread::spawn(enter));
-            }
+            Holding::Later if self.began.elapsed() >= SETTLED => self.begin_entering(roots),
             Holding::Entering(thread) if thread.is_finished() => self.entered(),
             _ => {}
         }
@@ -216,10 +211,16 @@ impl Follow {
     /// Has the processes enter a control group now, and waits for that.
     pub fn hold_now(&mut self, roots: &[u32]) {
         if matches!(self.hold, Holding::Later) {
-            self.began = Instant::now().checked_sub(SETTLED).unwrap_or(self.began);
-            self.see_to_hold(roots);
+            self.begin_entering(roots);
             self.entered();
         }
+    }
+
+    fn begin_entering(&mut self, roots: &[u32]) {
+        let (journal, roots) = (Arc::clone(&self.journal), roots.to_vec());
+        let (cpus, nodes) = (self.cpus.clone(), self.nodes.clone());
+        let enter = move || enter(&journal, &roots, &cpus, &nodes);
+        self.hold = Holding::Entering(thread::spawn(enter));
     }
 
     fn entered(&mut self) {
