@@ -64,18 +64,9 @@ fn a_command_that_leaves_its_place_is_told_and_checked() {
 fn what_a_command_leaves_behind_gets_its_cpus_back() {
     let Some(cpus) = two_cpus() else { return };
     let house = House::new();
-    let place = format!("cpus={}", last(&cpus));
-    let run = house.run(&[
-        "run",
-        "--place",
-        &place,
-        "--workers",
-        "1",
-        "--",
-        "sh",
-        "-c",
-        "sleep 1000 >&- 2>&- & echo $!",
-    ]);
+    // The new process is a copy of the shell until it has become `sleep`.
+    let script = "sleep 1000 >&- 2>&- & until grep -q sleep /proc/$!/comm; do :; done; echo $!";
+    let run = house.shell_on(&last(&cpus), script).output().unwrap();
     let sleeper: u32 = String::from_utf8_lossy(&run.stdout).trim().parse().unwrap();
     assert!(is_on(sleeper, &cpus), "{}", affinity::of(sleeper).unwrap());
     assert!(String::from_utf8_lossy(&run.stderr).contains("left running, with their former CPUs: sleep"));
@@ -110,23 +101,7 @@ fn a_signal_reaches_the_command_which_decides() {
 fn a_killed_run_leaves_its_command_which_undo_frees() {
     let Some(cpus) = two_cpus() else { return };
     let house = House::new();
-    let place = format!("cpus={}", last(&cpus));
-    let mut run = Guard(
-        house
-            .command(&[
-                "run",
-                "--place",
-                &place,
-                "--workers",
-                "1",
-                "--",
-                "sh",
-                "-c",
-                "sleep 1000 & echo $!; wait",
-            ])
-            .spawn()
-            .unwrap(),
-    );
+    let mut run = Guard(house.shell_on(&last(&cpus), "sleep 1000 & echo $!; wait").spawn().unwrap());
     let sleeper: u32 = run.line().parse().unwrap();
     let shell = tasks::parent(sleeper).unwrap();
     run.signal(Signal::KILL);
@@ -239,9 +214,7 @@ fn a_child_whose_name_is_no_utf_8_is_kept_and_freed() {
     let house = House::new();
     let odd = house.0.path().join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"caf\xe9"));
     fs::copy("/bin/sleep", &odd).unwrap();
-    let place = format!("cpus={}", last(&cpus));
-    let script = "./caf* 1000 >&- 2>&- & echo $!; sleep 0.3";
-    let run = house.run(&["run", "--place", &place, "--workers", "1", "--", "sh", "-c", script]);
+    let run = house.shell_on(&last(&cpus), "./caf* 1000 >&- 2>&- & echo $!; sleep 0.3").output().unwrap();
     let sleeper: u32 = String::from_utf8_lossy(&run.stdout).trim().parse().unwrap();
     assert!(is_on(sleeper, &cpus), "{}", affinity::of(sleeper).unwrap());
     assert!(String::from_utf8_lossy(&run.stderr).contains("left running"));

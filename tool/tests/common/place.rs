@@ -40,6 +40,12 @@ impl House {
         self.command(arguments).output().unwrap()
     }
 
+    /// `run` of a shell's script on these CPUs.
+    pub fn shell_on(&self, cpus: &CpuSet, script: &str) -> Command {
+        let place = format!("cpus={cpus}");
+        self.command(&["run", "--place", &place, "--workers", "1", "--", "sh", "-c", script])
+    }
+
     /// What it says on standard error when it ends with `code`.
     pub fn says(&self, code: i32, arguments: &[&str]) -> String {
         let run = self.run(arguments);
