@@ -6,6 +6,7 @@
 
 pub mod audit;
 pub mod cpuset;
+pub mod distance;
 pub mod evaluation;
 pub mod histogram;
 pub mod interrupts;
@@ -14,11 +15,13 @@ pub mod names;
 pub mod outline;
 pub mod placement;
 pub mod record;
+pub mod sharing;
 pub mod stats;
 pub mod synthetic;
 pub mod units;
 pub mod verdict;
 
 pub use cpuset::{CpuId, CpuSet};
+pub use distance::Distance;
 pub use machine::Machine;
 pub use record::Record;

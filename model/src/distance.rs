@@ -1,0 +1,132 @@
+//! How far two CPUs are apart, by what they share.
+
+use crate::{
+    cpuset::{CpuId, CpuSet},
+    machine::{Group, Machine},
+};
+use serde::{Deserialize, Serialize};
+
+/// What two different CPUs share, innermost first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Distance {
+    /// A core: they are SMT siblings.
+    Core,
+    /// A cluster, or a cache between the core's own and the last level.
+    Cluster,
+    /// The last-level cache.
+    Llc,
+    /// A NUMA node.
+    Node,
+    /// Nothing of these: they are on different nodes.
+    Remote,
+}
+
+impl Distance {
+    /// All distances, nearest first.
+    pub const ALL: [Self; 5] = [Self::Core, Self::Cluster, Self::Llc, Self::Node, Self::Remote];
+
+    /// What is said of such a pair of CPUs.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Core => "SMT siblings",
+            Self::Cluster => "same cluster",
+            Self::Llc => "same last-level cache",
+            Self::Node => "same node",
+            Self::Remote => "other node",
+        }
+    }
+
+    /// The distance of two different CPUs. A machine that tells no nodes is one node.
+    pub fn of(machine: &Machine, a: CpuId, b: CpuId) -> Self {
+        let both = |cpus: &CpuSet| cpus.contains(a) && cpus.contains(b);
+        let in_one = |groups: &[Group]| groups.iter().any(|group| both(&group.cpus));
+        let last = machine.caches.iter().map(|cache| cache.level).max().unwrap_or(0);
+        if in_one(&machine.cores) {
+            Self::Core
+        } else if in_one(&machine.clusters)
+            || machine.caches.iter().any(|cache| cache.level < last && both(&cache.cpus))
+        {
+            Self::Cluster
+        } else if machine.caches_at(last).any(|cache| both(&cache.cpus)) {
+            Self::Llc
+        } else if machine.nodes.is_empty() || machine.nodes.iter().any(|node| both(&node.cpus)) {
+            Self::Node
+        } else {
+            Self::Remote
+        }
+    }
+
+    /// The first pair among `cpus` at each distance that there is, nearest first.
+    pub fn examples(machine: &Machine, cpus: &CpuSet) -> Vec<(Self, [CpuId; 2])> {
+        let mut found: Vec<(Self, [CpuId; 2])> = Vec::new();
+        for a in cpus.iter() {
+            for b in cpus.iter().filter(|b| *b > a) {
+                let distance = Self::of(machine, a, b);
+                if !found.iter().any(|(known, _)| *known == distance) {
+                    found.push((distance, [a, b]));
+                }
+            }
+            if found.len() == Self::ALL.len() {
+                break;
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Cache, CacheKind, Node};
+
+    fn groups(width: u32) -> Vec<Group> {
+        (0u32..16)
+            .step_by(width as usize)
+            .map(|first| Group { id: None, cpus: (first..first + width).collect() })
+            .collect()
+    }
+
+    #[test]
+    fn pairs_of_a_machine_with_all_levels_are_told_apart() {
+        let cache = |level, cpus| Cache {
+            level,
+            kind: CacheKind::Unified,
+            size_bytes: None,
+            line_bytes: Some(64),
+            ways: None,
+            cpus,
+        };
+        let machine = Machine {
+            online: (0..16).collect(),
+            cores: groups(2),
+            clusters: groups(4),
+            caches: groups(8)
+                .into_iter()
+                .map(|group| cache(3, group.cpus))
+                .chain([cache(2, (12..16).collect())])
+                .collect(),
+            nodes: vec![
+                Node { id: 0, cpus: (0..12).collect(), ..Node::default() },
+                Node { id: 1, cpus: (12..16).collect(), ..Node::default() },
+            ],
+            ..Machine::default()
+        };
+        assert_eq!(
+            Distance::examples(&machine, &machine.online),
+            [
+                (Distance::Core, [0, 1]),
+                (Distance::Cluster, [0, 2]),
+                (Distance::Llc, [0, 4]),
+                (Distance::Node, [0, 8]),
+                (Distance::Remote, [0, 12]),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_machine_that_tells_nothing_is_one_node() {
+        assert_eq!(Distance::of(&Machine::default(), 0, 1), Distance::Node);
+    }
+}
