@@ -6,6 +6,7 @@
 
 mod cycles;
 mod inverse;
+pub mod latency;
 mod prime;
 mod product;
 mod sum;
