@@ -57,6 +57,39 @@ impl Distance {
         }
     }
 
+    /// `cpus` in groups whose members are at most this far apart by one thing that they share, in the order of their
+    /// first CPUs; a CPU that shares nothing of it is alone.
+    pub fn groups(self, machine: &Machine, cpus: &CpuSet) -> Vec<CpuSet> {
+        let last = machine.caches.iter().map(|cache| cache.level).max().unwrap_or(0);
+        let below = machine.caches.iter().filter(|cache| cache.level < last).map(|cache| &cache.cpus);
+        let mut told: Vec<&CpuSet> = match self {
+            Self::Core => machine.cores.iter().map(|core| &core.cpus).collect(),
+            Self::Cluster => {
+                let inner = machine.cores.iter().chain(&machine.clusters).map(|group| &group.cpus);
+                inner.chain(below).collect()
+            }
+            Self::Llc => machine.last_level_caches().map(|cache| &cache.cpus).collect(),
+            Self::Node => machine.nodes.iter().map(|node| &node.cpus).collect(),
+            Self::Remote => vec![cpus],
+        };
+        if self == Self::Node && told.is_empty() {
+            told.push(cpus);
+        }
+        // The largest first: an L1 of a core lies inside the L2 of its cluster.
+        told.sort_by_key(|set| std::cmp::Reverse(set.len()));
+        let (mut rest, mut groups) = (cpus.clone(), Vec::new());
+        for set in told {
+            let group = rest.intersection(set);
+            if !group.is_empty() {
+                rest = rest.difference(&group);
+                groups.push(group);
+            }
+        }
+        groups.extend(rest.iter().map(CpuSet::single));
+        groups.sort_by_key(CpuSet::first);
+        groups
+    }
+
     /// The first pair among `cpus` at each distance that there is, nearest first.
     pub fn examples(machine: &Machine, cpus: &CpuSet) -> Vec<(Self, [CpuId; 2])> {
         let mut found: Vec<(Self, [CpuId; 2])> = Vec::new();
@@ -113,6 +146,15 @@ mod tests {
             ],
             ..Machine::default()
         };
+        let groups = |distance: Distance| {
+            let groups = distance.groups(&machine, &machine.online);
+            groups.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(groups(Distance::Core), "0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15");
+        assert_eq!(groups(Distance::Cluster), "0-3 4-7 8-11 12-15");
+        assert_eq!(groups(Distance::Llc), "0-7 8-15");
+        assert_eq!(groups(Distance::Node), "0-11 12-15");
+        assert_eq!(groups(Distance::Remote), "0-15");
         assert_eq!(
             Distance::examples(&machine, &machine.online),
             [
@@ -128,5 +170,8 @@ mod tests {
     #[test]
     fn a_machine_that_tells_nothing_is_one_node() {
         assert_eq!(Distance::of(&Machine::default(), 0, 1), Distance::Node);
+        let cpus = "0,3".parse().unwrap();
+        assert_eq!(Distance::Node.groups(&Machine::default(), &cpus), [cpus]);
+        assert_eq!(Distance::Llc.groups(&Machine::default(), &"0,3".parse().unwrap()).len(), 2);
     }
 }

@@ -13,6 +13,7 @@ pub mod interrupts;
 pub mod machine;
 pub mod names;
 pub mod outline;
+pub mod pairs;
 pub mod placement;
 pub mod record;
 pub mod sharing;
