@@ -7,6 +7,7 @@ mod affinity;
 mod circumstances;
 mod comparison;
 mod findings;
+mod latency;
 mod matrix;
 mod modes;
 mod noise;
@@ -19,6 +20,7 @@ pub use affinity::Affinity;
 pub use circumstances::Circumstances;
 pub use comparison::{Compared, Comparison, enough, judge as compare};
 pub use findings::{Finding, Kind};
+pub use latency::{AtDistance, CoreLatency, Far, Grouping, PairLatency};
 pub use matrix::MatrixPoint;
 pub use modes::{Mode, Modes};
 pub use noise::Noise;
@@ -47,6 +49,9 @@ pub mod id {
     pub const MATRIX: &str = "matrix";
     /// Processes `free` and `bound`.
     pub const AFFINITY: &str = "affinity";
+    /// Pairs of CPUs that pass a cache line, factors `a`, `b` and `distance`; metrics `latency`, `fastest` and `spread`
+    /// in ns. A sample is a visit; one without work gave no figure.
+    pub const LATENCY: &str = "latency";
     /// Ours against sysbench, factor `program`.
     pub const SYSBENCH: &str = "sysbench";
     /// Two sides, factor `side` = `A` or `B`; parameter `looks`: planned looks over which its level is split.
@@ -74,6 +79,8 @@ pub struct Evaluation {
     pub matrix: Vec<MatrixPoint>,
     /// Free against bound.
     pub affinity: Option<Affinity>,
+    /// How long a cache line takes between CPUs.
+    pub latency: Option<CoreLatency>,
     /// Ours against sysbench, by number of workers.
     pub peers: Vec<Peer>,
     /// B against A.
@@ -112,6 +119,7 @@ impl Evaluation {
                 .map(|e| matrix::judge(e, &record.machine, clock.as_ref()))
                 .unwrap_or_default(),
             affinity: experiment(id::AFFINITY).and_then(|e| affinity::judge(e, floor(e))),
+            latency: experiment(id::LATENCY).and_then(|e| latency::judge(e, &record.machine)),
             peers: experiment(id::SYSBENCH).map(peer::judge).unwrap_or_default(),
             comparison: experiment(id::COMPARE).and_then(comparison::judge),
             tuning: tuning::judge(record),

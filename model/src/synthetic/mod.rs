@@ -2,6 +2,7 @@
 //!
 //! A [`World`] says what is true; [`World::record`] measures it with noise from a seed, as `eval` would.
 
+mod lines;
 mod measuring;
 
 use crate::{
@@ -9,6 +10,7 @@ use crate::{
     machine::{Allowed, Cache, CacheKind, Group, Machine, Node, System},
     record::{Conditions, Missed, RECORD_SCHEMA, Record},
 };
+pub use lines::{distance_ns, latency};
 use measuring::Measuring;
 
 const TICKS_PER_SECOND: u64 = 100;
@@ -163,6 +165,8 @@ impl World {
             experiments.push(measuring.modes("modes-python", Some((blas, "default"))));
         }
         experiments.extend([measuring.matrix(), measuring.affinity()]);
+        let machine = self.machine();
+        experiments.push(latency(&machine, &distance_ns, self.noise / 4.0, self.blocks, self.seed));
         if self.sysbench {
             experiments.push(measuring.sysbench());
         }
@@ -178,7 +182,7 @@ impl World {
             profile: "quick".to_owned(),
             interrupted: false,
             seconds: measuring.seconds(),
-            machine: self.machine(),
+            machine,
             conditions: Conditions {
                 load: Some([0.1, 0.2, 0.15]),
                 memory_available_bytes: Some(self.memory_bytes / 4 * 3),

@@ -4,7 +4,7 @@ use super::{Evaluation, Finding, Kind};
 use crate::{
     Record,
     evaluation::{
-        Circumstances, circumstances,
+        Circumstances, circumstances, id,
         words::{interval, percent},
     },
 };
@@ -90,6 +90,8 @@ fn around_samples(record: &Record) -> Vec<Finding> {
     let all: Vec<(Circumstances, String)> = record
         .experiments
         .iter()
+        // Its samples are too short and too many for the kernel's counters.
+        .filter(|experiment| experiment.id != id::LATENCY)
         .flat_map(|experiment| experiment.treatments.iter().enumerate().map(move |part| (experiment, part)))
         .map(|(experiment, (index, treatment))| {
             let place = format!("{}, {}", experiment.id, treatment.name);
