@@ -34,6 +34,7 @@ bench: build
 	cargo bench --locked --bench prime
 	cargo bench --locked --bench slicing
 	cargo bench --locked --bench matrix
+	cargo bench --locked --bench latency
 	cargo bench --locked --bench noise
 	cargo bench --locked --bench plan
 	cargo bench --locked --bench audit

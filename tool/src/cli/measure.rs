@@ -9,13 +9,14 @@ use manycore_model::{
 };
 use std::{path::PathBuf, time::Duration};
 
-/// Evaluate this machine: noise floor, scaling, threads or processes, arithmetic, binding; with advice.
+/// Evaluate this machine: noise floor, scaling, threads or processes, arithmetic, binding, cache lines between CPUs; with advice.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   manycore eval                              at most 90 s on 2 CPUs; results go to a new folder here
   manycore eval --standard --out /tmp/host7  five minutes: narrower intervals
   manycore eval --only scaling,affinity      some of the sections
+  manycore eval --only latency               how long a cache line takes from each CPU to each other
   manycore eval --quiet --format json        for programs: nothing but errors on standard error
   manycore report /tmp/host7/record.json     the same report again, any time later
 

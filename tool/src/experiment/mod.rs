@@ -11,6 +11,7 @@ pub mod interrupt;
 pub mod live;
 pub mod observe;
 pub mod opening;
+pub mod rally;
 pub mod worker;
 
 use crate::failure::{Failure, Outcome};

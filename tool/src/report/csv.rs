@@ -2,7 +2,7 @@
 
 use super::{Named, sections};
 use manycore_model::{
-    evaluation::{Candidate, Circumstances, ScalingPoint, Superlinear},
+    evaluation::{Candidate, Circumstances, PairLatency, ScalingPoint, Superlinear, id},
     record::{Better, Sample},
     stats::Estimate,
     verdict::Verdict,
@@ -12,7 +12,7 @@ use manycore_model::{
 type Sheet = (&'static str, &'static str, fn(&Named) -> Vec<Vec<String>>);
 
 /// The first five columns of `scaling.csv` are those that scripts around sysbench write.
-const SHEETS: [Sheet; 11] = [
+const SHEETS: [Sheet; 12] = [
     (
         "scaling.csv",
         "threads,total_events,events_per_second,avg_latency_ms,speedup,seconds,events_per_second_low,\
@@ -36,6 +36,7 @@ const SHEETS: [Sheet; 11] = [
         matrix,
     ),
     ("affinity.csv", "process,side,round,seconds", affinity),
+    ("latency.csv", "a,b,shared,latency_ns,fastest_ns,spread_ns,visits", latency),
     (
         "verdicts.csv",
         "question,verdict,ratio,ratio_low,ratio_high,pairs,p,noise_floor,seen_elsewhere",
@@ -221,9 +222,23 @@ fn affinity(named: &Named) -> Vec<Vec<String>> {
     rows
 }
 
+fn latency(named: &Named) -> Vec<Vec<String>> {
+    let pairs = named.evaluation.latency.iter().flat_map(|latency| &latency.pairs);
+    let row = |pair: &PairLatency| {
+        let shared = serde_json::to_value(pair.distance).unwrap_or_default();
+        let mut row =
+            vec![pair.a.to_string(), pair.b.to_string(), shared.as_str().unwrap_or_default().to_owned()];
+        row.extend([pair.latency_ns, pair.fastest_ns, pair.spread_ns].map(cell));
+        row.push(pair.visits.to_string());
+        row
+    };
+    pairs.map(row).collect()
+}
+
 fn metrics(named: &Named) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    for experiment in &named.record.experiments {
+    // Visits to pairs are in a table of their own.
+    for experiment in named.record.experiments.iter().filter(|experiment| experiment.id != id::LATENCY) {
         for sample in &experiment.samples {
             for (metric, value) in experiment.metrics.iter().zip(&sample.values) {
                 let better = match metric.better {

@@ -1,6 +1,7 @@
 //! What `manycore eval` measures: one file for each section, all through [`Stage`].
 
 mod affinity;
+mod latency;
 mod matrix;
 mod modes;
 mod noise;
@@ -41,7 +42,7 @@ pub struct Section {
 }
 
 /// All sections in the order in which they are measured.
-pub const SECTIONS: [Section; 7] = [
+pub const SECTIONS: [Section; 8] = [
     Section { name: "noise", title: "noise floor (A/A)", seconds: |p| p.noise, run: noise::measure },
     Section {
         name: "scaling",
@@ -62,6 +63,12 @@ pub const SECTIONS: [Section; 7] = [
         title: "free against bound",
         seconds: |p| p.affinity,
         run: affinity::measure,
+    },
+    Section {
+        name: "latency",
+        title: "cache lines between CPUs",
+        seconds: |p| p.latency,
+        run: latency::measure,
     },
     Section { name: "sysbench", title: "beside sysbench", seconds: |p| p.sysbench, run: sysbench::measure },
 ];

@@ -1,6 +1,6 @@
 //! How much time each section gets.
 
-use super::scaling::worker_counts;
+use super::{latency, scaling::worker_counts};
 use crate::experiment::live::Pace;
 use manycore_model::Machine;
 use std::time::Duration;
@@ -24,6 +24,8 @@ pub struct Profile {
     pub matrix: f64,
     /// Free against bound.
     pub affinity: f64,
+    /// Cache lines between CPUs; less where few pairs need less.
+    pub latency: f64,
     /// Beside sysbench.
     pub sysbench: f64,
     /// Whether sizes and repetitions are those of openEuler's published multi-core evaluation, whatever time they take:
@@ -41,6 +43,7 @@ pub const QUICK: Profile = Profile {
     python: 16.0,
     matrix: 18.0,
     affinity: 6.0,
+    latency: 4.0,
     sysbench: 8.0,
     published: false,
 };
@@ -55,6 +58,7 @@ pub const STANDARD: Profile = Profile {
     python: 50.0,
     matrix: 30.0,
     affinity: 20.0,
+    latency: 15.0,
     sysbench: 25.0,
     published: false,
 };
@@ -69,13 +73,16 @@ pub const FULL: Profile = Profile {
     python: 600.0,
     matrix: 120.0,
     affinity: 60.0,
+    latency: 60.0,
     sysbench: 120.0,
     published: true,
 };
 
 impl Profile {
-    /// The same profile with what the published parameters take on `cpus` CPUs.
-    pub fn on(self, cpus: usize) -> Self {
+    /// The same profile with what the published parameters take on `cpus` CPUs, and no more time for their pairs than
+    /// helps.
+    pub fn on(mut self, cpus: usize) -> Self {
+        self.latency = self.latency.min(latency::enough_seconds(cpus));
         if !self.published {
             return self;
         }
@@ -138,6 +145,7 @@ mod tests {
     #[test]
     fn the_published_parameters_take_longer_on_more_cpus() {
         assert_eq!(QUICK.on(320), QUICK);
+        assert!(QUICK.on(2).latency < 1.0 && QUICK.on(16) == QUICK);
         assert!(FULL.on(320).scaling >= 11.0 * PUBLISHED_SECONDS);
     }
 }

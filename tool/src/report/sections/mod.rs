@@ -4,6 +4,7 @@ mod affinity;
 mod circumstances;
 mod comparison;
 mod conditions;
+mod latency;
 mod matrix;
 pub mod modes;
 mod noise;
@@ -39,7 +40,7 @@ type Beside = fn(&[Named]) -> Vec<Table>;
 /// Id, title, how to read it, and where its tables come from.
 type Recipe = (&'static str, &'static str, &'static str, Own, Beside);
 
-const RECIPES: [Recipe; 10] = [
+const RECIPES: [Recipe; 11] = [
     ("conditions", "Machine and conditions", "", conditions::own, conditions::beside),
     (
         "noise",
@@ -86,6 +87,14 @@ const RECIPES: [Recipe; 10] = [
          look where they run: \"elsewhere\" must be 0.",
         affinity::own,
         affinity::beside,
+    ),
+    (
+        "latency",
+        "Cache lines between CPUs",
+        "Two threads on two CPUs pass one cache line back and forth by compare-and-swap, as core-to-core-latency does; \
+         a figure is half a round trip, the median of many short bursts.",
+        latency::own,
+        latency::beside,
     ),
     (
         "peer",

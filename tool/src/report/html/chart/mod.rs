@@ -2,11 +2,13 @@
 
 mod axis;
 mod bars;
+mod grid;
 mod lines;
 mod map;
 
 pub use axis::Axis;
 pub use bars::{Bar, Bars, Group};
+pub use grid::{Cell, Field, Grid, TITLES};
 pub use lines::{Lines, Mark, Point, Series, Style, swatch};
 pub use map::{Block, Map};
 

@@ -2,6 +2,7 @@
 
 mod bars;
 mod comparison;
+mod latency;
 mod maps;
 mod scaling;
 
@@ -28,6 +29,7 @@ pub fn of(id: &str, all: &[Named]) -> Vec<Figure> {
         "matrix" => bars::matrix(all),
         "comparison" => comparison::of(all),
         "affinity" => maps::affinity(all),
+        "latency" => latency::of(all),
         _ => Vec::new(),
     }
 }
