@@ -86,7 +86,7 @@ fn size(dom: &str, id: &str) -> [u32; 2] {
     [sides.next().unwrap(), sides.next().unwrap()]
 }
 
-const ALL: [&str; 8] = [
+const ALL: [&str; 9] = [
     "chart-speedup",
     "chart-efficiency",
     "chart-latency",
@@ -95,6 +95,7 @@ const ALL: [&str; 8] = [
     "chart-matrix-one",
     "chart-matrix-all",
     "chart-affinity-1",
+    "chart-latency-map-1",
 ];
 
 #[test]
@@ -114,7 +115,7 @@ fn a_page_of_three_records_has_a_map_for_each() {
         ("server", World { blocks: 8, ..World::server() }.record()),
         ("half", interrupted()),
     ];
-    let more = ["chart-cpus-2", "chart-cpus-3", "chart-affinity-2"];
+    let more = ["chart-cpus-2", "chart-cpus-3", "chart-affinity-2", "chart-latency-map-2"];
     check(&records, &[&ALL[..], &more[..]].concat());
 }
 

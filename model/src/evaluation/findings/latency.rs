@@ -58,7 +58,8 @@ fn figures(latency: &CoreLatency) -> Option<Finding> {
         .collect();
     let evidence = |at: &AtDistance| {
         let (low, high) = at.range_ns;
-        format!("{}: {} pairs, {} to {}", pairs_of(at.distance), at.pairs, ns(low), ns(high))
+        let pairs = if at.pairs == 1 { "pair" } else { "pairs" };
+        format!("{}: {} {pairs}, {} to {}", pairs_of(at.distance), at.pairs, ns(low), ns(high))
     };
     let text = format!("A cache line takes {}.", list(&told));
     let lines = latency.distances.iter().map(evidence).chain([noise(latency)]).collect();

@@ -10,7 +10,7 @@ use std::fmt::Write;
 const LEFT: f64 = 40.0;
 const TOP: f64 = 22.0;
 const RIGHT: f64 = 8.0;
-const FOOT: f64 = 34.0;
+const FOOT: f64 = 40.0;
 
 /// Colours of the scale: classes `v0` (near) to `v15` (far) of the style sheet.
 pub const SHADES: usize = 16;
@@ -114,9 +114,10 @@ impl Grid<'_> {
     fn joined(&self) -> Markup {
         let name = format!("{}-half", self.id);
         html! {
-            g id=(name) class="runs" transform="translate(0 .5)" {
+            // By attributes, because what the style sheet says of descendants does not reach into a mirror image.
+            g id=(name) transform="translate(0 .5)" fill="none" stroke-width="1" {
                 @for (shade, path) in self.runs().iter().enumerate().filter(|(_, path)| !path.is_empty()) {
-                    path class={ "v" (shade) } d=(PreEscaped(path)) {}
+                    path class={ "v" (shade) } stroke="currentColor" d=(PreEscaped(path)) {}
                 }
             }
             use href={ "#" (name) } transform="matrix(0 1 1 0 0 0)" {}

@@ -86,8 +86,11 @@ fn draw(id: &str, latency: &CoreLatency, machine: &Machine) -> Option<maud::Mark
     let order = order(machine, &latency.cpus);
     let place: BTreeMap<CpuId, usize> = order.iter().enumerate().map(|(at, &cpu)| (cpu, at)).collect();
     let figures: Vec<f64> = latency.pairs.iter().map(|pair| pair.latency_ns).collect();
-    // Single outliers would make all other cells look alike.
-    let (low, high) = widened(quantile(&figures, 0.02)?, quantile(&figures, 0.98)?);
+    // Single outliers would make all other cells look alike; few pairs that share more than others are none.
+    let medians = || latency.distances.iter().map(|at| at.median_ns);
+    let low = medians().fold(quantile(&figures, 0.02)?, f64::min);
+    let high = medians().fold(quantile(&figures, 0.98)?, f64::max);
+    let (low, high) = widened(low, high);
     let cell = |pair: &PairLatency| {
         let (a, b) = (*place.get(&pair.a)?, *place.get(&pair.b)?);
         Some(Cell {
