@@ -204,7 +204,7 @@ mod tests {
             let cells = area.cells(index);
             for row in 0..cells.rows() + 2 {
                 let cell = std::ptr::from_ref(cells.row(row)) as usize;
-                assert!(inside.contains(&cell) && cell % 8 == 0);
+                assert!(inside.contains(&cell) && cell.is_multiple_of(8));
                 assert_eq!((cell - inside.start) / area.stride, row);
                 assert!(seen.insert(cell));
             }

@@ -25,7 +25,7 @@ pub(crate) fn owed(new: i64, n: i64) -> i64 {
 
 /// Whether [`owed`] can be other than 0: exact for amounts below [`BATCH`], always true for those beyond. Where `n` is
 /// a constant, this is one addition and one test.
-#[inline(always)]
+#[inline]
 pub(crate) fn owes(new: i64, n: i64) -> bool {
     let above = (new.wrapping_add(HALF) & MASK) as u64;
     if n >= 0 { above < n as u64 } else { above + n.unsigned_abs() > MASK as u64 }

@@ -32,8 +32,8 @@ fn listed() -> Option<u32> {
 
 /// One more than the last CPU of a kernel list such as `0-3,8`, whose parts ascend.
 fn end_of(list: &str) -> Option<u32> {
-    let last: u32 = list.trim().rsplit([',', '-']).next()?.parse().ok()?;
-    (last < MOST).then(|| last + 1)
+    let end: u32 = list.trim().rsplit([',', '-']).next()?.parse().ok()?;
+    (end < MOST).then(|| end + 1)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 //! Counters as users have them, on this machine's kernel and C library.
+#![allow(clippy::unwrap_used, reason = "a test that cannot run fails")]
 
 use manycore_percpu::{Engine, PerCpuCounter, PerCpuCounters, engine};
 use std::{
@@ -92,7 +93,9 @@ fn resets_beside_adds_lose_nothing_and_sums_do_not_shrink_between_them() {
                 .collect();
             let adders: Vec<_> =
                 (0..3).map(|_| scope.spawn(|| (0..300_000).for_each(|_| counter.add_local(2)))).collect();
-            adders.into_iter().for_each(|adder| adder.join().unwrap());
+            for adder in adders {
+                adder.join().unwrap();
+            }
             done.store(true, SeqCst);
             resetters.into_iter().map(|resetter| resetter.join().unwrap()).sum::<i64>()
         });
@@ -115,7 +118,9 @@ fn sums_that_are_read_beside_adds_never_shrink() {
         });
         let adders: Vec<_> =
             (0..3).map(|_| scope.spawn(|| (0..500_000).for_each(|_| counter.add_local(1)))).collect();
-        adders.into_iter().for_each(|adder| adder.join().unwrap());
+        for adder in adders {
+            adder.join().unwrap();
+        }
         done.store(true, SeqCst);
         reader.join().unwrap();
     });

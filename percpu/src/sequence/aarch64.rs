@@ -7,7 +7,7 @@ use std::{arch::asm, mem::offset_of, sync::atomic::AtomicI64};
 pub(crate) const PRESENT: bool = true;
 
 /// This thread's area at `offset` from the thread pointer.
-#[inline(always)]
+#[inline]
 fn area(offset: isize) -> usize {
     let thread: usize;
     // SAFETY: reads a register.
@@ -16,7 +16,7 @@ fn area(offset: isize) -> usize {
 }
 
 /// `cpu_id` of this thread's area at `offset` from the thread pointer. At offset 0 there is no area: any number.
-#[inline(always)]
+#[inline]
 pub(crate) fn cpu_id(offset: isize) -> u32 {
     let cpu;
     // SAFETY: the load is in the thread's area, or (offset 0) in the 16 bytes that the ABI of thread-local storage
@@ -37,7 +37,7 @@ pub(crate) fn cpu_id(offset: isize) -> u32 {
 ///
 /// # Safety
 /// The thread is registered with an area at `cells.offset`, `cell` is the one of `cpu`, and the area of `cells` lives.
-#[inline(always)]
+#[inline]
 pub(crate) unsafe fn add(cells: &Cells, cpu: u32, cell: *const AtomicI64, n: i64) -> i64 {
     let new;
     // SAFETY: between 24 and 25 the kernel lets only one thread of this CPU at a time come to the store, so it loses

@@ -4,6 +4,7 @@
 //! The handler does what the kernel does to a thread that it preempts and puts on another CPU: where the thread is in
 //! the sequence that `rseq_cs` names, it goes on at the abort handler; `rseq_cs` is cleared, and the CPU changed.
 //! Then it adds, too, in the row of that CPU: what a thread that came in between would do.
+#![allow(clippy::unwrap_used, reason = "a test that cannot run fails")]
 
 use super::{add, cpu_id};
 use crate::{
@@ -41,12 +42,7 @@ struct Descriptor {
 
 impl Made {
     fn on(cpu: u32) -> Self {
-        Self {
-            cpu_id_start: cpu.into(),
-            cpu_id: cpu.into(),
-            rseq_cs: 0.into(),
-            flags: 0.into(),
-        }
+        Self { cpu_id_start: cpu.into(), cpu_id: cpu.into(), rseq_cs: 0.into(), flags: 0.into() }
     }
 
     /// An area with rows for four CPUs, for this thread only.
@@ -222,7 +218,7 @@ extern "C" fn storm(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
 fn a_storm_of_interrupts_loses_nothing() {
     on_signal(libc::SIGUSR1, storm);
     // SAFETY: tells who this thread is.
-    let this = unsafe { libc::pthread_self() };
+    let this = unsafe { libc::pthread_self() } as usize;
     let stop = AtomicBool::new(false);
     let enough = std::time::Instant::now() + std::time::Duration::from_secs(20);
     let mut added = 0;
@@ -233,7 +229,7 @@ fn a_storm_of_interrupts_loses_nothing() {
                 while !stop.load(SeqCst) {
                     let before = HANDLED.load(SeqCst);
                     // SAFETY: the thread lives until this one has been joined.
-                    unsafe { libc::pthread_kill(this, libc::SIGUSR1) };
+                    unsafe { libc::pthread_kill(this as libc::pthread_t, libc::SIGUSR1) };
                     // Not before it has come, or a storm of signals would leave no time for adds.
                     while HANDLED.load(SeqCst) == before && !stop.load(SeqCst) {
                         std::hint::spin_loop();
@@ -296,7 +292,11 @@ mod stepped {
                 STEP.store(0, SeqCst);
                 AT.store(at, SeqCst);
                 step_through(cells, 40);
-                assert_eq!(cells.sum(), 540 + i64::from(CPUS) * HANDLED.load(SeqCst).cast_signed(), "at {at}");
+                assert_eq!(
+                    cells.sum(),
+                    540 + i64::from(CPUS) * HANDLED.load(SeqCst).cast_signed(),
+                    "at {at}"
+                );
                 assert!((cells.sum() - cells.approx()).abs() <= cells.approx_error(), "at {at}");
             });
             if handled == 0 {

@@ -10,7 +10,7 @@ use std::{arch::asm, mem::offset_of, sync::atomic::AtomicI64};
 pub(crate) const PRESENT: bool = true;
 
 /// `cpu_id` of this thread's area at `offset` from the thread pointer. At offset 0 there is no area: any number.
-#[inline(always)]
+#[inline]
 pub(crate) fn cpu_id(offset: isize) -> u32 {
     let cpu;
     // SAFETY: the load is in the thread's area, or (offset 0) in the thread control block, whose first word the ABI
@@ -31,7 +31,7 @@ pub(crate) fn cpu_id(offset: isize) -> u32 {
 ///
 /// # Safety
 /// The thread is registered with an area at `cells.offset`, `cell` is the one of `cpu`, and the area of `cells` lives.
-#[inline(always)]
+#[inline]
 pub(crate) unsafe fn add(cells: &Cells, cpu: u32, cell: *const AtomicI64, n: i64) -> i64 {
     let new;
     // SAFETY: between 24 and 25 the kernel lets only one thread of this CPU at a time come to the store, so it loses
