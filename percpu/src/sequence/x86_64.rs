@@ -2,7 +2,7 @@
 //!
 //! Three instructions and not one `add` to memory: beside the fact that the new value is needed, recent cores forward
 //! a store to the next load of the same address at no cost only for plain loads and stores. The address is worked out
-//! within the sequence because that measured a third faster than before it.
+//! within the sequence because that measured a third faster than ahead of it.
 
 use crate::area::Cells;
 use std::{arch::asm, mem::offset_of};
