@@ -32,8 +32,8 @@ pub(crate) fn cpu_id(offset: isize) -> u32 {
     cpu
 }
 
-/// Adds `n` in the row of `cpu` if the thread stays on `cpu` until that is done, or else to the shard. Returns the new value of
-/// the one of the two.
+/// Adds `n` in the row of `cpu` if the thread stays there until that is done, or else to the shard. Returns the new
+/// value of the one of the two.
 ///
 /// # Safety
 /// The thread is registered with an area at `cells.offset`, `cpu` has a row, and the area of `cells` lives.
