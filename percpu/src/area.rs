@@ -107,10 +107,9 @@ impl Cells {
         let cpu = sequence::cpu_id(self.offset);
         // Numbers of threads that are not registered are negative, which is beyond any CPU.
         let new = if cpu < self.cpus {
-            let cell = self.first.wrapping_byte_add(cpu as usize * self.stride);
             // SAFETY: `cpus` is not 0, so the offset leads to this thread's area, and it has just told that it is
-            // registered; the cell is that of the CPU it named, which has a row.
-            unsafe { sequence::add(self, cpu, cell, n) }
+            // registered on a CPU that has a row.
+            unsafe { sequence::add(self, cpu, n) }
         } else {
             self.add_to_shard(n)
         };

@@ -1,7 +1,7 @@
 //! AArch64: the thread pointer is `tpidr_el0`.
 
 use crate::area::Cells;
-use std::{arch::asm, mem::offset_of, sync::atomic::AtomicI64};
+use std::{arch::asm, mem::offset_of};
 
 /// Whether there is a sequence for this architecture.
 pub(crate) const PRESENT: bool = true;
@@ -32,13 +32,13 @@ pub(crate) fn cpu_id(offset: isize) -> u32 {
     cpu
 }
 
-/// Adds `n` to `cell` if the thread stays on `cpu` until that is done, or else to the shard. Returns the new value of
-/// the one of the two.
+/// Adds `n` in the row of `cpu` if the thread stays there until that is done, or else to the shard. Returns the new
+/// value of the one of the two.
 ///
 /// # Safety
-/// The thread is registered with an area at `cells.offset`, `cell` is the one of `cpu`, and the area of `cells` lives.
+/// The thread is registered with an area at `cells.offset`, `cpu` has a row, and the area of `cells` lives.
 #[inline]
-pub(crate) unsafe fn add(cells: &Cells, cpu: u32, cell: *const AtomicI64, n: i64) -> i64 {
+pub(crate) unsafe fn add(cells: &Cells, cpu: u32, n: i64) -> i64 {
     let new;
     // SAFETY: between 24 and 25 the kernel lets only one thread of this CPU at a time come to the store, so it loses
     // no add; the store is of 8 aligned bytes, which other threads see as a relaxed one. On the other path, the
@@ -50,8 +50,9 @@ pub(crate) unsafe fn add(cells: &Cells, cpu: u32, cell: *const AtomicI64, n: i64
             "str {new}, [{area}, 8]",
             "24:",
             "ldr {new:w}, [{area}, 4]",
-            "cmp {new:w}, {cpu:w}",
+            "cmp {new:w}, {cell:w}",
             "b.ne 26f",
+            "madd {cell}, {cell}, {stride}, {first}",
             "ldr {new}, [{cell}]",
             "add {new}, {new}, {n}",
             "str {new}, [{cell}]",
@@ -77,8 +78,9 @@ pub(crate) unsafe fn add(cells: &Cells, cpu: u32, cell: *const AtomicI64, n: i64
             ".previous",
             new = out(reg) new,
             spare = out(reg) _,
-            cell = inout(reg) cell => _,
-            cpu = in(reg) cpu,
+            cell = inout(reg) u64::from(cpu) => _,
+            stride = in(reg) cells.stride,
+            first = in(reg) cells.first,
             area = in(reg) area(cells.offset),
             n = in(reg) n,
             cells = in(reg) std::ptr::from_ref(cells),

@@ -5,6 +5,7 @@
 //! ```text
 //!     rseq_cs = descriptor            the thread says which sequence it is about to enter
 //! 24: if cpu != cpu_id goto 26        from here on, whoever is preempted, migrated or signalled goes on at 26
+//!     cell = first + cpu * stride
 //!     new = *cell
 //!     new += n
 //!     *cell = new                     the commit is one instruction, the last one

@@ -1,10 +1,11 @@
 //! x86-64: the thread pointer is the base of `fs`.
 //!
 //! Three instructions and not one `add` to memory: beside the fact that the new value is needed, recent cores forward
-//! a store to the next load of the same address at no cost only for plain loads and stores.
+//! a store to the next load of the same address at no cost only for plain loads and stores. The address is worked out
+//! within the sequence because that measured a third faster than ahead of it.
 
 use crate::area::Cells;
-use std::{arch::asm, mem::offset_of, sync::atomic::AtomicI64};
+use std::{arch::asm, mem::offset_of};
 
 /// Whether there is a sequence for this architecture.
 pub(crate) const PRESENT: bool = true;
@@ -26,13 +27,13 @@ pub(crate) fn cpu_id(offset: isize) -> u32 {
     cpu
 }
 
-/// Adds `n` to `cell` if the thread stays on `cpu` until that is done, or else to the shard. Returns the new value of
-/// the one of the two.
+/// Adds `n` in the row of `cpu` if the thread stays there until that is done, or else to the shard. Returns the new
+/// value of the one of the two.
 ///
 /// # Safety
-/// The thread is registered with an area at `cells.offset`, `cell` is the one of `cpu`, and the area of `cells` lives.
+/// The thread is registered with an area at `cells.offset`, `cpu` has a row, and the area of `cells` lives.
 #[inline]
-pub(crate) unsafe fn add(cells: &Cells, cpu: u32, cell: *const AtomicI64, n: i64) -> i64 {
+pub(crate) unsafe fn add(cells: &Cells, cpu: u32, n: i64) -> i64 {
     let new;
     // SAFETY: between 24 and 25 the kernel lets only one thread of this CPU at a time come to the store, so it loses
     // no add; the store is of 8 aligned bytes, which other threads see as a relaxed one. On the other path, the
@@ -42,8 +43,10 @@ pub(crate) unsafe fn add(cells: &Cells, cpu: u32, cell: *const AtomicI64, n: i64
             "lea {new}, [rip + 37f]",
             "mov fs:[{area} + 8], {new}",
             "24:",
-            "cmp {cpu:e}, fs:[{area} + 4]",
+            "cmp {cell:e}, fs:[{area} + 4]",
             "jne 26f",
+            "imul {cell}, {stride}",
+            "add {cell}, {first}",
             "mov {new}, [{cell}]",
             "add {new}, {n}",
             "mov [{cell}], {new}",
@@ -67,8 +70,9 @@ pub(crate) unsafe fn add(cells: &Cells, cpu: u32, cell: *const AtomicI64, n: i64
             "jmp 25b",
             ".previous",
             new = out(reg) new,
-            cell = inout(reg) cell => _,
-            cpu = in(reg) cpu,
+            cell = inout(reg) u64::from(cpu) => _,
+            stride = in(reg) cells.stride,
+            first = in(reg) cells.first,
             area = in(reg) cells.offset,
             n = in(reg) n,
             cells = in(reg) std::ptr::from_ref(cells),
