@@ -77,13 +77,13 @@ impl Rallies {
     /// # Errors
     /// [`Failure::Missing`] where no thread can be started.
     pub fn new(pairs: Vec<Pair>, visit: Visit, rng: Rng, origin_ns: u64, end_ns: u64) -> Outcome<Self> {
-        let (server, serves) = channel();
-        let (answerer, answers) = channel();
+        let (server, to_serve) = channel();
+        let (answerer, to_answer) = channel();
         let (tell, told) = channel();
         let tell_too = tell.clone();
         // They end when they are told nothing more, and nobody has to wait for that.
-        start("server", move || serve(&serves, &tell))?;
-        start("answerer", move || answer(&answers, &tell_too))?;
+        start("server", move || serve(&to_serve, &tell))?;
+        start("answerer", move || answer(&to_answer, &tell_too))?;
         Ok(Self { pairs, visit, rng, origin_ns, end_ns, server, answerer, told })
     }
 
