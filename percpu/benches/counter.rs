@@ -1,0 +1,274 @@
+//! What an add costs, beside plain adds, a shared atomic, and the counters of others: one run, interleaved rounds.
+//!
+//! Built by `../peers`, which has the other crates (`make bench`, or `cargo bench --manifest-path
+//! percpu/peers/Cargo.toml`). Of each contender and round, one short burst is timed, in an order that rotates from
+//! round to round; shown are medians over rounds with quartiles, and the medians of ratios of bursts of one round.
+//! `--rounds N` sets how many (default 201, the fewest for a first impression 21).
+//!
+//! Not here: `metered` (its counters are one shared atomic, which is here), `counters` (no threads), `percpu` and
+//! `cpu-local` (kernels only), `rseq` (an empty name), `wbase` (padded atomics by an index of the caller's, as the
+//! hand-made array is).
+
+use manycore_percpu::PerCpuCounter;
+use std::{
+    cell::Cell,
+    hint::black_box,
+    sync::{
+        Barrier,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+/// Someone who adds 1 as often as he is told to.
+struct Contender {
+    name: &'static str,
+    adds: Box<dyn Fn(u64) + Sync>,
+}
+
+fn contender(name: &'static str, adds: impl Fn(u64) + Sync + 'static) -> Contender {
+    Contender { name, adds: Box::new(adds) }
+}
+
+/// One that is called for each add; the call is inlined.
+fn each(name: &'static str, add: impl Fn() + Sync + 'static) -> Contender {
+    contender(name, move |n| (0..n).for_each(|_| add()))
+}
+
+thread_local! {
+    static OWN: Cell<*mut u64> = const { Cell::new(std::ptr::null_mut()) };
+    static SLOT: usize = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        NEXT.fetch_add(1, Relaxed)
+    };
+}
+
+/// This thread's pointer to its count, made once.
+fn own() -> *mut u64 {
+    if OWN.get().is_null() {
+        OWN.set(Box::leak(Box::new(0)));
+    }
+    OWN.get()
+}
+
+/// A plain load, add and store through a thread-local pointer, which each add reads anew.
+fn plain() -> Contender {
+    contender("plain add through a thread-local pointer", |n| {
+        own();
+        for _ in 0..n {
+            // SAFETY: the pointer of this thread, to a count that lives for ever.
+            unsafe {
+                let count = OWN.with(|pointer| pointer.as_ptr().read_volatile());
+                count.write_volatile(count.read_volatile() + 1);
+            }
+        }
+    })
+}
+
+/// As above, as one instruction with the pointer in a register: x86-64 only.
+#[cfg(target_arch = "x86_64")]
+fn instruction() -> Contender {
+    contender("plain `add [pointer], 1`", |n| {
+        let count = own();
+        for _ in 0..n {
+            // SAFETY: as above.
+            unsafe { std::arch::asm!("add qword ptr [{}], 1", in(reg) count, options(nostack)) };
+        }
+    })
+}
+
+/// What a program does between two adds: a few dependent multiplications, about 5 ns.
+#[inline(always)]
+fn work(state: u64) -> u64 {
+    (0..4).fold(state, |state, _| (state ^ (state >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9))
+}
+
+fn ours() -> Contender {
+    let counter = PerCpuCounter::new();
+    each("manycore-percpu add_local", move || counter.add_local(1))
+}
+
+fn atomic() -> Contender {
+    let count: &'static AtomicU64 = Box::leak(Box::default());
+    each("one shared AtomicU64", move || {
+        count.fetch_add(1, Relaxed);
+    })
+}
+
+/// The first is ours, the rest what it is held against.
+fn contenders(shards: usize) -> Vec<Contender> {
+    let atomics = PerCpuCounter::with_atomics();
+    let padded: Vec<crossbeam_utils::CachePadded<AtomicU64>> =
+        (0..shards.next_power_of_two()).map(|_| AtomicU64::new(0).into()).collect();
+    let fast = fast_counter::ConcurrentCounter::new(shards);
+    let telemetry = fast_telemetry::Counter::new(shards);
+    let contatori = contatori::counters::unsigned::Unsigned::new();
+    let consistent = atomic_counter::ConsistentCounter::new(0);
+    let relaxed = atomic_counter::RelaxedCounter::new(0);
+    let pool = sharded_counter::CounterPool::with_shard_amount(shards + 1);
+    vec![
+        ours(),
+        atomic(),
+        each("manycore-percpu, sharded atomics", move || atomics.add_local(1)),
+        each("array of crossbeam's CachePadded", move || {
+            padded[SLOT.with(|slot| *slot) & (padded.len() - 1)].fetch_add(1, Relaxed);
+        }),
+        each("contatori 0.7", move || contatori.add(1)),
+        each("fast-counter 1.0", move || fast.add(1)),
+        each("fast-telemetry 0.10", move || telemetry.add(1)),
+        each("atomic-counter 1.0, consistent", move || {
+            atomic_counter::AtomicCounter::inc(&consistent);
+        }),
+        each("atomic-counter 1.0, relaxed", move || {
+            atomic_counter::AtomicCounter::inc(&relaxed);
+        }),
+        each("countme 3.0 (an add and a subtraction)", || {
+            drop(black_box(countme::Count::<Contender>::new()))
+        }),
+        contender("sharded-counter 0.1 (handle, no sum)", move |n| {
+            let mut local = pool.counter();
+            for _ in 0..n {
+                black_box(local.next());
+            }
+        }),
+    ]
+}
+
+/// Nanoseconds of one add of each contender in each round.
+type Rounds = Vec<Vec<f64>>;
+
+/// Bursts of `n` adds of everyone, on `threads` threads at once; the time is that of the slowest.
+fn measure(contenders: &[Contender], threads: usize, n: u64, rounds: usize) -> Rounds {
+    let mut times = vec![Vec::new(); contenders.len()];
+    let (start, end) = (Barrier::new(threads + 1), Barrier::new(threads + 1));
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    start.wait();
+                    let Some(contender) = contenders.get(next.load(Relaxed)) else { return };
+                    (contender.adds)(n);
+                    end.wait();
+                }
+            });
+        }
+        for round in 0..=rounds {
+            for turn in 0..contenders.len() {
+                let index = (turn + round) % contenders.len();
+                next.store(index, Relaxed);
+                start.wait();
+                let began = Instant::now();
+                end.wait();
+                // The first round warms up.
+                if round > 0 {
+                    times[index].push(began.elapsed().as_nanos() as f64 / n as f64);
+                }
+            }
+        }
+        next.store(usize::MAX, Relaxed);
+        start.wait();
+    });
+    times
+}
+
+fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    [1, 2, 3].map(|quarter| values[(values.len() - 1) * quarter / 4])
+}
+
+/// A line for each contender: its time, and how many times that of the first it is.
+fn show(contenders: &[Contender], times: &Rounds) {
+    println!("  {:<44}{:>9}{:>20}{:>12}{:>18}", "", "ns/add", "quartiles", "x of ours", "quartiles");
+    for (contender, own) in contenders.iter().zip(times) {
+        let [low, median, high] = quartiles(own.clone());
+        let [least, ratio, most] =
+            quartiles(own.iter().zip(&times[0]).map(|(own, ours)| own / ours).collect());
+        println!(
+            "  {:<44}{median:>9.2}{:>20}{ratio:>12.2}{:>18}",
+            contender.name,
+            format!("{low:.2} to {high:.2}"),
+            format!("{least:.2} to {most:.2}")
+        );
+    }
+}
+
+/// The ratio of the first to the second, in rounds; a target beside it.
+fn target(text: &str, times: &Rounds, of: usize, to: usize, holds: impl Fn(f64) -> bool) {
+    let [low, median, high] = quartiles(times[of].iter().zip(&times[to]).map(|(of, to)| of / to).collect());
+    let word = if holds(median) { "holds" } else { "missed" };
+    println!("  {word}: {text}: {median:.2} ({low:.2} to {high:.2})");
+}
+
+fn one_thread(rounds: usize) {
+    println!("One thread, adds one after the other");
+    let mut them = contenders(1);
+    let others = them.len();
+    them.push(plain());
+    #[cfg(target_arch = "x86_64")]
+    them.push(instruction());
+    let times = measure(&them, 1, 50_000, rounds);
+    show(&them, &times);
+    target("ours at most 1.5 times a plain add through a thread-local pointer", &times, 0, others, |x| {
+        x <= 1.5
+    });
+    for (index, them) in them.iter().enumerate().take(others).skip(1) {
+        target(&format!("no slower than {}", them.name), &times, 0, index, |x| x <= 1.0);
+    }
+
+    println!("\nOne thread, a little work between two adds");
+    let counter = PerCpuCounter::new();
+    let count: &'static AtomicU64 = Box::leak(Box::default());
+    let them = [
+        contender("work, manycore-percpu add_local", move |n| {
+            black_box((0..n).fold(1, |state, _| {
+                counter.add_local(1);
+                work(state)
+            }));
+        }),
+        contender("work, plain add", |n| {
+            own();
+            black_box((0..n).fold(1, |state, _| {
+                // SAFETY: the pointer of this thread, to a count that lives for ever.
+                unsafe {
+                    let count = OWN.with(|pointer| pointer.as_ptr().read_volatile());
+                    count.write_volatile(count.read_volatile() + 1);
+                }
+                work(state)
+            }));
+        }),
+        contender("work, one AtomicU64", move |n| {
+            black_box((0..n).fold(1, |state, _| {
+                count.fetch_add(1, Relaxed);
+                work(state)
+            }));
+        }),
+        contender("work, no add", |n| {
+            black_box((0..n).fold(1, |state, _| work(black_box(state))));
+        }),
+    ];
+    let times = measure(&them, 1, 50_000, rounds);
+    show(&them, &times);
+    target("with work, ours at most 1.5 times a plain add", &times, 0, 1, |x| x <= 1.5);
+}
+
+fn all_cpus(cpus: usize, rounds: usize) {
+    println!("\n{cpus} threads, all adding");
+    let them = contenders(cpus);
+    let times = measure(&them, cpus, 50_000, rounds);
+    show(&them, &times);
+    target("ours at least 10 times as fast as one AtomicU64", &times, 1, 0, |x| x >= 10.0);
+    for (index, them) in them.iter().enumerate().skip(1) {
+        target(&format!("no slower than {}", them.name), &times, 0, index, |x| x <= 1.0);
+    }
+}
+
+fn main() {
+    let mut words = std::env::args().skip_while(|word| word != "--rounds").skip(1);
+    let rounds = words.next().and_then(|rounds| rounds.parse().ok()).unwrap_or(201);
+    countme::enable(true);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    println!("engine: {}; {cpus} CPUs; {rounds} rounds, medians\n", manycore_percpu::engine());
+    one_thread(rounds);
+    all_cpus(cpus, rounds);
+}

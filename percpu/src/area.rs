@@ -1,0 +1,251 @@
+//! The memory of counters, and one counter's cells in it.
+//!
+//! ```text
+//! row        cpu 0 | cpu 1 | ... | shard 0 | shard 1 | ... | published | base
+//! in a row   counter 0, counter 1, ... counter N-1, up to a multiple of 128 bytes
+//! ```
+//!
+//! All rows are equally long, so one counter's cells are a fixed stride apart. Two rows never share a pair of cache
+//! lines. CPU rows are written by sequences of threads that run on that CPU, and by nothing else; shards only by
+//! atomic instructions. No cell is ever set back: all but `base` just take adds, so nothing that runs beside an add
+//! can undo it.
+
+use crate::{
+    engine::{Engine, Registration},
+    near, possible, sequence,
+    thread::turn,
+};
+use std::sync::atomic::{
+    AtomicI64,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
+
+/// Two cache lines, because the hardware fetches them in pairs.
+#[repr(align(128))]
+struct Lines(#[expect(dead_code, reason = "reached by address")] [AtomicI64; 16]);
+
+/// Rows for a number of counters.
+pub(crate) struct Area {
+    lines: Box<[Lines]>,
+    registration: Registration,
+    /// Rows for threads without registration: a power of two.
+    shards: usize,
+    /// Bytes from row to row.
+    stride: usize,
+}
+
+/// Shards where nearly all threads have CPU rows.
+const FEW_SHARDS: usize = 4;
+
+impl Area {
+    /// Zeroes for `counters` counters, untouched until they are used.
+    ///
+    /// Panics where `Vec::with_capacity` would: more bytes than an address can tell.
+    pub fn new(counters: usize, registration: Registration) -> Self {
+        let online = (possible::online() as usize).next_power_of_two();
+        let shards = if registration.cpus > 0 { online.min(FEW_SHARDS) } else { online };
+        let rows = registration.cpus as usize + shards + 2;
+        let lines_of_row = counters.div_ceil(16).max(1);
+        // So large a product is refused by the allocation.
+        let lines = Box::new_zeroed_slice(rows.saturating_mul(lines_of_row));
+        // SAFETY: zeroes are valid atomics.
+        let lines: Box<[Lines]> = unsafe { lines.assume_init() };
+        Self { lines, registration, shards, stride: lines_of_row * size_of::<Lines>() }
+    }
+
+    pub fn engine(&self) -> Engine {
+        if self.registration.cpus > 0 { Engine::Rseq } else { Engine::Atomics }
+    }
+
+    /// Bytes that the rows take.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.lines)
+    }
+
+    /// The cells of counter `index`, which has to be below the number of counters: valid as long as this area.
+    pub fn cells(&self, index: usize) -> Cells {
+        debug_assert!(index * size_of::<AtomicI64>() < self.stride);
+        let first = self.lines.as_ptr().cast::<AtomicI64>().wrapping_add(index);
+        let Registration { offset, cpus } = self.registration;
+        Cells {
+            cpus,
+            offset,
+            stride: self.stride,
+            first,
+            shard: first.wrapping_byte_add(cpus as usize * self.stride),
+            shards: self.shards,
+        }
+    }
+}
+
+/// One counter's cells. Whoever holds one sees to it that the area lives.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Cells {
+    /// CPU numbers below this have a row.
+    pub cpus: u32,
+    /// From the thread pointer to the area of restartable sequences.
+    pub offset: isize,
+    /// Bytes from row to row.
+    pub stride: usize,
+    /// The cell in the row of CPU 0.
+    pub first: *const AtomicI64,
+    /// The cell in the row of shard 0, to which sequences that were broken off add, too.
+    pub shard: *const AtomicI64,
+    shards: usize,
+}
+
+// SAFETY: the cells are atomics, and sequences write them as atomics of this thread's CPU.
+unsafe impl Send for Cells {}
+// SAFETY: as above.
+unsafe impl Sync for Cells {}
+
+impl Cells {
+    /// Adds to this CPU's cell, or to a shard where this thread has no CPU that is known.
+    #[inline]
+    pub fn add(&self, n: i64) {
+        let cpu = sequence::cpu_id(self.offset);
+        // Numbers of threads that are not registered are negative, which is beyond any CPU.
+        let new = if cpu < self.cpus {
+            let cell = self.first.wrapping_byte_add(cpu as usize * self.stride);
+            // SAFETY: `cpus` is not 0, so the offset leads to this thread's area, and it has just told that it is
+            // registered; the cell is that of the CPU it named, which has a row.
+            unsafe { sequence::add(self, cpu, cell, n) }
+        } else {
+            self.add_to_shard(n)
+        };
+        if near::owes(new, n) {
+            self.publish(new, n);
+        }
+    }
+
+    /// Returns the shard's new value.
+    #[inline(never)]
+    fn add_to_shard(&self, n: i64) -> i64 {
+        let shard = turn() as usize & (self.shards - 1);
+        self.row(self.cpus as usize + shard).fetch_add(n, Relaxed).wrapping_add(n)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn publish(&self, new: i64, n: i64) {
+        let owed = near::owed(new, n);
+        if owed != 0 {
+            self.published().fetch_add(owed, Relaxed);
+        }
+    }
+
+    /// All that was added since the area was made.
+    fn all(&self) -> i64 {
+        (0..self.rows()).fold(0, |sum: i64, row| sum.wrapping_add(self.row(row).load(Relaxed)))
+    }
+
+    /// See `PerCpuCounter::sum`.
+    pub fn sum(&self) -> i64 {
+        // The base first: the rows are then seen at least as they were when the base was taken from them.
+        let base = self.base().load(Acquire);
+        self.all().wrapping_sub(base)
+    }
+
+    /// See `PerCpuCounter::approx`.
+    pub fn approx(&self) -> i64 {
+        self.published().load(Relaxed).wrapping_sub(self.base().load(Relaxed))
+    }
+
+    /// See `PerCpuCounter::approx_error`.
+    pub fn approx_error(&self) -> i64 {
+        near::MOST * self.rows() as i64
+    }
+
+    /// See `PerCpuCounter::reset`.
+    pub fn reset(&self) -> i64 {
+        let mut base = self.base().load(Acquire);
+        loop {
+            let all = self.all();
+            match self.base().compare_exchange(base, all, AcqRel, Acquire) {
+                Ok(_) => return all.wrapping_sub(base),
+                Err(newer) => base = newer,
+            }
+        }
+    }
+
+    /// Rows that take adds.
+    fn rows(&self) -> usize {
+        self.cpus as usize + self.shards
+    }
+
+    fn published(&self) -> &AtomicI64 {
+        self.row(self.rows())
+    }
+
+    fn base(&self) -> &AtomicI64 {
+        self.row(self.rows() + 1)
+    }
+
+    fn row(&self, row: usize) -> &AtomicI64 {
+        debug_assert!(row < self.rows() + 2);
+        // SAFETY: the area has that many rows, each with a cell of this counter at this place, and lives.
+        unsafe { &*self.first.wrapping_byte_add(row * self.stride) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Cells of counters never overlap, stay inside, and rows never share a pair of lines.
+    fn check(counters: usize, cpus: u32) {
+        let area = Area::new(counters, Registration { offset: 0, cpus });
+        let inside = area.lines.as_ptr_range();
+        let inside = inside.start as usize..inside.end as usize;
+        let mut seen = std::collections::HashSet::new();
+        for index in 0..counters {
+            let cells = area.cells(index);
+            for row in 0..cells.rows() + 2 {
+                let cell = std::ptr::from_ref(cells.row(row)) as usize;
+                assert!(inside.contains(&cell) && cell.is_multiple_of(8));
+                assert_eq!((cell - inside.start) / area.stride, row);
+                assert!(seen.insert(cell));
+            }
+            assert_eq!(cells.shard, std::ptr::from_ref(cells.row(cpus as usize)));
+        }
+        assert_eq!(area.stride % 128, 0);
+        assert_eq!(inside.start % 128, 0);
+    }
+
+    #[test]
+    fn layout_at_the_ends_of_lines() {
+        for counters in [0, 1, 2, 15, 16, 17, 33] {
+            for cpus in [0, 1, 3] {
+                check(counters, cpus);
+            }
+        }
+    }
+
+    #[test]
+    fn a_thousand_counters_are_packed() {
+        let area = Area::new(1000, Registration { offset: 0, cpus: 64 });
+        assert_eq!(area.stride, 8064);
+    }
+
+    #[cfg_attr(miri, ignore = "many cases of what the test above does")]
+    #[test]
+    fn layout() {
+        proptest!(|(counters in 0_usize..200, cpus in 0_u32..40)| check(counters, cpus));
+    }
+
+    #[test]
+    fn shards_take_adds_of_threads_without_registration_and_the_sum_has_all() {
+        let area = Area::new(2, Registration::NONE);
+        let (one, other) = (area.cells(0), area.cells(1));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| (0..100).for_each(|n| one.add(n)));
+                scope.spawn(|| (0..100).for_each(|_| other.add(-1)));
+            }
+        });
+        assert_eq!((one.sum(), other.sum()), (3 * 4950, -300));
+        assert_eq!((one.reset(), one.sum(), other.sum()), (3 * 4950, 0, -300));
+    }
+}

@@ -1,0 +1,69 @@
+//! How many CPUs there can be.
+
+use std::sync::OnceLock;
+
+/// Above this, `/sys` is not believed: the kernel's `NR_CPUS` is at most 8192.
+const MOST: u32 = 1 << 16;
+
+/// One more than the highest number of a CPU that can come on line while the system runs
+/// (`/sys/devices/system/cpu/possible`; what the C library says where that cannot be read). At least 1.
+pub(crate) fn cpus() -> u32 {
+    static CPUS: OnceLock<u32> = OnceLock::new();
+    *CPUS.get_or_init(|| listed().unwrap_or_else(|| told(libc::_SC_NPROCESSORS_CONF)))
+}
+
+/// CPUs on line, which the shards of threads without registration are as many as. At least 1.
+pub(crate) fn online() -> u32 {
+    told(libc::_SC_NPROCESSORS_ONLN)
+}
+
+fn told(name: libc::c_int) -> u32 {
+    // SAFETY: `sysconf` takes a number and returns one.
+    let count = unsafe { libc::sysconf(name) };
+    u32::try_from(count).unwrap_or(1).clamp(1, MOST)
+}
+
+fn listed() -> Option<u32> {
+    if cfg!(miri) {
+        return None;
+    }
+    end_of(&std::fs::read_to_string("/sys/devices/system/cpu/possible").ok()?)
+}
+
+/// One more than the last CPU of a kernel list such as `0-3,8`, whose parts ascend.
+fn end_of(list: &str) -> Option<u32> {
+    let end: u32 = list.trim().rsplit([',', '-']).next()?.parse().ok()?;
+    (end < MOST).then(|| end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_end_of_kernel_lists() {
+        for (list, end) in [("0\n", 1), ("0-1\n", 2), ("0-3,8\n", 9), ("0,2,4-255\n", 256)] {
+            assert_eq!(end_of(list), Some(end), "{list:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_has_no_end() {
+        for list in ["", "\n", "many", "0-", "0--1 x", "99999999999", "0-65536"] {
+            assert_eq!(end_of(list), None, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn there_are_at_least_as_many_possible_cpus_as_are_on_line() {
+        assert!(cpus() >= online() && online() >= 1);
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_text_is_no_panic(text in ".{0,40}") {
+            prop_assert!(end_of(&text).is_none_or(|end| end <= MOST));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! AArch64: the thread pointer is `tpidr_el0`.
+
+use crate::area::Cells;
+use std::{arch::asm, mem::offset_of, sync::atomic::AtomicI64};
+
+/// Whether there is a sequence for this architecture.
+pub(crate) const PRESENT: bool = true;
+
+/// This thread's area at `offset` from the thread pointer.
+#[inline]
+fn area(offset: isize) -> usize {
+    let thread: usize;
+    // SAFETY: reads a register.
+    unsafe { asm!("mrs {}, tpidr_el0", out(reg) thread, options(nomem, nostack, preserves_flags)) };
+    thread.wrapping_add_signed(offset)
+}
+
+/// `cpu_id` of this thread's area at `offset` from the thread pointer. At offset 0 there is no area: any number.
+#[inline]
+pub(crate) fn cpu_id(offset: isize) -> u32 {
+    let cpu;
+    // SAFETY: the load is in the thread's area, or (offset 0) in the 16 bytes that the ABI of thread-local storage
+    // keeps at the thread pointer.
+    unsafe {
+        asm!(
+            "ldr {cpu:w}, [{area}, 4]",
+            area = in(reg) area(offset),
+            cpu = lateout(reg) cpu,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    cpu
+}
+
+/// Adds `n` to `cell` if the thread stays on `cpu` until that is done, or else to the shard. Returns the new value of
+/// the one of the two.
+///
+/// # Safety
+/// The thread is registered with an area at `cells.offset`, `cell` is the one of `cpu`, and the area of `cells` lives.
+#[inline]
+pub(crate) unsafe fn add(cells: &Cells, cpu: u32, cell: *const AtomicI64, n: i64) -> i64 {
+    let new;
+    // SAFETY: between 24 and 25 the kernel lets only one thread of this CPU at a time come to the store, so it loses
+    // no add; the store is of 8 aligned bytes, which other threads see as a relaxed one. On the other path, the
+    // add is atomic. The stack is not used; the flags are given up.
+    unsafe {
+        asm!(
+            "adrp {new}, 37f",
+            "add {new}, {new}, :lo12:37f",
+            "str {new}, [{area}, 8]",
+            "24:",
+            "ldr {new:w}, [{area}, 4]",
+            "cmp {new:w}, {cpu:w}",
+            "b.ne 26f",
+            "ldr {new}, [{cell}]",
+            "add {new}, {new}, {n}",
+            "str {new}, [{cell}]",
+            "25:",
+            // version and flags, start, length, abort handler
+            ".pushsection __rseq_cs, \"aw\"",
+            ".balign 32",
+            "37:",
+            ".long 0, 0",
+            ".quad 24b, 25b - 24b, 26f",
+            ".popsection",
+            ".subsection 1",
+            // The signature is an instruction: brk #0x45e0.
+            ".inst 0xd428bc00",
+            "26:",
+            "ldr {cell}, [{cells}, {shard}]",
+            "27:",
+            "ldxr {new}, [{cell}]",
+            "add {new}, {new}, {n}",
+            "stxr {spare:w}, {new}, [{cell}]",
+            "cbnz {spare:w}, 27b",
+            "b 25b",
+            ".previous",
+            new = out(reg) new,
+            spare = out(reg) _,
+            cell = inout(reg) cell => _,
+            cpu = in(reg) cpu,
+            area = in(reg) area(cells.offset),
+            n = in(reg) n,
+            cells = in(reg) std::ptr::from_ref(cells),
+            shard = const offset_of!(Cells, shard),
+            options(nostack),
+        );
+    }
+    new
+}

@@ -1,0 +1,92 @@
+//! System calls of the tests.
+
+use std::{ffi::CStr, ffi::CString, os::unix::ffi::OsStrExt, path::Path};
+
+/// This thread's id.
+pub fn tid() -> i32 {
+    // SAFETY: takes nothing.
+    unsafe { libc::gettid() }
+}
+
+/// Has thread `tid` run on `cpu`, where it may; whether it does.
+pub fn move_to(tid: i32, cpu: usize) -> bool {
+    // SAFETY: the set is a plain bit mask, of which the kernel reads as many bytes as it is long.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(tid, size_of_val(&set), &raw const set) == 0
+    }
+}
+
+/// Sends a signal to one thread of this process; whether it is there.
+pub fn signal(tid: i32, signal: i32) -> bool {
+    // SAFETY: numbers only; a thread of another process cannot be meant.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, signal) == 0 }
+}
+
+/// Installs a handler that only does what is async-signal-safe.
+pub fn on_signal(signal: i32, handler: extern "C" fn(i32)) {
+    // SAFETY: zeroes are a valid `sigaction` without flags.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        assert_eq!(libc::sigaction(signal, &raw const action, std::ptr::null_mut()), 0);
+    }
+}
+
+/// The value of a number that the C library exports.
+pub fn symbol(name: &CStr) -> Option<u32> {
+    // SAFETY: the tests ask for exported variables that are at least 32 bits wide.
+    unsafe {
+        let found = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()).cast::<u32>();
+        found.as_ref().copied()
+    }
+}
+
+/// Registers (0) this thread's area with the kernel as glibc does, or takes that back (1); whether the kernel did it.
+pub fn rseq(flags: i32) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    const SIGNATURE: u32 = 0x5305_3053;
+    #[cfg(not(target_arch = "x86_64"))]
+    const SIGNATURE: u32 = 0xd428_bc00;
+    // SAFETY: an exported `ptrdiff_t`.
+    let offset = unsafe { *libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast::<isize>() };
+    let thread: usize;
+    // SAFETY: reads the thread pointer.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        std::arch::asm!("mov {}, fs:[0]", out(reg) thread, options(nostack, readonly, preserves_flags));
+        #[cfg(target_arch = "aarch64")]
+        std::arch::asm!("mrs {}, tpidr_el0", out(reg) thread, options(nostack, nomem, preserves_flags));
+    }
+    let area = thread.wrapping_add_signed(offset);
+    // The size that glibc registered with is the kernel's features rounded up, and 32 at first.
+    [32, symbol(c"__rseq_size").unwrap_or(32).next_multiple_of(32)].into_iter().any(|size| {
+        // SAFETY: the area is glibc's for this thread, which is used as glibc does.
+        unsafe { libc::syscall(libc::SYS_rseq, area, size, flags, SIGNATURE) == 0 }
+    })
+}
+
+/// Loads `library`, counts with it, closes it, and sees whether it is still there.
+pub fn loaded_and_closed(library: &Path) {
+    let path = CString::new(library.as_os_str().as_bytes()).unwrap();
+    // SAFETY: the library is the example `plugin`, whose functions have these types.
+    unsafe {
+        let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        assert!(!handle.is_null(), "{}", library.display());
+        let count = libc::dlsym(handle, c"count".as_ptr());
+        let sequences = libc::dlsym(handle, c"sequences".as_ptr());
+        assert!(!count.is_null() && !sequences.is_null());
+        let count: extern "C" fn(u32) -> i64 = std::mem::transmute(count);
+        let sequences: extern "C" fn() -> bool = std::mem::transmute(sequences);
+        assert_eq!(count(100_000), 100_000);
+        let stays = sequences();
+        assert_eq!(libc::dlclose(handle), 0);
+        let again = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
+        assert!(!stays || !again.is_null(), "{} was unloaded", library.display());
+        if stays {
+            assert_eq!(count(5), 100_005);
+        }
+    }
+}
