@@ -6,6 +6,7 @@
 mod affinity;
 mod circumstances;
 mod comparison;
+mod contention;
 mod findings;
 mod matrix;
 mod modes;
@@ -18,6 +19,7 @@ mod words;
 pub use affinity::Affinity;
 pub use circumstances::Circumstances;
 pub use comparison::{Compared, Comparison, enough, judge as compare};
+pub use contention::{Contention, ContentionPair, ContentionPoint, UnixBench};
 pub use findings::{Finding, Kind};
 pub use matrix::MatrixPoint;
 pub use modes::{Mode, Modes};
@@ -49,6 +51,11 @@ pub mod id {
     pub const AFFINITY: &str = "affinity";
     /// Ours against sysbench, factor `program`.
     pub const SYSBENCH: &str = "sysbench";
+    /// Prefix of loads whose workers share something, such as `contention-counter`: factor `variant`, and for two
+    /// tasks that are bound `distance` (a [`crate::Distance`] or `same`) with their `cpus`.
+    pub const CONTENTION: &str = "contention-";
+    /// Prefix of the same loads beside another program, with the factor `program`.
+    pub const CONTENTION_PEER: &str = "beside-";
     /// Two sides, factor `side` = `A` or `B`; parameter `looks`: planned looks over which its level is split.
     pub const COMPARE: &str = "compare";
     /// Rounds of a search: the prefix of `tune-1`, `tune-2`, ...; factor `side` = `today` marks today's behaviour.
@@ -76,6 +83,8 @@ pub struct Evaluation {
     pub affinity: Option<Affinity>,
     /// Ours against sysbench, by number of workers.
     pub peers: Vec<Peer>,
+    /// Loads whose workers share something.
+    pub contention: Vec<Contention>,
     /// B against A.
     pub comparison: Option<Comparison>,
     /// A search for the best placement.
@@ -113,6 +122,7 @@ impl Evaluation {
                 .unwrap_or_default(),
             affinity: experiment(id::AFFINITY).and_then(|e| affinity::judge(e, floor(e))),
             peers: experiment(id::SYSBENCH).map(peer::judge).unwrap_or_default(),
+            contention: contention::judge(record, floor),
             comparison: experiment(id::COMPARE).and_then(comparison::judge),
             tuning: tuning::judge(record),
             clock,

@@ -2,7 +2,7 @@
 
 use crate::{
     cli::Worker,
-    experiment::worker,
+    experiment::{guard, worker},
     failure::{Failure, Outcome},
 };
 use manycore_host::board::Board;
@@ -16,6 +16,10 @@ use std::{io::stdin, os::fd::AsFd};
 pub fn run(args: &Worker) -> Outcome {
     let started_by_hand =
         || Failure::input("worker is started by manycore itself, with its board as standard input");
+    if args.load == guard::NAME {
+        guard::stand(args.object.as_deref().unwrap_or_default());
+        return Ok(());
+    }
     let part = part(args)?.ok_or_else(started_by_hand)?;
     let memory = stdin().as_fd().try_clone_to_owned().map_err(|_| started_by_hand())?;
     let board = Board::open(memory).map_err(|_| started_by_hand())?;

@@ -1,7 +1,9 @@
-//! Counters: one for all, or one for each worker, in one cache line or on lines of their own.
+//! Counters: one for all; one for each worker, in one cache line or on lines of their own; one that has a line for
+//! each CPU.
 
 use super::{Member, Shared, Team, threads};
 use crate::Load;
+use manycore_percpu::PerCpuCounter;
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
@@ -19,11 +21,11 @@ const IN_A_LINE: usize = 8;
 struct Line([AtomicU64; IN_A_LINE]);
 
 /// The counters of all variants.
-#[derive(Default)]
 struct All {
     one: Line,
     packed: Vec<Line>,
     padded: Vec<Line>,
+    per_cpu: PerCpuCounter,
 }
 
 impl All {
@@ -43,14 +45,19 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Names of the variants: one counter for all; each worker its own, eight in a line; each worker its own line.
-    pub const VARIANTS: &[&str] = &["shared", "packed", "padded"];
+    /// Names of the variants: one counter for all; each worker its own, eight in a line; each worker its own line;
+    /// one counter for all that has a line for each CPU.
+    pub const VARIANTS: &[&str] = &["shared", "packed", "padded", "per-cpu"];
 
     /// Counters of `workers` workers.
     pub fn new(workers: usize) -> Self {
         let lines = |count: usize| (0..count).map(|_| Line::default()).collect();
-        let all =
-            All { one: Line::default(), packed: lines(workers.div_ceil(IN_A_LINE)), padded: lines(workers) };
+        let all = All {
+            one: Line::default(),
+            packed: lines(workers.div_ceil(IN_A_LINE)),
+            padded: lines(workers),
+            per_cpu: PerCpuCounter::new(),
+        };
         Self { all: Arc::new(all), workers }
     }
 }
@@ -69,9 +76,10 @@ impl Shared for Counters {
     }
 
     fn counted(&self) -> Option<u64> {
-        let All { one, packed, padded } = &*self.all;
+        let All { one, packed, padded, per_cpu } = &*self.all;
         let counters = std::iter::once(one).chain(packed).chain(padded).flat_map(|line| &line.0);
-        Some(counters.map(|counter| counter.load(Relaxed)).sum())
+        let atomic: u64 = counters.map(|counter| counter.load(Relaxed)).sum();
+        Some(atomic + per_cpu.sum() as u64)
     }
 }
 
@@ -91,6 +99,12 @@ impl Load for Adds {
     }
 
     fn tick(&mut self) {
+        if self.variant == 3 {
+            for _ in 0..PER_TICK {
+                self.all.per_cpu.add_local(1);
+            }
+            return;
+        }
         let counter = self.all.counter(self.variant, self.worker);
         for _ in 0..PER_TICK {
             counter.fetch_add(1, Relaxed);

@@ -2,6 +2,7 @@
 
 mod comparison;
 mod conditions;
+mod contention;
 mod placement;
 mod scaling;
 mod tuning;
@@ -29,7 +30,8 @@ pub enum Kind {
 pub struct Finding {
     /// How it is meant.
     pub kind: Kind,
-    /// What it is about: `comparison`, `conditions`, `noise`, `scaling`, `modes`, `matrix`, `affinity`, `peer`, `tuning`.
+    /// What it is about: `comparison`, `conditions`, `noise`, `scaling`, `modes`, `matrix`, `affinity`, `peer`,
+    /// `contention`, `tuning`.
     pub topic: &'static str,
     /// The sentence.
     pub text: String,
@@ -48,6 +50,7 @@ pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     let mut findings = conditions::find(record, evaluation);
     findings.extend(scaling::find(record, evaluation));
     findings.extend(placement::find(record, evaluation));
+    findings.extend(contention::find(evaluation, super::usable_cpus(&record.machine)));
     findings.extend(evaluation.comparison.as_ref().map(comparison::find));
     findings.extend(evaluation.tuning.as_ref().map(tuning::find));
     findings.sort_by_key(|finding| finding.kind);

@@ -2,6 +2,7 @@
 
 mod bars;
 mod comparison;
+mod contention;
 mod maps;
 mod scaling;
 
@@ -26,6 +27,7 @@ pub fn of(id: &str, all: &[Named]) -> Vec<Figure> {
         "scaling" => scaling::of(all).into_iter().chain(maps::cpus(all)).collect(),
         "modes" => bars::modes(all).into_iter().collect(),
         "matrix" => bars::matrix(all),
+        "contention" => contention::of(all),
         "comparison" => comparison::of(all),
         "affinity" => maps::affinity(all),
         _ => Vec::new(),
