@@ -46,6 +46,7 @@ bench: build
 	cargo bench --locked --bench audit
 	cargo bench --locked --bench run
 	cargo bench --locked --manifest-path percpu/peers/Cargo.toml --target-dir target/peers
+	cargo bench --locked --bench contention
 	scripts/bench-topo
 
 calibrate: build

@@ -19,7 +19,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     ptr::NonNull,
     sync::atomic::{
-        AtomicU32, AtomicU64,
+        AtomicI32, AtomicU32, AtomicU64,
         Ordering::{Acquire, Relaxed, Release},
     },
     time::Duration,
@@ -46,6 +46,8 @@ pub struct Slot {
     pub tid: AtomicU32,
     /// Whether event times are counted now (0 or 1).
     pub measuring: AtomicU32,
+    /// Why the worker has ended by itself (an errno); 0 where it has not.
+    pub error: AtomicI32,
     /// CPU on which the worker should find itself after each tick, or [`NOT_WATCHED`].
     pub watch_cpu: AtomicU32,
     /// The load's parameter.

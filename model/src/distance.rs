@@ -26,6 +26,17 @@ impl Distance {
     /// All distances, nearest first.
     pub const ALL: [Self; 5] = [Self::Core, Self::Cluster, Self::Llc, Self::Node, Self::Remote];
 
+    /// Its name in records: `core`, `cluster`, `llc`, `node`, `remote`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Core => "core",
+            Self::Cluster => "cluster",
+            Self::Llc => "llc",
+            Self::Node => "node",
+            Self::Remote => "remote",
+        }
+    }
+
     /// What is said of such a pair of CPUs.
     pub const fn title(self) -> &'static str {
         match self {

@@ -19,7 +19,7 @@ pub const RECORD_SCHEMA: &str = "manycore/record/1";
 pub struct Record {
     /// Always [`RECORD_SCHEMA`] in files that this version writes.
     pub schema: String,
-    /// The verb that measured: `eval`, `compare`, `scale`, `tune`.
+    /// The verb that measured: `eval`, `bench`, `compare`, `scale`, `tune`.
     pub verb: String,
     /// Version of manycore that measured.
     pub version: String,
@@ -29,7 +29,7 @@ pub struct Record {
     pub seed: u64,
     /// Name of the budget: `quick`, `standard`, `full`.
     pub profile: String,
-    /// The measured command line, for verbs that measure one.
+    /// The measured command line, for verbs that measure one; the load, for `bench`.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub subject: String,
     /// Whether the run was stopped before its end; what was measured until then is here.
@@ -285,11 +285,13 @@ impl Sample {
 }
 
 impl Record {
-    /// The verb with its profile or command: `eval --quick`, `scale -- make -j{workers}`.
+    /// The verb with its profile, load or command: `eval --quick`, `bench counter --quick`,
+    /// `scale -- make -j{workers}`.
     pub fn command(&self) -> String {
         match (self.profile.as_str(), self.subject.as_str()) {
             ("", "") => self.verb.clone(),
             ("", subject) => format!("{} -- {subject}", self.verb),
+            (profile, subject) if !subject.is_empty() => format!("{} {subject} --{profile}", self.verb),
             (profile, _) => format!("{} --{profile}", self.verb),
         }
     }

@@ -255,6 +255,7 @@ fn load() {
     for attempt in 0..tries {
         let trial = |parameter: u64| Trial {
             orders: vec![Order { worker: 0, cpus: cpus.clone(), parameter, ticks: 0, watch: None }],
+            servers: Vec::new(),
             unit_per_tick: 1.0,
         };
         let (slice, settle) = (Duration::from_millis(50), Duration::from_millis(2));

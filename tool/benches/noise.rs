@@ -38,7 +38,11 @@ fn main() {
         ticks: 0,
         watch: None,
     };
-    let trial = Trial { orders: vec![order], unit_per_tick: 1.0 / load.ticks_per_event() as f64 };
+    let trial = Trial {
+        orders: vec![order],
+        servers: Vec::new(),
+        unit_per_tick: 1.0 / load.ticks_per_event() as f64,
+    };
     let crew = Crew::hire(Kind::Prime, 1, 0).expect("a worker");
     let mut live: Box<dyn Subject> = Box::new(Live::new(
         crew,

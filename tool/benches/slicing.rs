@@ -91,6 +91,7 @@ fn main() {
             ticks: 0,
             watch: None,
         }],
+        servers: Vec::new(),
         unit_per_tick,
     };
     let trials = vec![trial(0), trial(1)];

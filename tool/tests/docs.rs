@@ -48,6 +48,7 @@ fn man_pages_are_written_and_man_reads_them() {
     pages.sort();
     let verbs = [
         "audit",
+        "bench",
         "compare",
         "completions",
         "eval",
@@ -65,7 +66,8 @@ fn man_pages_are_written_and_man_reads_them() {
     assert_eq!(pages[..pages.len() - 1], expected);
     assert_eq!(pages.last().unwrap(), "manycore.1");
     for (page, words) in [
-        ("manycore-eval.1", ["--standard", "Examples"].as_slice()),
+        ("manycore-bench.1", ["--unixbench", "manycore bench counter"].as_slice()),
+        ("manycore-eval.1", &["--standard", "Examples"]),
         (
             "manycore-irq.1",
             &["IRQ SHOW", "--for", "IRQ PLACE", "--spread", "manycore irq place --device eth0"],

@@ -4,6 +4,7 @@
 //! and a slice of 50 ms is counted to a fraction of an event.
 #![deny(unsafe_code)]
 
+pub mod contention;
 mod cycles;
 mod inverse;
 pub mod latency;
@@ -26,6 +27,11 @@ pub trait Load {
 
     /// Does the next tick.
     fn tick(&mut self);
+
+    /// Why no tick can be done any more (an errno); absent as long as all is well.
+    fn broken(&self) -> Option<i32> {
+        None
+    }
 }
 
 /// The loads by name.

@@ -6,6 +6,7 @@
 mod affinity;
 mod circumstances;
 mod comparison;
+mod contention;
 mod findings;
 mod latency;
 mod matrix;
@@ -19,6 +20,7 @@ mod words;
 pub use affinity::Affinity;
 pub use circumstances::Circumstances;
 pub use comparison::{Compared, Comparison, enough, judge as compare};
+pub use contention::{Contention, ContentionPair, ContentionPoint, UnixBench};
 pub use findings::{Finding, Kind};
 pub use latency::{AtDistance, CoreLatency, Far, Grouping, PairLatency};
 pub use matrix::MatrixPoint;
@@ -54,6 +56,11 @@ pub mod id {
     pub const LATENCY: &str = "latency";
     /// Ours against sysbench, factor `program`.
     pub const SYSBENCH: &str = "sysbench";
+    /// Prefix of loads whose workers share something, such as `contention-counter`: factor `variant`, and for two
+    /// tasks that are bound `distance` (a [`crate::Distance`] or `same`) with their `cpus`.
+    pub const CONTENTION: &str = "contention-";
+    /// Prefix of the same loads beside another program, with the factor `program`.
+    pub const CONTENTION_PEER: &str = "beside-";
     /// Two sides, factor `side` = `A` or `B`; parameter `looks`: planned looks over which its level is split.
     pub const COMPARE: &str = "compare";
     /// Rounds of a search: the prefix of `tune-1`, `tune-2`, ...; factor `side` = `today` marks today's behaviour.
@@ -83,6 +90,8 @@ pub struct Evaluation {
     pub latency: Option<CoreLatency>,
     /// Ours against sysbench, by number of workers.
     pub peers: Vec<Peer>,
+    /// Loads whose workers share something.
+    pub contention: Vec<Contention>,
     /// B against A.
     pub comparison: Option<Comparison>,
     /// A search for the best placement.
@@ -121,6 +130,7 @@ impl Evaluation {
             affinity: experiment(id::AFFINITY).and_then(|e| affinity::judge(e, floor(e))),
             latency: experiment(id::LATENCY).and_then(|e| latency::judge(e, &record.machine)),
             peers: experiment(id::SYSBENCH).map(peer::judge).unwrap_or_default(),
+            contention: contention::judge(record, floor),
             comparison: experiment(id::COMPARE).and_then(comparison::judge),
             tuning: tuning::judge(record),
             clock,

@@ -4,7 +4,7 @@
 
 use manycore::{
     experiment::{Budget, Design, Rng, Subject, run},
-    suite::{self, SECTIONS, profile::STANDARD},
+    suite::{self, Asked, SECTIONS, profile::STANDARD},
 };
 use manycore_model::{
     Machine, Record,
@@ -23,7 +23,7 @@ pub fn machine() -> Machine {
 /// Measures one section of `eval`, in the standard profile.
 pub fn section(name: &str) -> Record {
     let section = SECTIONS.into_iter().find(|section| section.name == name).expect("a section of that name");
-    let (record, ending) = suite::run(machine(), STANDARD, &[section], 1, &mut |_| {});
+    let (record, ending) = suite::run(machine(), Asked::eval(STANDARD, 1), &[section], &mut |_| {});
     ending.expect("the section is measured to its end");
     record
 }

@@ -24,18 +24,25 @@ All of it works as an ordinary user. Ctrl-C saves what was measured.")]
 pub struct Eval {
     #[command(flatten)]
     pub budget: EvalBudget,
-    /// Folder for record.json, report.html and the tables [default: manycore-eval-TIME]
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// How to print the judgement
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
     /// Measure only these sections
     #[arg(long, value_name = "SECTION", value_delimiter = ',', value_parser = section_names())]
     pub only: Vec<String>,
     /// Seed of all random orders; from the clock where it is not given
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    #[command(flatten)]
+    pub results: Results,
+}
+
+/// Where the results go.
+#[derive(Debug, Args)]
+pub struct Results {
+    /// Folder for record.json, report.html and the tables [default: manycore-VERB-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How to print the judgement
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
     /// No progress and no notes on standard error; the result is printed all the same
     #[arg(long, short)]
     pub quiet: bool,

@@ -2,6 +2,7 @@
 #![allow(missing_docs, reason = "a comment on a flattened part or a verb would replace the one on its type")]
 
 mod audit;
+mod bench;
 mod irq;
 mod measure;
 mod place;
@@ -9,8 +10,9 @@ mod plan;
 mod show;
 
 pub use audit::Audit;
+pub use bench::Bench;
 pub use irq::{Irq, IrqPlace, IrqShow, IrqVerb};
-pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Scale, Tune};
+pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Results, Scale, Tune};
 pub use place::{Hold, Pin, Placing, Probe, Run, Undo};
 pub use plan::Plan;
 pub use show::{Completions, Man, Report, Topo, Worker};
@@ -41,6 +43,7 @@ pub enum Verb {
     Topo(Topo),
     Plan(Plan),
     Eval(Eval),
+    Bench(Bench),
     Compare(Compare),
     Scale(Scale),
     Tune(Tune),

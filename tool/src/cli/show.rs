@@ -74,4 +74,5 @@ pub struct Man {
 pub struct Worker {
     pub load: String,
     pub slot: usize,
+    pub object: Option<String>,
 }

@@ -1,36 +1,47 @@
 //! `manycore eval`: evaluates this machine and says what follows.
 
 use crate::{
-    cli::{Eval, EvalBudget},
+    cli::{Eval, EvalBudget, Results},
     experiment::interrupt,
     failure::{Failure, Outcome},
     folder::Folder,
     progress::Progress,
     source,
-    suite::{self, Event, SECTIONS, Section, profile},
+    suite::{self, Asked, Event, SECTIONS, Section, profile},
 };
 use manycore_host::clock;
+use manycore_model::{Machine, record::Missed};
 
 /// Measures, saves the record, writes the report and prints it.
 pub fn run(args: &Eval) -> Outcome {
-    interrupt::catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))?;
     let machine = source::live()?;
-    let folder = Folder::make(args.out.clone(), "eval")?;
     let profile = choose(&args.budget).on(machine.allowed.cpus.len());
-    let sections = chosen(&args.only);
-    let seed = args.seed.unwrap_or_else(clock::now_ns);
+    let asked = Asked::eval(profile, args.seed.unwrap_or_else(clock::now_ns));
+    measure(machine, asked, &chosen(&args.only), &args.results)
+}
 
-    let mut progress = Progress::new(suite::seconds(&profile, &sections), args.quiet);
-    let (record, ending) = suite::run(machine, profile, &sections, seed, &mut |event| match event {
+/// Has the suite measure `sections`, saves the record, writes the report and prints it.
+pub(super) fn measure(machine: Machine, asked: Asked, sections: &[Section], to: &Results) -> Outcome {
+    interrupt::catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))?;
+    let (verb, quiet) = (asked.verb, to.quiet);
+    let folder = Folder::make(to.out.clone(), verb)?;
+    let mut progress = Progress::new(suite::seconds(&asked.profile, sections), quiet);
+    let (record, ending) = suite::run(machine, asked, sections, &mut |event| match event {
         Event::Begin(section) => progress.section(section.title),
         Event::Progress { left, .. } => progress.left(left),
         // So that not even a kill loses the sections that are done; a full disk is told at the end.
-        Event::Measured(record) => drop(folder.write_record(record)),
+        Event::Measured(record) if !record.experiments.is_empty() => drop(folder.write_record(record)),
+        Event::Measured(_) => {}
         Event::Missed(missed) => progress.note(&format!("{}: {}", missed.what, missed.why)),
     });
     progress.finish();
+    if verb != "eval" && record.experiments.is_empty() {
+        folder.give_up();
+        let why = |missed: &Missed| Err(Failure::missing(missed.why.clone()));
+        return ending.and_then(|()| record.missed.first().map_or(Ok(()), why));
+    }
 
-    let saved = folder.save("eval", record, args.quiet, args.format);
+    let saved = folder.save(verb, record, quiet, to.format);
     let place = folder.record();
     match (saved, ending) {
         (Err(failure), _) => Err(failure),
@@ -42,7 +53,7 @@ pub fn run(args: &Eval) -> Outcome {
     }
 }
 
-fn choose(budget: &EvalBudget) -> profile::Profile {
+pub(super) fn choose(budget: &EvalBudget) -> profile::Profile {
     match budget {
         EvalBudget { full: true, .. } => profile::FULL,
         EvalBudget { standard: true, .. } => profile::STANDARD,

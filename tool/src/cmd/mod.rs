@@ -1,6 +1,7 @@
 //! One file per verb; each reads from top to bottom.
 
 mod audit;
+mod bench;
 mod compare;
 mod completions;
 mod eval;
@@ -31,6 +32,7 @@ pub fn run(cli: Cli) -> Outcome {
         Verb::Topo(args) => topo::run(&args),
         Verb::Plan(args) => plan::run(&args),
         Verb::Eval(args) => eval::run(&args),
+        Verb::Bench(args) => bench::run(&args),
         Verb::Compare(args) => compare::run(&args),
         Verb::Completions(args) => completions::run(&args),
         Verb::Man(args) => man::run(&args),

@@ -16,6 +16,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct Output {
     /// Everything that it wrote to standard output.
     pub text: String,
+    /// Everything that it wrote to standard error.
+    pub complaints: String,
     /// Wall time from start to end.
     pub wall: Duration,
 }
@@ -39,7 +41,7 @@ pub fn run(command: &mut Command) -> Outcome<Output> {
     let text = reader.join().unwrap_or_default();
     let complaints = complaints.join().unwrap_or_default();
     if status.success() {
-        return Ok(Output { text, wall });
+        return Ok(Output { text, complaints, wall });
     }
     let last = complaints.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
     Err(Failure::Measured(format!("{name} failed ({status}): {last}")))

@@ -6,11 +6,17 @@ use manycore_host::{
     board::{Board, ENDLESS, NOT_WATCHED, Slot},
     child,
 };
-use manycore_workload::Kind;
+use manycore_workload::{
+    Kind,
+    contention::{Member, Part, Shared},
+};
 use std::{
     os::fd::AsFd,
     process::{Child, Command, Stdio},
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::Ordering::{Acquire, Relaxed},
+    },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -24,12 +30,20 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a worker process may take to end before it is killed.
 const LAST_TICK: Duration = Duration::from_secs(2);
 
-/// Threads (first) and processes (after them), each with a slot on one board.
+/// Threads and processes, each with a slot on one board.
 pub struct Crew {
     board: Arc<Board>,
-    threads: Vec<JoinHandle<()>>,
-    processes: Vec<Child>,
+    hands: Vec<Hand>,
     active: Vec<bool>,
+    /// What they share, beside the board.
+    object: Option<Arc<dyn Shared>>,
+}
+
+/// One of a crew.
+enum Hand {
+    /// Absent once it was joined.
+    Thread(Option<JoinHandle<()>>),
+    Process(Child),
 }
 
 impl Crew {
@@ -38,26 +52,40 @@ impl Crew {
     /// # Errors
     /// [`Failure::Missing`] where the machine cannot give so many.
     pub fn hire(kind: Kind, threads: usize, processes: usize) -> Outcome<Self> {
-        let count = threads + processes;
+        let thread = |_| Member::Thread(Box::new(move || Part::Works(kind.load())));
+        let process = |_| Member::Process { name: kind.name(), object: String::new() };
+        Self::gather((0..threads).map(thread).chain((0..processes).map(process)).collect(), None)
+    }
+
+    /// Starts the members of an object that they share; those that work are idle.
+    ///
+    /// # Errors
+    /// As [`Crew::hire`].
+    pub fn sharing(object: Arc<dyn Shared>) -> Outcome<Self> {
+        Self::gather(object.members(), Some(object))
+    }
+
+    fn gather(members: Vec<Member>, object: Option<Arc<dyn Shared>>) -> Outcome<Self> {
+        let count = members.len();
         let cannot = |what: &str, error: std::io::Error| {
             Failure::missing(format!("cannot start {what}: {error}; see ulimit -u and the cgroup's pids.max"))
         };
         let board = Arc::new(Board::new(count).map_err(|error| cannot("workers", error))?);
-        let mut crew = Self {
-            board: Arc::clone(&board),
-            threads: Vec::new(),
-            processes: Vec::new(),
-            active: vec![false; count],
-        };
-        for index in 0..threads {
-            let board = Arc::clone(&board);
-            let thread = std::thread::Builder::new().name(format!("worker {index}"));
-            let handle = thread.spawn(move || worker::work(&board.slots()[index], kind));
-            crew.threads.push(handle.map_err(|error| cannot("a worker thread", error))?);
-        }
-        for index in threads..count {
-            crew.processes
-                .push(start_process(&board, kind, index).map_err(|error| cannot("a worker process", error))?);
+        let mut crew =
+            Self { board: Arc::clone(&board), hands: Vec::new(), active: vec![false; count], object };
+        for (index, member) in members.into_iter().enumerate() {
+            crew.hands.push(match member {
+                Member::Thread(begin) => {
+                    let board = Arc::clone(&board);
+                    let thread = std::thread::Builder::new().name(format!("worker {index}"));
+                    let work = move || worker::take_part(&board.slots()[index], begin());
+                    Hand::Thread(Some(thread.spawn(work).map_err(|error| cannot("a worker thread", error))?))
+                }
+                Member::Process { name, object } => {
+                    let started = start_process(&board, name, index, &object);
+                    Hand::Process(started.map_err(|error| cannot("a worker process", error))?)
+                }
+            });
         }
         let deadline = Instant::now() + PATIENCE;
         for index in 0..count {
@@ -124,16 +152,33 @@ impl Crew {
     /// # Errors
     /// [`Failure::Measured`] with the number of the worker and how it ended.
     pub fn check(&mut self) -> Outcome {
-        if let Some(index) = self.threads.iter().position(JoinHandle::is_finished) {
-            return Err(Failure::Measured(format!("worker thread {index} ended")));
-        }
-        let threads = self.threads.len();
-        for (index, process) in self.processes.iter_mut().enumerate() {
-            if let Ok(Some(status)) = process.try_wait() {
-                return Err(Failure::Measured(format!("worker process {} ended: {status}", threads + index)));
+        // Whoever was killed comes before those who miss him.
+        let ended = |worker: usize, hand: &mut Hand| match hand {
+            Hand::Thread(thread) => thread
+                .as_ref()
+                .is_some_and(JoinHandle::is_finished)
+                .then(|| format!("worker thread {worker} ended")),
+            Hand::Process(process) => {
+                let status = process.try_wait().ok().flatten()?;
+                Some(format!("worker process {worker} ended: {status}"))
+            }
+        };
+        let error = |worker: usize| self.board.slots()[worker].error.load(Acquire);
+        let mut gone: Vec<(i32, String)> = self
+            .hands
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(worker, hand)| Some((error(worker), ended(worker, hand)?)))
+            .collect();
+        gone.sort_by_key(|&(error, _)| error != 0);
+        match gone.into_iter().next() {
+            None => Ok(()),
+            Some((0, what)) => Err(Failure::Measured(what)),
+            Some((error, what)) => {
+                let error = std::io::Error::from_raw_os_error(error);
+                Err(Failure::Measured(format!("{what}; what it shares failed: {error}")))
             }
         }
-        Ok(())
     }
 
     /// Sets what `worker` works on, and the CPU on which it looks for itself after each tick, from its next
@@ -149,28 +194,39 @@ impl Crew {
     }
 }
 
-fn start_process(board: &Board, kind: Kind, slot: usize) -> std::io::Result<Child> {
+fn start_process(board: &Board, name: &str, slot: usize, object: &str) -> std::io::Result<Child> {
     let memory = board.as_fd().try_clone_to_owned()?;
     // Our own program, even where its file was replaced since we started.
     let mut command = Command::new("/proc/self/exe");
-    command.args(["worker", kind.name(), &slot.to_string()]).stdin(memory).stdout(Stdio::null());
+    command.args(["worker", name, &slot.to_string()]).stdin(memory).stdout(Stdio::null());
+    if !object.is_empty() {
+        command.arg(object);
+    }
     child::spawn(&mut command)
 }
 
 impl Drop for Crew {
     fn drop(&mut self) {
         self.board.slots().iter().for_each(Slot::quit);
-        for thread in self.threads.drain(..) {
-            // A thread that panicked has said so on standard error.
-            let _ = thread.join();
+        // Nobody waits for anybody after this.
+        if let Some(object) = self.object.take() {
+            object.close();
         }
-        for process in &mut self.processes {
-            // A worker quits within a tick, and an idle one at once: those that do not are in the way.
-            let deadline = Instant::now() + LAST_TICK;
-            while matches!(process.try_wait(), Ok(None)) && Instant::now() < deadline {
-                std::thread::sleep(Duration::from_millis(1));
+        // A worker quits within a tick, and an idle one at once: those that do not are in the way.
+        let deadline = Instant::now() + LAST_TICK;
+        for hand in &mut self.hands {
+            match hand {
+                Hand::Thread(thread) => {
+                    // A thread that panicked has said so on standard error.
+                    let _ = thread.take().map(JoinHandle::join);
+                }
+                Hand::Process(process) => {
+                    while matches!(process.try_wait(), Ok(None)) && Instant::now() < deadline {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    child::kill(process);
+                }
             }
-            child::kill(process);
         }
     }
 }

@@ -35,6 +35,8 @@ pub struct Order {
 pub struct Trial {
     /// What each worker does; those without an order are idle.
     pub orders: Vec<Order>,
+    /// Members that serve the workers, and the CPUs on which they may run.
+    pub servers: Vec<(usize, CpuSet)>,
     /// Units of work in a tick.
     pub unit_per_tick: f64,
 }
@@ -80,6 +82,11 @@ impl Live {
         Self { crew, observer, pace, trials, placed, latencies, origin_ns }
     }
 
+    /// Ticks that all workers have done; whole where they rest.
+    pub fn ticks_done(&self) -> u64 {
+        self.crew.slots().iter().map(|slot| slot.ticks.load(Acquire)).sum()
+    }
+
     /// Makes all workers idle.
     ///
     /// # Errors
@@ -92,22 +99,32 @@ impl Live {
     fn place(&mut self, orders: &[Order]) -> Outcome {
         for order in orders {
             self.crew.set(order.worker, order.parameter, order.watch);
-            let slot = &self.crew.slots()[order.worker];
-            if self.placed[order.worker].as_ref() != Some(&order.cpus) {
-                affinity::restrict(slot.tid.load(Relaxed), &order.cpus).map_err(|error| {
-                    Failure::Measured(format!(
-                        "worker {} cannot be moved to CPUs {}: {error}",
-                        order.worker, order.cpus
-                    ))
-                })?;
-                self.placed[order.worker] = Some(order.cpus.clone());
-            }
+            self.seat(order.worker, &order.cpus)?;
         }
         Ok(())
     }
 
+    /// Has a member run on `cpus`.
+    fn seat(&mut self, member: usize, cpus: &CpuSet) -> Outcome {
+        if self.placed[member].as_ref() != Some(cpus) {
+            let tid = self.crew.slots()[member].tid.load(Relaxed);
+            affinity::restrict(tid, cpus).map_err(|error| {
+                // One that is gone cannot be moved, and how it went says more.
+                self.crew.check().err().unwrap_or_else(|| {
+                    Failure::Measured(format!("worker {member} cannot be moved to CPUs {cpus}: {error}"))
+                })
+            })?;
+            self.placed[member] = Some(cpus.clone());
+        }
+        Ok(())
+    }
+
+    fn tid(&self, member: usize) -> u32 {
+        self.crew.slots()[member].tid.load(Relaxed)
+    }
+
     fn tids(&self, orders: &[Order]) -> Vec<u32> {
-        orders.iter().map(|order| self.crew.slots()[order.worker].tid.load(Relaxed)).collect()
+        orders.iter().map(|order| self.tid(order.worker)).collect()
     }
 
     fn ticks(&self, orders: &[Order]) -> Vec<u64> {
@@ -115,11 +132,15 @@ impl Live {
     }
 
     fn slice(&mut self, treatment: usize, slice: Duration, settle: Duration) -> Outcome<Sample> {
-        let Trial { orders, unit_per_tick } = self.trials[treatment].clone();
+        let Trial { orders, servers, unit_per_tick } = self.trials[treatment].clone();
         self.place(&orders)?;
+        for (server, cpus) in &servers {
+            self.seat(*server, cpus)?;
+        }
         self.crew.activate(&orders.iter().map(|order| order.worker).collect::<Vec<_>>());
         interrupt::sleep(settle)?;
-        let tids = self.tids(&orders);
+        let servers = servers.iter().map(|(server, _)| self.tid(*server));
+        let tids: Vec<u32> = self.tids(&orders).into_iter().chain(servers).collect();
         let before = self.observer.snapshot(&tids, now_ns());
         self.measuring(&orders, true);
         let (ticks_before, began) = (self.ticks(&orders), now_ns());
@@ -145,7 +166,7 @@ impl Live {
     }
 
     fn whole(&mut self, treatment: usize) -> Outcome<Sample> {
-        let Trial { orders, unit_per_tick } = self.trials[treatment].clone();
+        let Trial { orders, unit_per_tick, .. } = self.trials[treatment].clone();
         let workers: Vec<usize> = orders.iter().map(|order| order.worker).collect();
         self.place(&orders)?;
         // An order that is fulfilled already lets each worker get ready outside the measured time.

@@ -7,6 +7,7 @@
 
 pub mod command;
 pub mod crew;
+pub mod guard;
 pub mod interrupt;
 pub mod live;
 pub mod observe;

@@ -5,13 +5,21 @@ use manycore_host::{
     board::{NOT_WATCHED, QUIT, Slot},
     clock::now_ns,
 };
-use manycore_workload::{Kind, Load};
+use manycore_workload::{Load, contention::Part};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Follows the orders on `slot` until told to quit.
-pub fn work(slot: &Slot, kind: Kind) {
-    let mut worker = Worker { slot, load: kind.load(), parameter: None, ticks: 0, event: Event::default() };
+/// Does a part: follows the orders on `slot` until told to quit, or serves until its object is closed.
+pub fn take_part(slot: &Slot, part: Part) {
     slot.enter();
+    match part {
+        Part::Works(load) => work(slot, load),
+        // A server is idle for whoever gives orders: it has none.
+        Part::Serves(serve) => serve(),
+    }
+}
+
+fn work(slot: &Slot, load: Box<dyn Load>) {
+    let mut worker = Worker { slot, load, parameter: None, ticks: 0, event: Event::default() };
     let mut command = slot.rest(0, now_ns());
     while command != QUIT {
         command = match worker.follow(command) {
@@ -56,6 +64,10 @@ impl Worker<'_> {
                 return Some(latest);
             }
             self.load.tick();
+            if let Some(error) = self.load.broken() {
+                slot.error.store(error, Release);
+                return Some(QUIT);
+            }
             self.ticks += 1;
             slot.ticks.store(self.ticks, Release);
             if let Some(cpu) = watched {

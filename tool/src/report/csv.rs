@@ -12,7 +12,7 @@ use manycore_model::{
 type Sheet = (&'static str, &'static str, fn(&Named) -> Vec<Vec<String>>);
 
 /// The first five columns of `scaling.csv` are those that scripts around sysbench write.
-const SHEETS: [Sheet; 12] = [
+const SHEETS: [Sheet; 13] = [
     (
         "scaling.csv",
         "threads,total_events,events_per_second,avg_latency_ms,speedup,seconds,events_per_second_low,\
@@ -46,6 +46,11 @@ const SHEETS: [Sheet; 12] = [
         "sysbench.csv",
         "threads,manycore_events_per_second,sysbench_events_per_second,ratio,ratio_low,ratio_high,pairs",
         peers,
+    ),
+    (
+        "contention.csv",
+        "load,variant,workers,distance,cpus,unit,rate,rate_low,rate_high,ratio,ratio_low,ratio_high,fairness,program",
+        contention,
     ),
     ("metrics.csv", "experiment,treatment,block,metric,unit,better,value", metrics),
     ("tuning.csv", "candidate,dropped_after_round,runs,over_today,over_today_low,over_today_high", tuning),
@@ -318,6 +323,38 @@ fn peers(named: &Named) -> Vec<Vec<String>> {
     rows.collect()
 }
 
+/// Ratios are over the fewest workers, over the first distance, or of ours over the program.
+fn contention(named: &Named) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for load in &named.evaluation.contention {
+        let start = |variant: &str, workers: &str, distance: &str, cpus: &str| {
+            [&load.load, variant, workers, distance, cpus, &load.unit].map(str::to_owned)
+        };
+        for point in &load.points {
+            let over = point.over_fewest.as_ref();
+            let ratio =
+                over.map(|over| Estimate { median: over.ratio, interval: over.interval, n: over.pairs });
+            let start = start(&point.variant, &point.workers.to_string(), "", "");
+            let end = [cell(point.fairness), String::new()];
+            rows.push(whole(start, &point.rate, ratio.as_ref(), end));
+        }
+        for pair in &load.pairs {
+            let start = start(&pair.variant, "", pair.title(), &pair.cpus);
+            rows.push(whole(start, &pair.rate, pair.over_nearest.as_ref(), Default::default()));
+        }
+        for peer in &load.peers {
+            let program = load.peer.clone().unwrap_or_default();
+            let start = start("", &peer.workers.to_string(), "", "");
+            rows.push(whole(start, &peer.ours, Some(&peer.ratio), [String::new(), program]));
+        }
+    }
+    rows
+}
+
+fn whole(start: [String; 6], rate: &Estimate, ratio: Option<&Estimate>, end: [String; 2]) -> Vec<String> {
+    start.into_iter().chain(estimate(Some(rate))).chain(estimate(ratio)).chain(end).collect()
+}
+
 fn samples(named: &Named) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for experiment in &named.record.experiments {
@@ -376,8 +413,8 @@ mod tests {
     #[test]
     fn every_table_has_a_listed_name() {
         let full = World { blocks: 12, ..World::guest() }.record();
-        let of_studies = ["metrics.csv", "tuning.csv"];
-        let expected: Vec<&str> = NAMES.into_iter().filter(|name| !of_studies.contains(name)).collect();
+        let of_studies = ["metrics.csv", "tuning.csv", "contention.csv"];
+        let expected: Vec<&str> = NAMES.iter().copied().filter(|name| !of_studies.contains(name)).collect();
         assert_eq!(names(full.clone()), expected);
         for count in 0..full.experiments.len() {
             let mut part = full.clone();

@@ -54,7 +54,10 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
         };
         let treatment =
             Treatment { name: name.to_owned(), workers: processes, factors: BTreeMap::new(), latency: None };
-        (treatment, Trial { orders: (0..processes).map(order).collect(), unit_per_tick: 1.0 })
+        (
+            treatment,
+            Trial { orders: (0..processes).map(order).collect(), servers: Vec::new(), unit_per_tick: 1.0 },
+        )
     };
     let plan = Plan {
         id: id::AFFINITY,

@@ -38,7 +38,11 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
             ticks,
             watch: None,
         };
-        Trial { orders: cores.iter().enumerate().map(order).collect(), unit_per_tick: operations }
+        Trial {
+            orders: cores.iter().enumerate().map(order).collect(),
+            servers: Vec::new(),
+            unit_per_tick: operations,
+        }
     };
     let mut trials = Vec::new();
     for &size in &sizes {

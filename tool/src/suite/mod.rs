@@ -1,6 +1,8 @@
-//! What `manycore eval` measures: one file for each section, all through [`Stage`].
+//! What `manycore eval` and `bench` measure: one file for each section, all through [`Stage`].
 
 mod affinity;
+mod beside;
+mod contention;
 mod latency;
 mod matrix;
 mod modes;
@@ -20,6 +22,7 @@ use crate::{
     },
     failure::{Failure, Outcome},
 };
+pub use contention::LOADS;
 use manycore_host::clock;
 use manycore_model::{
     CpuSet, Machine, Record,
@@ -28,7 +31,7 @@ use manycore_model::{
 use manycore_workload::Kind;
 use profile::Profile;
 use rand::SeedableRng;
-use std::{collections::BTreeMap, rc::Rc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, rc::Rc, time::Duration};
 
 /// One section of the suite.
 #[derive(Clone, Copy)]
@@ -42,7 +45,7 @@ pub struct Section {
 }
 
 /// All sections in the order in which they are measured.
-pub const SECTIONS: [Section; 8] = [
+pub const SECTIONS: [Section; 9] = [
     Section { name: "noise", title: "noise floor (A/A)", seconds: |p| p.noise, run: noise::measure },
     Section {
         name: "scaling",
@@ -70,8 +73,47 @@ pub const SECTIONS: [Section; 8] = [
         seconds: |p| p.latency,
         run: latency::measure,
     },
+    Section {
+        name: "contention",
+        title: "sharing: counters, pipes, locks",
+        seconds: |p| p.contention,
+        run: contention::section,
+    },
     Section { name: "sysbench", title: "beside sysbench", seconds: |p| p.sysbench, run: sysbench::measure },
 ];
+
+/// What a run is asked for.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The verb, for the record.
+    pub verb: &'static str,
+    /// What the verb measures, where it has a name.
+    pub subject: String,
+    /// The budget.
+    pub profile: Profile,
+    /// All else.
+    pub wish: Wish,
+    /// Seed of all random orders.
+    pub seed: u64,
+}
+
+impl Asked {
+    /// An evaluation.
+    pub fn eval(profile: Profile, seed: u64) -> Self {
+        Self { verb: "eval", subject: String::new(), profile, wish: Wish::default(), seed }
+    }
+}
+
+/// What single loads are told.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    /// Numbers of workers; those of the load where there are none.
+    pub workers: Vec<usize>,
+    /// Whether pipes are measured in passes as long and as many as UnixBench's.
+    pub unixbench: bool,
+    /// Where UnixBench is, if not on the PATH.
+    pub unixbench_dir: Option<PathBuf>,
+}
 
 /// What happens while the suite runs.
 pub enum Event<'a> {
@@ -93,6 +135,7 @@ pub enum Event<'a> {
 /// Where sections are measured: the machine, the budget, the record that grows.
 pub struct Stage<'a> {
     profile: Profile,
+    wish: Wish,
     observer: Rc<Observer>,
     rng: Rng,
     origin_ns: u64,
@@ -113,15 +156,16 @@ pub fn seconds(profile: &Profile, sections: &[Section]) -> f64 {
 /// that the run ended with: an interruption, or the first measured thing that failed.
 pub fn run(
     machine: Machine,
-    profile: Profile,
+    asked: Asked,
     sections: &[Section],
-    seed: u64,
     listen: &mut dyn FnMut(Event),
 ) -> (Record, Outcome) {
     let observer = Rc::new(Observer::new(&machine));
-    let record = Record { profile: profile.name.to_owned(), ..open("eval", machine, seed, &observer) };
+    let Asked { verb, subject, profile, wish, seed } = asked;
+    let record = Record { profile: profile.name.to_owned(), subject, ..open(verb, machine, seed, &observer) };
     let mut stage = Stage {
         profile,
+        wish,
         observer,
         rng: Rng::seed_from_u64(seed),
         origin_ns: clock::now_ns(),

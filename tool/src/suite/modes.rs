@@ -40,7 +40,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
         };
         let orders = workers.map(|worker| order(worker, &cpus, size, repeats * tasks_each)).collect();
         let workers = if mode == "serial" { 1 } else { TASKS };
-        let trial = Trial { orders, unit_per_tick: 1.0 / repeats as f64 };
+        let trial = Trial { orders, servers: Vec::new(), unit_per_tick: 1.0 / repeats as f64 };
         (treatment(mode.to_owned(), workers, ("mode", mode.to_owned())), trial)
     };
     let plan = Plan {

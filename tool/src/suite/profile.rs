@@ -26,8 +26,12 @@ pub struct Profile {
     pub affinity: f64,
     /// Cache lines between CPUs; less where few pairs need less.
     pub latency: f64,
+    /// Counters, pipes and locks that workers share.
+    pub contention: f64,
     /// Beside sysbench.
     pub sysbench: f64,
+    /// One load of `bench`; no part of `eval`.
+    pub bench: f64,
     /// Whether sizes and repetitions are those of openEuler's published multi-core evaluation, whatever time they take:
     /// 30 s of prime events for each number of workers, 50 inverses of 1000 x 1000.
     pub published: bool,
@@ -44,7 +48,9 @@ pub const QUICK: Profile = Profile {
     matrix: 18.0,
     affinity: 6.0,
     latency: 4.0,
+    contention: 7.0,
     sysbench: 8.0,
+    bench: 15.0,
     published: false,
 };
 
@@ -59,7 +65,9 @@ pub const STANDARD: Profile = Profile {
     matrix: 30.0,
     affinity: 20.0,
     latency: 15.0,
+    contention: 25.0,
     sysbench: 25.0,
+    bench: 60.0,
     published: false,
 };
 
@@ -74,11 +82,31 @@ pub const FULL: Profile = Profile {
     matrix: 120.0,
     affinity: 60.0,
     latency: 60.0,
+    contention: 60.0,
     sysbench: 120.0,
+    bench: 240.0,
     published: true,
 };
 
 impl Profile {
+    /// The same profile with `factor` times the time for everything.
+    pub fn scaled(self, factor: f64) -> Self {
+        Self {
+            noise: self.noise * factor,
+            clock: self.clock * factor,
+            scaling: self.scaling * factor,
+            modes: self.modes * factor,
+            python: self.python * factor,
+            matrix: self.matrix * factor,
+            affinity: self.affinity * factor,
+            latency: self.latency * factor,
+            contention: self.contention * factor,
+            sysbench: self.sysbench * factor,
+            bench: self.bench * factor,
+            ..self
+        }
+    }
+
     /// The same profile with what the published parameters take on `cpus` CPUs, and no more time for their pairs than
     /// helps.
     pub fn on(mut self, cpus: usize) -> Self {
@@ -94,6 +122,9 @@ impl Profile {
 
 /// Seconds of prime events for each number of workers in the published evaluation.
 pub const PUBLISHED_SECONDS: f64 = 30.0;
+
+/// Seconds of UnixBench's ten passes.
+pub const UNIXBENCH_SECONDS: f64 = 100.0;
 
 /// Length of a slice: the shortest that is long beside a switch. Longer ones see more of the drift of a shared
 /// machine (`make bench` measures it).

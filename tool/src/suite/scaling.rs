@@ -73,6 +73,7 @@ pub(super) fn prime_trial(workers: usize, cpus: &CpuSet) -> Trial {
     load.prepare(DEFAULT_MAX_PRIME);
     Trial {
         orders: free(workers, cpus, DEFAULT_MAX_PRIME),
+        servers: Vec::new(),
         unit_per_tick: 1.0 / load.ticks_per_event() as f64,
     }
 }
@@ -87,7 +88,8 @@ fn clock(stage: &mut Stage, part: (f64, f64)) -> Outcome {
         ticks: 0,
         watch: None,
     };
-    let trial = |orders: Vec<Order>| Trial { orders, unit_per_tick: ADDITIONS_PER_TICK as f64 };
+    let trial =
+        |orders: Vec<Order>| Trial { orders, servers: Vec::new(), unit_per_tick: ADDITIONS_PER_TICK as f64 };
     let step = cpus.len().div_ceil(MOST_ALONE).max(1);
     let mut trials: Vec<_> = (0..cpus.len())
         .step_by(step)

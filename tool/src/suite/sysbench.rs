@@ -1,20 +1,15 @@
 //! Our prime events beside sysbench's, interleaved, at the same parameters.
 
-use super::{Stage, optional, parameters, profile::settle, scaling::prime_trial, treatment};
+use super::{Stage, beside::Both, optional, parameters, profile::settle, scaling::prime_trial, treatment};
 use crate::{
     experiment::{
-        Budget, Design, Subject, command,
+        Budget, Design, command,
         crew::Crew,
         live::{Live, Pace},
-        observe::Observer,
     },
     failure::{Failure, Outcome},
 };
-use manycore_host::clock::now_ns;
-use manycore_model::{
-    evaluation::id,
-    record::{Method, Sample},
-};
+use manycore_model::{evaluation::id, record::Method};
 use manycore_workload::{DEFAULT_MAX_PRIME, Kind};
 use std::{process::Command, rc::Rc, time::Duration};
 
@@ -32,7 +27,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
     let pilot = parse(&command::run(&mut sysbench(1, 200))?.text)?;
     let cpus = stage.record.machine.usable();
     let counts = if cpus.len() > 1 { vec![1, cpus.len()] } else { vec![1] };
-    let sides: Vec<(usize, &str)> = counts
+    let sides: Vec<(usize, &'static str)> = counts
         .iter()
         .flat_map(|&workers| ["manycore", "sysbench"].map(|program| (workers, program)))
         .collect();
@@ -40,10 +35,15 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
     let pace = Pace::Slices { slice: SAMPLE, settle: settle(&stage.record.machine) };
     let crew = Crew::hire(Kind::Prime, cpus.len(), 0)?;
     let ours = Live::new(crew, Rc::clone(&stage.observer), pace, trials, stage.origin_ns);
+    let events_per_second = pilot.events / pilot.seconds;
     let mut subject = Both {
         ours,
         sides: sides.clone(),
-        events_per_second: pilot.events / pilot.seconds,
+        theirs: Box::new(move |workers| {
+            let events = (events_per_second * workers as f64 * SAMPLE.as_secs_f64()).ceil() as u64;
+            let printed = parse(&command::run(&mut sysbench(workers, events))?.text)?;
+            Ok((printed.events, printed.seconds))
+        }),
         observer: Rc::clone(&stage.observer),
         origin_ns: stage.origin_ns,
     };
@@ -65,40 +65,6 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
         budget: Budget::seconds(stage.profile.sysbench),
     };
     stage.experiment(design, &mut subject, (0.0, 1.0)).map_err(optional)
-}
-
-struct Both {
-    ours: Live,
-    sides: Vec<(usize, &'static str)>,
-    events_per_second: f64,
-    observer: Rc<Observer>,
-    origin_ns: u64,
-}
-
-impl Subject for Both {
-    fn measure(&mut self, treatment: usize) -> Outcome<Sample> {
-        let (workers, program) = self.sides[treatment];
-        if program == "manycore" {
-            return self.ours.measure(treatment);
-        }
-        self.ours.rest()?;
-        let start_ns = now_ns() - self.origin_ns;
-        let events = (self.events_per_second * workers as f64 * SAMPLE.as_secs_f64()).ceil() as u64;
-        let before = self.observer.snapshot(&[], now_ns());
-        let printed = parse(&command::run(&mut sysbench(workers, events))?.text)?;
-        let around = self.observer.between(&before, &self.observer.snapshot(&[], now_ns()));
-        Ok(Sample {
-            start_ns,
-            wall_ns: (printed.seconds * 1e9) as u64,
-            work: printed.events,
-            around,
-            ..Sample::default()
-        })
-    }
-
-    fn now_ns(&self) -> u64 {
-        now_ns()
-    }
 }
 
 fn sysbench(threads: usize, events: u64) -> Command {

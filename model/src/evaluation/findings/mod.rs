@@ -2,6 +2,7 @@
 
 mod comparison;
 mod conditions;
+mod contention;
 mod latency;
 mod placement;
 mod scaling;
@@ -30,7 +31,8 @@ pub enum Kind {
 pub struct Finding {
     /// How it is meant.
     pub kind: Kind,
-    /// What it is about: `comparison`, `conditions`, `noise`, `scaling`, `modes`, `matrix`, `affinity`, `latency`, `peer`, `tuning`.
+    /// What it is about: `comparison`, `conditions`, `noise`, `scaling`, `modes`, `matrix`, `affinity`, `latency`,
+    /// `peer`, `contention`, `tuning`.
     pub topic: &'static str,
     /// The sentence.
     pub text: String,
@@ -50,6 +52,7 @@ pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     findings.extend(scaling::find(record, evaluation));
     findings.extend(placement::find(record, evaluation));
     findings.extend(evaluation.latency.iter().flat_map(|found| latency::find(record, found)));
+    findings.extend(contention::find(evaluation, super::usable_cpus(&record.machine)));
     findings.extend(evaluation.comparison.as_ref().map(comparison::find));
     findings.extend(evaluation.tuning.as_ref().map(tuning::find));
     findings.sort_by_key(|finding| finding.kind);

@@ -4,6 +4,7 @@ mod affinity;
 mod circumstances;
 mod comparison;
 mod conditions;
+mod contention;
 mod latency;
 mod matrix;
 pub mod modes;
@@ -40,7 +41,7 @@ type Beside = fn(&[Named]) -> Vec<Table>;
 /// Id, title, how to read it, and where its tables come from.
 type Recipe = (&'static str, &'static str, &'static str, Own, Beside);
 
-const RECIPES: [Recipe; 11] = [
+const RECIPES: [Recipe; 12] = [
     ("conditions", "Machine and conditions", "", conditions::own, conditions::beside),
     (
         "noise",
@@ -103,6 +104,14 @@ const RECIPES: [Recipe; 11] = [
          both can be compared.",
         peer::own,
         peer::beside,
+    ),
+    (
+        "contention",
+        "What sharing costs",
+        "Workers that share something, in turns with those that do not, or share it in another way. Operations are \
+         those of all workers together.",
+        contention::own,
+        contention::beside,
     ),
     (
         "comparison",

@@ -2,6 +2,7 @@
 
 mod bars;
 mod comparison;
+mod contention;
 mod latency;
 mod maps;
 mod scaling;
@@ -27,6 +28,7 @@ pub fn of(id: &str, all: &[Named]) -> Vec<Figure> {
         "scaling" => scaling::of(all).into_iter().chain(maps::cpus(all)).collect(),
         "modes" => bars::modes(all).into_iter().collect(),
         "matrix" => bars::matrix(all),
+        "contention" => contention::of(all),
         "comparison" => comparison::of(all),
         "affinity" => maps::affinity(all),
         "latency" => latency::of(all),

@@ -1,0 +1,254 @@
+//! `manycore bench` as a whole: every load on the real kernel, and what it leaves behind.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
+
+mod common;
+
+use assert_cmd::cargo::cargo_bin;
+use common::manycore;
+use serde_json::Value;
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+/// Tests that make System V objects look at all of this machine's: one at a time.
+static SYSV: Mutex<()> = Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    SYSV.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// System V semaphores and queues that processes of ours have made, as `ipcs` would list them.
+fn objects() -> BTreeSet<String> {
+    ["sem", "msg"]
+        .iter()
+        .flat_map(|kind| {
+            let table = fs::read_to_string(format!("/proc/sysvipc/{kind}")).unwrap_or_default();
+            let ids = table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1));
+            ids.map(|id| format!("{kind} {id}")).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// Waits until no object is there that was not `before`.
+fn gone(before: &BTreeSet<String>) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !objects().is_subset(before) {
+        assert!(Instant::now() < deadline, "left behind: {:?}", objects().difference(before));
+        std::thread::yield_now();
+    }
+}
+
+fn record(folder: &Path) -> Value {
+    serde_json::from_slice(&fs::read(folder.join("record.json")).unwrap()).unwrap()
+}
+
+/// Starts a load and returns once it has done `wait`.
+fn start(load: &str, folder: &Path) -> Child {
+    let mut child = Command::new(cargo_bin("manycore"))
+        .args(["bench", load, "--workers", "2", "--seconds", "60", "--out"])
+        .arg(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("measuring ") || line.starts_with("skipped "), "{line}");
+    child
+}
+
+/// Worker processes of `parent` that have taken CPU time, once there are some.
+fn workers(parent: u32) -> Vec<i32> {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    loop {
+        let found: Vec<i32> = fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| {
+                let pid: i32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+                let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+                let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+                let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+                let worker = line.contains("worker") && !line.contains("guard");
+                let at_work = fields[11].parse::<u64>().ok()? > 0;
+                (fields[1].parse() == Ok(parent) && worker && at_work).then_some(pid)
+            })
+            .collect();
+        if !found.is_empty() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "no worker is at work");
+        std::thread::yield_now();
+    }
+}
+
+fn signal(pid: i32, name: &str) {
+    assert!(Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn every_load_is_measured_judged_and_leaves_nothing() {
+    let _alone = alone();
+    let before = objects();
+    for load in ["counter", "lock", "queue", "sem", "sem-sysv", "msg", "pipe"] {
+        let folder = tempfile::tempdir().unwrap();
+        let run = manycore()
+            .args([
+                "bench",
+                load,
+                "--seconds",
+                "1",
+                "--workers",
+                "1,2",
+                "--quiet",
+                "--format",
+                "json",
+                "--out",
+            ])
+            .arg(folder.path())
+            // Without the programs beside which it would measure.
+            .env("PATH", "/nonexistent")
+            .assert();
+        let run = run.get_output();
+        let said = String::from_utf8_lossy(&run.stderr);
+        if run.status.code() == Some(3) {
+            eprintln!("SKIPPED: {load}: {said}");
+            continue;
+        }
+        assert_eq!((run.status.code(), &*said), (Some(0), ""), "{load}");
+        let judged: Value = serde_json::from_slice(&run.stdout).unwrap();
+        let of_load = &judged["contention"][0];
+        assert_eq!(of_load["load"], load);
+        let points = of_load["points"].as_array().unwrap();
+        assert!(
+            points.iter().all(|point| point["rate"]["median"].as_f64().unwrap() > 100.0),
+            "{load}: {points:?}"
+        );
+        for file in ["report.html", "contention.csv"] {
+            assert!(folder.path().join(file).metadata().unwrap().len() > 0, "{file}");
+        }
+        let record = record(folder.path());
+        assert_eq!((&record["verb"], &record["subject"]), (&"bench".into(), &load.into()));
+        manycore().arg("report").arg(folder.path().join("record.json")).assert().success();
+    }
+    assert!(objects().is_subset(&before), "{:?}", objects().difference(&before));
+}
+
+#[test]
+fn a_section_of_eval_is_measured_alone_and_on_some_cpus() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = manycore()
+        .args(["bench", "noise", "--cpus", "0", "--seconds", "1", "--quiet", "--out"])
+        .arg(folder.path())
+        .assert()
+        .success();
+    assert!(String::from_utf8_lossy(&run.get_output().stdout).contains("NOISE FLOOR"));
+    let record = record(folder.path());
+    assert_eq!(record["experiments"][0]["treatments"].as_array().unwrap().len(), 2, "one CPU, A and B");
+}
+
+#[test]
+fn no_signal_leaves_an_object_behind() {
+    let _alone = alone();
+    let before = objects();
+    for load in ["sem-sysv", "msg"] {
+        // KILL last: nobody but the guard can clean up then.
+        for (name, code) in [("INT", Some(130)), ("TERM", Some(130)), ("KILL", None)] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut child = start(load, folder.path());
+            let workers = workers(child.id());
+            assert!(!objects().is_subset(&before), "{load} has an object while it runs");
+            signal(child.id() as i32, name);
+            assert_eq!(child.wait().unwrap().code(), code, "{load} {name}");
+            gone(&before);
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while workers.iter().any(|worker| Path::new(&format!("/proc/{worker}/cwd/.")).exists()) {
+                assert!(Instant::now() < deadline, "{load} {name}: a worker lives on");
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_is_killed_ends_the_load_with_its_name() {
+    let _alone = alone();
+    let before = objects();
+    for load in ["sem-sysv", "msg", "pipe"] {
+        let folder = tempfile::tempdir().unwrap();
+        let child = start(load, folder.path());
+        signal(workers(child.id())[0], "KILL");
+        let began = Instant::now();
+        let run = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.code(), Some(4), "{load}: {said}");
+        assert!(said.contains("signal: 9 (SIGKILL)"), "{load}: {said}");
+        assert!(began.elapsed() < Duration::from_secs(30), "{load} hung for {:?}", began.elapsed());
+        gone(&before);
+    }
+}
+
+#[test]
+fn names_are_listed_and_near_ones_are_told() {
+    let list = manycore().arg("bench").assert().success();
+    let list = String::from_utf8_lossy(&list.get_output().stdout).into_owned();
+    assert!(["counter", "pipe", "sem-sysv", "matrix"].iter().all(|name| list.contains(name)), "{list}");
+    manycore().args(["bench", "list"]).assert().success().stdout(list);
+    let wrong = manycore().args(["bench", "countr"]).assert().code(2);
+    let said = String::from_utf8_lossy(&wrong.get_output().stderr).into_owned();
+    assert!(said.contains("near it are: counter"), "{said}");
+}
+
+#[test]
+fn options_that_mean_nothing_here_are_refused() {
+    for (arguments, expected) in [
+        (&["noise", "--workers", "2"][..], "--workers is for loads"),
+        (&["lock", "--unixbench"], "--unixbench is for pipe"),
+        (&["lock", "--unixbench-dir", "/"], "--unixbench-dir is for pipe"),
+        (&["pipe", "--unixbench", "--workers", "2"], "cannot be had with --workers"),
+        (&["pipe", "--unixbench", "--seconds", "2"], "cannot be had with --seconds"),
+        (&["pipe", "--unixbench-dir", "/nonexistent"], "no context1 in it"),
+        (&["queue", "--workers", "1"], "needs at least 2"),
+        (&["counter", "--cpus", "4000"], "--cpus 4000: only CPUs"),
+        (&["counter", "--cpus", "x"], "--cpus"),
+        (&["counter", "--workers", "0"], "--workers"),
+        (&["counter", "--seconds", "0"], "--seconds"),
+        (&["counter", "--seconds", "-1"], "--seconds"),
+        (&["counter", "--quick", "--full"], "cannot be used with"),
+        (&["guard"], "there is no load"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let run =
+            manycore().arg("bench").args(arguments).arg("--quiet").arg("--out").arg(&out).assert().code(2);
+        let said = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+        assert!(!out.exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_limit_of_the_system_is_told_with_its_cure() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    // A namespace of its own, in which nobody else is limited.
+    let script = "echo 0 > /proc/sys/kernel/msgmni || exit 77; exec \"$0\" bench msg --quiet --out \"$1\"";
+    let run = Command::new("unshare")
+        .args(["--ipc", "sh", "-c", script])
+        .arg(cargo_bin("manycore"))
+        .arg(folder.path().join("out"))
+        .output();
+    let Some(run) = run.ok().filter(|run| !matches!(run.status.code(), Some(1 | 77))) else {
+        eprintln!("SKIPPED: to lower the limit needs a namespace");
+        return;
+    };
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert_eq!(run.status.code(), Some(3), "{said}");
+    assert!(said.contains("the system's limit is reached") && said.lines().count() == 1, "{said}");
+}

@@ -1,0 +1,113 @@
+//! Counters: one for all; one for each worker, in one cache line or on lines of their own; one that has a line for
+//! each CPU.
+
+use super::{Member, Shared, Team, threads};
+use crate::Load;
+use manycore_percpu::PerCpuCounter;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// Additions in a tick: about a microsecond where nobody else adds.
+const PER_TICK: u64 = 256;
+
+/// Counters in a line of 64 bytes.
+const IN_A_LINE: usize = 8;
+
+/// Two lines, because prefetchers fetch lines in pairs.
+#[derive(Default)]
+#[repr(align(128))]
+struct Line([AtomicU64; IN_A_LINE]);
+
+/// The counters of all variants.
+struct All {
+    one: Line,
+    packed: Vec<Line>,
+    padded: Vec<Line>,
+    per_cpu: PerCpuCounter,
+}
+
+impl All {
+    fn counter(&self, variant: u64, worker: usize) -> &AtomicU64 {
+        match variant {
+            0 => &self.one.0[0],
+            1 => &self.packed[worker / IN_A_LINE].0[worker % IN_A_LINE],
+            _ => &self.padded[worker].0[0],
+        }
+    }
+}
+
+/// Counters for some workers.
+pub struct Counters {
+    all: Arc<All>,
+    workers: usize,
+}
+
+impl Counters {
+    /// Names of the variants: one counter for all; each worker its own, eight in a line; each worker its own line;
+    /// one counter for all that has a line for each CPU.
+    pub const VARIANTS: &[&str] = &["shared", "packed", "padded", "per-cpu"];
+
+    /// Counters of `workers` workers.
+    pub fn new(workers: usize) -> Self {
+        let lines = |count: usize| (0..count).map(|_| Line::default()).collect();
+        let all = All {
+            one: Line::default(),
+            packed: lines(workers.div_ceil(IN_A_LINE)),
+            padded: lines(workers),
+            per_cpu: PerCpuCounter::new(),
+        };
+        Self { all: Arc::new(all), workers }
+    }
+}
+
+impl Shared for Counters {
+    fn members(&self) -> Vec<Member> {
+        threads(self.workers, |worker| Adds { all: Arc::clone(&self.all), worker, variant: 0 })
+    }
+
+    fn team(&self, variant: usize, workers: usize) -> Team {
+        Team { workers: (0..workers).collect(), servers: Vec::new(), parameter: variant as u64 }
+    }
+
+    fn per_tick(&self) -> u64 {
+        PER_TICK
+    }
+
+    fn counted(&self) -> Option<u64> {
+        let All { one, packed, padded, per_cpu } = &*self.all;
+        let counters = std::iter::once(one).chain(packed).chain(padded).flat_map(|line| &line.0);
+        let atomic: u64 = counters.map(|counter| counter.load(Relaxed)).sum();
+        Some(atomic + per_cpu.sum() as u64)
+    }
+}
+
+struct Adds {
+    all: Arc<All>,
+    worker: usize,
+    variant: u64,
+}
+
+impl Load for Adds {
+    fn prepare(&mut self, variant: u64) {
+        self.variant = variant;
+    }
+
+    fn ticks_per_event(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn tick(&mut self) {
+        if self.variant == 3 {
+            for _ in 0..PER_TICK {
+                self.all.per_cpu.add_local(1);
+            }
+            return;
+        }
+        let counter = self.all.counter(self.variant, self.worker);
+        for _ in 0..PER_TICK {
+            counter.fetch_add(1, Relaxed);
+        }
+    }
+}

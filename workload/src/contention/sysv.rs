@@ -1,0 +1,266 @@
+//! System V semaphores and message queues, whose operations are those of stress-ng's stressors.
+//!
+//! They live in the kernel until somebody removes them, so their makers remove them when they are dropped, and
+//! tell their names to whoever looks after the maker's death.
+#![allow(unsafe_code, reason = "system calls that only the C library has names for")]
+
+use super::{Member, Part, Shared, Team, errno, number};
+use crate::Load;
+use std::io;
+
+/// Names of the parts.
+pub(super) const SEMAPHORE: &str = "sem-sysv";
+pub(super) const SENDS: &str = "msg-send";
+pub(super) const TAKES: &str = "msg-take";
+
+/// Waits and signals in a tick, and messages.
+const PER_TICK: u64 = 4;
+
+/// Bytes of a message.
+const MESSAGE: usize = 4;
+
+/// Owner reads and writes.
+const MODE: i32 = 0o600;
+
+/// Removes an object that [`Shared::remains`] named; whether it was there.
+///
+/// # Errors
+/// `InvalidInput` where it is no such name.
+pub fn remove(object: &str) -> io::Result<bool> {
+    match object.split_once(':') {
+        Some(("sem", id)) => {
+            let id = number(id)?;
+            // SAFETY: the call takes numbers only.
+            Ok(unsafe { libc::semctl(id, 0, libc::IPC_RMID) } == 0)
+        }
+        Some(("msg", id)) => {
+            let id = number(id)?;
+            // SAFETY: as above; the pointer is not used with this command.
+            Ok(unsafe { libc::msgctl(id, libc::IPC_RMID, std::ptr::null_mut()) } == 0)
+        }
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// One semaphore for all workers, which are processes.
+pub struct SysvSemaphore {
+    id: i32,
+    workers: usize,
+}
+
+impl SysvSemaphore {
+    /// Names of the variants.
+    pub const VARIANTS: &[&str] = &["processes"];
+
+    /// A semaphore that one of `workers` workers can have at a time.
+    ///
+    /// # Errors
+    /// Those of `semget(2)`: `ENOSPC` where the system's limit is reached, `ENOSYS` where the kernel has none.
+    pub fn new(workers: usize) -> io::Result<Self> {
+        // SAFETY: the call takes numbers only.
+        let id = unsafe { libc::semget(libc::IPC_PRIVATE, 1, libc::IPC_CREAT | MODE) };
+        if id < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let made = Self { id, workers };
+        // SAFETY: as above; the value is passed as an int, the first member of `union semun`.
+        if unsafe { libc::semctl(id, 0, libc::SETVAL, 1) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(made)
+    }
+}
+
+impl Drop for SysvSemaphore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared for SysvSemaphore {
+    fn members(&self) -> Vec<Member> {
+        (0..self.workers).map(|_| Member::Process { name: SEMAPHORE, object: self.id.to_string() }).collect()
+    }
+
+    fn team(&self, _: usize, workers: usize) -> Team {
+        Team { workers: (0..workers).collect(), ..Team::default() }
+    }
+
+    fn per_tick(&self) -> u64 {
+        PER_TICK
+    }
+
+    fn remains(&self) -> Vec<String> {
+        vec![format!("sem:{}", self.id)]
+    }
+
+    fn close(&self) {
+        self.remains().iter().for_each(|object| drop(remove(object)));
+    }
+}
+
+/// The part of a process that shares the semaphore `object`.
+pub(super) fn semaphore(object: &str) -> io::Result<Part> {
+    Ok(Part::Works(Box::new(Signals { id: number(object)?, broken: None })))
+}
+
+struct Signals {
+    id: i32,
+    broken: Option<i32>,
+}
+
+impl Signals {
+    /// One operation. With `SEM_UNDO`, as stress-ng has it: the kernel gives back what a dead worker took.
+    fn operate(&self, change: i16) -> Result<(), i32> {
+        let mut operation = libc::sembuf { sem_num: 0, sem_op: change, sem_flg: libc::SEM_UNDO as i16 };
+        // SAFETY: the kernel reads one operation.
+        while unsafe { libc::semop(self.id, &raw mut operation, 1) } != 0 {
+            match errno() {
+                libc::EINTR => {}
+                error => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Load for Signals {
+    fn prepare(&mut self, _: u64) {}
+
+    fn ticks_per_event(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn tick(&mut self) {
+        for _ in 0..PER_TICK {
+            if let Err(error) = self.operate(-1).and_then(|()| self.operate(1)) {
+                self.broken = Some(error);
+                return;
+            }
+        }
+    }
+
+    fn broken(&self) -> Option<i32> {
+        self.broken
+    }
+}
+
+/// A message queue for each worker, which sends; another process takes what comes.
+pub struct Messages {
+    ids: Vec<i32>,
+}
+
+impl Messages {
+    /// Names of the variants.
+    pub const VARIANTS: &[&str] = &["processes"];
+
+    /// Queues for `workers` workers.
+    ///
+    /// # Errors
+    /// Those of `msgget(2)`: `ENOSPC` where the system's limit is reached, `ENOSYS` where the kernel has none.
+    pub fn new(workers: usize) -> io::Result<Self> {
+        // What was made until an error came is removed with it.
+        let mut made = Self { ids: Vec::new() };
+        for _ in 0..workers {
+            // SAFETY: the call takes numbers only.
+            let id = unsafe { libc::msgget(libc::IPC_PRIVATE, libc::IPC_CREAT | MODE) };
+            if id < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            made.ids.push(id);
+        }
+        Ok(made)
+    }
+}
+
+impl Drop for Messages {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared for Messages {
+    fn members(&self) -> Vec<Member> {
+        let all = |name| self.ids.iter().map(move |id| Member::Process { name, object: id.to_string() });
+        all(SENDS).chain(all(TAKES)).collect()
+    }
+
+    fn team(&self, _: usize, workers: usize) -> Team {
+        let servers = (self.ids.len()..self.ids.len() + workers).collect();
+        Team { workers: (0..workers).collect(), servers, parameter: 0 }
+    }
+
+    fn per_tick(&self) -> u64 {
+        PER_TICK
+    }
+
+    fn remains(&self) -> Vec<String> {
+        self.ids.iter().map(|id| format!("msg:{id}")).collect()
+    }
+
+    fn close(&self) {
+        self.remains().iter().for_each(|object| drop(remove(object)));
+    }
+}
+
+/// A message as the kernel takes it.
+#[repr(C)]
+struct Message {
+    kind: libc::c_long,
+    value: u32,
+}
+
+/// The part of a process that sends into the queue `object`.
+pub(super) fn sends(object: &str) -> io::Result<Part> {
+    Ok(Part::Works(Box::new(Sends { id: number(object)?, value: 0, broken: None })))
+}
+
+struct Sends {
+    id: i32,
+    value: u32,
+    broken: Option<i32>,
+}
+
+impl Load for Sends {
+    fn prepare(&mut self, _: u64) {}
+
+    fn ticks_per_event(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn tick(&mut self) {
+        for _ in 0..PER_TICK {
+            let message = Message { kind: 1, value: self.value };
+            // SAFETY: the kernel reads the kind and as many bytes as are told, which the message has.
+            while unsafe { libc::msgsnd(self.id, (&raw const message).cast(), MESSAGE, 0) } != 0 {
+                match errno() {
+                    libc::EINTR => {}
+                    error => {
+                        self.broken = Some(error);
+                        return;
+                    }
+                }
+            }
+            self.value = self.value.wrapping_add(1);
+        }
+    }
+
+    fn broken(&self) -> Option<i32> {
+        self.broken
+    }
+}
+
+/// The part of a process that takes what comes into the queue `object`, until it is removed.
+pub(super) fn takes(object: &str) -> io::Result<Part> {
+    let id = number(object)?;
+    Ok(Part::Serves(Box::new(move || {
+        let mut message = Message { kind: 0, value: 0 };
+        loop {
+            // SAFETY: the kernel writes the kind and at most as many bytes as are told, for which there is room.
+            let taken = unsafe { libc::msgrcv(id, (&raw mut message).cast(), MESSAGE, 0, 0) };
+            if taken < 0 && errno() != libc::EINTR {
+                return;
+            }
+        }
+    })))
+}

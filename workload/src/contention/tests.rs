@@ -1,0 +1,155 @@
+//! Every load counts what happens, no more and no less.
+
+use super::*;
+use std::thread;
+
+/// Has `workers` threads do `ticks` ticks each of every variant; what the object and what the workers counted.
+fn run(object: &dyn Shared, variants: usize, workers: usize, ticks: u64) -> (u64, u64) {
+    let mut works = Vec::new();
+    let mut servers = Vec::new();
+    for member in object.members() {
+        let Member::Thread(begin) = member else { unreachable!("this test drives threads") };
+        let (said, told) = std::sync::mpsc::channel::<(u64, u64)>();
+        let (done, finished) = std::sync::mpsc::channel::<()>();
+        let thread = thread::spawn(move || match begin() {
+            Part::Works(mut load) => {
+                for (parameter, ticks) in told {
+                    load.prepare(parameter);
+                    (0..ticks).for_each(|_| load.tick());
+                    done.send(()).unwrap();
+                }
+            }
+            Part::Serves(serve) => {
+                drop(done);
+                serve();
+            }
+        });
+        works.push((said, finished));
+        servers.push(thread);
+    }
+    let mut counted = 0;
+    for variant in 0..variants {
+        let team = object.team(variant, workers);
+        for &worker in &team.workers {
+            works[worker].0.send((team.parameter, ticks)).unwrap();
+        }
+        for &worker in &team.workers {
+            works[worker].1.recv().unwrap();
+        }
+        counted += team.workers.len() as u64 * ticks * object.per_tick();
+    }
+    drop(works);
+    // What was put in last is taken out a moment later.
+    while object.counted().is_some_and(|own| own < counted) {
+        thread::yield_now();
+    }
+    object.close();
+    for thread in servers {
+        thread.join().unwrap();
+    }
+    (object.counted().unwrap_or(counted), counted)
+}
+
+#[test]
+fn no_addition_is_lost() {
+    let (own, counted) = run(&Counters::new(9), Counters::VARIANTS.len(), 9, 200);
+    assert_eq!(own, counted);
+}
+
+#[test]
+fn no_lock_lets_two_in() {
+    let (own, counted) = run(&Locks::new(4), Locks::VARIANTS.len(), 4, 500);
+    assert_eq!(own, counted);
+}
+
+#[test]
+fn what_is_put_in_comes_out() {
+    let (own, counted) = run(&Queues::new(4), Queues::VARIANTS.len(), 4, 500);
+    assert_eq!(own, counted);
+}
+
+#[test]
+fn objects_of_the_kernel_are_there_until_they_are_dropped() {
+    let objects: [Box<dyn Shared>; 2] = match (SysvSemaphore::new(2), Messages::new(2)) {
+        (Ok(semaphore), Ok(messages)) => [Box::new(semaphore), Box::new(messages)],
+        _ => return eprintln!("SKIPPED: this kernel gives no System V objects"),
+    };
+    let names: Vec<String> = objects.iter().flat_map(|object| object.remains()).collect();
+    assert_eq!(names.len(), 3);
+    drop(objects);
+    assert!(names.iter().all(|name| !remove(name).unwrap()), "{names:?}");
+}
+
+#[test]
+fn an_object_that_is_removed_ends_those_who_use_it() {
+    let Ok(semaphore) = SysvSemaphore::new(1) else {
+        return eprintln!("SKIPPED: this kernel gives no System V objects");
+    };
+    let Member::Process { name, object } = semaphore.members().remove(0) else { unreachable!() };
+    let Some(Ok(Part::Works(mut load))) = join(name, &object) else { unreachable!() };
+    load.tick();
+    assert_eq!(load.broken(), None);
+    semaphore.close();
+    load.tick();
+    assert!(matches!(load.broken(), Some(libc::EINVAL | libc::EIDRM)), "{:?}", load.broken());
+}
+
+#[test]
+fn messages_are_taken_and_a_pipe_answers() {
+    let pipes = Pipes::new(1).unwrap();
+    let mut objects: Vec<Box<dyn Shared>> = vec![Box::new(pipes)];
+    match Messages::new(1) {
+        Ok(messages) => objects.push(Box::new(messages)),
+        Err(error) => eprintln!("SKIPPED: messages: {error}"),
+    }
+    for object in objects {
+        let mut members = object.members().into_iter().map(|member| match member {
+            Member::Process { name, object } => (name, object),
+            Member::Thread(_) => unreachable!("these are processes"),
+        });
+        let (works, serves) = (members.next().unwrap(), members.next().unwrap());
+        let answering = thread::spawn(move || match join(serves.0, &serves.1) {
+            Some(Ok(Part::Serves(serve))) => serve(),
+            _ => unreachable!("it serves"),
+        });
+        let Some(Ok(Part::Works(mut load))) = join(works.0, &works.1) else { unreachable!() };
+        // Far more than a queue or a pipe holds.
+        (0..20_000).for_each(|_| load.tick());
+        assert_eq!(load.broken(), None);
+        drop(load);
+        object.close();
+        answering.join().unwrap();
+    }
+}
+
+#[test]
+fn a_semaphore_is_had_by_one_at_a_time() {
+    let semaphores = Semaphores::new(2).unwrap();
+    let object = semaphores.members().into_iter().find_map(|member| match member {
+        Member::Process { name, object } => Some((name, object)),
+        Member::Thread(_) => None,
+    });
+    let (name, object) = object.unwrap();
+    let workers: Vec<_> = (0..2)
+        .map(|_| {
+            let object = object.clone();
+            thread::spawn(move || {
+                let Some(Ok(Part::Works(mut load))) = join(name, &object) else { unreachable!() };
+                (0..2_000).for_each(|_| load.tick());
+                load.broken()
+            })
+        })
+        .collect();
+    assert!(workers.into_iter().all(|worker| worker.join().unwrap().is_none()));
+}
+
+#[test]
+fn names_that_are_none_are_refused() {
+    assert!(join("nothing", "").is_none());
+    for name in ["pipe", "pipe-answer", "sem", "sem-sysv", "msg-send", "msg-take"] {
+        assert!(join(name, "x").is_some_and(|part| part.is_err()), "{name}");
+    }
+    for object in ["", "sem", "sem:", "msg:x", "shm:1"] {
+        assert!(remove(object).is_err(), "{object}");
+    }
+}
