@@ -219,7 +219,7 @@ fn options_that_mean_nothing_here_are_refused() {
         (&["counter", "--cpus", "x"], "--cpus"),
         (&["counter", "--workers", "0"], "--workers"),
         (&["counter", "--seconds", "0"], "--seconds"),
-        (&["counter", "--seconds", "-1"], "--seconds"),
+        (&["counter", "--seconds=-1"], "--seconds"),
         (&["counter", "--quick", "--full"], "cannot be used with"),
         (&["guard"], "there is no load"),
     ] {

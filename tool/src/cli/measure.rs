@@ -48,17 +48,17 @@ pub struct Results {
     pub quiet: bool,
 }
 
-/// How long the evaluation may take.
+/// How long the measuring may take.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct EvalBudget {
-    /// At most 90 s on 2 CPUs (the default)
+    /// The default: eval takes at most 90 s on 2 CPUs, bench 15 s
     #[arg(long)]
     pub quick: bool,
-    /// Five minutes
+    /// Eval takes five minutes, bench one
     #[arg(long)]
     pub standard: bool,
-    /// The published parameters: 30 s for each number of workers, 50 inverses of 1000 x 1000
+    /// Bench takes four minutes, eval the published parameters: 30 s for each number of workers, 50 inverses of 1000 x 1000
     #[arg(long)]
     pub full: bool,
 }

@@ -18,6 +18,16 @@ pub fn number(value: f64) -> String {
     }
 }
 
+/// A rate in thousands or millions: `88.49 M`.
+pub fn short(value: f64) -> String {
+    match value.abs() {
+        size if size >= 1e9 => format!("{} G", number(value / 1e9)),
+        size if size >= 1e6 => format!("{} M", number(value / 1e6)),
+        size if size >= 1e3 => format!("{} k", number(value / 1e3)),
+        _ => number(value),
+    }
+}
+
 /// A whole number with commas between thousands.
 pub fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
@@ -96,6 +106,12 @@ mod tests {
             assert_eq!(number(value), text);
         }
         assert_eq!(grouped(999.6), "1,000");
+    }
+
+    #[test]
+    fn rates_are_short() {
+        let rates = [12.0, 88_494.0, 88_494_342.0, 2.5e9, f64::NAN].map(short);
+        assert_eq!(rates, ["12.00", "88.49 k", "88.49 M", "2.500 G", ABSENT]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{Named, Table, compare};
 use crate::report::{
-    figure::{ABSENT, factor, interval, number, optional, times, with_interval},
+    figure::{ABSENT, factor, interval, number, optional, short, times, with_interval},
     table::Align,
 };
 use manycore_model::{
@@ -21,13 +21,15 @@ fn of_load(load: &Contention) -> Vec<Table> {
 
 fn points(load: &Contention) -> Table {
     let counted = &*load.counted;
-    let each = format!("each of the {counted}");
     let mut table = Table::figures(
         format!("{}: {} per second, left to the scheduler", load.load, load.unit),
         ("variant", Align::Left),
-        &[counted, "together", "95 % interval", &each, "over the fewest", "95 % interval", "fairness"],
+        &[counted, "together", "95 % interval", "each", "ratio", "95 % interval", "fairness"],
     );
     table.rows = load.points.iter().map(point).collect();
+    table.notes.push(
+        "The ratio is over the fewest of the same variant, from pairs of neighbours in time.".to_owned(),
+    );
     if load.points.iter().any(|point| point.fairness.is_some()) {
         table.notes.push("Fairness is 1 where every worker did the same, 1/n where one did all.".to_owned());
     }
@@ -44,9 +46,9 @@ fn point(point: &ContentionPoint) -> Vec<String> {
     vec![
         point.variant.clone(),
         point.workers.to_string(),
-        number(point.rate.median),
-        interval(&point.rate, number),
-        number(point.each.median),
+        short(point.rate.median),
+        interval(&point.rate, short),
+        short(point.each.median),
         optional(over.map(|over| over.ratio), times),
         over.map_or_else(|| ABSENT.to_owned(), ends),
         optional(point.fairness, |index| format!("{index:.3}")),
@@ -73,9 +75,15 @@ fn pairs(load: &Contention) -> Table {
     let mut table = Table::figures(
         format!("{}: {} per second of two tasks on two CPUs, by what these share", load.load, load.unit),
         ("variant", Align::Left),
-        &["CPUs", "distance", "together", "95 % interval", "over the first", "95 % interval"],
+        &["CPUs", "distance", "together", "95 % interval", "ratio", "95 % interval"],
     );
     table.rows = load.pairs.iter().map(pair).collect();
+    table.notes.push("The ratio is over the first of the same variant.".to_owned());
+    if load.pairs.iter().all(|pair| pair.over_nearest.is_none()) {
+        table.head.truncate(5);
+        table.rows.iter_mut().for_each(|row| row.truncate(5));
+        table.notes.clear();
+    }
     table
 }
 
@@ -85,8 +93,8 @@ fn pair(pair: &ContentionPair) -> Vec<String> {
         pair.variant.clone(),
         pair.cpus.clone(),
         pair.title().to_owned(),
-        number(pair.rate.median),
-        interval(&pair.rate, number),
+        short(pair.rate.median),
+        interval(&pair.rate, short),
         optional(over.map(|over| over.median), times),
         over.map_or_else(|| ABSENT.to_owned(), |over| interval(over, factor)),
     ]
@@ -152,6 +160,6 @@ pub(super) fn beside(all: &[Named]) -> Vec<Table> {
 /// Rows in the order in which they come.
 fn cells(rows: impl Iterator<Item = (String, Estimate)>) -> Vec<((usize, String), String)> {
     rows.enumerate()
-        .map(|(place, (name, rate))| ((place, name), with_interval(&rate, number, number)))
+        .map(|(place, (name, rate))| ((place, name), with_interval(&rate, short, short)))
         .collect()
 }

@@ -6,7 +6,10 @@ use crate::report::{
     figure::{interval, number},
     html::chart::{Axis, Bar, Bars, Group, Lines, Mark, Point, Series, Style, swatch},
 };
-use manycore_model::evaluation::{Contention, ContentionPair, ContentionPoint};
+use manycore_model::{
+    Distance,
+    evaluation::{Contention, ContentionPair, ContentionPoint},
+};
 
 /// Least space between the labels of the horizontal axis, as a share of it.
 const APART: f64 = 0.075;
@@ -109,10 +112,15 @@ fn distances((nth, named, load): &Nth, all: &[Named]) -> Option<Figure> {
     })
 }
 
+/// A name with room beside a bar.
+fn shown(pair: &ContentionPair) -> String {
+    if pair.distance == Some(Distance::Llc) { "same last cache".to_owned() } else { pair.title().to_owned() }
+}
+
 fn bar(pair: &ContentionPair, colour: usize) -> Bar {
     let rate = pair.rate.map(|rate| rate / 1e6);
     Bar {
-        name: pair.title().to_owned(),
+        name: shown(pair),
         value: if rate.median.is_finite() { rate.median } else { 0.0 },
         interval: rate.interval,
         words: format!("{} ({})", number(rate.median), interval(&rate, number)),
