@@ -19,6 +19,7 @@ pub mod cpuinfo;
 pub mod cpus;
 pub mod cpuset;
 pub mod devices;
+pub mod emulator;
 pub mod go;
 pub mod interrupts;
 pub mod irq;

@@ -135,7 +135,7 @@ fn the_kernel_tells_of_a_real_program() {
         user_only: true,
         ..Event::default()
     };
-    let command = ["sh", "-c", "awk 'BEGIN { x = sprintf(\"%1000000s\", 1); exit 3 }'; exit $?"];
+    let command = ["sh", "-c", "awk 'BEGIN { for (i = 0; i < 100000; i++) x[i] = i; exit 3 }'; exit $?"];
     let request = Request { command: command.map(str::to_owned).to_vec(), timeout: None, line_bytes: 64 };
     let seen = match sample(&request, &[faults], &|| false) {
         Err(Error::Refused { error, .. }) => return eprintln!("SKIPPED: the kernel refuses events: {error}"),

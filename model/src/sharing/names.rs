@@ -45,7 +45,7 @@ pub struct Global {
 }
 
 /// Parts of paths of sources that belong to a language and not to a program.
-const LIBRARIES: [&str; 12] = [
+const LIBRARIES: [&str; 8] = [
     "/rustc/",
     "/library/core/src/",
     "/library/alloc/src/",
@@ -53,12 +53,17 @@ const LIBRARIES: [&str; 12] = [
     "/include/c++/",
     "/include/x86_64-linux-gnu/c++/",
     "/lib/gcc/",
-    "/go/src/runtime/",
-    "/go/src/internal/",
-    "/go/src/sync/",
-    "/go/src/syscall/",
     "jemalloc-sys",
 ];
+
+/// Packages of Go itself, the folders behind `go/src/` or `go-1.26/src/`.
+const GO_PACKAGES: [&str; 14] = [
+    "runtime", "internal", "sync", "syscall", "time", "os", "net", "fmt", "io", "reflect", "context", "log",
+    "math", "crypto",
+];
+
+/// Folders of files that come with the system.
+const SYSTEM: [&str; 4] = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"];
 
 /// Beginnings of functions and variables that belong to a language's runtime.
 const RUNTIMES: [&str; 8] =
@@ -75,6 +80,11 @@ impl Names {
         self.globals.iter().find(|global| global.start < upto && from < global.start + global.bytes.max(1))
     }
 
+    /// Whether Go's scheduler is among the code: goroutines have their stacks in its heap.
+    pub(super) fn is_go(&self) -> bool {
+        self.code.iter().flat_map(|code| &code.frames).any(|frame| frame.function == "runtime.schedule")
+    }
+
     /// Whether debug information of `program` is there.
     fn tells_lines(&self, program: &str) -> bool {
         self.code.iter().any(|code| {
@@ -86,6 +96,9 @@ impl Names {
     /// What is the program's own at an address: the innermost frame that is no library's, if there is one.
     pub fn own(&self, address: u64, program: &str) -> Option<&Frame> {
         let code = self.code(address)?;
+        if SYSTEM.iter().any(|folder| code.module.starts_with(folder)) && code.module != program {
+            return None;
+        }
         let silent = code.frames.iter().all(|frame| frame.file.is_none());
         if silent && (code.module != program || self.tells_lines(program)) {
             return None;
@@ -98,7 +111,7 @@ impl Frame {
     /// Whether it belongs to a language's library or runtime.
     pub fn is_library(&self) -> bool {
         match &self.file {
-            Some(file) => LIBRARIES.iter().any(|part| file.contains(part)),
+            Some(file) => LIBRARIES.iter().any(|part| file.contains(part)) || is_of_go(file),
             None => is_runtime(&self.function),
         }
     }
@@ -112,6 +125,14 @@ impl Frame {
             None => format!("{file} ({})", self.function),
         }
     }
+}
+
+/// Whether a source file is one of Go's own.
+fn is_of_go(file: &str) -> bool {
+    let Some((root, rest)) = file.split_once("/src/") else { return false };
+    let root = root.rsplit('/').next().unwrap_or_default();
+    let package = rest.split('/').next().unwrap_or_default();
+    root.starts_with("go") && GO_PACKAGES.contains(&package)
 }
 
 /// Whether a function or variable of this name belongs to a language's runtime.

@@ -30,6 +30,8 @@ pub enum Holder {
         /// The thread's name.
         thread: String,
     },
+    /// The heap of Go's runtime, or stacks of goroutines in it.
+    GoHeap,
     /// Other memory that the program mapped.
     Mapping {
         /// Its bytes.
@@ -131,6 +133,7 @@ fn holder(process: &Process, line: &Line) -> Holder {
                 .filter(|block| touches(line, block.start, block.start.saturating_add(block.bytes.max(1))));
             Holder::Heap { blocks: touched.map(|block| allocation(process, block)).collect() }
         }
+        Place::Stack { .. } | Place::Mapping { .. } if process.names.is_go() => Holder::GoHeap,
         Place::Stack { thread } => {
             let name = process.threads.get(*thread).map(|thread| thread.name.clone());
             Holder::Stack { thread: name.unwrap_or_default() }

@@ -2,6 +2,7 @@
 #![allow(missing_docs, reason = "a comment on a flattened part or a verb would replace the one on its type")]
 
 mod audit;
+mod falseshare;
 mod irq;
 mod measure;
 mod place;
@@ -9,6 +10,7 @@ mod plan;
 mod show;
 
 pub use audit::Audit;
+pub use falseshare::{EngineChoice, Falseshare};
 pub use irq::{Irq, IrqPlace, IrqShow, IrqVerb};
 pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Scale, Tune};
 pub use place::{Hold, Pin, Placing, Probe, Run, Undo};
@@ -48,6 +50,7 @@ pub enum Verb {
     Pin(Pin),
     Audit(Audit),
     Irq(Irq),
+    Falseshare(Falseshare),
     Undo(Undo),
     Report(Report),
     Completions(Completions),

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub mod place;
+pub mod sharing;
 pub mod slurm;
 pub mod study;
 

@@ -1,0 +1,1 @@
+//! The part of manycore that lives in the emulated program.

@@ -1,0 +1,41 @@
+//! Four threads that look up keys of their own, each in its own shard of a `DashMap`. A lookup takes the shard's lock,
+//! which is a write. Shards of dashmap 5 lie side by side; since version 6 each is padded to lines of its own.
+
+use std::{env, hash::BuildHasherDefault, hint::black_box, thread};
+
+const THREADS: usize = 4;
+const ROUNDS: u64 = 30_000;
+
+/// A hasher without keys, so that every run has the same shards.
+type Fixed = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
+
+macro_rules! look_up {
+    ($dashmap:ident) => {{
+        let map = $dashmap::DashMap::with_hasher_and_shard_amount(Fixed::default(), THREADS);
+        let keys: Vec<u64> =
+            (0..THREADS).map(|shard| (0..).find(|key| map.determine_map(key) == shard).unwrap()).collect();
+        for key in &keys {
+            map.insert(*key, 1_u64);
+        }
+        thread::scope(|scope| {
+            for key in &keys {
+                let map = &map;
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        black_box(*map.get(key).unwrap());
+                        if round % 100 == 0 {
+                            thread::yield_now();
+                        }
+                    }
+                });
+            }
+        });
+    }};
+}
+
+fn main() {
+    match env::args().nth(1).as_deref() {
+        Some("5") => look_up!(dashmap5),
+        _ => look_up!(dashmap6),
+    }
+}
