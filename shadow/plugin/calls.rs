@@ -111,7 +111,11 @@ pub extern "C" fn on_call(
     } else if number == numbers.execveat {
         let path = sys::peek_text(b, 4096);
         let opened = || fs::read_link(format!("/proc/self/fd/{a}")).unwrap_or_default();
-        if path.is_empty() { becomes(shadow, opened().as_os_str().as_bytes()) } else { becomes(shadow, &path) }
+        if path.is_empty() {
+            becomes(shadow, opened().as_os_str().as_bytes())
+        } else {
+            becomes(shadow, &path)
+        }
     } else if number == numbers.prctl && a == PR_SET_NAME {
         let name = sys::peek_text(b, 16);
         let thread = THREAD.get(vcpu as usize).map_or(0, |thread| thread.load(Relaxed));
@@ -145,7 +149,12 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
         shadow.unmapped(argument(0), argument(0) + whole(argument(1)));
     } else if number == numbers.mremap {
         shadow.unmapped(argument(0), argument(0) + whole(argument(1)));
-        shadow.mapped(&Mapped { start: result, end: result + whole(argument(2)), offset: 0, path: Vec::new() });
+        shadow.mapped(&Mapped {
+            start: result,
+            end: result + whole(argument(2)),
+            offset: 0,
+            path: Vec::new(),
+        });
     } else if number == numbers.madvise && argument(2) == MADV_DONTNEED {
         shadow.renew(argument(0), argument(0) + whole(argument(1)));
     } else if number == numbers.brk {

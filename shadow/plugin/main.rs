@@ -56,7 +56,9 @@ extern "C" fn on_access(vcpu: c_uint, info: u32, address: u64, code: *mut c_void
         2 => Kind::Write,
         _ => Kind::Update,
     };
-    shadow.access(thread, code as u64, address, 1 << (info & 7).min(5), kind);
+    // SAFETY: it looks at the number only.
+    let bytes = 1 << unsafe { api::qemu_plugin_mem_size_shift(info) }.min(6);
+    shadow.access(thread, code as u64, address, bytes, kind);
 }
 
 /// A piece of the program is translated: its accesses are to be told.

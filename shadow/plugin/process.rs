@@ -94,9 +94,8 @@ extern "C" fn before() {
     shadow.before_fork();
     let tid = sys::thread_id();
     let threads = &shadow.slot().thread;
-    let caller = threads.iter().position(|thread| {
-        thread.tid.load(Relaxed) == tid && thread.ended.load(Relaxed) == 0
-    });
+    let caller =
+        threads.iter().position(|thread| thread.tid.load(Relaxed) == tid && thread.ended.load(Relaxed) == 0);
     FORKING.store(caller.map_or(0, |caller| caller as u32 + 1), Relaxed);
 }
 
