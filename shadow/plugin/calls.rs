@@ -1,6 +1,6 @@
 //! System calls of the program that tell where its memory is, who ends, and what it becomes.
 
-use crate::{THREAD, VCPUS, api, process, shadow};
+use crate::{VCPUS, api, process, shadow};
 use manycore_shadow::{
     Shadow,
     calls::{TELL, TELL_ALLOCATED, TELL_FREED},
@@ -118,9 +118,8 @@ pub extern "C" fn on_call(
         }
     } else if number == numbers.prctl && a == PR_SET_NAME {
         let name = sys::peek_text(b, 16);
-        let thread = THREAD.get(vcpu as usize).map_or(0, |thread| thread.load(Relaxed));
-        if thread != 0 && thread != u32::MAX {
-            shadow.name(thread - 1, &name);
+        if let Some(thread) = process::thread_of(vcpu) {
+            shadow.name(thread, &name);
         }
     }
 }

@@ -7,4 +7,5 @@ mod callers;
 mod launch;
 mod memory;
 mod next;
+mod own;
 mod programs;
