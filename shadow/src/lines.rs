@@ -332,8 +332,7 @@ impl<'a> Table<'a> {
         judge(line, seat);
         // What an ended thread did last, the others are told.
         deliver(self.region, line);
-        seat.tenure.set([0; 2], [0; 2]);
-        let (mut touched, mut written) = ([0; 2], [0; 2]);
+        let (mut touched, mut written) = (seat.tenure.touched.bits(), seat.tenure.written.bits());
         for (_, other) in seats(self.region, line) {
             for (all, bits) in touched.iter_mut().zip(other.tenure.touched.bits()) {
                 *all |= bits;
@@ -342,6 +341,7 @@ impl<'a> Table<'a> {
                 *all |= bits;
             }
         }
+        seat.tenure.set([0; 2], [0; 2]);
         seat.pending.set(touched, written);
         // Never equal to the present one; a line that nobody wrote has sequence 0.
         seat.seen.store(state.sequence().wrapping_sub(1), Relaxed);

@@ -61,6 +61,11 @@ pub struct Lane {
     recent: *const Recent,
 }
 
+// SAFETY: it is addresses; who follows them promises that they are there.
+unsafe impl Send for Lane {}
+// SAFETY: as above.
+unsafe impl Sync for Lane {}
+
 impl Lane {
     /// Takes note of an access of at most 16 bytes, where nothing about it is new; returns whether that was so.
     ///
