@@ -33,6 +33,7 @@ unsafe extern "C" {
         accesses: c_int,
         data: *mut c_void,
     );
+    pub fn qemu_plugin_mem_size_shift(info: u32) -> c_uint;
     pub fn qemu_plugin_tb_n_insns(block: *mut c_void) -> usize;
     pub fn qemu_plugin_tb_get_insn(block: *mut c_void, index: usize) -> *mut c_void;
     pub fn qemu_plugin_insn_vaddr(instruction: *mut c_void) -> u64;

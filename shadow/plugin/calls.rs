@@ -1,6 +1,6 @@
 //! System calls of the program that tell where its memory is, who ends, and what it becomes.
 
-use crate::{THREAD, VCPUS, api, process, shadow};
+use crate::{VCPUS, api, process, shadow};
 use manycore_shadow::{
     Shadow,
     calls::{TELL, TELL_ALLOCATED, TELL_FREED},
@@ -111,12 +111,15 @@ pub extern "C" fn on_call(
     } else if number == numbers.execveat {
         let path = sys::peek_text(b, 4096);
         let opened = || fs::read_link(format!("/proc/self/fd/{a}")).unwrap_or_default();
-        if path.is_empty() { becomes(shadow, opened().as_os_str().as_bytes()) } else { becomes(shadow, &path) }
+        if path.is_empty() {
+            becomes(shadow, opened().as_os_str().as_bytes())
+        } else {
+            becomes(shadow, &path)
+        }
     } else if number == numbers.prctl && a == PR_SET_NAME {
         let name = sys::peek_text(b, 16);
-        let thread = THREAD.get(vcpu as usize).map_or(0, |thread| thread.load(Relaxed));
-        if thread != 0 && thread != u32::MAX {
-            shadow.name(thread - 1, &name);
+        if let Some(thread) = process::thread_of(vcpu) {
+            shadow.name(thread, &name);
         }
     }
 }
@@ -145,7 +148,12 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
         shadow.unmapped(argument(0), argument(0) + whole(argument(1)));
     } else if number == numbers.mremap {
         shadow.unmapped(argument(0), argument(0) + whole(argument(1)));
-        shadow.mapped(&Mapped { start: result, end: result + whole(argument(2)), offset: 0, path: Vec::new() });
+        shadow.mapped(&Mapped {
+            start: result,
+            end: result + whole(argument(2)),
+            offset: 0,
+            path: Vec::new(),
+        });
     } else if number == numbers.madvise && argument(2) == MADV_DONTNEED {
         shadow.renew(argument(0), argument(0) + whole(argument(1)));
     } else if number == numbers.brk {

@@ -8,9 +8,11 @@ mod api;
 mod calls;
 mod process;
 
-use manycore_shadow::{Kind, Shadow, region::Region};
+use manycore_shadow::{Kind, Shadow, region::Region, shadow::Lane};
 use std::{
+    cell::UnsafeCell,
     ffi::{c_char, c_int, c_uint, c_void},
+    mem::MaybeUninit,
     ptr,
     sync::atomic::{
         AtomicPtr, AtomicU32,
@@ -24,8 +26,23 @@ const VCPUS: usize = 8192;
 /// What is kept of this process; null where there was no room for it.
 static SHADOW: AtomicPtr<Shadow> = AtomicPtr::new(ptr::null_mut());
 
-/// The thread that each emulated CPU runs, plus one; 0 where it did not register yet.
-static THREAD: [AtomicU32; VCPUS] = [const { AtomicU32::new(0) }; VCPUS];
+/// The thread that an emulated CPU runs.
+#[repr(align(128))]
+struct Runs {
+    /// Its number plus one; 0 where it did not register yet.
+    thread: AtomicU32,
+    /// Valid where there is a thread; only that reads and writes it.
+    lane: UnsafeCell<MaybeUninit<Lane>>,
+}
+
+// SAFETY: each emulated CPU is one thread at a time.
+unsafe impl Sync for Runs {}
+
+/// There are too many threads for this one.
+const STRANGER: u32 = u32::MAX;
+
+static RUNS: [Runs; VCPUS] =
+    [const { Runs { thread: AtomicU32::new(0), lane: UnsafeCell::new(MaybeUninit::uninit()) } }; VCPUS];
 
 /// What is kept of this process.
 #[inline]
@@ -34,29 +51,43 @@ fn shadow() -> Option<&'static Shadow> {
     unsafe { SHADOW.load(Acquire).as_ref() }
 }
 
-/// The thread that an emulated CPU runs. `address` is what it touches now.
-#[inline]
-fn thread(shadow: &Shadow, vcpu: c_uint, address: u64) -> Option<u32> {
-    match THREAD.get(vcpu as usize)?.load(Relaxed) {
-        0 => process::register(shadow, vcpu, address),
-        u32::MAX => None,
-        known => Some(known - 1),
-    }
-}
-
 /// An access: `code` is the address of the instruction.
 extern "C" fn on_access(vcpu: c_uint, info: u32, address: u64, code: *mut c_void) {
+    let (code, does) = (code as u64, info >> 16 & 3);
+    let Some(runs) = RUNS.get(vcpu as usize) else { return };
+    if !matches!(runs.thread.load(Relaxed), 0 | STRANGER) {
+        // SAFETY: the lane was made when the thread registered, and a fork makes it register anew.
+        let quick = unsafe {
+            (*runs.lane.get()).assume_init_ref().quick(code, address, does & 1 != 0, does & 2 != 0)
+        };
+        if quick {
+            return;
+        }
+    }
+    on_other_access(vcpu, info, address, code);
+}
+
+/// An access of which something is new.
+#[inline(never)]
+fn on_other_access(vcpu: c_uint, info: u32, address: u64, code: u64) {
     let Some(shadow) = shadow() else { return };
-    let Some(thread) = thread(shadow, vcpu, address) else {
+    let runs = &RUNS[vcpu as usize];
+    if runs.thread.load(Relaxed) == 0 {
+        process::register(shadow, vcpu, address);
+    }
+    let thread = runs.thread.load(Relaxed);
+    if thread == STRANGER {
         shadow.slot().strangers.fetch_add(1, Relaxed);
         return;
-    };
+    }
     let kind = match info >> 16 & 3 {
         1 => Kind::Read,
         2 => Kind::Write,
         _ => Kind::Update,
     };
-    shadow.access(thread, code as u64, address, 1 << (info & 7).min(5), kind);
+    // SAFETY: it looks at the number only.
+    let bytes = 1 << unsafe { api::qemu_plugin_mem_size_shift(info) }.min(6);
+    shadow.access(thread - 1, code, address, bytes, kind);
 }
 
 /// A piece of the program is translated: its accesses are to be told.

@@ -1,6 +1,6 @@
 //! Threads, forks, and what is mapped when the program begins.
 
-use crate::{SHADOW, THREAD, api, shadow};
+use crate::{RUNS, SHADOW, STRANGER, api, shadow};
 use manycore_shadow::{
     Shadow,
     maps::{self, Mapped},
@@ -47,22 +47,31 @@ fn begin(shadow: &Shadow) {
 
 /// Registers the calling thread as what `vcpu` runs; `address` is what it touches first, which is its stack.
 #[cold]
-pub fn register(shadow: &Shadow, vcpu: c_uint, address: u64) -> Option<u32> {
+pub fn register(shadow: &Shadow, vcpu: c_uint, address: u64) {
     BEGUN.call_once(|| begin(shadow));
+    let runs = &RUNS[vcpu as usize];
     let index = shadow.register(sys::thread_id(), address);
-    THREAD[vcpu as usize].store(index.map_or(u32::MAX, |index| index + 1), Relaxed);
-    index
+    let lane = index.and_then(|index| Some((index, shadow.lane(index)?)));
+    let thread = lane.map_or(STRANGER, |(index, lane)| {
+        // SAFETY: this thread is the one that the emulated CPU runs.
+        unsafe { (*runs.lane.get()).write(lane) };
+        index + 1
+    });
+    runs.thread.store(thread, Relaxed);
+}
+
+/// The number of the thread that `vcpu` runs.
+pub fn thread_of(vcpu: c_uint) -> Option<u32> {
+    let thread = RUNS.get(vcpu as usize)?.thread.load(Relaxed);
+    (thread != STRANGER).then_some(thread)?.checked_sub(1)
 }
 
 /// The calling thread ends.
 pub fn thread_ends(shadow: &Shadow, vcpu: c_uint) {
-    let Some(place) = THREAD.get(vcpu as usize) else { return };
-    let index = place.swap(0, Relaxed);
-    if index == 0 || index == u32::MAX {
-        return;
-    }
-    name_from_kernel(shadow, index - 1);
-    if let Some(thread) = shadow.thread(index - 1) {
+    let Some(index) = thread_of(vcpu) else { return };
+    RUNS[vcpu as usize].thread.store(0, Relaxed);
+    name_from_kernel(shadow, index);
+    if let Some(thread) = shadow.thread(index) {
         thread.ended.store(1, Relaxed);
     }
 }
@@ -94,9 +103,8 @@ extern "C" fn before() {
     shadow.before_fork();
     let tid = sys::thread_id();
     let threads = &shadow.slot().thread;
-    let caller = threads.iter().position(|thread| {
-        thread.tid.load(Relaxed) == tid && thread.ended.load(Relaxed) == 0
-    });
+    let caller =
+        threads.iter().position(|thread| thread.tid.load(Relaxed) == tid && thread.ended.load(Relaxed) == 0);
     FORKING.store(caller.map_or(0, |caller| caller as u32 + 1), Relaxed);
 }
 
@@ -108,8 +116,10 @@ extern "C" fn after() {
 
 extern "C" fn in_child() {
     let Some(shadow) = shadow() else { return };
-    for thread in &THREAD {
-        thread.store(0, Relaxed);
+    for runs in &RUNS {
+        if runs.thread.load(Relaxed) != 0 {
+            runs.thread.store(0, Relaxed);
+        }
     }
     if !shadow.in_child(FORKING.load(Relaxed).checked_sub(1)) {
         SHADOW.store(ptr::null_mut(), Relaxed);

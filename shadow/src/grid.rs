@@ -17,8 +17,8 @@ pub const CHUNK: usize = 4096;
 pub const CHUNK_BYTES: usize = CHUNK * 4;
 /// Bits of an address that are followed.
 const ADDRESS_BITS: u32 = 48;
-/// The word of a chunk for which there was no room.
-const FULL: u32 = u32::MAX;
+/// Number of the chunk of zeros that stands for all chunks for which there was no room.
+const FULL: u32 = 1;
 
 /// In a word: the line is followed, and the other bits are its place in the arena.
 pub const FOLLOWED: u32 = 1 << 31;
@@ -44,6 +44,61 @@ pub struct Grid {
     used: Memory,
 }
 
+/// Most bytes of an access that is answered at once.
+const MOST_BYTES: u64 = 16;
+
+/// What is needed to see that a line is a thread's own; valid as long as its [`Grid`].
+#[derive(Clone, Copy, Debug)]
+pub struct Own {
+    directory: *const AtomicU32,
+    pool: *const AtomicU32,
+    owner: u32,
+    shift: u32,
+    shift_bytes: u64,
+    last_byte: u64,
+}
+
+/// What is seen at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Glance {
+    /// The access is to the thread's own line, and nothing is to be done.
+    Own,
+    /// The line is followed, at this place of the arena; the access is at this offset of it.
+    Followed(u32, u32),
+    /// It takes a longer look.
+    Other,
+}
+
+impl Own {
+    /// Looks at the line of `address`.
+    ///
+    /// # Safety
+    /// The grid is there.
+    #[inline]
+    pub unsafe fn glance(&self, address: u64, write: bool) -> Glance {
+        let address = address.wrapping_sub(self.shift_bytes);
+        let line = address >> self.shift;
+        let offset = address & ((1 << self.shift) - 1);
+        if address >> ADDRESS_BITS != 0 || offset > self.last_byte {
+            return Glance::Other;
+        }
+        // SAFETY: the directory has an entry for each address, and the pool all chunks that it tells; those that are
+        // absent or had no room are chunks of zeros, which are nobody's.
+        let word = unsafe {
+            let chunk = (*self.directory.add((line / CHUNK as u64) as usize)).load(Relaxed) as usize;
+            (*self.pool.add(chunk * CHUNK + line as usize % CHUNK)).load(Relaxed)
+        };
+        let kept = if write { FOLLOWED | OWNER | WROTE } else { FOLLOWED | OWNER };
+        if word & kept == self.owner | (kept & WROTE) {
+            Glance::Own
+        } else if word & FOLLOWED != 0 {
+            Glance::Followed(word & !FOLLOWED, offset as u32)
+        } else {
+            Glance::Other
+        }
+    }
+}
+
 /// What an access to a line comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -65,7 +120,7 @@ impl Grid {
     pub fn new(layout: Layout, chunks: u64) -> io::Result<Self> {
         let shift = layout.line_bytes.trailing_zeros();
         let entries = 1_usize << (ADDRESS_BITS - shift - CHUNK.trailing_zeros());
-        let chunks = chunks.clamp(2, 1 << 22) as u32;
+        let chunks = chunks.clamp(4, 1 << 22) as u32;
         Ok(Self {
             layout,
             shift,
@@ -74,6 +129,18 @@ impl Grid {
             chunks,
             used: Memory::private(4096)?,
         })
+    }
+
+    /// A way to answer most accesses of `thread` at once.
+    pub fn own(&self, thread: u32) -> Own {
+        Own {
+            directory: self.directory.base().cast(),
+            pool: self.pool.base().cast(),
+            owner: thread + 1,
+            shift: self.shift,
+            shift_bytes: u64::from(self.layout.shift_bytes),
+            last_byte: u64::from(self.layout.line_bytes) - MOST_BYTES,
+        }
     }
 
     /// First address of the line that `address` is in.
@@ -123,7 +190,9 @@ impl Grid {
         }
         // SAFETY: a page of zeros.
         let used = unsafe { &*self.used.base().cast::<AtomicU32>() };
-        let chunk = if used.load(Relaxed) + 1 < self.chunks { used.fetch_add(1, Relaxed) + 1 } else { FULL };
+        let first = FULL + 1;
+        let room = used.load(Relaxed) + first < self.chunks;
+        let chunk = if room { used.fetch_add(1, Relaxed) + first } else { FULL };
         let chunk = if chunk < self.chunks { chunk } else { FULL };
         // Where two threads make it at once, one chunk stays unused.
         let chunk = match entry.compare_exchange(0, chunk, Relaxed, Relaxed) {

@@ -13,6 +13,7 @@
 #![allow(unsafe_code, reason = "shared memory is a pointer")]
 
 pub mod calls;
+pub mod elf;
 pub mod grid;
 pub mod heap;
 pub mod lines;

@@ -28,9 +28,9 @@ use std::sync::atomic::{
 /// Most seats at a line; threads that ended make room for others.
 pub const MOST_SEATS: u32 = 64;
 /// Most blocks of [`Counts`] of one thread at one line.
-const MOST_COUNTS: u32 = 32;
+const MOST_COUNTS: u32 = 64;
 /// Kinds of accesses in one block of [`Counts`].
-pub const KEYS: usize = 7;
+pub const KEYS: usize = 5;
 
 /// A line that is followed.
 #[repr(C, align(64))]
@@ -94,17 +94,53 @@ pub struct Seat {
     open: AtomicU32,
 }
 
-/// What one thread did at one line, by instruction and bytes.
+/// What one thread did at one line, by instruction and bytes. Only that thread writes here.
 #[repr(C, align(64))]
 pub struct Counts {
-    /// [`key`] of each; 0 is free.
-    pub keys: [AtomicU64; KEYS],
     /// The thread.
     pub thread: AtomicU32,
     /// The block that was made before.
     pub next: AtomicU32,
-    /// Reads and writes of each.
-    pub times: [[AtomicU64; 2]; KEYS],
+    /// One kind of access each; those behind the last have key 0.
+    pub kinds: [Count; KEYS],
+}
+
+/// One kind of access.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Count {
+    /// [`of_key`] takes it apart.
+    pub key: AtomicU64,
+    /// Times read, times written.
+    pub times: [AtomicU64; 2],
+    /// States of the line in which such a read and such a write were taken note of: as long as the state is this
+    /// one, the next is only counted.
+    known: [AtomicU64; 2],
+}
+
+impl Count {
+    /// Counts an access.
+    #[inline]
+    fn count(&self, reads: bool, writes: bool) {
+        let count = |times: &AtomicU64| times.store(times.load(Relaxed) + 1, Relaxed);
+        if reads {
+            count(&self.times[0]);
+        }
+        if writes {
+            count(&self.times[1]);
+        }
+    }
+
+    /// Counts an access to `line` of which nothing but that is new; returns whether it was one.
+    #[inline]
+    pub fn again(&self, line: &Line, reads: bool, writes: bool) -> bool {
+        let state = line.state.load(Acquire);
+        if self.known[usize::from(writes)].load(Relaxed) != state {
+            return false;
+        }
+        self.count(reads, writes);
+        true
+    }
 }
 
 /// An access, as far as one line is concerned.
@@ -124,12 +160,15 @@ pub struct Access {
     pub writes: bool,
 }
 
-/// A line's state: `sequence << 32 | thread << 8 | how << 1 | lock`. The number in the middle is the thread that
-/// got it last.
+/// A line's state: `sequence << 32 | times << 15 | thread << 3 | how << 1 | lock`. The sequence number counts writers,
+/// `times` how often the lock was taken, so that a state that is the same says that nothing was done meanwhile; the
+/// thread is the one that got the line last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State(u64);
 
 const LOCK: u64 = 1;
+const TIMES: u64 = 0xffff_8000;
+const ONE_TIME: u64 = 0x8000;
 /// How a line is had.
 const NOBODY: u64 = 0;
 const CLEAN: u64 = 1;
@@ -138,7 +177,7 @@ const SHARED: u64 = 3;
 
 impl State {
     fn new(sequence: u32, thread: u32, how: u64) -> Self {
-        Self(u64::from(sequence) << 32 | u64::from(thread) << 8 | how << 1)
+        Self(u64::from(sequence) << 32 | u64::from(thread) << 3 | how << 1)
     }
 
     fn sequence(self) -> u32 {
@@ -146,7 +185,7 @@ impl State {
     }
 
     fn thread(self) -> u32 {
-        (self.0 >> 8) as u32 & 0xff_ffff
+        (self.0 >> 3) as u32 & 0xfff
     }
 
     fn how(self) -> u64 {
@@ -236,7 +275,7 @@ pub struct Table<'a> {
     pub slot: &'a Slot,
 }
 
-impl Table<'_> {
+impl<'a> Table<'a> {
     /// Makes a line that is followed; the caller publishes it.
     pub fn line(self, address: u64, layout: u32) -> Option<u32> {
         let index = self.region.allocate::<Line>()?;
@@ -293,8 +332,7 @@ impl Table<'_> {
         judge(line, seat);
         // What an ended thread did last, the others are told.
         deliver(self.region, line);
-        seat.tenure.set([0; 2], [0; 2]);
-        let (mut touched, mut written) = ([0; 2], [0; 2]);
+        let (mut touched, mut written) = (seat.tenure.touched.bits(), seat.tenure.written.bits());
         for (_, other) in seats(self.region, line) {
             for (all, bits) in touched.iter_mut().zip(other.tenure.touched.bits()) {
                 *all |= bits;
@@ -303,36 +341,39 @@ impl Table<'_> {
                 *all |= bits;
             }
         }
+        seat.tenure.set([0; 2], [0; 2]);
         seat.pending.set(touched, written);
         // Never equal to the present one; a line that nobody wrote has sequence 0.
         seat.seen.store(state.sequence().wrapping_sub(1), Relaxed);
         seat.thread.store(thread, Relaxed);
     }
 
-    /// Takes note of an access to `line` by the thread whose seat this is.
-    #[inline]
-    pub fn access(self, line: &Line, seat: &Seat, access: &Access) {
-        let state = State(line.state.load(Acquire));
-        let owner = state.thread() == access.thread && state.how() == DIRTY;
+    /// Takes note of an access to `line` by the thread whose seat this is; returns where it was counted.
+    pub fn access(self, line: &Line, seat: &Seat, access: &Access) -> Option<&'a Count> {
+        let mut state = State(line.state.load(Acquire));
         let has = seat.seen.load(Relaxed) == state.sequence() && state.how() != NOBODY;
-        if !(owner || has && !access.writes) {
-            self.hand_over(line, seat, access);
+        let alone = state.thread() == access.thread && state.how() == DIRTY;
+        if !has || access.writes && !alone {
+            state = self.hand_over(line, seat, access);
         }
         let touched = bits(access.offset, access.bytes);
         let written = if access.writes { touched } else { [0; 2] };
-        let (known, known_written) = (seat.fresh.touched.bits(), seat.fresh.written.bits());
-        let new = |bits: Bits, known: Bits| bits[0] & !known[0] | bits[1] & !known[1] != 0;
-        if new(touched, known) || new(written, known_written) {
-            seat.tenure.add(touched, written);
-            seat.fresh.add(touched, written);
-        }
-        self.count(line, seat, access);
+        seat.tenure.add(touched, written);
+        seat.fresh.add(touched, written);
+        let count = self.count(seat, access);
+        let Some(count) = count else {
+            line.uncounted.fetch_add(1, Relaxed);
+            return None;
+        };
+        count.count(access.reads, access.writes);
+        count.known[usize::from(access.writes)].store(state.0 & !LOCK, Relaxed);
+        Some(count)
     }
 
     /// Gives `line` to the thread of `seat`.
     #[cold]
-    fn hand_over(self, line: &Line, seat: &Seat, access: &Access) {
-        let Some(state) = lock(line) else { return };
+    fn hand_over(self, line: &Line, seat: &Seat, access: &Access) -> State {
+        let Some(state) = lock(line) else { return State(LOCK) };
         let (sequence, how, thread) = (state.sequence(), state.how(), access.thread);
         let has = seat.seen.load(Relaxed) == sequence && how != NOBODY;
         let alone = state.thread() == thread && matches!(how, CLEAN | DIRTY);
@@ -361,12 +402,11 @@ impl Table<'_> {
             }
         }
         seat.seen.store(seen, Relaxed);
-        unlock(line, next);
+        unlock(line, State(next.0 & !TIMES | state.0 & TIMES))
     }
 
-    /// Counts an access where it belongs.
-    #[inline]
-    fn count(self, line: &Line, seat: &Seat, access: &Access) {
+    /// Where accesses of this kind are counted; `None` where there is no room.
+    fn count(self, seat: &Seat, access: &Access) -> Option<&'a Count> {
         let key = key(access);
         let mut index = seat.counts.load(Relaxed);
         let mut blocks = 0;
@@ -374,43 +414,27 @@ impl Table<'_> {
             if counts.thread.load(Relaxed) != access.thread {
                 break;
             }
-            for (known, times) in counts.keys.iter().zip(&counts.times) {
-                let known_key = known.load(Relaxed);
-                if known_key == 0 {
-                    known.store(key, Relaxed);
+            for count in &counts.kinds {
+                match count.key.load(Relaxed) {
+                    0 => count.key.store(key, Relaxed),
+                    known if known == key => {}
+                    _ => continue,
                 }
-                if known_key == key || known_key == 0 {
-                    // Only this thread writes here.
-                    let count = |times: &AtomicU64| times.store(times.load(Relaxed) + 1, Relaxed);
-                    if access.reads {
-                        count(&times[0]);
-                    }
-                    if access.writes {
-                        count(&times[1]);
-                    }
-                    return;
-                }
+                return Some(count);
             }
             blocks += 1;
             index = counts.next.load(Relaxed);
         }
-        self.more_counts(line, seat, access, blocks);
-    }
-
-    #[cold]
-    fn more_counts(self, line: &Line, seat: &Seat, access: &Access, blocks: u32) {
-        let room = if blocks < MOST_COUNTS { self.region.allocate::<Counts>() } else { None };
-        let Some((index, counts)) = room.and_then(|index| Some((index, self.region.get::<Counts>(index)?)))
-        else {
-            line.uncounted.fetch_add(1, Relaxed);
-            return;
-        };
+        if blocks >= MOST_COUNTS {
+            return None;
+        }
+        let index = self.region.allocate::<Counts>()?;
+        let counts = self.region.get::<Counts>(index)?;
         counts.thread.store(access.thread, Relaxed);
-        counts.keys[0].store(key(access), Relaxed);
-        counts.times[0][0].store(u64::from(access.reads), Relaxed);
-        counts.times[0][1].store(u64::from(access.writes), Relaxed);
+        counts.kinds[0].key.store(key, Relaxed);
         counts.next.store(seat.counts.load(Relaxed), Relaxed);
         seat.counts.store(index, Release);
+        Some(&counts.kinds[0])
     }
 
     /// Takes note that bytes of `line` begin a new life: nobody has it, and what was done with them is forgotten.
@@ -424,7 +448,8 @@ impl Table<'_> {
                 marks.remove(renewed);
             }
         }
-        unlock(line, State::new(state.sequence().wrapping_add(1), 0, NOBODY));
+        let next = State::new(state.sequence().wrapping_add(1), 0, NOBODY);
+        unlock(line, State(next.0 | state.0 & TIMES));
     }
 }
 
@@ -440,8 +465,11 @@ fn lock(line: &Line) -> Option<State> {
     None
 }
 
-fn unlock(line: &Line, state: State) {
-    line.state.store(state.0, Release);
+/// Gives the lock back and leaves `state`, counted on; returns that.
+fn unlock(line: &Line, state: State) -> State {
+    let next = state.0 & !TIMES | state.0.wrapping_add(ONE_TIME) & TIMES;
+    line.state.store(next, Release);
+    State(next)
 }
 
 /// The seats of a line, with their places.

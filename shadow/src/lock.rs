@@ -26,6 +26,11 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 pub struct Guard<'a, T>(&'a Lock<T>);
 
 impl<T> Lock<T> {
+    /// A lock for `value`.
+    pub const fn new(value: T) -> Self {
+        Self { held: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
     /// Waits until the lock is had.
     pub fn lock(&self) -> Guard<'_, T> {
         self.hold();

@@ -4,7 +4,7 @@
 
 use crate::{
     heap::{self, Callers},
-    lines::{self, Counts, KEYS, Line},
+    lines::{self, Counts, Line},
     region::{Region, SLOTS, Slot, THREADS},
 };
 use std::{
@@ -212,16 +212,16 @@ fn accesses(region: &Region, line: &Line) -> Vec<AccessSeen> {
             left -= 1;
             index = counts.next.load(Relaxed);
             let thread = counts.thread.load(Relaxed) as usize;
-            for place in 0..KEYS {
-                let key = counts.keys[place].load(Relaxed);
+            for count in &counts.kinds {
+                let key = count.key.load(Relaxed);
                 if key == 0 {
                     continue;
                 }
                 let (code, offset, bytes) = lines::of_key(key);
                 let entry = AccessSeen { thread, code, offset, bytes, reads: 0, writes: 0 };
                 let entry = seen.entry((thread, code, offset, bytes)).or_insert(entry);
-                entry.reads += counts.times[place][0].load(Relaxed);
-                entry.writes += counts.times[place][1].load(Relaxed);
+                entry.reads += count.times[0].load(Relaxed);
+                entry.writes += count.times[1].load(Relaxed);
             }
         }
     }

@@ -1,24 +1,24 @@
 //! All that is kept of one process: grids, lines, threads, blocks, mappings.
 
 use crate::{
-    grid::{Grid, Step},
+    grid::{Glance, Grid, Own, Step},
     heap::{self, Heap},
-    lines::{self, Access, Line, Seat, Table},
+    lines::{self, Access, Count, Line, Seat, Table},
     lock::{Guard, Lock},
     maps::{self, Mapped, Maps},
-    region::{self, Region, Slot, THREADS},
+    region::{self, Region, Slot, THREADS, Thread},
     sys::Memory,
 };
 use std::{
-    io,
+    io, ptr,
     sync::atomic::{
-        AtomicU32, AtomicU64, AtomicUsize,
+        AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
         Ordering::{Relaxed, Release},
     },
 };
 
-/// Entries of a thread's cache of its seats.
-const CACHED: usize = 512;
+/// Accesses to followed lines that a thread finds again at once.
+const RECENT: usize = 512;
 /// Most bytes of a mapping that is taken for a thread's stack.
 const MOST_STACK: u64 = 1 << 30;
 
@@ -39,8 +39,68 @@ pub struct Shadow {
     region: Region,
     slot: AtomicUsize,
     grids: Vec<Grid>,
-    seats: Memory,
+    recent: Memory,
     books: Lock<Books>,
+}
+
+/// An access to a followed line, to find it again; only its thread writes and reads it.
+#[repr(C)]
+struct Recent {
+    code: AtomicU64,
+    /// The place of the line in the arena, and the offset of the access.
+    index: AtomicU64,
+    line: AtomicPtr<Line>,
+    count: AtomicPtr<Count>,
+}
+
+/// What one thread needs for the accesses of which nothing is new.
+#[derive(Clone, Copy, Debug)]
+pub struct Lane {
+    record: *const Thread,
+    own: Option<Own>,
+    recent: *const Recent,
+}
+
+// SAFETY: it is addresses; who follows them promises that they are there.
+unsafe impl Send for Lane {}
+// SAFETY: as above.
+unsafe impl Sync for Lane {}
+
+impl Lane {
+    /// Takes note of an access of at most 16 bytes, where nothing about it is new; returns whether that was so.
+    ///
+    /// # Safety
+    /// The [`Shadow`] is there, there was no fork, and the caller is the lane's thread.
+    #[inline]
+    pub unsafe fn quick(&self, code: u64, address: u64, reads: bool, writes: bool) -> bool {
+        let Some(own) = &self.own else { return false };
+        // SAFETY: the caller says so.
+        let glance = unsafe { own.glance(address, writes) };
+        let done = match glance {
+            Glance::Own => true,
+            Glance::Other => false,
+            Glance::Followed(index, offset) => {
+                let entry = self.entry(index, code);
+                entry.code.load(Relaxed) == code
+                    && entry.index.load(Relaxed) == u64::from(index) << 32 | u64::from(offset)
+                    // SAFETY: the entry is this thread's, whole, and of this line.
+                    && unsafe { (*entry.count.load(Relaxed)).again(&*entry.line.load(Relaxed), reads, writes) }
+            }
+        };
+        if done {
+            // SAFETY: the caller says so.
+            let accesses = unsafe { &(*self.record).accesses };
+            accesses.store(accesses.load(Relaxed) + 1, Relaxed);
+        }
+        done
+    }
+
+    #[inline]
+    fn entry(&self, line: u32, code: u64) -> &Recent {
+        let place = (code ^ code >> 7 ^ u64::from(line)) as usize % RECENT;
+        // SAFETY: each thread has so many.
+        unsafe { &*self.recent.add(place) }
+    }
 }
 
 /// What changes seldom and is kept under a lock.
@@ -59,9 +119,9 @@ impl Shadow {
         let chunks = region.header().chunks;
         let grids =
             region.layouts().iter().map(|layout| Grid::new(*layout, chunks)).collect::<io::Result<_>>()?;
-        let seats = Memory::private(THREADS * CACHED * 8)?;
+        let recent = Memory::private(THREADS * RECENT * size_of::<Recent>())?;
         let Some(slot) = region.take_slot() else { return Ok(None) };
-        let shadow = Self { region, slot: AtomicUsize::new(slot), grids, seats, books: Lock::default() };
+        let shadow = Self { region, slot: AtomicUsize::new(slot), grids, recent, books: Lock::default() };
         shadow.slot().pid.store(std::process::id() as i32, Relaxed);
         Ok(Some(shadow))
     }
@@ -129,7 +189,7 @@ impl Shadow {
         }
         let stack = maps::around(slot, near).filter(|(start, end)| end - start <= MOST_STACK);
         if let Some((start, end)) = stack {
-            let inside = |other: &region::Thread| {
+            let inside = |other: &Thread| {
                 other.ended.load(Relaxed) == 0
                     && other.stack[0].load(Relaxed) == start
                     && other.tid.load(Relaxed) != 0
@@ -144,7 +204,7 @@ impl Shadow {
     }
 
     /// The record of thread `index`.
-    pub fn thread(&self, index: u32) -> Option<&region::Thread> {
+    pub fn thread(&self, index: u32) -> Option<&Thread> {
         self.slot().thread.get(index as usize)
     }
 
@@ -214,29 +274,30 @@ impl Shadow {
     }
 
     /// An access to a line that is followed.
-    #[inline]
     fn shared(&self, index: u32, access: &Access) {
         let Some(line) = self.region.get::<Line>(index) else { return };
-        let Some(seat) = self.seat(index, line, access.thread) else {
+        let seat = self.table().seat(line, access.thread).and_then(|seat| self.region.get::<Seat>(seat));
+        let Some(seat) = seat else {
             line.uncounted.fetch_add(1, Relaxed);
             return;
         };
-        self.table().access(line, seat, access);
+        let Some(count) = self.table().access(line, seat, access) else { return };
+        if let Some(lane) = self.lane(access.thread) {
+            let entry = lane.entry(index, access.code);
+            entry.count.store(ptr::from_ref(count).cast_mut(), Relaxed);
+            entry.line.store(ptr::from_ref(line).cast_mut(), Relaxed);
+            entry.index.store(u64::from(index) << 32 | u64::from(access.offset), Relaxed);
+            entry.code.store(access.code, Relaxed);
+        }
     }
 
-    /// The thread's seat at a line, from its cache where it is there.
-    #[inline]
-    fn seat(&self, index: u32, line: &Line, thread: u32) -> Option<&Seat> {
-        let place = thread as usize * CACHED + (index as usize / 2) % CACHED;
-        // SAFETY: the cache has so many entries for each thread below THREADS; nobody else uses this thread's.
-        let entry = unsafe { &*self.seats.base().cast::<AtomicU64>().add(place) };
-        let kept = entry.load(Relaxed);
-        if kept >> 32 == u64::from(index) {
-            return self.region.get(kept as u32);
-        }
-        let seat = self.table().seat(line, thread)?;
-        entry.store(u64::from(index) << 32 | u64::from(seat), Relaxed);
-        self.region.get(seat)
+    /// What thread `index` needs to be quick; valid as long as this is, and until a fork.
+    pub fn lane(&self, index: u32) -> Option<Lane> {
+        let record = self.thread(index)?;
+        let grid = self.grids.first().filter(|_| self.grids.len() == 1);
+        // SAFETY: the table has so many entries for each thread below THREADS.
+        let recent = unsafe { self.recent.base().cast::<Recent>().add(index as usize * RECENT) };
+        Some(Lane { record, own: grid.map(|grid| grid.own(index)), recent })
     }
 
     /// Follows the line of `address` from now on.

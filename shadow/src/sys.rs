@@ -75,6 +75,14 @@ impl Memory {
         Ok(memory)
     }
 
+    /// Maps `bytes` of zeros, which children of fork inherit.
+    ///
+    /// # Errors
+    /// Those of `mmap(2)`.
+    pub fn inherited(bytes: usize) -> io::Result<Self> {
+        Self::map(bytes, MAP_PRIVATE_ANONYMOUS, -1)
+    }
+
     /// Maps the first `bytes` of file `fd`, shared with all that map it.
     ///
     /// # Errors

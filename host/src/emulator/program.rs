@@ -1,6 +1,7 @@
 //! The program of a command: found, and of a kind that can be observed.
 
 use super::{Error, Program};
+use manycore_shadow::elf::{self, Foreign};
 use std::{
     env,
     ffi::{OsStr, OsString},
@@ -15,14 +16,6 @@ use std::{
 
 /// Interpreters that run interpreters that run scripts: as many as the kernel follows.
 const MOST_INTERPRETERS: usize = 4;
-
-/// The architecture of this build, as an ELF header and people name it.
-#[cfg(target_arch = "x86_64")]
-const OURS: (u16, &str) = (62, "x86-64");
-#[cfg(target_arch = "aarch64")]
-const OURS: (u16, &str) = (183, "AArch64");
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-const OURS: (u16, &str) = (0, "another architecture");
 
 /// Finds the program of a command, as a shell does, and the interpreter where it is a script.
 ///
@@ -116,49 +109,17 @@ fn interpret(program: &mut Program, line: &[u8]) -> Result<(), Error> {
 
 /// Whether the ELF file that begins so is one for us that loads GNU's shared libraries.
 fn elf(path: &Path, start: &[u8]) -> Result<bool, Error> {
-    let program = || path.display().to_string();
-    let half = |at: usize| start.get(at..at + 2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
-    if start.get(..4) != Some(b"\x7fELF") {
-        let why = "it is neither a program (ELF) nor a script (#!)".to_owned();
-        return Err(Error::NotExecutable { program: program(), why });
-    }
-    let machine = half(18).unwrap_or_default();
-    if machine != OURS.0 || start.get(4..6) != Some(&[2, 1]) {
-        let found = match (machine, start.get(4)) {
-            (3, _) => "32-bit x86".to_owned(),
-            (62, Some(1)) => "x32".to_owned(),
-            (62, _) => "x86-64".to_owned(),
-            (40, _) => "32-bit Arm".to_owned(),
-            (183, _) => "AArch64".to_owned(),
-            (243, _) => "RISC-V".to_owned(),
-            (258, _) => "LoongArch".to_owned(),
-            (21, _) => "PowerPC".to_owned(),
-            (22, _) => "S/390".to_owned(),
-            _ => format!("another architecture (ELF machine {machine})"),
-        };
-        return Err(Error::OtherArchitecture { program: program(), found, expected: OURS.1.to_owned() });
-    }
-    if !matches!(half(16), Some(2 | 3)) {
-        let why = "it is an ELF file, but no program".to_owned();
-        return Err(Error::NotExecutable { program: program(), why });
-    }
-    Ok(loader(start).is_some_and(|loader| {
-        Path::new(OsStr::from_bytes(loader))
-            .file_name()
-            .is_some_and(|name| name.as_bytes().starts_with(b"ld-linux"))
-    }))
-}
-
-/// The loader that an ELF file names (`PT_INTERP`).
-fn loader(start: &[u8]) -> Option<&[u8]> {
-    let word = |at: usize| Some(u64::from_le_bytes(start.get(at..at + 8)?.try_into().ok()?));
-    let half = |at: usize| Some(u16::from_le_bytes(start.get(at..at + 2)?.try_into().ok()?));
-    let (table, size, count) = (word(32)? as usize, half(54)? as usize, half(56)? as usize);
-    (0..count).find_map(|index| {
-        let header = table.checked_add(index * size)?;
-        let kind = start.get(header..header + 4)?;
-        let (offset, bytes) = (word(header + 8)? as usize, word(header + 32)? as usize);
-        let text = (kind == [3, 0, 0, 0]).then(|| start.get(offset..offset.checked_add(bytes)?)).flatten()?;
-        Some(text.strip_suffix(&[0]).unwrap_or(text))
+    let program = path.display().to_string();
+    elf::kind(start).map_err(|foreign| match foreign {
+        Foreign::NotElf => Error::NotExecutable {
+            program,
+            why: "it is neither a program (ELF) nor a script (#!)".to_owned(),
+        },
+        Foreign::NoProgram => {
+            Error::NotExecutable { program, why: "it is an ELF file, but no program".to_owned() }
+        }
+        Foreign::Architecture(found) => {
+            Error::OtherArchitecture { program, found, expected: elf::OURS.1.to_owned() }
+        }
     })
 }

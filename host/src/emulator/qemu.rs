@@ -95,6 +95,16 @@ impl Launch {
         if program.is_dynamic {
             self.preload(&mut command);
         }
+        command.env(
+            "MANYCORE_EMULATOR",
+            format!(
+                "{};{};{};{}",
+                self.emulator.display(),
+                path_of(&self.plugin),
+                self.region,
+                path_of(&self.preload)
+            ),
+        );
         command.arg(absolute(&program.path)).args(program.arguments.iter().skip(1));
         command
     }
