@@ -1,6 +1,6 @@
 //! Which shared lines matter, and what they are.
 
-use super::{Cure, End, Engine, Frame, Holder, Layout, Observation, Thread, spot::Spot};
+use super::{Cure, End, Engine, Frame, Holder, Layout, Line, Observation, Thread, spot::Spot};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -147,7 +147,9 @@ pub struct Site {
 impl Site {
     /// Whether it reads what it writes, each time: `counter += 1`.
     pub fn is_counting(&self) -> bool {
-        self.writes > 0 && self.reads >= self.writes - self.writes / 10 && self.reads <= 2 * self.writes
+        self.writes > 0
+            && self.reads >= self.writes - self.writes / 10
+            && self.reads <= self.writes.saturating_mul(2)
     }
 }
 
@@ -163,7 +165,7 @@ impl Findings {
             end: seen.end,
             processes: seen.processes.len(),
             threads: seen.processes.iter().map(|process| process.threads.len()).sum(),
-            accesses: seen.processes.iter().map(|process| process.accesses).sum(),
+            accesses: seen.processes.iter().fold(0, |sum, process| process.accesses.saturating_add(sum)),
             notes: seen.notes.clone(),
             ..Self::default()
         };
@@ -202,7 +204,7 @@ impl Findings {
         settings: Settings,
         told: &mut BTreeSet<Key>,
     ) {
-        let needless: u64 = spots.iter().map(|spot| spot.line.needless).sum();
+        let needless = spots.iter().fold(0_u64, |sum, spot| sum.saturating_add(spot.line.needless));
         let own = spots.iter().any(Spot::is_own);
         match (is_false, key.layout) {
             (true, _) if needless < settings.threshold => {}
@@ -269,7 +271,9 @@ impl Finding {
     fn of(spots: &[Spot<'_>]) -> Self {
         let rank = |spot: &&Spot<'_>| (spot.line.needless, spot.line.hand_overs);
         let worst = spots.iter().max_by_key(rank).unwrap_or(&spots[0]);
-        let sum = |count: fn(&super::Line) -> u64| spots.iter().map(|spot| count(spot.line)).sum();
+        let sum = |count: fn(&Line) -> u64| {
+            spots.iter().fold(0_u64, |sum, spot| sum.saturating_add(count(spot.line)))
+        };
         let (hand_overs, needless) = (sum(|line| line.hand_overs), sum(|line| line.needless));
         let class = Class::of(needless, hand_overs);
         let sites = sites(spots, worst);

@@ -8,6 +8,8 @@ mod cure;
 mod findings;
 mod names;
 mod spot;
+#[cfg(test)]
+mod tests;
 
 pub use cure::{Cure, Language, bytes};
 pub use findings::{Class, FINDINGS_SCHEMA, Finding, Findings, Party, Settings, Site, Touch};

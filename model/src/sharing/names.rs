@@ -75,11 +75,6 @@ impl Names {
         self.code.binary_search_by_key(&address, |code| code.address).ok().map(|at| &self.code[at])
     }
 
-    /// The variable that holds any of these bytes.
-    pub fn global(&self, from: u64, upto: u64) -> Option<&Global> {
-        self.globals.iter().find(|global| global.start < upto && from < global.start + global.bytes.max(1))
-    }
-
     /// Whether Go's scheduler is among the code: goroutines have their stacks in its heap.
     pub(super) fn is_go(&self) -> bool {
         self.code.iter().flat_map(|code| &code.frames).any(|frame| frame.function == "runtime.schedule")

@@ -91,6 +91,12 @@ impl<'a> Spot<'a> {
 
     /// Whether the program itself could change it: its own code touches it, or it has allocated it.
     pub fn is_own(&self) -> bool {
+        // The program's own code touches variables of the runtime too.
+        if let Holder::Globals { variables } = &self.holder
+            && variables.iter().all(|it| it.module != self.process.program || names::is_runtime(&it.name))
+        {
+            return false;
+        }
         self.line.accesses.iter().any(|access| self.code(access).1)
             || match &self.holder {
                 Holder::Heap { blocks } => blocks.iter().any(|block| block.own),

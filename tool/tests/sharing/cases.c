@@ -1,5 +1,5 @@
 /* Cases of sharing with known layouts; the first argument says which. Lines that a finding must name carry the
-   markers A, B and so on. Threads meet at a barrier and then yield often, so that they take turns on one CPU as well. */
+   markers A, B and so on. Threads hand a baton to each other, so that they take turns however busy the machine is. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <sys/wait.h>
 
-enum { ROUNDS = 200000, TURN = 200, LINE = 64 };
+enum { ROUNDS = 200000, TURN = 1000, LINE = 64 };
 
 static _Alignas(LINE) pthread_barrier_t start;
 
@@ -19,7 +19,7 @@ struct pair { volatile uint64_t first, second; };
 struct padded { _Alignas(LINE) volatile uint64_t first; _Alignas(LINE) volatile uint64_t second; };
 
 static _Alignas(LINE) struct pair counters;
-static _Alignas(LINE) struct padded apart;
+static _Alignas(2 * LINE) struct padded apart;
 static _Alignas(LINE) _Atomic uint64_t together;
 static _Alignas(LINE) struct { volatile uint64_t limit, count; char rest[48]; } config = { .limit = ROUNDS };
 static _Alignas(LINE) uint64_t table[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
@@ -27,14 +27,25 @@ static _Alignas(LINE) volatile uint64_t slots[16];
 static __thread volatile uint64_t own;
 static _Alignas(LINE) struct { pthread_mutex_t lock; volatile uint64_t count; } guarded = { PTHREAD_MUTEX_INITIALIZER, 0 };
 
+static _Alignas(LINE) struct { _Atomic int arrived, baton; char rest[56]; } order;
+static __thread int me = -1;
+
+static void begin(void) {
+    pthread_barrier_wait(&start);
+    me = order.arrived++;
+}
+
 static void turn(int round) {
-    if (round % TURN == 0)
+    if (round % TURN)
+        return;
+    while (order.baton != me)
         sched_yield();
+    order.baton = !me;
 }
 
 static void *first(void *data) {
     struct pair *pair = data;
-    pthread_barrier_wait(&start);
+    begin();
     for (int i = 0; i < ROUNDS; i++) {
         pair->first += 1; /* A */
         turn(i);
@@ -44,7 +55,7 @@ static void *first(void *data) {
 
 static void *second(void *data) {
     struct pair *pair = data;
-    pthread_barrier_wait(&start);
+    begin();
     for (int i = 0; i < ROUNDS; i++) {
         pair->second += 1; /* B */
         turn(i);
@@ -54,7 +65,7 @@ static void *second(void *data) {
 
 static void *first_apart(void *data) {
     struct padded *padded = data;
-    pthread_barrier_wait(&start);
+    begin();
     for (int i = 0; i < ROUNDS; i++) {
         padded->first += 1;
         turn(i);
@@ -64,7 +75,7 @@ static void *first_apart(void *data) {
 
 static void *second_apart(void *data) {
     struct padded *padded = data;
-    pthread_barrier_wait(&start);
+    begin();
     for (int i = 0; i < ROUNDS; i++) {
         padded->second += 1;
         turn(i);
@@ -74,7 +85,7 @@ static void *second_apart(void *data) {
 
 static void *count_together(void *data) {
     (void)data;
-    pthread_barrier_wait(&start);
+    begin();
     for (int i = 0; i < ROUNDS; i++) {
         together += 1; /* C */
         turn(i);
@@ -85,7 +96,7 @@ static void *count_together(void *data) {
 static void *reader(void *data) {
     volatile uint64_t seen = 0;
     (void)data;
-    pthread_barrier_wait(&start);
+    begin();
     for (int i = 0; i < ROUNDS; i++) {
         if ((uint64_t)i < config.limit) /* D */
             seen += 1;
@@ -96,7 +107,7 @@ static void *reader(void *data) {
 
 static void *writer(void *data) {
     (void)data;
-    pthread_barrier_wait(&start);
+    begin();
     for (int i = 0; i < ROUNDS; i++) {
         config.count += 1; /* E */
         turn(i);
@@ -107,7 +118,7 @@ static void *writer(void *data) {
 static void *read_table(void *data) {
     volatile uint64_t sum = 0;
     (void)data;
-    pthread_barrier_wait(&start);
+    begin();
     for (int i = 0; i < ROUNDS; i++) {
         sum += ((volatile uint64_t *)table)[i % 8];
         turn(i);
@@ -117,7 +128,7 @@ static void *read_table(void *data) {
 
 static void *slot(void *data) {
     volatile uint64_t *mine = data;
-    pthread_barrier_wait(&start);
+    begin();
     for (int i = 0; i < ROUNDS; i++) {
         *mine += 1; /* F */
         turn(i);
@@ -127,7 +138,7 @@ static void *slot(void *data) {
 
 static void *thread_local_count(void *data) {
     (void)data;
-    pthread_barrier_wait(&start);
+    begin();
     for (int i = 0; i < ROUNDS; i++) {
         own += 1;
         turn(i);
@@ -137,7 +148,7 @@ static void *thread_local_count(void *data) {
 
 static void *locked(void *data) {
     (void)data;
-    pthread_barrier_wait(&start);
+    begin();
     for (int i = 0; i < ROUNDS / 10; i++) {
         pthread_mutex_lock(&guarded.lock);
         guarded.count += 1;
@@ -178,9 +189,10 @@ int main(int count, char **arguments) {
     } else if (!strcmp(name, "slots")) {
         both(slot, (void *)&slots[2], slot, (void *)&slots[3]);
     } else if (!strcmp(name, "one")) {
-        pthread_barrier_init(&start, NULL, 1);
-        first(&counters);
-        second(&counters);
+        for (int i = 0; i < ROUNDS; i++) {
+            counters.first += 1;
+            counters.second += 1;
+        }
     } else if (!strcmp(name, "heap")) {
         struct pair *pair = aligned_alloc(LINE, LINE); /* H */
         memset(pair, 0, sizeof *pair);

@@ -21,6 +21,8 @@ struct alignas(64) Apart {
     void step() { done.fetch_add(1, std::memory_order_relaxed); }
 };
 
+alignas(64) std::atomic<int> baton{0};
+
 template <typename Counter>
 std::uint64_t work() {
     auto counters = std::make_unique<Counter[]>(2); // B
@@ -31,8 +33,11 @@ std::uint64_t work() {
             start.arrive_and_wait();
             for (int i = 0; i < rounds; i++) {
                 counters[at].step();
-                if (i % 200 == 0)
-                    std::this_thread::yield();
+                if (i % 1000 == 0) {
+                    while (baton != at)
+                        std::this_thread::yield();
+                    baton = !at;
+                }
             }
         });
     for (auto &thread : threads)

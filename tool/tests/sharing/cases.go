@@ -6,18 +6,29 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 )
 
 const rounds = 200000
 
-func count(counter *uint64, start, done *sync.WaitGroup) {
+// Whose turn it is, so that both run however busy the machine is; on a line of its own.
+var baton struct {
+	before [64]byte
+	turn   atomic.Int32
+	after  [64]byte
+}
+
+func count(me int32, counter *uint64, start, done *sync.WaitGroup) {
 	runtime.LockOSThread()
 	start.Done()
 	start.Wait()
 	for i := 0; i < rounds; i++ {
 		*counter += uint64(i & 1) // A
-		if i%200 == 0 {
-			runtime.Gosched()
+		if i%1000 == 0 {
+			for baton.turn.Load() != me {
+				runtime.Gosched()
+			}
+			baton.turn.Store(1 - me)
 		}
 	}
 	done.Done()
@@ -33,8 +44,8 @@ func main() {
 	var start, done sync.WaitGroup
 	start.Add(2)
 	done.Add(2)
-	go count(&counters[0], &start, &done)
-	go count(&counters[stride], &start, &done)
+	go count(0, &counters[0], &start, &done)
+	go count(1, &counters[stride], &start, &done)
 	done.Wait()
 	fmt.Println(counters[0] + counters[stride])
 }

@@ -11,6 +11,12 @@ use std::{
 
 const ROUNDS: u64 = 200_000;
 
+/// Whose turn it is, so that both run however busy the machine is.
+static BATON: Baton = Baton(AtomicU64::new(0));
+
+#[repr(align(64))]
+struct Baton(AtomicU64);
+
 #[repr(align(64))]
 struct Packed {
     head: AtomicU64,
@@ -52,20 +58,23 @@ impl Ends for Apart {
 
 fn work<T: Ends>(ends: Arc<T>) {
     let start = Arc::new(Barrier::new(2));
-    let run = |name: &str, step: fn(&T)| {
+    let run = |name: &str, me: u64, step: fn(&T)| {
         let (ends, start) = (Arc::clone(&ends), Arc::clone(&start));
         let body = move || {
             start.wait();
             for round in 0..ROUNDS {
                 step(&ends);
-                if round % 200 == 0 {
-                    thread::yield_now();
+                if round % 1000 == 0 {
+                    while BATON.0.load(Relaxed) != me {
+                        thread::yield_now();
+                    }
+                    BATON.0.store(1 - me, Relaxed);
                 }
             }
         };
         thread::Builder::new().name(name.to_owned()).spawn(body).unwrap()
     };
-    let threads = [run("producer", T::push), run("consumer", T::pop)];
+    let threads = [run("producer", 0, T::push), run("consumer", 1, T::pop)];
     for thread in threads {
         thread.join().unwrap();
     }
