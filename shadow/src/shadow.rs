@@ -296,7 +296,7 @@ impl Shadow {
         let record = self.thread(index)?;
         let grid = self.grids.first().filter(|_| self.grids.len() == 1);
         // SAFETY: the table has so many entries for each thread below THREADS.
-        let recent = unsafe { self.recent.base().cast::<Recent>().add(index as usize * RECENT) };
+        let recent = unsafe { self.recent.first::<Recent>().add(index as usize * RECENT) };
         Some(Lane { record, own: grid.map(|grid| grid.own(index)), recent })
     }
 

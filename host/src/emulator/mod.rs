@@ -104,7 +104,8 @@ fn system(what: &'static str) -> impl Fn(io::Error) -> Error {
 
 /// Runs a command to its end and tells which lines its threads shared. The command has our terminal, standard
 /// input and output; `stop` is asked some times a second, and true ends the command early. What was seen until
-/// then is told in any case.
+/// then is told in any case. What the command leaves behind is ended with it, so this process may have no other
+/// children that come or go meanwhile.
 ///
 /// # Errors
 /// See [`Error`]; what the command itself does wrong is in [`Observation::end`].
