@@ -176,10 +176,10 @@ fn wait(pid: Pid, timeout: Option<Duration>, stop: &dyn Fn() -> bool) -> io::Res
         if left == Some(Duration::ZERO) {
             return Ok(Some(End::Timeout));
         }
-        let step = left.unwrap_or(Duration::MAX).min(Duration::from_millis(100));
-        let step = Timespec::try_from(step).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+        let pause = left.unwrap_or(Duration::MAX).min(Duration::from_millis(100));
+        let pause = Timespec::try_from(pause).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
         let mut descriptors = [PollFd::new(&pidfd, PollFlags::IN)];
-        match poll(&mut descriptors, Some(&step)) {
+        match poll(&mut descriptors, Some(&pause)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Ok(_) => return Ok(None),
             Err(error) => return Err(error.into()),

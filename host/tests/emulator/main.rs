@@ -1,5 +1,5 @@
 //! Programs of C that are compiled, run in the emulator and observed.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod ends;
 mod places;
@@ -76,7 +76,7 @@ fn request(command: &[&str]) -> Request {
         command: command.iter().map(OsString::from).collect(),
         layouts: vec![Layout { line_bytes: 64, shift_bytes: 0 }],
         memory_limit_bytes: 256 << 20,
-        timeout: Some(Duration::from_secs(120)),
+        timeout: Some(Duration::from_mins(2)),
     }
 }
 
