@@ -38,6 +38,7 @@ bench: build
 	cargo bench --locked --bench plan
 	cargo bench --locked --bench audit
 	cargo bench --locked --bench run
+	cargo bench --locked --bench falseshare
 	scripts/bench-topo
 
 calibrate: build

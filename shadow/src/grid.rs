@@ -134,8 +134,8 @@ impl Grid {
     /// A way to answer most accesses of `thread` at once.
     pub fn own(&self, thread: u32) -> Own {
         Own {
-            directory: self.directory.base().cast(),
-            pool: self.pool.base().cast(),
+            directory: self.directory.first(),
+            pool: self.pool.first(),
             owner: thread + 1,
             shift: self.shift,
             shift_bytes: u64::from(self.layout.shift_bytes),
@@ -155,7 +155,7 @@ impl Grid {
         let index = line >> CHUNK.trailing_zeros();
         // SAFETY: the directory has an entry for each line number of so many bits.
         (line >> (ADDRESS_BITS - self.shift) == 0)
-            .then(|| unsafe { &*self.directory.base().cast::<AtomicU32>().add(index as usize) })
+            .then(|| unsafe { &*self.directory.first::<AtomicU32>().add(index as usize) })
     }
 
     /// Word `line % CHUNK` of a chunk.
@@ -163,7 +163,7 @@ impl Grid {
     fn word_in(&self, chunk: u32, line: u64) -> &AtomicU32 {
         let index = chunk as usize * CHUNK + line as usize % CHUNK;
         // SAFETY: chunks of the directory are inside the pool.
-        unsafe { &*self.pool.base().cast::<AtomicU32>().add(index) }
+        unsafe { &*self.pool.first::<AtomicU32>().add(index) }
     }
 
     #[inline]
@@ -189,7 +189,7 @@ impl Grid {
             return None;
         }
         // SAFETY: a page of zeros.
-        let used = unsafe { &*self.used.base().cast::<AtomicU32>() };
+        let used = unsafe { &*self.used.first::<AtomicU32>() };
         let first = FULL + 1;
         let room = used.load(Relaxed) + first < self.chunks;
         let chunk = if room { used.fetch_add(1, Relaxed) + first } else { FULL };
@@ -262,22 +262,22 @@ fn pass_on(word: &AtomicU32, mut seen: u32, thread: u32, write: bool) -> Step {
         if seen & FOLLOWED != 0 {
             return Step::Followed(seen & !FOLLOWED);
         }
-        let wrote = if write { WROTE } else { 0 };
+        let writes = if write { WROTE } else { 0 };
         let next = if seen == 0 {
-            (thread + 1) | wrote
+            (thread + 1) | writes
         } else if seen & READ != 0 {
             if write {
                 return Step::Follow;
             }
             return Step::Done;
         } else if seen & OWNER == thread + 1 {
-            seen | wrote
+            seen | writes
         } else if seen & MOVES == 0 {
             // What the first thread did is forgotten.
-            (thread + 1) | MOVED | wrote
+            (thread + 1) | MOVED | writes
         } else if seen & MOVES == MOVED {
-            (thread + 1) | (2 * MOVED) | (seen & WROTE) | wrote
-        } else if (seen | wrote) & WROTE != 0 {
+            (thread + 1) | (2 * MOVED) | (seen & WROTE) | writes
+        } else if (seen | writes) & WROTE != 0 {
             return Step::Follow;
         } else {
             READ

@@ -13,12 +13,14 @@
 #![allow(unsafe_code, reason = "shared memory is a pointer")]
 
 pub mod calls;
+pub mod counts;
 pub mod elf;
 pub mod grid;
 pub mod heap;
 pub mod lines;
 pub mod lock;
 pub mod maps;
+pub mod marks;
 pub mod reader;
 pub mod region;
 pub mod shadow;

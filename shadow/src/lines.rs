@@ -17,6 +17,8 @@
 //! wait for nothing, and emulated signals are delivered between instructions, so no thread ends within.
 
 use crate::{
+    counts::{Count, Counts, key},
+    marks::{Bits, Marks, bits, meet},
     region::{Region, Slot},
     sys,
 };
@@ -29,9 +31,6 @@ use std::sync::atomic::{
 pub const MOST_SEATS: u32 = 64;
 /// Most blocks of [`Counts`] of one thread at one line.
 const MOST_COUNTS: u32 = 64;
-/// Kinds of accesses in one block of [`Counts`].
-pub const KEYS: usize = 5;
-
 /// A line that is followed.
 #[repr(C, align(64))]
 pub struct Line {
@@ -57,24 +56,6 @@ pub struct Line {
     pub uncounted: AtomicU32,
 }
 
-/// A bit for each byte of a line.
-#[derive(Debug, Default)]
-#[repr(C)]
-pub struct Mask([AtomicU64; 2]);
-
-/// Bytes of a line, by value.
-pub type Bits = [u64; 2];
-
-/// What a thread touched, and what of it it wrote.
-#[derive(Debug, Default)]
-#[repr(C)]
-pub struct Marks {
-    /// Bytes read or written.
-    pub touched: Mask,
-    /// Bytes written.
-    pub written: Mask,
-}
-
 /// One thread at a line.
 #[repr(C, align(64))]
 pub struct Seat {
@@ -92,55 +73,6 @@ pub struct Seat {
     foreign: Marks,
     /// Whether its tenure was counted as a hand-over and is not judged yet.
     open: AtomicU32,
-}
-
-/// What one thread did at one line, by instruction and bytes. Only that thread writes here.
-#[repr(C, align(64))]
-pub struct Counts {
-    /// The thread.
-    pub thread: AtomicU32,
-    /// The block that was made before.
-    pub next: AtomicU32,
-    /// One kind of access each; those behind the last have key 0.
-    pub kinds: [Count; KEYS],
-}
-
-/// One kind of access.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Count {
-    /// [`of_key`] takes it apart.
-    pub key: AtomicU64,
-    /// Times read, times written.
-    pub times: [AtomicU64; 2],
-    /// States of the line in which such a read and such a write were taken note of: as long as the state is this
-    /// one, the next is only counted.
-    known: [AtomicU64; 2],
-}
-
-impl Count {
-    /// Counts an access.
-    #[inline]
-    fn count(&self, reads: bool, writes: bool) {
-        let count = |times: &AtomicU64| times.store(times.load(Relaxed) + 1, Relaxed);
-        if reads {
-            count(&self.times[0]);
-        }
-        if writes {
-            count(&self.times[1]);
-        }
-    }
-
-    /// Counts an access to `line` of which nothing but that is new; returns whether it was one.
-    #[inline]
-    pub fn again(&self, line: &Line, reads: bool, writes: bool) -> bool {
-        let state = line.state.load(Acquire);
-        if self.known[usize::from(writes)].load(Relaxed) != state {
-            return false;
-        }
-        self.count(reads, writes);
-        true
-    }
 }
 
 /// An access, as far as one line is concerned.
@@ -191,79 +123,6 @@ impl State {
     fn how(self) -> u64 {
         self.0 >> 1 & 3
     }
-}
-
-impl Mask {
-    #[inline]
-    fn bits(&self) -> Bits {
-        [self.0[0].load(Relaxed), self.0[1].load(Relaxed)]
-    }
-
-    fn set(&self, bits: Bits) {
-        self.0[0].store(bits[0], Relaxed);
-        self.0[1].store(bits[1], Relaxed);
-    }
-
-    fn add(&self, bits: Bits) {
-        for (word, bits) in self.0.iter().zip(bits) {
-            if bits & !word.load(Relaxed) != 0 {
-                word.fetch_or(bits, Relaxed);
-            }
-        }
-    }
-
-    fn remove(&self, bits: Bits) {
-        for (word, bits) in self.0.iter().zip(bits) {
-            if bits & word.load(Relaxed) != 0 {
-                word.fetch_and(!bits, Relaxed);
-            }
-        }
-    }
-
-    fn take(&self) -> Bits {
-        let take = |word: &AtomicU64| if word.load(Relaxed) == 0 { 0 } else { word.swap(0, Relaxed) };
-        [take(&self.0[0]), take(&self.0[1])]
-    }
-}
-
-impl Marks {
-    fn add(&self, touched: Bits, written: Bits) {
-        self.touched.add(touched);
-        self.written.add(written);
-    }
-
-    fn set(&self, touched: Bits, written: Bits) {
-        self.touched.set(touched);
-        self.written.set(written);
-    }
-
-    fn remove(&self, bits: Bits) {
-        self.touched.remove(bits);
-        self.written.remove(bits);
-    }
-}
-
-fn meet(one: Bits, other: Bits) -> bool {
-    one[0] & other[0] != 0 || one[1] & other[1] != 0
-}
-
-/// The bits of `bytes` bytes from `offset` on.
-#[inline]
-pub fn bits(offset: u32, bytes: u32) -> Bits {
-    let all = if bytes >= 128 { u128::MAX } else { (1 << bytes) - 1 };
-    let placed = all << offset.min(127);
-    [placed as u64, (placed >> 64) as u64]
-}
-
-/// The key of an access in [`Counts`].
-#[inline]
-fn key(access: &Access) -> u64 {
-    access.code << 16 | u64::from(access.offset & 0xff) << 8 | u64::from(access.bytes & 0xff)
-}
-
-/// Instruction, offset and bytes of a key.
-pub fn of_key(key: u64) -> (u64, u32, u32) {
-    (key >> 16, (key >> 8) as u32 & 0xff, key as u32 & 0xff)
 }
 
 /// A line of the region and the process that it belongs to.

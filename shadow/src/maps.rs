@@ -91,7 +91,7 @@ impl Maps {
         }
         // SAFETY: the room is inside `text`, and nobody reads it before its place is told.
         unsafe {
-            ptr::copy_nonoverlapping(path.as_ptr(), (&raw mut (*slot).text).cast::<u8>().add(at), path.len())
+            ptr::copy_nonoverlapping(path.as_ptr(), (&raw mut (*slot).text).cast::<u8>().add(at), path.len());
         };
         records.text_used.store((at + path.len() + 1) as u32, Release);
         self.paths.insert(path.to_vec(), at as u32);

@@ -3,8 +3,9 @@
 //! The emulated program could write into the region, by mistake: nothing here trusts an index or a chain.
 
 use crate::{
+    counts::{Counts, of_key},
     heap::{self, Callers},
-    lines::{self, Counts, Line},
+    lines::{self, Line},
     region::{Region, SLOTS, Slot, THREADS},
 };
 use std::{
@@ -217,7 +218,7 @@ fn accesses(region: &Region, line: &Line) -> Vec<AccessSeen> {
                 if key == 0 {
                     continue;
                 }
-                let (code, offset, bytes) = lines::of_key(key);
+                let (code, offset, bytes) = of_key(key);
                 let entry = AccessSeen { thread, code, offset, bytes, reads: 0, writes: 0 };
                 let entry = seen.entry((thread, code, offset, bytes)).or_insert(entry);
                 entry.reads += count.times[0].load(Relaxed);

@@ -202,7 +202,10 @@ impl Region {
         &header.layouts[..(header.layout_count as usize).min(LAYOUTS)]
     }
 
-    /// Slot `index`, which is below [`SLOTS`].
+    /// Slot `index`.
+    ///
+    /// # Panics
+    /// Where there is none: it is not below [`SLOTS`].
     pub fn slot(&self, index: usize) -> &Slot {
         assert!(index < SLOTS);
         // SAFETY: as above; the texts are written before they are told.

@@ -1,11 +1,13 @@
 //! All that is kept of one process: grids, lines, threads, blocks, mappings.
 
 use crate::{
+    counts::Count,
     grid::{Glance, Grid, Own, Step},
     heap::{self, Heap},
-    lines::{self, Access, Count, Line, Seat, Table},
+    lines::{Access, Line, Seat, Table},
     lock::{Guard, Lock},
     maps::{self, Mapped, Maps},
+    marks,
     region::{self, Region, Slot, THREADS, Thread},
     sys::Memory,
 };
@@ -296,7 +298,7 @@ impl Shadow {
         let record = self.thread(index)?;
         let grid = self.grids.first().filter(|_| self.grids.len() == 1);
         // SAFETY: the table has so many entries for each thread below THREADS.
-        let recent = unsafe { self.recent.base().cast::<Recent>().add(index as usize * RECENT) };
+        let recent = unsafe { self.recent.first::<Recent>().add(index as usize * RECENT) };
         Some(Lane { record, own: grid.map(|grid| grid.own(index)), recent })
     }
 
@@ -334,7 +336,7 @@ impl Shadow {
         let first = line.address.load(Relaxed);
         let from = start.max(first) - first;
         let to = end.min(first + u64::from(grid.layout.line_bytes)).saturating_sub(first);
-        self.table().renew(line, lines::bits(from as u32, to.saturating_sub(from) as u32));
+        self.table().renew(line, marks::bits(from as u32, to.saturating_sub(from) as u32));
     }
 
     /// Takes note of a block that the allocator gave.

@@ -105,6 +105,12 @@ impl Memory {
         self.base
     }
 
+    /// The first of things that fill it.
+    #[allow(clippy::cast_ptr_alignment, reason = "it begins with a page")]
+    pub fn first<T>(&self) -> *mut T {
+        self.base.cast()
+    }
+
     /// Bytes.
     pub fn bytes(&self) -> usize {
         self.bytes

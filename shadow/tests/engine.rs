@@ -1,4 +1,5 @@
 //! The engine on sequences of accesses that are written down, and on threads that run.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 #![allow(unsafe_code, reason = "lanes are for a thread that keeps its shadow")]
 
 use manycore_shadow::{
@@ -308,7 +309,8 @@ fn blocks_of_a_line_are_told_with_their_callers() {
     }
     lab.shadow.freed(LINE + 16);
     let line = &lab.lines()[0];
-    let blocks: Vec<_> = line.blocks.iter().map(|block| (block.start, block.bytes, block.callers.clone())).collect();
+    let blocks: Vec<_> =
+        line.blocks.iter().map(|block| (block.start, block.bytes, block.callers.clone())).collect();
     assert_eq!(blocks, [(LINE - 32, 40, vec![1, 2]), (LINE + 16, 8, vec![1, 3])]);
 }
 
@@ -326,8 +328,11 @@ fn layouts_are_followed_beside_each_other() {
         lab.write(1, LINE + 64);
     }
     let found: Vec<_> = lab.lines().iter().map(|line| (line.layout, line.address, line.needless)).collect();
-    assert!(matches!(found[..], [(1, first, a), (2, second, b)]
-        if first == LINE && second == LINE + 32 && a > 190 && b > 190), "{found:?}");
+    assert!(
+        matches!(found[..], [(1, first, a), (2, second, b)]
+        if first == LINE && second == LINE + 32 && a > 190 && b > 190),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -354,7 +359,10 @@ fn threads_that_ended_make_room_at_a_line() {
     let line = &lab.lines()[0];
     assert_eq!((line.uncounted, line.needless), (0, 0));
     assert!(line.hand_overs > 1990, "{}", line.hand_overs);
-    assert!(line.accesses.iter().map(|access| access.thread).collect::<std::collections::BTreeSet<_>>().len() > 990);
+    assert!(
+        line.accesses.iter().map(|access| access.thread).collect::<std::collections::BTreeSet<_>>().len()
+            > 990
+    );
 }
 
 #[test]
@@ -401,7 +409,7 @@ fn threads_that_run_lose_no_access_and_see_each_other() {
     let line = &seen.lines[0];
     // Few are from before the line was followed: at most a round of all threads.
     let counted: u64 = line.accesses.iter().map(|access| access.writes).sum();
-    assert!(counted >= 3 * ROUNDS && counted <= 4 * ROUNDS, "{counted}");
+    assert!((3 * ROUNDS..=4 * ROUNDS).contains(&counted), "{counted}");
     assert!(line.hand_overs >= ROUNDS / 1000, "{}", line.hand_overs);
     // A mark may come too late for the tenure that it belongs to, but hardly ever.
     assert!(line.needless * 100 >= line.hand_overs * 95, "{} of {}", line.needless, line.hand_overs);

@@ -104,7 +104,8 @@ fn system(what: &'static str) -> impl Fn(io::Error) -> Error {
 
 /// Runs a command to its end and tells which lines its threads shared. The command has our terminal, standard
 /// input and output; `stop` is asked some times a second, and true ends the command early. What was seen until
-/// then is told in any case.
+/// then is told in any case. What the command leaves behind is ended with it, so this process may have no other
+/// children that come or go meanwhile.
 ///
 /// # Errors
 /// See [`Error`]; what the command itself does wrong is in [`Observation::end`].
@@ -175,10 +176,10 @@ fn wait(pid: Pid, timeout: Option<Duration>, stop: &dyn Fn() -> bool) -> io::Res
         if left == Some(Duration::ZERO) {
             return Ok(Some(End::Timeout));
         }
-        let step = left.unwrap_or(Duration::MAX).min(Duration::from_millis(100));
-        let step = Timespec::try_from(step).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+        let pause = left.unwrap_or(Duration::MAX).min(Duration::from_millis(100));
+        let pause = Timespec::try_from(pause).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
         let mut descriptors = [PollFd::new(&pidfd, PollFlags::IN)];
-        match poll(&mut descriptors, Some(&step)) {
+        match poll(&mut descriptors, Some(&pause)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Ok(_) => return Ok(None),
             Err(error) => return Err(error.into()),
