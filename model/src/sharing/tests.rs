@@ -113,7 +113,8 @@ fn few_hand_overs_are_nothing() {
     let all = Findings::of(&seen(process(2, vec![few])), Settings { threshold: 49 });
     assert_eq!(all.false_sharing.len(), 1);
     // Many lines on which it happened once are no finding together.
-    let once = |at: u64| in_module(line(0x1000 + at * 64, 1, 1, &[access(1, 1, 0, 9, 9), access(2, 1, 8, 9, 9)]));
+    let once =
+        |at: u64| in_module(line(0x1000 + at * 64, 1, 1, &[access(1, 1, 0, 9, 9), access(2, 1, 8, 9, 9)]));
     assert!(judged((0..200).map(once).collect()).false_sharing.is_empty());
 }
 
