@@ -47,6 +47,7 @@ bench: build
 	cargo bench --locked --bench run
 	cargo bench --locked --manifest-path percpu/peers/Cargo.toml --target-dir target/peers
 	cargo bench --locked --bench contention
+	cargo bench --locked --bench falseshare
 	scripts/bench-topo
 
 calibrate: build

@@ -1,7 +1,11 @@
 //! Input files that an earlier run wrote.
 
 use crate::failure::{Failure, Outcome};
-use manycore_model::{Record, record::RECORD_SCHEMA};
+use manycore_model::{
+    Record,
+    record::RECORD_SCHEMA,
+    sharing::{Observation, SHARING_SCHEMA},
+};
 use serde_json::Value;
 use std::{fs, path::Path};
 
@@ -14,6 +18,29 @@ pub fn record(path: &Path) -> Outcome<Record> {
     let bytes = fs::read(path)
         .map_err(|error| Failure::input(format!("cannot read the record {}: {error}", path.display())))?;
     parse(&bytes).map_err(|what| Failure::input(format!("{}: {what}", path.display())))
+}
+
+/// Reads what `falseshare --out` wrote.
+///
+/// # Errors
+/// [`Failure::Input`] that names the file and what is wrong with it.
+pub fn observation(path: &Path) -> Outcome<Observation> {
+    let bytes =
+        fs::read(path).map_err(|error| Failure::input(format!("cannot read {}: {error}", path.display())))?;
+    let parse = || {
+        let value: Value = serde_json::from_slice(&bytes).map_err(|error| format!("not JSON ({error})"))?;
+        match value.get("schema").and_then(Value::as_str) {
+            Some(SHARING_SCHEMA) => {}
+            other => return Err(format!("its schema is {}", other.unwrap_or("absent"))),
+        }
+        serde_json::from_value(value).map_err(|error| format!("damaged: {error}"))
+    };
+    parse().map_err(|what| {
+        Failure::input(format!(
+            "{}: {what}; expected {SHARING_SCHEMA:?}, as 'manycore falseshare --out FILE' writes it",
+            path.display()
+        ))
+    })
 }
 
 /// What `bytes` say, or why they are not a record.

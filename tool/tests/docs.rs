@@ -52,6 +52,7 @@ fn man_pages_are_written_and_man_reads_them() {
         "compare",
         "completions",
         "eval",
+        "falseshare",
         "irq",
         "pin",
         "plan",

@@ -1,7 +1,20 @@
 //! Cache lines that threads share: what was observed of a program.
 //!
 //! An [`Observation`] is what an engine saw, with addresses as they were in the program. It names no file and
-//! no symbol: those are looked up afterwards, and only for lines that matter.
+//! no symbol: those are looked up afterwards and kept in [`Process::names`], so that it can be judged again any
+//! time later, on any machine. [`Findings::of`] judges it.
+
+mod cure;
+mod findings;
+mod names;
+mod spot;
+#[cfg(test)]
+mod tests;
+
+pub use cure::{Cure, Language, bytes};
+pub use findings::{Class, FINDINGS_SCHEMA, Finding, Findings, Party, Settings, Site, Touch};
+pub use names::{Code, Frame, Global, Names};
+pub use spot::{Allocation, Holder, Variable};
 
 use serde::{Deserialize, Serialize};
 
@@ -93,6 +106,9 @@ pub struct Process {
     pub lines: Vec<Line>,
     /// Accesses of all threads that were followed.
     pub accesses: u64,
+    /// What its code and data are called; empty until they were looked up.
+    #[serde(default)]
+    pub names: Names,
 }
 
 /// One thread of a process.

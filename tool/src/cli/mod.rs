@@ -3,6 +3,7 @@
 
 mod audit;
 mod bench;
+mod falseshare;
 mod irq;
 mod measure;
 mod place;
@@ -11,6 +12,7 @@ mod show;
 
 pub use audit::Audit;
 pub use bench::Bench;
+pub use falseshare::{EngineChoice, Falseshare};
 pub use irq::{Irq, IrqPlace, IrqShow, IrqVerb};
 pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Results, Scale, Tune};
 pub use place::{Hold, Pin, Placing, Probe, Run, Undo};
@@ -51,6 +53,7 @@ pub enum Verb {
     Pin(Pin),
     Audit(Audit),
     Irq(Irq),
+    Falseshare(Falseshare),
     Undo(Undo),
     Report(Report),
     Completions(Completions),

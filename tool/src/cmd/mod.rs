@@ -5,6 +5,7 @@ mod bench;
 mod compare;
 mod completions;
 mod eval;
+mod falseshare;
 mod irq;
 mod man;
 mod pin;
@@ -45,6 +46,7 @@ pub fn run(cli: Cli) -> Outcome {
         Verb::Pin(args) => pin::run(&args),
         Verb::Undo(args) => undo::run(&args),
         Verb::Probe(args) => probe::run(&args),
+        Verb::Falseshare(args) => falseshare::run(&args),
         Verb::Audit(args) => audit::run(&args),
     }
 }

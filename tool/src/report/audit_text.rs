@@ -51,7 +51,7 @@ fn lay_out(finding: &Finding, text: &mut String) {
 }
 
 /// `words` after `lead`, folded, with all lines below the first word.
-fn paragraph(lead: &str, words: &str, indent: usize, text: &mut String) {
+pub(super) fn paragraph(lead: &str, words: &str, indent: usize, text: &mut String) {
     let within = indent + lead.chars().count();
     for (index, line) in fold(words, WIDTH - within).iter().enumerate() {
         let lead = if index == 0 { format!("{:indent$}{lead}", "") } else { " ".repeat(within) };

@@ -17,6 +17,7 @@ pub mod plan_marks;
 pub mod plan_text;
 pub mod residence_text;
 mod sections;
+pub mod sharing_text;
 mod table;
 pub mod topo_svg;
 pub mod topo_text;

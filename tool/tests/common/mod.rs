@@ -1,7 +1,9 @@
 //! What tests of the real binary share.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub mod place;
+pub mod sharing;
 pub mod slurm;
 pub mod study;
 

@@ -1,0 +1,144 @@
+//! What the region tells, in the words of the model.
+
+use super::Program;
+use manycore_model::sharing::{Access, Block, Line, Module, Names, Observation, Place, Process, Thread};
+use manycore_shadow::{
+    reader::{self, LineSeen, MapSeen, ProcessSeen},
+    region::Region,
+};
+use std::path::Path;
+
+/// Completes `observation` with what `region` tells; `strays` are programs that were ended with the command.
+pub fn observed(
+    region: &Region,
+    mut observation: Observation,
+    program: &Program,
+    strays: &[String],
+) -> Observation {
+    let (processes, untold) = reader::read(region);
+    observation.notes.extend(program.notes.iter().cloned());
+    for process in &processes {
+        notes(process, &mut observation.notes);
+    }
+    if untold > 0 {
+        observation.notes.push(format!(
+            "{untold} processes were not observed: only the first {} are",
+            manycore_shadow::region::SLOTS
+        ));
+    }
+    for stray in strays {
+        observation.notes.push(format!("{stray} still ran when the command had ended, and was ended"));
+    }
+    observation.processes = processes.iter().map(convert).collect();
+    observation
+}
+
+fn notes(process: &ProcessSeen, notes: &mut Vec<String>) {
+    let name = format!("{} (process {})", process.program, process.pid);
+    if let Some(path) = &process.escape {
+        notes.push(format!("{path}, which {name} became, was not observed"));
+    }
+    let mut tell = |count: u64, what: &str| {
+        if count > 0 {
+            notes.push(format!("{name}: {count} {what}"));
+        }
+    };
+    tell(process.not_followed, "accesses were not followed, as the memory for that was used up");
+    tell(process.strangers, "accesses of threads beyond the first 4096 were not followed");
+    tell(process.lost_maps, "mappings were not remembered, as there were too many");
+    tell(process.lost_blocks, "blocks of the heap were not remembered, as there were too many");
+    tell(
+        process.lines.iter().map(|line| line.uncounted).sum(),
+        "accesses to shared lines are not told one by one",
+    );
+}
+
+fn convert(process: &ProcessSeen) -> Process {
+    let files: Vec<&MapSeen> = process.maps.iter().filter(|map| !map.path.is_empty()).collect();
+    let name = Path::new(&process.program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Process {
+        pid: process.pid,
+        program: process.program.clone(),
+        threads: process
+            .threads
+            .iter()
+            .map(|thread| Thread {
+                tid: thread.tid,
+                // A thread that was never named has the emulator's name.
+                name: if thread.name.is_empty() || thread.name.starts_with("qemu-") {
+                    name.chars().take(15).collect()
+                } else {
+                    thread.name.clone()
+                },
+            })
+            .collect(),
+        modules: files
+            .iter()
+            .map(|map| Module {
+                start: map.start,
+                end: map.end,
+                file_offset: map.offset,
+                path: map.path.clone(),
+            })
+            .collect(),
+        lines: process.lines.iter().map(|line| convert_line(process, &files, line)).collect(),
+        names: Names::default(),
+        accesses: process.threads.iter().map(|thread| thread.accesses).sum(),
+    }
+}
+
+fn convert_line(process: &ProcessSeen, files: &[&MapSeen], line: &LineSeen) -> Line {
+    let first = line.accesses.iter().map(|access| access.offset).min().unwrap_or(0);
+    Line {
+        address: line.address,
+        layout: line.layout,
+        hand_overs: line.hand_overs,
+        needless: line.needless,
+        accesses: line
+            .accesses
+            .iter()
+            .map(|access| Access {
+                thread: access.thread,
+                code: access.code,
+                offset: access.offset,
+                bytes: access.bytes,
+                reads: access.reads,
+                writes: access.writes,
+            })
+            .collect(),
+        place: place(process, files, line, line.address + u64::from(first)),
+    }
+}
+
+/// What holds `address`, the first byte of `line` that was touched.
+fn place(process: &ProcessSeen, files: &[&MapSeen], line: &LineSeen, address: u64) -> Place {
+    if !line.blocks.is_empty() {
+        let block = |block: &reader::BlockSeen| Block {
+            start: block.start,
+            bytes: block.bytes,
+            callers: block.callers.clone(),
+        };
+        return Place::Heap { blocks: line.blocks.iter().map(block).collect() };
+    }
+    let inside = |(start, end): (u64, u64)| (start..end).contains(&address);
+    let stack = process.threads.iter().rposition(|thread| inside(thread.stack));
+    if let Some(thread) = stack {
+        return Place::Stack { thread };
+    }
+    if inside(process.heap) {
+        return Place::Heap { blocks: Vec::new() };
+    }
+    if let Some(module) = files.iter().rposition(|map| inside((map.start, map.end))) {
+        return Place::Module { module };
+    }
+    let holds = |map: &&MapSeen| map.path.is_empty() && inside((map.start, map.end));
+    let all = || process.maps.iter().rev();
+    let Some(map) = all().filter(|map| map.live).find(holds).or_else(|| all().find(holds)) else {
+        return Place::Unknown;
+    };
+    // Memory of zeros right behind a file's is its `.bss`.
+    match files.iter().rposition(|file| file.end == map.start && file.live == map.live) {
+        Some(module) => Place::Module { module },
+        None => Place::Mapping { start: map.start, bytes: map.end - map.start },
+    }
+}

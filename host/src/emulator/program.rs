@@ -1,0 +1,125 @@
+//! The program of a command: found, and of a kind that can be observed.
+
+use super::{Error, Program};
+use manycore_shadow::elf::{self, Foreign};
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fs,
+    io::{self, Read},
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::PermissionsExt,
+    },
+    path::{Path, PathBuf},
+};
+
+/// Interpreters that run interpreters that run scripts: as many as the kernel follows.
+const MOST_INTERPRETERS: usize = 4;
+
+/// Finds the program of a command, as a shell does, and the interpreter where it is a script.
+///
+/// # Errors
+/// [`Error::NotFound`], [`Error::NotExecutable`], [`Error::OtherArchitecture`].
+pub fn find(command: &[OsString]) -> Result<Program, Error> {
+    let Some(name) = command.first() else {
+        return Err(Error::Request("there is no command to observe".to_owned()));
+    };
+    let path = in_path(name)?;
+    let mut program = Program { path, arguments: command.to_vec(), is_dynamic: false, notes: Vec::new() };
+    for _ in 0..=MOST_INTERPRETERS {
+        let mut start = Vec::new();
+        let file = fs::File::open(&program.path).map_err(|error| refused(&program.path, &error))?;
+        file.take(4096).read_to_end(&mut start).map_err(|error| refused(&program.path, &error))?;
+        match start.strip_prefix(b"#!") {
+            Some(line) => interpret(&mut program, line)?,
+            None => {
+                program.is_dynamic = elf(&program.path, &start)?;
+                return Ok(program);
+            }
+        }
+    }
+    Err(Error::NotExecutable {
+        program: name.display().to_string(),
+        why: "its interpreters never end".to_owned(),
+    })
+}
+
+fn refused(path: &Path, error: &io::Error) -> Error {
+    let program = path.display().to_string();
+    match error.kind() {
+        io::ErrorKind::NotFound => Error::NotFound(program),
+        io::ErrorKind::PermissionDenied => {
+            Error::NotExecutable { program, why: "you may not read it, which observing needs".to_owned() }
+        }
+        _ => Error::NotExecutable { program, why: error.to_string() },
+    }
+}
+
+/// The file that `name` stands for.
+fn in_path(name: &OsStr) -> Result<PathBuf, Error> {
+    let shown = || name.display().to_string();
+    let executable = |path: &Path| {
+        fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    if name.as_bytes().contains(&b'/') {
+        let path = PathBuf::from(name);
+        return match fs::metadata(&path) {
+            Err(error) => Err(refused(&path, &error)),
+            Ok(file) if file.is_dir() => {
+                Err(Error::NotExecutable { program: shown(), why: "it is a folder".to_owned() })
+            }
+            Ok(_) if !executable(&path) => Err(Error::NotExecutable {
+                program: shown(),
+                why: "it may not be executed (chmod +x)".to_owned(),
+            }),
+            Ok(_) => Ok(path),
+        };
+    }
+    let folders = env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    env::split_paths(&folders)
+        .map(|folder| folder.join(name))
+        .find(|path| executable(path))
+        .ok_or_else(|| Error::NotFound(shown()))
+}
+
+/// Has the interpreter run the script, as `execve(2)` does.
+fn interpret(program: &mut Program, line: &[u8]) -> Result<(), Error> {
+    let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
+    let mut words = line.splitn(2, u8::is_ascii_whitespace);
+    let interpreter = PathBuf::from(OsString::from_vec(words.next().unwrap_or_default().to_vec()));
+    let argument = words.next().map(<[u8]>::trim_ascii).filter(|argument| !argument.is_empty());
+    if interpreter.as_os_str().is_empty() {
+        let program = program.path.display().to_string();
+        return Err(Error::NotExecutable { program, why: "its first line names no interpreter".to_owned() });
+    }
+    program.notes.push(format!(
+        "{} is a script: its interpreter {} was observed",
+        program.path.display(),
+        interpreter.display()
+    ));
+    let mut arguments = vec![interpreter.clone().into_os_string()];
+    arguments.extend(argument.map(|argument| OsString::from_vec(argument.to_vec())));
+    arguments.push(program.path.clone().into_os_string());
+    arguments.extend(program.arguments.drain(..).skip(1));
+    program.arguments = arguments;
+    program.path = interpreter;
+    Ok(())
+}
+
+/// Whether the ELF file that begins so is one for us that loads GNU's shared libraries.
+fn elf(path: &Path, start: &[u8]) -> Result<bool, Error> {
+    let program = path.display().to_string();
+    elf::kind(start).map_err(|foreign| match foreign {
+        Foreign::NotElf => Error::NotExecutable {
+            program,
+            why: "it is neither a program (ELF) nor a script (#!)".to_owned(),
+        },
+        Foreign::NoProgram => {
+            Error::NotExecutable { program, why: "it is an ELF file, but no program".to_owned() }
+        }
+        Foreign::Architecture(found) => {
+            Error::OtherArchitecture { program, found, expected: elf::OURS.1.to_owned() }
+        }
+    })
+}

@@ -1,0 +1,243 @@
+//! Which events of this machine's CPUs tell the addresses of loads and stores.
+//!
+//! A PMU is a folder below `/sys/bus/event_source/devices`: `type` is its number, `events/NAME` is what an event
+//! consists of (`event=0xcd,umask=0x1,ldlat=3`), `format/FIELD` says which bits a field has (`config1:0-15`).
+//! See `Documentation/ABI/testing/sysfs-bus-event_source-devices-events`.
+
+use std::{fs, path::Path};
+
+/// Folders of PMUs that may have memory events: Intel's, those of its hybrid CPUs, and AMD's.
+const INTEL: [&str; 3] = ["cpu", "cpu_core", "cpu_atom"];
+
+/// AMD's sampling of operations.
+const AMD: &str = "ibs_op";
+
+/// Loads that take fewer cycles were served by the core's own cache.
+const LEAST_LATENCY: u64 = 30;
+
+/// Loads and stores between two samples: some thousand samples in a second, and prime, so that loops do not beat
+/// with it.
+const PERIOD: u64 = 4_001;
+
+/// The same for operations of AMD, whose period has no lowest four bits.
+const AMD_PERIOD: u64 = 65_536 + 16;
+
+/// An event to be opened on each CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// As `perf` writes it.
+    pub name: String,
+    /// The PMU.
+    pub kind: u32,
+    /// Its registers `config`, `config1` and `config2`.
+    pub config: [u64; 3],
+    /// How many events lie between two samples; 0 for an event that only has to be open beside others.
+    pub period: u64,
+    /// How exactly the instruction is told (`precise_ip`).
+    pub precise: u64,
+    /// Whether it is in a group with the event before it.
+    pub in_group: bool,
+    /// Whether it can leave out the kernel itself.
+    pub user_only: bool,
+}
+
+/// The events of the system below `root`.
+///
+/// # Errors
+/// There are none: the message names the files that were looked for.
+pub fn find(root: &Path) -> Result<Vec<Event>, String> {
+    let devices = root.join("sys/bus/event_source/devices");
+    let mut events = Vec::new();
+    for name in INTEL {
+        let pmu = Pmu { folder: &devices.join(name) };
+        let Some(kind) = pmu.kind() else { continue };
+        let loads = pmu.event("mem-loads", &[("ldlat", LEAST_LATENCY)]);
+        // From Sapphire Rapids on, loads are only told beside this one.
+        let aux = pmu.event("mem-loads-aux", &[]).filter(|_| loads.is_some());
+        let with_aux = aux.is_some();
+        let event = |name: String, config, period, in_group| Event {
+            name,
+            kind,
+            config,
+            period,
+            precise: if period > 0 { 2 } else { 0 },
+            in_group,
+            user_only: true,
+        };
+        events.extend(aux.map(|config| event(format!("{name}/mem-loads-aux/"), config, 0, false)));
+        let words = format!("{name}/mem-loads,ldlat={LEAST_LATENCY}/P");
+        events.extend(loads.map(|config| event(words, config, PERIOD, with_aux)));
+        let stores = pmu.event("mem-stores", &[]);
+        events.extend(stores.map(|config| event(format!("{name}/mem-stores/P"), config, PERIOD, false)));
+    }
+    let ibs = Pmu { folder: &devices.join(AMD) };
+    if let Some(kind) = ibs.kind() {
+        let config = ibs.encoded("cnt_ctl=1", &[]).unwrap_or_default();
+        let name = format!("{AMD}/cnt_ctl=1/");
+        events.push(Event { name, kind, config, period: AMD_PERIOD, ..Event::default() });
+    }
+    if events.iter().any(|event| event.period > 0) {
+        return Ok(events);
+    }
+    Err(format!(
+        "no CPU here tells the addresses of its loads and stores: there is neither {}/{{cpu,cpu_core,cpu_atom}}/events/mem-loads \
+         (Intel, not in most virtual machines) nor {AMD} beside them (AMD)",
+        devices.display()
+    ))
+}
+
+/// One PMU.
+struct Pmu<'a> {
+    folder: &'a Path,
+}
+
+impl Pmu<'_> {
+    fn read(&self, file: &str) -> Option<String> {
+        Some(fs::read_to_string(self.folder.join(file)).ok()?.trim().to_owned())
+    }
+
+    fn kind(&self) -> Option<u32> {
+        self.read("type")?.parse().ok()
+    }
+
+    /// The registers of an event, some of its fields given other values.
+    fn event(&self, name: &str, fields: &[(&str, u64)]) -> Option<[u64; 3]> {
+        self.encoded(&self.read(&format!("events/{name}"))?, fields)
+    }
+
+    fn encoded(&self, words: &str, fields: &[(&str, u64)]) -> Option<[u64; 3]> {
+        let mut config = [0; 3];
+        for word in words.split(',') {
+            let (field, value) = word.split_once('=').unwrap_or((word, "1"));
+            let given = fields.iter().find(|(name, _)| *name == field).map(|(_, value)| *value);
+            let value = given.or_else(|| number(value))?;
+            // Where the kernel tells no format, fields are those of all CPUs since 2008.
+            let known = match field {
+                "event" => Some("config:0-7".to_owned()),
+                "umask" => Some("config:8-15".to_owned()),
+                "ldlat" => Some("config1:0-15".to_owned()),
+                _ => None,
+            };
+            let format = self.read(&format!("format/{field}")).or(known)?;
+            place(&mut config, &format, value)?;
+        }
+        Some(config)
+    }
+}
+
+/// `0xcd` or `3`.
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// Puts a value into the bits that `config:0-7,32-35` names, lowest first.
+fn place(config: &mut [u64; 3], format: &str, mut value: u64) -> Option<()> {
+    let (register, ranges) = format.split_once(':')?;
+    let register = match register {
+        "config" => 0,
+        "config1" => 1,
+        "config2" => 2,
+        _ => return None,
+    };
+    for range in ranges.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
+        if last > 63 || first > last {
+            return None;
+        }
+        for bit in first..=last {
+            config[register] |= (value & 1) << bit;
+            value >>= 1;
+        }
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn write(root: &Path, files: &[(&str, &str)]) {
+        for (name, text) in files {
+            let path = root.join("sys/bus/event_source/devices").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("{text}\n")).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_sapphire_rapids_has_loads_beside_their_helper_and_stores() {
+        let folder = tempfile::tempdir().unwrap();
+        write(
+            folder.path(),
+            &[
+                ("cpu/type", "4"),
+                ("cpu/events/mem-loads-aux", "event=0x03,umask=0x82"),
+                ("cpu/events/mem-loads", "event=0xcd,umask=0x1,ldlat=3"),
+                ("cpu/events/mem-stores", "event=0xcd,umask=0x2"),
+                ("cpu/format/event", "config:0-7"),
+                ("cpu/format/umask", "config:8-15,40-47"),
+                ("cpu/format/ldlat", "config1:0-15"),
+            ],
+        );
+        let events = find(folder.path()).unwrap();
+        let short: Vec<_> = events
+            .iter()
+            .map(|event| (event.name.as_str(), event.config, event.period > 0, event.in_group))
+            .collect();
+        assert_eq!(
+            short,
+            [
+                ("cpu/mem-loads-aux/", [0x8203, 0, 0], false, false),
+                ("cpu/mem-loads,ldlat=30/P", [0x1cd, 30, 0], true, true),
+                ("cpu/mem-stores/P", [0x2cd, 0, 0], true, false),
+            ]
+        );
+        assert!(events.iter().all(|event| event.kind == 4 && event.user_only));
+    }
+
+    #[test]
+    fn both_kinds_of_cores_of_a_hybrid_cpu_are_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, kind) in [("cpu_core", "4"), ("cpu_atom", "10")] {
+            let loads = format!("{name}/events/mem-loads");
+            write(
+                folder.path(),
+                &[(&format!("{name}/type"), kind), (&loads, "event=0xd0,umask=0x5,ldlat=3")],
+            );
+        }
+        let kinds: Vec<u32> = find(folder.path()).unwrap().iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, [4, 10]);
+    }
+
+    #[test]
+    fn amd_samples_operations() {
+        let folder = tempfile::tempdir().unwrap();
+        write(
+            folder.path(),
+            &[("cpu/type", "4"), ("ibs_op/type", "11"), ("ibs_op/format/cnt_ctl", "config:19")],
+        );
+        let events = find(folder.path()).unwrap();
+        assert_eq!((events.len(), events[0].kind, events[0].config), (1, 11, [1 << 19, 0, 0]));
+        assert_eq!(events[0].period % 16, 0);
+    }
+
+    #[test]
+    fn without_such_events_the_files_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), &[("cpu/type", "4"), ("software/type", "1")]);
+        let said = find(folder.path()).unwrap_err();
+        assert!(said.contains("event_source/devices/{cpu,cpu_core,cpu_atom}/events/mem-loads"), "{said}");
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_formats_are_refused_or_placed(format in "(config[12]?:)?[0-9,-]{0,12}", value in any::<u64>()) {
+            let _ = place(&mut [0; 3], &format, value);
+        }
+    }
+}

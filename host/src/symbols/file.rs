@@ -1,0 +1,170 @@
+//! One ELF file: its symbols, its lines, and where in memory it was.
+
+use addr2line::{Loader, demangle_auto};
+use manycore_model::sharing::{Frame, Global, Module};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Where distributions keep separate debug files.
+const DEBUG_FILES: &str = "/usr/lib/debug";
+
+/// Pages in which files are mapped: no more is asked of offsets, so that the smallest serves for all machines.
+const PAGE: u64 = 4096;
+
+/// A program or library.
+pub(super) struct ObjectFile {
+    segments: Vec<Segment>,
+    functions: Vec<Symbol>,
+    variables: Vec<Symbol>,
+    lines: Option<Loader>,
+}
+
+/// A part of the file that is loaded into memory.
+struct Segment {
+    offset: u64,
+    file_bytes: u64,
+    address: u64,
+}
+
+struct Symbol {
+    start: u64,
+    bytes: u64,
+    name: String,
+}
+
+impl ObjectFile {
+    /// Reads a file, and its separate debug file where that is installed; none where it is no ELF file.
+    pub fn open(path: &Path) -> Option<Self> {
+        let bytes = fs::read(path).ok()?;
+        let object = object::File::parse(&*bytes).ok()?;
+        let segments = object.segments().map(|segment| {
+            let (offset, file_bytes) = segment.file_range();
+            Segment { offset, file_bytes, address: segment.address() }
+        });
+        let mut file =
+            Self { segments: segments.collect(), functions: Vec::new(), variables: Vec::new(), lines: None };
+        file.take_symbols(&object);
+        let debug = if has_lines(&object) { Some(path.to_owned()) } else { debug_file(&object, path) };
+        if let Some(debug) = debug {
+            if debug != path
+                && let Ok(bytes) = fs::read(&debug)
+                && let Ok(object) = object::File::parse(&*bytes)
+            {
+                file.take_symbols(&object);
+            }
+            file.lines = Loader::new(&debug).ok();
+        }
+        for symbols in [&mut file.functions, &mut file.variables] {
+            // Of several names of one address, the longest symbol comes last and is found first.
+            symbols.sort_by(|a, b| (a.start, a.bytes, &b.name).cmp(&(b.start, b.bytes, &a.name)));
+        }
+        Some(file)
+    }
+
+    fn take_symbols(&mut self, object: &object::File) {
+        for symbol in object.symbols().chain(object.dynamic_symbols()) {
+            let list = match symbol.kind() {
+                SymbolKind::Text => &mut self.functions,
+                SymbolKind::Data => &mut self.variables,
+                _ => continue,
+            };
+            let Ok(name) = symbol.name() else { continue };
+            if symbol.is_definition() && symbol.address() > 0 && !name.is_empty() {
+                let name = demangle_auto(name.into(), None).into_owned();
+                list.push(Symbol { start: symbol.address(), bytes: symbol.size(), name });
+            }
+        }
+    }
+
+    /// What has to be taken from addresses in memory to get those of the file, where these parts of it were mapped.
+    pub fn bias(&self, modules: &[&Module]) -> u64 {
+        let candidates = modules.iter().flat_map(|module| self.biases(module));
+        // Two parts may share a page of the file: the bias is the one that explains most mappings.
+        let explained = |bias: &u64| {
+            modules.iter().filter(|module| self.biases(module).any(|other| other == *bias)).count()
+        };
+        candidates.max_by_key(explained).unwrap_or(0)
+    }
+
+    fn biases<'a>(&'a self, module: &'a Module) -> impl Iterator<Item = u64> + 'a {
+        let holds = |segment: &&Segment| {
+            let first = segment.offset / PAGE * PAGE;
+            (first..segment.offset + segment.file_bytes.max(1)).contains(&module.file_offset)
+        };
+        self.segments.iter().filter(holds).map(|segment| {
+            let address = segment.address.wrapping_sub(segment.offset).wrapping_add(module.file_offset);
+            module.start.wrapping_sub(address)
+        })
+    }
+
+    /// The functions at an address of the file, innermost first; none where nothing is known of it.
+    pub fn frames(&self, address: u64) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        if let Some(Ok(mut found)) = self.lines.as_ref().map(|lines| lines.find_frames(address)) {
+            while let Ok(Some(frame)) = found.next() {
+                let function =
+                    frame.function.as_ref().and_then(|name| Some(name.demangle().ok()?.into_owned()));
+                let file = frame.location.as_ref().and_then(|location| location.file.map(str::to_owned));
+                let line = frame.location.and_then(|location| location.line).filter(|line| *line > 0);
+                let function =
+                    function.or_else(|| self.function(address).map(|(symbol, _)| symbol.name.clone()));
+                frames.extend(function.map(|function| Frame { function, file, line }));
+            }
+        }
+        if frames.is_empty() {
+            let symbol = self.function(address);
+            let name = symbol.map(|(symbol, offset)| format!("{}+{offset:#x}", symbol.name));
+            frames.extend(name.map(|function| Frame { function, file: None, line: None }));
+        }
+        frames
+    }
+
+    /// The function around an address, and the bytes from its start.
+    fn function(&self, address: u64) -> Option<(&Symbol, u64)> {
+        let upto = self.functions.partition_point(|symbol| symbol.start <= address);
+        let symbol = self.functions[..upto].last()?;
+        let offset = address - symbol.start;
+        // Hand-written code may have no size: it reaches to the next symbol.
+        (symbol.bytes == 0 || offset < symbol.bytes).then_some((symbol, offset))
+    }
+
+    /// Variables that hold any of these bytes, of several names for one the first.
+    pub fn variables(&self, from: u64, upto: u64) -> Vec<Global> {
+        let before = self.variables.partition_point(|symbol| symbol.start < upto);
+        let mut found: Vec<Global> = Vec::new();
+        for symbol in &self.variables[..before] {
+            let holds = symbol.bytes > 0 && from < symbol.start.saturating_add(symbol.bytes);
+            if holds && found.last().is_none_or(|last| last.start != symbol.start) {
+                found.push(Global { name: symbol.name.clone(), start: symbol.start, bytes: symbol.bytes });
+            }
+        }
+        found
+    }
+}
+
+/// Whether it holds lines itself (compressed ones have the same name, or a `z` in it).
+fn has_lines(object: &object::File) -> bool {
+    [".debug_line", ".zdebug_line"]
+        .iter()
+        .any(|name| object.section_by_name(name).is_some_and(|section| section.size() > 0))
+}
+
+/// The separate debug file of a program: by its build id, or by the link in it
+/// (<https://sourceware.org/gdb/current/onlinedocs/gdb.html/Separate-Debug-Files.html>).
+fn debug_file(object: &object::File, path: &Path) -> Option<PathBuf> {
+    let by_id = object.build_id().ok().flatten().and_then(|id| {
+        let (first, rest) = id.split_first()?;
+        let rest = rest.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+        Some(Path::new(DEBUG_FILES).join(format!(".build-id/{first:02x}/{rest}.debug")))
+    });
+    let folder = path.parent()?;
+    let link = object.gnu_debuglink().ok().flatten().and_then(|(name, _)| std::str::from_utf8(name).ok());
+    let by_link = link.into_iter().flat_map(|name| {
+        let below = folder.strip_prefix("/").unwrap_or(folder);
+        [folder.join(name), folder.join(".debug").join(name), Path::new(DEBUG_FILES).join(below).join(name)]
+    });
+    by_id.into_iter().chain(by_link).find(|candidate| candidate != path && candidate.is_file())
+}

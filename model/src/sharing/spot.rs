@@ -1,0 +1,178 @@
+//! A shared line with the names of what it holds and of the code that touches it.
+
+use super::{Access, Block, Frame, Layout, Line, Module, Names, Place, Process, names};
+use serde::{Deserialize, Serialize};
+
+/// How many of the program's own callers of an allocation are told.
+const CALLERS: usize = 2;
+
+/// What holds the shared bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Holder {
+    /// Global variables.
+    Globals {
+        /// Those that are touched, by address.
+        variables: Vec<Variable>,
+    },
+    /// Blocks of the allocator.
+    Heap {
+        /// Those that are touched, by address.
+        blocks: Vec<Allocation>,
+    },
+    /// A part of a mapped file that no symbol names.
+    Module {
+        /// The file.
+        path: String,
+    },
+    /// A thread's stack or thread-local storage.
+    Stack {
+        /// The thread's name.
+        thread: String,
+    },
+    /// The heap of Go's runtime, or stacks of goroutines in it.
+    GoHeap,
+    /// Other memory that the program mapped.
+    Mapping {
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// Nobody told.
+    Unknown,
+}
+
+/// A global variable that shared bytes are in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// The file that it is in.
+    pub module: String,
+}
+
+/// A block of the allocator that shared bytes are in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Allocation {
+    /// Bytes that were asked for.
+    pub bytes: u64,
+    /// The program's own functions that led to it, innermost first; the allocator's caller where there are none.
+    pub callers: Vec<Frame>,
+    /// Whether any of these is the program's own.
+    pub own: bool,
+}
+
+/// A line of a process with its names.
+pub(super) struct Spot<'a> {
+    pub process: &'a Process,
+    pub line: &'a Line,
+    pub layout: Layout,
+    pub holder: Holder,
+}
+
+impl<'a> Spot<'a> {
+    pub fn of(process: &'a Process, line: &'a Line, layout: Layout) -> Self {
+        Self { process, line, layout, holder: holder(process, line) }
+    }
+
+    /// The code of an access as the report names it, and whether it is the program's own.
+    pub fn code(&self, access: &Access) -> (Frame, bool) {
+        code(&self.process.names, access.code, &self.process.program)
+    }
+
+    /// The lines of code, without doubles.
+    pub fn frames(&self) -> Vec<Frame> {
+        let mut frames: Vec<Frame> = self.line.accesses.iter().map(|access| self.code(access).0).collect();
+        frames.sort();
+        frames.dedup();
+        frames
+    }
+
+    /// Whether the program itself could change it: its own code touches it, or it has allocated it.
+    pub fn is_own(&self) -> bool {
+        // The program's own code touches variables of the runtime too.
+        if let Holder::Globals { variables } = &self.holder
+            && variables.iter().all(|it| it.module != self.process.program || names::is_runtime(&it.name))
+        {
+            return false;
+        }
+        self.line.accesses.iter().any(|access| self.code(access).1)
+            || match &self.holder {
+                Holder::Heap { blocks } => blocks.iter().any(|block| block.own),
+                Holder::Globals { variables } => variables.iter().any(|it| {
+                    it.module == self.process.program && !names::is_runtime(&it.name) && self.silent()
+                }),
+                _ => false,
+            }
+    }
+
+    /// Whether no code that touches it has lines.
+    fn silent(&self) -> bool {
+        self.frames().iter().all(|frame| frame.file.is_none())
+    }
+}
+
+/// The frame by which code is named, and whether it is the program's own.
+fn code(names: &Names, address: u64, program: &str) -> (Frame, bool) {
+    if let Some(own) = names.own(address, program) {
+        return (own.clone(), true);
+    }
+    let innermost = names.code(address).and_then(|code| code.frames.first().cloned());
+    (innermost.unwrap_or_else(|| Frame { function: format!("{address:#x}"), ..Frame::default() }), false)
+}
+
+/// Whether an access touches any byte of a range of addresses.
+fn touches(line: &Line, from: u64, upto: u64) -> bool {
+    line.accesses.iter().any(|access| {
+        let start = line.address.saturating_add(u64::from(access.offset));
+        start < upto && from < start.saturating_add(u64::from(access.bytes.max(1)))
+    })
+}
+
+fn holder(process: &Process, line: &Line) -> Holder {
+    match &line.place {
+        Place::Module { module } => in_module(process, line, process.modules.get(*module)),
+        Place::Heap { blocks } => {
+            let touched = blocks
+                .iter()
+                .filter(|block| touches(line, block.start, block.start.saturating_add(block.bytes.max(1))));
+            Holder::Heap { blocks: touched.map(|block| allocation(process, block)).collect() }
+        }
+        Place::Stack { .. } | Place::Mapping { .. } if process.names.is_go() => Holder::GoHeap,
+        Place::Stack { thread } => {
+            let name = process.threads.get(*thread).map(|thread| thread.name.clone());
+            Holder::Stack { thread: name.unwrap_or_default() }
+        }
+        Place::Mapping { bytes, .. } => Holder::Mapping { bytes: *bytes },
+        Place::Unknown => Holder::Unknown,
+    }
+}
+
+fn in_module(process: &Process, line: &Line, module: Option<&Module>) -> Holder {
+    let path = module.map(|module| module.path.clone()).unwrap_or_default();
+    let touched = process
+        .names
+        .globals
+        .iter()
+        .filter(|global| touches(line, global.start, global.start.saturating_add(global.bytes.max(1))));
+    let variables: Vec<Variable> = touched
+        .map(|global| Variable { name: global.name.clone(), bytes: global.bytes, module: path.clone() })
+        .collect();
+    if variables.is_empty() { Holder::Module { path } } else { Holder::Globals { variables } }
+}
+
+fn allocation(process: &Process, block: &Block) -> Allocation {
+    // A call returns behind itself: the byte before belongs to it.
+    let calls = block.callers.iter().map(|caller| caller.saturating_sub(1));
+    let mut callers: Vec<Frame> = calls
+        .clone()
+        .filter_map(|call| process.names.own(call, &process.program).cloned())
+        .take(CALLERS)
+        .collect();
+    let own = !callers.is_empty();
+    if !own {
+        callers.extend(calls.take(1).map(|call| code(&process.names, call, &process.program).0));
+    }
+    Allocation { bytes: block.bytes, callers, own }
+}

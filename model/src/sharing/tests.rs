@@ -1,0 +1,211 @@
+//! Findings from observations that are made by hand.
+
+use super::*;
+use proptest::prelude::*;
+
+const LINE: Layout = Layout { line_bytes: 64, shift_bytes: 0 };
+const SETTINGS: Settings = Settings { threshold: 50 };
+
+/// A read or write of eight bytes by a thread at a code address.
+fn access(thread: usize, code: u64, offset: u32, reads: u64, writes: u64) -> Access {
+    Access { thread, code, offset, bytes: 8, reads, writes }
+}
+
+fn line(address: u64, needless: u64, hand_overs: u64, accesses: &[Access]) -> Line {
+    Line { address, needless, hand_overs, accesses: accesses.to_vec(), ..Line::default() }
+}
+
+fn code(address: u64, frames: &[(&str, &str, u32)]) -> Code {
+    let frame = |&(function, file, line): &(&str, &str, u32)| Frame {
+        function: function.to_owned(),
+        file: (!file.is_empty()).then(|| file.to_owned()),
+        line: (line > 0).then_some(line),
+    };
+    Code { address, module: "/bin/prog".to_owned(), frames: frames.iter().map(frame).collect() }
+}
+
+/// A process with a main thread and workers, whose code is at 1 to 3.
+fn process(workers: i32, lines: Vec<Line>) -> Process {
+    let thread = |tid: i32| Thread { tid, name: if tid == 10 { "prog" } else { "worker" }.to_owned() };
+    Process {
+        pid: 10,
+        program: "/bin/prog".to_owned(),
+        threads: (10..=10 + workers).map(thread).collect(),
+        modules: vec![Module { start: 0, end: 100, file_offset: 0, path: "/bin/prog".to_owned() }],
+        names: Names {
+            code: vec![
+                code(1, &[("one", "src/main.c", 11)]),
+                code(2, &[("two", "src/main.c", 22)]),
+                code(
+                    3,
+                    &[
+                        ("fetch_add", "/rustc/abc/library/core/src/sync/atomic.rs", 9),
+                        ("three", "src/lib.rs", 33),
+                    ],
+                ),
+                code(4, &[("runtime.lock2", "/usr/local/go/src/runtime/lock.go", 4)]),
+                code(5, &[("malloc+0x10", "", 0)]),
+            ],
+            globals: vec![
+                Global { name: "counters".to_owned(), start: 0x1000, bytes: 256 },
+                Global { name: "limit".to_owned(), start: 0x2000, bytes: 8 },
+            ],
+        },
+        lines,
+        ..Process::default()
+    }
+}
+
+fn seen(process: Process) -> Observation {
+    let layouts =
+        vec![LINE, Layout { line_bytes: 128, shift_bytes: 0 }, Layout { line_bytes: 64, shift_bytes: 32 }];
+    Observation { layouts, processes: vec![process], ..Observation::default() }
+}
+
+fn judged(lines: Vec<Line>) -> Findings {
+    Findings::of(&seen(process(3, lines)), SETTINGS)
+}
+
+fn in_module(line: Line) -> Line {
+    Line { place: Place::Module { module: 0 }, ..line }
+}
+
+#[test]
+fn the_lines_of_one_array_are_one_finding() {
+    let lines: Vec<Line> = (0..3)
+        .map(|at| {
+            let accesses = [access(1, 1, 0, 100, 100), access(2, 1, 8, 100, 100)];
+            in_module(line(0x1000 + 64 * at, 40 + at, 41 + at, &accesses))
+        })
+        .collect();
+    let findings = judged(lines);
+    let [finding] = &findings.false_sharing[..] else { panic!("{findings:#?}") };
+    assert_eq!(
+        (finding.class, finding.lines, finding.needless, finding.address),
+        (Class::False, 3, 123, 0x1080)
+    );
+    let [site] = &finding.sites[..] else { panic!("{finding:#?}") };
+    assert_eq!((site.frame.brief().as_str(), site.threads), ("main.c:11 (one)", 2));
+    assert_eq!((site.reads, site.writes, &site.bytes), (600, 600, &vec![(0, 16)]));
+    assert_eq!(finding.threads, [Party { name: "worker".to_owned(), tids: vec![11, 12] }]);
+    assert!(matches!(finding.cure, Cure::PerThread(_)), "{:?}", finding.cure);
+}
+
+#[test]
+fn the_share_of_needless_hand_overs_tells_the_class() {
+    for (needless, class) in
+        [(100, Class::False), (80, Class::False), (60, Class::Mixed), (40, Class::True), (0, Class::True)]
+    {
+        assert_eq!(Class::of(needless, 100), class, "{needless}");
+    }
+    let shared =
+        |needless| in_module(line(0x1000, needless, 1000, &[access(1, 1, 0, 9, 9), access(2, 1, 0, 9, 9)]));
+    let findings = judged(vec![shared(250)]);
+    assert!(findings.false_sharing.is_empty() && findings.true_sharing.len() == 1, "{findings:#?}");
+    assert!(matches!(findings.true_sharing[0].cure, Cure::PerThread(_)));
+    assert_eq!(judged(vec![shared(600)]).false_sharing[0].class, Class::Mixed);
+}
+
+#[test]
+fn few_hand_overs_are_nothing() {
+    let few = in_module(line(0x1000, 49, 49, &[access(1, 1, 0, 9, 9), access(2, 1, 8, 9, 9)]));
+    assert!(judged(vec![few.clone()]).false_sharing.is_empty());
+    let all = Findings::of(&seen(process(2, vec![few])), Settings { threshold: 49 });
+    assert_eq!(all.false_sharing.len(), 1);
+    // Many lines on which it happened once are no finding together.
+    let once =
+        |at: u64| in_module(line(0x1000 + at * 64, 1, 1, &[access(1, 1, 0, 9, 9), access(2, 1, 8, 9, 9)]));
+    assert!(judged((0..200).map(once).collect()).false_sharing.is_empty());
+}
+
+#[test]
+fn what_is_read_beside_what_one_thread_writes_is_split() {
+    let accesses = [access(1, 1, 0, 500, 0), access(2, 1, 0, 500, 0), access(3, 2, 8, 200, 200)];
+    let findings = judged(vec![in_module(line(0x1000, 300, 300, &accesses))]);
+    let Cure::Split(text) = &findings.false_sharing[0].cure else { panic!("{findings:#?}") };
+    assert!(text.contains("bytes 0-7, read at main.c:11") && text.contains("_Alignas(64)"), "{text}");
+}
+
+#[test]
+fn the_programs_own_frame_is_told_and_its_language_spoken() {
+    let accesses = [access(1, 3, 0, 500, 500), access(2, 3, 8, 500, 500)];
+    let findings = judged(vec![in_module(line(0x1000, 300, 300, &accesses))]);
+    let finding = &findings.false_sharing[0];
+    assert_eq!(finding.sites[0].frame.brief(), "lib.rs:33 (three)");
+    assert!(finding.cure.text().contains("repr(align(64))"), "{:?}", finding.cure);
+    for (file, language) in [
+        ("a/b.c", Language::C),
+        ("b.hpp", Language::Cpp),
+        ("x.rs", Language::Rust),
+        ("y.go", Language::Go),
+        ("odd.d/name", Language::Other),
+    ] {
+        assert_eq!(Language::of(file), language, "{file}");
+    }
+}
+
+#[test]
+fn blocks_of_one_site_are_one_finding_and_neighbours_are_told() {
+    let block = |start, caller| Block { start, bytes: 16, callers: vec![6, caller] };
+    let heap = |address, blocks: Vec<Block>| Line {
+        place: Place::Heap { blocks },
+        ..line(address, 60, 60, &[access(1, 1, 0, 9, 9), access(2, 2, 32, 9, 9)])
+    };
+    // Calls return behind themselves: 3 is a return from a call at 2.
+    let findings = judged(vec![
+        heap(0x5000, vec![block(0x5000, 3), block(0x5010, 3), block(0x5020, 3)]),
+        heap(0x6000, vec![block(0x6000, 3), block(0x6020, 3)]),
+    ]);
+    let [finding] = &findings.false_sharing[..] else { panic!("{findings:#?}") };
+    let Holder::Heap { blocks } = &finding.holder else { panic!("{finding:#?}") };
+    assert_eq!((finding.lines, blocks.len()), (2, 2), "only touched blocks count");
+    assert!(blocks.iter().all(|block| block.own && block.callers[0].line == Some(22)), "{blocks:?}");
+    assert!(matches!(&finding.cure, Cure::Allocate(text) if text.contains("aligned_alloc(64")));
+}
+
+#[test]
+fn libraries_and_runtimes_stand_apart() {
+    let accesses = |code| [access(1, code, 0, 9, 9), access(2, code, 8, 9, 9)];
+    let findings = judged(vec![line(0x9000, 90, 90, &accesses(4)), line(0x9100, 80, 80, &accesses(5))]);
+    assert!(findings.false_sharing.is_empty(), "{findings:#?}");
+    assert_eq!(findings.in_libraries.len(), 2);
+}
+
+#[test]
+fn latent_sharing_is_told_once_and_not_where_it_is_real() {
+    let accesses = [access(1, 1, 0, 9, 9), access(2, 2, 8, 9, 9)];
+    let on = |layout, address| Line { layout, ..in_module(line(address, 70, 70, &accesses)) };
+    let real = judged(vec![on(0, 0x1000), on(1, 0x1000), on(2, 0x1020)]);
+    assert_eq!((real.false_sharing.len(), real.latent.len()), (1, 0), "{real:#?}");
+    let latent = judged(vec![on(1, 0x1000), on(2, 0x1020)]);
+    assert_eq!((latent.false_sharing.len(), latent.latent.len()), (0, 1), "{latent:#?}");
+    assert_eq!(latent.latent[0].layout.line_bytes, 128);
+}
+
+#[test]
+fn an_observation_survives_the_way_through_a_file() {
+    let seen = seen(process(2, vec![in_module(line(0x1000, 5, 6, &[access(1, 1, 0, 9, 9)]))]));
+    let text = serde_json::to_string(&seen).unwrap();
+    assert_eq!(serde_json::from_str::<Observation>(&text).unwrap(), seen);
+}
+
+proptest! {
+    /// What a file says need not make sense, and is judged all the same.
+    #[test]
+    fn hostile_observations_are_judged(
+        numbers in prop::collection::vec(any::<u64>(), 12),
+        small in prop::collection::vec(0usize..6, 3),
+        offset in any::<u32>(),
+        bytes in any::<u32>(),
+    ) {
+        let access = |at: usize| Access {
+            thread: small[at], code: numbers[at] % 7, offset, bytes, reads: numbers[at + 2], writes: numbers[at + 4],
+        };
+        let mut one = line(numbers[0], numbers[6], numbers[7], &[access(0), access(1)]);
+        one.layout = small[2];
+        let block = Block { start: numbers[8], bytes: numbers[9], callers: vec![numbers[10]] };
+        let lines = [Place::Module { module: small[0] }, Place::Heap { blocks: vec![block] }, Place::Stack { thread: 9 }]
+            .map(|place| Line { place, ..one.clone() });
+        let _ = judged(lines.to_vec());
+    }
+}

@@ -1,0 +1,127 @@
+//! Threads, forks, and what is mapped when the program begins.
+
+use crate::{RUNS, SHADOW, STRANGER, api, shadow};
+use manycore_shadow::{
+    Shadow,
+    maps::{self, Mapped},
+    sys,
+};
+use std::{
+    ffi::{OsStr, c_uint},
+    fs,
+    os::unix::ffi::OsStrExt,
+    ptr,
+    sync::{
+        Mutex, Once,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
+
+/// What was mapped before the program was.
+static OWN: Mutex<Vec<Mapped>> = Mutex::new(Vec::new());
+/// Whether the program's first mappings are recorded.
+static BEGUN: Once = Once::new();
+/// The thread that forks, plus one.
+static FORKING: AtomicU32 = AtomicU32::new(0);
+
+/// Remembers what QEMU itself has mapped, so that it is not taken for the program's.
+pub fn remember_own_maps() {
+    if let (Ok(mut own), Ok(text)) = (OWN.lock(), fs::read("/proc/self/maps")) {
+        *own = maps::parse(&text);
+    }
+}
+
+/// The program begins: records its name and what it has mapped.
+fn begin(shadow: &Shadow) {
+    let Ok(own) = OWN.lock() else { return };
+    let Ok(text) = fs::read("/proc/self/maps") else { return };
+    for mapped in maps::parse(&text).iter().filter(|mapped| !own.contains(mapped)) {
+        shadow.mapped(mapped);
+    }
+    let mut path = api::program();
+    if let Ok(whole) = fs::canonicalize(OsStr::from_bytes(&path)) {
+        path = whole.into_os_string().into_encoded_bytes();
+    }
+    shadow.set_program(&path);
+}
+
+/// Registers the calling thread as what `vcpu` runs; `address` is what it touches first, which is its stack.
+#[cold]
+pub fn register(shadow: &Shadow, vcpu: c_uint, address: u64) {
+    BEGUN.call_once(|| begin(shadow));
+    let runs = &RUNS[vcpu as usize];
+    let index = shadow.register(sys::thread_id(), address);
+    let lane = index.and_then(|index| Some((index, shadow.lane(index)?)));
+    let thread = lane.map_or(STRANGER, |(index, lane)| {
+        // SAFETY: this thread is the one that the emulated CPU runs.
+        unsafe { (*runs.lane.get()).write(lane) };
+        index + 1
+    });
+    runs.thread.store(thread, Relaxed);
+}
+
+/// The number of the thread that `vcpu` runs.
+pub fn thread_of(vcpu: c_uint) -> Option<u32> {
+    let thread = RUNS.get(vcpu as usize)?.thread.load(Relaxed);
+    (thread != STRANGER).then_some(thread)?.checked_sub(1)
+}
+
+/// The calling thread ends.
+pub fn thread_ends(shadow: &Shadow, vcpu: c_uint) {
+    let Some(index) = thread_of(vcpu) else { return };
+    RUNS[vcpu as usize].thread.store(0, Relaxed);
+    name_from_kernel(shadow, index);
+    if let Some(thread) = shadow.thread(index) {
+        thread.ended.store(1, Relaxed);
+    }
+}
+
+/// The process ends: takes note of the names of its threads.
+pub fn ends(shadow: &Shadow) {
+    for index in 0..shadow.slot().threads.load(Relaxed) {
+        if shadow.thread(index).is_some_and(|thread| thread.ended.load(Relaxed) == 0) {
+            name_from_kernel(shadow, index);
+        }
+    }
+    shadow.slot().ended.store(1, Relaxed);
+}
+
+fn name_from_kernel(shadow: &Shadow, index: u32) {
+    let Some(thread) = shadow.thread(index) else { return };
+    if let Ok(name) = fs::read(format!("/proc/self/task/{}/comm", thread.tid.load(Relaxed))) {
+        shadow.name(index, name.trim_ascii_end());
+    }
+}
+
+/// Has children of fork begin in a slot of their own.
+pub fn follow_forks() {
+    sys::at_fork(before, after, in_child);
+}
+
+extern "C" fn before() {
+    let Some(shadow) = shadow() else { return };
+    shadow.before_fork();
+    let tid = sys::thread_id();
+    let threads = &shadow.slot().thread;
+    let caller =
+        threads.iter().position(|thread| thread.tid.load(Relaxed) == tid && thread.ended.load(Relaxed) == 0);
+    FORKING.store(caller.map_or(0, |caller| caller as u32 + 1), Relaxed);
+}
+
+extern "C" fn after() {
+    if let Some(shadow) = shadow() {
+        shadow.after_fork();
+    }
+}
+
+extern "C" fn in_child() {
+    let Some(shadow) = shadow() else { return };
+    for runs in &RUNS {
+        if runs.thread.load(Relaxed) != 0 {
+            runs.thread.store(0, Relaxed);
+        }
+    }
+    if !shadow.in_child(FORKING.load(Relaxed).checked_sub(1)) {
+        SHADOW.store(ptr::null_mut(), Relaxed);
+    }
+}

@@ -1,0 +1,165 @@
+//! How a program is started in the emulator: what the one that we are in was started with, remembered when it began.
+
+use std::{
+    env,
+    ffi::{CStr, CString, OsStr, OsString, c_char},
+    fs::{self, File},
+    io::Read,
+    os::unix::{ffi::OsStrExt, ffi::OsStringExt, fs::MetadataExt},
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+/// The variable that tells a program how it was started: emulator, plugin, region, library, with `;` between.
+const VARIABLE: &str = "MANYCORE_EMULATOR";
+/// Interpreters that run interpreters that run scripts: as many as the kernel follows.
+const MOST_INTERPRETERS: usize = 4;
+
+#[derive(Debug)]
+struct Known {
+    whole: OsString,
+    emulator: CString,
+    plugin: OsString,
+    library: OsString,
+}
+
+static KNOWN: OnceLock<Option<Known>> = OnceLock::new();
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+
+extern "C" fn begin() {
+    KNOWN.get_or_init(know);
+}
+
+fn know() -> Option<Known> {
+    let whole = env::var_os(VARIABLE)?;
+    let text = whole.to_str()?;
+    let mut words = text.split(';');
+    let (emulator, plugin, region, library) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    Some(Known {
+        emulator: CString::new(emulator).ok()?,
+        plugin: OsString::from(format!("{plugin},region={region}")),
+        library: OsString::from(library),
+        whole: whole.clone(),
+    })
+}
+
+/// A command line for the emulator.
+#[derive(Debug)]
+pub struct Rewritten {
+    emulator: &'static CStr,
+    words: Vec<CString>,
+    variables: Vec<CString>,
+}
+
+impl Rewritten {
+    /// The emulator.
+    pub fn path(&self) -> *const c_char {
+        self.emulator.as_ptr()
+    }
+
+    /// Its arguments and its environment, each ended by null; valid as long as this is.
+    pub fn lists(&self) -> (Vec<*const c_char>, Vec<*const c_char>) {
+        let list = |texts: &[CString]| {
+            texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>()
+        };
+        (list(&self.words), list(&self.variables))
+    }
+}
+
+/// The command line that runs program `path` in the emulator; `None` where it has to run by itself.
+///
+/// # Safety
+/// `path` is a text, the others are lists of texts that end with null.
+pub unsafe fn rewrite(
+    path: *const c_char,
+    words: *const *const c_char,
+    variables: *const *const c_char,
+) -> Option<Rewritten> {
+    let known = KNOWN.get_or_init(know).as_ref()?;
+    if path.is_null() {
+        return None;
+    }
+    // SAFETY: the caller says so.
+    let path = unsafe { CStr::from_ptr(path) };
+    // SAFETY: as above.
+    let (words, variables) = unsafe { (texts(words), texts(variables)) };
+    let mut path = PathBuf::from(OsStr::from_bytes(path.to_bytes()));
+    if path == Path::new("/proc/self/exe") {
+        path = fs::read_link(path).ok()?;
+    }
+    let (path, words, is_dynamic) = resolve(path, words)?;
+    let mut command =
+        vec![known.emulator.clone().into_bytes(), b"-plugin".to_vec(), known.plugin.as_bytes().to_vec()];
+    if let Some(name) = words.first() {
+        command.extend([b"-0".to_vec(), name.clone()]);
+    }
+    let (preload, mut kept): (Vec<_>, Vec<_>) =
+        variables.into_iter().partition(|variable| variable.starts_with(b"LD_PRELOAD="));
+    kept.retain(|variable| !variable.starts_with(format!("{VARIABLE}=").as_bytes()));
+    kept.push([VARIABLE.as_bytes(), b"=", known.whole.as_bytes()].concat());
+    let theirs = preload.first().map(|variable| variable["LD_PRELOAD=".len()..].to_vec()).unwrap_or_default();
+    let value = preloads(known.library.as_bytes(), &theirs, is_dynamic);
+    if !value.is_empty() {
+        command.extend([b"-E".to_vec(), [b"LD_PRELOAD=".to_vec(), value].concat()]);
+    }
+    command.push(path.into_os_string().into_vec());
+    command.extend(words.into_iter().skip(1));
+    let texts = |texts: Vec<Vec<u8>>| texts.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>().ok();
+    Some(Rewritten { emulator: &known.emulator, words: texts(command)?, variables: texts(kept)? })
+}
+
+/// What the program is to load first: our library, and what else was asked for.
+fn preloads(ours: &[u8], theirs: &[u8], is_dynamic: bool) -> Vec<u8> {
+    let separator = |byte: &u8| matches!(byte, b':' | b' ');
+    let others = theirs.split(separator).filter(|word| !word.is_empty() && *word != ours);
+    let all = is_dynamic.then_some(ours).into_iter().chain(others);
+    all.collect::<Vec<_>>().join(&b':')
+}
+
+/// # Safety
+/// `list` is null, or a list of texts that ends with null.
+unsafe fn texts(list: *const *const c_char) -> Vec<Vec<u8>> {
+    let mut texts = Vec::new();
+    if list.is_null() {
+        return texts;
+    }
+    // SAFETY: the caller says so.
+    unsafe {
+        while !(*list.add(texts.len())).is_null() {
+            texts.push(CStr::from_ptr(*list.add(texts.len())).to_bytes().to_vec());
+        }
+    }
+    texts
+}
+
+/// The file that the emulator has to run, with its arguments and whether it loads GNU's libraries. Scripts become
+/// their interpreters. `None` for what the kernel has to run, or to refuse.
+fn resolve(mut path: PathBuf, mut words: Vec<Vec<u8>>) -> Option<(PathBuf, Vec<Vec<u8>>, bool)> {
+    const SET_ID: u32 = 0o6000;
+    for _ in 0..=MOST_INTERPRETERS {
+        let mut start = Vec::new();
+        let file = File::open(&path).ok()?;
+        let status = file.metadata().ok()?;
+        if !status.is_file() || status.mode() & 0o111 == 0 || status.mode() & SET_ID != 0 {
+            return None;
+        }
+        file.take(4096).read_to_end(&mut start).ok()?;
+        let Some(line) = start.strip_prefix(b"#!") else {
+            return manycore_shadow::elf::kind(&start).ok().map(|dynamic| (path, words, dynamic));
+        };
+        let line = line.split(|byte| *byte == b'\n').next()?.trim_ascii();
+        let mut parts = line.splitn(2, u8::is_ascii_whitespace);
+        let interpreter = parts.next()?.to_vec();
+        let argument = parts.next().map(<[u8]>::trim_ascii).filter(|argument| !argument.is_empty());
+        let mut all = vec![interpreter.clone()];
+        all.extend(argument.map(<[u8]>::to_vec));
+        all.push(path.into_os_string().into_vec());
+        all.extend(words.drain(..).skip(1));
+        words = all;
+        path = PathBuf::from(OsString::from_vec(interpreter));
+    }
+    None
+}

@@ -1,0 +1,122 @@
+//! The verb that finds false sharing.
+
+use super::{Format, measure::time};
+use clap::{Args, ValueEnum};
+use std::{path::PathBuf, time::Duration};
+
+/// Find cache lines that threads of a program hand to each other although they use different bytes.
+///
+/// For each, it tells how often the line changed hands, which threads and which lines of code touched which bytes,
+/// what holds the bytes (a global, an allocation and where it was made), and what to do about it. Sharing of the same
+/// bytes, which no padding cures, is told apart. Nothing has to be built anew; with debug information code is named
+/// by file and line.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore falseshare -- ./server --threads 4          to its end, or to Ctrl-C
+  manycore falseshare --timeout 20s -- ./server        the first twenty seconds
+  manycore falseshare --latent -- ./solver             also what would be shared on lines of 128 bytes
+  manycore falseshare --out seen.json -- ./solver      keep what was seen, with its names
+  manycore falseshare --from seen.json --threshold 10  and judge it again
+  manycore falseshare --json -- ./solver | jq '.false_sharing[] | {needless, holder}'
+
+Engines: emulation runs the program's instructions in qemu-user and follows each access of each thread, of each
+process that it starts; it needs no rights and no hardware, and takes some ten to a hundred times as long. Which
+lines, bytes and code are shared is exact. How often a line changes hands depends on who runs when, and threads do not
+keep their pace of before; code that depends on time may take other ways. What a hand-over costs is not told. sampling
+has the CPU tell some of the loads and stores (Intel PEBS, AMD IBS), at nearly full speed; it needs that hardware, and
+kernel.perf_event_paranoid at 1 or less, or root. It was tested on synthetic records only, and there is none for Arm.
+
+Exit codes: 1 where false sharing was found, also when the run was cut short; else 4 where the program failed, 130
+after Ctrl-C, and 0 otherwise. What is latent, in libraries, or true sharing is told and never counts; --latent has
+latent findings count.")]
+pub struct Falseshare {
+    /// How accesses are observed; auto takes emulation, and sampling where there is no qemu-user
+    #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
+    pub engine: EngineChoice,
+    /// Needless hand-overs from which on sharing is told [default: 50, with sampling 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub threshold: Option<u64>,
+    /// Bytes of a cache line [default: those of this machine]
+    #[arg(long, value_name = "N", value_parser = line_bytes)]
+    pub line_bytes: Option<u32>,
+    /// Also look for what would be shared on doubled lines, or were the data to start elsewhere in a line
+    #[arg(long)]
+    pub latent: bool,
+    /// End the program after this time and tell what was seen until then
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub timeout: Option<Duration>,
+    /// Memory that emulation may take for what it remembers, such as 512M or 2G
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size)]
+    pub memory: u64,
+    /// How to print the findings
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+    /// Also save what was seen, for --from
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Judge what --out saved, and run nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "timeout", "engine", "line_bytes", "memory", "out"])]
+    pub from: Option<PathBuf>,
+    /// No progress and no notes on standard error; the result is printed all the same
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// The command and its arguments; no shell is between
+    #[arg(last = true, required_unless_present = "from", value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// Which engine observes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EngineChoice {
+    /// Emulation, or sampling where there is no emulator.
+    Auto,
+    /// Every access, in an emulator.
+    Emulation,
+    /// Some accesses, told by the hardware.
+    Sampling,
+}
+
+fn line_bytes(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(bytes @ (32 | 64 | 128)) => Ok(bytes),
+        _ => Err("lines have 32, 64 or 128 bytes".to_owned()),
+    }
+}
+
+/// `512M`, `2G` or a number of bytes.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err("expected a size such as 512M or 2G".to_owned()),
+    };
+    let number: u64 = digits.parse().map_err(|_| "expected a size such as 512M or 2G".to_owned())?;
+    number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(|| "no such size".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_lines_are_read() {
+        for (text, bytes) in
+            [("1", 1), ("4k", 4096), ("512M", 512 << 20), ("2GiB", 2 << 30), ("1GB", 1 << 30)]
+        {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for wrong in ["", "0", "M", "1X", "-1", "99999999T"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!((line_bytes("64"), line_bytes("128")), (Ok(64), Ok(128)));
+        assert!(["0", "8", "48", "256", "x"].iter().all(|wrong| line_bytes(wrong).is_err()));
+    }
+}

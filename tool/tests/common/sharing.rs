@@ -1,0 +1,118 @@
+//! What tests of `falseshare` share: programs with known sharing, built when they are needed.
+
+use super::manycore;
+use serde_json::Value;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::OnceLock,
+};
+use tempfile::TempDir;
+
+/// Where sources of programs are.
+pub fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sharing").join(name)
+}
+
+/// The number of the line that carries a marker, `/* A */` or `// A`.
+pub fn marked(name: &str, marker: &str) -> u64 {
+    let text = fs::read_to_string(source(name)).unwrap();
+    let marks = [format!("/* {marker} */"), format!("// {marker}")];
+    let at = text.lines().position(|line| marks.iter().any(|mark| line.ends_with(mark)));
+    at.unwrap_or_else(|| panic!("{name} has no marker {marker}")) as u64 + 1
+}
+
+/// Whether programs can be observed here; says so aloud where they cannot.
+pub fn can_emulate() -> bool {
+    let arch = std::env::consts::ARCH;
+    let there = Command::new(format!("qemu-{arch}")).arg("--version").output().is_ok();
+    if !there {
+        eprintln!("SKIPPED: qemu-{arch} is not installed (qemu-user)");
+    }
+    there
+}
+
+/// A folder for programs that lives as long as the tests.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path()
+}
+
+/// Builds a program under a name of its own; says aloud why there is none.
+pub fn build(compiler: &str, arguments: &[&str], name: &str) -> Option<PathBuf> {
+    if !can_emulate() {
+        return None;
+    }
+    let program = folder().join(name);
+    let run = Command::new(compiler).args(arguments).arg("-o").arg(&program).output();
+    match run {
+        Err(_) => {
+            eprintln!("SKIPPED: {compiler} is not installed");
+            None
+        }
+        Ok(run) => {
+            assert!(run.status.success(), "{compiler}: {}", String::from_utf8_lossy(&run.stderr));
+            Some(program)
+        }
+    }
+}
+
+/// The cases in C, with other flags of the compiler.
+pub fn c(flags: &[&str], name: &str) -> Option<PathBuf> {
+    let source = source("cases.c");
+    build("gcc", &[&["-g", "-pthread", source.to_str().unwrap()], flags].concat(), name)
+}
+
+/// The cases in C as they come, built once.
+pub fn plain() -> Option<&'static Path> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    PROGRAM.get_or_init(|| c(&["-O2"], "cases")).as_deref()
+}
+
+/// Runs `manycore falseshare ARGUMENTS -- PROGRAM CASE`.
+pub fn falseshare(arguments: &[&str], program: &Path, case: &str) -> Output {
+    manycore()
+        .args(["falseshare", "--quiet"])
+        .args(arguments)
+        .arg("--")
+        .arg(program)
+        .arg(case)
+        .output()
+        .unwrap()
+}
+
+/// The exit code and the findings of a case.
+pub fn judged(arguments: &[&str], program: &Path, case: &str) -> (Option<i32>, Value) {
+    let run = falseshare(&[&["--json"], arguments].concat(), program, case);
+    // What the program printed comes before.
+    let text = String::from_utf8(run.stdout).unwrap();
+    let json = text.find("{\n").and_then(|at| serde_json::from_str(&text[at..]).ok());
+    let said = String::from_utf8_lossy(&run.stderr);
+    (run.status.code(), json.unwrap_or_else(|| panic!("{case}: {text}\n{said}")))
+}
+
+/// The lines of a source file that a finding names as code.
+pub fn lines(finding: &Value, file: &str) -> Vec<u64> {
+    let sites = finding["sites"].as_array().unwrap().iter();
+    let frames = sites
+        .map(|site| &site["frame"])
+        .filter(|frame| frame["file"].as_str().is_some_and(|path| path.ends_with(file)));
+    let mut lines: Vec<u64> = frames.filter_map(|frame| frame["line"].as_u64()).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    lines
+}
+
+/// The only finding of a list.
+pub fn only<'a>(findings: &'a Value, list: &str) -> &'a Value {
+    let list = findings[list].as_array().unwrap();
+    assert_eq!(list.len(), 1, "{findings:#}");
+    &list[0]
+}
+
+/// Nothing is found, and the exit code says so.
+pub fn assert_clean(program: &Path, case: &str) {
+    let (code, findings) = judged(&[], program, case);
+    assert_eq!((code, &findings["false_sharing"]), (Some(0), &Value::Array(vec![])), "{case}: {findings:#}");
+}

@@ -1,0 +1,260 @@
+//! `manycore falseshare` on programs whose sharing is known.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
+
+mod common;
+
+use common::sharing::{assert_clean, build, c, falseshare, judged, lines, marked, only, plain, source};
+use serde_json::Value;
+
+#[test]
+fn two_fields_of_a_global_are_found_with_their_code() {
+    let Some(program) = plain() else { return };
+    let (code, findings) = judged(&[], program, "false");
+    let finding = only(&findings, "false_sharing");
+    assert_eq!((code, finding["class"].as_str()), (Some(1), Some("false")), "{findings:#}");
+    assert_eq!(lines(finding, "cases.c"), [marked("cases.c", "A"), marked("cases.c", "B")], "{finding:#}");
+    assert_eq!(finding["holder"]["variables"][0]["name"], "counters");
+    let names: Vec<&str> =
+        finding["threads"].as_array().unwrap().iter().map(|party| party["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"first") && names.contains(&"second"), "{names:?}");
+    let cure = &finding["cure"];
+    assert!(cure["kind"] == "pad" && cure["text"].as_str().unwrap().contains("_Alignas(64)"), "{cure}");
+}
+
+#[test]
+fn what_is_padded_read_local_locked_or_alone_is_clean() {
+    let Some(program) = plain() else { return };
+    for case in ["padded", "readonly", "one", "local", "mutex"] {
+        assert_clean(program, case);
+    }
+}
+
+#[test]
+fn true_sharing_is_told_apart() {
+    let Some(program) = plain() else { return };
+    let (code, findings) = judged(&[], program, "true");
+    assert_eq!((code, &findings["false_sharing"]), (Some(0), &Value::Array(vec![])), "{findings:#}");
+    let shared = findings["true_sharing"].as_array().unwrap();
+    let counter = shared.iter().find(|finding| finding["holder"]["variables"][0]["name"] == "together");
+    let counter = counter.unwrap_or_else(|| panic!("{findings:#}"));
+    assert!(lines(counter, "cases.c").contains(&marked("cases.c", "C")), "{counter:#}");
+    assert_eq!(counter["cure"]["kind"], "per_thread");
+}
+
+#[test]
+fn a_field_that_is_only_read_is_to_be_split_off() {
+    let Some(program) = plain() else { return };
+    let (code, findings) = judged(&[], program, "split");
+    let finding = only(&findings, "false_sharing");
+    assert_eq!((code, finding["holder"]["variables"][0]["name"].as_str()), (Some(1), Some("config")));
+    assert_eq!(lines(finding, "cases.c"), [marked("cases.c", "D"), marked("cases.c", "E")], "{finding:#}");
+    assert_eq!(finding["cure"]["kind"], "split", "{finding:#}");
+}
+
+#[test]
+fn elements_of_an_array_belong_to_threads_that_run_the_same_line() {
+    let Some(program) = plain() else { return };
+    let (_, findings) = judged(&[], program, "slots");
+    let finding = only(&findings, "false_sharing");
+    assert_eq!(lines(finding, "cases.c"), [marked("cases.c", "F")]);
+    assert_eq!(finding["holder"]["variables"][0]["name"], "slots");
+    assert_eq!(finding["cure"]["kind"], "per_thread", "{finding:#}");
+}
+
+/// The lines of a source that are told as callers of allocations.
+fn allocations(finding: &Value) -> Vec<u64> {
+    let blocks = finding["holder"]["blocks"].as_array().unwrap_or_else(|| panic!("{finding:#}"));
+    blocks.iter().filter_map(|block| block["callers"][0]["line"].as_u64()).collect()
+}
+
+#[test]
+fn a_block_is_told_with_the_line_that_allocated_it() {
+    let Some(program) = plain() else { return };
+    let (code, findings) = judged(&[], program, "heap");
+    let finding = only(&findings, "false_sharing");
+    assert_eq!((code, allocations(finding)), (Some(1), vec![marked("cases.c", "H")]), "{finding:#}");
+}
+
+#[test]
+fn neighbours_on_the_heap_are_to_be_allocated_apart() {
+    let Some(program) = plain() else { return };
+    let (code, findings) = judged(&[], program, "neighbours");
+    let finding = only(&findings, "false_sharing");
+    assert_eq!((code, allocations(finding)), (Some(1), vec![marked("cases.c", "G"); 2]), "{finding:#}");
+    assert_eq!(finding["cure"]["kind"], "allocate");
+}
+
+#[test]
+fn a_stack_that_was_handed_to_threads_is_named() {
+    let Some(program) = plain() else { return };
+    let (code, findings) = judged(&[], program, "stack");
+    let finding = only(&findings, "false_sharing");
+    assert_eq!((code, finding["holder"]["kind"].as_str()), (Some(1), Some("stack")), "{finding:#}");
+    assert_eq!(lines(finding, "cases.c"), [marked("cases.c", "A"), marked("cases.c", "B")]);
+}
+
+#[test]
+fn children_and_other_programs_are_observed() {
+    let Some(program) = plain() else { return };
+    let (code, findings) = judged(&[], program, "fork");
+    let finding = only(&findings, "false_sharing");
+    assert_eq!((code, finding["holder"]["variables"][0]["name"].as_str()), (Some(1), Some("counters")));
+    assert_eq!(findings["processes"], 2, "{findings:#}");
+    // What another program becomes is observed, or told.
+    let (code, findings) = judged(&[], program, "exec");
+    let told = findings["notes"].to_string().contains("was not observed");
+    assert_eq!(code, Some(i32::from(!told)), "{findings:#}");
+}
+
+#[test]
+fn programs_are_named_however_they_were_built() {
+    for (flags, name) in [
+        (&["-O0"][..], "slow"),
+        (&["-O2", "-static"], "static"),
+        (&["-O2", "-no-pie", "-fno-pie"], "fixed"),
+        (&["-O2", "-gz=zlib"], "compressed"),
+    ] {
+        let Some(program) = c(flags, name) else { return };
+        let (_, findings) = judged(&[], &program, "false");
+        let finding = only(&findings, "false_sharing");
+        assert_eq!(lines(finding, "cases.c"), [marked("cases.c", "A"), marked("cases.c", "B")], "{name}");
+        assert_eq!(finding["holder"]["variables"][0]["name"], "counters", "{name}");
+    }
+}
+
+#[test]
+fn without_lines_functions_are_named_and_without_symbols_files() {
+    for (flags, name, code) in
+        [(&["-O2", "-g0"][..], "lineless", "first+0x"), (&["-O2", "-s"], "stripped", "stripped+0x")]
+    {
+        let Some(program) = c(flags, name) else { return };
+        let (status, findings) = judged(&[], &program, "false");
+        let finding = only(&findings, "false_sharing");
+        let sites = finding["sites"].as_array().unwrap();
+        let named = sites.iter().any(|site| site["frame"]["function"].as_str().unwrap().starts_with(code));
+        assert!(status == Some(1) && named, "{finding:#}");
+        let held = &finding["holder"];
+        match name {
+            "stripped" => assert!(held["path"].as_str().unwrap().ends_with("stripped"), "{held}"),
+            _ => assert_eq!(held["variables"][0]["name"], "counters"),
+        }
+    }
+}
+
+#[test]
+fn a_separate_debug_file_is_found() {
+    let Some(program) = c(&["-O2"], "parted") else { return };
+    let debug = program.with_extension("debug");
+    let objcopy = |arguments: &[&std::ffi::OsStr]| {
+        assert!(std::process::Command::new("objcopy").args(arguments).status().unwrap().success());
+    };
+    objcopy(&["--only-keep-debug".as_ref(), program.as_ref(), debug.as_ref()]);
+    let link = format!("--add-gnu-debuglink={}", debug.display());
+    objcopy(&["--strip-all".as_ref(), link.as_ref(), program.as_ref()]);
+    let (_, findings) = judged(&[], &program, "false");
+    let finding = only(&findings, "false_sharing");
+    assert_eq!(lines(finding, "cases.c"), [marked("cases.c", "A"), marked("cases.c", "B")], "{finding:#}");
+    assert_eq!(finding["holder"]["variables"][0]["name"], "counters");
+}
+
+#[test]
+fn cpp_names_its_own_lines_and_not_those_of_the_library() {
+    let source = source("cases.cpp");
+    let flags = ["-std=c++20", "-O2", "-g", "-pthread", source.to_str().unwrap()];
+    let Some(program) = build("g++", &flags, "cpp") else { return };
+    let (code, findings) = judged(&[], &program, "false");
+    let finding = only(&findings, "false_sharing");
+    assert_eq!(code, Some(1));
+    assert_eq!(finding["sites"][0]["frame"]["line"], marked("cases.cpp", "A"), "{finding:#}");
+    assert_eq!(allocations(finding), [marked("cases.cpp", "B")], "{finding:#}");
+    assert!(finding["cure"]["text"].as_str().unwrap().contains("hardware_destructive_interference_size"));
+    assert_clean(&program, "apart");
+}
+
+#[test]
+fn rust_names_its_own_lines_and_not_those_of_the_library() {
+    let source = source("cases.rs");
+    let Some(program) = build("rustc", &["-O", "-g", source.to_str().unwrap()], "rust") else { return };
+    let (code, findings) = judged(&[], &program, "false");
+    let finding = only(&findings, "false_sharing");
+    let found = lines(finding, "cases.rs");
+    assert_eq!(
+        (code, found),
+        (Some(1), vec![marked("cases.rs", "A"), marked("cases.rs", "B")]),
+        "{finding:#}"
+    );
+    assert_eq!(allocations(finding), [marked("cases.rs", "C")], "{finding:#}");
+    assert!(finding["cure"]["text"].as_str().unwrap().contains("repr(align(64))"));
+    assert_clean(&program, "apart");
+}
+
+#[test]
+fn go_names_lines_of_goroutines() {
+    let source = source("cases.go");
+    let run = std::process::Command::new("go").arg("version").output();
+    if run.is_err() {
+        return eprintln!("SKIPPED: go is not installed");
+    }
+    if !common::sharing::can_emulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("go");
+    let build = std::process::Command::new("go")
+        .args(["build", "-o", program.to_str().unwrap(), source.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
+    let (code, findings) = judged(&[], &program, "false");
+    let finding = only(&findings, "false_sharing");
+    assert!(code == Some(1) && lines(finding, "cases.go").contains(&marked("cases.go", "A")), "{finding:#}");
+    assert!(finding["cure"]["text"].as_str().unwrap().contains("[64]byte"));
+    assert_clean(&program, "apart");
+}
+
+#[test]
+fn text_shows_the_line_and_its_cure() {
+    let Some(program) = plain() else { return };
+    let run = falseshare(&[], program, "false");
+    let text = String::from_utf8(run.stdout).unwrap();
+    assert!(
+        text.contains("1. FALSE SHARING: ") && text.contains("counters (global of 16 bytes in cases)"),
+        "{text}"
+    );
+    let row = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_default();
+    assert!(row("first ").ends_with(&format!("  wwwwwwww{}", ".".repeat(56))), "{text}");
+    assert!(row("second ").ends_with(&format!("  ........wwwwwwww{}", ".".repeat(48))), "{text}");
+    assert!(text.contains("cure: ") && text.contains("1 case of false sharing of 50 or more"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    assert_eq!(String::from_utf8(run.stderr).unwrap(), "manycore: 1 case of false sharing\n");
+}
+
+#[test]
+fn what_was_seen_is_kept_and_judged_again() {
+    let Some(program) = plain() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("seen.json");
+    let kept = kept.to_str().unwrap();
+    let (code, findings) = judged(&["--out", kept], program, "false");
+    let again = |arguments: &[&str]| {
+        let run = common::manycore()
+            .args(["falseshare", "--json", "--from", kept])
+            .args(arguments)
+            .output()
+            .unwrap();
+        (run.status.code(), serde_json::from_slice::<Value>(&run.stdout).unwrap())
+    };
+    assert_eq!(again(&[]), (code, findings));
+    let (code, few) = again(&["--threshold", "1000000000"]);
+    assert_eq!((code, &few["false_sharing"]), (Some(0), &Value::Array(vec![])));
+}
+
+#[test]
+fn doubled_lines_are_latent_and_count_only_when_asked_for() {
+    let Some(program) = plain() else { return };
+    assert_clean(program, "padded");
+    let (code, findings) = judged(&["--latent"], program, "padded");
+    let finding = only(&findings, "latent");
+    assert_eq!((code, &finding["layout"]["line_bytes"]), (Some(1), &128.into()), "{findings:#}");
+    assert_eq!(finding["holder"]["variables"][0]["name"], "apart");
+}

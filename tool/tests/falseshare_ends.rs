@@ -1,0 +1,166 @@
+//! `manycore falseshare` where something is wrong: with the command, the program, the emulator, or the time.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
+
+mod common;
+
+use common::{
+    manycore,
+    sharing::{build, can_emulate, falseshare, judged, only, plain, source},
+    text, write,
+};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    os::unix::fs::PermissionsExt,
+    process::{Command, Stdio},
+};
+
+/// Runs `manycore falseshare ARGUMENTS`; the exit code and what it said on standard error.
+fn refused(arguments: &[&str]) -> (Option<i32>, String) {
+    let run = manycore().args(["falseshare", "--quiet"]).args(arguments).output().unwrap();
+    (run.status.code(), text(&run.stderr))
+}
+
+#[test]
+fn a_command_that_cannot_be_is_refused() {
+    let (code, said) = refused(&[]);
+    assert!(code == Some(2) && said.contains("COMMAND"), "{said}");
+    for wrong in
+        [&["--threshold", "0"][..], &["--line-bytes", "48"], &["--timeout", "0s"], &["--memory", "much"]]
+    {
+        let (code, said) = refused(&[wrong, &["--", "true"]].concat());
+        assert!(code == Some(2) && said.contains(wrong[0]), "{wrong:?}: {said}");
+    }
+    if !can_emulate() {
+        return;
+    }
+    let (code, said) = refused(&["--", "no-such-program"]);
+    assert!(code == Some(3) && said.contains("no-such-program"), "{said}");
+    let folder = tempfile::tempdir().unwrap();
+    let plain = write(folder.path(), "plain", b"text");
+    let (code, said) = refused(&["--", plain.to_str().unwrap()]);
+    assert!(code == Some(3) && said.contains("plain"), "{said}");
+}
+
+#[test]
+fn an_observation_that_is_none_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (contents, words) in [
+        (&b""[..], "not JSON"),
+        (b"{}", "schema is absent"),
+        (b"{\"schema\": \"manycore/record/1\"}", "manycore/record/1"),
+        (b"{\"schema\": \"manycore/sharing/1\", \"layouts\": 7}", "damaged"),
+    ] {
+        let path = write(folder.path(), "seen.json", contents);
+        let (code, said) = refused(&["--from", path.to_str().unwrap()]);
+        assert!(code == Some(2) && said.contains(words) && said.contains("falseshare --out"), "{said}");
+    }
+    let (code, said) = refused(&["--from", "/no/such.json"]);
+    assert!(code == Some(2) && said.contains("/no/such.json"), "{said}");
+}
+
+#[test]
+fn a_missing_emulator_is_named_with_its_package() {
+    if !can_emulate() {
+        return;
+    }
+    // It is looked for in usual folders too, so it has to be covered there, for us alone.
+    let script = "for qemu in $(type -aP qemu-$(uname -m)); do mount --bind /dev/null $qemu || exit 77; done; \
+                  exec \"$0\" falseshare --engine emulation -- /bin/true";
+    let program = assert_cmd::cargo::cargo_bin!("manycore");
+    let run = Command::new("unshare").args(["--mount", "bash", "-c", script]).arg(program).output();
+    let run = match run {
+        Ok(run) if run.status.code() != Some(77) && !text(&run.stderr).starts_with("unshare") => run,
+        _ => return eprintln!("SKIPPED: the emulator cannot be covered without root"),
+    };
+    let said = text(&run.stderr);
+    assert!(run.status.code() == Some(3) && said.contains("qemu-user"), "{said}");
+}
+
+#[test]
+fn sampling_without_hardware_names_the_files() {
+    if fs::exists("/sys/bus/event_source/devices/cpu/events/mem-loads").unwrap()
+        || fs::exists("/sys/bus/event_source/devices/ibs_op").unwrap()
+    {
+        return eprintln!("SKIPPED: this CPU tells addresses of loads");
+    }
+    let (code, said) = refused(&["--engine", "sampling", "--", "true"]);
+    assert!(
+        code == Some(3) && said.contains("events/mem-loads") && said.contains("--engine emulation"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_program_for_another_machine_is_told() {
+    let name = if cfg!(target_arch = "x86_64") { "aarch64-linux-gnu-gcc" } else { "x86_64-linux-gnu-gcc" };
+    let source = source("cases.c");
+    let Some(program) = build(name, &["-pthread", source.to_str().unwrap()], "foreign") else { return };
+    let (code, said) = refused(&["--", program.to_str().unwrap(), "false"]);
+    assert!(code == Some(2) && said.contains("foreign"), "{said}");
+}
+
+#[test]
+fn scripts_are_observed_with_what_they_start() {
+    let Some(program) = plain() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("#!/bin/sh\n{} false\n", program.display());
+    let path = write(folder.path(), "script", script.as_bytes());
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let (code, findings) = judged(&[], &path, "");
+    let finding = only(&findings, "false_sharing");
+    assert_eq!((code, finding["holder"]["variables"][0]["name"].as_str()), (Some(1), Some("counters")));
+}
+
+#[test]
+fn a_crash_and_a_failure_are_told_with_what_was_seen() {
+    let Some(program) = plain() else { return };
+    let run = falseshare(&[], program, "crash");
+    let out = text(&run.stdout);
+    assert!(run.status.code() == Some(1) && out.contains("counters") && out.contains("signal 11"), "{out}");
+    let run = falseshare(&[], program, "fail");
+    let (out, said) = (text(&run.stdout), text(&run.stderr));
+    assert!(run.status.code() == Some(4) && out.contains("no false sharing"), "{out}");
+    assert!(said.contains("status 7"), "{said}");
+}
+
+#[test]
+fn an_endless_program_is_ended_after_its_time() {
+    let Some(program) = plain() else { return };
+    // Long enough for the threads, and told whether or not they came so far.
+    let (code, findings) = judged(&["--timeout", "20s"], program, "endless");
+    assert_eq!((code, findings["end"].as_str()), (Some(1), Some("timeout")), "{findings:#}");
+    assert_eq!(only(&findings, "false_sharing")["holder"]["variables"][0]["name"], "counters");
+}
+
+#[test]
+fn an_interrupted_run_tells_what_was_seen() {
+    let Some(program) = plain() else { return };
+    let mut run = Command::new(assert_cmd::cargo::cargo_bin!("manycore"))
+        .args(["falseshare", "--quiet", "--json", "--"])
+        .arg(program)
+        .arg("endless")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(run.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "shared\n");
+    assert!(Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap().success());
+    let mut json = String::new();
+    out.read_to_string(&mut json).unwrap();
+    let findings: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(findings["end"], "interrupted");
+    assert_eq!(only(&findings, "false_sharing")["holder"]["variables"][0]["name"], "counters");
+    assert_eq!(run.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn what_does_not_fit_into_memory_is_told() {
+    let Some(program) = plain() else { return };
+    let run = falseshare(&["--memory", "64K"], program, "false");
+    let (out, said) = (text(&run.stdout), text(&run.stderr));
+    assert!(out.contains("not seen: ") || said.contains("memory"), "{out}\n{said}");
+}
