@@ -5,6 +5,7 @@ use manycore_shadow::{
     Shadow,
     calls::{TELL, TELL_ALLOCATED, TELL_FREED},
     maps::Mapped,
+    region::{BECOMES, ENDED, RUNS},
     sys,
 };
 use std::{
@@ -105,7 +106,7 @@ pub extern "C" fn on_call(
     if number == numbers.exit {
         process::thread_ends(shadow, vcpu);
     } else if number == numbers.exit_group {
-        process::ends(shadow);
+        process::ends(shadow, ENDED);
     } else if number == numbers.execve {
         becomes(shadow, &sys::peek_text(a, 4096));
     } else if number == numbers.execveat {
@@ -132,7 +133,7 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
     if number == numbers.execve || number == numbers.execveat {
         // Where it succeeds, it does not return.
         shadow.slot().escaped.store(0, Relaxed);
-        shadow.slot().ended.store(0, Relaxed);
+        shadow.slot().ended.store(RUNS, Relaxed);
         return;
     }
     if (-4095..0).contains(&result) {
@@ -189,7 +190,7 @@ fn broke(shadow: &Shadow, now: u64) {
 fn becomes(shadow: &Shadow, path: &[u8]) {
     let own = fs::canonicalize("/proc/self/exe").ok();
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
-    process::ends(shadow);
+    process::ends(shadow, BECOMES);
     if own.is_none() || fs::canonicalize(path).ok() != own {
         shadow.escapes(path.as_os_str().as_bytes());
     }

@@ -76,14 +76,14 @@ pub fn thread_ends(shadow: &Shadow, vcpu: c_uint) {
     }
 }
 
-/// The process ends: takes note of the names of its threads.
-pub fn ends(shadow: &Shadow) {
+/// The process ends, or tries to become another program: takes note of the names of its threads.
+pub fn ends(shadow: &Shadow, how: u32) {
     for index in 0..shadow.slot().threads.load(Relaxed) {
         if shadow.thread(index).is_some_and(|thread| thread.ended.load(Relaxed) == 0) {
             name_from_kernel(shadow, index);
         }
     }
-    shadow.slot().ended.store(1, Relaxed);
+    shadow.slot().ended.store(how, Relaxed);
 }
 
 fn name_from_kernel(shadow: &Shadow, index: u32) {

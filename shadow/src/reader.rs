@@ -6,7 +6,7 @@ use crate::{
     counts::{Counts, of_key},
     heap::{self, Callers},
     lines::{self, Line},
-    region::{Region, SLOTS, Slot, THREADS},
+    region::{RUNS, Region, SLOTS, Slot, THREADS},
 };
 use std::{
     collections::BTreeMap,
@@ -121,12 +121,23 @@ pub struct BlockSeen {
     pub hand_overs: u64,
 }
 
-/// What the processes of a region did, in the order in which they began, and how many found no slot.
-pub fn read(region: &Region) -> (Vec<ProcessSeen>, u32) {
+/// Processes that are not told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Untold {
+    /// Those of one thread that ended, whose slots others took.
+    pub ended: u32,
+    /// Those that found no slot and were not observed.
+    pub strangers: u32,
+}
+
+/// What the processes of a region did, in the order of their slots: that in which they began, unless slots were used
+/// again.
+pub fn read(region: &Region) -> (Vec<ProcessSeen>, Untold) {
     let taken = region.header().taken.load(Acquire);
     let processes =
         (0..(taken as usize).min(SLOTS)).map(|index| process(region, region.slot(index))).collect();
-    (processes, taken.saturating_sub(SLOTS as u32))
+    let ended = region.header().reused.load(Relaxed);
+    (processes, Untold { ended, strangers: taken.saturating_sub(SLOTS as u32).saturating_sub(ended) })
 }
 
 fn process(region: &Region, slot: &Slot) -> ProcessSeen {
@@ -139,7 +150,7 @@ fn process(region: &Region, slot: &Slot) -> ProcessSeen {
         heap: (slot.heap[0].load(Relaxed), slot.heap[1].load(Relaxed)),
         lines: every_line(region, slot),
         escape: (slot.escaped.load(Acquire) != 0).then(|| text(&slot.escape)),
-        ended: slot.ended.load(Relaxed) != 0,
+        ended: slot.ended.load(Relaxed) != RUNS,
         not_followed: slot.not_followed.load(Relaxed),
         strangers: slot.strangers.load(Relaxed),
         lost_maps: slot.lost_maps.load(Relaxed),

@@ -12,7 +12,10 @@ use std::{
     io,
     os::fd::AsRawFd,
     ptr,
-    sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{
+        AtomicI32, AtomicU32, AtomicU64,
+        Ordering::{AcqRel, Relaxed},
+    },
 };
 
 /// Bytes of a granule of the arena.
@@ -27,6 +30,12 @@ pub const MAPS: usize = 8192;
 pub const TEXT: usize = 1 << 20;
 /// Most layouts at a time.
 pub const LAYOUTS: usize = 8;
+/// A process runs, or ended without saying so.
+pub const RUNS: u32 = 0;
+/// A process said that it ends.
+pub const ENDED: u32 = 1;
+/// A process tries to become another program.
+pub const BECOMES: u32 = 2;
 /// The first word of a region: what wrote it and how.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mcshad01");
 
@@ -53,6 +62,8 @@ pub struct Header {
     pub layout_count: u32,
     /// Slots that have been asked for: may exceed [`SLOTS`].
     pub taken: AtomicU32,
+    /// Times that a slot was given again.
+    pub reused: AtomicU32,
     /// The layouts.
     pub layouts: [Layout; LAYOUTS],
     /// Granules that have been asked for: may exceed `granules`.
@@ -64,7 +75,7 @@ pub struct Header {
 pub struct Slot {
     /// Its id; 0 where the slot was never used.
     pub pid: AtomicI32,
-    /// Whether it said that it ends, or went on as another program.
+    /// [`RUNS`], [`BECOMES`] or [`ENDED`].
     pub ended: AtomicU32,
     /// Whether [`Slot::escape`] was executed.
     pub escaped: AtomicU32,
@@ -96,6 +107,23 @@ pub struct Slot {
     pub map: [Map; MAPS],
     /// Paths, each ended by a zero; the first byte is never used.
     pub text: [u8; TEXT],
+}
+
+impl Slot {
+    /// Makes it as new.
+    fn clear(&self) {
+        let thread = &self.thread[0];
+        for word in [&thread.accesses, &thread.stack[0], &thread.stack[1], &thread.name[0], &thread.name[1]] {
+            word.store(0, Relaxed);
+        }
+        thread.ended.store(0, Relaxed);
+        for word in [&self.heap[0], &self.heap[1], &self.strangers, &self.lost_maps, &self.lost_blocks] {
+            word.store(0, Relaxed);
+        }
+        for word in [&self.threads, &self.maps, &self.text_used] {
+            word.store(0, Relaxed);
+        }
+    }
 }
 
 /// One thread; a line of its own, for it counts its accesses there.
@@ -164,6 +192,7 @@ impl Region {
             chunks: (limit / 2 / crate::grid::CHUNK_BYTES as u64).max(4),
             layout_count: layouts.len() as u32,
             taken: AtomicU32::new(0),
+            reused: AtomicU32::new(0),
             layouts: kept,
             used: AtomicU64::new(1),
         };
@@ -217,10 +246,32 @@ impl Region {
         ptr::from_ref(self.slot(index)).cast_mut()
     }
 
-    /// Takes a slot for the calling process; the last one is shared by those that come too late.
+    /// Takes a slot for the calling process: a new one, or that of a process of one thread that has ended, of which
+    /// there is nothing to tell. `None` where all are in use.
     pub fn take_slot(&self) -> Option<usize> {
-        let index = self.header().taken.fetch_add(1, Relaxed) as usize;
-        (index < SLOTS).then_some(index)
+        let header = self.header();
+        let pid = std::process::id() as i32;
+        let index = header.taken.fetch_add(1, Relaxed) as usize;
+        let used = index.min(SLOTS);
+        // What this process was before it became another program has ended now.
+        for slot in (0..used).map(|index| self.slot(index)).filter(|slot| slot.pid.load(Relaxed) == pid) {
+            let _ = slot.ended.compare_exchange(BECOMES, ENDED, AcqRel, Relaxed);
+        }
+        if index < SLOTS {
+            return Some(index);
+        }
+        // The command's own slot stays the first.
+        let index = (1..SLOTS).find(|index| {
+            let slot = self.slot(*index);
+            slot.threads.load(Relaxed) <= 1
+                && slot.lines.load(Relaxed) == 0
+                && slot.escaped.load(Relaxed) == 0
+                && slot.not_followed.load(Relaxed) == 0
+                && slot.ended.compare_exchange(ENDED, RUNS, AcqRel, Relaxed).is_ok()
+        })?;
+        header.reused.fetch_add(1, Relaxed);
+        self.slot(index).clear();
+        Some(index)
     }
 
     /// Takes room for a `T` of zeros in the arena; `None` where it is full.

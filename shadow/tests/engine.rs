@@ -457,3 +457,28 @@ proptest! {
         prop_assert_eq!(hand_overs, needless);
     }
 }
+
+#[test]
+fn slots_of_processes_that_told_nothing_are_used_again() {
+    use manycore_shadow::region::{BECOMES, ENDED, SLOTS};
+    use std::sync::atomic::Ordering::Relaxed;
+    let (region, _file) = Region::create(&[Layout { line_bytes: 64, shift_bytes: 0 }], 1 << 20).unwrap();
+    for index in 0..SLOTS {
+        assert_eq!(region.take_slot(), Some(index));
+        region.slot(index).pid.store(-1, Relaxed);
+    }
+    assert_eq!(region.take_slot(), None);
+    region.slot(0).ended.store(ENDED, Relaxed);
+    region.slot(5).ended.store(ENDED, Relaxed);
+    region.slot(5).threads.store(2, Relaxed);
+    region.slot(6).ended.store(BECOMES, Relaxed);
+    region.slot(7).ended.store(ENDED, Relaxed);
+    region.slot(7).maps.store(3, Relaxed);
+    assert_eq!(region.take_slot(), Some(7));
+    assert_eq!(region.slot(7).maps.load(Relaxed), 0);
+    // The process that became another program is this one now.
+    region.slot(6).pid.store(std::process::id() as i32, Relaxed);
+    assert_eq!((region.take_slot(), region.take_slot()), (Some(6), None));
+    let (seen, untold) = reader::read(&region);
+    assert_eq!((seen.len(), untold.ended, untold.strangers), (SLOTS, 2, 2));
+}

@@ -4,7 +4,7 @@ use super::Program;
 use manycore_model::sharing::{Access, Block, Line, Module, Names, Observation, Place, Process, Thread};
 use manycore_shadow::{
     reader::{self, LineSeen, MapSeen, ProcessSeen},
-    region::Region,
+    region::{Region, SLOTS},
 };
 use std::path::Path;
 
@@ -20,10 +20,14 @@ pub fn observed(
     for process in &processes {
         notes(process, &mut observation.notes);
     }
-    if untold > 0 {
+    if untold.ended > 0 {
+        let text = format!("{} processes of one thread, which shared nothing, are not listed", untold.ended);
+        observation.notes.push(text);
+    }
+    if untold.strangers > 0 {
         observation.notes.push(format!(
-            "{untold} processes were not observed: only the first {} are",
-            manycore_shadow::region::SLOTS
+            "{} processes were not observed: there were more than {SLOTS} at a time",
+            untold.strangers
         ));
     }
     for stray in strays {
