@@ -73,8 +73,7 @@ impl ObjectFile {
             };
             let Ok(name) = symbol.name() else { continue };
             if symbol.is_definition() && symbol.address() > 0 && !name.is_empty() {
-                let name = demangle_auto(name.into(), None).into_owned();
-                list.push(Symbol { start: symbol.address(), bytes: symbol.size(), name });
+                list.push(Symbol { start: symbol.address(), bytes: symbol.size(), name: readable(name) });
             }
         }
     }
@@ -167,4 +166,31 @@ fn debug_file(object: &object::File, path: &Path) -> Option<PathBuf> {
         [folder.join(name), folder.join(".debug").join(name), Path::new(DEBUG_FILES).join(below).join(name)]
     });
     by_id.into_iter().chain(by_link).find(|candidate| candidate != path && candidate.is_file())
+}
+
+/// A symbol as its language writes it. What carries no sign of mangling is a name already: the demangler of C++ would
+/// read the variable `s` as the type `short`.
+fn readable(symbol: &str) -> String {
+    if ["_Z", "__Z", "_R"].iter().any(|sign| symbol.starts_with(sign)) {
+        demangle_auto(symbol.into(), None).into_owned()
+    } else {
+        symbol.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::readable;
+
+    #[test]
+    fn a_variable_of_c_whose_name_could_be_a_type_of_cpp_keeps_it() {
+        assert_eq!(["s", "i", "std", "main.counter"].map(readable), ["s", "i", "std", "main.counter"]);
+    }
+
+    #[test]
+    fn mangled_names_are_shown_as_written() {
+        assert_eq!(readable("_ZN4Pool4jobsE"), "Pool::jobs");
+        assert_eq!(readable("_ZN3app5STATE17h0123456789abcdefE"), "app::STATE");
+        assert_eq!(readable("_RNvC7mycrate3foo"), "mycrate::foo");
+    }
 }
