@@ -3,7 +3,7 @@
 MANYCORE := target/release/manycore
 PREFIX ?= /usr/local
 
-.PHONY: build eval test percpu lab bench calibrate man doc install clean
+.PHONY: build eval test percpu lab arm bench calibrate man doc install clean
 
 build:
 	@scripts/need build
@@ -19,7 +19,7 @@ test:
 	cargo test --workspace --locked
 	scripts/percpu
 	@if command -v shellcheck >/dev/null; then \
-	shellcheck -x scripts/* .ci/run $(addprefix lab/,run vm shape init guest words) && \
+	shellcheck -x scripts/* .ci/run $(addprefix lab/,run vm arm mirror shape init guest words) && \
 	shellcheck -s dash -e SC2154,SC2016 lab/tests/*; else echo "SKIPPED: shellcheck is not installed"; fi
 	@scripts/need lab
 	lab/run
@@ -33,6 +33,12 @@ percpu:
 lab:
 	@scripts/need lab
 	lab/vm setup
+
+# The counters of percpu/ on an emulated AArch64 kernel, which has restartable sequences; not part of `make test`.
+arm:
+	@scripts/need test
+	@scripts/need lab
+	lab/arm
 
 # Ratios against peers, each measured in one interleaved run; takes about a quarter of an hour.
 bench: build

@@ -62,7 +62,7 @@ impl Registration {
     }
 }
 
-#[cfg(target_env = "gnu")]
+#[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
 mod glibc {
     use std::ffi::{CStr, c_void};
 
@@ -104,7 +104,8 @@ mod glibc {
     }
 }
 
-#[cfg(not(target_env = "gnu"))]
+/// No registration: another C library, or glibc linked statically, which has nothing to look names up in.
+#[cfg(not(all(target_env = "gnu", not(target_feature = "crt-static"))))]
 mod glibc {
     pub fn offset() -> Option<isize> {
         None

@@ -251,7 +251,7 @@ fn counts_with_atomics(mut command: Command) {
 
 #[test]
 fn switched_off_by_the_user_it_counts_with_atomics() {
-    if std::env::var_os("PERCPU_ADDS").is_some() {
+    if std::env::var_os("PERCPU_EMULATED").is_some() {
         println!("SKIPPED: the program is emulated, and cannot start itself");
         return;
     }
@@ -261,12 +261,25 @@ fn switched_off_by_the_user_it_counts_with_atomics() {
 }
 
 #[test]
+fn refused_by_a_seccomp_filter_it_counts_with_atomics() {
+    if std::env::var_os("PERCPU_EMULATED").is_some() {
+        println!("SKIPPED: the program is emulated, and a filter would be the emulator's");
+        return;
+    }
+    for error in [libc::EPERM, libc::ENOSYS] {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        common::refuse_rseq(&mut command, error);
+        counts_with_atomics(command);
+    }
+}
+
+#[test]
 fn under_valgrind_it_counts_with_atomics() {
     if Command::new("valgrind").arg("--version").output().is_err() {
         println!("SKIPPED: valgrind is not installed");
         return;
     }
-    if cfg!(target_env = "musl") || std::env::var_os("PERCPU_ADDS").is_some() {
+    if cfg!(target_feature = "crt-static") || std::env::var_os("PERCPU_EMULATED").is_some() {
         println!("SKIPPED: valgrind checks neither static programs nor emulated ones");
         return;
     }

@@ -1,6 +1,12 @@
 //! System calls of the tests.
 
-use std::{ffi::CStr, ffi::CString, os::unix::ffi::OsStrExt, path::Path};
+use std::{
+    ffi::{CStr, CString},
+    io,
+    os::unix::{ffi::OsStrExt, process::CommandExt},
+    path::Path,
+    process::Command,
+};
 
 /// This thread's id.
 pub fn tid() -> i32 {
@@ -61,11 +67,38 @@ pub fn rseq(flags: i32) -> bool {
         std::arch::asm!("mrs {}, tpidr_el0", out(reg) thread, options(nostack, nomem, preserves_flags));
     }
     let area = thread.wrapping_add_signed(offset);
-    // The size that glibc registered with is the kernel's features rounded up, and 32 at first.
-    [32, symbol(c"__rseq_size").unwrap_or(32).next_multiple_of(32)].into_iter().any(|size| {
+    // The size that glibc registered with is 32 at first; later that of the kernel's features, rounded up or not.
+    let features = symbol(c"__rseq_size").unwrap_or(32);
+    [32, features, features.next_multiple_of(32)].into_iter().any(|size| {
         // SAFETY: the area is glibc's for this thread, which is used as glibc does.
         unsafe { libc::syscall(libc::SYS_rseq, area, size, flags, SIGNATURE) == 0 }
     })
+}
+
+/// Has the program that `command` starts be refused rseq(2) with this error, as seccomp filters of containers do.
+pub fn refuse_rseq(command: &mut Command, error: i32) {
+    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    let equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    let answer = (libc::BPF_RET | libc::BPF_K) as u16;
+    let line = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
+    let filter = [
+        // The number of the system call is the first of the data.
+        line(load, 0, 0),
+        line(equal, 1, libc::SYS_rseq as u32),
+        line(answer, 0, libc::SECCOMP_RET_ERRNO | error as u32),
+        line(answer, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let install = move || {
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+        // SAFETY: the kernel reads the filter, which is as long as it says.
+        let installed = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
+        };
+        if installed { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    // SAFETY: two system calls and what errno says: all of that may be done after a fork with threads.
+    unsafe { command.pre_exec(install) };
 }
 
 /// Loads `library`, counts with it, closes it, and sees whether it is still there.
