@@ -2,6 +2,7 @@
  *
  *   contention counter SECONDS   threads 1: additions to one atomic
  *   contention pipe SECONDS      round trips of an unsigned long through two pipes and another process
+ *   contention SECONDS           the same; tells them as UnixBench's context1 does: COUNT|round trips|1|lps
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -54,15 +55,19 @@ static unsigned long trips(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 3) return 2;
-    double seconds = atof(argv[2]);
+    if (argc != 2 && argc != 3) return 2;
+    double seconds = atof(argv[argc - 1]);
     struct sigaction action = {.sa_handler = end};
     timer_t timer;
     struct itimerspec length = {.it_value = {(time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9)}};
     sigaction(SIGALRM, &action, NULL);
     if (timer_create(CLOCK_MONOTONIC, NULL, &timer) || timer_settime(timer, 0, &length, NULL)) return 1;
     double began = now();
-    unsigned long count = strcmp(argv[1], "pipe") ? counter() : trips();
-    printf("%.3f\n", count / (now() - began));
+    unsigned long count = argc == 3 && strcmp(argv[1], "pipe") ? counter() : trips();
+    if (argc == 2) {
+        fprintf(stderr, "COUNT|%lu|1|lps\n", count);
+    } else {
+        printf("%.3f\n", count / (now() - began));
+    }
     return 0;
 }

@@ -43,6 +43,10 @@ fn every_pair_has_a_plausible_figure() {
     let run = eval(&mut Command::new(cargo_bin("manycore")), folder.path());
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     assert!(String::from_utf8_lossy(&run.stdout).contains("CACHE LINES BETWEEN CPUS"));
+    if record(folder.path())["missed"].to_string().contains("not had at the same time") {
+        eprintln!("SKIPPED: others held the CPUs all the time");
+        return;
+    }
     let table = fs::read_to_string(folder.path().join("latency.csv")).unwrap();
     let mut pairs = 0;
     for line in table.lines().skip(1) {

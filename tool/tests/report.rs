@@ -38,6 +38,13 @@ fn records_side_by_side_read_well() {
 }
 
 #[test]
+fn locks_that_wait_for_who_does_not_run_read_well() {
+    let folder = TempDir::new().unwrap();
+    let record = World { blocks: 12, ..World::guest() }.bench("lock");
+    insta::assert_snapshot!(text(&[&save(&folder, "lock", &record)]));
+}
+
+#[test]
 fn every_line_fits_a_hundred_columns() {
     let folder = TempDir::new().unwrap();
     let mut paths: Vec<_> = (1..6)
@@ -61,12 +68,14 @@ fn csv_tables_are_as_expected() {
     let read = |name: &str| fs::read_to_string(tables.join(name)).unwrap();
     let scaling = read("scaling.csv");
     assert!(scaling.starts_with("threads,total_events,events_per_second,avg_latency_ms,speedup,"));
-    for name in ["scaling", "noise", "modes", "matrix", "verdicts", "sysbench"] {
+    for name in ["scaling", "noise", "modes", "matrix", "verdicts", "sysbench", "contention"] {
         insta::assert_snapshot!(format!("csv_{name}"), read(&format!("{name}.csv")));
     }
     for name in ["cpus.csv", "affinity.csv", "samples.csv"] {
         let table = read(name);
-        let columns: Vec<usize> = table.lines().map(|line| line.split(',').count()).collect();
+        // Commas between quotes are part of a name.
+        let commas = |line: &str| line.split('"').step_by(2).map(|part| part.matches(',').count()).sum();
+        let columns: Vec<usize> = table.lines().map(commas).collect();
         assert!(columns.iter().all(|&count| count == columns[0]), "{name}");
     }
     let samples: usize = stolen_guest().experiments.iter().map(|experiment| experiment.samples.len()).sum();

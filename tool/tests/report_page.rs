@@ -86,7 +86,7 @@ fn size(dom: &str, id: &str) -> [u32; 2] {
     [sides.next().unwrap(), sides.next().unwrap()]
 }
 
-const ALL: [&str; 9] = [
+const ALL: [&str; 12] = [
     "chart-speedup",
     "chart-efficiency",
     "chart-latency",
@@ -96,6 +96,9 @@ const ALL: [&str; 9] = [
     "chart-matrix-all",
     "chart-affinity-1",
     "chart-latency-map-1",
+    "chart-contention-0",
+    "chart-distance-1",
+    "chart-contention-2",
 ];
 
 #[test]
@@ -115,8 +118,9 @@ fn a_page_of_three_records_has_a_map_for_each() {
         ("server", World { blocks: 8, ..World::server() }.record()),
         ("half", interrupted()),
     ];
-    let more = ["chart-cpus-2", "chart-cpus-3", "chart-affinity-2", "chart-latency-map-2"];
-    check(&records, &[&ALL[..], &more[..]].concat());
+    let maps = ["chart-cpus-2", "chart-cpus-3", "chart-affinity-2", "chart-latency-map-2"];
+    let sharing = ["chart-contention-3", "chart-distance-4", "chart-contention-5"];
+    check(&records, &[&ALL[..], &maps[..], &sharing[..]].concat());
 }
 
 #[test]

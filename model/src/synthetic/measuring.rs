@@ -11,18 +11,19 @@ use std::collections::BTreeMap;
 
 /// A run in which the clock is the sum of the samples.
 pub(super) struct Measuring<'a> {
-    world: &'a World,
+    pub(super) world: &'a World,
     rng: Xoshiro256PlusPlus,
     now_ns: u64,
 }
 
 /// A treatment with its true rate.
-struct Arm {
+pub(super) struct Arm {
     treatment: Treatment,
     rate: f64,
 }
 
-fn arm(name: impl Into<String>, workers: usize, factors: &[(&str, &str)], rate: f64) -> Arm {
+/// A treatment and its true rate.
+pub(super) fn arm(name: impl Into<String>, workers: usize, factors: &[(&str, &str)], rate: f64) -> Arm {
     let factors = factors.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     Arm { treatment: Treatment { name: name.into(), workers, factors, latency: None }, rate }
 }
@@ -222,7 +223,7 @@ impl<'a> Measuring<'a> {
     }
 
     /// Samples of fixed length.
-    fn slices(&mut self, id: &str, unit: &str, arms: Vec<Arm>, seconds: f64) -> Experiment {
+    pub(super) fn slices(&mut self, id: &str, unit: &str, arms: Vec<Arm>, seconds: f64) -> Experiment {
         let slice_ns = (seconds * 1e9) as u64;
         let method = Method::Slices { slice_ns, settle_ns: slice_ns / 10 };
         self.blocks(id, unit, method, arms, |rate, wobble| (seconds, rate * wobble * seconds))

@@ -4,6 +4,7 @@
 
 mod lines;
 mod measuring;
+mod sharing;
 
 use crate::{
     CpuSet,
@@ -167,6 +168,7 @@ impl World {
         experiments.extend([measuring.matrix(), measuring.affinity()]);
         let machine = self.machine();
         experiments.push(latency(&machine, &distance_ns, self.noise / 4.0, self.blocks, self.seed));
+        experiments.extend(measuring.contention());
         if self.sysbench {
             experiments.push(measuring.sysbench());
         }
@@ -197,6 +199,23 @@ impl World {
             notes: Vec::new(),
             subject: String::new(),
             experiments,
+        }
+    }
+
+    /// What `bench` makes of `counter` or `lock` in this world, with up to twice as many workers as CPUs.
+    pub fn bench(&self, load: &str) -> Record {
+        let mut measuring = Measuring::new(self);
+        let counts: Vec<usize> = std::iter::successors(Some(1), |n| Some(n * 2))
+            .take_while(|&n| n <= 2 * self.cpus as usize)
+            .collect();
+        let experiments = vec![measuring.sharing(load, &counts)];
+        Record {
+            verb: "bench".to_owned(),
+            subject: load.to_owned(),
+            seconds: measuring.seconds(),
+            missed: Vec::new(),
+            experiments,
+            ..self.record()
         }
     }
 

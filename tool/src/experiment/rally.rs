@@ -28,6 +28,9 @@ use std::{
 /// How often a signal is looked for while a visit lasts.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Nanoseconds of one way that no line takes: two CPUs were had in turns, and not at once.
+const IN_TURNS_NS: f64 = 100_000.0;
+
 /// Pairs under visit.
 pub struct Rallies {
     pairs: Vec<Pair>,
@@ -118,7 +121,8 @@ impl Subject for Rallies {
         let told = if began < self.end_ns { Some(self.visit(self.pairs[treatment])?) } else { None };
         let span_ns = now_ns() - began;
         let elsewhere = told.iter().flatten().filter(|told| !told.stayed).count() as u64;
-        let rally = told.into_iter().flatten().find_map(|told| told.rally).unwrap_or_default();
+        let rally = told.into_iter().flatten().find_map(|told| told.rally);
+        let rally = rally.filter(|rally| figures(&rally.bursts)[0] < IN_TURNS_NS).unwrap_or_default();
         Ok(Sample {
             start_ns: began - self.origin_ns,
             // What lies between bursts is no part of any figure.

@@ -46,9 +46,15 @@ pub fn times(value: f64) -> String {
     if value.is_finite() { format!("{}x", factor(value)) } else { ABSENT.to_owned() }
 }
 
-/// A factor without its sign: two decimals below 100, one above.
+/// A factor without its sign: two decimals below 100, one above; more where two would say too little.
 pub fn factor(value: f64) -> String {
-    if value.abs() < 100.0 { format!("{value:.2}") } else { format!("{value:.1}") }
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.1}"),
+        size if size >= 0.1 || size == 0.0 || !size.is_finite() => format!("{value:.2}"),
+        size if size >= 0.01 => format!("{value:.3}"),
+        size if size >= 0.001 => format!("{value:.4}"),
+        _ => format!("{value:.1e}"),
+    }
 }
 
 /// A share as a percentage: `98.4 %`.

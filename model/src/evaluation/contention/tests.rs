@@ -88,6 +88,25 @@ fn a_counter_that_costs_more_than_it_brings_is_advised_against() {
     assert!(cheap.iter().all(|(kind, _)| *kind == Kind::Fact), "{cheap:?}");
 }
 
+fn lock(ticket: &[(usize, f64)]) -> Vec<(Kind, String)> {
+    let others = ticket.iter().map(|&(workers, _)| ("spin", workers, &[][..], 1000.0));
+    let ticket = ticket.iter().map(|&(workers, rate)| ("ticket", workers, &[][..], rate));
+    let evaluation = judged(vec![experiment("lock", &others.chain(ticket).collect::<Vec<_>>())]);
+    let held_up =
+        evaluation.findings.into_iter().filter(|finding| finding.text.contains("holds up the line"));
+    held_up.map(|finding| (finding.kind, finding.evidence.concat())).collect()
+}
+
+#[test]
+fn a_line_that_waits_for_who_does_not_run_is_told() {
+    assert_eq!(lock(&[(1, 1000.0), (2, 60.0)]), [], "a fair lock is slower, and that is no surprise");
+    let [(kind, evidence)] = &lock(&[(1, 1000.0), (2, 60.0), (4, 1.0)])[..] else { panic!("one finding") };
+    assert_eq!(*kind, Kind::Advice);
+    assert!(evidence.contains("ticket, 4 workers") && !evidence.contains("2 workers"), "{evidence}");
+    let stolen = lock(&[(1, 1000.0), (2, 1.0)]);
+    assert_eq!(stolen[0].0, Kind::Fact);
+}
+
 #[test]
 fn pairs_are_told_by_their_distance() {
     let evaluation = judged(vec![experiment(

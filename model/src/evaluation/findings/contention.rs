@@ -3,12 +3,24 @@
 use super::{Finding, Kind, scaling::ratio};
 use crate::{
     evaluation::{Contention, ContentionPoint, Evaluation, UnixBench, words::times},
+    stats::Estimate,
     verdict::Answer,
 };
 
+/// Locks that go to whoever has waited longest.
+const IN_TURN: [&str; 2] = ["ticket", "mcs"];
+
+/// Share of the best other lock's rate below which such a lock waited for somebody who did not run.
+const FAR_BEHIND: f64 = 0.05;
+
 pub(super) fn find(evaluation: &Evaluation, cpus: usize) -> Vec<Finding> {
     let loads = evaluation.contention.iter();
-    loads.flat_map(|load| together(load, cpus).into_iter().chain(trip(load)).chain(peers(load))).collect()
+    loads
+        .flat_map(|load| {
+            let told = together(load, cpus).into_iter().chain(held_up(load, cpus));
+            told.chain(trip(load)).chain(peers(load))
+        })
+        .collect()
 }
 
 /// A variant's point with the most workers that have a CPU each.
@@ -86,6 +98,50 @@ fn lock(points: &[&ContentionPoint], evidence: Vec<String>) -> Option<Finding> {
         each.join("; ")
     );
     Some(Finding::new(Kind::Fact, "contention", text, evidence))
+}
+
+/// Locks that are handed on in turn, where they are far behind those that anybody may take.
+///
+/// No cache line takes that long: the lock was given to a worker that was not running.
+fn held_up(load: &Contention, cpus: usize) -> Option<Finding> {
+    if load.load != "lock" {
+        return None;
+    }
+    let behind: Vec<(&ContentionPoint, f64)> = load
+        .points
+        .iter()
+        .filter(|point| IN_TURN.contains(&point.variant.as_str()))
+        .filter_map(|point| {
+            let anyone = load.points.iter().filter(|other| other.workers == point.workers);
+            let best = anyone
+                .filter(|other| !IN_TURN.contains(&other.variant.as_str()))
+                .map(|other| other.rate.median)
+                .max_by(f64::total_cmp)?;
+            Some((point, point.rate.median / best)).filter(|&(_, share)| share < FAR_BEHIND)
+        })
+        .collect();
+    let evidence = behind.iter().map(|(point, share)| {
+        let Estimate { median, .. } = point.rate;
+        format!(
+            "{}, {} workers: {median:.3e}/s, {share:.1e} of the best lock that anybody may take",
+            point.variant, point.workers
+        )
+    });
+    let evidence = evidence.collect();
+    let (kind, text) = if behind.iter().any(|(point, _)| point.workers > cpus) {
+        (
+            Kind::Advice,
+            "Take no lock that is handed on in turn (ticket, mcs) where there can be more workers than CPUs: a waiter \
+             that is not running holds up the line.",
+        )
+    } else {
+        (
+            Kind::Fact,
+            "Locks that are handed on in turn (ticket, mcs) fell far behind, although each worker could have a CPU: a \
+             waiter that is not running, because its CPU was taken or stolen, holds up the line.",
+        )
+    };
+    (!behind.is_empty()).then(|| Finding::new(kind, "contention", text.to_owned(), evidence))
 }
 
 fn plain(load: &Contention, points: &[&ContentionPoint], evidence: Vec<String>) -> Option<Finding> {
