@@ -15,9 +15,12 @@ use crate::{
     near, possible, sequence,
     thread::turn,
 };
-use std::sync::atomic::{
-    AtomicI64,
-    Ordering::{AcqRel, Acquire, Relaxed},
+use std::{
+    ptr::NonNull,
+    sync::atomic::{
+        AtomicI64,
+        Ordering::{AcqRel, Acquire, Relaxed},
+    },
 };
 
 /// Two cache lines, because the hardware fetches them in pairs.
@@ -26,7 +29,8 @@ struct Lines(#[expect(dead_code, reason = "reached by address")] [AtomicI64; 16]
 
 /// Rows for a number of counters.
 pub(crate) struct Area {
-    lines: Box<[Lines]>,
+    /// From a box, and freed as one: cells point into it, which a box that is moved would forbid.
+    lines: NonNull<[Lines]>,
     registration: Registration,
     /// Rows for threads without registration: a power of two.
     shards: usize,
@@ -50,6 +54,7 @@ impl Area {
         let lines = Box::new_zeroed_slice(rows.saturating_mul(lines_of_row));
         // SAFETY: zeroes are valid atomics.
         let lines: Box<[Lines]> = unsafe { lines.assume_init() };
+        let lines = NonNull::from(Box::leak(lines));
         Self { lines, registration, shards, stride: lines_of_row * size_of::<Lines>() }
     }
 
@@ -59,13 +64,13 @@ impl Area {
 
     /// Bytes that the rows take.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.lines)
+        self.lines.len() * size_of::<Lines>()
     }
 
     /// The cells of counter `index`, which has to be below the number of counters: valid as long as this area.
     pub fn cells(&self, index: usize) -> Cells {
         debug_assert!(index * size_of::<AtomicI64>() < self.stride);
-        let first = self.lines.as_ptr().cast::<AtomicI64>().wrapping_add(index);
+        let first = self.lines.as_ptr().cast::<AtomicI64>().cast_const().wrapping_add(index);
         let Registration { offset, cpus } = self.registration;
         Cells {
             cpus,
@@ -77,6 +82,18 @@ impl Area {
         }
     }
 }
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        // SAFETY: the pointer is that of a box, and who holds cells saw to it that this area lived until now.
+        drop(unsafe { Box::from_raw(self.lines.as_ptr()) });
+    }
+}
+
+// SAFETY: the lines are atomics that the area owns.
+unsafe impl Send for Area {}
+// SAFETY: as above.
+unsafe impl Sync for Area {}
 
 /// One counter's cells. Whoever holds one sees to it that the area lives.
 #[derive(Clone, Copy)]
@@ -148,7 +165,9 @@ impl Cells {
 
     /// See `PerCpuCounter::approx`.
     pub fn approx(&self) -> i64 {
-        self.published().load(Relaxed).wrapping_sub(self.base().load(Relaxed))
+        // The base first, as in `sum`: a reset in between is then one that has not happened yet.
+        let base = self.base().load(Acquire);
+        self.published().load(Relaxed).wrapping_sub(base)
     }
 
     /// See `PerCpuCounter::approx_error`.
@@ -196,8 +215,8 @@ mod tests {
     /// Cells of counters never overlap, stay inside, and rows never share a pair of lines.
     fn check(counters: usize, cpus: u32) {
         let area = Area::new(counters, Registration { offset: 0, cpus });
-        let inside = area.lines.as_ptr_range();
-        let inside = inside.start as usize..inside.end as usize;
+        let start = area.lines.as_ptr().cast::<u8>() as usize;
+        let inside = start..start + area.bytes();
         let mut seen = std::collections::HashSet::new();
         for index in 0..counters {
             let cells = area.cells(index);

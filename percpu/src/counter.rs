@@ -97,7 +97,8 @@ impl PerCpuCounter {
     /// p(v + n) − p(v) to the shared value, where p rounds to the nearest multiple of 1,024. Adds that are finished
     /// thus leave the shared value at the sum of p(v) over all rows, whatever their order, and |v − p(v)| ≤ 512. So the
     /// shared value is within 512 × rows of the sum. An add between its two steps misses p(v + n) − p(v), which is
-    /// at most 1,024 + |n| in size. A reset takes the same number from both. ∎
+    /// at most 1,024 + |n| in size. A reset takes the same number
+    /// from both; beside one, the value is near the count as if that reset had not happened yet. ∎
     ///
     /// For one add in 1,024 that leads across an odd multiple of 512, an add is followed by an atomic add to the shared
     /// value. A row that is taken to and fro across one such value by each add pays it each time: the count stays
@@ -244,5 +245,21 @@ impl Counter<'_> {
 impl fmt::Debug for Counter<'_> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.debug_struct("Counter").field("sum", &self.sum()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PerCpuCounter;
+
+    /// A counter's cells were addresses into a box that moved with it, which Rust's rules of aliasing forbid: Miri saw
+    /// it.
+    #[test]
+    fn a_counter_that_is_moved_counts_on() {
+        let counter = PerCpuCounter::new();
+        counter.add_local(1);
+        let moved = Box::new(counter);
+        moved.add_local(1);
+        assert_eq!((moved.reset(), moved.sum()), (2, 0));
     }
 }

@@ -127,6 +127,26 @@ fn sums_that_are_read_beside_adds_never_shrink() {
     assert_eq!(counter.sum(), 1_500_000);
 }
 
+/// The base was read after the shared value, so that a reset in between was taken off without what it had added to it.
+#[test]
+fn approx_beside_resets_never_takes_one_off_twice() {
+    let counter = PerCpuCounter::new();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(SeqCst) {
+                counter.add_local(100_000);
+                counter.reset();
+            }
+        });
+        // An add that is under way may be missing.
+        let least = -(counter.approx_error() + 1024 + 100_000);
+        let seen = (0..500_000).map(|_| counter.approx()).min();
+        done.store(true, SeqCst);
+        assert!(seen >= Some(least), "{seen:?}");
+    });
+}
+
 #[test]
 fn approx_is_within_its_bound_whatever_was_added() {
     let counter = PerCpuCounter::new();
