@@ -282,6 +282,9 @@ fn loops_with<S: Copy + Sync + 'static>(
     ]
 }
 
+/// Nanoseconds that no ratio is taken of: less than half a cycle.
+const NOTHING: f64 = 0.1;
+
 /// What an add costs where it is one thing among others: what it adds to the time of a loop that does some work.
 fn among_work(kind: &str, them: &[Contender], rounds: usize) {
     println!("\nOne thread, between two adds work that {kind}");
@@ -301,13 +304,11 @@ fn among_work(kind: &str, them: &[Contender], rounds: usize) {
         costs.push(cost);
     }
     let ([low, ours, high], [least, plain, most]) = (costs[1], costs[2]);
-    if least > 0.0 {
+    if plain > NOTHING {
         let (ratio, word) = (ours / plain, if ours <= 1.5 * plain { "holds" } else { "missed" });
         println!("  {word}: the part of ours at most 1.5 times that of a plain add: {ratio:.2}");
     } else {
-        println!(
-            "  not told: the part of a plain add ({least:.2} to {most:.2} ns) cannot be told from nothing;"
-        );
+        println!("  no ratio of parts: that of a plain add is {least:.2} to {most:.2} ns, which is nothing;");
         println!("    that of ours is {low:.2} to {high:.2} ns");
     }
     target("the loop with ours at most 1.5 times that with a plain add", &times, 1, 2, |x| x <= 1.5);

@@ -1,7 +1,8 @@
 //! Which shard a thread without registration adds to.
 //!
-//! By the thread and not by its CPU: measured beside each other, asking for the CPU (`sched_getcpu`) costs a third
-//! more than the atomic add itself where the answer comes from the vDSO, and a system call on AArch64.
+//! By the thread and not by its CPU: asking for the CPU (`sched_getcpu`) makes an add about a third slower even where
+//! glibc answers from its registration (the benchmark has both); without one it asks the vDSO or, on AArch64, the
+//! kernel.
 
 use std::{
     cell::Cell,
