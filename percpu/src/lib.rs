@@ -1,4 +1,4 @@
-//! Counters that many threads add to, at nearly the price of a plain add.
+//! Counters that many threads add to, each CPU in its own cache line and without atomic instructions.
 //!
 //! A shared atomic counter moves its cache line to each CPU that adds. Here each CPU has a line of its own, and
 //! an add is a plain load, add and store in it: no lock prefix, no exclusive load. What makes that safe is
