@@ -216,6 +216,7 @@ fn options_that_mean_nothing_here_are_refused() {
         (&["pipe", "--unixbench-dir", "/nonexistent"], "no context1 in it"),
         (&["queue", "--workers", "1"], "needs at least 2"),
         (&["counter", "--cpus", "4000"], "--cpus 4000: only CPUs"),
+        (&["counter", "--cpus", ""], "--cpus names no CPU"),
         (&["counter", "--cpus", "x"], "--cpus"),
         (&["counter", "--workers", "0"], "--workers"),
         (&["counter", "--seconds", "0"], "--seconds"),
@@ -231,6 +232,49 @@ fn options_that_mean_nothing_here_are_refused() {
         assert!(said.contains(expected), "{arguments:?}: {said}");
         assert!(!out.exists(), "{arguments:?}");
     }
+}
+
+#[test]
+fn a_limit_of_the_process_is_told_with_its_cure() {
+    let folder = tempfile::tempdir().unwrap();
+    // Enough for a few pipes, and then not.
+    for files in [20, 40] {
+        let out = folder.path().join("out");
+        let script = format!("ulimit -n {files}; exec \"$0\" bench pipe --workers 8 --quiet --out \"$1\"");
+        let run =
+            Command::new("bash").args(["-c", &script]).arg(cargo_bin("manycore")).arg(&out).output().unwrap();
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert_eq!(run.status.code(), Some(3), "{said}");
+        assert!(said.contains("see ulimit -n") && said.lines().count() == 1, "{said}");
+        assert!(!out.exists());
+    }
+}
+
+/// The C program of the benchmark `contention`, under the name and with the output of UnixBench's.
+#[test]
+fn pipes_are_measured_beside_a_context1() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/contention.c");
+    let built =
+        Command::new("gcc").args(["-O2", "-o"]).arg(folder.path().join("context1")).arg(source).status();
+    if !built.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: gcc is not installed");
+        return;
+    }
+    let run = manycore()
+        .args(["bench", "pipe", "--workers", "1", "--seconds", "5", "--quiet", "--format", "json"])
+        .arg("--unixbench-dir")
+        .arg(folder.path())
+        .arg("--out")
+        .arg(folder.path().join("out"))
+        .assert()
+        .success();
+    let judged: Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
+    let load = &judged["contention"][0];
+    assert_eq!(load["peer"], "UnixBench's context1");
+    let ratio = load["peers"][0]["ratio"]["median"].as_f64().unwrap();
+    assert!((0.2..5.0).contains(&ratio), "{ratio}");
+    assert_eq!(load["unixbench"]["exact"], false);
 }
 
 #[test]

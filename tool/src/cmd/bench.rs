@@ -90,7 +90,10 @@ fn unixbench(args: &Bench) -> bool {
 fn restricted(mut machine: Machine, cpus: Option<&CpuSet>) -> Outcome<Machine> {
     if let Some(cpus) = cpus {
         let usable = machine.usable();
-        if cpus.is_empty() || !cpus.iter().all(|cpu| usable.contains(cpu)) {
+        if cpus.is_empty() {
+            return Err(Failure::input(format!("--cpus names no CPU: {usable} may be used here")));
+        }
+        if !cpus.iter().all(|cpu| usable.contains(cpu)) {
             return Err(Failure::input(format!("--cpus {cpus}: only CPUs {usable} may be used here")));
         }
         machine.allowed.cpus = cpus.clone();

@@ -38,7 +38,7 @@ pub(super) fn measure(machine: Machine, asked: Asked, sections: &[Section], to: 
     if verb != "eval" && record.experiments.is_empty() {
         folder.give_up();
         let why = |missed: &Missed| Err(Failure::missing(missed.why.clone()));
-        return ending.and_then(|()| record.missed.first().map_or(Ok(()), why));
+        return ending.and_then(|()| record.missed.last().map_or(Ok(()), why));
     }
 
     let saved = folder.save(verb, record, quiet, to.format);

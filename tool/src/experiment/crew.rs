@@ -68,7 +68,11 @@ impl Crew {
     fn gather(members: Vec<Member>, object: Option<Arc<dyn Shared>>) -> Outcome<Self> {
         let count = members.len();
         let cannot = |what: &str, error: std::io::Error| {
-            Failure::missing(format!("cannot start {what}: {error}; see ulimit -u and the cgroup's pids.max"))
+            let cure = match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+                Some(rustix::io::Errno::MFILE) => "ulimit -n",
+                _ => "ulimit -u and the cgroup's pids.max",
+            };
+            Failure::missing(format!("cannot start {what}: {error}; see {cure}"))
         };
         let board = Arc::new(Board::new(count).map_err(|error| cannot("workers", error))?);
         let mut crew =

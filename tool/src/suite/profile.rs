@@ -40,16 +40,16 @@ pub struct Profile {
 /// At most 90 s on 2 CPUs.
 pub const QUICK: Profile = Profile {
     name: "quick",
-    noise: 8.0,
+    noise: 7.0,
     clock: 3.0,
-    scaling: 14.0,
+    scaling: 13.0,
     modes: 6.0,
-    python: 16.0,
-    matrix: 18.0,
-    affinity: 6.0,
+    python: 14.0,
+    matrix: 16.0,
+    affinity: 5.0,
     latency: 4.0,
-    contention: 7.0,
-    sysbench: 8.0,
+    contention: 6.0,
+    sysbench: 7.0,
     bench: 15.0,
     published: false,
 };

@@ -197,7 +197,10 @@ fn peers(load: &Contention) -> impl Iterator<Item = Finding> {
         let program = load.peer.as_ref()?;
         let text = format!(
             "{} with {} {}: the built-in load does {:.3} times the operations of {program}.",
-            load.load, peer.workers, load.counted, peer.ratio.median
+            load.load,
+            peer.workers,
+            if peer.workers == 1 { load.counted.trim_end_matches('s') } else { &load.counted },
+            peer.ratio.median
         );
         let evidence = vec![format!("{} pairs, {}", peer.ratio.n, times(&peer.ratio))];
         Some(Finding::new(Kind::Fact, "contention", text, evidence))

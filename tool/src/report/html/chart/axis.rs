@@ -75,6 +75,10 @@ impl Axis {
             return format!("{tick:.1e}");
         }
         let digits = (-step.log10().floor()).max(0.0) as usize;
+        if self.logarithmic {
+            // A quarter needs one digit more than a half.
+            return format!("{tick:.*}", digits + 1).trim_end_matches('0').to_owned();
+        }
         format!("{tick:.digits$}")
     }
 }
@@ -132,6 +136,8 @@ mod tests {
     fn a_narrow_logarithmic_axis_has_two_ticks() {
         assert_eq!(Axis::doublings([0.26, 0.31]).ticks(), [0.25, 0.5]);
         assert_eq!(Axis::doublings([1.0, 1.97]).ticks(), [1.0, 2.0]);
+        let axis = Axis::doublings([0.06, 0.6]);
+        assert_eq!([0.5, 0.25, 0.125, 0.0625].map(|tick| axis.label(tick)), ["0.5", "0.25", "0.12", "0.062"]);
     }
 
     #[test]
