@@ -223,12 +223,8 @@ mod tests {
     #[test]
     fn a_part_that_ends_beyond_all_addresses_has_a_bias() {
         let part = Segment { offset: u64::MAX - 8, file_bytes: u64::MAX, address: 3 };
-        let file = ObjectFile {
-            segments: vec![part],
-            functions: Vec::new(),
-            variables: Vec::new(),
-            lines: None,
-        };
+        let file =
+            ObjectFile { segments: vec![part], functions: Vec::new(), variables: Vec::new(), lines: None };
         let module = Module { start: 0x1000, end: 0x2000, file_offset: u64::MAX - 1, path: String::new() };
         assert_eq!(file.bias(&[&module]), 0x1000 - 10);
     }
