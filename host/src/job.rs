@@ -291,6 +291,11 @@ pub fn end_strays(known: &BTreeSet<u32>, are_strays: &dyn Fn(u32) -> bool) -> Ve
     }
 }
 
+/// What is told of a program that [`end_strays`] ended, by its name.
+pub fn left_behind(name: &str) -> String {
+    format!("{name} still ran when the command had ended, and was ended")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

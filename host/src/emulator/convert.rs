@@ -1,6 +1,7 @@
 //! What the region tells, in the words of the model.
 
 use super::Program;
+use crate::job::left_behind;
 use manycore_model::sharing::{Access, Block, Line, Module, Names, Observation, Place, Process, Thread};
 use manycore_shadow::{
     reader::{self, LineSeen, MapSeen, ProcessSeen},
@@ -31,7 +32,7 @@ pub fn observed(
         ));
     }
     for stray in strays {
-        observation.notes.push(format!("{stray} still ran when the command had ended, and was ended"));
+        observation.notes.push(left_behind(stray));
     }
     observation.processes = processes.iter().map(convert).collect();
     observation
@@ -52,9 +53,14 @@ fn notes(process: &ProcessSeen, notes: &mut Vec<String>) {
     tell(process.lost_maps, "mappings were not remembered, as there were too many");
     tell(process.lost_blocks, "blocks of the heap were not remembered, as there were too many");
     tell(
-        process.lines.iter().map(|line| line.uncounted).sum(),
+        sum(process.lines.iter().map(|line| line.uncounted)),
         "accesses to shared lines are not told one by one",
     );
+}
+
+/// The program can write into the region: what it put there may be more than fits.
+fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
 fn convert(process: &ProcessSeen) -> Process {
@@ -87,7 +93,7 @@ fn convert(process: &ProcessSeen) -> Process {
             .collect(),
         lines: process.lines.iter().map(|line| convert_line(process, &files, line)).collect(),
         names: Names::default(),
-        accesses: process.threads.iter().map(|thread| thread.accesses).sum(),
+        accesses: sum(process.threads.iter().map(|thread| thread.accesses)),
     }
 }
 
@@ -110,7 +116,7 @@ fn convert_line(process: &ProcessSeen, files: &[&MapSeen], line: &LineSeen) -> L
                 writes: access.writes,
             })
             .collect(),
-        place: place(process, files, line, line.address + u64::from(first)),
+        place: place(process, files, line, line.address.saturating_add(u64::from(first))),
     }
 }
 
@@ -144,5 +150,33 @@ fn place(process: &ProcessSeen, files: &[&MapSeen], line: &LineSeen, address: u6
     match files.iter().rposition(|file| file.end == map.start && file.live == map.live) {
         Some(module) => Place::Module { module },
         None => Place::Mapping { start: map.start, bytes: map.end - map.start },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manycore_shadow::reader::{AccessSeen, ThreadSeen};
+
+    #[test]
+    fn figures_beyond_all_bounds_are_converted() {
+        let thread = ThreadSeen { accesses: u64::MAX, ..ThreadSeen::default() };
+        let access = AccessSeen { offset: 8, ..AccessSeen::default() };
+        let line = LineSeen {
+            address: u64::MAX - 3,
+            uncounted: u64::MAX,
+            accesses: vec![access],
+            ..LineSeen::default()
+        };
+        let seen = ProcessSeen {
+            threads: vec![thread.clone(), thread],
+            lines: vec![line.clone(), line],
+            ..ProcessSeen::default()
+        };
+        let mut told = Vec::new();
+        notes(&seen, &mut told);
+        assert!(told[0].contains(&format!("{} accesses to shared lines", u64::MAX)), "{told:?}");
+        let process = convert(&seen);
+        assert_eq!((process.accesses, &process.lines[1].place), (u64::MAX, &Place::Unknown));
     }
 }

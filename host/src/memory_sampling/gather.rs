@@ -8,10 +8,12 @@ use super::record::{Record, Sample};
 use manycore_model::sharing::{Access, Layout, Line, Module, Place, Process, Thread};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What records told of the processes.
+/// Records of all CPUs.
 #[derive(Default)]
 pub struct Gathered {
-    processes: BTreeMap<i32, Seen>,
+    /// With their times. They are made sense of in the end: the buffers of CPUs are read one after the other, and a
+    /// program may begin on one of them and go on upon another.
+    records: Vec<(u64, Record)>,
     /// Records that were lost.
     pub lost: u64,
 }
@@ -27,49 +29,62 @@ struct Seen {
 }
 
 impl Gathered {
-    /// Takes note of records, those of one buffer in their order.
-    pub fn take(&mut self, records: Vec<Record>) {
-        for record in records {
+    /// Takes note of records with their times, those of one buffer in their order.
+    pub fn take(&mut self, records: Vec<(u64, Record)>) {
+        for (time, record) in records {
             match record {
-                Record::Sample(sample) => {
-                    let seen = self.processes.entry(sample.pid).or_default();
-                    seen.names.entry(sample.tid).or_default();
-                    // Kernel addresses belong to no program.
-                    if sample.address != 0 && sample.address >> 63 == 0 && sample.ip >> 63 == 0 {
-                        seen.samples.push(sample);
-                    }
-                }
-                Record::Map { pid, start, bytes, offset, path } => {
-                    let end = start.saturating_add(bytes);
-                    let module = Module { start, end, file_offset: offset, path };
-                    self.processes.entry(pid).or_default().maps.insert(start, module);
-                }
-                Record::Name { pid, tid, name, exec } => {
-                    let seen = self.processes.entry(pid).or_default();
-                    if exec {
-                        *seen = Seen::default();
-                    }
-                    seen.names.insert(tid, name);
-                }
-                Record::Birth { pid, parent, tid } => {
-                    let from = self.processes.get(&parent);
-                    let name = from.and_then(|from| from.names.get(&parent)).cloned().unwrap_or_default();
-                    let maps = from.filter(|_| parent != pid).map(|from| from.maps.clone());
-                    let seen = self.processes.entry(pid).or_default();
-                    seen.names.entry(tid).or_insert(name);
-                    seen.maps.extend(maps.into_iter().flatten());
-                }
                 Record::Lost(count) => self.lost = self.lost.saturating_add(count),
+                // Operations without memory are many, and kernel addresses belong to no program.
+                Record::Sample(sample)
+                    if sample.address == 0 || sample.address >> 63 == 1 || sample.ip >> 63 == 1 => {}
+                record => self.records.push((time, record)),
             }
         }
     }
 
     /// The processes, that of `first` before others, with lines of `layout`.
-    pub fn processes(self, first: i32, layout: Layout) -> Vec<Process> {
+    pub fn processes(mut self, first: i32, layout: Layout) -> Vec<Process> {
+        self.records.sort_by_key(|(time, _)| *time);
+        let mut processes = BTreeMap::new();
+        for (_, record) in self.records {
+            happens(&mut processes, record);
+        }
         let mut processes: Vec<Process> =
-            self.processes.into_iter().map(|(pid, seen)| seen.process(pid, layout)).collect();
+            processes.into_iter().map(|(pid, seen)| seen.process(pid, layout)).collect();
         processes.sort_by_key(|process| (process.pid != first, process.pid));
         processes
+    }
+}
+
+/// What one record changes.
+fn happens(processes: &mut BTreeMap<i32, Seen>, record: Record) {
+    match record {
+        Record::Sample(sample) => {
+            let seen = processes.entry(sample.pid).or_default();
+            seen.names.entry(sample.tid).or_default();
+            seen.samples.push(sample);
+        }
+        Record::Map { pid, start, bytes, offset, path } => {
+            let end = start.saturating_add(bytes);
+            let module = Module { start, end, file_offset: offset, path };
+            processes.entry(pid).or_default().maps.insert(start, module);
+        }
+        Record::Name { pid, tid, name, exec } => {
+            let seen = processes.entry(pid).or_default();
+            if exec {
+                *seen = Seen::default();
+            }
+            seen.names.insert(tid, name);
+        }
+        Record::Birth { pid, parent, tid } => {
+            let from = processes.get(&parent);
+            let name = from.and_then(|from| from.names.get(&parent)).cloned().unwrap_or_default();
+            let maps = from.filter(|_| parent != pid).map(|from| from.maps.clone());
+            let seen = processes.entry(pid).or_default();
+            seen.names.entry(tid).or_insert(name);
+            seen.maps.extend(maps.into_iter().flatten());
+        }
+        Record::Lost(_) => {}
     }
 }
 

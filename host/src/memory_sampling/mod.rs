@@ -15,7 +15,7 @@ pub use events::{Event, find};
 pub use gather::Gathered;
 pub use record::{Record, Sample, Source, records};
 
-use crate::child;
+use crate::{child, job, tasks};
 use manycore_model::sharing::{End, Engine, Layout, Observation, SHARING_SCHEMA};
 use ring::Ring;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -83,13 +83,25 @@ pub enum Error {
 }
 
 /// Runs a command and samples its accesses, until it ends, its time is over, or `stop` says so, which is asked some
-/// times a second.
+/// times a second. What the command leaves behind is ended with it, so this process may have no other children that come
+/// or go meanwhile.
 ///
 /// # Errors
 /// There are no such events, they are refused, or the command cannot be started.
 pub fn observe(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation, Error> {
     let events = find(Path::new("/")).map_err(Error::NoEvents)?;
-    sample(request, &events, stop)
+    sample_whole(request, &events, stop)
+}
+
+/// [`sample`], and what the command leaves behind is ended and told.
+fn sample_whole(request: &Request, events: &[Event], stop: &dyn Fn() -> bool) -> Result<Observation, Error> {
+    job::adopt_orphans()?;
+    let known = tasks::children(std::process::id()).into_iter().collect();
+    let seen = sample(request, events, stop);
+    let strays = job::end_strays(&known, &|_| true);
+    let mut seen = seen?;
+    seen.notes.extend(strays.iter().map(|name| job::left_behind(name)));
+    Ok(seen)
 }
 
 /// [`observe`] with these events.

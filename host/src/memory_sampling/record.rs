@@ -3,6 +3,9 @@
 /// What is asked for in each sample, in the order of the bits: instruction, ids, time, address, CPU, data source.
 pub(super) const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 7 | 1 << 15;
 
+/// Bytes at the end of every record that is no sample (`sample_id_all`): process and task, time, CPU.
+const ID: usize = 24;
+
 /// `PERF_RECORD_MISC_COMM_EXEC`: the name is new because another program was started.
 const EXEC: u16 = 1 << 13;
 
@@ -94,8 +97,9 @@ impl Source {
     }
 }
 
-/// The records in `bytes`, from the start of one; one that is cut off or of another kind is left out.
-pub fn records(mut bytes: &[u8]) -> Vec<Record> {
+/// The records in `bytes`, from the start of one, each after its time in nanoseconds of the kernel's clock; one that is
+/// cut off or of another kind is left out.
+pub fn records(mut bytes: &[u8]) -> Vec<(u64, Record)> {
     let mut records = Vec::new();
     while let Some(header) = bytes.first_chunk::<8>() {
         let kind = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
@@ -131,8 +135,18 @@ impl Fields<'_> {
     }
 }
 
-fn record(kind: u32, misc: u16, body: &[u8]) -> Option<Record> {
-    let mut fields = Fields(body);
+fn record(kind: u32, misc: u16, body: &[u8]) -> Option<(u64, Record)> {
+    // PERF_RECORD_SAMPLE
+    if kind == 9 {
+        return sample(Fields(body)).map(|sample| (sample.time, Record::Sample(sample)));
+    }
+    let (body, id) = body.split_at_checked(body.len().checked_sub(ID)?)?;
+    let mut id = Fields(id);
+    id.long()?;
+    Some((id.long()?, tracking(kind, misc, Fields(body))?))
+}
+
+fn tracking(kind: u32, misc: u16, mut fields: Fields) -> Option<Record> {
     match kind {
         // PERF_RECORD_LOST: id, number.
         2 => {
@@ -149,8 +163,6 @@ fn record(kind: u32, misc: u16, body: &[u8]) -> Option<Record> {
             let (pid, parent, tid) = (fields.word()?, fields.word()?, fields.word()?);
             Some(Record::Birth { pid, parent, tid })
         }
-        // PERF_RECORD_SAMPLE
-        9 => sample(fields).map(Record::Sample),
         // PERF_RECORD_MMAP2
         10 => {
             let (pid, _tid) = (fields.word()?, fields.word()?);

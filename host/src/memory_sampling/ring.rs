@@ -56,6 +56,7 @@ mod flag {
     pub const TASK: u64 = 1 << 13;
     pub const PRECISE: u32 = 15;
     pub const MMAP_DATA: u64 = 1 << 17;
+    pub const SAMPLE_ID_ALL: u64 = 1 << 18;
     pub const MMAP2: u64 = 1 << 23;
     pub const COMM_EXEC: u64 = 1 << 24;
 }
@@ -133,7 +134,9 @@ fn tracking() -> Attributes {
 }
 
 fn attributes(event: &Event) -> Attributes {
-    use flag::{DISABLED, ENABLE_ON_EXEC, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, INHERIT, PRECISE};
+    use flag::{
+        DISABLED, ENABLE_ON_EXEC, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, INHERIT, PRECISE, SAMPLE_ID_ALL,
+    };
     let user = if event.user_only { EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR } else { 0 };
     // What is in a group follows its leader.
     let start = if event.in_group { 0 } else { DISABLED | ENABLE_ON_EXEC };
@@ -145,7 +148,7 @@ fn attributes(event: &Event) -> Attributes {
         config2: event.config[2],
         period: event.period,
         sample_type: SAMPLE_TYPE,
-        flags: start | INHERIT | user | event.precise << PRECISE,
+        flags: start | INHERIT | SAMPLE_ID_ALL | user | event.precise << PRECISE,
         ..Attributes::default()
     }
 }

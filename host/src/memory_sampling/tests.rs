@@ -28,6 +28,18 @@ fn sampled(tid: i32, ip: u64, address: u64, source: u64) -> Vec<u8> {
     framed(9, 2, &longs(&[ip, ids(70, tid), 1000, address, 3, source]))
 }
 
+/// A record that is no sample: its process and task, its time and its CPU come last.
+fn tracked(kind: u32, misc: u16, body: &[u8]) -> Vec<u8> {
+    framed(kind, misc, &[body, &longs(&[ids(70, 70), 1000, 3])].concat())
+}
+
+/// A record that is no sample, at another time.
+fn at(time: u64, mut record: Vec<u8>) -> Vec<u8> {
+    let place = record.len() - 16..record.len() - 8;
+    record[place].copy_from_slice(&time.to_le_bytes());
+    record
+}
+
 fn text(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     bytes.resize(text.len() / 8 * 8 + 8, 0);
@@ -35,15 +47,15 @@ fn text(text: &str) -> Vec<u8> {
 }
 
 fn named(pid: i32, tid: i32, name: &str, exec: bool) -> Vec<u8> {
-    framed(3, u16::from(exec) << 13, &[longs(&[ids(pid, tid)]), text(name)].concat())
+    tracked(3, u16::from(exec) << 13, &[longs(&[ids(pid, tid)]), text(name)].concat())
 }
 
 fn mapped(start: u64, bytes: u64, offset: u64, path: &str) -> Vec<u8> {
-    framed(10, 2, &[longs(&[ids(70, 70), start, bytes, offset, 0, 0, 0, 5]), text(path)].concat())
+    tracked(10, 2, &[longs(&[ids(70, 70), start, bytes, offset, 0, 0, 0, 5]), text(path)].concat())
 }
 
 fn born(tid: i32) -> Vec<u8> {
-    framed(7, 0, &longs(&[ids(70, 70), ids(tid, 70), 5]))
+    tracked(7, 0, &longs(&[ids(70, 70), ids(tid, 70), 5]))
 }
 
 fn gathered(bytes: &[u8]) -> Gathered {
@@ -64,7 +76,7 @@ fn two_counters_side_by_side_are_needless_hand_overs() {
         bytes.extend(sampled(71, 0x40_0104, 0x40_2040, STORE_HIT));
         bytes.extend(sampled(72, 0x40_0104, 0x40_2048, STORE_MISS));
     }
-    bytes.extend(framed(2, 0, &longs(&[9, 17])));
+    bytes.extend(tracked(2, 0, &longs(&[9, 17])));
     // A kernel address, and an operation without memory.
     bytes.extend([sampled(71, 0x40_0100, u64::MAX - 63, STORE_HIT), sampled(71, 0x40_0100, 0, 0)].concat());
     let gathered = gathered(&bytes);
@@ -107,6 +119,19 @@ fn another_program_begins_with_nothing_mapped() {
     bytes.extend([named(70, 70, "prog", true), mapped(0x5000, 0x1000, 0, "/bin/prog")].concat());
     let processes = gathered(&bytes).processes(70, Layout { line_bytes: 64, shift_bytes: 0 });
     assert_eq!((processes[0].program.as_str(), processes[0].modules.len()), ("/bin/prog", 1));
+}
+
+#[test]
+fn what_follows_the_start_of_a_program_that_another_cpu_tells_is_kept() {
+    // The buffer of the first CPU is read first, and tells of what came later.
+    let before = at(400, mapped(0x1000, 0x1000, 0, "/bin/sh"));
+    let mut after = [before, at(900, mapped(0x5000, 0x1000, 0, "/bin/prog"))].concat();
+    after.extend([sampled(71, 1, 0x5000, STORE_MISS), sampled(72, 2, 0x5008, STORE_MISS)].concat());
+    let mut all = gathered(&after);
+    all.take(records(&at(800, named(70, 70, "prog", true))));
+    let processes = all.processes(70, Layout { line_bytes: 64, shift_bytes: 0 });
+    let modules: Vec<&str> = processes[0].modules.iter().map(|module| module.path.as_str()).collect();
+    assert_eq!((modules, processes[0].accesses, processes[0].lines.len()), (vec!["/bin/prog"], 2, 1));
 }
 
 #[test]
@@ -174,4 +199,29 @@ fn what_cannot_be_started_is_said() {
             assert!(matches!(&seen, Err(Error::Start { program, .. }) if program == "/no/such"), "{seen:?}");
         }
     }
+}
+
+/// Other tests of this program have children too: it runs itself for this one alone.
+#[test]
+fn what_the_command_leaves_behind_is_ended_and_told() {
+    const ALONE: &str = "MANYCORE_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let name = "memory_sampling::tests::what_the_command_leaves_behind_is_ended_and_told";
+        let program = std::env::current_exe().unwrap();
+        let run =
+            Command::new(program).args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().unwrap();
+        let (out, said) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+        assert!(run.status.success() && out.contains("1 passed"), "{out}\n{said}");
+        return eprint!("{said}");
+    }
+    let faults = Event { kind: 1, config: [2, 0, 0], period: 1, user_only: true, ..Event::default() };
+    let command = ["sh", "-c", "sleep 1000 & setsid sleep 1000 & exit 3"].map(str::to_owned).to_vec();
+    let request = Request { command, timeout: None, line_bytes: 64 };
+    let seen = match sample_whole(&request, &[faults], &|| false) {
+        Err(Error::Refused { error, .. }) => return eprintln!("SKIPPED: the kernel refuses events: {error}"),
+        seen => seen.unwrap(),
+    };
+    assert_eq!((seen.end, seen.notes.len()), (End::Status(3), 2), "{:?}", seen.notes);
+    assert!(seen.notes[0].contains("still ran when the command had ended"), "{:?}", seen.notes);
+    assert_eq!(tasks::children(std::process::id()), [0; 0]);
 }

@@ -2,9 +2,12 @@
 
 use addr2line::{Loader, demangle_auto};
 use manycore_model::sharing::{Frame, Global, Module};
+use memmap2::Mmap;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use rustix::fs::{Mode, OFlags, open};
 use std::{
-    fs,
+    fs::{self, File},
+    io::Read,
     path::{Path, PathBuf},
 };
 
@@ -38,7 +41,7 @@ struct Symbol {
 impl ObjectFile {
     /// Reads a file, and its separate debug file where that is installed; none where it is no ELF file.
     pub fn open(path: &Path) -> Option<Self> {
-        let bytes = fs::read(path).ok()?;
+        let bytes = map(path)?;
         let object = object::File::parse(&*bytes).ok()?;
         let segments = object.segments().map(|segment| {
             let (offset, file_bytes) = segment.file_range();
@@ -50,7 +53,7 @@ impl ObjectFile {
         let debug = if has_lines(&object) { Some(path.to_owned()) } else { debug_file(&object, path) };
         if let Some(debug) = debug {
             if debug != path
-                && let Ok(bytes) = fs::read(&debug)
+                && let Some(bytes) = map(&debug)
                 && let Ok(object) = object::File::parse(&*bytes)
             {
                 file.take_symbols(&object);
@@ -91,7 +94,7 @@ impl ObjectFile {
     fn biases<'a>(&'a self, module: &'a Module) -> impl Iterator<Item = u64> + 'a {
         let holds = |segment: &&Segment| {
             let first = segment.offset / PAGE * PAGE;
-            (first..segment.offset + segment.file_bytes.max(1)).contains(&module.file_offset)
+            (first..segment.offset.saturating_add(segment.file_bytes.max(1))).contains(&module.file_offset)
         };
         self.segments.iter().filter(holds).map(|segment| {
             let address = segment.address.wrapping_sub(segment.offset).wrapping_add(module.file_offset);
@@ -144,6 +147,25 @@ impl ObjectFile {
     }
 }
 
+/// The bytes of an ELF file; none of anything else. Programs map devices, pipes' names lie where libraries did, and
+/// data can be larger than memory: nothing is opened that is no regular file, and nothing read but the magic number.
+#[allow(unsafe_code, reason = "a file is mapped")]
+fn map(path: &Path) -> Option<Mmap> {
+    // Opening alone makes some devices act.
+    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    // Where it was replaced since, a pipe does not keep us waiting.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file = File::from(open(path, flags, Mode::empty()).ok()?);
+    file.metadata().ok().filter(fs::Metadata::is_file)?;
+    let mut magic = [0; 4];
+    file.read_exact(&mut magic).ok()?;
+    if magic != object::elf::ELFMAG {
+        return None;
+    }
+    // SAFETY: a program that has just run is not written any more, as for the loader of its lines.
+    unsafe { Mmap::map(&file) }.ok()
+}
+
 /// Whether it holds lines itself (compressed ones have the same name, or a `z` in it).
 fn has_lines(object: &object::File) -> bool {
     [".debug_line", ".zdebug_line"]
@@ -180,7 +202,32 @@ fn readable(symbol: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::readable;
+    use super::{ObjectFile, Segment, readable};
+    use manycore_model::sharing::Module;
+    use std::{fs::File, path::Path, process::Command};
+
+    #[test]
+    fn devices_pipes_and_large_data_that_were_mapped_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pipe, data) = (folder.path().join("pipe"), folder.path().join("data"));
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        // Larger than memory, and empty on the disk.
+        File::create(&data).unwrap().set_len(1 << 42).unwrap();
+        for none in [Path::new("/dev/zero"), &pipe, &data, folder.path()] {
+            assert!(ObjectFile::open(none).is_none(), "{}", none.display());
+        }
+        let program = ObjectFile::open(&std::env::current_exe().unwrap()).unwrap();
+        assert!(!program.functions.is_empty() && !program.segments.is_empty());
+    }
+
+    #[test]
+    fn a_part_that_ends_beyond_all_addresses_has_a_bias() {
+        let part = Segment { offset: u64::MAX - 8, file_bytes: u64::MAX, address: 3 };
+        let file =
+            ObjectFile { segments: vec![part], functions: Vec::new(), variables: Vec::new(), lines: None };
+        let module = Module { start: 0x1000, end: 0x2000, file_offset: u64::MAX - 1, path: String::new() };
+        assert_eq!(file.bias(&[&module]), 0x1000 - 10);
+    }
 
     #[test]
     fn a_variable_of_c_whose_name_could_be_a_type_of_cpp_keeps_it() {
