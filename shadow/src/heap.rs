@@ -14,8 +14,6 @@ use std::{
 
 /// Most return addresses that are kept of an allocation.
 pub const CALLERS: usize = 16;
-/// Most live blocks that are known at a time.
-const MOST_BLOCKS: usize = 4 << 20;
 /// Most blocks that are remembered of a line.
 const MOST_OF_LINE: usize = 32;
 
@@ -55,7 +53,7 @@ pub struct Heap {
 impl Heap {
     /// Takes note of a new block.
     pub fn allocated(&mut self, region: &Region, slot: &Slot, start: u64, bytes: u64, callers: &[u64]) {
-        if self.live.len() >= MOST_BLOCKS {
+        if self.live.len() >= region.most_blocks() {
             slot.lost_blocks.fetch_add(1, Relaxed);
             return;
         }
@@ -91,9 +89,9 @@ impl Heap {
     pub fn note(&self, region: &Region, line: &Line, line_bytes: u64) {
         let start = line.address.load(Relaxed);
         let before = self.live.range(..start).next_back();
-        let inside = self.live.range(start..start + line_bytes);
+        let inside = self.live.range(start..start.saturating_add(line_bytes));
         for (block, (bytes, callers)) in before.into_iter().chain(inside) {
-            if block + bytes > start {
+            if block.saturating_add(*bytes) > start {
                 remember(region, line, *block, *bytes, *callers);
             }
         }

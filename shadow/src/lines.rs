@@ -380,5 +380,5 @@ fn is_needless(seat: &Seat) -> bool {
 pub fn needless(region: &Region, line: &Line) -> u64 {
     let open =
         seats(region, line).filter(|(_, seat)| seat.open.load(Relaxed) != 0 && is_needless(seat)).count();
-    line.needless.load(Relaxed) + open as u64
+    line.needless.load(Relaxed).saturating_add(open as u64)
 }

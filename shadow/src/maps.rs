@@ -128,14 +128,18 @@ impl Maps {
 /// # Safety
 /// `to` is mapped, and the calling process's alone.
 pub unsafe fn inherit(from: &Slot, to: *mut Slot) {
+    // No more than is used: what is written takes memory.
+    let used = (from.text_used.load(Acquire) as usize).min(TEXT);
+    let program = from.program.iter().position(|byte| *byte == 0).map_or(from.program.len(), |end| end + 1);
     // SAFETY: the caller says so; the texts are plain bytes inside both slots.
     unsafe {
-        ptr::copy_nonoverlapping(&raw const from.text, &raw mut (*to).text, 1);
-        ptr::copy_nonoverlapping(&raw const from.program, &raw mut (*to).program, 1);
+        let (text, name) = (&raw mut (*to).text, &raw mut (*to).program);
+        ptr::copy_nonoverlapping(from.text.as_ptr(), text.cast(), used);
+        ptr::copy_nonoverlapping(from.program.as_ptr(), name.cast(), program);
     }
     // SAFETY: the caller says so.
     let to = unsafe { &*to };
-    let count = from.maps.load(Acquire);
+    let count = from.maps.load(Acquire).min(MAPS as u32);
     for (to, from) in to.map.iter().zip(&from.map).take(count as usize) {
         for (to, from) in [(&to.start, &from.start), (&to.end, &from.end), (&to.offset, &from.offset)] {
             to.store(from.load(Relaxed), Relaxed);
@@ -143,7 +147,7 @@ pub unsafe fn inherit(from: &Slot, to: *mut Slot) {
         to.path.store(from.path.load(Relaxed), Relaxed);
         to.live.store(from.live.load(Relaxed), Relaxed);
     }
-    to.text_used.store(from.text_used.load(Relaxed), Relaxed);
+    to.text_used.store(used as u32, Relaxed);
     to.maps.store(count, Release);
 }
 

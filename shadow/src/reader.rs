@@ -9,9 +9,12 @@ use crate::{
     region::{RUNS, Region, SLOTS, Slot, THREADS},
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     sync::atomic::Ordering::{Acquire, Relaxed},
 };
+
+/// Most that is believed of a count: more than an emulator does in a day, and sums of such numbers do not overflow.
+const MOST_TIMES: u64 = 1 << 40;
 
 /// What one process did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -168,7 +171,7 @@ fn thread(thread: &crate::region::Thread) -> ThreadSeen {
     ThreadSeen {
         tid: thread.tid.load(Relaxed),
         name: text(&name),
-        accesses: thread.accesses.load(Relaxed),
+        accesses: thread.accesses.load(Relaxed).min(MOST_TIMES),
         stack: (thread.stack[0].load(Relaxed), thread.stack[1].load(Relaxed)),
         ended: thread.ended.load(Relaxed) != 0,
     }
@@ -178,7 +181,7 @@ fn maps(slot: &Slot) -> Vec<MapSeen> {
     let count = (slot.maps.load(Acquire) as usize).min(slot.map.len());
     let seen = |map: &crate::region::Map| MapSeen {
         start: map.start.load(Relaxed),
-        end: map.end.load(Relaxed),
+        end: map.end.load(Relaxed).max(map.start.load(Relaxed)),
         offset: map.offset.load(Relaxed),
         path: match map.path.load(Relaxed) {
             0 => String::new(),
@@ -192,48 +195,55 @@ fn maps(slot: &Slot) -> Vec<MapSeen> {
 fn every_line(region: &Region, slot: &Slot) -> Vec<LineSeen> {
     let mut seen = Vec::new();
     let mut index = slot.lines.load(Acquire);
-    let most = region.header().granules;
-    while let Some(line) = region.get::<Line>(index).filter(|_| (seen.len() as u64) < most) {
+    // Each piece is told once, whatever chains it is in.
+    let mut told = HashSet::new();
+    while let Some(line) = region.get::<Line>(index).filter(|_| told.insert(index)) {
         index = line.next.load(Relaxed);
-        seen.push(one_line(region, line));
+        if line.hand_overs.load(Relaxed) > 0 {
+            seen.push(one_line(region, slot, line, &mut told));
+        }
     }
-    seen.retain(|line| line.hand_overs > 0);
+    let possible = |line: &LineSeen| {
+        line.layout < region.layouts().len() && line.address.checked_add(u64::from(u16::MAX)).is_some()
+    };
+    seen.retain(possible);
     seen.sort_by_key(|line| (line.layout, line.address));
     seen
 }
 
-fn one_line(region: &Region, line: &Line) -> LineSeen {
-    let hand_overs = line.hand_overs.load(Relaxed);
+fn one_line(region: &Region, slot: &Slot, line: &Line, told: &mut HashSet<u32>) -> LineSeen {
+    let hand_overs = line.hand_overs.load(Relaxed).min(MOST_TIMES);
     LineSeen {
         address: line.address.load(Relaxed),
         layout: line.layout.load(Relaxed) as usize,
         hand_overs,
         needless: lines::needless(region, line).min(hand_overs),
         uncounted: u64::from(line.uncounted.load(Relaxed)),
-        accesses: accesses(region, line),
+        accesses: accesses(region, slot, line, told),
         blocks: blocks(region, line, hand_overs),
     }
 }
 
-fn accesses(region: &Region, line: &Line) -> Vec<AccessSeen> {
+fn accesses(region: &Region, slot: &Slot, line: &Line, told: &mut HashSet<u32>) -> Vec<AccessSeen> {
+    let threads = (slot.threads.load(Relaxed) as usize).min(THREADS);
     let mut seen = BTreeMap::new();
     for (_, seat) in lines::seats(region, line) {
         let mut index = seat.counts.load(Acquire);
-        let mut left = 1 << 16;
-        while let Some(counts) = region.get::<Counts>(index).filter(|_| left > 0) {
-            left -= 1;
+        while let Some(counts) = region.get::<Counts>(index).filter(|_| told.insert(index)) {
             index = counts.next.load(Relaxed);
             let thread = counts.thread.load(Relaxed) as usize;
             for count in &counts.kinds {
                 let key = count.key.load(Relaxed);
-                if key == 0 {
+                if key == 0 || thread >= threads {
                     continue;
                 }
                 let (code, offset, bytes) = of_key(key);
                 let entry = AccessSeen { thread, code, offset, bytes, reads: 0, writes: 0 };
                 let entry = seen.entry((thread, code, offset, bytes)).or_insert(entry);
-                entry.reads += count.times[0].load(Relaxed);
-                entry.writes += count.times[1].load(Relaxed);
+                let add = |sum: u64, times: usize| {
+                    sum.saturating_add(count.times[times].load(Relaxed)).min(MOST_TIMES)
+                };
+                (entry.reads, entry.writes) = (add(entry.reads, 0), add(entry.writes, 1));
             }
         }
     }
@@ -248,9 +258,10 @@ fn blocks(region: &Region, line: &Line, hand_overs: u64) -> Vec<BlockSeen> {
                 let count = (callers.count.load(Acquire) as usize).min(callers.addresses.len());
                 callers.addresses[..count].iter().map(|address| address.load(Relaxed)).collect()
             });
+            let start = block.start.load(Relaxed);
             BlockSeen {
-                start: block.start.load(Relaxed),
-                bytes: block.bytes.load(Relaxed),
+                start,
+                bytes: block.bytes.load(Relaxed).min(u64::MAX - start),
                 callers: callers.unwrap_or_default(),
                 hand_overs: block
                     .until

@@ -160,6 +160,10 @@ pub struct Map {
 #[derive(Debug)]
 pub struct Region {
     memory: Memory,
+    /// What the header said when it was mapped: a program could write there.
+    granules: u64,
+    chunks: u64,
+    layouts: Vec<Layout>,
 }
 
 const SLOTS_AT: usize = 4096;
@@ -167,7 +171,9 @@ const ARENA_AT: usize = SLOTS_AT + SLOTS * size_of::<Slot>();
 
 impl Region {
     /// Makes a region for lines of these layouts and returns it with its file. Half of `limit` bytes is for lines
-    /// that are shared, half for the words of each process that tell whether they are.
+    /// that are shared, of all processes; half in each process for the words that tell whether they are, in all
+    /// layouts, and for blocks of its allocator. Beside it a process takes some pages of its slot, and 16 KiB for
+    /// each thread.
     ///
     /// # Errors
     /// Those of `memfd_create(2)`, `ftruncate(2)`, `mmap(2)`; `InvalidInput` where there is no layout, too many, or
@@ -182,14 +188,16 @@ impl Region {
         let granules = (limit / 2 / GRANULE as u64).clamp(64, (1 << 31) - 1);
         let file = sys::memory_file(c"manycore-shadow")?;
         file.set_len(ARENA_AT as u64 + granules * GRANULE as u64)?;
-        let region =
-            Self { memory: Memory::shared(ARENA_AT + granules as usize * GRANULE, file.as_raw_fd())? };
+        // A quarter of what a process may have is for blocks of its allocator.
+        let chunks = (limit / 8 * 3 / crate::grid::CHUNK_BYTES as u64).max(4);
+        let memory = Memory::shared(ARENA_AT + granules as usize * GRANULE, file.as_raw_fd())?;
+        let region = Self { memory, granules, chunks, layouts: layouts.to_vec() };
         let mut kept = [Layout { line_bytes: 0, shift_bytes: 0 }; LAYOUTS];
         kept[..layouts.len()].copy_from_slice(layouts);
         let header = Header {
             magic: MAGIC,
             granules,
-            chunks: (limit / 2 / crate::grid::CHUNK_BYTES as u64).max(4),
+            chunks,
             layout_count: layouts.len() as u32,
             taken: AtomicU32::new(0),
             reused: AtomicU32::new(0),
@@ -211,11 +219,16 @@ impl Region {
         if bytes < ARENA_AT {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let region = Self { memory: Memory::shared(bytes, file.as_raw_fd())? };
+        let memory = Memory::shared(bytes, file.as_raw_fd())?;
+        let mut region = Self { memory, granules: 0, chunks: 0, layouts: Vec::new() };
         let header = region.header();
-        if header.magic != MAGIC || ARENA_AT as u64 + header.granules * GRANULE as u64 != bytes as u64 {
+        let (granules, chunks, count) = (header.granules, header.chunks, header.layout_count as usize);
+        let is_whole = (bytes - ARENA_AT) as u64 / GRANULE as u64 == granules;
+        if header.magic != MAGIC || !is_whole || !(1..=LAYOUTS).contains(&count) {
             return Err(io::ErrorKind::InvalidData.into());
         }
+        region.layouts = header.layouts[..count].to_vec();
+        (region.granules, region.chunks) = (granules, chunks);
         Ok(region)
     }
 
@@ -227,8 +240,18 @@ impl Region {
 
     /// The layouts.
     pub fn layouts(&self) -> &[Layout] {
-        let header = self.header();
-        &header.layouts[..(header.layout_count as usize).min(LAYOUTS)]
+        &self.layouts
+    }
+
+    /// Chunks that a process may have for each layout.
+    pub fn chunks_of_layout(&self) -> u64 {
+        (self.chunks / self.layouts.len() as u64).max(4)
+    }
+
+    /// Most live blocks of the allocator that a process may know: 64 bytes each are reckoned, of an eighth of the
+    /// limit.
+    pub fn most_blocks(&self) -> usize {
+        (self.granules / 4) as usize
     }
 
     /// Slot `index`.
@@ -279,17 +302,17 @@ impl Region {
         let granules = size_of::<T>().div_ceil(GRANULE) as u64;
         let header = self.header();
         // Looked at first, so that a full arena does not count on for ever.
-        if header.used.load(Relaxed) + granules > header.granules {
+        if header.used.load(Relaxed).saturating_add(granules) > self.granules {
             return None;
         }
         let index = header.used.fetch_add(granules, Relaxed);
-        (index + granules <= header.granules).then_some(index as u32)
+        (index.saturating_add(granules) <= self.granules).then_some(index as u32)
     }
 
     /// What is at granule `index`; `None` for 0 and for what is not inside the arena.
     pub fn get<T>(&self, index: u32) -> Option<&T> {
         let granules = size_of::<T>().div_ceil(GRANULE) as u64;
-        let inside = index != 0 && u64::from(index) + granules <= self.header().granules;
+        let inside = index != 0 && u64::from(index) + granules <= self.granules;
         // SAFETY: the place is inside the memory and aligned; our types are made of atomics and any bits are valid.
         inside.then(|| unsafe { &*self.memory.base().add(ARENA_AT + index as usize * GRANULE).cast() })
     }

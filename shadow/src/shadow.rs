@@ -118,7 +118,7 @@ impl Shadow {
     /// # Errors
     /// Those of `mmap(2)`.
     pub fn new(region: Region) -> io::Result<Option<Self>> {
-        let chunks = region.header().chunks;
+        let chunks = region.chunks_of_layout();
         let grids =
             region.layouts().iter().map(|layout| Grid::new(*layout, chunks)).collect::<io::Result<_>>()?;
         let recent = Memory::private(THREADS * RECENT * size_of::<Recent>())?;
@@ -245,20 +245,22 @@ impl Shadow {
         }
         for (layout, grid) in self.grids.iter().enumerate() {
             let size = u64::from(grid.layout.line_bytes);
-            let offset = address.wrapping_sub(u64::from(grid.layout.shift_bytes)) & (size - 1);
-            let first = u64::from(bytes).min(size - offset) as u32;
-            let access = Access {
-                thread,
-                code,
-                offset: offset as u32,
-                bytes: first,
-                reads: kind != Kind::Write,
-                writes: kind != Kind::Read,
-            };
-            self.touch(layout, grid, address, &access);
-            if first < bytes {
-                let rest = Access { offset: 0, bytes: bytes - first, ..access };
-                self.touch(layout, grid, address.wrapping_add(u64::from(first)), &rest);
+            let mut offset = address.wrapping_sub(u64::from(grid.layout.shift_bytes)) & (size - 1);
+            let (mut address, mut left) = (address, bytes);
+            while left > 0 {
+                let piece = u64::from(left).min(size - offset) as u32;
+                let access = Access {
+                    thread,
+                    code,
+                    offset: offset as u32,
+                    bytes: piece,
+                    reads: kind != Kind::Write,
+                    writes: kind != Kind::Read,
+                };
+                self.touch(layout, grid, address, &access);
+                address = address.wrapping_add(u64::from(piece));
+                left -= piece;
+                offset = 0;
             }
         }
     }

@@ -238,6 +238,17 @@ fn an_access_across_two_lines_counts_in_both() {
 }
 
 #[test]
+fn an_access_longer_than_a_line_counts_in_each_that_it_touches() {
+    let lab = Lab::with(2, &[Layout { line_bytes: 32, shift_bytes: 0 }], 16 << 20);
+    for _ in 0..10 {
+        lab.access(0, LINE + 16, 64, Kind::Write);
+        lab.access(1, LINE + 16, 64, Kind::Write);
+    }
+    let touched = |line: &LineSeen| (line.address - LINE, line.accesses[0].offset, line.accesses[0].bytes);
+    assert_eq!(lab.lines().iter().map(touched).collect::<Vec<_>>(), [(0, 16, 16), (32, 0, 32), (64, 0, 16)]);
+}
+
+#[test]
 fn memory_that_is_given_anew_has_no_past() {
     let lab = Lab::new(2);
     lab.follow(LINE);
