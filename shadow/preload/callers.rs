@@ -5,7 +5,7 @@
 use manycore_shadow::heap::CALLERS;
 use std::{
     cell::UnsafeCell,
-    ffi::{c_int, c_void},
+    ffi::{c_char, c_int, c_void},
     ptr,
     sync::atomic::{
         AtomicBool, AtomicUsize,
@@ -23,8 +23,36 @@ unsafe extern "C" {
     -> c_int;
     fn _Unwind_GetIP(context: *mut c_void) -> usize;
     fn _Unwind_GetCFA(context: *mut c_void) -> usize;
-    fn dladdr(address: *const c_void, found: *mut [*const c_void; 4]) -> c_int;
+    fn dl_iterate_phdr(
+        visit: extern "C" fn(*const Object, usize, *mut c_void) -> c_int,
+        data: *mut c_void,
+    ) -> c_int;
 }
+
+/// `struct dl_phdr_info` of `link.h`, as far as it is looked at.
+#[repr(C)]
+struct Object {
+    base: usize,
+    name: *const c_char,
+    segments: *const Segment,
+    count: u16,
+}
+
+/// `Elf64_Phdr` of `elf.h`.
+#[repr(C)]
+struct Segment {
+    kind: u32,
+    flags: u32,
+    offset: usize,
+    address: usize,
+    physical: usize,
+    file_bytes: usize,
+    bytes: usize,
+    align: usize,
+}
+
+/// `PT_LOAD`.
+const LOAD: u32 = 1;
 
 /// Calls, and where on the stack their return addresses lie.
 struct Calls {
@@ -100,25 +128,49 @@ fn is_same(calls: &Calls, height: usize) -> bool {
 
 struct Walk {
     calls: Calls,
-    own: *const c_void,
     frames: usize,
 }
 
 #[inline(never)]
 fn unwind(height: usize) -> Calls {
     let calls = Calls { height, count: 0, addresses: [0; CALLERS], places: [0; CALLERS] };
-    let mut walk = Walk { calls, own: library(unwind as *const c_void), frames: 0 };
+    let mut walk = Walk { calls, frames: 0 };
     // SAFETY: the walk is there as long as the call.
     unsafe { _Unwind_Backtrace(visit, (&raw mut walk).cast()) };
     walk.calls
 }
 
-/// Where the library begins that has `code`.
-fn library(code: *const c_void) -> *const c_void {
-    let mut found = [ptr::null(); 4];
-    // SAFETY: it writes four words.
-    unsafe { dladdr(code, &raw mut found) };
-    found[1]
+/// Whether `code` is this library's. What it spans is looked up once: `dladdr` would look through all symbols of
+/// whatever has the address, and there are programs that have many.
+fn is_own(code: usize) -> bool {
+    static SPAN: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+    if SPAN[1].load(Acquire) == 0 {
+        // SAFETY: it calls `span` for each object that is loaded, with words of our own.
+        unsafe { dl_iterate_phdr(span, (&raw const SPAN).cast_mut().cast()) };
+    }
+    (SPAN[0].load(Relaxed)..SPAN[1].load(Acquire)).contains(&code)
+}
+
+/// Writes the first address of the object that has this function, and the one behind its last.
+extern "C" fn span(object: *const Object, _size: usize, to: *mut c_void) -> c_int {
+    // SAFETY: the loader gives an object that is valid during the call; `is_own` gave two words.
+    let (object, to) = unsafe { (&*object, &*to.cast::<[AtomicUsize; 2]>()) };
+    // SAFETY: the loader says that there are so many.
+    let segments = unsafe { std::slice::from_raw_parts(object.segments, usize::from(object.count)) };
+    let loaded = segments.iter().filter(|segment| segment.kind == LOAD);
+    let spans = loaded.map(|segment| {
+        let start = object.base.wrapping_add(segment.address);
+        (start, start.wrapping_add(segment.bytes))
+    });
+    let whole = spans.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
+    if let Some((start, end)) =
+        whole.filter(|(start, end)| (*start..*end).contains(&(span as *const () as usize)))
+    {
+        to[0].store(start, Relaxed);
+        to[1].store(end, Release);
+        return 1;
+    }
+    0
 }
 
 extern "C" fn visit(context: *mut c_void, data: *mut c_void) -> c_int {
@@ -132,7 +184,7 @@ extern "C" fn visit(context: *mut c_void, data: *mut c_void) -> c_int {
     if address == 0 || walk.frames > MOST_FRAMES || walk.calls.count == CALLERS {
         return STOP;
     }
-    if walk.calls.count == 0 && library(address as *const c_void) == walk.own {
+    if walk.calls.count == 0 && is_own(address) {
         return GO_ON;
     }
     let place = frame.wrapping_sub(8);

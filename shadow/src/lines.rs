@@ -167,10 +167,7 @@ impl<'a> Table<'a> {
             return Some(index);
         }
         let state = lock(line)?;
-        let ended = |seat: &Seat| {
-            let thread = self.slot.thread.get(seat.thread.load(Relaxed) as usize);
-            thread.is_some_and(|thread| thread.ended.load(Relaxed) != 0)
-        };
+        let ended = |seat: &Seat| self.has_ended(seat.thread.load(Relaxed));
         let reused = find(&ended);
         let full = line.seat_count.load(Relaxed) >= MOST_SEATS;
         let index = reused.or_else(|| if full { None } else { self.region.allocate::<Seat>() });
@@ -247,7 +244,8 @@ impl<'a> Table<'a> {
         };
         if !(has && (alone || !access.writes)) {
             // Others had it, and who takes it writes or finds what they wrote.
-            let taken = how != NOBODY && (access.writes || sequence != 0);
+            let taken =
+                how != NOBODY && (access.writes || sequence != 0) && self.loses(line, sequence, thread);
             let continues = has && state.thread() == thread;
             if !continues {
                 judge(line, seat);
@@ -262,6 +260,18 @@ impl<'a> Table<'a> {
         }
         seat.seen.store(seen, Relaxed);
         unlock(line, State(next.0 & !TIMES | state.0 & TIMES))
+    }
+
+    /// Whether a thread other than `thread` has `line` and lives: who has ended wants it back no more.
+    fn loses(self, line: &Line, sequence: u32, thread: u32) -> bool {
+        seats(self.region, line).any(|(_, seat)| {
+            let other = seat.thread.load(Relaxed);
+            other != thread && seat.seen.load(Relaxed) == sequence && !self.has_ended(other)
+        })
+    }
+
+    fn has_ended(self, thread: u32) -> bool {
+        self.slot.thread.get(thread as usize).is_some_and(|thread| thread.ended.load(Relaxed) != 0)
     }
 
     /// Where accesses of this kind are counted; `None` where there is no room.

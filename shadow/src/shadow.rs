@@ -9,7 +9,7 @@ use crate::{
     maps::{self, Mapped, Maps},
     marks,
     region::{self, Region, Slot, THREADS, Thread},
-    sys::Memory,
+    sys::{self, Memory},
 };
 use std::{
     io, ptr,
@@ -55,6 +55,16 @@ struct Recent {
     count: AtomicPtr<Count>,
 }
 
+/// Whether a thread that makes its access number `count` should let others run first. Threads of short programs would
+/// run one after the other where CPUs are few or busy, and never meet. Later ones meet as the scheduler has it: on a
+/// busy machine each yielding costs a slice.
+#[inline]
+fn is_turn(count: u64) -> bool {
+    const EACH: u64 = 2048;
+    const FIRST: u64 = 512;
+    count.is_multiple_of(EACH) && count <= EACH * FIRST
+}
+
 /// What one thread needs for the accesses of which nothing is new.
 #[derive(Clone, Copy, Debug)]
 pub struct Lane {
@@ -77,6 +87,12 @@ impl Lane {
     pub unsafe fn quick(&self, code: u64, address: u64, reads: bool, writes: bool) -> bool {
         let Some(own) = &self.own else { return false };
         // SAFETY: the caller says so.
+        let accesses = unsafe { &(*self.record).accesses };
+        let count = accesses.load(Relaxed) + 1;
+        if is_turn(count) {
+            return false;
+        }
+        // SAFETY: the caller says so.
         let glance = unsafe { own.glance(address, writes) };
         let done = match glance {
             Glance::Own => true,
@@ -90,9 +106,7 @@ impl Lane {
             }
         };
         if done {
-            // SAFETY: the caller says so.
-            let accesses = unsafe { &(*self.record).accesses };
-            accesses.store(accesses.load(Relaxed) + 1, Relaxed);
+            accesses.store(count, Relaxed);
         }
         done
     }
@@ -241,7 +255,11 @@ impl Shadow {
     pub fn access(&self, thread: u32, code: u64, address: u64, bytes: u32, kind: Kind) {
         if let Some(record) = self.thread(thread) {
             // Only this thread counts here.
-            record.accesses.store(record.accesses.load(Relaxed) + 1, Relaxed);
+            let count = record.accesses.load(Relaxed) + 1;
+            record.accesses.store(count, Relaxed);
+            if is_turn(count) && self.slot().threads.load(Relaxed) > 1 {
+                sys::yield_now();
+            }
         }
         for (layout, grid) in self.grids.iter().enumerate() {
             let size = u64::from(grid.layout.line_bytes);
