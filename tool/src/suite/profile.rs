@@ -37,7 +37,9 @@ pub struct Profile {
     pub published: bool,
 }
 
-/// At most 90 s on 2 CPUs.
+/// At most 90 s on 2 CPUs that are free.
+///
+/// Where others hold them, the least numbers of whole runs (Python above all) take longer.
 pub const QUICK: Profile = Profile {
     name: "quick",
     noise: 7.0,
