@@ -11,6 +11,7 @@ use rustix::process::{
     setrlimit,
 };
 use std::{
+    fs::File,
     io,
     mem::MaybeUninit,
     os::unix::process::CommandExt,
@@ -52,8 +53,25 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
 /// # Errors
 /// Those of starting a program; `EINVAL` where none of the CPUs or nodes may be used.
 pub fn spawn_at(command: &mut Command, start: &Start) -> io::Result<Child> {
-    let parent = rustix::process::getpid();
     command.process_group(0);
+    spawn_tied(command, start)
+}
+
+/// [`spawn`] for a program that may use our terminal: where there is one it stays in our process group, so that it
+/// may read, keys reach both of us, and job control stops and continues both.
+///
+/// # Errors
+/// Those of starting a program.
+pub fn spawn_at_terminal(command: &mut Command) -> io::Result<Child> {
+    if File::open("/dev/tty").is_err() {
+        command.process_group(0);
+    }
+    spawn_tied(command, &Start::default())
+}
+
+/// Starts `command`, which the kernel kills when the calling thread dies.
+fn spawn_tied(command: &mut Command, start: &Start) -> io::Result<Child> {
+    let parent = rustix::process::getpid();
     // SAFETY: the closure makes system calls and allocates nothing, as is needed between fork and exec.
     unsafe {
         command.pre_exec(move || {
@@ -93,6 +111,8 @@ pub fn kill(child: &mut Child) {
     if let Some(group) = Pid::from_raw(child.id() as i32) {
         let _ = kill_process_group(group, Signal::KILL);
     }
+    // It may be in our group.
+    let _ = child.kill();
     let _ = child.wait();
 }
 

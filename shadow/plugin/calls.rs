@@ -107,6 +107,11 @@ pub extern "C" fn on_call(
         process::thread_ends(shadow, vcpu);
     } else if number == numbers.exit_group {
         process::ends(shadow, ENDED);
+    } else if number == numbers.munmap || number == numbers.mremap {
+        // Now: once the kernel has freed it, another thread may be given it before we hear of the end of this call.
+        if let Some((start, end)) = pages(a, b) {
+            shadow.unmapped(start, end);
+        }
     } else if number == numbers.execve {
         becomes(shadow, &sys::peek_text(a, 4096));
     } else if number == numbers.execveat {
@@ -136,35 +141,50 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
         shadow.slot().ended.store(RUNS, Relaxed);
         return;
     }
+    let argument = |index: usize| kept[index].load(Relaxed);
     if (-4095..0).contains(&result) {
+        let taken = if number == numbers.munmap || number == numbers.mremap {
+            pages(argument(0), argument(1))
+        } else {
+            None
+        };
+        if let Some((start, end)) = taken {
+            process::still_maps(shadow, start, end);
+        }
         return;
     }
-    let argument = |index: usize| kept[index].load(Relaxed);
     let result = result as u64;
-    let page = sys::page_bytes();
-    let whole = |bytes: u64| bytes.div_ceil(page) * page;
     if number == numbers.mmap {
         shadow.mapped(&mapping(result, whole(argument(1)), argument(3), argument(4), argument(5)));
-    } else if number == numbers.munmap {
-        shadow.unmapped(argument(0), argument(0) + whole(argument(1)));
     } else if number == numbers.mremap {
-        shadow.unmapped(argument(0), argument(0) + whole(argument(1)));
         shadow.mapped(&Mapped {
             start: result,
-            end: result + whole(argument(2)),
+            end: result.saturating_add(whole(argument(2))),
             offset: 0,
             path: Vec::new(),
         });
     } else if number == numbers.madvise && argument(2) == MADV_DONTNEED {
-        shadow.renew(argument(0), argument(0) + whole(argument(1)));
+        shadow.renew(argument(0), argument(0).saturating_add(whole(argument(1))));
     } else if number == numbers.brk {
         broke(shadow, result);
     }
 }
 
+/// As many bytes as the pages that hold `bytes` bytes.
+fn whole(bytes: u64) -> u64 {
+    let page = sys::page_bytes();
+    bytes.div_ceil(page).saturating_mul(page)
+}
+
+/// The pages that `munmap` takes away, and those that `mremap` moves; `None` where the kernel refuses anyway.
+fn pages(start: u64, bytes: u64) -> Option<(u64, u64)> {
+    let end = start.checked_add(whole(bytes))?;
+    (start % sys::page_bytes() == 0 && start < end && end >> 48 == 0).then_some((start, end))
+}
+
 /// What `mmap` made.
 fn mapping(start: u64, bytes: u64, flags: u64, fd: u64, offset: u64) -> Mapped {
-    let end = start + bytes;
+    let end = start.saturating_add(bytes);
     if flags & MAP_ANONYMOUS != 0 || fd as i32 == -1 {
         return Mapped { start, end, offset: 0, path: Vec::new() };
     }

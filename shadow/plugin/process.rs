@@ -45,6 +45,18 @@ fn begin(shadow: &Shadow) {
     shadow.set_program(&path);
 }
 
+/// The kernel refused to take `start..end` away: records what is mapped there again.
+pub fn still_maps(shadow: &Shadow, start: u64, end: u64) {
+    let (Ok(own), Ok(text)) = (OWN.lock(), fs::read("/proc/self/maps")) else { return };
+    let is_there = |mapped: &Mapped| mapped.start < end && start < mapped.end && !own.contains(mapped);
+    for mut mapped in maps::parse(&text).into_iter().filter(is_there) {
+        let first = mapped.start.max(start);
+        mapped.offset += first - mapped.start;
+        (mapped.start, mapped.end) = (first, mapped.end.min(end));
+        shadow.mapped(&mapped);
+    }
+}
+
 /// Registers the calling thread as what `vcpu` runs; `address` is what it touches first, which is its stack.
 #[cold]
 pub fn register(shadow: &Shadow, vcpu: c_uint, address: u64) {

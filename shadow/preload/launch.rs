@@ -20,7 +20,21 @@ struct Known {
     whole: OsString,
     emulator: CString,
     plugin: OsString,
+    plugin_file: OsString,
+    region: OsString,
     library: OsString,
+}
+
+impl Known {
+    /// Whether the emulator and our files are where they were. They are not in another root, or where `/proc` shows
+    /// another namespace of processes, whose numbers may be those of anybody.
+    fn is_in_reach(&self) -> bool {
+        let is_ours = |path: &OsStr| {
+            fs::read_link(path).is_ok_and(|file| file.as_os_str().as_bytes().starts_with(b"/memfd:manycore-"))
+        };
+        Path::new(OsStr::from_bytes(self.emulator.to_bytes())).is_file()
+            && [&self.plugin_file, &self.region, &self.library].into_iter().all(|path| is_ours(path))
+    }
 }
 
 static KNOWN: OnceLock<Option<Known>> = OnceLock::new();
@@ -41,6 +55,8 @@ fn know() -> Option<Known> {
     Some(Known {
         emulator: CString::new(emulator).ok()?,
         plugin: OsString::from(format!("{plugin},region={region}")),
+        plugin_file: OsString::from(plugin),
+        region: OsString::from(region),
         library: OsString::from(library),
         whole: whole.clone(),
     })
@@ -79,7 +95,7 @@ pub unsafe fn rewrite(
     variables: *const *const c_char,
 ) -> Option<Rewritten> {
     let known = KNOWN.get_or_init(know).as_ref()?;
-    if path.is_null() {
+    if path.is_null() || !known.is_in_reach() {
         return None;
     }
     // SAFETY: the caller says so.

@@ -18,6 +18,8 @@ type Again = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
 type Free = unsafe extern "C" fn(*mut c_void);
 type Aligned = unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int;
 
+type Usable = unsafe extern "C" fn(*mut c_void) -> usize;
+
 static MALLOC: Next = Next::new(c"malloc");
 static CALLOC: Next = Next::new(c"calloc");
 static REALLOC: Next = Next::new(c"realloc");
@@ -25,6 +27,9 @@ static FREE: Next = Next::new(c"free");
 static MEMALIGN: Next = Next::new(c"memalign");
 static ALIGNED_ALLOC: Next = Next::new(c"aligned_alloc");
 static POSIX_MEMALIGN: Next = Next::new(c"posix_memalign");
+static VALLOC: Next = Next::new(c"valloc");
+static PVALLOC: Next = Next::new(c"pvalloc");
+static USABLE: Next = Next::new(c"malloc_usable_size");
 
 thread_local! {
     /// Whether this thread is inside one of our functions: what they allocate themselves is not told.
@@ -161,6 +166,10 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_voi
     // SAFETY: as above.
     let new = unsafe { next(block, bytes) };
     if new.is_null() && bytes != 0 && !block.is_null() {
+        // It is still there, as long as the allocator says.
+        if let Some(usable) = unsafe { function::<Usable>(&USABLE) } {
+            allocated(block, unsafe { usable(block) });
+        }
         return new;
     }
     allocated(new, bytes)
@@ -204,6 +213,32 @@ pub unsafe extern "C" fn aligned_alloc(alignment: usize, bytes: usize) -> *mut c
     // SAFETY: as above.
     match unsafe { function::<Two>(&ALIGNED_ALLOC) } {
         Some(next) => allocated(unsafe { next(alignment, bytes) }, bytes),
+        None => ptr::null_mut(),
+    }
+}
+
+/// `valloc(3)`.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valloc(bytes: usize) -> *mut c_void {
+    // SAFETY: as above.
+    match unsafe { function::<One>(&VALLOC) } {
+        Some(next) => allocated(unsafe { next(bytes) }, bytes),
+        None => ptr::null_mut(),
+    }
+}
+
+/// `pvalloc(3)`.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
+    // SAFETY: as above.
+    match unsafe { function::<One>(&PVALLOC) } {
+        Some(next) => allocated(unsafe { next(bytes) }, bytes),
         None => ptr::null_mut(),
     }
 }

@@ -188,8 +188,8 @@ impl Region {
         let granules = (limit / 2 / GRANULE as u64).clamp(64, (1 << 31) - 1);
         let file = sys::memory_file(c"manycore-shadow")?;
         file.set_len(ARENA_AT as u64 + granules * GRANULE as u64)?;
-        // A quarter of what a process may have is for blocks of its allocator.
-        let chunks = (limit / 8 * 3 / crate::grid::CHUNK_BYTES as u64).max(4);
+        // Half of what a process may have is for blocks of its allocator.
+        let chunks = (limit / 4 / crate::grid::CHUNK_BYTES as u64).max(4);
         let memory = Memory::shared(ARENA_AT + granules as usize * GRANULE, file.as_raw_fd())?;
         let region = Self { memory, granules, chunks, layouts: layouts.to_vec() };
         let mut kept = [Layout { line_bytes: 0, shift_bytes: 0 }; LAYOUTS];
@@ -248,10 +248,10 @@ impl Region {
         (self.chunks / self.layouts.len() as u64).max(4)
     }
 
-    /// Most live blocks of the allocator that a process may know: 64 bytes each are reckoned, of an eighth of the
+    /// Most live blocks of the allocator that a process may know: 48 bytes each are reckoned, of a quarter of the
     /// limit.
     pub fn most_blocks(&self) -> usize {
-        (self.granules / 4) as usize
+        (self.granules * GRANULE as u64 / 2 / 48) as usize
     }
 
     /// Slot `index`.

@@ -5,6 +5,7 @@
 //! nothing is left behind. What they see goes into a region of shared memory that outlives them all.
 
 mod convert;
+mod guard;
 mod program;
 mod qemu;
 
@@ -33,8 +34,9 @@ pub struct Request {
     /// How memory is divided into lines; the first is that of the machine. Lines of 32, 64 or 128 bytes, at most
     /// eight layouts.
     pub layouts: Vec<Layout>,
-    /// Most memory that is spent on keeping what is observed, in bytes: half of it for lines that are shared, half
-    /// in each process for telling which these are. What is beyond is counted and told.
+    /// Most memory that is spent on keeping what is observed, in bytes: half of it for lines that are shared, of all
+    /// processes; half in each process for telling which these are, in all layouts, and for blocks of its allocator.
+    /// What is beyond is counted and told.
     pub memory_limit_bytes: u64,
     /// After so long the program is ended.
     pub timeout: Option<Duration>,
@@ -128,14 +130,22 @@ pub fn observe(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation
     })?;
     let mut launch = qemu::Launch::new(&emulator, &file)?;
     job::adopt_orphans().map_err(system("prctl"))?;
+    let _guard = guard::Guard::over(&launch.mark()).map_err(system("starting a guard"))?;
     let known: BTreeSet<u32> = crate::tasks::children(std::process::id()).into_iter().collect();
     let start = Instant::now();
-    let mut child = child::spawn(&mut launch.command(&program)).map_err(system("starting the emulator"))?;
+    let mut child =
+        child::spawn_at_terminal(&mut launch.command(&program)).map_err(system("starting the emulator"))?;
     let pid = Pid::from_child(&child);
     let end = wait(pid, request.timeout, stop).map_err(system("waiting for the program"));
     let _ = kill_process_group(pid, Signal::KILL);
+    // It is in our group where there is a terminal.
+    let _ = child.kill();
     let status = child.wait().map_err(system("waiting for the program"))?;
-    let strays = job::end_strays(&known, &|_| true);
+    let mut strays = job::end_strays(&known, &|_| true);
+    if !matches!(end, Ok(None)) {
+        // We ended them with the command.
+        strays.clear();
+    }
     let seconds = start.elapsed().as_secs_f64();
     let end = end?.unwrap_or_else(|| end_of(status));
     let observation = Observation {
@@ -181,7 +191,8 @@ fn wait(pid: Pid, timeout: Option<Duration>, stop: &dyn Fn() -> bool) -> io::Res
         let mut descriptors = [PollFd::new(&pidfd, PollFlags::IN)];
         match poll(&mut descriptors, Some(&pause)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
-            Ok(_) => return Ok(None),
+            // The key that asks us to stop may have ended it too.
+            Ok(_) => return Ok(stop().then_some(End::Interrupted)),
             Err(error) => return Err(error.into()),
         }
         if stop() {

@@ -17,6 +17,9 @@ static PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so"));
 /// The library for programs.
 static PRELOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
 
+/// The variable that tells a program how it was started: emulator, plugin, region, library, with `;` between.
+const VARIABLE: &str = "MANYCORE_EMULATOR";
+
 /// An emulator that takes plugins.
 #[derive(Clone, Debug)]
 pub struct Emulator {
@@ -95,18 +98,19 @@ impl Launch {
         if program.is_dynamic {
             self.preload(&mut command);
         }
-        command.env(
-            "MANYCORE_EMULATOR",
-            format!(
-                "{};{};{};{}",
-                self.emulator.display(),
-                path_of(&self.plugin),
-                self.region,
-                path_of(&self.preload)
-            ),
-        );
+        command.env(VARIABLE, self.value());
         command.arg(absolute(&program.path)).args(program.arguments.iter().skip(1));
         command
+    }
+
+    /// What is in the environment of all programs that are observed: `NAME=VALUE`.
+    pub fn mark(&self) -> String {
+        format!("{VARIABLE}={}", self.value())
+    }
+
+    fn value(&self) -> String {
+        let (plugin, preload) = (path_of(&self.plugin), path_of(&self.preload));
+        format!("{};{plugin};{};{preload}", self.emulator.display(), self.region)
     }
 
     /// Has the program, and not the emulator, load our library first, and then what the user wants.

@@ -96,6 +96,24 @@ fn a_program_that_escapes_is_told() {
 }
 
 #[test]
+fn a_program_in_another_root_runs_by_itself_and_is_told() {
+    let Some(_alone) = can() else { return };
+    let bench = Bench::new();
+    bench.program("inner", "int main(void) { return 7; }", &["-static"]);
+    let source = "int main(int n, char **words) { int status; if (fork()) { wait(&status);\
+        return WEXITSTATUS(status); }\
+        if (chroot(words[1]) || chdir(\"/\")) return 77; execl(\"/inner\", \"inner\", (char *)0); return 8; }";
+    let outer = bench.program("outer", source, &[]);
+    let observation = run(&[outer.to_str().unwrap(), bench.path().to_str().unwrap()]).unwrap();
+    if observation.end == End::Status(77) {
+        return eprintln!("SKIPPED: chroot(2) needs root");
+    }
+    assert_eq!(observation.end, End::Status(7));
+    let told = observation.notes.iter().any(|note| note.contains("/inner") && note.contains("not observed"));
+    assert!(told, "{:?}", observation.notes);
+}
+
+#[test]
 fn what_is_no_program_for_us_is_refused() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();

@@ -98,3 +98,52 @@ fn a_static_and_a_stripped_program_are_observed() {
         assert!(process.modules[module].path.ends_with(name));
     }
 }
+
+#[test]
+fn a_block_that_could_not_grow_is_still_told() {
+    let Some(_alone) = can() else { return };
+    let bench = Bench::new();
+    let source = "int main(void) { long *p = aligned_alloc(64, 64); volatile size_t much = -1UL / 2 - 4096;\
+        if (realloc(p, much)) return 1; both(add, p, p + 1); return 0; }";
+    let observation = bench.observe("grow", source, &[]);
+    let lines = needless(process(&observation, "grow"));
+    let [line] = lines[..] else { panic!("{lines:?}") };
+    let Place::Heap { blocks } = &line.place else { panic!("{:?}", line.place) };
+    let [block] = &blocks[..] else { panic!("{blocks:?}") };
+    assert!(block.start == line.address && block.bytes >= 64 && block.callers.len() >= 2, "{block:?}");
+}
+
+#[test]
+fn blocks_of_valloc_and_pvalloc_are_told() {
+    let Some(_alone) = can() else { return };
+    let bench = Bench::new();
+    let source = "#include <malloc.h>\n\
+        int main(void) { long *p = valloc(24), *q = pvalloc(40); both(add, p, p + 1); both(add, q, q + 1);\
+        return 0; }";
+    let observation = bench.observe("pages", source, &[]);
+    let lines = needless(process(&observation, "pages"));
+    let bytes = |line: &&manycore_model::sharing::Line| match &line.place {
+        Place::Heap { blocks } => blocks.iter().map(|block| block.bytes).collect(),
+        _ => Vec::new(),
+    };
+    let mut found: Vec<u64> = lines.iter().flat_map(bytes).collect();
+    found.sort_unstable();
+    assert_eq!(found, [24, 40], "{lines:?}");
+}
+
+#[test]
+fn a_mapping_that_could_not_be_moved_or_taken_away_is_still_told() {
+    let Some(_alone) = can() else { return };
+    let bench = Bench::new();
+    let source = "#include <sys/mman.h>\n\
+        int main(void) { char *p = mmap(0, 3 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);\
+        char *one = p + (1 << 16);\
+        if (mremap(one, 1 << 16, 1 << 30, 0) != MAP_FAILED || !munmap(one + 8, 1 << 16)) return 1;\
+        both(add, one, one + 8); return 0; }";
+    let observation = bench.observe("stays", source, &[]);
+    assert_eq!(observation.end, manycore_model::sharing::End::Status(0));
+    let lines = needless(process(&observation, "stays"));
+    let [line] = lines[..] else { panic!("{lines:?}") };
+    let Place::Mapping { start, bytes } = line.place else { panic!("{:?}", line.place) };
+    assert!((start..start + bytes).contains(&line.address) && bytes >= 1 << 16);
+}

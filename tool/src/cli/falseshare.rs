@@ -46,7 +46,8 @@ pub struct Falseshare {
     /// End the program after this time and tell what was seen until then
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub timeout: Option<Duration>,
-    /// Memory that emulation may take for what it remembers, such as 512M or 2G
+    /// Memory that emulation may take for what it remembers, such as 512M or 2G: half of it for lines that are shared,
+    /// of all processes, and up to the other half in each process
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size)]
     pub memory: u64,
     /// How to print the findings
