@@ -157,59 +157,124 @@ fn a_separate_debug_file_is_found() {
     assert_eq!(finding["holder"]["variables"][0]["name"], "counters");
 }
 
+/// A program in another language than C.
+struct Language {
+    source: &'static str,
+    /// Which threads share what they should not: the case, the lines of its code, the kind of memory and the cure.
+    shared: &'static [(&'static str, &'static [&'static str], &'static str, &'static str)],
+    clean: &'static [&'static str],
+    /// What allocates, for the cases `false` and `neighbours`.
+    allocations: [&'static str; 2],
+    /// The variable that both write, and the code that does.
+    together: (&'static str, &'static str),
+    /// Words of the cure.
+    cure: &'static str,
+}
+
+const CPP: Language = Language {
+    source: "cases.cpp",
+    shared: &[
+        ("false", &["A"], "heap", "per_thread"),
+        ("neighbours", &["A"], "heap", "allocate"),
+        ("stack", &["A"], "stack", "per_thread"),
+    ],
+    clean: &["apart", "readonly", "local"],
+    allocations: ["B", "C"],
+    together: ("together", "A"),
+    cure: "hardware_destructive_interference_size",
+};
+
+const RUST: Language = Language {
+    source: "cases.rs",
+    shared: &[
+        ("false", &["A", "B"], "heap", "pad"),
+        ("neighbours", &["F"], "heap", "allocate"),
+        ("stack", &["A", "B"], "stack", "pad"),
+    ],
+    clean: &["apart", "readonly", "local"],
+    allocations: ["C", "D"],
+    together: ("cases::TOGETHER", "E"),
+    cure: "repr(align(64))",
+};
+
+const GO: Language = Language {
+    source: "cases.go",
+    shared: &[("false", &["A"], "go_heap", "per_thread"), ("neighbours", &["F"], "go_heap", "per_thread")],
+    clean: &["apart", "readonly"],
+    // Go's allocator is no library that could be asked.
+    allocations: ["", ""],
+    together: ("main.together", "E"),
+    cure: "[64]byte",
+};
+
+/// All that is told of a program, each case run once.
+fn assert_language(language: &Language, program: &std::path::Path) {
+    let Language { source, shared, clean, allocations: allocated, together, cure } = language;
+    for (case, marks, kind, cured) in *shared {
+        let (code, findings) = judged(&[], program, case);
+        let finding = only(&findings, "false_sharing");
+        let found = (code, finding["holder"]["kind"].as_str(), finding["cure"]["kind"].as_str());
+        assert_eq!(found, (Some(1), Some(*kind), Some(*cured)), "{case}: {finding:#}");
+        // What a library does with the same line comes after.
+        let own: Vec<u64> = marks.iter().map(|mark| marked(source, mark)).collect();
+        let lines = lines(finding, source);
+        assert!(own.iter().all(|line| lines.contains(line)), "{case}: {own:?} in {finding:#}");
+        let allocator = match *case {
+            "false" => allocated[0],
+            "neighbours" => allocated[1],
+            _ => "",
+        };
+        if !allocator.is_empty() {
+            let callers = allocations(finding);
+            assert!(!callers.is_empty(), "{case}: {finding:#}");
+            let line = marked(source, allocator);
+            assert!(callers.iter().all(|caller| *caller == line), "{case}: {finding:#}");
+        }
+        if *case == "false" {
+            assert!(own.contains(&finding["sites"][0]["frame"]["line"].as_u64().unwrap()), "{finding:#}");
+            assert!(finding["cure"]["text"].as_str().unwrap().contains(cure), "{finding:#}");
+        }
+    }
+    for case in *clean {
+        assert_clean(program, case);
+    }
+    let (code, findings) = judged(&[], program, "true");
+    assert_eq!((code, &findings["false_sharing"]), (Some(0), &Value::Array(vec![])), "{findings:#}");
+    let shared = findings["true_sharing"].as_array().unwrap();
+    let counter = shared.iter().find(|finding| finding["holder"]["variables"][0]["name"] == together.0);
+    let counter = counter.unwrap_or_else(|| panic!("{findings:#}"));
+    assert_eq!(lines(counter, source), [marked(source, together.1)], "{counter:#}");
+}
+
 #[test]
-fn cpp_names_its_own_lines_and_not_those_of_the_library() {
-    let source = source("cases.cpp");
+fn cpp_is_told_as_it_is_written() {
+    let source = source(CPP.source);
     let flags = ["-std=c++20", "-O2", "-g", "-pthread", source.to_str().unwrap()];
     let Some(program) = build("g++", &flags, "cpp") else { return };
-    let (code, findings) = judged(&[], &program, "false");
-    let finding = only(&findings, "false_sharing");
-    assert_eq!(code, Some(1));
-    assert_eq!(finding["sites"][0]["frame"]["line"], marked("cases.cpp", "A"), "{finding:#}");
-    assert_eq!(allocations(finding), [marked("cases.cpp", "B")], "{finding:#}");
-    assert!(finding["cure"]["text"].as_str().unwrap().contains("hardware_destructive_interference_size"));
-    assert_clean(&program, "apart");
+    assert_language(&CPP, &program);
 }
 
 #[test]
-fn rust_names_its_own_lines_and_not_those_of_the_library() {
-    let source = source("cases.rs");
-    let Some(program) = build("rustc", &["-O", "-g", source.to_str().unwrap()], "rust") else { return };
-    let (code, findings) = judged(&[], &program, "false");
-    let finding = only(&findings, "false_sharing");
-    let found = lines(finding, "cases.rs");
-    assert_eq!(
-        (code, found),
-        (Some(1), vec![marked("cases.rs", "A"), marked("cases.rs", "B")]),
-        "{finding:#}"
-    );
-    assert_eq!(allocations(finding), [marked("cases.rs", "C")], "{finding:#}");
-    assert!(finding["cure"]["text"].as_str().unwrap().contains("repr(align(64))"));
-    assert_clean(&program, "apart");
+fn rust_is_told_as_it_is_written() {
+    let source = source(RUST.source);
+    let flags = ["--edition", "2024", "-O", "-g", source.to_str().unwrap()];
+    let Some(program) = build("rustc", &flags, "rust") else { return };
+    assert_language(&RUST, &program);
 }
 
 #[test]
-fn go_names_lines_of_goroutines() {
-    let source = source("cases.go");
-    let run = std::process::Command::new("go").arg("version").output();
-    if run.is_err() {
-        return eprintln!("SKIPPED: go is not installed");
-    }
+fn go_is_told_as_it_is_written() {
     if !common::sharing::can_emulate() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("go");
     let build = std::process::Command::new("go")
-        .args(["build", "-o", program.to_str().unwrap(), source.to_str().unwrap()])
-        .output()
-        .unwrap();
+        .args(["build", "-o", program.to_str().unwrap(), source(GO.source).to_str().unwrap()])
+        .output();
+    let Ok(build) = build else { return eprintln!("SKIPPED: go is not installed") };
     assert!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
-    let (code, findings) = judged(&[], &program, "false");
-    let finding = only(&findings, "false_sharing");
-    assert!(code == Some(1) && lines(finding, "cases.go").contains(&marked("cases.go", "A")), "{finding:#}");
-    assert!(finding["cure"]["text"].as_str().unwrap().contains("[64]byte"));
-    assert_clean(&program, "apart");
+    assert_language(&GO, &program);
 }
 
 #[test]

@@ -93,6 +93,30 @@ fn sampling_without_hardware_names_the_files() {
 }
 
 #[test]
+fn a_machine_that_could_sample_is_told_of_it() {
+    let Some(program) = plain() else { return };
+    // A PMU that can, for us alone.
+    let script = "cd /sys/bus/event_source/devices && mount -t tmpfs none . && mkdir $PWD/ibs_op || exit 77; \
+                  echo 11 > $PWD/ibs_op/type; exec \"$0\" falseshare $2 -- \"$1\" one";
+    for (arguments, told) in [("--engine auto", 1), ("--engine emulation", 0), ("--quiet", 0)] {
+        let manycore = assert_cmd::cargo::cargo_bin!("manycore");
+        let run = Command::new("unshare")
+            .args(["--mount", "bash", "-c", script])
+            .arg(manycore)
+            .arg(program)
+            .arg(arguments)
+            .output();
+        let run = match run {
+            Ok(run) if run.status.code() != Some(77) && !text(&run.stderr).starts_with("unshare") => run,
+            _ => return eprintln!("SKIPPED: a PMU cannot be made up without root"),
+        };
+        let said = text(&run.stderr);
+        assert_eq!((run.status.code(), said.matches("--engine sampling").count()), (Some(0), told), "{said}");
+        assert_eq!(said.lines().count(), told, "{said}");
+    }
+}
+
+#[test]
 fn a_program_for_another_machine_is_told() {
     let name = if cfg!(target_arch = "x86_64") { "aarch64-linux-gnu-gcc" } else { "x86_64-linux-gnu-gcc" };
     let source = source("cases.c");

@@ -83,8 +83,8 @@ pub enum Error {
 }
 
 /// Runs a command and samples its accesses, until it ends, its time is over, or `stop` says so, which is asked some
-/// times a second. What the command leaves behind is ended with it, so this process may have no other children that come
-/// or go meanwhile.
+/// times a second. What the command leaves behind is ended with it, so this process may have no other children that
+/// come or go meanwhile.
 ///
 /// # Errors
 /// There are no such events, they are refused, or the command cannot be started.

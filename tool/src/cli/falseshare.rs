@@ -26,6 +26,8 @@ lines, bytes and code are shared is exact. How often a line changes hands depend
 keep their pace of before; code that depends on time may take other ways. What a hand-over costs is not told. sampling
 has the CPU tell some of the loads and stores (Intel PEBS, AMD IBS), at nearly full speed; it needs that hardware, and
 kernel.perf_event_paranoid at 1 or less, or root. It was tested on synthetic records only, and there is none for Arm.
+auto takes emulation, as it misses nothing and needs no rights, and sampling only where there is no qemu-user; where
+both can be had, a note says so.
 
 Exit codes: 1 where false sharing was found, also when the run was cut short; else 4 where the program failed, 130
 after Ctrl-C, and 0 otherwise. What is latent, in libraries, or true sharing is told and never counts; --latent has

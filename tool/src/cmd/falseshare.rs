@@ -112,8 +112,22 @@ fn observe(args: &Args) -> Outcome<Observation> {
     };
     watch.end();
     let mut seen = seen?;
+    if args.engine == EngineChoice::Auto && !args.quiet {
+        tell_of_sampling(&seen);
+    }
     symbols::resolve(&mut seen);
     Ok(seen)
+}
+
+/// Says that this machine could have done it faster, where that is so.
+fn tell_of_sampling(seen: &Observation) {
+    if matches!(seen.engine, Engine::Emulator { .. }) && memory_sampling::find(Path::new("/")).is_ok() {
+        let _ = writeln!(
+            stderr(),
+            "manycore: note: every access was followed, in an emulator; this CPU can tell some of them at nearly full \
+             speed: --engine sampling"
+        );
+    }
 }
 
 /// The lines of this machine, or those that were asked for; then those of which latent findings are told.

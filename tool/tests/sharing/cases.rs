@@ -1,21 +1,31 @@
-//! Head and tail of a queue side by side, and apart.
+//! Two threads with counters of their own, where the first argument says. Lines that a finding must name carry markers.
 
 use std::{
+    cell::Cell,
     env,
+    hint::black_box,
     sync::{
-        Arc, Barrier,
+        Barrier,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread,
 };
 
-const ROUNDS: u64 = 200_000;
+const ROUNDS: u64 = 100_000;
 
 /// Whose turn it is, so that both run however busy the machine is.
-static BATON: Baton = Baton(AtomicU64::new(0));
+static BATON: Line<AtomicU64> = Line(AtomicU64::new(0));
+
+static TOGETHER: Line<AtomicU64> = Line(AtomicU64::new(0));
+
+static TABLE: Line<[u64; 8]> = Line([1, 2, 3, 4, 5, 6, 7, 8]);
+
+thread_local! {
+    static OWN: Cell<u64> = const { Cell::new(0) };
+}
 
 #[repr(align(64))]
-struct Baton(AtomicU64);
+struct Line<T>(T);
 
 #[repr(align(64))]
 struct Packed {
@@ -23,67 +33,86 @@ struct Packed {
     tail: AtomicU64,
 }
 
-#[repr(align(64))]
-struct Line(AtomicU64);
+// Calls, as code with one line could serve both.
+impl Packed {
+    fn new() -> Self {
+        Self { head: AtomicU64::new(0), tail: AtomicU64::new(0) }
+    }
 
-struct Apart {
-    head: Line,
-    tail: Line,
-}
-
-trait Ends: Send + Sync + 'static {
-    fn push(&self);
-    fn pop(&self);
-}
-
-impl Ends for Packed {
+    #[inline(never)]
     fn push(&self) {
         self.tail.fetch_add(1, Relaxed); // A
     }
 
+    #[inline(never)]
     fn pop(&self) {
         self.head.fetch_add(1, Relaxed); // B
     }
 }
 
-impl Ends for Apart {
-    fn push(&self) {
-        self.tail.0.fetch_sub(1, Relaxed);
-    }
-
-    fn pop(&self) {
-        self.head.0.fetch_sub(1, Relaxed);
-    }
+/// Runs a step of each thread, by its number and the round.
+fn both(step: impl Fn(u64, u64) + Sync) {
+    let (start, step) = (Barrier::new(2), &step);
+    thread::scope(|scope| {
+        for me in 0..2 {
+            let start = &start;
+            scope.spawn(move || {
+                start.wait();
+                for round in 0..ROUNDS {
+                    step(me, round);
+                    if round % 1000 == 0 {
+                        while BATON.0.load(Relaxed) != me {
+                            thread::yield_now();
+                        }
+                        BATON.0.store(1 - me, Relaxed);
+                    }
+                }
+            });
+        }
+    });
 }
 
-fn work<T: Ends>(ends: Arc<T>) {
-    let start = Arc::new(Barrier::new(2));
-    let run = |name: &str, me: u64, step: fn(&T)| {
-        let (ends, start) = (Arc::clone(&ends), Arc::clone(&start));
-        let body = move || {
-            start.wait();
-            for round in 0..ROUNDS {
-                step(&ends);
-                if round % 1000 == 0 {
-                    while BATON.0.load(Relaxed) != me {
-                        thread::yield_now();
-                    }
-                    BATON.0.store(1 - me, Relaxed);
-                }
-            }
-        };
-        thread::Builder::new().name(name.to_owned()).spawn(body).unwrap()
-    };
-    let threads = [run("producer", 0, T::push), run("consumer", 1, T::pop)];
-    for thread in threads {
-        thread.join().unwrap();
-    }
+fn ends(queue: &Packed) {
+    both(|me, _| if me == 0 { queue.push() } else { queue.pop() });
+}
+
+#[inline(never)]
+fn neighbour() -> Box<AtomicU64> {
+    Box::new(AtomicU64::new(0)) // D
+}
+
+fn neighbours() {
+    let blocks = [neighbour(), neighbour(), neighbour()];
+    // Two of three lie on one line, wherever that begins.
+    let line = |at: usize| std::ptr::from_ref(&*blocks[at]).addr() / 64;
+    let first = usize::from(line(0) != line(1));
+    both(|me, _| {
+        blocks[first + me as usize].fetch_add(1, Relaxed); // F
+    });
+}
+
+fn own(more: u64) {
+    OWN.with(|own| black_box(own).set(own.get() + more));
 }
 
 fn main() {
-    let new = || AtomicU64::new(0);
-    match env::args().nth(1).as_deref() {
-        Some("false") => work(Arc::new(Packed { head: new(), tail: new() })), // C
-        _ => work(Arc::new(Apart { head: Line(new()), tail: Line(new()) })),
+    let name = env::args().nth(1).unwrap_or_default();
+    match name.as_str() {
+        "false" => ends(&Box::new(Packed::new())), // C
+        "apart" => {
+            let counters = Box::new([Line(AtomicU64::new(0)), Line(AtomicU64::new(0))]);
+            both(|me, _| {
+                counters[me as usize].0.fetch_add(1, Relaxed);
+            });
+        }
+        "true" => both(|_, _| {
+            TOGETHER.0.fetch_add(1, Relaxed); // E
+        }),
+        "readonly" => both(|_, round| own(black_box(&TABLE).0[round as usize % 8])),
+        "local" => both(|_, _| own(1)),
+        "neighbours" => neighbours(),
+        "stack" => ends(&Packed::new()),
+        _ => std::process::exit(2),
     }
+    println!("done");
 }
