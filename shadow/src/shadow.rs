@@ -9,7 +9,7 @@ use crate::{
     maps::{self, Mapped, Maps},
     marks,
     region::{self, Region, Slot, THREADS, Thread},
-    sys::{self, Memory},
+    sys::Memory,
 };
 use std::{
     io, ptr,
@@ -17,6 +17,7 @@ use std::{
         AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
         Ordering::{Relaxed, Release},
     },
+    time::Duration,
 };
 
 /// Accesses to followed lines that a thread finds again at once.
@@ -55,13 +56,16 @@ struct Recent {
     count: AtomicPtr<Count>,
 }
 
-/// Whether a thread that makes its access number `count` should let others run first. Threads of short programs would
-/// run one after the other where CPUs are few or busy, and never meet. Later ones meet as the scheduler has it: on a
-/// busy machine each yielding costs a slice.
+/// How long a young thread waits when it is its turn to.
+const TURN: Duration = Duration::from_micros(50);
+
+/// Whether a thread that makes its access number `count` should wait for others. To begin a thread takes longer in the
+/// emulator than many short programs have to do, so that their threads would run one after the other and never meet.
+/// Each thread's first million accesses are therefore drawn out, by about a tenth of a second together.
 #[inline]
 fn is_turn(count: u64) -> bool {
-    const EACH: u64 = 2048;
-    const FIRST: u64 = 512;
+    const EACH: u64 = 1024;
+    const FIRST: u64 = 1024;
     count.is_multiple_of(EACH) && count <= EACH * FIRST
 }
 
@@ -258,7 +262,7 @@ impl Shadow {
             let count = record.accesses.load(Relaxed) + 1;
             record.accesses.store(count, Relaxed);
             if is_turn(count) && self.slot().threads.load(Relaxed) > 1 {
-                sys::yield_now();
+                std::thread::sleep(TURN);
             }
         }
         for (layout, grid) in self.grids.iter().enumerate() {
