@@ -89,27 +89,23 @@ impl<'a> Spot<'a> {
         frames
     }
 
-    /// Whether the program itself could change it: its own code touches it, or it has allocated it.
+    /// Whether the program itself could change it: its own code touches it, or it has allocated or declared it.
     pub fn is_own(&self) -> bool {
-        // The program's own code touches variables of the runtime too.
-        if let Holder::Globals { variables } = &self.holder
-            && variables.iter().all(|it| it.module != self.process.program || names::is_runtime(&it.name))
-        {
-            return false;
-        }
-        self.line.accesses.iter().any(|access| self.code(access).1)
-            || match &self.holder {
-                Holder::Heap { blocks } => blocks.iter().any(|block| block.own),
-                Holder::Globals { variables } => variables.iter().any(|it| {
-                    it.module == self.process.program && !names::is_runtime(&it.name) && self.silent()
-                }),
-                _ => false,
+        let touched = self.line.accesses.iter().any(|access| self.code(access).1);
+        match &self.holder {
+            // The program's own code touches variables of the runtime too, and libraries touch the program's.
+            Holder::Globals { variables } => {
+                // All packages of Go, its own too, are in the program: there only the code tells whose it is.
+                variables.iter().any(|it| self.declares(it)) && (touched || !self.process.names.is_go())
             }
+            Holder::Heap { blocks } => touched || blocks.iter().any(|block| block.own),
+            _ => touched,
+        }
     }
 
-    /// Whether no code that touches it has lines.
-    fn silent(&self) -> bool {
-        self.frames().iter().all(|frame| frame.file.is_none())
+    /// Whether a variable is of the program or of a library that comes with it.
+    fn declares(&self, variable: &Variable) -> bool {
+        !names::is_of_system(&variable.module, &self.process.program) && !names::is_runtime(&variable.name)
     }
 }
 

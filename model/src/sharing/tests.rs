@@ -171,6 +171,33 @@ fn libraries_and_runtimes_stand_apart() {
     assert_eq!(findings.in_libraries.len(), 2);
 }
 
+/// Two threads touch halves of the first global from code at an address; the file of both is as given.
+fn global_of(module: &str, code: u64) -> Findings {
+    let mut process = process(2, Vec::new());
+    process.modules[0].path = module.to_owned();
+    let accesses = [access(1, code, 0, 0, 90), access(2, code, 8, 0, 90)];
+    process.lines = vec![in_module(line(0x1000, 90, 90, &accesses))];
+    Findings::of(&seen(process), SETTINGS)
+}
+
+#[test]
+fn globals_of_the_programs_own_libraries_count() {
+    for module in ["/home/me/plug.so", "/usr/local/lib/libmine.so"] {
+        let findings = global_of(module, 1);
+        assert_eq!((findings.false_sharing.len(), findings.in_libraries.len()), (1, 0), "{module}");
+    }
+    let findings = global_of("/usr/lib/x86_64-linux-gnu/libc.so.6", 1);
+    assert_eq!((findings.false_sharing.len(), findings.in_libraries.len()), (0, 1));
+}
+
+#[test]
+fn a_global_that_only_a_library_touches_is_the_programs_own() {
+    for code in [4, 5] {
+        let findings = global_of("/bin/prog", code);
+        assert_eq!((findings.false_sharing.len(), findings.in_libraries.len()), (1, 0), "{code}");
+    }
+}
+
 #[test]
 fn latent_sharing_is_told_once_and_not_where_it_is_real() {
     let accesses = [access(1, 1, 0, 9, 9), access(2, 2, 8, 9, 9)];
