@@ -199,6 +199,34 @@ fn a_global_that_only_a_library_touches_is_the_programs_own() {
 }
 
 #[test]
+fn a_block_that_takes_no_part_is_no_neighbour() {
+    let block = |start| Block { start, bytes: 16, callers: vec![6, 3] };
+    let cure = |second: u64| {
+        let accesses =
+            [access(1, 1, 0, 5000, 5000), access(2, 2, 8, 5000, 5000), access(0, 5, 32, 0, second)];
+        let place = Place::Heap { blocks: vec![block(0x5000), block(0x5020)] };
+        judged(vec![Line { place, ..line(0x5000, 900, 900, &accesses) }]).false_sharing[0].cure.clone()
+    };
+    assert!(matches!(cure(1), Cure::Pad(_)), "{:?}", cure(1));
+    assert!(matches!(cure(5000), Cure::Allocate(_)), "{:?}", cure(5000));
+}
+
+#[test]
+fn the_cure_names_the_programs_own_code_that_writes_most() {
+    // A runtime reads and writes there a few times, and the worker's line counts.
+    let accesses = [
+        access(0, 4, 0, 90, 90),
+        access(3, 4, 8, 90, 90),
+        access(1, 1, 0, 9000, 9000),
+        access(2, 1, 8, 9000, 9000),
+        access(1, 2, 16, 30000, 9),
+    ];
+    let findings = judged(vec![line(0x9000, 900, 900, &accesses)]);
+    let text = findings.false_sharing[0].cure.text();
+    assert!(text.contains("main.c:11 (one)") && !text.contains("runtime"), "{text}");
+}
+
+#[test]
 fn latent_sharing_is_told_once_and_not_where_it_is_real() {
     let accesses = [access(1, 1, 0, 9, 9), access(2, 2, 8, 9, 9)];
     let on = |layout, address| Line { layout, ..in_module(line(address, 70, 70, &accesses)) };
