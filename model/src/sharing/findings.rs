@@ -1,6 +1,6 @@
 //! Which shared lines matter, and what they are.
 
-use super::{Cure, End, Engine, Frame, Holder, Layout, Line, Observation, Thread, spot::Spot};
+use super::{Cure, End, Engine, Frame, Holder, Layout, Line, Observation, Thread, spot, spot::Spot};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -286,7 +286,7 @@ impl Finding {
         });
         let cure = match class {
             Class::True => Cure::of_true(&sites),
-            _ => Cure::of_false(&worst.holder, &sites, worst.layout.line_bytes),
+            _ => Cure::of_false(&worst.holder, &to_change(spots, &sites), worst.layout.line_bytes),
         };
         Self {
             class,
@@ -367,6 +367,22 @@ fn sites(spots: &[Spot<'_>], worst: &Spot<'_>) -> Vec<Site> {
     let mut sites: Vec<Site> = sums.into_iter().map(site).collect();
     sites.sort_by_key(|site| std::cmp::Reverse(site.reads.saturating_add(site.writes)));
     sites
+}
+
+/// The code that a cure is about, that which writes most first: the program's own, where there is any.
+fn to_change(spots: &[Spot<'_>], sites: &[Site]) -> Vec<Site> {
+    let accesses =
+        spots.iter().flat_map(|spot| spot.line.accesses.iter().map(move |access| spot.code(access)));
+    let own: BTreeSet<Frame> = accesses.filter_map(|(frame, own)| own.then_some(frame)).collect();
+    let count = |site: &Site| site.reads.saturating_add(site.writes);
+    let total = sites.iter().fold(0_u64, |sum, site| sum.saturating_add(count(site)));
+    let mut all: Vec<Site> =
+        sites.iter().filter(|site| !spot::is_negligible(count(site), total)).cloned().collect();
+    if all.iter().any(|site| own.contains(&site.frame)) {
+        all.retain(|site| own.contains(&site.frame));
+    }
+    all.sort_by_key(|site| std::cmp::Reverse(site.writes));
+    all
 }
 
 /// Ranges in order, those that touch made one.

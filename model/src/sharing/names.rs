@@ -66,8 +66,8 @@ const GO_PACKAGES: [&str; 14] = [
 const SYSTEM: [&str; 4] = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"];
 
 /// Beginnings of functions and variables that belong to a language's runtime.
-const RUNTIMES: [&str; 8] =
-    ["runtime.", "internal/", "sync/atomic.", "std::", "core::", "alloc::", "__gnu_cxx::", "_cgo_"];
+const RUNTIMES: [&str; 9] =
+    ["runtime.", "internal/", "sync/atomic.", "std::", "core::", "alloc::", "__gnu_cxx::", "_cgo_", "_rjem_"];
 
 impl Names {
     /// What is at a code address.
@@ -91,7 +91,7 @@ impl Names {
     /// What is the program's own at an address: the innermost frame that is no library's, if there is one.
     pub fn own(&self, address: u64, program: &str) -> Option<&Frame> {
         let code = self.code(address)?;
-        if SYSTEM.iter().any(|folder| code.module.starts_with(folder)) && code.module != program {
+        if is_of_system(&code.module, program) {
             return None;
         }
         let silent = code.frames.iter().all(|frame| frame.file.is_none());
@@ -120,6 +120,11 @@ impl Frame {
             None => format!("{file} ({})", self.function),
         }
     }
+}
+
+/// Whether a file of a process comes with the system: the program itself never does.
+pub(super) fn is_of_system(module: &str, program: &str) -> bool {
+    module != program && SYSTEM.iter().any(|folder| module.starts_with(folder))
 }
 
 /// Whether a source file is one of Go's own.

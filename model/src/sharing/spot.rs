@@ -89,27 +89,23 @@ impl<'a> Spot<'a> {
         frames
     }
 
-    /// Whether the program itself could change it: its own code touches it, or it has allocated it.
+    /// Whether the program itself could change it: its own code touches it, or it has allocated or declared it.
     pub fn is_own(&self) -> bool {
-        // The program's own code touches variables of the runtime too.
-        if let Holder::Globals { variables } = &self.holder
-            && variables.iter().all(|it| it.module != self.process.program || names::is_runtime(&it.name))
-        {
-            return false;
-        }
-        self.line.accesses.iter().any(|access| self.code(access).1)
-            || match &self.holder {
-                Holder::Heap { blocks } => blocks.iter().any(|block| block.own),
-                Holder::Globals { variables } => variables.iter().any(|it| {
-                    it.module == self.process.program && !names::is_runtime(&it.name) && self.silent()
-                }),
-                _ => false,
+        let touched = self.line.accesses.iter().any(|access| self.code(access).1);
+        match &self.holder {
+            // The program's own code touches variables of the runtime too, and libraries touch the program's.
+            Holder::Globals { variables } => {
+                // All packages of Go, its own too, are in the program: there only the code tells whose it is.
+                variables.iter().any(|it| self.declares(it)) && (touched || !self.process.names.is_go())
             }
+            Holder::Heap { blocks } => touched || blocks.iter().any(|block| block.own),
+            _ => touched,
+        }
     }
 
-    /// Whether no code that touches it has lines.
-    fn silent(&self) -> bool {
-        self.frames().iter().all(|frame| frame.file.is_none())
+    /// Whether a variable is of the program or of a library that comes with it.
+    fn declares(&self, variable: &Variable) -> bool {
+        !names::is_of_system(&variable.module, &self.process.program) && !names::is_runtime(&variable.name)
     }
 }
 
@@ -124,20 +120,48 @@ fn code(names: &Names, address: u64, program: &str) -> (Frame, bool) {
 
 /// Whether an access touches any byte of a range of addresses.
 fn touches(line: &Line, from: u64, upto: u64) -> bool {
-    line.accesses.iter().any(|access| {
-        let start = line.address.saturating_add(u64::from(access.offset));
-        start < upto && from < start.saturating_add(u64::from(access.bytes.max(1)))
-    })
+    line.accesses.iter().any(|access| reaches(line, access, from, upto))
+}
+
+fn reaches(line: &Line, access: &Access, from: u64, upto: u64) -> bool {
+    let start = line.address.saturating_add(u64::from(access.offset));
+    start < upto && from < start.saturating_add(u64::from(access.bytes.max(1)))
+}
+
+/// How often any byte of a range of addresses is touched.
+fn touching(line: &Line, from: u64, upto: u64) -> u64 {
+    let inside = line.accesses.iter().filter(|access| reaches(line, access, from, upto));
+    inside.fold(0, |sum, access| sum.saturating_add(access.reads).saturating_add(access.writes))
+}
+
+/// All accesses to a line.
+fn line_total(line: &Line) -> u64 {
+    line.accesses.iter().fold(0, |sum, access| sum.saturating_add(access.reads).saturating_add(access.writes))
+}
+
+/// Whether so many accesses of so many are less than 0.1 %: exit-time code, or the first filling.
+pub fn is_negligible(count: u64, of: u64) -> bool {
+    count < of / 1000
 }
 
 fn holder(process: &Process, line: &Line) -> Holder {
     match &line.place {
         Place::Module { module } => in_module(process, line, process.modules.get(*module)),
         Place::Heap { blocks } => {
-            let touched = blocks
-                .iter()
-                .filter(|block| touches(line, block.start, block.start.saturating_add(block.bytes.max(1))));
-            Holder::Heap { blocks: touched.map(|block| allocation(process, block)).collect() }
+            let share =
+                |block: &&Block| touching(line, block.start, block.start.saturating_add(block.bytes.max(1)));
+            // Who takes no part in the hand-overs is a neighbour only: it was filled once, or is freed at the end.
+            let part = |block: &&Block| {
+                let count = share(block);
+                count > 0
+                    && count.saturating_mul(10) >= line.needless
+                    && !is_negligible(count, line_total(line))
+            };
+            let mut touched: Vec<&Block> = blocks.iter().filter(part).collect();
+            if touched.is_empty() {
+                touched = blocks.iter().filter(|block| share(block) > 0).collect();
+            }
+            Holder::Heap { blocks: touched.into_iter().map(|block| allocation(process, block)).collect() }
         }
         Place::Stack { .. } | Place::Mapping { .. } if process.names.is_go() => Holder::GoHeap,
         Place::Stack { thread } => {

@@ -171,6 +171,61 @@ fn libraries_and_runtimes_stand_apart() {
     assert_eq!(findings.in_libraries.len(), 2);
 }
 
+/// Two threads touch halves of the first global from code at an address; the file of both is as given.
+fn global_of(module: &str, code: u64) -> Findings {
+    let mut process = process(2, Vec::new());
+    process.modules[0].path = module.to_owned();
+    let accesses = [access(1, code, 0, 0, 90), access(2, code, 8, 0, 90)];
+    process.lines = vec![in_module(line(0x1000, 90, 90, &accesses))];
+    Findings::of(&seen(process), SETTINGS)
+}
+
+#[test]
+fn globals_of_the_programs_own_libraries_count() {
+    for module in ["/home/me/plug.so", "/usr/local/lib/libmine.so"] {
+        let findings = global_of(module, 1);
+        assert_eq!((findings.false_sharing.len(), findings.in_libraries.len()), (1, 0), "{module}");
+    }
+    let findings = global_of("/usr/lib/x86_64-linux-gnu/libc.so.6", 1);
+    assert_eq!((findings.false_sharing.len(), findings.in_libraries.len()), (0, 1));
+}
+
+#[test]
+fn a_global_that_only_a_library_touches_is_the_programs_own() {
+    for code in [4, 5] {
+        let findings = global_of("/bin/prog", code);
+        assert_eq!((findings.false_sharing.len(), findings.in_libraries.len()), (1, 0), "{code}");
+    }
+}
+
+#[test]
+fn a_block_that_takes_no_part_is_no_neighbour() {
+    let block = |start| Block { start, bytes: 16, callers: vec![6, 3] };
+    let cure = |second: u64| {
+        let accesses =
+            [access(1, 1, 0, 5000, 5000), access(2, 2, 8, 5000, 5000), access(0, 5, 32, 0, second)];
+        let place = Place::Heap { blocks: vec![block(0x5000), block(0x5020)] };
+        judged(vec![Line { place, ..line(0x5000, 900, 900, &accesses) }]).false_sharing[0].cure.clone()
+    };
+    assert!(matches!(cure(1), Cure::Pad(_)), "{:?}", cure(1));
+    assert!(matches!(cure(5000), Cure::Allocate(_)), "{:?}", cure(5000));
+}
+
+#[test]
+fn the_cure_names_the_programs_own_code_that_writes_most() {
+    // A runtime reads and writes there a few times, and the worker's line counts.
+    let accesses = [
+        access(0, 4, 0, 90, 90),
+        access(3, 4, 8, 90, 90),
+        access(1, 1, 0, 9000, 9000),
+        access(2, 1, 8, 9000, 9000),
+        access(1, 2, 16, 30000, 9),
+    ];
+    let findings = judged(vec![line(0x9000, 900, 900, &accesses)]);
+    let text = findings.false_sharing[0].cure.text();
+    assert!(text.contains("main.c:11 (one)") && !text.contains("runtime"), "{text}");
+}
+
 #[test]
 fn latent_sharing_is_told_once_and_not_where_it_is_real() {
     let accesses = [access(1, 1, 0, 9, 9), access(2, 2, 8, 9, 9)];
