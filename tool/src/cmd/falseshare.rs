@@ -36,14 +36,20 @@ const MOST_SHIFTS: usize = 6;
 /// [`Failure::Check`] where false sharing was found, [`Failure::Measured`] where the program failed,
 /// [`Failure::Interrupted`]; [`Failure::Input`] and [`Failure::Missing`] where nothing could be observed.
 pub fn run(args: &Args) -> Outcome {
+    if let Some(path) = &args.out {
+        output::check_file(path)?;
+    }
     let seen = match &args.from {
         Some(path) => load::observation(path)?,
         None => observe(args)?,
     };
-    if let Some(path) = &args.out {
-        let text = serde_json::to_vec(&seen).map_err(Failure::missing)?;
-        output::write_file(path, &text)?;
-    }
+    let saved = match &args.out {
+        Some(path) => {
+            let text = serde_json::to_vec(&seen).map_err(Failure::missing)?;
+            output::write_file(path, &text)
+        }
+        None => Ok(()),
+    };
     let threshold = args.threshold.unwrap_or(match seen.engine {
         Engine::Emulator { .. } => THRESHOLD,
         Engine::Sampling { .. } => SAMPLED,
@@ -53,6 +59,8 @@ pub fn run(args: &Args) -> Outcome {
         Format::Text if !args.json => sharing_text::render(&findings),
         _ => serde_json::to_string_pretty(&findings).map_err(Failure::missing)? + "\n",
     })?;
+    // What was seen is told even where it could not be saved.
+    saved?;
     verdict(&findings, args)
 }
 
@@ -60,13 +68,28 @@ pub fn run(args: &Args) -> Outcome {
 fn verdict(findings: &Findings, args: &Args) -> Outcome {
     let latent = if args.latent { findings.latent.len() } else { 0 };
     match (findings.false_sharing.len() + latent, findings.end) {
+        (0, _) if findings.notes.iter().any(|note| note.contains("as the memory for that was used up")) => {
+            Err(Failure::Missing(format!(
+                "no false sharing among the accesses that were followed, but memory for the others was used up: \
+                 nothing can be told; observe with more than --memory {}",
+                args.memory
+            )))
+        }
         (0, _) if args.from.is_some() => Ok(()),
         (0, End::Status(0) | End::Timeout) => Ok(()),
         (0, End::Status(status)) => {
             Err(Failure::Measured(format!("no false sharing until the program ended with status {status}")))
         }
         (0, End::Signal(signal)) => {
-            Err(Failure::Measured(format!("no false sharing until signal {signal} ended the program")))
+            let why = match &findings.engine {
+                Engine::Emulator { version } => format!(
+                    "; the emulator may be the reason (try: {} {})",
+                    version.split(' ').next().unwrap_or("qemu"),
+                    findings.command.join(" ")
+                ),
+                Engine::Sampling { .. } => String::new(),
+            };
+            Err(Failure::Measured(format!("no false sharing until signal {signal} ended the program{why}")))
         }
         (0, End::Interrupted) => {
             Err(Failure::Interrupted("interrupted; no false sharing until then".to_owned()))
