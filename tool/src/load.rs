@@ -7,7 +7,12 @@ use manycore_model::{
     sharing::{Observation, SHARING_SCHEMA},
 };
 use serde_json::Value;
-use std::{fs, path::Path};
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    os::unix::fs::FileTypeExt,
+    path::Path,
+};
 
 /// Reads a record and checks that it can be judged.
 ///
@@ -20,13 +25,36 @@ pub fn record(path: &Path) -> Outcome<Record> {
     parse(&bytes).map_err(|what| Failure::input(format!("{}: {what}", path.display())))
 }
 
-/// Reads what `falseshare --out` wrote.
+/// Longest file of `falseshare --out`, in bytes.
+const LARGEST_OBSERVATION: u64 = 1 << 30;
+
+/// What a file holds, or standard input where `path` is `-`: a gibibyte at most, and nothing without an end.
+fn whole(path: &Path) -> Result<Vec<u8>, String> {
+    let read = |source: &mut dyn Read| {
+        let mut bytes = Vec::new();
+        let count = source.take(LARGEST_OBSERVATION + 1).read_to_end(&mut bytes);
+        match count.map_err(|error| error.to_string())? as u64 {
+            0..=LARGEST_OBSERVATION => Ok(bytes),
+            _ => Err("it is longer than 1 GiB".to_owned()),
+        }
+    };
+    if path == Path::new("-") {
+        return read(&mut io::stdin().lock());
+    }
+    let kind = fs::metadata(path).map_err(|error| error.to_string())?;
+    if kind.is_dir() || kind.file_type().is_char_device() || kind.file_type().is_block_device() {
+        return Err("it is no file (- reads standard input)".to_owned());
+    }
+    read(&mut File::open(path).map_err(|error| error.to_string())?)
+}
+
+/// Reads what `falseshare --out` wrote, from standard input where `path` is `-`.
 ///
 /// # Errors
 /// [`Failure::Input`] that names the file and what is wrong with it.
 pub fn observation(path: &Path) -> Outcome<Observation> {
     let bytes =
-        fs::read(path).map_err(|error| Failure::input(format!("cannot read {}: {error}", path.display())))?;
+        whole(path).map_err(|error| Failure::input(format!("cannot read {}: {error}", path.display())))?;
     let parse = || {
         let value: Value = serde_json::from_slice(&bytes).map_err(|error| format!("not JSON ({error})"))?;
         match value.get("schema").and_then(Value::as_str) {

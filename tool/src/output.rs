@@ -41,6 +41,26 @@ pub fn write_file(path: &Path, contents: &[u8]) -> Outcome {
     write(path, contents).map_err(|error| failure(&path.display().to_string(), &error))
 }
 
+/// Whether [`write_file`] could begin now: what is seen in a long run should not be lost for want of a place.
+///
+/// # Errors
+/// [`Failure::Missing`] with the path where no file can be made beside it, or it cannot be looked at.
+pub fn check_file(path: &Path) -> Outcome {
+    let check = || match fs::metadata(path) {
+        Ok(older) if older.is_dir() => Err(ErrorKind::IsADirectory.into()),
+        Ok(older) if older.is_file() && held(&older)?.is_none() => {
+            temporary(&fs::canonicalize(path)?, None).map(drop)
+        }
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => {
+            temporary(path, None).map(drop)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    };
+    check().map_err(|error| failure(&path.display().to_string(), &error))
+}
+
 fn failure(place: &str, error: &io::Error) -> Failure {
     match error.kind() {
         ErrorKind::BrokenPipe => Failure::ReaderGone,
@@ -81,8 +101,8 @@ fn held(wanted: &Metadata) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// Puts a whole file in the place of `older`.
-fn replace(path: &Path, contents: &[u8], older: Option<&Metadata>) -> io::Result<()> {
+/// A file beside `path`, which takes its place later.
+fn temporary(path: &Path, older: Option<&Metadata>) -> io::Result<tempfile::NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".manycore-");
@@ -90,7 +110,13 @@ fn replace(path: &Path, contents: &[u8], older: Option<&Metadata>) -> io::Result
         // The kernel takes the umask off when it makes the file.
         builder.permissions(Permissions::from_mode(0o666));
     }
-    let mut file = builder.tempfile_in(folder)?;
+    // Its message would name the temporary file.
+    builder.tempfile_in(folder).map_err(|error| error.kind().into())
+}
+
+/// Puts a whole file in the place of `older`.
+fn replace(path: &Path, contents: &[u8], older: Option<&Metadata>) -> io::Result<()> {
+    let mut file = temporary(path, older)?;
     file.write_all(contents)?;
     if let Some(older) = older {
         // Only root can give a file away; whoever else may replace one gets it, as with any editor.

@@ -26,11 +26,18 @@ fn refused(arguments: &[&str]) -> (Option<i32>, String) {
 fn a_command_that_cannot_be_is_refused() {
     let (code, said) = refused(&[]);
     assert!(code == Some(2) && said.contains("COMMAND"), "{said}");
-    for wrong in
-        [&["--threshold", "0"][..], &["--line-bytes", "48"], &["--timeout", "0s"], &["--memory", "much"]]
-    {
+    for wrong in [
+        &["--threshold", "0"][..],
+        &["--line-bytes", "48"],
+        &["--timeout", "0s"],
+        &["--memory", "much"],
+        &["--memory", "64K"],
+        &["--threshold", "-1"],
+        &["--timeout", "-1"],
+    ] {
         let (code, said) = refused(&[wrong, &["--", "true"]].concat());
-        assert!(code == Some(2) && said.contains(wrong[0]), "{wrong:?}: {said}");
+        assert!(code == Some(2) && said.contains(&format!("'{} <", wrong[0])), "{wrong:?}: {said}");
+        assert!(said.contains(&format!("invalid value '{}'", wrong[1])), "{wrong:?}: {said}");
     }
     if !can_emulate() {
         return;
@@ -259,9 +266,62 @@ fn what_is_observed_ends_with_us_also_where_we_are_killed() {
 }
 
 #[test]
-fn what_does_not_fit_into_memory_is_told() {
+fn an_endless_file_is_no_observation_and_standard_input_can_be_one() {
+    let (code, said) = refused(&["--from", "/dev/zero"]);
+    assert!(code == Some(2) && said.contains("/dev/zero: it is no file"), "{said}");
+    let run = manycore().args(["falseshare", "--from", "-"]).write_stdin("").output().unwrap();
+    assert!(
+        run.status.code() == Some(2) && text(&run.stderr).contains("-: not JSON"),
+        "{}",
+        text(&run.stderr)
+    );
+}
+
+#[test]
+fn a_script_that_cannot_be_run_says_why() {
+    if !can_emulate() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (contents, words) in [("echo\n", "run it as: sh "), ("#!/no/such\n", "its interpreter /no/such")] {
+        let path = write(folder.path(), "script", contents.as_bytes());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = path.to_str().unwrap();
+        let (code, said) = refused(&["--", path]);
+        assert!(code == Some(3) && said.contains(words) && said.contains(path), "{said}");
+    }
+    let (code, said) = refused(&["--", ""]);
+    assert!(code == Some(2) && said.contains("empty word"), "{said}");
+}
+
+#[test]
+fn where_nothing_can_be_written_nothing_is_run() {
     let Some(program) = plain() else { return };
-    let run = falseshare(&["--memory", "64K"], program, "false");
+    let run = falseshare(&["--out", "/no/such/folder/seen.json"], program, "false");
     let (out, said) = (text(&run.stdout), text(&run.stderr));
-    assert!(out.contains("not seen: ") || said.contains("memory"), "{out}\n{said}");
+    assert_eq!((run.status.code(), out.as_str()), (Some(3), ""), "{said}");
+    assert!(said.contains("/no/such/folder/seen.json") && !said.contains(".manycore-"), "{said}");
+}
+
+/// What was not followed was taken for clean.
+#[test]
+fn what_does_not_fit_into_memory_is_not_called_clean() {
+    let Some(program) = plain() else { return };
+    let run = falseshare(&["--memory", "16M"], program, "vast");
+    let (out, said) = (text(&run.stdout), text(&run.stderr));
+    assert_eq!(run.status.code(), Some(3), "{out}\n{said}");
+    assert!(out.contains("as the memory for that was used up") && said.contains("--memory"), "{out}\n{said}");
+    assert!(out.contains("among the accesses that were followed, no false sharing"), "{out}");
+}
+
+/// The program's output was mixed with ours, and no reader of JSON took it.
+#[test]
+fn json_is_alone_on_standard_output() {
+    if !can_emulate() {
+        return;
+    }
+    let run = manycore().args(["falseshare", "--json", "--quiet", "--", "echo", "words"]).output().unwrap();
+    let found: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(found["false_sharing"], serde_json::json!([]));
+    assert!(text(&run.stderr).contains("words"), "{}", text(&run.stderr));
 }

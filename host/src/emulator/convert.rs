@@ -54,7 +54,7 @@ fn notes(process: &ProcessSeen, notes: &mut Vec<String>) {
     tell(process.lost_blocks, "blocks of the heap were not remembered, as there were too many");
     tell(
         sum(process.lines.iter().map(|line| line.uncounted)),
-        "accesses to shared lines are not told one by one",
+        "accesses to shared lines are counted in none of the rows, as there were too many different ones",
     );
 }
 
@@ -69,6 +69,7 @@ fn convert(process: &ProcessSeen) -> Process {
     Process {
         pid: process.pid,
         program: process.program.clone(),
+        unfollowed: process.not_followed,
         threads: process
             .threads
             .iter()

@@ -25,14 +25,27 @@ pub fn find(command: &[OsString]) -> Result<Program, Error> {
     let Some(name) = command.first() else {
         return Err(Error::Request("there is no command to observe".to_owned()));
     };
+    if name.is_empty() {
+        return Err(Error::Request("the command is an empty word: name a program after --".to_owned()));
+    }
     let path = in_path(name)?;
     let mut program = Program { path, arguments: command.to_vec(), is_dynamic: false, notes: Vec::new() };
+    let mut script: Option<PathBuf> = None;
     for _ in 0..=MOST_INTERPRETERS {
         let mut start = Vec::new();
-        let file = fs::File::open(&program.path).map_err(|error| refused(&program.path, &error))?;
+        let file = fs::File::open(&program.path).map_err(|error| match script.take() {
+            Some(script) => Error::NotExecutable {
+                program: script.display().to_string(),
+                why: format!("its interpreter {} (#!): {error}", program.path.display()),
+            },
+            None => refused(&program.path, &error),
+        })?;
         file.take(4096).read_to_end(&mut start).map_err(|error| refused(&program.path, &error))?;
         match start.strip_prefix(b"#!") {
-            Some(line) => interpret(&mut program, line)?,
+            Some(line) => {
+                script = Some(program.path.clone());
+                interpret(&mut program, line)?;
+            }
             None => {
                 program.is_dynamic = elf(&program.path, &start)?;
                 return Ok(program);
@@ -111,6 +124,10 @@ fn interpret(program: &mut Program, line: &[u8]) -> Result<(), Error> {
 fn elf(path: &Path, start: &[u8]) -> Result<bool, Error> {
     let program = path.display().to_string();
     elf::kind(start).map_err(|foreign| match foreign {
+        Foreign::NotElf if !start.is_empty() && !start.contains(&0) => Error::NotExecutable {
+            why: format!("it is text without a first line '#!/bin/sh'; run it as: sh {program}"),
+            program,
+        },
         Foreign::NotElf => Error::NotExecutable {
             program,
             why: "it is neither a program (ELF) nor a script (#!)".to_owned(),

@@ -56,6 +56,9 @@ pub struct Findings {
     pub threads: usize,
     /// Memory accesses that were followed.
     pub accesses: u64,
+    /// Accesses that were not, as the memory for that was used up.
+    #[serde(default)]
+    pub unfollowed: u64,
     /// What could not be observed.
     pub notes: Vec<String>,
 }
@@ -166,6 +169,7 @@ impl Findings {
             processes: seen.processes.len(),
             threads: seen.processes.iter().map(|process| process.threads.len()).sum(),
             accesses: seen.processes.iter().fold(0, |sum, process| process.accesses.saturating_add(sum)),
+            unfollowed: seen.processes.iter().fold(0, |sum, process| process.unfollowed.saturating_add(sum)),
             notes: seen.notes.clone(),
             ..Self::default()
         };

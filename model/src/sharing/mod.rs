@@ -106,6 +106,9 @@ pub struct Process {
     pub lines: Vec<Line>,
     /// Accesses of all threads that were followed.
     pub accesses: u64,
+    /// Accesses that were not, as the memory for that was used up.
+    #[serde(default)]
+    pub unfollowed: u64,
     /// What its code and data are called; empty until they were looked up.
     #[serde(default)]
     pub names: Names,

@@ -20,24 +20,34 @@ Examples:
   manycore falseshare --from seen.json --threshold 10  and judge it again
   manycore falseshare --json -- ./solver | jq '.false_sharing[] | {needless, holder}'
 
-Engines: emulation runs the program's instructions in qemu-user and follows each access of each thread, of each
-process that it starts; it needs no rights and no hardware, and takes some ten to a hundred times as long. Which
-lines, bytes and code are shared is exact. How often a line changes hands depends on who runs when, and threads do not
-keep their pace of before; code that depends on time may take other ways. What a hand-over costs is not told. sampling
-has the CPU tell some of the loads and stores (Intel PEBS, AMD IBS), at nearly full speed; it needs that hardware, and
-kernel.perf_event_paranoid at 1 or less, or root. It was tested on synthetic records only, and there is none for Arm.
-auto takes emulation, as it misses nothing and needs no rights, and sampling only where there is no qemu-user; where
-both can be had, a note says so.
+Engines:
+  emulation  runs the program's instructions in qemu-user and follows each access
+             of each thread, of each process that it starts. It needs no rights
+             and no hardware, and takes some ten to a hundred times as long. Which
+             lines, bytes and code are shared is exact. How often a line changes
+             hands depends on who runs when, and threads do not keep their pace of
+             before; code that depends on time may take other ways. What a
+             hand-over costs is not told. The program runs as a process named
+             qemu-x86_64 (or of your architecture), and sees LD_PRELOAD and
+             MANYCORE_EMULATOR in its environment. With --json, what it writes to
+             standard output goes to standard error.
+  sampling   has the CPU tell some of the loads and stores (Intel PEBS, AMD IBS),
+             at nearly full speed. It needs that hardware, and
+             kernel.perf_event_paranoid at 1 or less, or root. It was tested on
+             synthetic records only, and there is none for Arm.
+  auto       takes emulation, as it misses nothing and needs no rights, and sampling
+             only where there is no qemu-user; where both can be had, a note says so.
 
-Exit codes: 1 where false sharing was found, also when the run was cut short; else 4 where the program failed, 130
-after Ctrl-C, and 0 otherwise. What is latent, in libraries, or true sharing is told and never counts; --latent has
-latent findings count.")]
+Exit codes: 1 where false sharing was found, also when the run was cut short; else
+3 where memory for following accesses was used up, 4 where the program failed, 130
+after Ctrl-C, and 0 otherwise. What is latent, in libraries, or true sharing is told
+and never counts; --latent has latent findings count.")]
 pub struct Falseshare {
     /// How accesses are observed; auto takes emulation, and sampling where there is no qemu-user
     #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
     pub engine: EngineChoice,
     /// Needless hand-overs from which on sharing is told [default: 50, with sampling 5]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub threshold: Option<u64>,
     /// Bytes of a cache line [default: those of this machine]
     #[arg(long, value_name = "N", value_parser = line_bytes)]
@@ -46,11 +56,11 @@ pub struct Falseshare {
     #[arg(long)]
     pub latent: bool,
     /// End the program after this time and tell what was seen until then
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
     pub timeout: Option<Duration>,
-    /// Memory that emulation may take for what it remembers, such as 512M or 2G: half of it for lines that are shared,
-    /// of all processes, and up to the other half in each process
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size)]
+    /// Memory that emulation may take for what it remembers, such as 512M or 2G, 16M at least: half of it for lines that
+    /// are shared, of all processes, and up to the other half in each process
+    #[arg(long, value_name = "SIZE", default_value = "1G", allow_hyphen_values = true, value_parser = memory)]
     pub memory: u64,
     /// How to print the findings
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -61,7 +71,7 @@ pub struct Falseshare {
     /// Also save what was seen, for --from
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Judge what --out saved, and run nothing
+    /// Judge what --out saved, and run nothing; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "timeout", "engine", "line_bytes", "memory", "out"])]
     pub from: Option<PathBuf>,
     /// No progress and no notes on standard error; the result is printed all the same
@@ -88,6 +98,20 @@ fn line_bytes(text: &str) -> Result<u32, String> {
         Ok(bytes @ (32 | 64 | 128)) => Ok(bytes),
         _ => Err("lines have 32, 64 or 128 bytes".to_owned()),
     }
+}
+
+/// Least memory for what is remembered: with less, next to nothing is followed.
+const LEAST_MEMORY: u64 = 16 << 20;
+
+/// A [`size`] with which something can be told.
+fn memory(text: &str) -> Result<u64, String> {
+    size(text).and_then(|bytes| {
+        if bytes < LEAST_MEMORY {
+            Err("16M is the least with which accesses can be followed".to_owned())
+        } else {
+            Ok(bytes)
+        }
+    })
 }
 
 /// `512M`, `2G` or a number of bytes.
@@ -119,6 +143,8 @@ mod tests {
         for wrong in ["", "0", "M", "1X", "-1", "99999999T"] {
             assert!(size(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(memory("16M"), Ok(16 << 20));
+        assert!(memory("16383K").is_err_and(|why| why.contains("16M")));
         assert_eq!((line_bytes("64"), line_bytes("128")), (Ok(64), Ok(128)));
         assert!(["0", "8", "48", "256", "x"].iter().all(|wrong| line_bytes(wrong).is_err()));
     }

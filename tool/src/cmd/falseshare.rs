@@ -10,7 +10,7 @@ use crate::{
 use manycore_host::{Tree, emulator, memory_sampling, symbols};
 use manycore_model::sharing::{End, Engine, Findings, Layout, Observation, Settings};
 use std::{
-    io::{IsTerminal, Write, stderr},
+    io::{IsTerminal, Write, stderr, stdout},
     path::Path,
     time::Instant,
 };
@@ -36,23 +36,32 @@ const MOST_SHIFTS: usize = 6;
 /// [`Failure::Check`] where false sharing was found, [`Failure::Measured`] where the program failed,
 /// [`Failure::Interrupted`]; [`Failure::Input`] and [`Failure::Missing`] where nothing could be observed.
 pub fn run(args: &Args) -> Outcome {
+    if let Some(path) = &args.out {
+        output::check_file(path)?;
+    }
     let seen = match &args.from {
         Some(path) => load::observation(path)?,
+        None if is_json(args) => apart(|| observe(args))?,
         None => observe(args)?,
     };
-    if let Some(path) = &args.out {
-        let text = serde_json::to_vec(&seen).map_err(Failure::missing)?;
-        output::write_file(path, &text)?;
-    }
+    let saved = match &args.out {
+        Some(path) => {
+            let text = serde_json::to_vec(&seen).map_err(Failure::missing)?;
+            output::write_file(path, &text)
+        }
+        None => Ok(()),
+    };
     let threshold = args.threshold.unwrap_or(match seen.engine {
         Engine::Emulator { .. } => THRESHOLD,
         Engine::Sampling { .. } => SAMPLED,
     });
     let findings = Findings::of(&seen, Settings { threshold });
     output::print(&match args.format {
-        Format::Text if !args.json => sharing_text::render(&findings),
+        _ if !is_json(args) => sharing_text::render(&findings),
         _ => serde_json::to_string_pretty(&findings).map_err(Failure::missing)? + "\n",
     })?;
+    // What was seen is told even where it could not be saved.
+    saved?;
     verdict(&findings, args)
 }
 
@@ -60,13 +69,26 @@ pub fn run(args: &Args) -> Outcome {
 fn verdict(findings: &Findings, args: &Args) -> Outcome {
     let latent = if args.latent { findings.latent.len() } else { 0 };
     match (findings.false_sharing.len() + latent, findings.end) {
+        (0, _) if findings.unfollowed > 0 => Err(Failure::Missing(format!(
+            "no false sharing among the accesses that were followed, but memory for the others was used up: \
+                 nothing can be told; observe with more than --memory {}",
+            args.memory
+        ))),
         (0, _) if args.from.is_some() => Ok(()),
         (0, End::Status(0) | End::Timeout) => Ok(()),
         (0, End::Status(status)) => {
             Err(Failure::Measured(format!("no false sharing until the program ended with status {status}")))
         }
         (0, End::Signal(signal)) => {
-            Err(Failure::Measured(format!("no false sharing until signal {signal} ended the program")))
+            let why = match &findings.engine {
+                Engine::Emulator { version } => format!(
+                    "; the emulator may be the reason (try: {} {})",
+                    version.split(' ').next().unwrap_or("qemu"),
+                    findings.command.join(" ")
+                ),
+                Engine::Sampling { .. } => String::new(),
+            };
+            Err(Failure::Measured(format!("no false sharing until signal {signal} ended the program{why}")))
         }
         (0, End::Interrupted) => {
             Err(Failure::Interrupted("interrupted; no false sharing until then".to_owned()))
@@ -74,6 +96,19 @@ fn verdict(findings: &Findings, args: &Args) -> Outcome {
         (1, _) => Err(Failure::Check("1 case of false sharing".to_owned())),
         (several, _) => Err(Failure::Check(format!("{several} cases of false sharing"))),
     }
+}
+
+fn is_json(args: &Args) -> bool {
+    args.json || args.format == Format::Json
+}
+
+/// Has what programs write to standard output meanwhile go to standard error: ours is then JSON and nothing else.
+fn apart<T>(run: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    let ours = rustix::io::fcntl_dupfd_cloexec(stdout(), 3).map_err(Failure::missing)?;
+    rustix::stdio::dup2_stdout(stderr()).map_err(Failure::missing)?;
+    let result = run();
+    rustix::stdio::dup2_stdout(ours).map_err(Failure::missing)?;
+    result
 }
 
 /// Runs the command under an engine, and looks up the names of what it shared.

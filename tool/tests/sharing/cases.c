@@ -188,6 +188,13 @@ int main(int count, char **arguments) {
         both(read_table, NULL, read_table, NULL);
     } else if (!strcmp(name, "slots")) {
         both(slot, (void *)&slots[2], slot, (void *)&slots[3]);
+    } else if (!strcmp(name, "vast")) {
+        /* More lines than 16 MiB can tell of. */
+        size_t bytes = (size_t)1 << 30;
+        char *memory = malloc(bytes);
+        for (size_t at = 0; at < bytes; at += 4096)
+            memory[at] = 1;
+        free(memory);
     } else if (!strcmp(name, "one")) {
         for (int i = 0; i < ROUNDS; i++) {
             counters.first += 1;
