@@ -139,13 +139,14 @@ fn place(process: &ProcessSeen, files: &[&MapSeen], line: &LineSeen, address: u6
     if inside(process.heap) {
         return Place::Heap { blocks: Vec::new() };
     }
-    if let Some(module) = files.iter().rposition(|map| inside((map.start, map.end))) {
-        return Place::Module { module };
-    }
-    let holds = |map: &&MapSeen| map.path.is_empty() && inside((map.start, map.end));
-    let all = || process.maps.iter().rev();
-    let Some(map) = all().filter(|map| map.live).find(holds).or_else(|| all().find(holds)) else {
-        return Place::Unknown;
+    let holds = |map: &MapSeen, live: bool| map.live == live && inside((map.start, map.end));
+    let file = |live| files.iter().rposition(|map| holds(map, live));
+    let other = |live| process.maps.iter().rev().find(|map| map.path.is_empty() && holds(map, live));
+    // A file that was unmapped does not lend its name to what came after it.
+    let map = match (file(true), other(true), file(false), other(false)) {
+        (Some(module), ..) | (None, None, Some(module), _) => return Place::Module { module },
+        (None, Some(map), ..) | (None, None, None, Some(map)) => map,
+        (None, None, None, None) => return Place::Unknown,
     };
     // Memory of zeros right behind a file's is its `.bss`.
     match files.iter().rposition(|file| file.end == map.start && file.live == map.live) {
@@ -158,6 +159,28 @@ fn place(process: &ProcessSeen, files: &[&MapSeen], line: &LineSeen, address: u6
 mod tests {
     use super::*;
     use manycore_shadow::reader::{AccessSeen, ThreadSeen};
+
+    /// Memory at an address where a file had been mapped was called that file's data.
+    #[test]
+    fn memory_is_not_called_after_a_file_that_was_there_before() {
+        let map = |path: &str, live| MapSeen {
+            start: 0x1000,
+            end: 0x3000,
+            path: path.to_owned(),
+            live,
+            ..MapSeen::default()
+        };
+        let line = LineSeen { address: 0x1040, ..LineSeen::default() };
+        let place_among = |maps: Vec<MapSeen>| {
+            let process = ProcessSeen { maps, ..ProcessSeen::default() };
+            let files: Vec<&MapSeen> = process.maps.iter().filter(|map| !map.path.is_empty()).collect();
+            place(&process, &files, &line, line.address)
+        };
+        let anonymous = Place::Mapping { start: 0x1000, bytes: 0x2000 };
+        assert_eq!(place_among(vec![map("/etc/passwd", false), map("", true)]), anonymous);
+        assert_eq!(place_among(vec![map("", false), map("/lib/a", true)]), Place::Module { module: 0 });
+        assert_eq!(place_among(vec![map("/lib/a", false), map("", false)]), Place::Module { module: 0 });
+    }
 
     #[test]
     fn figures_beyond_all_bounds_are_converted() {

@@ -9,7 +9,7 @@ use super::{
 };
 use manycore_model::{
     sharing::{
-        Allocation, Class, End, Engine, Finding, Findings, Frame, Holder, Party, Touch, Variable, bytes,
+        Allocation, Class, End, Engine, Finding, Findings, Frame, Holder, Party, Site, Touch, Variable, bytes,
     },
     units::{self, counted},
 };
@@ -192,7 +192,7 @@ fn cell(first: u32, bytes: u32, touches: &[&Touch]) -> char {
 fn sites(finding: &Finding) -> String {
     let mut table = Table::figures("", ("code", Align::Left), &["threads", "reads", "writes"]);
     table.head.insert(1, ("on the worst line".to_owned(), Align::Left));
-    for site in finding.sites.iter().take(MOST_ROWS) {
+    for site in shown(&finding.sites) {
         let touched = if site.bytes.is_empty() { "-".to_owned() } else { bytes(&site.bytes) };
         let [reads, writes] = [site.reads, site.writes].map(|count| grouped(count as f64));
         table.rows.push(vec![site.frame.brief(), touched, site.threads.to_string(), reads, writes]);
@@ -202,6 +202,17 @@ fn sites(finding: &Finding) -> String {
         text.push_str(&format!("   and {} more lines of code\n", finding.sites.len() - MOST_ROWS));
     }
     text
+}
+
+/// The busiest lines of code; where none of them writes, the one that writes most takes the last place, since it is who
+/// takes the line from the others.
+fn shown(sites: &[Site]) -> Vec<&Site> {
+    let mut shown: Vec<&Site> = sites.iter().take(MOST_ROWS).collect();
+    if shown.len() == MOST_ROWS && shown.iter().all(|site| site.writes == 0) {
+        shown.pop();
+        shown.extend(sites.iter().skip(MOST_ROWS - 1).max_by_key(|site| site.writes));
+    }
+    shown
 }
 
 /// What the engine can tell of time, and what it cannot.
