@@ -34,7 +34,7 @@ const MOST_COUNTS: u32 = 64;
 /// A line that is followed.
 #[repr(C, align(64))]
 pub struct Line {
-    /// Who has it: see [`State`].
+    /// Who has it: see `State`.
     pub state: AtomicU64,
     /// Times that it changed hands.
     pub hand_overs: AtomicU64,
