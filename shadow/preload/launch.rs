@@ -1,5 +1,6 @@
 //! How a program is started in the emulator: what the one that we are in was started with, remembered when it began.
 
+use manycore_shadow::program::{MOST_INTERPRETERS, START_BYTES, Script};
 use std::{
     env,
     ffi::{CStr, CString, OsStr, OsString, c_char},
@@ -12,8 +13,6 @@ use std::{
 
 /// The variable that tells a program how it was started: emulator, plugin, region, library, with `;` between.
 const VARIABLE: &str = "MANYCORE_EMULATOR";
-/// Interpreters that run interpreters that run scripts: as many as the kernel follows.
-const MOST_INTERPRETERS: usize = 4;
 
 #[derive(Debug)]
 struct Known {
@@ -106,11 +105,11 @@ pub unsafe fn rewrite(
     if path == Path::new("/proc/self/exe") {
         path = fs::read_link(path).ok()?;
     }
-    let (path, words, is_dynamic) = resolve(path, words)?;
+    let (path, words, is_dynamic) = resolve(path, words.into_iter().map(OsString::from_vec).collect())?;
     let mut command =
         vec![known.emulator.clone().into_bytes(), b"-plugin".to_vec(), known.plugin.as_bytes().to_vec()];
     if let Some(name) = words.first() {
-        command.extend([b"-0".to_vec(), name.clone()]);
+        command.extend([b"-0".to_vec(), name.as_bytes().to_vec()]);
     }
     let (preload, mut kept): (Vec<_>, Vec<_>) =
         variables.into_iter().partition(|variable| variable.starts_with(b"LD_PRELOAD="));
@@ -122,7 +121,7 @@ pub unsafe fn rewrite(
         command.extend([b"-E".to_vec(), [b"LD_PRELOAD=".to_vec(), value].concat()]);
     }
     command.push(path.into_os_string().into_vec());
-    command.extend(words.into_iter().skip(1));
+    command.extend(words.into_iter().skip(1).map(OsString::into_vec));
     let texts = |texts: Vec<Vec<u8>>| texts.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>().ok();
     Some(Rewritten { emulator: &known.emulator, words: texts(command)?, variables: texts(kept)? })
 }
@@ -153,7 +152,7 @@ unsafe fn texts(list: *const *const c_char) -> Vec<Vec<u8>> {
 
 /// The file that the emulator has to run, with its arguments and whether it loads GNU's libraries. Scripts become
 /// their interpreters. `None` for what the kernel has to run, or to refuse.
-fn resolve(mut path: PathBuf, mut words: Vec<Vec<u8>>) -> Option<(PathBuf, Vec<Vec<u8>>, bool)> {
+fn resolve(mut path: PathBuf, mut words: Vec<OsString>) -> Option<(PathBuf, Vec<OsString>, bool)> {
     const SET_ID: u32 = 0o6000;
     for _ in 0..=MOST_INTERPRETERS {
         let mut start = Vec::new();
@@ -162,20 +161,13 @@ fn resolve(mut path: PathBuf, mut words: Vec<Vec<u8>>) -> Option<(PathBuf, Vec<V
         if !status.is_file() || status.mode() & 0o111 == 0 || status.mode() & SET_ID != 0 {
             return None;
         }
-        file.take(4096).read_to_end(&mut start).ok()?;
-        let Some(line) = start.strip_prefix(b"#!") else {
+        file.take(START_BYTES).read_to_end(&mut start).ok()?;
+        let Some(script) = Script::of(&start) else {
             return manycore_shadow::elf::kind(&start).ok().map(|dynamic| (path, words, dynamic));
         };
-        let line = line.split(|byte| *byte == b'\n').next()?.trim_ascii();
-        let mut parts = line.splitn(2, u8::is_ascii_whitespace);
-        let interpreter = parts.next()?.to_vec();
-        let argument = parts.next().map(<[u8]>::trim_ascii).filter(|argument| !argument.is_empty());
-        let mut all = vec![interpreter.clone()];
-        all.extend(argument.map(<[u8]>::to_vec));
-        all.push(path.into_os_string().into_vec());
-        all.extend(words.drain(..).skip(1));
-        words = all;
-        path = PathBuf::from(OsString::from_vec(interpreter));
+        let interpreter = script.interpreter.clone();
+        words = script.words(path, words);
+        path = interpreter;
     }
     None
 }

@@ -4,9 +4,10 @@ use crate::{
     launch::{Rewritten, rewrite},
     next::{Next, set_errno},
 };
+use manycore_shadow::program;
 use std::{
     ffi::{CStr, CString, OsStr, c_char, c_int, c_void},
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    os::unix::ffi::OsStrExt,
 };
 
 type Texts = *const *const c_char;
@@ -34,16 +35,11 @@ unsafe fn in_path(name: *const c_char) -> Option<CString> {
     }
     // SAFETY: the caller gives a text.
     let name = unsafe { CStr::from_ptr(name) };
-    if name.to_bytes().contains(&b'/') || name.is_empty() {
+    let file = OsStr::from_bytes(name.to_bytes());
+    if program::is_path(file) || name.is_empty() {
         return Some(name.to_owned());
     }
-    let folders = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-    let path = std::env::split_paths(&folders)
-        .map(|folder| folder.join(OsStr::from_bytes(name.to_bytes())))
-        .find(|path| {
-            std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-        })?;
-    CString::new(path.into_os_string().into_encoded_bytes()).ok()
+    CString::new(program::in_path(file)?.into_os_string().into_encoded_bytes()).ok()
 }
 
 unsafe fn run(rewritten: &Rewritten) -> Option<c_int> {

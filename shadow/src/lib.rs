@@ -21,6 +21,7 @@ pub mod lines;
 pub mod lock;
 pub mod maps;
 pub mod marks;
+pub mod program;
 pub mod reader;
 pub mod region;
 pub mod shadow;

@@ -1,21 +1,16 @@
 //! The program of a command: found, and of a kind that can be observed.
 
 use super::{Error, Program};
-use manycore_shadow::elf::{self, Foreign};
+use manycore_shadow::{
+    elf::{self, Foreign},
+    program::{self, MOST_INTERPRETERS, START_BYTES, Script},
+};
 use std::{
-    env,
     ffi::{OsStr, OsString},
     fs,
     io::{self, Read},
-    os::unix::{
-        ffi::{OsStrExt, OsStringExt},
-        fs::PermissionsExt,
-    },
     path::{Path, PathBuf},
 };
-
-/// Interpreters that run interpreters that run scripts: as many as the kernel follows.
-const MOST_INTERPRETERS: usize = 4;
 
 /// Finds the program of a command, as a shell does, and the interpreter where it is a script.
 ///
@@ -40,8 +35,8 @@ pub fn find(command: &[OsString]) -> Result<Program, Error> {
             },
             None => refused(&program.path, &error),
         })?;
-        file.take(4096).read_to_end(&mut start).map_err(|error| refused(&program.path, &error))?;
-        match start.strip_prefix(b"#!") {
+        file.take(START_BYTES).read_to_end(&mut start).map_err(|error| refused(&program.path, &error))?;
+        match Script::of(&start) {
             Some(line) => {
                 script = Some(program.path.clone());
                 interpret(&mut program, line)?;
@@ -72,36 +67,26 @@ fn refused(path: &Path, error: &io::Error) -> Error {
 /// The file that `name` stands for.
 fn in_path(name: &OsStr) -> Result<PathBuf, Error> {
     let shown = || name.display().to_string();
-    let executable = |path: &Path| {
-        fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    };
-    if name.as_bytes().contains(&b'/') {
+    if program::is_path(name) {
         let path = PathBuf::from(name);
         return match fs::metadata(&path) {
             Err(error) => Err(refused(&path, &error)),
             Ok(file) if file.is_dir() => {
                 Err(Error::NotExecutable { program: shown(), why: "it is a folder".to_owned() })
             }
-            Ok(_) if !executable(&path) => Err(Error::NotExecutable {
+            Ok(_) if !program::is_executable(&path) => Err(Error::NotExecutable {
                 program: shown(),
                 why: "it may not be executed (chmod +x)".to_owned(),
             }),
             Ok(_) => Ok(path),
         };
     }
-    let folders = env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
-    env::split_paths(&folders)
-        .map(|folder| folder.join(name))
-        .find(|path| executable(path))
-        .ok_or_else(|| Error::NotFound(shown()))
+    program::in_path(name).ok_or_else(|| Error::NotFound(shown()))
 }
 
 /// Has the interpreter run the script, as `execve(2)` does.
-fn interpret(program: &mut Program, line: &[u8]) -> Result<(), Error> {
-    let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
-    let mut words = line.splitn(2, u8::is_ascii_whitespace);
-    let interpreter = PathBuf::from(OsString::from_vec(words.next().unwrap_or_default().to_vec()));
-    let argument = words.next().map(<[u8]>::trim_ascii).filter(|argument| !argument.is_empty());
+fn interpret(program: &mut Program, script: Script) -> Result<(), Error> {
+    let interpreter = script.interpreter.clone();
     if interpreter.as_os_str().is_empty() {
         let program = program.path.display().to_string();
         return Err(Error::NotExecutable { program, why: "its first line names no interpreter".to_owned() });
@@ -111,12 +96,8 @@ fn interpret(program: &mut Program, line: &[u8]) -> Result<(), Error> {
         program.path.display(),
         interpreter.display()
     ));
-    let mut arguments = vec![interpreter.clone().into_os_string()];
-    arguments.extend(argument.map(|argument| OsString::from_vec(argument.to_vec())));
-    arguments.push(program.path.clone().into_os_string());
-    arguments.extend(program.arguments.drain(..).skip(1));
-    program.arguments = arguments;
-    program.path = interpreter;
+    let path = std::mem::replace(&mut program.path, interpreter);
+    program.arguments = script.words(path, std::mem::take(&mut program.arguments));
     Ok(())
 }
 
