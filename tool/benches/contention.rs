@@ -3,6 +3,7 @@
 
 mod common;
 
+use clap::Parser;
 use manycore::{
     experiment::{
         Subject, command,
@@ -15,7 +16,13 @@ use manycore::{
 use manycore_host::clock::now_ns;
 use manycore_model::{CpuSet, record::Sample, stats::Estimate};
 use manycore_workload::contention::{Counters, Pipes, Shared};
-use std::{path::Path, process::Command, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    process::{Command, ExitCode},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
 /// Length of a sample of either.
 const SAMPLE: Duration = Duration::from_millis(500);
@@ -53,7 +60,12 @@ impl Subject for Both<'_> {
     }
 }
 
-fn main() {
+fn main() -> ExitCode {
+    // The crew starts this very program for its worker processes.
+    if std::env::args().nth(1).is_some_and(|verb| verb == "worker") {
+        return manycore::cmd::run(manycore::cli::Cli::parse())
+            .map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS);
+    }
     let seconds = std::env::var("SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("contention");
@@ -70,6 +82,7 @@ fn main() {
         let ratio = ratio(&program, load, cpus, open(), seconds);
         println!("{load} on CPUs {cpus}, ours over C: {}", common::show(&ratio));
     }
+    ExitCode::SUCCESS
 }
 
 fn ratio(program: &Path, load: &str, cpus: &CpuSet, object: Arc<dyn Shared>, seconds: f64) -> Estimate {
