@@ -26,5 +26,6 @@ pub mod reader;
 pub mod region;
 pub mod shadow;
 pub mod sys;
+pub mod windows;
 
 pub use shadow::{Kind, Shadow};

@@ -20,7 +20,7 @@ use crate::{
     counts::{Count, Counts, key},
     marks::{Bits, Marks, bits, meet},
     region::{Region, Slot},
-    sys,
+    sys, windows,
 };
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -71,7 +71,7 @@ pub struct Seat {
     tenure: Marks,
     pending: Marks,
     foreign: Marks,
-    /// Whether its tenure was counted as a hand-over and is not judged yet.
+    /// How many hand-overs its tenure was counted as, and is not judged yet.
     open: AtomicU32,
 }
 
@@ -210,7 +210,10 @@ impl<'a> Table<'a> {
         let has = seat.seen.load(Relaxed) == state.sequence() && state.how() != NOBODY;
         let alone = state.thread() == access.thread && state.how() == DIRTY;
         if !has || access.writes && !alone {
-            state = self.hand_over(line, seat, access);
+            let weight = windows::weight(line.hand_overs.load(Relaxed));
+            if weight > 0 || state.how() == NOBODY {
+                state = self.hand_over(line, seat, access, weight);
+            }
         }
         let touched = bits(access.offset, access.bytes);
         let written = if access.writes { touched } else { [0; 2] };
@@ -226,9 +229,9 @@ impl<'a> Table<'a> {
         Some(count)
     }
 
-    /// Gives `line` to the thread of `seat`.
+    /// Gives `line` to the thread of `seat`, which stands for `weight` hand-overs.
     #[cold]
-    fn hand_over(self, line: &Line, seat: &Seat, access: &Access) -> State {
+    fn hand_over(self, line: &Line, seat: &Seat, access: &Access, weight: u32) -> State {
         let Some(state) = lock(line) else { return State(LOCK) };
         let (sequence, how, thread) = (state.sequence(), state.how(), access.thread);
         let has = seat.seen.load(Relaxed) == sequence && how != NOBODY;
@@ -254,8 +257,12 @@ impl<'a> Table<'a> {
             }
             seat.foreign.add(seat.pending.touched.take(), seat.pending.written.take());
             if taken && !(continues && seat.open.load(Relaxed) != 0) {
-                line.hand_overs.store(line.hand_overs.load(Relaxed) + 1, Relaxed);
-                seat.open.store(1, Relaxed);
+                let hand_overs = line.hand_overs.load(Relaxed) + u64::from(weight);
+                line.hand_overs.store(hand_overs, Relaxed);
+                seat.open.store(weight, Relaxed);
+                if hand_overs == windows::MANY {
+                    self.slot.sampled.store(1, Relaxed);
+                }
             }
         }
         seat.seen.store(seen, Relaxed);
@@ -371,12 +378,13 @@ fn deliver(region: &Region, line: &Line) {
 
 /// Judges the tenure of `seat`, where one is open.
 fn judge(line: &Line, seat: &Seat) {
-    if seat.open.load(Relaxed) == 0 {
+    let hand_overs = u64::from(seat.open.load(Relaxed));
+    if hand_overs == 0 {
         return;
     }
     seat.open.store(0, Relaxed);
     if is_needless(seat) {
-        line.needless.store(line.needless.load(Relaxed) + 1, Relaxed);
+        line.needless.store(line.needless.load(Relaxed) + hand_overs, Relaxed);
     }
 }
 
@@ -388,7 +396,7 @@ fn is_needless(seat: &Seat) -> bool {
 
 /// The needless hand-overs of a line that nobody touches any more, those counted in that are not over.
 pub fn needless(region: &Region, line: &Line) -> u64 {
-    let open =
-        seats(region, line).filter(|(_, seat)| seat.open.load(Relaxed) != 0 && is_needless(seat)).count();
-    line.needless.load(Relaxed).saturating_add(open as u64)
+    let open = seats(region, line).filter(|(_, seat)| is_needless(seat));
+    let open = open.map(|(_, seat)| u64::from(seat.open.load(Relaxed))).sum();
+    line.needless.load(Relaxed).saturating_add(open)
 }

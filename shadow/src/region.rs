@@ -97,6 +97,8 @@ pub struct Slot {
     pub lost_maps: AtomicU64,
     /// Blocks of the allocator that found no room.
     pub lost_blocks: AtomicU64,
+    /// Whether a line changes hands so often that it is looked at some of the time: see [`crate::windows`].
+    pub sampled: AtomicU32,
     /// The program, ended by a zero.
     pub program: [u8; 1024],
     /// A program that it became and that runs unobserved, ended by a zero.
@@ -120,7 +122,7 @@ impl Slot {
         for word in [&self.heap[0], &self.heap[1], &self.strangers, &self.lost_maps, &self.lost_blocks] {
             word.store(0, Relaxed);
         }
-        for word in [&self.threads, &self.maps, &self.text_used] {
+        for word in [&self.threads, &self.maps, &self.text_used, &self.sampled] {
             word.store(0, Relaxed);
         }
     }

@@ -10,6 +10,7 @@ use crate::{
     marks,
     region::{self, Region, Slot, THREADS, Thread},
     sys::Memory,
+    windows,
 };
 use std::{
     io, ptr,
@@ -56,17 +57,19 @@ struct Recent {
     count: AtomicPtr<Count>,
 }
 
+/// Every so many accesses a thread looks up, for others and for the time.
+const PAUSE: u64 = 1024;
+
 /// How long a young thread waits when it is its turn to.
 const TURN: Duration = Duration::from_micros(50);
 
-/// Whether a thread that makes its access number `count` should wait for others. To begin a thread takes longer in the
+/// Whether a thread that pauses at its access number `count` should wait for others. To begin a thread takes longer in the
 /// emulator than many short programs have to do, so that their threads would run one after the other and never meet.
 /// Each thread's first million accesses are therefore drawn out, by about a tenth of a second together.
 #[inline]
 fn is_turn(count: u64) -> bool {
-    const EACH: u64 = 1024;
     const FIRST: u64 = 1024;
-    count.is_multiple_of(EACH) && count <= EACH * FIRST
+    count <= PAUSE * FIRST
 }
 
 /// What one thread needs for the accesses of which nothing is new.
@@ -93,7 +96,7 @@ impl Lane {
         // SAFETY: the caller says so.
         let accesses = unsafe { &(*self.record).accesses };
         let count = accesses.load(Relaxed) + 1;
-        if is_turn(count) {
+        if count.is_multiple_of(PAUSE) {
             return false;
         }
         // SAFETY: the caller says so.
@@ -113,6 +116,14 @@ impl Lane {
             accesses.store(count, Relaxed);
         }
         done
+    }
+
+    /// Has all accesses be as new.
+    fn forget(&self) {
+        for place in 0..RECENT {
+            // SAFETY: each thread has so many; no instruction is at address 0.
+            unsafe { (*self.recent.add(place)).code.store(0, Relaxed) };
+        }
     }
 
     #[inline]
@@ -261,8 +272,8 @@ impl Shadow {
             // Only this thread counts here.
             let count = record.accesses.load(Relaxed) + 1;
             record.accesses.store(count, Relaxed);
-            if is_turn(count) && self.slot().threads.load(Relaxed) > 1 {
-                std::thread::sleep(TURN);
+            if count.is_multiple_of(PAUSE) {
+                self.pause(thread, count);
             }
         }
         for (layout, grid) in self.grids.iter().enumerate() {
@@ -284,6 +295,22 @@ impl Shadow {
                 left -= piece;
                 offset = 0;
             }
+        }
+    }
+
+    /// What a thread does at times, at its access number `count`.
+    #[cold]
+    fn pause(&self, thread: u32, count: u64) {
+        let slot = self.slot();
+        if is_turn(count) && slot.threads.load(Relaxed) > 1 {
+            std::thread::sleep(TURN);
+        }
+        // Where nobody looked, nobody took a line away: what is found again at once says nothing of who has it.
+        if slot.sampled.load(Relaxed) != 0
+            && windows::is_now()
+            && let Some(lane) = self.lane(thread)
+        {
+            lane.forget();
         }
     }
 

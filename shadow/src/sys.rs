@@ -11,6 +11,8 @@ const MAP_SHARED: c_int = 1;
 const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
 const MAP_NORESERVE: c_int = 0x4000;
 const MFD_CLOEXEC: u32 = 1;
+/// Read without asking the hardware; advances with the kernel's ticks, 1 to 10 ms.
+const CLOCK_MONOTONIC_COARSE: c_int = 6;
 /// Private memory of which a child of fork sees zeros.
 const MADV_WIPEONFORK: c_int = 18;
 
@@ -20,7 +22,14 @@ struct Iovec {
     length: usize,
 }
 
+#[repr(C)]
+struct Timespec {
+    seconds: c_long,
+    nanoseconds: c_long,
+}
+
 unsafe extern "C" {
+    fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
     fn mmap(
         at: *mut c_void,
         bytes: usize,
@@ -170,6 +179,14 @@ pub fn peek_text(address: u64, limit: usize) -> Vec<u8> {
     }
     text.truncate(limit);
     text
+}
+
+/// Nanoseconds since some moment, as of the kernel's last tick.
+pub fn coarse_ns() -> u64 {
+    let mut time = Timespec { seconds: 0, nanoseconds: 0 };
+    // SAFETY: the time is ours; this clock is there since Linux 2.6.32.
+    unsafe { clock_gettime(CLOCK_MONOTONIC_COARSE, &raw mut time) };
+    (time.seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(time.nanoseconds as u64)
 }
 
 /// The kernel's id of the calling thread.

@@ -6,6 +6,7 @@ use manycore_model::sharing::{Access, Block, Line, Module, Names, Observation, P
 use manycore_shadow::{
     reader::{self, LineSeen, MapSeen, ProcessSeen},
     region::{Region, SLOTS},
+    windows,
 };
 use std::path::Path;
 
@@ -42,6 +43,14 @@ fn notes(process: &ProcessSeen, notes: &mut Vec<String>) {
     let name = format!("{} (process {})", process.program, process.pid);
     if let Some(path) = &process.escape {
         notes.push(format!("{path}, which {name} became, was not observed"));
+    }
+    let often = process.lines.iter().filter(|line| line.hand_overs > windows::MANY).count();
+    if often > 0 {
+        notes.push(format!(
+            "{name}: each hand-over of lines (here {often}) that changed hands more than {} times, as they were \
+             looked at a sixteenth of the time from then on: their numbers are estimates",
+            windows::MANY
+        ));
     }
     let mut tell = |count: u64, what: &str| {
         if count > 0 {
