@@ -8,7 +8,7 @@ mod api;
 mod calls;
 mod process;
 
-use manycore_shadow::{Kind, Shadow, region::Region, shadow::Lane};
+use manycore_shadow::{Kind, Lane, Shadow, region::Region};
 use std::{
     cell::UnsafeCell,
     ffi::{c_char, c_int, c_uint, c_void},

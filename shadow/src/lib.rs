@@ -17,6 +17,7 @@ pub mod counts;
 pub mod elf;
 pub mod grid;
 pub mod heap;
+pub mod lane;
 pub mod lines;
 pub mod lock;
 pub mod maps;
@@ -28,4 +29,5 @@ pub mod shadow;
 pub mod sys;
 pub mod windows;
 
+pub use lane::Lane;
 pub use shadow::{Kind, Shadow};

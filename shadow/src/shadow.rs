@@ -1,9 +1,9 @@
 //! All that is kept of one process: grids, lines, threads, blocks, mappings.
 
 use crate::{
-    counts::Count,
-    grid::{Glance, Grid, Own, Step},
+    grid::{Grid, Step},
     heap::{self, Heap},
+    lane::{Lane, PAUSE, RECENT, Recent, is_turn},
     lines::{Access, Line, Seat, Table},
     lock::{Guard, Lock},
     maps::{self, Mapped, Maps},
@@ -13,18 +13,18 @@ use crate::{
     windows,
 };
 use std::{
-    io, ptr,
+    io,
     sync::atomic::{
-        AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
+        AtomicU32, AtomicUsize,
         Ordering::{Relaxed, Release},
     },
     time::Duration,
 };
 
-/// Accesses to followed lines that a thread finds again at once.
-const RECENT: usize = 512;
 /// Most bytes of a mapping that is taken for a thread's stack.
 const MOST_STACK: u64 = 1 << 30;
+/// How long a young thread waits when it is its turn to.
+const TURN: Duration = Duration::from_micros(50);
 
 /// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,93 +45,6 @@ pub struct Shadow {
     grids: Vec<Grid>,
     recent: Memory,
     books: Lock<Books>,
-}
-
-/// An access to a followed line, to find it again; only its thread writes and reads it.
-#[repr(C)]
-struct Recent {
-    code: AtomicU64,
-    /// The place of the line in the arena, and the offset of the access.
-    index: AtomicU64,
-    line: AtomicPtr<Line>,
-    count: AtomicPtr<Count>,
-}
-
-/// Every so many accesses a thread looks up, for others and for the time.
-const PAUSE: u64 = 1024;
-
-/// How long a young thread waits when it is its turn to.
-const TURN: Duration = Duration::from_micros(50);
-
-/// Whether a thread that pauses at its access number `count` should wait for others. To begin a thread takes longer in the
-/// emulator than many short programs have to do, so that their threads would run one after the other and never meet.
-/// Each thread's first million accesses are therefore drawn out, by about a tenth of a second together.
-#[inline]
-fn is_turn(count: u64) -> bool {
-    const FIRST: u64 = 1024;
-    count <= PAUSE * FIRST
-}
-
-/// What one thread needs for the accesses of which nothing is new.
-#[derive(Clone, Copy, Debug)]
-pub struct Lane {
-    record: *const Thread,
-    own: Option<Own>,
-    recent: *const Recent,
-}
-
-// SAFETY: it is addresses; who follows them promises that they are there.
-unsafe impl Send for Lane {}
-// SAFETY: as above.
-unsafe impl Sync for Lane {}
-
-impl Lane {
-    /// Takes note of an access of at most 16 bytes, where nothing about it is new; returns whether that was so.
-    ///
-    /// # Safety
-    /// The [`Shadow`] is there, there was no fork, and the caller is the lane's thread.
-    #[inline]
-    pub unsafe fn quick(&self, code: u64, address: u64, reads: bool, writes: bool) -> bool {
-        let Some(own) = &self.own else { return false };
-        // SAFETY: the caller says so.
-        let accesses = unsafe { &(*self.record).accesses };
-        let count = accesses.load(Relaxed) + 1;
-        if count.is_multiple_of(PAUSE) {
-            return false;
-        }
-        // SAFETY: the caller says so.
-        let glance = unsafe { own.glance(address, writes) };
-        let done = match glance {
-            Glance::Own => true,
-            Glance::Other => false,
-            Glance::Followed(index, offset) => {
-                let entry = self.entry(index, code);
-                entry.code.load(Relaxed) == code
-                    && entry.index.load(Relaxed) == u64::from(index) << 32 | u64::from(offset)
-                    // SAFETY: the entry is this thread's, whole, and of this line.
-                    && unsafe { (*entry.count.load(Relaxed)).again(&*entry.line.load(Relaxed), reads, writes) }
-            }
-        };
-        if done {
-            accesses.store(count, Relaxed);
-        }
-        done
-    }
-
-    /// Has all accesses be as new.
-    fn forget(&self) {
-        for place in 0..RECENT {
-            // SAFETY: each thread has so many; no instruction is at address 0.
-            unsafe { (*self.recent.add(place)).code.store(0, Relaxed) };
-        }
-    }
-
-    #[inline]
-    fn entry(&self, line: u32, code: u64) -> &Recent {
-        let place = (code ^ code >> 7 ^ u64::from(line)) as usize % RECENT;
-        // SAFETY: each thread has so many.
-        unsafe { &*self.recent.add(place) }
-    }
 }
 
 /// What changes seldom and is kept under a lock.
@@ -336,11 +249,7 @@ impl Shadow {
         };
         let Some(count) = self.table().access(line, seat, access) else { return };
         if let Some(lane) = self.lane(access.thread) {
-            let entry = lane.entry(index, access.code);
-            entry.count.store(ptr::from_ref(count).cast_mut(), Relaxed);
-            entry.line.store(ptr::from_ref(line).cast_mut(), Relaxed);
-            entry.index.store(u64::from(index) << 32 | u64::from(access.offset), Relaxed);
-            entry.code.store(access.code, Relaxed);
+            lane.remember(index, line, access, count);
         }
     }
 
@@ -350,7 +259,7 @@ impl Shadow {
         let grid = self.grids.first().filter(|_| self.grids.len() == 1);
         // SAFETY: the table has so many entries for each thread below THREADS.
         let recent = unsafe { self.recent.first::<Recent>().add(index as usize * RECENT) };
-        Some(Lane { record, own: grid.map(|grid| grid.own(index)), recent })
+        Some(Lane::new(record, grid.map(|grid| grid.own(index)), recent))
     }
 
     /// Follows the line of `address` from now on.

@@ -6,6 +6,7 @@
 
 mod cure;
 mod findings;
+mod judge;
 mod names;
 mod spot;
 #[cfg(test)]

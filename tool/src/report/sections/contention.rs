@@ -1,6 +1,6 @@
 //! Loads whose workers share something: by their number, by distance, and beside other programs.
 
-use super::{Named, Table, compare};
+use super::{Named, Table, compare, peer};
 use crate::report::{
     figure::{ABSENT, factor, interval, number, optional, short, times, with_interval},
     table::Align,
@@ -107,20 +107,7 @@ fn peers(load: &Contention) -> Table {
         (&load.counted, Align::Right),
         &["manycore", "the other", "ratio", "95 % interval", "pairs"],
     );
-    table.rows = load
-        .peers
-        .iter()
-        .map(|peer| {
-            vec![
-                peer.workers.to_string(),
-                number(peer.ours.median),
-                number(peer.theirs.median),
-                format!("{:.3}", peer.ratio.median),
-                interval(&peer.ratio, |end| format!("{end:.3}")),
-                peer.ratio.n.to_string(),
-            ]
-        })
-        .collect();
+    table.rows = peer::rows(&load.peers);
     if program.starts_with("stress-ng") {
         let note = match load.load.as_str() {
             "sem" => {

@@ -5,9 +5,25 @@ use crate::report::{
     figure::{interval, number, with_interval},
     table::Align,
 };
+use manycore_model::evaluation::Peer;
 
 fn ratio(value: f64) -> String {
     format!("{value:.3}")
+}
+
+/// Workers, ours, theirs, ratio, its interval and pairs: a row for each number of workers.
+pub(super) fn rows(peers: &[Peer]) -> Vec<Vec<String>> {
+    let row = |peer: &Peer| {
+        vec![
+            peer.workers.to_string(),
+            number(peer.ours.median),
+            number(peer.theirs.median),
+            ratio(peer.ratio.median),
+            interval(&peer.ratio, ratio),
+            peer.ratio.n.to_string(),
+        ]
+    };
+    peers.iter().map(row).collect()
 }
 
 pub(super) fn own(named: &Named) -> Vec<Table> {
@@ -16,21 +32,7 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
         ("workers", Align::Right),
         &["manycore", "sysbench", "ratio", "95 % interval", "pairs"],
     );
-    table.rows = named
-        .evaluation
-        .peers
-        .iter()
-        .map(|peer| {
-            vec![
-                peer.workers.to_string(),
-                number(peer.ours.median),
-                number(peer.theirs.median),
-                ratio(peer.ratio.median),
-                interval(&peer.ratio, ratio),
-                peer.ratio.n.to_string(),
-            ]
-        })
-        .collect();
+    table.rows = rows(&named.evaluation.peers);
     if table.rows.is_empty() { Vec::new() } else { vec![table] }
 }
 

@@ -1,0 +1,266 @@
+//! How shared lines become findings.
+
+use super::{
+    Class, Cure, FINDINGS_SCHEMA, Finding, Findings, Frame, Holder, Line, Observation, Party, Settings, Site,
+    Thread, Touch, spot, spot::Spot,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Share of needless hand-overs from which on a line is falsely shared, and little else.
+const MOSTLY: f64 = 0.8;
+
+/// Share below which they come with true sharing: the holder of a lock takes its line from one who has only looked
+/// at another field of the lock yet. A lock with its data was seen with shares of up to a quarter.
+const PARTLY: f64 = 0.5;
+
+/// A line takes part in a finding from this part of the threshold on: the lines of a large array may each have few.
+const PART_OF_THRESHOLD: u64 = 16;
+
+/// Findings of true sharing that are told.
+const MOST_TRUE: usize = 5;
+
+impl Findings {
+    /// Judges what was observed.
+    pub fn of(seen: &Observation, settings: Settings) -> Self {
+        let mut findings = Self {
+            schema: FINDINGS_SCHEMA.to_owned(),
+            threshold: settings.threshold,
+            engine: seen.engine.clone(),
+            command: seen.command.clone(),
+            seconds: seen.seconds,
+            end: seen.end,
+            processes: seen.processes.len(),
+            threads: seen.processes.iter().map(|process| process.threads.len()).sum(),
+            accesses: seen.processes.iter().fold(0, |sum, process| process.accesses.saturating_add(sum)),
+            unfollowed: seen.processes.iter().fold(0, |sum, process| process.unfollowed.saturating_add(sum)),
+            notes: seen.notes.clone(),
+            ..Self::default()
+        };
+        let mut groups: BTreeMap<(bool, Key), Vec<Spot<'_>>> = BTreeMap::new();
+        for process in &seen.processes {
+            for line in &process.lines {
+                let Some(layout) = seen.layouts.get(line.layout) else { continue };
+                let class = Class::of(line.needless, line.hand_overs);
+                let counts = line.needless >= (settings.threshold / PART_OF_THRESHOLD).max(1);
+                let is_false = class != Class::True && counts;
+                if !is_false && line.hand_overs < settings.threshold {
+                    continue;
+                }
+                let spot = Spot::of(process, line, *layout);
+                groups.entry((is_false, Key::of(&spot, line.layout))).or_default().push(spot);
+            }
+        }
+        let mut told: BTreeSet<Key> = BTreeSet::new();
+        for ((is_false, key), spots) in groups {
+            findings.take(is_false, key, &spots, settings, &mut told);
+        }
+        for list in [&mut findings.false_sharing, &mut findings.latent, &mut findings.in_libraries] {
+            list.sort_by_key(|finding| std::cmp::Reverse(finding.needless));
+        }
+        findings.true_sharing.sort_by_key(|finding| std::cmp::Reverse(finding.hand_overs));
+        findings.true_sharing.truncate(MOST_TRUE);
+        findings
+    }
+
+    /// Puts a group of lines where it belongs. Groups come with those of the machine's own lines first.
+    fn take(
+        &mut self,
+        is_false: bool,
+        key: Key,
+        spots: &[Spot<'_>],
+        settings: Settings,
+        told: &mut BTreeSet<Key>,
+    ) {
+        let needless = spots.iter().fold(0_u64, |sum, spot| sum.saturating_add(spot.line.needless));
+        let own = spots.iter().any(Spot::is_own);
+        match (is_false, key.layout) {
+            (true, _) if needless < settings.threshold => {}
+            (true, 0) => {
+                let list = if own { &mut self.false_sharing } else { &mut self.in_libraries };
+                list.push(Finding::of(spots));
+                told.insert(key);
+            }
+            // What is shared already is not latent, and what several layouts would share is told once.
+            (true, _) if own && told.insert(key.on_machine()) => self.latent.push(Finding::of(spots)),
+            (false, 0) if own => self.true_sharing.push(Finding::of(spots)),
+            _ => {}
+        }
+    }
+}
+
+/// What lines of one finding have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    layout: usize,
+    program: String,
+    holder: Holder,
+    /// The code, where the holder has no name.
+    code: Vec<Frame>,
+}
+
+impl Key {
+    fn of(spot: &Spot<'_>, layout: usize) -> Self {
+        let mut holder = spot.holder.clone();
+        // Elements of an array of pointers, and the neighbours on its ends, belong together.
+        if let Holder::Heap { blocks } = &mut holder {
+            for block in blocks.iter_mut() {
+                block.bytes = 0;
+            }
+            blocks.sort();
+            blocks.dedup();
+        }
+        let named = match &holder {
+            Holder::Globals { .. } => true,
+            Holder::Heap { blocks } => !blocks.is_empty() && blocks.iter().all(|block| block.own),
+            _ => false,
+        };
+        let code = if named { Vec::new() } else { spot.frames() };
+        Self { layout, program: spot.process.program.clone(), holder, code }
+    }
+
+    fn on_machine(self) -> Self {
+        Self { layout: 0, ..self }
+    }
+}
+
+impl Class {
+    /// By the share of hand-overs that were needless.
+    pub fn of(needless: u64, hand_overs: u64) -> Self {
+        match needless as f64 / hand_overs.max(1) as f64 {
+            share if share >= MOSTLY => Self::False,
+            share if share >= PARTLY => Self::Mixed,
+            _ => Self::True,
+        }
+    }
+}
+
+impl Finding {
+    fn of(spots: &[Spot<'_>]) -> Self {
+        let rank = |spot: &&Spot<'_>| (spot.line.needless, spot.line.hand_overs);
+        let worst = spots.iter().max_by_key(rank).unwrap_or(&spots[0]);
+        let sum = |count: fn(&Line) -> u64| {
+            spots.iter().fold(0_u64, |sum, spot| sum.saturating_add(count(spot.line)))
+        };
+        let (hand_overs, needless) = (sum(|line| line.hand_overs), sum(|line| line.needless));
+        let class = Class::of(needless, hand_overs);
+        let sites = sites(spots, worst);
+        let pids: BTreeSet<i32> = spots.iter().map(|spot| spot.process.pid).collect();
+        let all = spots.iter().flat_map(|spot| {
+            spot.line
+                .accesses
+                .iter()
+                .filter_map(move |access| Some((spot, spot.process.threads.get(access.thread)?)))
+        });
+        let cure = match class {
+            Class::True => Cure::of_true(&sites),
+            _ => Cure::of_false(&worst.holder, &to_change(spots, &sites), worst.layout.line_bytes),
+        };
+        Self {
+            class,
+            layout: worst.layout,
+            hand_overs,
+            needless,
+            lines: spots.len(),
+            pids: pids.into_iter().collect(),
+            holder: worst.holder.clone(),
+            address: worst.line.address,
+            threads: parties(all.map(|(spot, thread)| (spot.process.pid, thread))),
+            touches: touches(worst),
+            sites,
+            cure,
+        }
+    }
+}
+
+/// How a thread is called.
+fn name(pid: i32, thread: &Thread) -> String {
+    match &thread.name {
+        _ if thread.tid == pid => "main thread".to_owned(),
+        name if name.is_empty() => "thread".to_owned(),
+        name => name.clone(),
+    }
+}
+
+fn parties<'a>(threads: impl Iterator<Item = (i32, &'a Thread)>) -> Vec<Party> {
+    let mut named: BTreeMap<String, BTreeSet<i32>> = BTreeMap::new();
+    for (pid, thread) in threads {
+        named.entry(name(pid, thread)).or_default().insert(thread.tid);
+    }
+    named.into_iter().map(|(name, tids)| Party { name, tids: tids.into_iter().collect() }).collect()
+}
+
+/// Who touched what on a line, by thread and byte.
+fn touches(spot: &Spot<'_>) -> Vec<Touch> {
+    let mut seen: BTreeMap<(usize, u32, u32), (u64, u64)> = BTreeMap::new();
+    for access in &spot.line.accesses {
+        let (reads, writes) = seen.entry((access.thread, access.offset, access.bytes)).or_default();
+        *reads = reads.saturating_add(access.reads);
+        *writes = writes.saturating_add(access.writes);
+    }
+    let touch = |((thread, offset, bytes), (reads, writes))| {
+        let thread = spot.process.threads.get(thread)?;
+        let name = name(spot.process.pid, thread);
+        Some(Touch { tid: thread.tid, name, offset, bytes, reads, writes })
+    };
+    seen.into_iter().filter_map(touch).collect()
+}
+
+/// The code that touches these lines; of bytes, those of the worst one are told.
+fn sites(spots: &[Spot<'_>], worst: &Spot<'_>) -> Vec<Site> {
+    struct Sum<'a> {
+        reads: u64,
+        writes: u64,
+        bytes: Vec<(u32, u32)>,
+        threads: Vec<(i32, &'a Thread)>,
+    }
+    let mut sums: BTreeMap<Frame, Sum<'_>> = BTreeMap::new();
+    for spot in spots {
+        for access in &spot.line.accesses {
+            let new = || Sum { reads: 0, writes: 0, bytes: Vec::new(), threads: Vec::new() };
+            let sum = sums.entry(spot.code(access).0).or_insert_with(new);
+            sum.reads = sum.reads.saturating_add(access.reads);
+            sum.writes = sum.writes.saturating_add(access.writes);
+            sum.threads.extend(spot.process.threads.get(access.thread).map(|it| (spot.process.pid, it)));
+            if std::ptr::eq(spot.line, worst.line) {
+                sum.bytes.push((access.offset, access.offset.saturating_add(access.bytes.max(1))));
+            }
+        }
+    }
+    let site = |(frame, sum): (Frame, Sum<'_>)| {
+        let parties = parties(sum.threads.into_iter());
+        let threads = parties.iter().map(|party| party.tids.len()).sum();
+        Site { frame, reads: sum.reads, writes: sum.writes, bytes: merged(sum.bytes), threads, parties }
+    };
+    let mut sites: Vec<Site> = sums.into_iter().map(site).collect();
+    sites.sort_by_key(|site| std::cmp::Reverse(site.reads.saturating_add(site.writes)));
+    sites
+}
+
+/// The code that a cure is about, that which writes most first: the program's own, where there is any.
+fn to_change(spots: &[Spot<'_>], sites: &[Site]) -> Vec<Site> {
+    let accesses =
+        spots.iter().flat_map(|spot| spot.line.accesses.iter().map(move |access| spot.code(access)));
+    let own: BTreeSet<Frame> = accesses.filter_map(|(frame, own)| own.then_some(frame)).collect();
+    let count = |site: &Site| site.reads.saturating_add(site.writes);
+    let total = sites.iter().fold(0_u64, |sum, site| sum.saturating_add(count(site)));
+    let mut all: Vec<Site> =
+        sites.iter().filter(|site| !spot::is_negligible(count(site), total)).cloned().collect();
+    if all.iter().any(|site| own.contains(&site.frame)) {
+        all.retain(|site| own.contains(&site.frame));
+    }
+    all.sort_by_key(|site| std::cmp::Reverse(site.writes));
+    all
+}
+
+/// Ranges in order, those that touch made one.
+fn merged(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
+    ranges.sort_unstable();
+    let mut merged: Vec<(u32, u32)> = Vec::new();
+    for (start, end) in ranges {
+        match merged.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => merged.push((start, end)),
+        }
+    }
+    merged
+}
