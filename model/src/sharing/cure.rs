@@ -1,6 +1,6 @@
 //! What ends sharing that is not needed, in the words of the program's language.
 
-use super::{Holder, Site};
+use super::{Field, Holder, Site};
 use serde::{Deserialize, Serialize};
 
 /// What to do.
@@ -82,8 +82,8 @@ impl Cure {
         Self::Pad(format!("give what each thread writes a line of its own: {align}"))
     }
 
-    /// What eases true sharing.
-    pub(super) fn of_true(sites: &[Site]) -> Self {
+    /// What eases true sharing; `fields` are those that lines of their own would help in part.
+    pub(super) fn of_true(sites: &[Site], fields: &[Field]) -> Self {
         let counter = sites.iter().find(|site| site.is_counting() && site.threads > 1);
         match counter {
             Some(site) => Self::PerThread(format!(
@@ -91,11 +91,13 @@ impl Cure {
                  up when somebody asks",
                 site.frame.brief()
             )),
-            None => Self::Rethink(
-                "threads use the same bytes: padding does not help; hand over less often (batches, a copy for each \
-                 thread, a lock held for less)"
-                    .to_owned(),
-            ),
+            None => {
+                let padding = if fields.is_empty() { " padding does not help;" } else { "" };
+                Self::Rethink(format!(
+                    "threads use the same bytes:{padding} hand over less often (batches, a copy for each thread, a \
+                     lock held for less)"
+                ))
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What an observation means: which shared lines matter, and what they are.
 
-use super::{Cure, End, Engine, Frame, Holder, Layout};
+use super::{Cure, End, Engine, Frame, Holder, Layout, spot::is_negligible};
 use serde::{Deserialize, Serialize};
 
 /// Value of `schema` in the JSON that this version writes.
@@ -86,6 +86,10 @@ pub struct Finding {
     pub touches: Vec<Touch>,
     /// The code lines, the busiest first.
     pub sites: Vec<Site>,
+    /// Where it is true sharing that is needless in part: the fields of the worst line that other threads write than
+    /// those of the others. On lines of their own they would spare the needless hand-overs.
+    #[serde(default)]
+    pub fields: Vec<Field>,
     /// What to do.
     pub cure: Cure,
 }
@@ -133,7 +137,35 @@ pub struct Site {
     pub parties: Vec<Party>,
 }
 
+/// Bytes of a line that the same threads write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Field {
+    /// The bytes, each range from the first to behind the last.
+    pub bytes: Vec<(u32, u32)>,
+    /// The code that writes them most.
+    pub frame: Frame,
+}
+
+impl Finding {
+    /// The code lines that may have part in it, the busiest first: without those whose accesses are less than 0.1 % of
+    /// the busiest one's and could not make a tenth of the hand-overs, such as code of the C library that runs when
+    /// threads begin and end.
+    pub fn notable(&self) -> Vec<&Site> {
+        let busiest = self.sites.iter().map(Site::accesses).max().unwrap_or(0);
+        let has_part = |site: &&Site| {
+            let accesses = site.accesses();
+            !is_negligible(accesses, busiest) || accesses.saturating_mul(10) >= self.hand_overs
+        };
+        self.sites.iter().filter(has_part).collect()
+    }
+}
+
 impl Site {
+    /// Times read and times written together.
+    pub fn accesses(&self) -> u64 {
+        self.reads.saturating_add(self.writes)
+    }
+
     /// Whether it reads what it writes, each time: `counter += 1`.
     pub fn is_counting(&self) -> bool {
         self.writes > 0

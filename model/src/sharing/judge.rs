@@ -2,7 +2,8 @@
 
 use super::{
     Class, Cure, FINDINGS_SCHEMA, Finding, Findings, Frame, Holder, Line, Observation, Party, Settings, Site,
-    Thread, Touch, spot, spot::Spot,
+    Thread, Touch, fields,
+    spot::{self, Spot, called},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +19,10 @@ const PART_OF_THRESHOLD: u64 = 16;
 
 /// Findings of true sharing that are told.
 const MOST_TRUE: usize = 5;
+
+/// What several processes do with memory that they share is in none of the engines' observations.
+const UNCOMPARED: &str = "several processes ran: memory that they share with each other is looked at in each process \
+                          alone, so that hand-overs between processes are not told";
 
 impl Findings {
     /// Judges what was observed.
@@ -36,6 +41,9 @@ impl Findings {
             notes: seen.notes.clone(),
             ..Self::default()
         };
+        if seen.processes.len() > 1 {
+            findings.notes.push(UNCOMPARED.to_owned());
+        }
         let mut groups: BTreeMap<(bool, Key), Vec<Spot<'_>>> = BTreeMap::new();
         for process in &seen.processes {
             for line in &process.lines {
@@ -77,12 +85,14 @@ impl Findings {
             (true, _) if needless < settings.threshold => {}
             (true, 0) => {
                 let list = if own { &mut self.false_sharing } else { &mut self.in_libraries };
-                list.push(Finding::of(spots));
+                list.push(Finding::of(spots, settings));
                 told.insert(key);
             }
             // What is shared already is not latent, and what several layouts would share is told once.
-            (true, _) if own && told.insert(key.on_machine()) => self.latent.push(Finding::of(spots)),
-            (false, 0) if own => self.true_sharing.push(Finding::of(spots)),
+            (true, _) if own && told.insert(key.on_machine()) => {
+                self.latent.push(Finding::of(spots, settings));
+            }
+            (false, 0) if own => self.true_sharing.push(Finding::of(spots, settings)),
             _ => {}
         }
     }
@@ -101,13 +111,18 @@ struct Key {
 impl Key {
     fn of(spot: &Spot<'_>, layout: usize) -> Self {
         let mut holder = spot.holder.clone();
-        // Elements of an array of pointers, and the neighbours on its ends, belong together.
-        if let Holder::Heap { blocks } = &mut holder {
-            for block in blocks.iter_mut() {
-                block.bytes = 0;
+        match &mut holder {
+            // Elements of an array of pointers, and the neighbours on its ends, belong together.
+            Holder::Heap { blocks } => {
+                for block in blocks.iter_mut() {
+                    block.bytes = 0;
+                }
+                blocks.sort();
+                blocks.dedup();
             }
-            blocks.sort();
-            blocks.dedup();
+            // So do the stacks of threads that do the same.
+            Holder::Stack { tid, .. } => *tid = None,
+            _ => {}
         }
         let named = match &holder {
             Holder::Globals { .. } => true,
@@ -135,7 +150,7 @@ impl Class {
 }
 
 impl Finding {
-    fn of(spots: &[Spot<'_>]) -> Self {
+    fn of(spots: &[Spot<'_>], settings: Settings) -> Self {
         let rank = |spot: &&Spot<'_>| (spot.line.needless, spot.line.hand_overs);
         let worst = spots.iter().max_by_key(rank).unwrap_or(&spots[0]);
         let sum = |count: fn(&Line) -> u64| {
@@ -151,8 +166,12 @@ impl Finding {
                 .iter()
                 .filter_map(move |access| Some((spot, spot.process.threads.get(access.thread)?)))
         });
+        let fields = match class {
+            Class::True => fields::apart(worst, needless, hand_overs, settings.threshold),
+            _ => Vec::new(),
+        };
         let cure = match class {
-            Class::True => Cure::of_true(&sites),
+            Class::True => Cure::of_true(&sites, &fields),
             _ => Cure::of_false(&worst.holder, &to_change(spots, &sites), worst.layout.line_bytes),
         };
         Self {
@@ -162,29 +181,32 @@ impl Finding {
             needless,
             lines: spots.len(),
             pids: pids.into_iter().collect(),
-            holder: worst.holder.clone(),
+            holder: holder(spots, worst),
             address: worst.line.address,
             threads: parties(all.map(|(spot, thread)| (spot.process.pid, thread))),
             touches: touches(worst),
             sites,
+            fields,
             cure,
         }
     }
 }
 
-/// How a thread is called.
-fn name(pid: i32, thread: &Thread) -> String {
-    match &thread.name {
-        _ if thread.tid == pid => "main thread".to_owned(),
-        name if name.is_empty() => "thread".to_owned(),
-        name => name.clone(),
+/// What holds the bytes of the worst line; of several stacks none is named.
+fn holder(spots: &[Spot<'_>], worst: &Spot<'_>) -> Holder {
+    let mut holder = worst.holder.clone();
+    if let Holder::Stack { tid, .. } = &mut holder
+        && spots.iter().any(|spot| spot.holder != worst.holder)
+    {
+        *tid = None;
     }
+    holder
 }
 
 fn parties<'a>(threads: impl Iterator<Item = (i32, &'a Thread)>) -> Vec<Party> {
     let mut named: BTreeMap<String, BTreeSet<i32>> = BTreeMap::new();
     for (pid, thread) in threads {
-        named.entry(name(pid, thread)).or_default().insert(thread.tid);
+        named.entry(called(pid, thread)).or_default().insert(thread.tid);
     }
     named.into_iter().map(|(name, tids)| Party { name, tids: tids.into_iter().collect() }).collect()
 }
@@ -199,7 +221,7 @@ fn touches(spot: &Spot<'_>) -> Vec<Touch> {
     }
     let touch = |((thread, offset, bytes), (reads, writes))| {
         let thread = spot.process.threads.get(thread)?;
-        let name = name(spot.process.pid, thread);
+        let name = called(spot.process.pid, thread);
         Some(Touch { tid: thread.tid, name, offset, bytes, reads, writes })
     };
     seen.into_iter().filter_map(touch).collect()
@@ -232,7 +254,7 @@ fn sites(spots: &[Spot<'_>], worst: &Spot<'_>) -> Vec<Site> {
         Site { frame, reads: sum.reads, writes: sum.writes, bytes: merged(sum.bytes), threads, parties }
     };
     let mut sites: Vec<Site> = sums.into_iter().map(site).collect();
-    sites.sort_by_key(|site| std::cmp::Reverse(site.reads.saturating_add(site.writes)));
+    sites.sort_by_key(|site| std::cmp::Reverse(site.accesses()));
     sites
 }
 
@@ -241,10 +263,9 @@ fn to_change(spots: &[Spot<'_>], sites: &[Site]) -> Vec<Site> {
     let accesses =
         spots.iter().flat_map(|spot| spot.line.accesses.iter().map(move |access| spot.code(access)));
     let own: BTreeSet<Frame> = accesses.filter_map(|(frame, own)| own.then_some(frame)).collect();
-    let count = |site: &Site| site.reads.saturating_add(site.writes);
-    let total = sites.iter().fold(0_u64, |sum, site| sum.saturating_add(count(site)));
+    let total = sites.iter().fold(0_u64, |sum, site| sum.saturating_add(site.accesses()));
     let mut all: Vec<Site> =
-        sites.iter().filter(|site| !spot::is_negligible(count(site), total)).cloned().collect();
+        sites.iter().filter(|site| !spot::is_negligible(site.accesses(), total)).cloned().collect();
     if all.iter().any(|site| own.contains(&site.frame)) {
         all.retain(|site| own.contains(&site.frame));
     }
@@ -253,7 +274,7 @@ fn to_change(spots: &[Spot<'_>], sites: &[Site]) -> Vec<Site> {
 }
 
 /// Ranges in order, those that touch made one.
-fn merged(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
+pub(super) fn merged(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
     ranges.sort_unstable();
     let mut merged: Vec<(u32, u32)> = Vec::new();
     for (start, end) in ranges {

@@ -5,6 +5,7 @@
 //! time later, on any machine. [`Findings::of`] judges it.
 
 mod cure;
+mod fields;
 mod findings;
 mod judge;
 mod names;
@@ -13,7 +14,7 @@ mod spot;
 mod tests;
 
 pub use cure::{Cure, Language, bytes};
-pub use findings::{Class, FINDINGS_SCHEMA, Finding, Findings, Party, Settings, Site, Touch};
+pub use findings::{Class, FINDINGS_SCHEMA, Field, Finding, Findings, Party, Settings, Site, Touch};
 pub use names::{Code, Frame, Global, Names};
 pub use spot::{Allocation, Holder, Variable};
 

@@ -1,6 +1,6 @@
 //! A shared line with the names of what it holds and of the code that touches it.
 
-use super::{Access, Block, Frame, Layout, Line, Module, Names, Place, Process, names};
+use super::{Access, Block, Frame, Layout, Line, Module, Names, Place, Process, Thread, names};
 use serde::{Deserialize, Serialize};
 
 /// How many of the program's own callers of an allocation are told.
@@ -27,8 +27,11 @@ pub enum Holder {
     },
     /// A thread's stack or thread-local storage.
     Stack {
-        /// The thread's name.
+        /// The thread's name; `main thread` for the first of a process, empty where none is known.
         thread: String,
+        /// Its kernel id; none where a finding is about the stacks of several threads of this name.
+        #[serde(default)]
+        tid: Option<i32>,
     },
     /// The heap of Go's runtime, or stacks of goroutines in it.
     GoHeap,
@@ -109,6 +112,15 @@ impl<'a> Spot<'a> {
     }
 }
 
+/// How a thread is called.
+pub(super) fn called(pid: i32, thread: &Thread) -> String {
+    match &thread.name {
+        _ if thread.tid == pid => "main thread".to_owned(),
+        name if name.is_empty() => "thread".to_owned(),
+        name => name.clone(),
+    }
+}
+
 /// The frame by which code is named, and whether it is the program's own.
 fn code(names: &Names, address: u64, program: &str) -> (Frame, bool) {
     if let Some(own) = names.own(address, program) {
@@ -165,8 +177,9 @@ fn holder(process: &Process, line: &Line) -> Holder {
         }
         Place::Stack { .. } | Place::Mapping { .. } if process.names.is_go() => Holder::GoHeap,
         Place::Stack { thread } => {
-            let name = process.threads.get(*thread).map(|thread| thread.name.clone());
-            Holder::Stack { thread: name.unwrap_or_default() }
+            let owner = process.threads.get(*thread);
+            let name = owner.map(|owner| called(process.pid, owner));
+            Holder::Stack { thread: name.unwrap_or_default(), tid: owner.map(|owner| owner.tid) }
         }
         Place::Mapping { bytes, .. } => Holder::Mapping { bytes: *bytes },
         Place::Unknown => Holder::Unknown,

@@ -237,6 +237,86 @@ fn latent_sharing_is_told_once_and_not_where_it_is_real() {
     assert_eq!(latent.latent[0].layout.line_bytes, 128);
 }
 
+/// Threads that write at an offset, from the code at an address; the others' reads and writes.
+fn writing(threads: &[usize], code: u64, offset: u32) -> Vec<Access> {
+    threads.iter().map(|&thread| access(thread, code, offset, 0, 500)).collect()
+}
+
+/// The only finding of true sharing, of a global that so many hand-overs are of.
+fn truly_shared(needless: u64, accesses: &[Access]) -> Finding {
+    let mut findings = judged(vec![in_module(line(0x1000, needless, 1000, accesses))]);
+    assert!(findings.false_sharing.is_empty() && findings.true_sharing.len() == 1, "{findings:#?}");
+    findings.true_sharing.remove(0)
+}
+
+/// Head and tail of a queue on one line were told to be helped by nothing.
+#[test]
+fn fields_that_different_threads_write_are_told_where_parting_them_saves_some() {
+    // Thread 3 also looks at the other side, and thread 0 has filled all once.
+    let fill = [Access { bytes: 32, ..access(0, 2, 0, 0, 1) }, access(3, 2, 0, 500, 0)];
+    let queue =
+        [writing(&[0, 1], 1, 0), writing(&[2, 3], 2, 8), writing(&[2, 3], 2, 24), fill.to_vec()].concat();
+    let finding = truly_shared(300, &queue);
+    let told: Vec<_> =
+        finding.fields.iter().map(|field| (&field.bytes[..], field.frame.line.unwrap_or(0))).collect();
+    assert_eq!(told, [(&[(0, 8)][..], 11), (&[(8, 16), (24, 32)], 22)]);
+    assert!(!finding.cure.text().contains("padding"), "{:?}", finding.cure);
+    // Where it would save little, nothing is told of it.
+    for needless in [49, 99] {
+        let finding = truly_shared(needless, &queue);
+        assert_eq!(finding.fields, [], "{needless}");
+        assert!(finding.cure.text().contains("padding does not help"), "{:?}", finding.cure);
+    }
+}
+
+#[test]
+fn a_lock_is_not_parted_from_what_it_guards() {
+    for data in [&[0, 1, 2, 3][..], &[1, 2]] {
+        let finding = truly_shared(250, &[writing(&[0, 1, 2, 3], 1, 0), writing(data, 2, 8)].concat());
+        assert_eq!(finding.fields, [], "{data:?}");
+    }
+}
+
+#[test]
+fn code_that_can_have_no_part_is_not_notable() {
+    let busy = [access(1, 1, 0, 50_000, 50_000), access(2, 1, 8, 50_000, 50_000)];
+    let notable = |writes| {
+        let accesses = [&busy[..], &[access(0, 2, 16, 0, writes)]].concat();
+        let findings = judged(vec![in_module(line(0x1000, 1000, 1000, &accesses))]);
+        let finding = &findings.false_sharing[0];
+        (finding.sites.len(), finding.notable().len())
+    };
+    assert_eq!(notable(99), (2, 1));
+    // Few accesses of many, and yet enough for a tenth of the hand-overs.
+    assert_eq!(notable(100), (2, 2));
+}
+
+#[test]
+fn the_owner_of_a_stack_is_told_where_it_is_one() {
+    let accesses = [access(1, 1, 0, 90, 90), access(2, 2, 8, 90, 90)];
+    let on = |address, thread| Line { place: Place::Stack { thread }, ..line(address, 90, 90, &accesses) };
+    let holder = |lines| {
+        let findings = judged(lines);
+        assert_eq!(findings.false_sharing.len(), 1, "{findings:#?}");
+        findings.false_sharing[0].holder.clone()
+    };
+    let stack = |thread: &str, tid| Holder::Stack { thread: thread.to_owned(), tid };
+    assert_eq!(holder(vec![on(0x9000, 0)]), stack("main thread", Some(10)));
+    assert_eq!(holder(vec![on(0x9000, 2), on(0x9040, 2)]), stack("worker", Some(12)));
+    assert_eq!(holder(vec![on(0x9000, 2), on(0xa000, 3)]), stack("worker", None));
+    assert_eq!(holder(vec![on(0x9000, 99)]), stack("", None));
+}
+
+#[test]
+fn memory_of_several_processes_is_not_called_compared() {
+    let one = seen(process(1, Vec::new()));
+    assert_eq!(Findings::of(&one, SETTINGS).notes, [""; 0]);
+    let mut two = one.clone();
+    two.processes.push(process(1, Vec::new()));
+    let notes = Findings::of(&two, SETTINGS).notes;
+    assert!(matches!(&notes[..], [note] if note.contains("between processes")), "{notes:?}");
+}
+
 #[test]
 fn an_observation_survives_the_way_through_a_file() {
     let seen = seen(process(2, vec![in_module(line(0x1000, 5, 6, &[access(1, 1, 0, 9, 9)]))]));

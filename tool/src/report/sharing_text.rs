@@ -1,6 +1,9 @@
 //! Shared cache lines as text: each finding with what holds the bytes, a picture of the line, the code that touches
 //! it, and its cure.
 
+#[cfg(test)]
+mod tests;
+
 use super::{
     audit_text::paragraph,
     eval_text::harmless,
@@ -9,7 +12,8 @@ use super::{
 };
 use manycore_model::{
     sharing::{
-        Allocation, Class, End, Engine, Finding, Findings, Frame, Holder, Party, Site, Touch, Variable, bytes,
+        Allocation, Class, End, Engine, Field, Finding, Findings, Frame, Holder, Party, Site, Touch,
+        Variable, bytes,
     },
     units::{self, counted},
 };
@@ -50,7 +54,8 @@ const LATENT: &str =
 
 const LIBRARIES: &str = "In libraries or the language's runtime, which this program does not change:";
 
-const TRUE: &str = "True sharing: threads hand over the same bytes, so that padding does not help:";
+const TRUE: &str =
+    "True sharing: threads hand over the same bytes, so that padding helps only where that is told:";
 
 fn section(findings: &[Finding], title: &str, at_length: bool, text: &mut String) {
     if findings.is_empty() {
@@ -90,6 +95,9 @@ fn lay_out(finding: &Finding, heading: &str, at_length: bool, text: &mut String)
     if !at_length {
         let sites: Vec<String> = finding.sites.iter().take(2).map(|site| site.frame.brief()).collect();
         paragraph("by ", &sites.join(", "), INDENT, text);
+        if !finding.fields.is_empty() {
+            paragraph("in part: ", &in_part(finding), INDENT, text);
+        }
         if finding.class == Class::True {
             paragraph("cure: ", finding.cure.text(), INDENT, text);
         }
@@ -103,6 +111,17 @@ fn lay_out(finding: &Finding, heading: &str, at_length: bool, text: &mut String)
     text.push('\n');
 }
 
+/// What lines of their own would spare where it is true sharing for the rest.
+fn in_part(finding: &Finding) -> String {
+    let field = |field: &Field| format!("{} (written at {})", bytes(&field.bytes), field.frame.brief());
+    format!(
+        "{} of {} hand-overs are between different bytes; each of these on a line of its own would save them: {}",
+        grouped(finding.needless as f64),
+        grouped(finding.hand_overs as f64),
+        list(&finding.fields, field)
+    )
+}
+
 /// What holds the bytes.
 fn held_by(finding: &Finding) -> String {
     let place = match &finding.holder {
@@ -110,8 +129,13 @@ fn held_by(finding: &Finding) -> String {
         Holder::Heap { blocks } if blocks.is_empty() => "the heap".to_owned(),
         Holder::Heap { blocks } => format!("the heap: {}", list(blocks, allocation)),
         Holder::Module { path } => format!("data of {path}"),
-        Holder::Stack { thread } if thread.is_empty() => "the stack of a thread".to_owned(),
-        Holder::Stack { thread } => format!("the stack or thread-local data of {thread}"),
+        Holder::Stack { thread, .. } if thread.is_empty() => "the stack of a thread".to_owned(),
+        Holder::Stack { thread, tid: Some(tid) } => {
+            format!("the stack or thread-local data of {thread} ({tid})")
+        }
+        Holder::Stack { thread, tid: None } => {
+            format!("stacks or thread-local data of several {thread} threads")
+        }
         Holder::GoHeap => "the Go heap".to_owned(),
         Holder::Mapping { bytes } => format!("mapped memory of {}", units::bytes(*bytes)),
         Holder::Unknown => "memory of unknown origin".to_owned(),
@@ -192,25 +216,33 @@ fn cell(first: u32, bytes: u32, touches: &[&Touch]) -> char {
 fn sites(finding: &Finding) -> String {
     let mut table = Table::figures("", ("code", Align::Left), &["threads", "reads", "writes"]);
     table.head.insert(1, ("on the worst line".to_owned(), Align::Left));
-    for site in shown(&finding.sites) {
+    let notable = finding.notable();
+    for site in shown(&notable) {
         let touched = if site.bytes.is_empty() { "-".to_owned() } else { bytes(&site.bytes) };
         let [reads, writes] = [site.reads, site.writes].map(|count| grouped(count as f64));
         table.rows.push(vec![site.frame.brief(), touched, site.threads.to_string(), reads, writes]);
     }
     let mut text = table.text().lines().fold(String::new(), |text, line| format!("{text} {line}\n"));
-    if finding.sites.len() > MOST_ROWS {
-        text.push_str(&format!("   and {} more lines of code\n", finding.sites.len() - MOST_ROWS));
+    let [more, left_out] = [notable.len().saturating_sub(MOST_ROWS), finding.sites.len() - notable.len()];
+    if more > 0 {
+        text.push_str(&format!("   and {more} more lines of code\n"));
+    }
+    if left_out > 0 {
+        let lines = counted(left_out, "line");
+        text.push_str(&format!(
+            "   without {lines} of code that made less than 0.1 % of the accesses of the first\n"
+        ));
     }
     text
 }
 
 /// The busiest lines of code; where none of them writes, the one that writes most takes the last place, since it is who
 /// takes the line from the others.
-fn shown(sites: &[Site]) -> Vec<&Site> {
-    let mut shown: Vec<&Site> = sites.iter().take(MOST_ROWS).collect();
+fn shown<'a>(sites: &[&'a Site]) -> Vec<&'a Site> {
+    let mut shown: Vec<&Site> = sites.iter().take(MOST_ROWS).copied().collect();
     if shown.len() == MOST_ROWS && shown.iter().all(|site| site.writes == 0) {
         shown.pop();
-        shown.extend(sites.iter().skip(MOST_ROWS - 1).max_by_key(|site| site.writes));
+        shown.extend(sites.iter().skip(MOST_ROWS - 1).copied().max_by_key(|site| site.writes));
     }
     shown
 }

@@ -1,0 +1,70 @@
+//! Fields of a line that threads truly share, which could each have a line of its own.
+
+use super::{
+    Access, Field,
+    judge::merged,
+    spot::{Spot, is_negligible},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Parting fields is worth while where it spares one of so many hand-overs.
+const WORTH: u64 = 10;
+
+/// Threads, as indexes into those of the process.
+type Threads = BTreeSet<usize>;
+
+/// Bytes that are written together, or by writes that overlap.
+struct Piece<'a> {
+    /// The first, and that behind the last.
+    bytes: (u32, u32),
+    writes: Vec<&'a Access>,
+}
+
+/// The fields of a line of which each has a writer that does not write another one: the head and the tail of a queue.
+/// None where parting them would spare fewer than `threshold` hand-overs or less than a tenth of all.
+///
+/// Who writes the data behind a lock writes the lock too: these are not parted, as each holder would then wait for two
+/// lines.
+pub(super) fn apart(spot: &Spot<'_>, needless: u64, hand_overs: u64, threshold: u64) -> Vec<Field> {
+    if needless < threshold || needless < hand_overs / WORTH {
+        return Vec::new();
+    }
+    let mut written: BTreeMap<Threads, Vec<Piece<'_>>> = BTreeMap::new();
+    for piece in pieces(spot) {
+        let writers = piece.writes.iter().map(|access| access.thread).collect();
+        written.entry(writers).or_default().push(piece);
+    }
+    let has_own = |one: &Threads, other: &Threads| !one.is_subset(other) && !other.is_subset(one);
+    let mut fields: Vec<Field> = written
+        .iter()
+        .filter(|(writers, _)| written.keys().any(|others| has_own(writers, others)))
+        .filter_map(|(_, pieces)| {
+            let busiest = pieces.iter().flat_map(|piece| &piece.writes).max_by_key(|access| access.writes)?;
+            let bytes = merged(pieces.iter().map(|piece| piece.bytes).collect());
+            Some(Field { bytes, frame: spot.code(busiest).0 })
+        })
+        .collect();
+    fields.sort_by(|one, other| one.bytes.cmp(&other.bytes));
+    fields
+}
+
+/// What is written on a line, in order. Who writes hardly ever does not count: it filled the line once.
+fn pieces<'a>(spot: &Spot<'a>) -> Vec<Piece<'a>> {
+    let accesses = &spot.line.accesses;
+    let total = accesses.iter().fold(0_u64, |sum, access| sum.saturating_add(access.writes));
+    let mut writes: Vec<&Access> =
+        accesses.iter().filter(|access| access.writes > 0 && !is_negligible(access.writes, total)).collect();
+    writes.sort_by_key(|access| access.offset);
+    let mut pieces: Vec<Piece<'a>> = Vec::new();
+    for access in writes {
+        let (start, end) = (access.offset, access.offset.saturating_add(access.bytes.max(1)));
+        match pieces.last_mut() {
+            Some(last) if start < last.bytes.1 => {
+                last.bytes.1 = last.bytes.1.max(end);
+                last.writes.push(access);
+            }
+            _ => pieces.push(Piece { bytes: (start, end), writes: vec![access] }),
+        }
+    }
+    pieces
+}
