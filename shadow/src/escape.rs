@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_file_of_another_is_out_of_reach() {
-        let file = crate::sys::memory_file(c"manycore-test").unwrap();
+        let file = sys::memory_file(c"manycore-test").unwrap();
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
         assert!(reach(Path::new(&path)).is_ok());
         drop(file);
