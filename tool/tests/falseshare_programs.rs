@@ -98,7 +98,7 @@ fn m32() -> Vec<u8> {
         0,
         0,
         // e_ehsize and e_phentsize, e_phnum and e_shentsize, e_shnum and e_shstrndx
-        52 | 32 << 16,
+        0x0020_0034,
         1,
         0,
         // PT_LOAD at the start of the file, to be read and executed
