@@ -293,7 +293,10 @@ pub fn end_strays(known: &BTreeSet<u32>, are_strays: &dyn Fn(u32) -> bool) -> Ve
 
 /// What is told of a program that [`end_strays`] ended, by its name.
 pub fn left_behind(name: &str) -> String {
-    format!("{name} still ran when the command had ended, and was ended")
+    format!(
+        "{name} still ran when the command had ended, and was ended: a server that goes into the background is to be \
+         run in the foreground (as redis-server --daemonize no, nginx -g 'daemon off;')"
+    )
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::{VCPUS, api, process, shadow};
 use manycore_shadow::{
     Shadow,
     calls::{TELL, TELL_ALLOCATED, TELL_FREED},
+    escape,
     maps::Mapped,
     region::{BECOMES, ENDED, RUNS},
     sys,
@@ -212,7 +213,8 @@ fn becomes(shadow: &Shadow, path: &[u8]) {
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
     process::ends(shadow, BECOMES);
     if own.is_none() || fs::canonicalize(path).ok() != own {
-        shadow.escapes(path.as_os_str().as_bytes());
+        let why = escape::why(path, Path::new(crate::region_path()));
+        shadow.escapes(&[path.as_os_str().as_bytes(), why.as_bytes()].join(&0));
     }
 }
 

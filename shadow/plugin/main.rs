@@ -14,9 +14,12 @@ use std::{
     ffi::{c_char, c_int, c_uint, c_void},
     mem::MaybeUninit,
     ptr,
-    sync::atomic::{
-        AtomicPtr, AtomicU32,
-        Ordering::{Acquire, Relaxed, Release},
+    sync::{
+        OnceLock,
+        atomic::{
+            AtomicPtr, AtomicU32,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
 };
 
@@ -43,6 +46,14 @@ const STRANGER: u32 = u32::MAX;
 
 static RUNS: [Runs; VCPUS] =
     [const { Runs { thread: AtomicU32::new(0), lane: UnsafeCell::new(MaybeUninit::uninit()) } }; VCPUS];
+
+/// Where the region is.
+static REGION: OnceLock<String> = OnceLock::new();
+
+/// Where the region is, as the emulator was told.
+fn region_path() -> &'static str {
+    REGION.get().map_or("", String::as_str)
+}
 
 /// What is kept of this process.
 #[inline]
@@ -121,6 +132,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
         eprintln!("manycore: the plugin was not told its region");
         return 1;
     };
+    // QEMU's texts may go with this call.
+    let path: &str = REGION.get_or_init(|| path.to_owned());
     let shadow = match Region::open(path).and_then(Shadow::new) {
         Ok(Some(shadow)) => Box::new(shadow),
         // More processes than slots: the observer counts them.

@@ -7,9 +7,10 @@ use manycore_shadow::{
     sys,
 };
 use std::{
-    ffi::{OsStr, c_uint},
+    ffi::{CString, OsStr, c_uint},
     fs,
     os::unix::ffi::OsStrExt,
+    path::Path,
     ptr,
     sync::{
         Mutex, Once,
@@ -39,6 +40,12 @@ fn begin(shadow: &Shadow) {
         shadow.mapped(mapped);
     }
     let mut path = api::program();
+    // As the kernel does: by the name that it was started under, which may be a link's.
+    if let Some(Ok(name)) =
+        Path::new(OsStr::from_bytes(&path)).file_name().map(|name| CString::new(name.as_bytes()))
+    {
+        sys::name_thread(&name);
+    }
     if let Ok(whole) = fs::canonicalize(OsStr::from_bytes(&path)) {
         path = whole.into_os_string().into_encoded_bytes();
     }

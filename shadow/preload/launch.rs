@@ -1,6 +1,10 @@
 //! How a program is started in the emulator: what the one that we are in was started with, remembered when it began.
 
-use manycore_shadow::program::{MOST_INTERPRETERS, START_BYTES, Script};
+use manycore_shadow::{
+    elf,
+    escape::{self, SET_ID},
+    program::{MOST_INTERPRETERS, START_BYTES, Script},
+};
 use std::{
     env,
     ffi::{CStr, CString, OsStr, OsString, c_char},
@@ -25,14 +29,27 @@ struct Known {
 }
 
 impl Known {
-    /// Whether the emulator and our files are where they were. They are not in another root, or where `/proc` shows
-    /// another namespace of processes, whose numbers may be those of anybody.
+    /// Whether the emulator and our files are where they were.
     fn is_in_reach(&self) -> bool {
-        let is_ours = |path: &OsStr| {
-            fs::read_link(path).is_ok_and(|file| file.as_os_str().as_bytes().starts_with(b"/memfd:manycore-"))
-        };
+        let ours = [&self.plugin_file, &self.region, &self.library];
         Path::new(OsStr::from_bytes(self.emulator.to_bytes())).is_file()
-            && [&self.plugin_file, &self.region, &self.library].into_iter().all(|path| is_ours(path))
+            && ours.into_iter().all(|path| escape::reach(Path::new(path)).is_ok())
+    }
+
+    /// The words that have the emulator run `program` with `words`, its own name first, and with variable `preload`.
+    fn command(
+        &self,
+        program: Vec<u8>,
+        preload: Option<Vec<u8>>,
+        mut words: impl Iterator<Item = Vec<u8>>,
+    ) -> Vec<Vec<u8>> {
+        let mut command =
+            vec![self.emulator.as_bytes().to_vec(), b"-plugin".to_vec(), self.plugin.as_bytes().to_vec()];
+        command.extend(words.next().into_iter().flat_map(|name| [b"-0".to_vec(), name]));
+        command.extend(preload.into_iter().flat_map(|variable| [b"-E".to_vec(), variable]));
+        command.push(program);
+        command.extend(words);
+        command
     }
 }
 
@@ -61,18 +78,18 @@ fn know() -> Option<Known> {
     })
 }
 
-/// A command line for the emulator.
+/// A command line, of the emulator where that can be.
 #[derive(Debug)]
 pub struct Rewritten {
-    emulator: &'static CStr,
+    file: CString,
     words: Vec<CString>,
     variables: Vec<CString>,
 }
 
 impl Rewritten {
-    /// The emulator.
+    /// The file that is to be executed.
     pub fn path(&self) -> *const c_char {
-        self.emulator.as_ptr()
+        self.file.as_ptr()
     }
 
     /// Its arguments and its environment, each ended by null; valid as long as this is.
@@ -84,7 +101,8 @@ impl Rewritten {
     }
 }
 
-/// The command line that runs program `path` in the emulator; `None` where it has to run by itself.
+/// The command line that runs program `path` in the emulator, or without our library, which it could not load, where
+/// the emulator is out of its reach; `None` where it has to run as it is.
 ///
 /// # Safety
 /// `path` is a text, the others are lists of texts that end with null.
@@ -94,7 +112,7 @@ pub unsafe fn rewrite(
     variables: *const *const c_char,
 ) -> Option<Rewritten> {
     let known = KNOWN.get_or_init(know).as_ref()?;
-    if path.is_null() || !known.is_in_reach() {
+    if path.is_null() {
         return None;
     }
     // SAFETY: the caller says so.
@@ -106,24 +124,24 @@ pub unsafe fn rewrite(
         path = fs::read_link(path).ok()?;
     }
     let (path, words, is_dynamic) = resolve(path, words.into_iter().map(OsString::from_vec).collect())?;
-    let mut command =
-        vec![known.emulator.clone().into_bytes(), b"-plugin".to_vec(), known.plugin.as_bytes().to_vec()];
-    if let Some(name) = words.first() {
-        command.extend([b"-0".to_vec(), name.as_bytes().to_vec()]);
-    }
     let (preload, mut kept): (Vec<_>, Vec<_>) =
         variables.into_iter().partition(|variable| variable.starts_with(b"LD_PRELOAD="));
     kept.retain(|variable| !variable.starts_with(format!("{VARIABLE}=").as_bytes()));
     kept.push([VARIABLE.as_bytes(), b"=", known.whole.as_bytes()].concat());
     let theirs = preload.first().map(|variable| variable["LD_PRELOAD=".len()..].to_vec()).unwrap_or_default();
-    let value = preloads(known.library.as_bytes(), &theirs, is_dynamic);
-    if !value.is_empty() {
-        command.extend([b"-E".to_vec(), [b"LD_PRELOAD=".to_vec(), value].concat()]);
-    }
-    command.push(path.into_os_string().into_vec());
-    command.extend(words.into_iter().skip(1).map(OsString::into_vec));
+    let is_observed = known.is_in_reach();
+    let value = preloads(known.library.as_bytes(), &theirs, is_dynamic && is_observed);
+    let preload = (!value.is_empty()).then(|| [b"LD_PRELOAD=".to_vec(), value].concat());
+    let path = path.into_os_string().into_vec();
+    let words = words.into_iter().map(OsString::into_vec);
+    let (file, words): (_, Vec<_>) = if is_observed {
+        (known.emulator.clone(), known.command(path, preload, words))
+    } else {
+        kept.extend(preload);
+        (CString::new(path).ok()?, words.collect())
+    };
     let texts = |texts: Vec<Vec<u8>>| texts.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>().ok();
-    Some(Rewritten { emulator: &known.emulator, words: texts(command)?, variables: texts(kept)? })
+    Some(Rewritten { file, words: texts(words)?, variables: texts(kept)? })
 }
 
 /// What the program is to load first: our library, and what else was asked for.
@@ -153,7 +171,6 @@ unsafe fn texts(list: *const *const c_char) -> Vec<Vec<u8>> {
 /// The file that the emulator has to run, with its arguments and whether it loads GNU's libraries. Scripts become
 /// their interpreters. `None` for what the kernel has to run, or to refuse.
 fn resolve(mut path: PathBuf, mut words: Vec<OsString>) -> Option<(PathBuf, Vec<OsString>, bool)> {
-    const SET_ID: u32 = 0o6000;
     for _ in 0..=MOST_INTERPRETERS {
         let mut start = Vec::new();
         let file = File::open(&path).ok()?;
@@ -163,7 +180,7 @@ fn resolve(mut path: PathBuf, mut words: Vec<OsString>) -> Option<(PathBuf, Vec<
         }
         file.take(START_BYTES).read_to_end(&mut start).ok()?;
         let Some(script) = Script::of(&start) else {
-            return manycore_shadow::elf::kind(&start).ok().map(|dynamic| (path, words, dynamic));
+            return elf::kind(&start, status.len()).ok().map(|dynamic| (path, words, dynamic));
         };
         let interpreter = script.interpreter.clone();
         words = script.words(path, words);

@@ -21,17 +21,22 @@ pub enum Foreign {
     Architecture(String),
     /// It is an ELF file, but no program: an object file, a core dump.
     NoProgram,
+    /// It ends before what its header says that is in it: so many bytes, at least.
+    CutShort(u64),
 }
 
-/// Whether the file that begins so is a program of this architecture that loads shared libraries of GNU's C
-/// library.
+/// Whether the file of `bytes` bytes that begins so is a program of this architecture that loads shared libraries of
+/// GNU's C library.
 ///
 /// # Errors
-/// It is no program of this architecture.
-pub fn kind(start: &[u8]) -> Result<bool, Foreign> {
+/// It is no program of this architecture, or not a whole one.
+pub fn kind(start: &[u8], bytes: u64) -> Result<bool, Foreign> {
     let half = |at: usize| start.get(at..at + 2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
     if start.get(..4) != Some(b"\x7fELF") {
         return Err(Foreign::NotElf);
+    }
+    if start.len() < 20 {
+        return Err(Foreign::CutShort(HEADER as u64));
     }
     let machine = half(18).unwrap_or_default();
     if machine != OURS.0 || start.get(4..6) != Some(&[2, 1]) {
@@ -52,25 +57,67 @@ pub fn kind(start: &[u8]) -> Result<bool, Foreign> {
     if !matches!(half(16), Some(2 | 3)) {
         return Err(Foreign::NoProgram);
     }
+    let needed = needed(start);
+    if bytes < needed {
+        return Err(Foreign::CutShort(needed));
+    }
     Ok(loader(start).is_some_and(|loader| {
         let name = Path::new(OsStr::from_bytes(loader)).file_name().unwrap_or_default();
         name.as_bytes().starts_with(b"ld-linux")
     }))
 }
 
+/// Bytes of the header of a file of 64 bits (`Elf64_Ehdr`).
+const HEADER: usize = 64;
+
+/// Bytes that the file has at least: the header, the table of segments, and what is loaded of the file (`PT_LOAD`).
+fn needed(start: &[u8]) -> u64 {
+    let Some((table, size, count)) = table(start) else { return HEADER as u64 };
+    let end = (table as u64).saturating_add((size * count) as u64);
+    let ends = segments(start, 1).filter_map(|at| word(start, at + 8)?.checked_add(word(start, at + 32)?));
+    ends.chain([end]).max().unwrap_or(end)
+}
+
 /// The loader that an ELF file names (`PT_INTERP`).
 fn loader(start: &[u8]) -> Option<&[u8]> {
-    let word = |at: usize| Some(u64::from_le_bytes(start.get(at..at.checked_add(8)?)?.try_into().ok()?));
-    let half = |at: usize| Some(u16::from_le_bytes(start.get(at..at + 2)?.try_into().ok()?));
-    let (table, size, count) = (word(32)? as usize, usize::from(half(54)?), usize::from(half(56)?));
-    (0..count).find_map(|index| {
-        let header = table.checked_add(index * size)?;
-        let kind = start.get(header..header.checked_add(4)?)?;
-        if kind != [3, 0, 0, 0] {
-            return None;
-        }
-        let (offset, bytes) = (word(header + 8)? as usize, word(header + 32)? as usize);
+    segments(start, 3).find_map(|at| {
+        let (offset, bytes) = (word(start, at + 8)? as usize, word(start, at + 32)? as usize);
         let text = start.get(offset..offset.checked_add(bytes)?)?;
         Some(text.strip_suffix(&[0]).unwrap_or(text))
     })
+}
+
+/// Where the headers of segments of a kind are (`Elf64_Phdr`), as far as they are in `start`.
+fn segments(start: &[u8], kind: u8) -> impl Iterator<Item = usize> {
+    let (table, size, count) = table(start).unwrap_or_default();
+    let all = (0..count).filter_map(move |index| table.checked_add(index * size));
+    all.filter(move |at| at.checked_add(4).and_then(|end| start.get(*at..end)) == Some(&[kind, 0, 0, 0]))
+}
+
+/// Where the table of segments begins, the bytes of an entry, and their number.
+fn table(start: &[u8]) -> Option<(usize, usize, usize)> {
+    let half = |at: usize| Some(u16::from_le_bytes(start.get(at..at + 2)?.try_into().ok()?));
+    Some((word(start, 32)? as usize, usize::from(half(54)?), usize::from(half(56)?)))
+}
+
+fn word(start: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(start.get(at..at.checked_add(8)?)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_cut_short_is_told_from_a_whole_one() {
+        let whole = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let kind = |bytes: usize| kind(&whole[..bytes.min(4096)], bytes as u64);
+        assert!(kind(whole.len()).is_ok());
+        for bytes in [4, 20, 63, 100, 4096, 20_000] {
+            assert!(
+                matches!(kind(bytes), Err(Foreign::CutShort(needed)) if needed > bytes as u64),
+                "{bytes}"
+            );
+        }
+    }
 }

@@ -15,6 +15,7 @@
 pub mod calls;
 pub mod counts;
 pub mod elf;
+pub mod escape;
 pub mod grid;
 pub mod heap;
 pub mod lane;

@@ -31,8 +31,8 @@ pub struct ProcessSeen {
     pub heap: (u64, u64),
     /// Lines that changed hands.
     pub lines: Vec<LineSeen>,
-    /// A program that it became and that ran unobserved.
-    pub escape: Option<String>,
+    /// A program that it became and that ran unobserved, and why; empty where that is not known.
+    pub escape: Option<(String, String)>,
     /// Whether it said that it ends.
     pub ended: bool,
     /// Accesses for which there was no room.
@@ -152,7 +152,7 @@ fn process(region: &Region, slot: &Slot) -> ProcessSeen {
         maps: maps(slot),
         heap: (slot.heap[0].load(Relaxed), slot.heap[1].load(Relaxed)),
         lines: every_line(region, slot),
-        escape: (slot.escaped.load(Acquire) != 0).then(|| text(&slot.escape)),
+        escape: (slot.escaped.load(Acquire) != 0).then(|| two_texts(&slot.escape)),
         ended: slot.ended.load(Relaxed) != RUNS,
         not_followed: slot.not_followed.load(Relaxed),
         strangers: slot.strangers.load(Relaxed),
@@ -164,6 +164,11 @@ fn process(region: &Region, slot: &Slot) -> ProcessSeen {
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+fn two_texts(bytes: &[u8]) -> (String, String) {
+    let mut texts = bytes.split(|byte| *byte == 0).map(text);
+    (texts.next().unwrap_or_default(), texts.next().unwrap_or_default())
 }
 
 fn thread(thread: &crate::region::Thread) -> ThreadSeen {

@@ -101,7 +101,7 @@ pub struct Slot {
     pub sampled: AtomicU32,
     /// The program, ended by a zero.
     pub program: [u8; 1024],
-    /// A program that it became and that runs unobserved, ended by a zero.
+    /// A program that it became and that runs unobserved, ended by a zero; then why, as far as known, ended by a zero.
     pub escape: [u8; 1024],
     /// The threads.
     pub thread: [Thread; THREADS],

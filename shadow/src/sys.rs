@@ -57,6 +57,8 @@ unsafe extern "C" {
         child: Option<extern "C" fn()>,
     ) -> c_int;
     fn sysconf(name: c_int) -> c_long;
+    fn geteuid() -> u32;
+    fn prctl(option: c_int, ...) -> c_int;
 }
 
 /// Memory that was mapped; unmapped with it.
@@ -193,6 +195,19 @@ pub fn coarse_ns() -> u64 {
 pub fn thread_id() -> i32 {
     // SAFETY: it takes nothing.
     unsafe { gettid() }
+}
+
+/// The user that the calling thread acts as.
+pub fn user() -> u32 {
+    // SAFETY: it takes nothing.
+    unsafe { geteuid() }
+}
+
+/// Names the calling thread; the kernel keeps the first 15 bytes.
+pub fn name_thread(name: &std::ffi::CStr) {
+    const PR_SET_NAME: c_int = 15;
+    // SAFETY: the name ends with a zero.
+    unsafe { prctl(PR_SET_NAME, name.as_ptr()) };
 }
 
 /// Lets others run.

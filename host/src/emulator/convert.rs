@@ -19,8 +19,16 @@ pub fn observed(
 ) -> Observation {
     let (processes, untold) = reader::read(region);
     observation.notes.extend(program.notes.iter().cloned());
-    for process in &processes {
-        notes(process, &mut observation.notes);
+    observation.processes = processes.iter().map(convert).collect();
+    for (seen, process) in processes.iter().zip(&observation.processes) {
+        let name = shown(seen, program);
+        notes(seen, &name, &mut observation.notes);
+        if !tells_allocations(seen) && shares_nameless(process) {
+            observation.notes.push(format!(
+                "allocations of {name} are not seen, as it is linked statically or with another C library than GNU's: \
+                 what it shares on its heap has no names"
+            ));
+        }
     }
     if untold.ended > 0 {
         let text = format!("{} processes of one thread, which shared nothing, are not listed", untold.ended);
@@ -35,14 +43,24 @@ pub fn observed(
     for stray in strays {
         observation.notes.push(left_behind(stray));
     }
-    observation.processes = processes.iter().map(convert).collect();
     observation
 }
 
-fn notes(process: &ProcessSeen, notes: &mut Vec<String>) {
-    let name = format!("{} (process {})", process.program, process.pid);
-    if let Some(path) = &process.escape {
-        notes.push(format!("{path}, which {name} became, was not observed"));
+/// A process in a message: by its program as the command names it, where that is the command's, and not by what a
+/// link leads to.
+fn shown(process: &ProcessSeen, program: &Program) -> String {
+    let is_named = std::fs::canonicalize(&program.path).is_ok_and(|path| path == Path::new(&process.program));
+    let path = if is_named { program.path.display().to_string() } else { process.program.clone() };
+    format!("{path} (process {})", process.pid)
+}
+
+fn notes(process: &ProcessSeen, name: &str, notes: &mut Vec<String>) {
+    match &process.escape {
+        Some((path, why)) if why.is_empty() => {
+            notes.push(format!("{path}, which {name} became, was not observed"));
+        }
+        Some((path, why)) => notes.push(format!("{path}, which {name} became, was not observed: {why}")),
+        None => {}
     }
     let often = process.lines.iter().filter(|line| line.hand_overs > windows::MANY).count();
     if often > 0 {
@@ -65,6 +83,21 @@ fn notes(process: &ProcessSeen, notes: &mut Vec<String>) {
         sum(process.lines.iter().map(|line| line.uncounted)),
         "accesses to shared lines are counted in none of the rows, as there were too many different ones",
     );
+}
+
+/// Whether the process has our library, which tells allocations.
+fn tells_allocations(process: &ProcessSeen) -> bool {
+    process.maps.iter().any(|map| map.path.starts_with("/memfd:manycore-preload"))
+}
+
+/// Whether threads handed a line over without need on a heap, or in other memory without a name.
+fn shares_nameless(process: &Process) -> bool {
+    let is_nameless = |place: &Place| match place {
+        Place::Heap { blocks } => blocks.is_empty(),
+        Place::Mapping { .. } => true,
+        _ => false,
+    };
+    process.lines.iter().any(|line| line.needless > 0 && is_nameless(&line.place))
 }
 
 /// The program can write into the region: what it put there may be more than fits.
@@ -207,7 +240,7 @@ mod tests {
             ..ProcessSeen::default()
         };
         let mut told = Vec::new();
-        notes(&seen, &mut told);
+        notes(&seen, "x", &mut told);
         assert!(told[0].contains(&format!("{} accesses to shared lines", u64::MAX)), "{told:?}");
         let process = convert(&seen);
         assert_eq!((process.accesses, &process.lines[1].place), (u64::MAX, &Place::Unknown));

@@ -14,7 +14,7 @@ use manycore_model::sharing::{End, Layout, Observation};
 use manycore_shadow::region::{self, Region};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open},
+    process::{Pid, PidfdFlags, Resource, Signal, getrlimit, kill_process_group, pidfd_open},
 };
 use std::{
     collections::BTreeSet,
@@ -84,6 +84,18 @@ pub enum Error {
         /// What is known of the reason.
         why: String,
     },
+    /// The emulator needs more addresses than it may have.
+    #[error(
+        "the address space is limited to {} MiB (ulimit -v), which is too small for the emulation: run \
+         'ulimit -v unlimited' in this shell, or where the limit was set, and try again ({why})",
+        bytes >> 20
+    )]
+    AddressSpace {
+        /// The limit, in bytes (`RLIMIT_AS`).
+        bytes: u64,
+        /// What failed.
+        why: String,
+    },
     /// This program was built without the plugin.
     #[error("this manycore was built without its plugin for QEMU: build it for {0}-unknown-linux-gnu")]
     NoPlugin(&'static str),
@@ -104,6 +116,19 @@ fn system(what: &'static str) -> impl Fn(io::Error) -> Error {
     move |error| Error::System { what, error }
 }
 
+/// What is wrong where the address space is limited: the limit, whatever else a failure was taken for.
+fn of_limit(error: Error) -> Error {
+    let is_possible = match &error {
+        Error::System { error, .. } => error.kind() == io::ErrorKind::OutOfMemory,
+        Error::Refused { .. } => true,
+        _ => false,
+    };
+    match getrlimit(Resource::As).current.filter(|_| is_possible) {
+        Some(bytes) => Error::AddressSpace { bytes, why: error.to_string() },
+        None => error,
+    }
+}
+
 /// Runs a command to its end and tells which lines its threads shared. The command has our terminal, standard
 /// input and output; `stop` is asked some times a second, and true ends the command early. What was seen until
 /// then is told in any case. What the command leaves behind is ended with it, so this process may have no other
@@ -112,6 +137,10 @@ fn system(what: &'static str) -> impl Fn(io::Error) -> Error {
 /// # Errors
 /// See [`Error`]; what the command itself does wrong is in [`Observation::end`].
 pub fn observe(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation, Error> {
+    follow(request, stop).map_err(of_limit)
+}
+
+fn follow(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation, Error> {
     let program = program::find(&request.command)?;
     let emulator = qemu::find()?;
     let layouts: Vec<region::Layout> = request

@@ -35,6 +35,7 @@ pub fn find(command: &[OsString]) -> Result<Program, Error> {
             },
             None => refused(&program.path, &error),
         })?;
+        let bytes = file.metadata().map_err(|error| refused(&program.path, &error))?.len();
         file.take(START_BYTES).read_to_end(&mut start).map_err(|error| refused(&program.path, &error))?;
         match Script::of(&start) {
             Some(line) => {
@@ -42,7 +43,7 @@ pub fn find(command: &[OsString]) -> Result<Program, Error> {
                 interpret(&mut program, line)?;
             }
             None => {
-                program.is_dynamic = elf(&program.path, &start)?;
+                program.is_dynamic = elf(&program.path, &start, bytes)?;
                 return Ok(program);
             }
         }
@@ -101,10 +102,10 @@ fn interpret(program: &mut Program, script: Script) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the ELF file that begins so is one for us that loads GNU's shared libraries.
-fn elf(path: &Path, start: &[u8]) -> Result<bool, Error> {
+/// Whether the ELF file of `bytes` bytes that begins so is one for us that loads GNU's shared libraries.
+fn elf(path: &Path, start: &[u8], bytes: u64) -> Result<bool, Error> {
     let program = path.display().to_string();
-    elf::kind(start).map_err(|foreign| match foreign {
+    elf::kind(start, bytes).map_err(|foreign| match foreign {
         Foreign::NotElf if !start.is_empty() && !start.contains(&0) => Error::NotExecutable {
             why: format!("it is text without a first line '#!/bin/sh'; run it as: sh {program}"),
             program,
@@ -116,6 +117,13 @@ fn elf(path: &Path, start: &[u8]) -> Result<bool, Error> {
         Foreign::NoProgram => {
             Error::NotExecutable { program, why: "it is an ELF file, but no program".to_owned() }
         }
+        Foreign::CutShort(needed) => Error::NotExecutable {
+            program,
+            why: format!(
+                "it is a program (ELF) that is cut short, of {bytes} bytes where its header tells of {needed}: copy or \
+                 build it again"
+            ),
+        },
         Foreign::Architecture(found) => {
             Error::OtherArchitecture { program, found, expected: elf::OURS.1.to_owned() }
         }

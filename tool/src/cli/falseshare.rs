@@ -27,10 +27,13 @@ Engines:
              lines, bytes and code are shared is exact. How often a line changes
              hands depends on who runs when, and threads do not keep their pace of
              before; code that depends on time may take other ways. What a
-             hand-over costs is not told. The program runs as a process named
-             qemu-x86_64 (or of your architecture), and sees LD_PRELOAD and
-             MANYCORE_EMULATOR in its environment. With --json, what it writes to
-             standard output goes to standard error.
+             hand-over costs is not told. The program runs under its name, in a
+             process of qemu-x86_64 (or of your architecture), and sees LD_PRELOAD
+             and MANYCORE_EMULATOR in its environment. With --json, what it writes
+             to standard output goes to standard error. What is started as another
+             user, set-user-ID, in another root or namespace of processes, or for
+             another machine runs by itself, and a note says so. A server has to
+             stay in the foreground: the run ends with the first process.
   sampling   has the CPU tell some of the loads and stores (Intel PEBS, AMD IBS),
              at nearly full speed. It needs that hardware, and
              kernel.perf_event_paranoid at 1 or less, or root. It was tested on

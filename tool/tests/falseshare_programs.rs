@@ -1,0 +1,195 @@
+//! `manycore falseshare` on programs that change who they are, go into the background, are for another machine, or
+//! are no whole programs.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
+
+mod common;
+
+use common::{
+    manycore,
+    sharing::{c, can_emulate, judged, plain},
+    text,
+};
+use serde_json::Value;
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+use tempfile::TempDir;
+
+/// A folder that everybody may enter.
+fn open_folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
+/// A program of these bytes.
+fn program(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, bytes).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// Runs `manycore falseshare --json -- WORDS` in `folder`.
+fn run(folder: &Path, words: &[&str]) -> Output {
+    manycore()
+        .current_dir(folder)
+        .args(["falseshare", "--quiet", "--json", "--"])
+        .args(words)
+        .output()
+        .unwrap()
+}
+
+/// The exit code, the notes and what was said.
+fn noted(folder: &Path, words: &[&str]) -> (Option<i32>, String, String) {
+    let run = run(folder, words);
+    let found: Value = serde_json::from_slice(&run.stdout).unwrap_or_default();
+    (run.status.code(), found["notes"].to_string(), text(&run.stderr))
+}
+
+/// What another user, or one in another namespace, started was not run at all.
+#[test]
+fn another_user_and_another_namespace_run_by_themselves_and_it_is_told() {
+    let Some(cases) = plain() else { return };
+    let folder = open_folder();
+    program(folder.path(), "two", &fs::read(cases).unwrap());
+    for (starter, why) in [
+        (&["setpriv", "--reuid", "65534", "--clear-groups"][..], "it was started as another user"),
+        (&["unshare", "-p", "-f", "--mount-proc"], "it was started in another namespace"),
+    ] {
+        let words = [starter, &["./two", "fail"]].concat();
+        let bare = Command::new(words[0]).args(&words[1..]).current_dir(folder.path()).status();
+        if bare.is_err() || bare.is_ok_and(|status| status.code() != Some(7)) {
+            eprintln!("SKIPPED: {} cannot do that here", starter[0]);
+            continue;
+        }
+        let (code, notes, said) = noted(folder.path(), &words);
+        assert!(code == Some(4) && said.contains("ended with status 7"), "{starter:?}: {said}");
+        assert!(notes.contains("./two, which ") && notes.contains(why), "{starter:?}: {notes}");
+        assert!(!said.contains("ld.so"), "{starter:?}: {said}");
+    }
+}
+
+/// What had gone into the background was called after the emulator, and nothing said what to do.
+#[test]
+fn what_goes_into_the_background_is_told_by_its_name_with_what_to_do() {
+    if !can_emulate() {
+        return;
+    }
+    let folder = open_folder();
+    symlink("/bin/sh", folder.path().join("daemon")).unwrap();
+    let script = "mkfifo up hold; ./daemon -c 'echo up > up; exec 3<> hold; read line <&3' & read line < up";
+    let (code, notes, said) = noted(folder.path(), &["sh", "-c", script]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(notes.contains("daemon still ran") && notes.contains("in the foreground"), "{notes}");
+}
+
+/// The smallest program for 32-bit x86: it ends with status 7.
+fn m32() -> Vec<u8> {
+    let code = [0xb8, 1, 0, 0, 0, 0xbb, 7, 0, 0, 0, 0xcd, 0x80];
+    let words: [u32; 15] = [
+        // e_version, e_entry, e_phoff, e_shoff, e_flags
+        1,
+        0x0804_8054,
+        52,
+        0,
+        0,
+        // e_ehsize and e_phentsize, e_phnum and e_shentsize, e_shnum and e_shstrndx
+        0x0020_0034,
+        1,
+        0,
+        // PT_LOAD at the start of the file, to be read and executed
+        1,
+        0,
+        0x0804_8000,
+        0x0804_8000,
+        96,
+        96,
+        5,
+    ];
+    let mut file = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x03\0".to_vec();
+    file.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    file.extend(4096_u32.to_le_bytes());
+    file.extend(code);
+    file
+}
+
+/// A program for another machine that a shell started was not told.
+#[test]
+fn a_program_of_32_bits_that_a_shell_starts_is_told() {
+    if !can_emulate() {
+        return;
+    }
+    let folder = open_folder();
+    let path = program(folder.path(), "m32", &m32());
+    if Command::new(&path).status().map_or(true, |status| status.code() != Some(7)) {
+        return eprintln!("SKIPPED: this kernel runs no programs for 32-bit x86");
+    }
+    for script in ["./m32", "./m32; exit 7", "exec ./m32"] {
+        let (code, notes, said) = noted(folder.path(), &["sh", "-c", script]);
+        assert!(code == Some(4) && said.contains("status 7"), "{script}: {said}");
+        assert!(notes.contains("./m32, which ") && notes.contains("for 32-bit x86"), "{script}: {notes}");
+    }
+}
+
+/// A program that is cut short began in the emulator, whose complaint said nothing of that.
+#[test]
+fn a_program_that_is_cut_short_is_called_that() {
+    if !can_emulate() {
+        return;
+    }
+    let folder = open_folder();
+    let whole = fs::read("/bin/true").unwrap();
+    for bytes in [18, 100, 5000] {
+        let path = program(folder.path(), "short", &whole[..bytes]);
+        let run = run(folder.path(), &[path.to_str().unwrap()]);
+        let said = text(&run.stderr);
+        assert!(run.status.code() == Some(3) && said.contains("cut short"), "{bytes}: {said}");
+        assert!(said.contains(&format!("of {bytes} bytes")) && said.contains("short: "), "{bytes}: {said}");
+    }
+}
+
+/// Where addresses are scarce, whatever failed first was told.
+#[test]
+fn a_limit_of_addresses_is_named() {
+    if !can_emulate() {
+        return;
+    }
+    let manycore = assert_cmd::cargo::cargo_bin!("manycore");
+    let script = "ulimit -v 2000000; exec \"$0\" falseshare --quiet -- true";
+    let run = Command::new("sh").args(["-c", script]).arg(manycore).output().unwrap();
+    let said = text(&run.stderr);
+    assert!(run.status.code() == Some(3) && said.contains("ulimit -v unlimited"), "{said}");
+}
+
+/// Why blocks of a heap had no names was not told.
+#[test]
+fn a_static_program_is_told_not_to_tell_its_allocations() {
+    let Some(program) = c(&["-O2", "-static"], "static-heap") else { return };
+    let note = "static-heap (process ";
+    let (code, findings) = judged(&[], &program, "heap");
+    let notes = findings["notes"].to_string();
+    assert_eq!(code, Some(1), "{findings:#}");
+    assert!(notes.contains(note) && notes.contains("linked statically"), "{notes}");
+    // What it shares has a name.
+    let (_, findings) = judged(&[], &program, "false");
+    assert!(!findings["notes"].to_string().contains("linked statically"), "{findings:#}");
+    let Some(program) = plain() else { return };
+    let (_, findings) = judged(&[], program, "heap");
+    assert!(!findings["notes"].to_string().contains("linked statically"), "{findings:#}");
+}
+
+/// redis-server, a link to redis-check-rdb, was called that.
+#[test]
+fn a_program_is_called_as_it_was_started() {
+    let Some(program) = c(&["-O2", "-static"], "check-rdb") else { return };
+    let folder = open_folder();
+    let link = folder.path().join("server");
+    symlink(&program, &link).unwrap();
+    let (_, findings) = judged(&[], &link, "heap");
+    let notes = findings["notes"].to_string();
+    assert!(notes.contains("/server (process ") && !notes.contains("check-rdb"), "{notes}");
+}
