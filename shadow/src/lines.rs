@@ -365,13 +365,9 @@ pub fn seats<'a>(region: &'a Region, line: &Line) -> impl Iterator<Item = (u32, 
 fn deliver(region: &Region, line: &Line) {
     for (from, seat) in seats(region, line) {
         let (touched, written) = (seat.fresh.touched.take(), seat.fresh.written.take());
-        if touched == [0; 2] {
-            continue;
-        }
-        for (to, other) in seats(region, line) {
-            if to != from {
-                other.pending.add(touched, written);
-            }
+        if touched != [0; 2] {
+            let others = seats(region, line).filter(|(to, _)| *to != from);
+            others.for_each(|(_, other)| other.pending.add(touched, written));
         }
     }
 }

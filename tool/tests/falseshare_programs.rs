@@ -73,6 +73,25 @@ fn another_user_and_another_namespace_run_by_themselves_and_it_is_told() {
     }
 }
 
+/// A program that nobody looked at was called clean.
+#[test]
+fn what_was_not_observed_is_not_called_clean() {
+    let Some(cases) = plain() else { return };
+    let folder = open_folder();
+    program(folder.path(), "two", &fs::read(cases).unwrap());
+    let words = ["setpriv", "--reuid", "65534", "--clear-groups", "./two", "one"];
+    if !Command::new(words[0])
+        .args(&words[1..])
+        .current_dir(folder.path())
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        return eprintln!("SKIPPED: setpriv cannot do that here");
+    }
+    let (code, _, said) = noted(folder.path(), &words);
+    assert!(code == Some(3) && said.contains("but 1 ran unobserved"), "{said}");
+}
+
 /// What had gone into the background was called after the emulator, and nothing said what to do.
 #[test]
 fn what_goes_into_the_background_is_told_by_its_name_with_what_to_do() {

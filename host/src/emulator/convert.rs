@@ -112,6 +112,7 @@ fn convert(process: &ProcessSeen) -> Process {
         pid: process.pid,
         program: process.program.clone(),
         unfollowed: process.not_followed,
+        escaped: process.escape.is_some(),
         threads: process
             .threads
             .iter()

@@ -45,6 +45,9 @@ pub struct Findings {
     /// Accesses that were not, as the memory for that was used up.
     #[serde(default)]
     pub unfollowed: u64,
+    /// Processes that became a program that was not observed.
+    #[serde(default)]
+    pub escaped: usize,
     /// What could not be observed.
     pub notes: Vec<String>,
 }

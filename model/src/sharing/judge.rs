@@ -38,6 +38,7 @@ impl Findings {
             threads: seen.processes.iter().map(|process| process.threads.len()).sum(),
             accesses: seen.processes.iter().fold(0, |sum, process| process.accesses.saturating_add(sum)),
             unfollowed: seen.processes.iter().fold(0, |sum, process| process.unfollowed.saturating_add(sum)),
+            escaped: seen.processes.iter().filter(|process| process.escaped).count(),
             notes: seen.notes.clone(),
             ..Self::default()
         };

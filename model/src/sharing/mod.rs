@@ -111,6 +111,9 @@ pub struct Process {
     /// Accesses that were not, as the memory for that was used up.
     #[serde(default)]
     pub unfollowed: u64,
+    /// Whether it became a program that was not observed.
+    #[serde(default)]
+    pub escaped: bool,
     /// What its code and data are called; empty until they were looked up.
     #[serde(default)]
     pub names: Names,

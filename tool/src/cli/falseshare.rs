@@ -42,8 +42,8 @@ Engines:
              only where there is no qemu-user; where both can be had, a note says so.
 
 Exit codes: 1 where false sharing was found, also when the run was cut short; else
-3 where memory for following accesses was used up, 4 where the program failed, 130
-after Ctrl-C, and 0 otherwise. What is latent, in libraries, or true sharing is told
+3 where memory for following accesses was used up or a program ran unobserved, 4
+where the program failed, 130 after Ctrl-C, and 0 otherwise. What is latent, in libraries, or true sharing is told
 and never counts; --latent has latent findings count.")]
 pub struct Falseshare {
     /// How accesses are observed; auto takes emulation, and sampling where there is no qemu-user

@@ -65,6 +65,11 @@ pub fn run(args: &Args) -> Outcome {
     verdict(&findings, args)
 }
 
+/// Whether nothing went wrong at the program's end.
+fn ended_well(end: End) -> bool {
+    matches!(end, End::Status(0) | End::Timeout)
+}
+
 /// What the exit code says: what was found counts more than how the program ended.
 fn verdict(findings: &Findings, args: &Args) -> Outcome {
     let latent = if args.latent { findings.latent.len() } else { 0 };
@@ -74,8 +79,14 @@ fn verdict(findings: &Findings, args: &Args) -> Outcome {
                  nothing can be told; observe with more than --memory {}",
             args.memory
         ))),
+        (0, end) if findings.escaped > 0 && (args.from.is_some() || ended_well(end)) => {
+            Err(Failure::Missing(format!(
+                "no false sharing in the programs that were observed, but {} ran unobserved: see why in the report",
+                findings.escaped
+            )))
+        }
         (0, _) if args.from.is_some() => Ok(()),
-        (0, End::Status(0) | End::Timeout) => Ok(()),
+        (0, end) if ended_well(end) => Ok(()),
         (0, End::Status(status)) => {
             Err(Failure::Measured(format!("no false sharing until the program ended with status {status}")))
         }
