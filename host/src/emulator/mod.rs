@@ -166,12 +166,15 @@ fn follow(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation, Err
         child::spawn_at_terminal(&mut launch.command(&program)).map_err(system("starting the emulator"))?;
     let pid = Pid::from_child(&child);
     let end = wait(pid, request.timeout, stop).map_err(system("waiting for the program"));
-    let _ = kill_process_group(pid, Signal::KILL);
-    // It is in our group where there is a terminal.
-    let _ = child.kill();
+    let ends_here = !matches!(end, Ok(None));
+    if ends_here {
+        let _ = kill_process_group(pid, Signal::KILL);
+        // It is in our group where there is a terminal.
+        let _ = child.kill();
+    }
     let status = child.wait().map_err(system("waiting for the program"))?;
     let mut strays = job::end_strays(&known, &|_| true);
-    if !matches!(end, Ok(None)) {
+    if ends_here {
         // We ended them with the command.
         strays.clear();
     }
