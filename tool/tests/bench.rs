@@ -208,7 +208,10 @@ fn names_are_listed_and_near_ones_are_told() {
 #[test]
 fn options_that_mean_nothing_here_are_refused() {
     for (arguments, expected) in [
-        (&["noise", "--workers", "2"][..], "--workers is for loads"),
+        (&["noise", "--workers", "2"][..], "--workers is for loads and stream"),
+        (&["noise", "--array", "1G"], "--array is for stream"),
+        (&["pipe", "--kernel", "copy"], "--kernel is for stream"),
+        (&["counter", "--nodes", "0"], "--nodes is for stream"),
         (&["lock", "--unixbench"], "--unixbench is for pipe"),
         (&["lock", "--unixbench-dir", "/"], "--unixbench-dir is for pipe"),
         (&["pipe", "--unixbench", "--workers", "2"], "cannot be had with --workers"),

@@ -68,7 +68,17 @@ fn csv_tables_are_as_expected() {
     let read = |name: &str| fs::read_to_string(tables.join(name)).unwrap();
     let scaling = read("scaling.csv");
     assert!(scaling.starts_with("threads,total_events,events_per_second,avg_latency_ms,speedup,"));
-    for name in ["scaling", "noise", "modes", "matrix", "verdicts", "sysbench", "contention"] {
+    for name in [
+        "scaling",
+        "noise",
+        "modes",
+        "matrix",
+        "verdicts",
+        "sysbench",
+        "contention",
+        "stream",
+        "stream_nodes",
+    ] {
         insta::assert_snapshot!(format!("csv_{name}"), read(&format!("{name}.csv")));
     }
     for name in ["cpus.csv", "affinity.csv", "samples.csv"] {

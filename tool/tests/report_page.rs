@@ -86,7 +86,7 @@ fn size(dom: &str, id: &str) -> [u32; 2] {
     [sides.next().unwrap(), sides.next().unwrap()]
 }
 
-const ALL: [&str; 12] = [
+const ALL: [&str; 16] = [
     "chart-speedup",
     "chart-efficiency",
     "chart-latency",
@@ -96,6 +96,10 @@ const ALL: [&str; 12] = [
     "chart-matrix-all",
     "chart-affinity-1",
     "chart-latency-map-1",
+    "chart-stream-1",
+    "chart-stream-nodes-1",
+    "chart-stream-idle-1",
+    "chart-stream-loaded-1",
     "chart-contention-0",
     "chart-distance-1",
     "chart-contention-2",
@@ -119,8 +123,9 @@ fn a_page_of_three_records_has_a_map_for_each() {
         ("half", interrupted()),
     ];
     let maps = ["chart-cpus-2", "chart-cpus-3", "chart-affinity-2", "chart-latency-map-2"];
+    let memory = ["chart-stream-2", "chart-stream-nodes-2", "chart-stream-idle-2", "chart-stream-loaded-2"];
     let sharing = ["chart-contention-3", "chart-distance-4", "chart-contention-5"];
-    check(&records, &[&ALL[..], &maps[..], &sharing[..]].concat());
+    check(&records, &[&ALL[..], &maps[..], &memory[..], &sharing[..]].concat());
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod modes;
 mod noise;
 mod peer;
 mod scaling;
+mod stream;
 mod tuning;
 mod words;
 
@@ -28,6 +29,7 @@ pub use modes::{Mode, Modes};
 pub use noise::Noise;
 pub use peer::Peer;
 pub use scaling::{Clock, LatencySummary, Scaling, ScalingPoint, Superlinear, UslFit};
+pub use stream::{Route, StreamPoint, Streaming, TIMES_CACHES};
 pub use tuning::{Candidate, Finalist, TODAY, Tuning, confirmed, ranking};
 pub(crate) use words::list;
 
@@ -61,6 +63,14 @@ pub mod id {
     pub const CONTENTION: &str = "contention-";
     /// Prefix of the same loads beside another program, with the factor `program`.
     pub const CONTENTION_PEER: &str = "beside-";
+    /// Memory bandwidth by number of workers: factors `kernel` and `stores`; parameters `from` and `to` (the nodes of CPUs
+    /// and memory), and, as in the next two, `array_bytes` and `caches_bytes`.
+    pub const STREAM: &str = "stream";
+    /// Bandwidth of reading from the CPUs of node `from` to the memory of node `to`.
+    pub const STREAM_NODES: &str = "stream-nodes";
+    /// Time of a load on the same ways, factor `loaded` = `no` or `yes`; metrics `latency` in ns and `load` in B/s, what
+    /// the others read meanwhile.
+    pub const STREAM_LATENCY: &str = "stream-latency";
     /// Two sides, factor `side` = `A` or `B`; parameter `looks`: planned looks over which its level is split.
     pub const COMPARE: &str = "compare";
     /// Rounds of a search: the prefix of `tune-1`, `tune-2`, ...; factor `side` = `today` marks today's behaviour.
@@ -88,6 +98,8 @@ pub struct Evaluation {
     pub affinity: Option<Affinity>,
     /// How long a cache line takes between CPUs.
     pub latency: Option<CoreLatency>,
+    /// Memory bandwidth and latency.
+    pub stream: Option<Streaming>,
     /// Ours against sysbench, by number of workers.
     pub peers: Vec<Peer>,
     /// Loads whose workers share something.
@@ -129,6 +141,7 @@ impl Evaluation {
                 .unwrap_or_default(),
             affinity: experiment(id::AFFINITY).and_then(|e| affinity::judge(e, floor(e))),
             latency: experiment(id::LATENCY).and_then(|e| latency::judge(e, &record.machine)),
+            stream: stream::judge(record),
             peers: experiment(id::SYSBENCH).map(peer::judge).unwrap_or_default(),
             contention: contention::judge(record, floor),
             comparison: experiment(id::COMPARE).and_then(comparison::judge),

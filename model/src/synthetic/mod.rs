@@ -4,6 +4,7 @@
 
 mod lines;
 mod measuring;
+mod memory;
 mod sharing;
 
 use crate::{
@@ -172,6 +173,7 @@ impl World {
         if self.sysbench {
             experiments.push(measuring.sysbench());
         }
+        experiments.extend(measuring.stream());
         let absent = |what: &str, why: &str| Missed { what: what.to_owned(), why: why.to_owned() };
         let python = self.blas.is_none().then(|| absent("Python with NumPy", "python3 is not installed"));
         let sysbench = (!self.sysbench).then(|| absent("sysbench", "the program is not installed"));

@@ -118,7 +118,7 @@ fn memory(text: &str) -> Result<u64, String> {
 }
 
 /// `512M`, `2G` or a number of bytes.
-fn size(text: &str) -> Result<u64, String> {
+pub(super) fn size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
         "" => 0,

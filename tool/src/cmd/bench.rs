@@ -5,7 +5,7 @@ use crate::{
     cli::Bench,
     failure::{Failure, Outcome},
     output, source,
-    suite::{self, Asked, LOADS, SECTIONS, Section, Wish, profile},
+    suite::{self, Asked, LOADS, SECTIONS, Section, StreamWish, Wish, profile},
 };
 use manycore_host::clock;
 use manycore_model::{CpuSet, Machine, names::similar};
@@ -29,6 +29,7 @@ pub fn run(args: &Bench) -> Outcome {
             workers: args.workers.iter().map(|&count| count as usize).collect(),
             unixbench: unixbench(args),
             unixbench_dir: args.unixbench_dir.clone(),
+            stream: StreamWish { kernels: args.kernel.clone(), array: args.array, nodes: args.nodes.clone() },
         },
         seed: args.seed.unwrap_or_else(clock::now_ns),
     };
@@ -63,8 +64,17 @@ fn check(args: &Bench, section: &Section) -> Outcome {
     let refuse = |option: &str, whose: &str| {
         Err(Failure::input(format!("{option} is for {whose}, and {} is a different one", section.name)))
     };
-    if !args.workers.is_empty() && !is_load(section) {
-        return refuse("--workers", "loads, not for sections of eval");
+    let stream = section.name == "stream";
+    if !args.workers.is_empty() && !is_load(section) && !stream {
+        return refuse("--workers", "loads and stream, not for other sections of eval");
+    }
+    let of_stream = [
+        ("--kernel", !args.kernel.is_empty()),
+        ("--array", args.array.is_some()),
+        ("--nodes", args.nodes.is_some()),
+    ];
+    if let Some((option, _)) = of_stream.into_iter().find(|&(_, given)| given && !stream) {
+        return refuse(option, "stream");
     }
     if args.unixbench && section.name != "pipe" {
         return refuse("--unixbench", "pipe");

@@ -57,6 +57,14 @@ impl Crew {
         Self::gather((0..threads).map(thread).chain((0..processes).map(process)).collect(), None)
     }
 
+    /// Starts `members`, whose memory ends with them; those that work are idle.
+    ///
+    /// # Errors
+    /// As [`Crew::hire`].
+    pub fn of(members: Vec<Member>) -> Outcome<Self> {
+        Self::gather(members, None)
+    }
+
     /// Starts the members of an object that they share; those that work are idle.
     ///
     /// # Errors
@@ -180,7 +188,7 @@ impl Crew {
             Some((0, what)) => Err(Failure::Measured(what)),
             Some((error, what)) => {
                 let error = std::io::Error::from_raw_os_error(error);
-                Err(Failure::Measured(format!("{what}; what it shares failed: {error}")))
+                Err(Failure::Measured(format!("{what}; what it works on failed: {error}")))
             }
         }
     }

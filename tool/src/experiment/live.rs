@@ -95,6 +95,28 @@ impl Live {
         self.crew.rest()
     }
 
+    /// Has each worker get ready for the first trial that it has a part in, in that trial's place, and waits for it. For
+    /// loads that take long to get ready: otherwise they would do so in the first slices.
+    ///
+    /// # Errors
+    /// As [`Crew::wait`].
+    pub fn get_ready(&mut self) -> Outcome {
+        let mut orders: BTreeMap<usize, Order> = BTreeMap::new();
+        for order in self.trials.iter().flat_map(|trial| &trial.orders) {
+            orders.entry(order.worker).or_insert_with(|| order.clone());
+        }
+        let workers: Vec<usize> = orders.keys().copied().collect();
+        let orders: Vec<Order> = orders.into_values().collect();
+        self.place(&orders)?;
+        self.give(&orders, 0);
+        self.crew.wait(&workers)
+    }
+
+    /// The kernel's ids of the workers: of processes, those of the processes.
+    pub fn worker_ids(&self) -> Vec<u32> {
+        (0..self.crew.slots().len()).map(|worker| self.tid(worker)).collect()
+    }
+
     /// Sets where the workers of a treatment run, what they work on and whether they watch their CPU.
     fn place(&mut self, orders: &[Order]) -> Outcome {
         for order in orders {

@@ -10,6 +10,7 @@ pub mod crew;
 pub mod guard;
 pub mod interrupt;
 pub mod live;
+pub mod loaders;
 pub mod observe;
 pub mod opening;
 pub mod rally;

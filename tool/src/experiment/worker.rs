@@ -61,6 +61,10 @@ impl Worker<'_> {
         if self.parameter != Some(parameter) {
             self.load.prepare(parameter);
             (self.parameter, self.event) = (Some(parameter), Event::default());
+            if let Some(error) = self.load.broken() {
+                slot.error.store(error, Release);
+                return Some(QUIT);
+            }
         }
         let goal = slot.goal.load(Relaxed);
         let watched = Some(slot.watch_cpu.load(Relaxed)).filter(|&cpu| cpu != NOT_WATCHED);

@@ -2,6 +2,7 @@
 
 mod judged;
 mod measured;
+mod stream;
 
 use super::Named;
 use judged::{affinity, contention, cpus, latency, matrix, modes, noise, peers, scaling, tuning, verdicts};
@@ -12,7 +13,7 @@ use measured::{metrics, samples};
 type Sheet = (&'static str, &'static str, fn(&Named) -> Vec<Vec<String>>);
 
 /// The first five columns of `scaling.csv` are those that scripts around sysbench write.
-const SHEETS: [Sheet; 13] = [
+const SHEETS: [Sheet; 15] = [
     (
         "scaling.csv",
         "threads,total_events,events_per_second,avg_latency_ms,speedup,seconds,events_per_second_low,\
@@ -37,6 +38,18 @@ const SHEETS: [Sheet; 13] = [
     ),
     ("affinity.csv", "process,side,round,seconds", affinity),
     ("latency.csv", "a,b,shared,latency_ns,fastest_ns,spread_ns,visits", latency),
+    (
+        "stream.csv",
+        "kernel,stores,workers,bytes_per_second,bytes_per_second_low,bytes_per_second_high,over_one,over_one_low,\
+         over_one_high",
+        stream::kernels,
+    ),
+    (
+        "stream_nodes.csv",
+        "from_node,to_node,workers,bytes_per_second,bytes_per_second_low,bytes_per_second_high,idle_ns,idle_ns_low,\
+         idle_ns_high,loaded_ns,loaded_ns_low,loaded_ns_high,load_bytes_per_second",
+        stream::nodes,
+    ),
     (
         "verdicts.csv",
         "question,verdict,ratio,ratio_low,ratio_high,pairs,p,noise_floor,seen_elsewhere",

@@ -10,6 +10,7 @@ mod noise;
 pub mod profile;
 pub mod python;
 mod scaling;
+mod stream;
 mod sysbench;
 
 use crate::{
@@ -32,6 +33,7 @@ use manycore_workload::Kind;
 use profile::Profile;
 use rand::SeedableRng;
 use std::{collections::BTreeMap, path::PathBuf, rc::Rc, time::Duration};
+pub use stream::StreamWish;
 
 /// One section of the suite.
 #[derive(Clone, Copy)]
@@ -45,7 +47,7 @@ pub struct Section {
 }
 
 /// All sections in the order in which they are measured.
-pub const SECTIONS: [Section; 9] = [
+pub const SECTIONS: [Section; 10] = [
     Section { name: "noise", title: "noise floor (A/A)", seconds: |p| p.noise, run: noise::measure },
     Section {
         name: "scaling",
@@ -72,6 +74,12 @@ pub const SECTIONS: [Section; 9] = [
         title: "cache lines between CPUs",
         seconds: |p| p.latency,
         run: latency::measure,
+    },
+    Section {
+        name: "stream",
+        title: "memory bandwidth and latency",
+        seconds: |p| p.stream,
+        run: stream::measure,
     },
     Section {
         name: "contention",
@@ -113,6 +121,8 @@ pub struct Wish {
     pub unixbench: bool,
     /// Where UnixBench is, if not on the PATH.
     pub unixbench_dir: Option<PathBuf>,
+    /// What is measured of the memory.
+    pub stream: StreamWish,
 }
 
 /// What happens while the suite runs.

@@ -26,6 +26,8 @@ pub struct Profile {
     pub affinity: f64,
     /// Cache lines between CPUs; less where few pairs need less.
     pub latency: f64,
+    /// Memory bandwidth and latency.
+    pub stream: f64,
     /// Counters, pipes and locks that workers share.
     pub contention: f64,
     /// Beside sysbench.
@@ -50,6 +52,7 @@ pub const QUICK: Profile = Profile {
     matrix: 16.0,
     affinity: 5.0,
     latency: 4.0,
+    stream: 5.0,
     contention: 6.0,
     sysbench: 7.0,
     bench: 15.0,
@@ -67,6 +70,7 @@ pub const STANDARD: Profile = Profile {
     matrix: 30.0,
     affinity: 20.0,
     latency: 15.0,
+    stream: 25.0,
     contention: 25.0,
     sysbench: 25.0,
     bench: 60.0,
@@ -84,6 +88,7 @@ pub const FULL: Profile = Profile {
     matrix: 120.0,
     affinity: 60.0,
     latency: 60.0,
+    stream: 60.0,
     contention: 60.0,
     sysbench: 120.0,
     bench: 240.0,
@@ -102,6 +107,7 @@ impl Profile {
             matrix: self.matrix * factor,
             affinity: self.affinity * factor,
             latency: self.latency * factor,
+            stream: self.stream * factor,
             contention: self.contention * factor,
             sysbench: self.sysbench * factor,
             bench: self.bench * factor,

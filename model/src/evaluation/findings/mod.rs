@@ -6,6 +6,7 @@ mod contention;
 mod latency;
 mod placement;
 mod scaling;
+mod stream;
 mod tuning;
 
 use super::Evaluation;
@@ -32,7 +33,7 @@ pub struct Finding {
     /// How it is meant.
     pub kind: Kind,
     /// What it is about: `comparison`, `conditions`, `noise`, `scaling`, `modes`, `matrix`, `affinity`, `latency`,
-    /// `peer`, `contention`, `tuning`.
+    /// `stream`, `peer`, `contention`, `tuning`.
     pub topic: &'static str,
     /// The sentence.
     pub text: String,
@@ -52,6 +53,7 @@ pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     findings.extend(scaling::find(record, evaluation));
     findings.extend(placement::find(record, evaluation));
     findings.extend(evaluation.latency.iter().flat_map(|found| latency::find(record, found)));
+    findings.extend(evaluation.stream.iter().flat_map(stream::find));
     findings.extend(contention::find(evaluation, super::usable_cpus(&record.machine)));
     findings.extend(evaluation.comparison.as_ref().map(comparison::find));
     findings.extend(evaluation.tuning.as_ref().map(tuning::find));

@@ -11,6 +11,7 @@ pub mod modes;
 mod noise;
 mod peer;
 mod scaling;
+mod stream;
 mod tuning;
 
 use super::{
@@ -41,7 +42,7 @@ type Beside = fn(&[Named]) -> Vec<Table>;
 /// Id, title, how to read it, and where its tables come from.
 type Recipe = (&'static str, &'static str, &'static str, Own, Beside);
 
-const RECIPES: [Recipe; 12] = [
+const RECIPES: [Recipe; 13] = [
     ("conditions", "Machine and conditions", "", conditions::own, conditions::beside),
     (
         "noise",
@@ -96,6 +97,14 @@ const RECIPES: [Recipe; 12] = [
          a figure is half a round trip, the median of many short bursts.",
         latency::own,
         latency::beside,
+    ),
+    (
+        "stream",
+        "Memory bandwidth and latency",
+        "Bytes are counted as STREAM counts them: what is read and what is written, each once. Each worker has a CPU of \
+         its own.",
+        stream::own,
+        stream::beside,
     ),
     (
         "peer",

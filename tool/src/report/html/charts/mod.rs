@@ -6,6 +6,7 @@ mod contention;
 mod latency;
 mod maps;
 mod scaling;
+mod stream;
 
 use crate::report::Named;
 use maud::Markup;
@@ -32,6 +33,7 @@ pub fn of(id: &str, all: &[Named]) -> Vec<Figure> {
         "comparison" => comparison::of(all),
         "affinity" => maps::affinity(all),
         "latency" => latency::of(all),
+        "stream" => stream::of(all),
         _ => Vec::new(),
     }
 }

@@ -1,0 +1,177 @@
+//! `manycore bench stream` as a whole, on this machine's memory.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
+
+mod common;
+
+use assert_cmd::cargo::cargo_bin;
+use common::manycore;
+use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+/// Runs it with small arrays; gives what it prints and its folder.
+fn bench(arguments: &[&str]) -> (Value, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = manycore()
+        .args([
+            "bench",
+            "stream",
+            "--array",
+            "16M",
+            "--seconds",
+            "2",
+            "--seed",
+            "3",
+            "--quiet",
+            "--format",
+            "json",
+        ])
+        .args(arguments)
+        .arg("--out")
+        .arg(folder.path())
+        .assert()
+        .success();
+    (serde_json::from_slice(&run.get_output().stdout).unwrap(), folder)
+}
+
+fn rows(folder: &Path, name: &str) -> Vec<Vec<String>> {
+    let table = fs::read_to_string(folder.join(name)).unwrap();
+    table.lines().skip(1).map(|line| line.split(',').map(str::to_owned).collect()).collect()
+}
+
+fn number(cell: &str) -> f64 {
+    cell.parse().unwrap_or_else(|_| panic!("{cell:?} is no number"))
+}
+
+#[test]
+fn every_kernel_and_every_way_has_a_plausible_figure() {
+    let (judged, folder) = bench(&[]);
+    let stream = &judged["stream"];
+    assert_eq!(stream["array_bytes"], 16 << 20);
+    let kernels = rows(folder.path(), "stream.csv");
+    for kernel in ["copy", "scale", "add", "triad", "read"] {
+        let of: Vec<_> = kernels.iter().filter(|row| row[0] == kernel).collect();
+        assert!(of.iter().all(|row| (1e7..1e13).contains(&number(&row[3]))), "{of:?}");
+        let stores = of.iter().map(|row| &*row[1]).collect::<std::collections::BTreeSet<_>>();
+        let both = cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) && kernel != "read";
+        assert_eq!(stores.len(), if both { 2 } else { 1 }, "{kernel}: {stores:?}");
+    }
+    let ways = rows(folder.path(), "stream_nodes.csv");
+    assert_eq!(ways.len(), stream["routes"].as_array().unwrap().len());
+    for way in &ways {
+        assert!(number(&way[3]) > 1e7 && (1.0..1e6).contains(&number(&way[6])), "{way:?}");
+        // One CPU alone has nobody beside it.
+        let workers = number(&way[2]);
+        assert!(workers < 2.0 || number(&way[9]) > 1.0 && number(&way[12]) >= 0.0, "{way:?}");
+    }
+    let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
+    assert!(page.contains("chart-stream-nodes-1") && page.contains("chart-stream-idle-1"));
+    let text = manycore().arg("report").arg(folder.path().join("record.json")).assert().success();
+    let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
+    assert!(
+        text.contains("MEMORY BANDWIDTH AND LATENCY") && text.contains("Each of the three arrays has 16 MiB")
+    );
+    assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+}
+
+#[test]
+fn what_is_named_is_measured_and_nothing_else() {
+    let (judged, _folder) =
+        bench(&["--kernel", "triad,copy", "--workers", "1", "--cpus", "0", "--nodes", "0"]);
+    let points = judged["stream"]["points"].as_array().unwrap();
+    let names: Vec<&str> = points.iter().map(|point| point["kernel"].as_str().unwrap()).collect();
+    assert!(names.starts_with(&["triad"]) && names.ends_with(&["copy"]), "{names:?}");
+    assert!(points.iter().all(|point| point["workers"] == 1 && point["over_one"].is_null()));
+    let route = &judged["stream"]["routes"][0];
+    assert!(route["loaded_ns"].is_null() && route["idle_ns"]["median"].as_f64().unwrap() > 1.0, "{route}");
+}
+
+#[test]
+fn a_section_of_eval_is_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = manycore().args(["eval", "--only", "stream", "--quiet", "--out"]).arg(folder.path()).assert();
+    let run = run.success();
+    assert!(String::from_utf8_lossy(&run.get_output().stdout).contains("MEMORY BANDWIDTH AND LATENCY"));
+    let record: Value =
+        serde_json::from_slice(&fs::read(folder.path().join("record.json")).unwrap()).unwrap();
+    let ids: Vec<&Value> =
+        record["experiments"].as_array().unwrap().iter().map(|experiment| &experiment["id"]).collect();
+    assert_eq!(ids, ["stream", "stream-nodes", "stream-latency"]);
+    // Either the arrays are large beside the caches, or it is told that they are not, and why.
+    let parameters = &record["experiments"][0]["parameters"];
+    let size = |name: &str| parameters[name].as_str().and_then(|text| text.parse::<u64>().ok());
+    let small =
+        size("array_bytes").zip(size("caches_bytes")).is_some_and(|(array, caches)| array < 4 * caches);
+    assert_eq!(record["missed"].to_string().contains("times the last-level caches"), small, "{parameters}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_measured() {
+    for (arguments, expected) in [
+        (&["--array", "64k"][..], "is too small: "),
+        (&["--array", "4096T"], "a quarter of the memory that is available"),
+        (&["--array", "-1"], "--array"),
+        (&["--array", "much"], "expected a size"),
+        (&["--kernel", "daxpy"], "the kernels are copy, scale, add, triad, read"),
+        (&["--nodes", "4000"], "no node 4000; this machine has nodes"),
+        (&["--nodes", "x"], "--nodes"),
+        (&["--nodes", ""], "names no node"),
+        (&["--workers", "4000"], "each has a CPU of its own"),
+        (&["--workers", "0"], "--workers"),
+        (&["--unixbench"], "--unixbench is for pipe"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let run = manycore()
+            .args(["bench", "stream", "--quiet"])
+            .args(arguments)
+            .arg("--out")
+            .arg(&out)
+            .assert()
+            .code(2);
+        let said = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+        assert!(!out.exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn too_little_memory_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    // The address space of the process, not the machine's memory: large enough to start, too small for arrays.
+    let script = "ulimit -v 3000000; exec \"$0\" bench stream --array 1G --quiet --out \"$1\"";
+    let run = Command::new("bash")
+        .args(["-c", script])
+        .arg(cargo_bin("manycore"))
+        .arg(folder.path().join("out"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    if run.status.code() == Some(2) {
+        eprintln!("SKIPPED: too little memory is available: {said}");
+        return;
+    }
+    assert_eq!(run.status.code(), Some(3), "{said}");
+    assert!(said.contains("memory of node") && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn an_interrupted_run_keeps_its_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(cargo_bin("manycore"))
+        .args(["bench", "stream", "--array", "16M", "--seconds", "60", "--out"])
+        .arg(folder.path().join("out"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
