@@ -70,6 +70,7 @@ fn read_one(tree: &Tree, cpus: &Cpus, cpu: CpuId, index: u32) -> Result<Option<C
         size_bytes: size_bytes.filter(|&bytes| bytes > 0),
         line_bytes: tree.number(&format!("{folder}/coherency_line_size")).filter(|&bytes| bytes > 0),
         ways: tree.number(&format!("{folder}/ways_of_associativity")),
+        id: tree.number(&format!("{folder}/id")),
         cpus: shared,
     }))
 }
@@ -94,6 +95,7 @@ pub fn correct_xeon_phi(caches: &mut Vec<Cache>, nodes: &[Node]) {
         size_bytes,
         line_bytes: Some(64),
         ways: Some(1),
+        id: None,
         cpus: node.cpus.clone(),
     }));
 }
@@ -120,7 +122,16 @@ fn size(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::synthetic::Spec;
     use proptest::prelude::*;
+
+    #[test]
+    fn ids_are_kept_where_the_kernel_tells_them() {
+        let mut files = Spec { packages: 2, cores: 1, ..Spec::default() }.capture();
+        files.add_file(&format!("{CPU}/cpu1/cache/index3/id"), "8");
+        let machine = crate::read(&Tree::from_capture(files)).unwrap();
+        assert_eq!(machine.caches_at(3).map(|cache| cache.id).collect::<Vec<_>>(), [None, Some(8)]);
+    }
 
     #[test]
     fn sizes_have_units() {

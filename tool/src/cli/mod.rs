@@ -10,6 +10,7 @@ mod place;
 mod plan;
 mod qos;
 mod show;
+mod vm;
 
 pub use audit::Audit;
 pub use bench::Bench;
@@ -20,6 +21,7 @@ pub use place::{Hold, Pin, Placing, Probe, Run, Undo};
 pub use plan::Plan;
 pub use qos::{Qos, QosClear, QosSet, QosShow, QosVerb, Resctrl, TargetArgs};
 pub use show::{Completions, Man, Report, Topo, Worker};
+pub use vm::{Vm, VmCheck, VmDialect, VmPlan, VmVerb};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -57,6 +59,7 @@ pub enum Verb {
     Irq(Irq),
     Qos(Qos),
     Falseshare(Falseshare),
+    Vm(Vm),
     Undo(Undo),
     Report(Report),
     Completions(Completions),
