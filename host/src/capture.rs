@@ -97,9 +97,10 @@ impl Capture {
         self.entries.range(prefix.clone()..).next().is_some_and(|(key, _)| key.starts_with(&prefix))
     }
 
-    /// Names in a folder, ascending. Jumps over what lies deeper, so it costs one look-up for each name.
+    /// Names in a folder (the root where empty), ascending. Jumps over what lies deeper, so it costs one look-up for
+    /// each name.
     pub fn list(&self, folder: &str) -> Vec<String> {
-        let prefix = format!("{folder}/");
+        let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let mut names: Vec<String> = Vec::new();
         let mut from = prefix.clone();
         while let Some((key, _)) = self.entries.range(from.clone()..).next() {

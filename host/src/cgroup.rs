@@ -102,6 +102,18 @@ impl Hierarchies {
         Some(found)
     }
 
+    /// Mount points without a leading slash, version 2 first, then those that systemd sorts its units into.
+    pub fn points(&self) -> Vec<String> {
+        let rank = |mount: &&Mount| match mount.flavour {
+            Flavour::Unified => 0,
+            _ if mount.controllers.iter().any(|name| name == "name=systemd") => 1,
+            _ => 2,
+        };
+        let mut mounts: Vec<&Mount> = self.0.iter().collect();
+        mounts.sort_by_key(rank);
+        mounts.into_iter().map(|mount| mount.point.trim_matches('/').to_owned()).collect()
+    }
+
     fn with<'a>(&'a self, controller: &'a str) -> impl Iterator<Item = &'a Mount> {
         let has = move |mount: &&Mount| {
             mount.flavour == Flavour::Unified || mount.controllers.iter().any(|name| name == controller)
@@ -185,7 +197,7 @@ fn mount(kind: &str, root: &str, point: &str, options: &str) -> Option<Mount> {
 }
 
 /// The kernel writes white space and backslashes in mount tables as three octal digits.
-fn unescape(text: &str) -> String {
+pub(crate) fn unescape(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
         .fold(text.to_owned(), |text, (code, character)| text.replace(code, character))

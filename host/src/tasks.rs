@@ -99,6 +99,12 @@ pub fn parent(pid: u32) -> Option<u32> {
     stat_field(&pid.to_string(), 4)?.parse().ok()
 }
 
+/// The process that thread `tid` belongs to (`Tgid` of `/proc/TID/status`).
+pub fn process_of(tid: u32) -> Option<u32> {
+    let text = read(&format!("/proc/{tid}/status"))?;
+    text.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+}
+
 /// A field of `/proc/PID/stat` or of a task below it, counted from 1 as in proc(5); the second is a name in
 /// brackets that may hold anything, so that only fields from 3 on can be had.
 fn stat_field(task: &str, number: usize) -> Option<String> {

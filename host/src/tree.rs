@@ -165,10 +165,11 @@ impl Tree {
         ReadError::Malformed { file, problem: problem.chars().take(200).collect() }
     }
 
-    /// Names in a folder, ascending.
+    /// Names in a folder, ascending; in the root where `path` is empty.
     pub fn list(&self, path: &str) -> Vec<String> {
         let names = self.names(path);
-        self.note(|record| names.iter().for_each(|name| record.add_folder(&format!("{path}/{name}"))));
+        let inside = |name: &String| format!("{path}/{name}").trim_start_matches('/').to_owned();
+        self.note(|record| names.iter().for_each(|name| record.add_folder(&inside(name))));
         names
     }
 
@@ -236,6 +237,7 @@ impl Tree {
     }
 
     fn folder_names(&self, path: &str) -> Option<Vec<String>> {
+        let path = if path.is_empty() { "." } else { path };
         let folder = Dir::new(self.handle(path, OFlags::RDONLY | OFlags::DIRECTORY)?).ok()?;
         let mut names: Vec<String> = folder
             .filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(str::to_owned))

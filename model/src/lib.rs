@@ -15,6 +15,7 @@ pub mod names;
 pub mod outline;
 pub mod pairs;
 pub mod placement;
+pub mod qos;
 pub mod record;
 pub mod sharing;
 pub mod stats;

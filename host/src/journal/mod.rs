@@ -6,6 +6,7 @@
 //! that is journalled lives in the kernel's memory and is gone after a restart, so a journal of another boot is
 //! only removed.
 
+mod classes;
 mod pending;
 mod settings;
 mod undo;
@@ -108,6 +109,54 @@ pub enum Change {
         /// `cpuset`.
         controller: String,
     },
+    /// A group of cache and memory bandwidth is made (`resctrl`).
+    Class {
+        /// Its folder.
+        path: PathBuf,
+    },
+    /// The kernel did not make it: whatever stands there is somebody else's.
+    NotMade {
+        /// Its folder.
+        path: PathBuf,
+    },
+    /// A task is put into such a group.
+    Assigned {
+        /// Thread id.
+        tid: u32,
+        /// [`crate::tasks::start_time`] of it.
+        start: u64,
+        /// Folder of the group that it was in.
+        from: PathBuf,
+        /// Folder of the group that it goes to.
+        to: PathBuf,
+    },
+    /// CPUs are put into such a group (`cpus_list`).
+    Claimed {
+        /// Those that were in one other group.
+        cpus: CpuSet,
+        /// Folder of that group.
+        from: PathBuf,
+        /// Folder of the group that they go to.
+        to: PathBuf,
+    },
+    /// A limit of a group that was there before is written: one domain of one line.
+    Limit {
+        /// Folder of the group.
+        path: PathBuf,
+        /// The line.
+        line: String,
+        /// The domain.
+        domain: u32,
+        /// What was in force.
+        old: u64,
+        /// What is written, or what the kernel was seen to make of it.
+        new: u64,
+    },
+    /// A file system is mounted.
+    Mount {
+        /// Where.
+        point: PathBuf,
+    },
     /// Somebody who placed a task before us, and whose value we took for the original one, has ended: it had this
     /// before him.
     Former {
@@ -124,6 +173,17 @@ pub enum Change {
         path: PathBuf,
         /// What it said before him.
         old: String,
+    },
+    /// The same of a limit.
+    FormerLimit {
+        /// Folder of the group.
+        path: PathBuf,
+        /// The line.
+        line: String,
+        /// The domain.
+        domain: u32,
+        /// What was in force before him.
+        old: u64,
     },
     /// A setting of the kernel is written, such as `/proc/irq/24/smp_affinity_list`.
     File {

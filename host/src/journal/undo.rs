@@ -1,7 +1,6 @@
 //! Taking back what a journal holds.
 
-use super::settings;
-use super::{Change, Pending};
+use super::{Change, Pending, classes, settings};
 use crate::{affinity, cpuset, tasks};
 use manycore_model::CpuSet;
 use serde::Serialize;
@@ -23,6 +22,14 @@ pub struct Restored {
     pub groups: usize,
     /// Settings of the kernel that are as before.
     pub files: usize,
+    /// Tasks that are back in their group of cache and bandwidth control.
+    pub assigned: usize,
+    /// Groups of cache and bandwidth control that are gone.
+    pub classes: usize,
+    /// Limits of such groups that are as before.
+    pub limits: usize,
+    /// File systems that are mounted no more.
+    pub mounts: usize,
     /// What somebody else has changed since, and was left alone: a sentence each.
     pub left: Vec<String>,
     /// What could not be taken back, and why: a sentence each. The journal is kept.
@@ -73,6 +80,7 @@ impl Pending {
                 return restored;
             }
             self.restore_tasks(&mut restored);
+            classes::restore(self, &mut restored);
             settings::restore(self, &mut restored);
             if self.damaged > 0 {
                 let (lines, path) = (self.damaged, self.path.display());

@@ -1,0 +1,227 @@
+//! Changes, each in the journal before it is made.
+
+use super::read::path;
+use crate::{
+    journal::{Change, Journal},
+    tasks,
+};
+use manycore_model::{
+    CpuSet,
+    qos::schemata::{Line, Schemata},
+};
+use rustix::io::Errno;
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+/// Why the kernel did not do what it was told.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// EACCES, EPERM.
+    #[error("no right to change {0}: root may (sudo)")]
+    NoRight(PathBuf),
+    /// EROFS.
+    #[error("{0} is mounted read-only, as in a container: change it from the host")]
+    ReadOnly(PathBuf),
+    /// ENOSPC: no CLOSID, RMID or PARTID is left.
+    #[error("the hardware has no room for one more group{}: remove one (manycore qos show lists them)", said(.0.as_deref()))]
+    Full(Option<String>),
+    /// A group of that name was made by somebody else meanwhile.
+    #[error("{0} is there already")]
+    Exists(PathBuf),
+    /// The group was removed by somebody else meanwhile.
+    #[error("{0} is gone")]
+    Gone(PathBuf),
+    /// Anything else, with `last_cmd_status` where that said something.
+    #[error("the kernel refuses {what}: {error}{}", said(.status.as_deref()))]
+    Other {
+        /// What was written, and where.
+        what: String,
+        /// The error number.
+        error: io::Error,
+        /// The kernel's reason; it may keep silent.
+        status: Option<String>,
+    },
+    /// The journal cannot be written: the change was not made.
+    #[error("cannot write the journal: {0}")]
+    Journal(io::Error),
+}
+
+/// The kernel's own words behind ours.
+fn said(status: Option<&str>) -> String {
+    status.map(|status| format!(" ({status})")).unwrap_or_default()
+}
+
+/// Changes a mounted file system.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    root: &'a Path,
+    journal: &'a Journal,
+}
+
+impl<'a> Writer<'a> {
+    /// For the file system at `root`.
+    pub fn new(root: &'a Path, journal: &'a Journal) -> Self {
+        Self { root, journal }
+    }
+
+    /// Makes a group; it has all there is until it is limited.
+    ///
+    /// # Errors
+    /// Why there can be none.
+    pub fn make(&self, name: &str) -> Result<(), Refused> {
+        let folder = self.root.join(name);
+        self.note(&Change::Class { path: folder.clone() })?;
+        let older = self.status();
+        fs::create_dir(&folder).map_err(|error| {
+            // Whatever stands there now is not ours to remove.
+            let noted = self.journal.note(&Change::NotMade { path: folder.clone() });
+            match noted {
+                Err(error) => Refused::Journal(error),
+                Ok(()) => {
+                    self.refused(&folder, format!("to make {}", folder.display()), error, older.as_deref())
+                }
+            }
+        })
+    }
+
+    /// Writes a line of a group's schemata. Where the group was there before us, `before` is what it says.
+    ///
+    /// # Errors
+    /// Why the kernel does not take it: then nothing of the line is in force.
+    pub fn limit(&self, name: &str, line: &Line, before: Option<&Schemata>) -> Result<(), Refused> {
+        let folder = self.root.join(name);
+        if let Some(before) = before {
+            self.note_limits(&folder, &line.name, &line.values.iter().collect::<Vec<_>>(), before)?;
+        }
+        let older = self.status();
+        let file = folder.join("schemata");
+        put(&file, &format!("{line}\n")).map_err(|error| {
+            self.refused(&file, format!("'{line}' in {}", file.display()), error, older.as_deref())
+        })
+    }
+
+    /// Notes what the kernel was seen to make of a line, where that is not what was written.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn note_in_force(
+        &self,
+        name: &str,
+        line: &Line,
+        before: &Schemata,
+        now: &Schemata,
+    ) -> Result<(), Refused> {
+        let Some(seen) = now.line(&line.name) else { return Ok(()) };
+        let differs =
+            |(domain, value): &(&u32, &u64)| line.values.get(domain).is_some_and(|written| written != *value);
+        let values: Vec<(&u32, &u64)> = seen.values.iter().filter(differs).collect();
+        self.note_limits(&self.root.join(name), &line.name, &values, before)
+    }
+
+    fn note_limits(
+        &self,
+        folder: &Path,
+        line: &str,
+        values: &[(&u32, &u64)],
+        before: &Schemata,
+    ) -> Result<(), Refused> {
+        for &(&domain, &new) in values {
+            let Some(old) = before.value(line, domain).filter(|&old| old != new) else { continue };
+            self.note(&Change::Limit { path: folder.to_owned(), line: line.to_owned(), domain, old, new })?;
+        }
+        Ok(())
+    }
+
+    /// Puts a task of the group `from` into the group `name`; false where it has ended.
+    ///
+    /// # Errors
+    /// Why it stays where it is.
+    pub fn assign(&self, name: &str, tid: u32, from: &str) -> Result<bool, Refused> {
+        let Some(start) = tasks::start_time(tid) else { return Ok(false) };
+        let (from, to) = (self.root.join(from), self.root.join(name));
+        self.note(&Change::Assigned { tid, start, from, to: to.clone() })?;
+        let file = to.join("tasks");
+        match put(&file, &format!("{tid}\n")) {
+            Ok(()) => Ok(true),
+            Err(error) if is_gone(&error, tid) => Ok(false),
+            Err(error) => Err(self.refused(&file, format!("task {tid} in {}", file.display()), error, None)),
+        }
+    }
+
+    /// Puts CPUs, all of them in the group `from` now, into the group `name`, beside those that it has.
+    ///
+    /// # Errors
+    /// Why they stay where they are: for one, they are offline.
+    pub fn claim(&self, name: &str, cpus: &CpuSet, from: &str) -> Result<(), Refused> {
+        let (from, to) = (self.root.join(from), self.root.join(name));
+        self.note(&Change::Claimed { cpus: cpus.clone(), from, to: to.clone() })?;
+        let older = self.status();
+        let file = to.join("cpus_list");
+        add_cpus(&file, cpus).map_err(|error| {
+            self.refused(&file, format!("CPUs {cpus} in {}", file.display()), error, older.as_deref())
+        })
+    }
+
+    fn note(&self, change: &Change) -> Result<(), Refused> {
+        self.journal.note(change).map_err(Refused::Journal)
+    }
+
+    /// What the kernel said of the last command; absent where that is nothing.
+    fn status(&self) -> Option<String> {
+        let text = fs::read_to_string(self.root.join(path("info", "last_cmd_status"))).ok()?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty() && text != "ok")
+    }
+
+    /// `older` is what the kernel said before: where it says the same now, that may be of an earlier command.
+    fn refused(&self, file: &Path, what: String, error: io::Error, older: Option<&str>) -> Refused {
+        let status = self.status().map(|status| match older {
+            Some(older) if older == status => format!("{status}; this may be of an earlier command"),
+            _ => status,
+        });
+        match Errno::from_io_error(&error) {
+            Some(Errno::ACCESS | Errno::PERM) => Refused::NoRight(file.to_owned()),
+            Some(Errno::ROFS) => Refused::ReadOnly(self.root.to_owned()),
+            Some(Errno::NOSPC) => Refused::Full(status),
+            Some(Errno::EXIST) => Refused::Exists(file.to_owned()),
+            Some(Errno::NOENT | Errno::NODEV) => Refused::Gone(file.to_owned()),
+            _ => Refused::Other { what, error, status },
+        }
+    }
+}
+
+/// Mounts resctrl at `point`.
+///
+/// # Errors
+/// Those of `mount(2)`; the journal cannot be written.
+pub fn mount(journal: &Journal, point: &Path) -> Result<(), Refused> {
+    journal.note(&Change::Mount { point: point.to_owned() }).map_err(Refused::Journal)?;
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("resctrl", point, "resctrl", flags, None).map_err(|errno| match errno {
+        Errno::PERM | Errno::ACCESS => Refused::NoRight(point.to_owned()),
+        errno => Refused::Other {
+            what: format!("to mount {}", point.display()),
+            error: errno.into(),
+            status: None,
+        },
+    })
+}
+
+/// One write of one line: each is a command of its own to the kernel.
+pub(crate) fn put(file: &Path, text: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes())
+}
+
+/// Adds CPUs to a group's list.
+pub(crate) fn add_cpus(file: &Path, cpus: &CpuSet) -> io::Result<()> {
+    let now: CpuSet = fs::read_to_string(file)?.parse().unwrap_or_default();
+    put(file, &format!("{}\n", now.union(cpus)))
+}
+
+/// Whether a write of a task's id failed because the task has ended: by ESRCH, or, as kernels differ, by anything and
+/// there is none any more.
+pub(crate) fn is_gone(error: &io::Error, tid: u32) -> bool {
+    error.raw_os_error() == Some(libc::ESRCH) || tasks::start_time(tid).is_none()
+}

@@ -1,0 +1,354 @@
+//! Which hardware and kernel speak, and what they offer.
+//!
+//! Five kernels show the same files and mean different things by them:
+//!
+//! | | Intel RDT | AMD `PQoS` | Arm MPAM | openEuler 6.6 | openEuler 5.10 |
+//! |---|---|---|---|---|---|
+//! | `MB` | percent, or MB/s (`mba_MBps`) | 1/8 GB/s | percent | percent | percent |
+//! | its domain | L3 cache | L3 cache | L3 cache | NUMA node | NUMA node |
+//! | minimum, hard limit, priority | - | - | - | always | where mounted so |
+//! | masks | in one piece | any | any | any | any |
+//! | `mon_MB_NN` | - | - | bytes | MB/s of now | MB/s of now, a file |
+
+use super::schemata::{Kind, Schemata};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dialect {
+    /// Intel's Resource Director Technology.
+    IntelRdt,
+    /// AMD's Platform Quality of Service; Hygon's as well.
+    AmdPqos,
+    /// Arm's MPAM as in Linux since 7.0.
+    Mpam,
+    /// openEuler 24.03 and newer (OLK-6.6).
+    #[serde(rename = "openeuler_6_6")]
+    OpenEuler66,
+    /// openEuler 20.03 to 22.03 (OLK-5.10).
+    #[serde(rename = "openeuler_5_10")]
+    OpenEuler510,
+}
+
+/// Mount options that only openEuler's 5.10 kernel has.
+pub const OPTIONS_510: [&str; 9] =
+    ["cdpl3", "caPbm", "caMax", "caPrio", "mbPbm", "mbMax", "mbMin", "mbHdl", "mbPrio"];
+
+/// Lines that only openEuler's kernels have.
+const LINES_OPENEULER: [&str; 10] =
+    ["MBMIN", "MBMAX", "MBHDL", "MBPRI", "MBPBM", "L3PBM", "L3PRI", "L3MAX", "L3MIN", "L2PRI"];
+
+/// Those that 6.6 shows always, all of them.
+const LINES_66: [&str; 6] = ["MBMIN", "MBHDL", "MBPRI", "L3PRI", "L3MAX", "L3MIN"];
+
+/// What tells dialects apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Signs<'a> {
+    /// `vendor_id` of `/proc/cpuinfo`; Arm has none.
+    pub vendor: Option<&'a str>,
+    /// Options of the mount.
+    pub options: &'a [String],
+    /// Those of the root group.
+    pub schemata: &'a Schemata,
+    /// The text of `mon_data/mon_MB_00`, where that is a file.
+    pub monitor_file: bool,
+    /// Whether `mon_data` has a `mon_MB_NN` and `info` no `MB_MON`, as upstream has beside it.
+    pub bare_monitor: bool,
+}
+
+impl Dialect {
+    /// That of a file system with these signs.
+    pub fn recognise(signs: &Signs) -> Self {
+        let has = |names: &[&str]| names.iter().any(|name| signs.schemata.line(name).is_some());
+        let has_all = LINES_66.iter().all(|name| signs.schemata.line(name).is_some());
+        let old_options = signs.options.iter().any(|option| OPTIONS_510.contains(&option.as_str()));
+        if signs.monitor_file || old_options || has(&LINES_OPENEULER) && !has_all {
+            return Self::OpenEuler510;
+        }
+        if has(&LINES_OPENEULER) || signs.bare_monitor {
+            return Self::OpenEuler66;
+        }
+        match signs.vendor {
+            Some("GenuineIntel") => Self::IntelRdt,
+            Some("AuthenticAMD" | "HygonGenuine") => Self::AmdPqos,
+            _ => Self::Mpam,
+        }
+    }
+
+    /// As people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::IntelRdt => "Intel RDT",
+            Self::AmdPqos => "AMD PQoS",
+            Self::Mpam => "Arm MPAM",
+            Self::OpenEuler66 => "MPAM of openEuler 6.6",
+            Self::OpenEuler510 => "MPAM of openEuler 5.10",
+        }
+    }
+
+    /// Whether it is one of openEuler's.
+    pub fn is_openeuler(self) -> bool {
+        matches!(self, Self::OpenEuler66 | Self::OpenEuler510)
+    }
+
+    /// Whether `mon_MB_NN` tells the rate of now in MB/s, and not bytes since the mount.
+    pub fn monitors_tell_rates(self) -> bool {
+        self.is_openeuler()
+    }
+
+    /// What the domains of a line are.
+    pub fn scope(self, line: &str) -> Scope {
+        match () {
+            () if line.starts_with("L2") => Scope::Cache(2),
+            () if line.starts_with("MB") && self.is_openeuler() => Scope::Node,
+            () => Scope::Cache(3),
+        }
+    }
+}
+
+/// What the number of a domain is the number of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// A cache of this level, by `cache/indexN/id`.
+    Cache(u32),
+    /// A NUMA node.
+    Node,
+}
+
+impl Scope {
+    /// As people call one of them.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cache(2) => "L2 cache",
+            Self::Cache(_) => "L3 cache",
+            Self::Node => "node",
+        }
+    }
+}
+
+/// One folder below `info`, as far as its files are there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Info {
+    /// Groups that the hardware has room for, the default one included (`num_closids`).
+    pub groups: Option<u32>,
+    /// Monitors (`num_rmids`).
+    pub monitors: Option<u32>,
+    /// All portions (`cbm_mask`).
+    pub mask: Option<u64>,
+    /// Fewest bits of a mask (`min_cbm_bits`).
+    pub least_bits: Option<u32>,
+    /// Portions that other units of the machine use as well, such as I/O (`shareable_bits`).
+    pub shared: Option<u64>,
+    /// Whether masks may have gaps (`sparse_masks`, since Linux 6.7).
+    pub sparse: Option<bool>,
+    /// Least bandwidth, in the units of the line (`min_bandwidth`).
+    pub least: Option<u64>,
+    /// Step to which bandwidth is rounded up (`bandwidth_gran`).
+    pub step: Option<u64>,
+    /// What monitors count (`mon_features`).
+    pub events: Vec<String>,
+}
+
+/// What may stand in a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bounds {
+    /// A number from `least` to `most`; the kernel rounds up to a multiple of `step`.
+    Number {
+        /// Smaller ones are refused, or raised ([`Dialect::OpenEuler510`]).
+        least: u64,
+        /// Larger ones are refused.
+        most: u64,
+        /// At least 1.
+        step: u64,
+    },
+    /// A mask within `full`.
+    Mask {
+        /// All portions.
+        full: u64,
+        /// Fewest bits.
+        least_bits: u32,
+        /// Whether it may have gaps.
+        sparse: bool,
+    },
+}
+
+/// A line that can be written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Control {
+    /// What may stand there.
+    pub bounds: Bounds,
+    /// Its domains, ascending.
+    pub domains: Vec<u32>,
+    /// What a group has that nobody has limited.
+    pub open: u64,
+}
+
+/// All that a mounted file system offers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Offer {
+    /// Who speaks.
+    pub dialect: Dialect,
+    /// Whether `MB` is in MB/s (mount option `mba_MBps`).
+    pub megabytes: bool,
+    /// The lines that can be written.
+    pub controls: BTreeMap<String, Control>,
+    /// Groups that there can be, the default one included; absent where the kernel does not tell.
+    pub groups: Option<u32>,
+    /// Monitors that there can be, one for each group of either kind.
+    pub monitors: Option<u32>,
+}
+
+impl Offer {
+    /// From what `info`, the mount and the root group say. `root` is the root group's schemata.
+    pub fn new(dialect: Dialect, options: &[String], root: &Schemata, info: &BTreeMap<String, Info>) -> Self {
+        let megabytes = options.iter().any(|option| option == "mba_MBps");
+        let of = |name: &str| {
+            // The extra lines of openEuler belong to the folder of their resource.
+            let resource = if name.starts_with("MB") { "MB" } else { name.get(..2).unwrap_or(name) };
+            info.get(name).or_else(|| info.get(resource)).cloned().unwrap_or_default()
+        };
+        let controls = root.0.iter().filter(|line| !line.values.is_empty()).map(|line| {
+            let bounds =
+                bounds(dialect, megabytes, &line.name, &of(&line.name), line.values.values().copied());
+            let domains = line.values.keys().copied().collect();
+            let open = open(&line.name, &bounds);
+            (line.name.clone(), Control { bounds, domains, open })
+        });
+        Self {
+            dialect,
+            megabytes,
+            controls: controls.collect(),
+            groups: info.values().filter_map(|one| one.groups).min(),
+            monitors: info.values().filter_map(|one| one.monitors).min(),
+        }
+    }
+
+    /// A line that can be written.
+    pub fn control(&self, line: &str) -> Option<&Control> {
+        self.controls.get(line)
+    }
+}
+
+/// `values` are those of the root group: it has all there is, unless somebody has limited it.
+fn bounds(
+    dialect: Dialect,
+    megabytes: bool,
+    name: &str,
+    info: &Info,
+    values: impl Iterator<Item = u64>,
+) -> Bounds {
+    let number = |least, most, step| Bounds::Number { least, most, step };
+    let most_now = values.max().unwrap_or(0);
+    match Kind::of(name) {
+        Kind::Mask => Bounds::Mask {
+            full: info.mask.unwrap_or(most_now),
+            least_bits: info.least_bits.unwrap_or(u32::from(dialect != Dialect::AmdPqos)),
+            sparse: info.sparse.unwrap_or(dialect != Dialect::IntelRdt),
+        },
+        // Bandwidth and what openEuler has beside it; its ranges are not in info.
+        Kind::Number => match name {
+            "MB" if megabytes => number(1, u64::from(u32::MAX), 1),
+            "MB" | "MBMAX" if dialect != Dialect::AmdPqos => {
+                number(info.least.unwrap_or(1).max(1), 100, info.step.unwrap_or(1).max(1))
+            }
+            // No file tells the most; with one bit more than the kernel's default there is no limit.
+            "MB" | "SMBA" => number(info.least.unwrap_or(0), most_now.max(AMD_OPEN), 1),
+            "MBMIN" | "L3MIN" | "L3MAX" => number(0, 100, 1),
+            "MBHDL" => number(0, 1, 1),
+            "MBPRI" => number(0, 7, 1),
+            "L3PRI" => number(0, 3, 1),
+            _ => number(0, u64::from(u32::MAX), 1),
+        },
+    }
+}
+
+/// What AMD's kernel shows for "no limit" where limits have eleven bits, as all so far have.
+pub const AMD_OPEN: u64 = 2048;
+
+/// MB/s of a unit of AMD's limits: an eighth of a GB/s.
+pub const AMD_UNIT: u64 = 125;
+
+fn open(name: &str, bounds: &Bounds) -> u64 {
+    match (name, bounds) {
+        ("MBHDL", _) => 1,
+        ("MBPRI", _) => 3,
+        ("MBMIN" | "L3MIN" | "L3PRI", _) => 0,
+        (_, Bounds::Number { most, .. }) => *most,
+        (_, Bounds::Mask { full, .. }) => *full,
+    }
+}
+
+impl Bounds {
+    /// What the kernel makes of `value`: numbers are rounded up to the step.
+    pub fn rounded(&self, value: u64) -> u64 {
+        match *self {
+            Self::Number { least, most, step } => {
+                value.max(least).div_ceil(step).saturating_mul(step).min(most)
+            }
+            Self::Mask { .. } => value,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn signs<'a>(schemata: &'a Schemata, options: &'a [String]) -> Signs<'a> {
+        Signs { vendor: None, options, schemata, monitor_file: false, bare_monitor: false }
+    }
+
+    #[test]
+    fn dialects_are_told_apart() {
+        let plain = Schemata::parse("L3:0=fffff\nMB:0=100");
+        let full = Schemata::parse(
+            "L3:1=7fff\nMB:0=0000100\nMBMIN:0=0\nMBHDL:0=1\nMBPRI:0=3\nL3PRI:1=0\nL3MAX:1=100\nL3MIN:1=0",
+        );
+        let some = Schemata::parse("L3:1=7fff\nMB:0=0000100\nMBHDL:0=1");
+        let old = ["rw", "mbHdl"].map(str::to_owned);
+        let seen = |signs: &Signs| Dialect::recognise(signs);
+        assert_eq!(seen(&Signs { vendor: Some("GenuineIntel"), ..signs(&plain, &[]) }), Dialect::IntelRdt);
+        assert_eq!(seen(&Signs { vendor: Some("HygonGenuine"), ..signs(&plain, &[]) }), Dialect::AmdPqos);
+        assert_eq!(seen(&signs(&plain, &[])), Dialect::Mpam);
+        assert_eq!(seen(&signs(&full, &[])), Dialect::OpenEuler66);
+        assert_eq!(seen(&signs(&some, &[])), Dialect::OpenEuler510);
+        assert_eq!(seen(&signs(&plain, &old)), Dialect::OpenEuler510);
+        assert_eq!(seen(&Signs { monitor_file: true, ..signs(&plain, &[]) }), Dialect::OpenEuler510);
+        assert_eq!(seen(&Signs { bare_monitor: true, ..signs(&plain, &[]) }), Dialect::OpenEuler66);
+    }
+
+    #[test]
+    fn bounds_come_from_info_where_it_tells() {
+        let info = BTreeMap::from([
+            (
+                "L3".to_owned(),
+                Info { mask: Some(0xfffff), least_bits: Some(1), groups: Some(16), ..Info::default() },
+            ),
+            ("MB".to_owned(), Info { least: Some(10), step: Some(10), groups: Some(8), ..Info::default() }),
+        ]);
+        let root = Schemata::parse("L3:0=fff;1=ff\nMB:0=90;1=80");
+        let offer = Offer::new(Dialect::IntelRdt, &[], &root, &info);
+        assert_eq!(offer.groups, Some(8));
+        let mask = &offer.control("L3").unwrap().bounds;
+        assert_eq!(*mask, Bounds::Mask { full: 0xfffff, least_bits: 1, sparse: false });
+        let band = offer.control("MB").unwrap();
+        assert_eq!((&band.bounds, band.open), (&Bounds::Number { least: 10, most: 100, step: 10 }, 100));
+        assert_eq!(band.bounds.rounded(55), 60, "as seen on Linux 7.2");
+        let megabytes = Offer::new(Dialect::IntelRdt, &["mba_MBps".to_owned()], &root, &info);
+        assert_eq!(megabytes.control("MB").unwrap().bounds.rounded(55), 55);
+    }
+
+    proptest! {
+        #[test]
+        fn rounding_twice_is_rounding_once(value: u32, least in 0u64..50, step in 1u64..40) {
+            let bounds = Bounds::Number { least, most: 100, step };
+            let once = bounds.rounded(u64::from(value));
+            prop_assert_eq!(bounds.rounded(once), once);
+            prop_assert!(once <= 100);
+        }
+    }
+}

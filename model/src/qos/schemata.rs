@@ -1,0 +1,168 @@
+//! The text of a `schemata` file: what each line allows in each domain
+//! (`Documentation/filesystems/resctrl.rst`, "Schemata files").
+//!
+//! ```text
+//!     L3:0=fffff;1=3ff
+//!     MB:0=  100;1=0000050
+//! ```
+
+use serde::{Serialize, Serializer};
+use std::{collections::BTreeMap, fmt};
+
+/// What a line sets, and so how its values are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Portions of a cache or of memory bandwidth, as a hexadecimal mask (`L2`, `L3`, `L3CODE`, `L3PBM`, `MBPBM`).
+    Mask,
+    /// A number (`MB`, `SMBA`, `MBMIN`, `MBHDL`, `L3PRI`, ...).
+    Number,
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// `L3`, `MB`, `MBHDL`.
+    pub name: String,
+    /// The value of each domain; one that is no number (`uninitialized`, of a group that is being locked) is left out.
+    pub values: BTreeMap<u32, u64>,
+}
+
+/// All lines, in the kernel's order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schemata(pub Vec<Line>);
+
+impl Kind {
+    /// That of the line `name`.
+    pub fn of(name: &str) -> Self {
+        let rest = name.strip_prefix("L2").or_else(|| name.strip_prefix("L3"));
+        match rest {
+            Some("" | "CODE" | "DATA" | "PBM") => Self::Mask,
+            _ if name == "MBPBM" => Self::Mask,
+            _ => Self::Number,
+        }
+    }
+
+    /// A value as it is written.
+    pub fn text(self, value: u64) -> String {
+        match self {
+            Self::Mask => format!("{value:x}"),
+            Self::Number => value.to_string(),
+        }
+    }
+
+    fn parse(self, text: &str) -> Option<u64> {
+        // Padded with blanks (Linux to 6.12) or zeros (openEuler); signs are none of the kernel's.
+        let digits = text.trim();
+        if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        u64::from_str_radix(digits, if self == Self::Mask { 16 } else { 10 }).ok()
+    }
+}
+
+impl Schemata {
+    /// Reads what the kernel shows. What is no line of it is passed over.
+    pub fn parse(text: &str) -> Self {
+        Self(text.lines().filter_map(Line::parse).collect())
+    }
+
+    /// The line of this name.
+    pub fn line(&self, name: &str) -> Option<&Line> {
+        self.0.iter().find(|line| line.name == name)
+    }
+
+    /// The value of a domain.
+    pub fn value(&self, name: &str, domain: u32) -> Option<u64> {
+        self.line(name)?.values.get(&domain).copied()
+    }
+}
+
+impl Line {
+    /// Reads one line: `MB:0=100;1=50`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (name, values) = text.split_once(':')?;
+        let name = name.trim();
+        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return None;
+        }
+        let kind = Kind::of(name);
+        let value = |part: &str| {
+            let (domain, value) = part.split_once('=')?;
+            Some((domain.trim().parse().ok()?, kind.parse(value)?))
+        };
+        Some(Self { name: name.to_owned(), values: values.split(';').filter_map(value).collect() })
+    }
+
+    /// What its values are.
+    pub fn kind(&self) -> Kind {
+        Kind::of(&self.name)
+    }
+}
+
+impl fmt::Display for Line {
+    /// As it is written to the kernel, without the newline that has to follow.
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let kind = self.kind();
+        let values: Vec<String> =
+            self.values.iter().map(|(domain, &value)| format!("{domain}={}", kind.text(value))).collect();
+        write!(f, "{}:{}", self.name, values.join(";"))
+    }
+}
+
+/// Reads a group's `size`: bytes of cache, in decimal, of each line and domain.
+pub fn sizes(text: &str) -> BTreeMap<String, BTreeMap<u32, u64>> {
+    let line = |line: &str| {
+        let (name, values) = line.split_once(':')?;
+        let value = |part: &str| {
+            let (domain, value) = part.split_once('=')?;
+            Some((domain.trim().parse().ok()?, value.trim().parse().ok()?))
+        };
+        let is_cache = Kind::of(name.trim()) == Kind::Mask;
+        is_cache.then(|| (name.trim().to_owned(), values.split(';').filter_map(value).collect()))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+impl Serialize for Schemata {
+    /// As lines.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(ToString::to_string))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn all_paddings_are_read() {
+        let text =
+            "    L3:0=fffff;1=0003ff\n    MB:0=  100;1=0000050\n  L2:uninitialized\nSMBA:0=2048\nMBPBM:0=f\n";
+        let schemata = Schemata::parse(text);
+        assert_eq!(schemata.value("L3", 1), Some(0x3ff));
+        assert_eq!(schemata.value("MB", 0), Some(100));
+        assert_eq!(schemata.value("MB", 1), Some(50), "zeros before a number are no octal");
+        assert_eq!(schemata.value("MBPBM", 0), Some(15));
+        assert_eq!(schemata.line("L2").map(|line| line.values.len()), Some(0));
+        assert_eq!(schemata.line("L3").unwrap().to_string(), "L3:0=fffff;1=3ff");
+        let sizes = sizes("    L3:0=1048576;1=10\n    MB:0=100;1=50\n");
+        assert_eq!(sizes, BTreeMap::from([("L3".to_owned(), BTreeMap::from([(0, 1_048_576), (1, 10)]))]));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read(text in "([A-Z0-9:;= a-z]|\\PC|\n){0,200}") {
+            let _ = (Schemata::parse(&text), sizes(&text));
+        }
+
+        #[test]
+        fn what_is_written_is_read_back(
+            name in prop::sample::select(vec!["L3", "L2CODE", "MB", "MBHDL", "L3PBM", "L3PRI"]),
+            values in prop::collection::btree_map(any::<u32>(), any::<u64>(), 1..5),
+        ) {
+            let line = Line { name: name.to_owned(), values };
+            prop_assert_eq!(Line::parse(&line.to_string()), Some(line));
+        }
+    }
+}
