@@ -19,10 +19,11 @@ test:
 	cargo test --workspace --locked
 	scripts/percpu
 	@if command -v shellcheck >/dev/null; then \
-	shellcheck -x scripts/* .ci/run $(addprefix lab/,run vm arm mirror shape init guest words) && \
+	shellcheck -x scripts/* .ci/run $(addprefix lab/,run vm libvirt arm mirror shape init guest words) && \
 	shellcheck -s dash -e SC2154,SC2016 lab/tests/*; else echo "SKIPPED: shellcheck is not installed"; fi
 	@scripts/need lab
 	lab/run
+	lab/libvirt
 
 # The counters of percpu/ under Miri, with musl, and for AArch64, as far as the tools are there; `make test` runs it.
 percpu:
@@ -49,6 +50,7 @@ bench: build
 	cargo bench --locked --bench latency
 	cargo bench --locked --bench noise
 	cargo bench --locked --bench plan
+	cargo bench --locked --bench vm
 	cargo bench --locked --bench audit
 	cargo bench --locked --bench run
 	cargo bench --locked --manifest-path percpu/peers/Cargo.toml --target-dir target/peers

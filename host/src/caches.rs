@@ -70,6 +70,7 @@ fn read_one(tree: &Tree, cpus: &Cpus, cpu: CpuId, index: u32) -> Result<Option<C
         size_bytes: size_bytes.filter(|&bytes| bytes > 0),
         line_bytes: tree.number(&format!("{folder}/coherency_line_size")).filter(|&bytes| bytes > 0),
         ways: tree.number(&format!("{folder}/ways_of_associativity")),
+        id: tree.number(&format!("{folder}/id")),
         cpus: shared,
     }))
 }
@@ -94,6 +95,7 @@ pub fn correct_xeon_phi(caches: &mut Vec<Cache>, nodes: &[Node]) {
         size_bytes,
         line_bytes: Some(64),
         ways: Some(1),
+        id: None,
         cpus: node.cpus.clone(),
     }));
 }

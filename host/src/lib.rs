@@ -26,6 +26,7 @@ pub mod irq;
 pub mod job;
 pub mod journal;
 pub mod kinds;
+pub mod libvirt;
 pub mod machine;
 pub mod memory_policy;
 pub mod memory_sampling;

@@ -140,6 +140,7 @@ mod tests {
             size_bytes: None,
             line_bytes: Some(64),
             ways: None,
+            id: None,
             cpus,
         };
         let machine = Machine {

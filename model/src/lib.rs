@@ -7,6 +7,7 @@
 pub mod audit;
 pub mod cpuset;
 pub mod distance;
+pub mod domain;
 pub mod evaluation;
 pub mod histogram;
 pub mod interrupts;

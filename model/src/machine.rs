@@ -102,6 +102,10 @@ pub struct Cache {
     pub line_bytes: Option<u64>,
     /// Ways of associativity; 0 in the kernel means fully associative and is kept.
     pub ways: Option<u32>,
+    /// The kernel's id, unique among the caches of a level: the domain of resctrl's schemata and of libvirt's
+    /// `<cachetune>`. Absent in machines that were saved before it was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<u32>,
     /// Online CPUs that share it.
     pub cpus: CpuSet,
 }

@@ -288,6 +288,7 @@ mod tests {
             size_bytes: Some(1 << 20),
             line_bytes: None,
             ways: None,
+            id: None,
             cpus: cpus.parse().unwrap(),
         }
     }

@@ -3,8 +3,10 @@
 use crate::failure::{Failure, Outcome};
 use manycore_model::{
     Record,
+    domain::{self, GUEST_SCHEMA, Guest},
     record::RECORD_SCHEMA,
     sharing::{Observation, SHARING_SCHEMA},
+    units,
 };
 use serde_json::Value;
 use std::{
@@ -28,14 +30,14 @@ pub fn record(path: &Path) -> Outcome<Record> {
 /// Longest file of `falseshare --out`, in bytes.
 const LARGEST_OBSERVATION: u64 = 1 << 30;
 
-/// What a file holds, or standard input where `path` is `-`: a gibibyte at most, and nothing without an end.
-fn whole(path: &Path) -> Result<Vec<u8>, String> {
+/// What a file holds, or standard input where `path` is `-`: `most` bytes, and nothing without an end.
+fn whole(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let read = |source: &mut dyn Read| {
         let mut bytes = Vec::new();
-        let count = source.take(LARGEST_OBSERVATION + 1).read_to_end(&mut bytes);
+        let count = source.take(most + 1).read_to_end(&mut bytes);
         match count.map_err(|error| error.to_string())? as u64 {
-            0..=LARGEST_OBSERVATION => Ok(bytes),
-            _ => Err("it is longer than 1 GiB".to_owned()),
+            count if count <= most => Ok(bytes),
+            _ => Err(format!("it is longer than {}", units::bytes(most))),
         }
     };
     if path == Path::new("-") {
@@ -48,13 +50,51 @@ fn whole(path: &Path) -> Result<Vec<u8>, String> {
     read(&mut File::open(path).map_err(|error| error.to_string())?)
 }
 
+/// Reads the XML of a domain, from standard input where `path` is `-`. Whether it is a domain is not looked at.
+///
+/// # Errors
+/// [`Failure::Input`] where it cannot be read, is too large, or is in an encoding other than UTF-8.
+pub fn domain(path: &Path) -> Outcome<String> {
+    let shown = path.display();
+    let bytes = whole(path, domain::LARGEST as u64)
+        .map_err(|error| Failure::input(format!("cannot read {shown}: {error}")))?;
+    let text = domain::decode(&bytes);
+    text.map(str::to_owned).map_err(|error| Failure::input(format!("{shown} is no domain: {error}")))
+}
+
+/// Reads what a guest shall get: from the XML of its domain, or from what `vm plan --format json` wrote.
+///
+/// # Errors
+/// [`Failure::Input`] that names the file and what is wrong with it.
+pub fn guest(path: &Path) -> Outcome<Guest> {
+    let text = domain(path)?;
+    let shown = path.display();
+    let parsed = if text.trim_start().starts_with('{') {
+        guest_json(&text)
+    } else {
+        text.parse().map_err(|error: domain::XmlError| error.to_string())
+    };
+    parsed.map_err(|error| Failure::input(format!("{shown} is no plan of a guest: {error}")))
+}
+
+fn guest_json(text: &str) -> Result<Guest, String> {
+    let value: Value = serde_json::from_str(text).map_err(|error| format!("not JSON ({error})"))?;
+    match value.get("schema").and_then(Value::as_str) {
+        Some(GUEST_SCHEMA) => serde_json::from_value(value).map_err(|error| error.to_string()),
+        other => Err(format!(
+            "schema is {}, expected {GUEST_SCHEMA:?} or a domain's XML",
+            other.unwrap_or("absent")
+        )),
+    }
+}
+
 /// Reads what `falseshare --out` wrote, from standard input where `path` is `-`.
 ///
 /// # Errors
 /// [`Failure::Input`] that names the file and what is wrong with it.
 pub fn observation(path: &Path) -> Outcome<Observation> {
-    let bytes =
-        whole(path).map_err(|error| Failure::input(format!("cannot read {}: {error}", path.display())))?;
+    let bytes = whole(path, LARGEST_OBSERVATION)
+        .map_err(|error| Failure::input(format!("cannot read {}: {error}", path.display())))?;
     let parse = || {
         let value: Value = serde_json::from_slice(&bytes).map_err(|error| format!("not JSON ({error})"))?;
         match value.get("schema").and_then(Value::as_str) {

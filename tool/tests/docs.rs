@@ -62,6 +62,7 @@ fn man_pages_are_written_and_man_reads_them() {
         "topo",
         "tune",
         "undo",
+        "vm",
     ];
     let expected: Vec<String> = verbs.iter().map(|verb| format!("manycore-{verb}.1")).collect();
     assert_eq!(pages[..pages.len() - 1], expected);
@@ -69,6 +70,10 @@ fn man_pages_are_written_and_man_reads_them() {
     for (page, words) in [
         ("manycore-bench.1", ["--unixbench", "manycore bench counter"].as_slice()),
         ("manycore-eval.1", &["--standard", "Examples"]),
+        (
+            "manycore-vm.1",
+            &["VM PLAN", "--machine", "VM CHECK", "--guest", "manycore vm plan web1.xml --out planned.xml"],
+        ),
         (
             "manycore-irq.1",
             &["IRQ SHOW", "--for", "IRQ PLACE", "--spread", "manycore irq place --device eth0"],

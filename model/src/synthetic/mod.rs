@@ -275,6 +275,7 @@ fn caches(cores: &[Group], all: &CpuSet) -> Vec<Cache> {
         size_bytes: Some(size_bytes),
         line_bytes: Some(64),
         ways: Some(8),
+        id: None,
         cpus: cpus.clone(),
     };
     cores

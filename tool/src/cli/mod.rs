@@ -9,6 +9,7 @@ mod measure;
 mod place;
 mod plan;
 mod show;
+mod vm;
 
 pub use audit::Audit;
 pub use bench::Bench;
@@ -18,6 +19,7 @@ pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Results, Scale,
 pub use place::{Hold, Pin, Placing, Probe, Run, Undo};
 pub use plan::Plan;
 pub use show::{Completions, Man, Report, Topo, Worker};
+pub use vm::{Vm, VmCheck, VmDialect, VmPlan, VmVerb};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -54,6 +56,7 @@ pub enum Verb {
     Audit(Audit),
     Irq(Irq),
     Falseshare(Falseshare),
+    Vm(Vm),
     Undo(Undo),
     Report(Report),
     Completions(Completions),

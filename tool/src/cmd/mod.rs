@@ -17,6 +17,7 @@ mod scale;
 mod topo;
 mod tune;
 mod undo;
+mod vm;
 mod worker;
 
 use crate::{
@@ -48,5 +49,6 @@ pub fn run(cli: Cli) -> Outcome {
         Verb::Probe(args) => probe::run(&args),
         Verb::Falseshare(args) => falseshare::run(&args),
         Verb::Audit(args) => audit::run(&args),
+        Verb::Vm(args) => vm::run(&args),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Records: `sections` turns judged ones into tables once; `eval_text` and `html` lay the same tables
 //! out, and `html` adds the charts. Machines: `topo_text` and `topo_svg`. Plans: `plan_text`, and
-//! `plan_marks` on the machine's picture.
+//! `plan_marks` on the machine's picture. Virtual machines: `vm_text`.
 
 pub mod audit_text;
 mod csv;
@@ -21,6 +21,7 @@ pub mod sharing_text;
 mod table;
 pub mod topo_svg;
 pub mod topo_text;
+pub mod vm_text;
 
 pub use csv::{NAMES as CSV_NAMES, csv};
 pub use eval_text::text;

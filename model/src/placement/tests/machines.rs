@@ -75,6 +75,7 @@ pub(super) fn l3(cpus: CpuSet) -> Cache {
         size_bytes: Some(32 << 20),
         line_bytes: None,
         ways: None,
+        id: None,
         cpus,
     }
 }

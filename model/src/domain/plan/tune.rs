@@ -1,0 +1,189 @@
+//! `<memorytune>` and `<cachetune>`: what of the host's memory bandwidth and caches the guest may take.
+//!
+//! Both are for all virtual CPUs. libvirt makes one resctrl group for each set of them, so the sets of all such
+//! elements must be the same or have nothing in common.
+
+use super::{Refused, Task, seats::Seats};
+use crate::{
+    CpuSet,
+    domain::{
+        edit::{Edits, Element},
+        guest::cpu_list,
+        wish::{CacheAmount, CacheWish, Dialect, Tune},
+        xml::{child, children},
+    },
+    machine::Cache,
+};
+
+pub(super) fn tune<'a>(
+    task: &Task<'_, 'a>,
+    seats: &Seats,
+    edits: &mut Edits<'_, 'a>,
+    notes: &mut Vec<String>,
+) -> Result<(), Refused> {
+    let wish = &task.wish.tune;
+    if !wish.has_memory() && wish.cache.is_empty() {
+        return Ok(());
+    }
+    let all: CpuSet = (0..seats.pins.len() as u32).collect();
+    check_sets(task, &all)?;
+    let caches = caches(task, seats, notes)?;
+    if wish.has_memory() {
+        check_memory(wish, task.wish.dialect)?;
+        let parts = caches.iter().map(|(id, _)| node(*id, wish)).collect();
+        put(task, "memorytune", "node", &all, parts, edits);
+    }
+    if !wish.cache.is_empty() {
+        check_kinds(wish)?;
+        let mut parts = Vec::new();
+        for (id, cache) in &caches {
+            for part in &wish.cache {
+                parts.push(
+                    Element::new("cache")
+                        .with("id", id)
+                        .with("level", cache.level)
+                        .with("type", part.kind)
+                        .with("size", kib(part, cache)?)
+                        .with("unit", "KiB"),
+                );
+            }
+        }
+        put(task, "cachetune", "cache", &all, parts, edits);
+    }
+    Ok(())
+}
+
+/// What is there must be for the same virtual CPUs.
+fn check_sets(task: &Task, all: &CpuSet) -> Result<(), Refused> {
+    let Some(tune) = task.xml.at(&["cputune"]) else { return Ok(()) };
+    for name in ["memorytune", "cachetune"] {
+        for there in children(tune, name) {
+            let vcpus = cpu_list(there, "vcpus")?;
+            if vcpus != *all {
+                return Err(Refused::Demand(format!(
+                    "the domain has a <{name}> for virtual CPUs {vcpus}, and the one that is asked for is for \
+                     {all}: such sets must be equal or have none in common; take it out first"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What upstream libvirt has no word for.
+fn check_memory(wish: &Tune, dialect: Dialect) -> Result<(), Refused> {
+    if dialect == Dialect::OpenEuler {
+        return Ok(());
+    }
+    let asked = [
+        ("--min-bandwidth", wish.min_bandwidth.is_some()),
+        ("--hardlimit", wish.hardlimit.is_some()),
+        ("--priority", wish.priority.is_some()),
+    ];
+    let asked: Vec<&str> = asked.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name).collect();
+    if asked.is_empty() {
+        return Ok(());
+    }
+    Err(Refused::Demand(format!(
+        "{}: the <memorytune> of libvirt.org has a bandwidth and nothing else; --dialect openeuler writes more for \
+         openEuler's libvirt",
+        asked.join(", ")
+    )))
+}
+
+/// A cache is divided as one, or as code and data.
+fn check_kinds(wish: &Tune) -> Result<(), Refused> {
+    let mut kinds: Vec<&str> = wish.cache.iter().map(|part| part.kind).collect();
+    kinds.sort_unstable();
+    match kinds.as_slice() {
+        ["both" | "code" | "data"] | ["code", "data"] => Ok(()),
+        _ => Err(Refused::Demand("--cache: ask for l3, or for l3code and l3data, each once".to_owned())),
+    }
+}
+
+/// The L3s that the guest's CPUs use, by the ids that resctrl and libvirt know them by.
+fn caches<'t>(
+    task: &'t Task,
+    seats: &Seats,
+    notes: &mut Vec<String>,
+) -> Result<Vec<(u32, &'t Cache)>, Refused> {
+    let cpus = CpuSet::union_of(&seats.pins);
+    let all: Vec<&Cache> = task.machine.caches_at(3).collect();
+    let used = all.iter().enumerate().filter(|(_, cache)| cache.cpus.intersects(&cpus));
+    let used: Vec<(u32, &Cache)> = used.map(|(at, cache)| (cache.id.unwrap_or(at as u32), *cache)).collect();
+    if used.is_empty() {
+        return Err(Refused::Demand(
+            "the machine shows no L3, and memory bandwidth and caches are given out by L3".to_owned(),
+        ));
+    }
+    if used.iter().any(|(_, cache)| cache.id.is_none()) {
+        notes.push(
+            "the machine's description has no ids of caches: they are counted from 0 in memorytune and cachetune \
+             (virsh capabilities has them; 'manycore topo --save' on the host keeps them)"
+                .to_owned(),
+        );
+    }
+    Ok(used)
+}
+
+fn node(id: u32, wish: &Tune) -> Element {
+    let element = Element::new("node").with("id", id).with("bandwidth", wish.bandwidth.unwrap_or(100));
+    let more = [
+        ("min_bandwidth", wish.min_bandwidth),
+        ("hardlimit", wish.hardlimit.map(u8::from)),
+        ("priority", wish.priority),
+    ];
+    more.into_iter().fold(element, |element, (name, value)| match value {
+        Some(value) => element.with(name, value),
+        None => element,
+    })
+}
+
+/// KiB of a part: whole ways, as the hardware gives them out.
+fn kib(part: &CacheWish, cache: &Cache) -> Result<u64, Refused> {
+    let (Some(size), Some(ways @ 1..)) = (cache.size_bytes, cache.ways) else {
+        return Err(Refused::Demand(
+            "--cache: the machine does not tell the size and ways of its L3".to_owned(),
+        ));
+    };
+    let way = size / u64::from(ways);
+    let taken = match part.amount {
+        CacheAmount::Percent(percent) => (ways * u32::from(percent) / 100).max(1),
+        CacheAmount::Ways(asked) if asked <= ways => asked,
+        CacheAmount::Ways(asked) => {
+            return Err(Refused::Demand(format!(
+                "--cache: {asked} ways are asked for, and the L3 has {ways}"
+            )));
+        }
+        CacheAmount::Bytes(bytes) if bytes <= size && bytes % way == 0 => return Ok(bytes >> 10),
+        CacheAmount::Bytes(bytes) => {
+            let below = (bytes / way).clamp(1, u64::from(ways)) * way;
+            return Err(Refused::Demand(format!(
+                "--cache: {} is not a number of whole ways of an L3 of {} ways of {}; the next below is {} KiB",
+                crate::units::bytes(bytes),
+                ways,
+                crate::units::bytes(way),
+                below >> 10
+            )));
+        }
+    };
+    Ok((u64::from(taken) * way) >> 10)
+}
+
+/// Writes `inner` elements into the element of this name for all virtual CPUs; what else is in it stays.
+fn put<'a>(
+    task: &Task<'_, 'a>,
+    name: &'static str,
+    inner: &str,
+    all: &CpuSet,
+    elements: Vec<Element>,
+    edits: &mut Edits<'_, 'a>,
+) {
+    match task.xml.at(&["cputune"]).and_then(|tune| child(tune, name)) {
+        Some(there) => {
+            children(there, inner).for_each(|old| edits.remove(old));
+            edits.append(there, &elements);
+        }
+        None => edits.add("cputune", vec![Element::new(name).with("vcpus", all).children(elements)]),
+    }
+}

@@ -1,0 +1,262 @@
+//! Who gets what.
+
+use super::*;
+use crate::domain::{Guest, Topology, guest::MOST_VCPUS};
+
+fn topology(planned: &Planned) -> [u32; 5] {
+    let Topology { sockets, dies, clusters, cores, threads } = planned.guest.topology.unwrap();
+    [sockets, dies, clusters, cores, threads]
+}
+
+fn cells(guest: &Guest) -> Vec<(String, u64, Vec<u32>, String)> {
+    let cell = |cell: &crate::domain::Cell| {
+        (cell.vcpus.to_string(), cell.memory_kib >> 20, cell.distances.clone(), cell.host_nodes.to_string())
+    };
+    guest.cells.iter().map(cell).collect()
+}
+
+#[test]
+fn a_guest_over_all_nodes_is_the_host_again() {
+    let planned = planned(&domain(32, ""), &machine(2, 2, 2, 2, 2), "close");
+    assert_eq!(topology(&planned), [2, 2, 1, 4, 2]);
+    let pins: Vec<String> = planned.guest.pins.iter().flatten().map(ToString::to_string).collect();
+    assert_eq!(pins, (0..32).map(|cpu| cpu.to_string()).collect::<Vec<_>>());
+    assert_eq!(
+        cells(&planned.guest),
+        [
+            ("0-7".to_owned(), 2, vec![10, 12, 32, 32], "0".to_owned()),
+            ("8-15".to_owned(), 2, vec![12, 10, 32, 32], "1".to_owned()),
+            ("16-23".to_owned(), 2, vec![32, 32, 10, 12], "2".to_owned()),
+            ("24-31".to_owned(), 2, vec![32, 32, 12, 10], "3".to_owned()),
+        ]
+    );
+    assert!(planned.guest.cache_passthrough && planned.xml.contains("<cpu mode='host-passthrough'"));
+    assert_eq!(planned.guest.caches.len(), 1);
+    assert_eq!(planned.guest.emulator, Some((0..32).collect()));
+}
+
+#[test]
+fn siblings_on_amd_need_a_feature_that_qemu_leaves_out() {
+    let mut amd = machine(1, 2, 1, 4, 2);
+    amd.system.cpu_flags = vec!["topoext".to_owned()];
+    let planned_amd = planned(&domain(8, ""), &amd, "close");
+    assert!(planned_amd.xml.contains("<feature policy='require' name='topoext'/>"), "{}", planned_amd.xml);
+    assert_eq!(planned(&planned_amd.xml, &amd, "close").xml, planned_amd.xml);
+    assert!(!planned(&domain(8, ""), &machine(1, 2, 1, 4, 2), "close").xml.contains("topoext"));
+}
+
+#[test]
+fn a_spread_guest_counts_its_cpus_node_by_node() {
+    let planned = planned(&domain(8, ""), &machine(2, 1, 2, 2, 2), "spread");
+    let pins: Vec<String> = planned.guest.pins.iter().flatten().map(ToString::to_string).collect();
+    assert_eq!(pins, ["0", "2", "4", "6", "8", "10", "12", "14"]);
+    assert_eq!(topology(&planned), [2, 1, 1, 4, 1]);
+    let vcpus: Vec<String> = planned.guest.cells.iter().map(|cell| cell.vcpus.to_string()).collect();
+    assert_eq!(vcpus, ["0-3", "4-7"]);
+}
+
+#[test]
+fn groups_never_lie_in_two_of_the_host() {
+    // Three of one node's four cores and the threads of half a core.
+    for (vcpus, wanted) in
+        [(7, [1, 1, 1, 7, 1]), (6, [1, 1, 1, 3, 2]), (12, [3, 1, 1, 2, 2]), (1, [1, 1, 1, 1, 1])]
+    {
+        let planned = planned(&domain(vcpus, ""), &machine(2, 1, 2, 2, 2), "close");
+        assert_eq!(topology(&planned), wanted, "{vcpus}");
+        assert_eq!(topology(&planned).iter().product::<u32>(), vcpus);
+    }
+}
+
+#[test]
+fn clusters_are_told_where_qemu_takes_them() {
+    let arm = domain(16, "").replace("arch='x86_64' machine='q35'", "arch='aarch64' machine='virt'");
+    let machine = machine(2, 1, 2, 4, 1);
+    let with = |qemu: Option<Version>| plan(&arm, &machine, &Wish { qemu, ..wish("close") }).unwrap();
+    let told = with(Some(Version(6, 2, 0)));
+    assert_eq!(topology(&told), [2, 1, 2, 4, 1]);
+    assert!(!told.notes.iter().any(|note| note.contains("cluster")));
+    for (qemu, why) in
+        [(Some(Version(6, 1, 9)), "QEMU 6.1.9 takes no clusters"), (None, "say it with --qemu")]
+    {
+        let left_out = with(qemu);
+        assert_eq!(topology(&left_out), [2, 1, 1, 8, 1]);
+        assert!(left_out.notes.iter().any(|note| note.contains(why)), "{:?}", left_out.notes);
+    }
+    let x86 = plan(&domain(16, ""), &machine, &wish("close")).unwrap();
+    assert!(x86.notes.iter().any(|note| note.contains("modules")), "{:?}", x86.notes);
+}
+
+#[test]
+fn threads_that_may_go_about_in_a_node_stay_in_its_cell() {
+    let planned = planned(&domain(6, ""), &machine(2, 1, 2, 2, 2), "spread@node");
+    assert_eq!(planned.guest.pins[0].as_ref().unwrap().to_string(), "0-7");
+    assert_eq!(planned.guest.cells.len(), 2);
+    assert_eq!(topology(&planned), [2, 1, 1, 3, 1]);
+    let free = super::planned(&domain(6, ""), &machine(2, 1, 2, 2, 2), "free");
+    assert!(free.guest.cells.is_empty() && !free.xml.contains("numatune"), "{}", free.xml);
+    assert!(free.notes.iter().any(|note| note.contains("use several nodes")));
+}
+
+#[test]
+fn the_reserve_is_for_the_emulator_and_io_threads() {
+    let text = domain(4, "").replace(
+        "  <os>",
+        "  <iothreads>2</iothreads>\n  <iothreadids><iothread id='7'/></iothreadids>\n  <os>",
+    );
+    let wish = Wish { reserve: "cpus=0-1".parse().unwrap(), ..wish("close") };
+    let guest = plan(&text, &machine(2, 1, 2, 2, 2), &wish).unwrap().guest;
+    assert_eq!(guest.emulator.unwrap().to_string(), "0-1");
+    assert_eq!(guest.iothreads.keys().copied().collect::<Vec<_>>(), [1, 7]);
+    assert!(guest.iothreads.values().all(|cpus| cpus.to_string() == "0-1"));
+    assert!(guest.pins.iter().flatten().all(|cpus| cpus.first() > Some(1)));
+}
+
+#[test]
+fn each_device_is_behind_the_expander_of_its_own_node() {
+    let devices: String = [3, 0, 1, 0, 2].into_iter().map(hostdev).collect();
+    let planned = planned(&domain(32, &devices), &machine(2, 2, 1, 4, 2), "close");
+    let nodes: Vec<Option<u32>> = planned.guest.devices.iter().map(|device| device.node).collect();
+    assert_eq!(nodes, [Some(3), Some(0), Some(1), Some(0), Some(2)]);
+    assert_eq!(planned.guest.devices[0].id.as_deref(), Some("8086:0003"));
+    let mut buses: Vec<(u32, u32)> = planned
+        .guest
+        .expanders
+        .iter()
+        .map(|expander| (expander.bus.unwrap(), expander.last_bus.unwrap()))
+        .collect();
+    buses.sort_unstable();
+    assert_eq!(buses.len(), 4);
+    assert!(buses.windows(2).all(|pair| pair[0].1 < pair[1].0), "{buses:?}");
+    assert!(planned.notes.is_empty(), "{:?}", planned.notes);
+}
+
+#[test]
+fn functions_of_one_slot_stay_together() {
+    let at = |function: u32| {
+        hostdev(1).replace(
+            "    </hostdev>",
+            &format!(
+                "      <address type='pci' domain='0x0000' bus='0x03' slot='0x04' function='{function:#x}'{}/>\n    </hostdev>",
+                if function == 0 { " multifunction='on'" } else { "" }
+            ),
+        )
+    };
+    let text = domain(16, &(at(0) + &at(1)));
+    let planned = planned(&text, &machine(2, 1, 2, 2, 2), "close");
+    assert_eq!(planned.xml.matches("pcie-root-port").count(), 1);
+    assert!(
+        planned.xml.contains("bus='0x02' slot='0x00' function='0x0' multifunction='on'"),
+        "{}",
+        planned.xml
+    );
+    assert!(planned.xml.contains("bus='0x02' slot='0x00' function='0x1'"), "{}", planned.xml);
+}
+
+#[test]
+fn devices_that_cannot_be_placed_are_told() {
+    let mut machine = machine(2, 1, 2, 2, 2);
+    machine.devices[1].node = None;
+    let unknown = hostdev(1) + &hostdev(0x20);
+    let planned_all = planned(&domain(16, &unknown), &machine, "close");
+    assert!(planned_all.guest.expanders.is_empty());
+    let said = planned_all.notes.join("\n");
+    assert!(said.contains("0000:11:00.0 stays where it is: the host's firmware tells no node"), "{said}");
+    assert!(said.contains("0000:30:00.0 stays where it is: the machine has no such device"), "{said}");
+    let elsewhere = planned(&domain(2, &hostdev(0)), &machine, "cpus=8-9");
+    assert!(elsewhere.notes[0].contains("it is on node 0 of the host, and no virtual CPU is"));
+    let pc = domain(16, &hostdev(0)).replace("q35", "pc-i440fx-7.2");
+    assert!(planned(&pc, &machine, "close").notes.iter().any(|note| note.contains("has no PCI express")));
+}
+
+#[test]
+fn openeuler_takes_the_node_in_the_device() {
+    let wish = Wish {
+        dialect: Dialect::OpenEuler,
+        tune: Tune {
+            bandwidth: Some(60),
+            min_bandwidth: Some(10),
+            hardlimit: Some(false),
+            priority: Some(2),
+            cache: Vec::new(),
+        },
+        ..wish("close")
+    };
+    let devices = hostdev(1) + &hostdev(0);
+    let planned = plan(&domain(16, &devices), &machine(2, 1, 2, 2, 2), &wish).unwrap();
+    assert!(planned.guest.expanders.is_empty() && !planned.xml.contains("pcie-expander-bus"));
+    let nodes: Vec<Option<u32>> = planned.guest.devices.iter().map(|device| device.node).collect();
+    assert_eq!(nodes, [Some(1), Some(0)]);
+    assert!(planned.xml.contains("      <numa node='1'/>\n    </hostdev>"), "{}", planned.xml);
+    let memory = "    <memorytune vcpus='0-15'>\n      \
+                  <node id='0' bandwidth='60' min_bandwidth='10' hardlimit='0' priority='2'/>\n      \
+                  <node id='2' bandwidth='60' min_bandwidth='10' hardlimit='0' priority='2'/>\n    </memorytune>\n";
+    assert!(planned.xml.contains(memory), "{}", planned.xml);
+}
+
+#[test]
+fn parts_of_caches_are_whole_ways() {
+    let tune = |parts: &[&str]| Tune {
+        cache: parts.iter().map(|part| part.parse().unwrap()).collect(),
+        ..Tune::default()
+    };
+    let machine = machine(2, 1, 2, 2, 2);
+    let with = |parts: &[&str]| plan(&domain(4, ""), &machine, &Wish { tune: tune(parts), ..wish("close") });
+    let planned = with(&["l3=30%"]).unwrap();
+    // Four of sixteen ways of 2 MiB; the id is the kernel's.
+    assert!(
+        planned.xml.contains("<cache id='0' level='3' type='both' size='8192' unit='KiB'/>"),
+        "{}",
+        planned.xml
+    );
+    let divided = with(&["l3code=1ways", "l3data=4MiB"]).unwrap().xml;
+    assert!(divided.contains("type='code' size='2048'") && divided.contains("type='data' size='4096'"));
+    for (parts, why) in [
+        (&["l3=3MiB"][..], "the next below is 2048 KiB"),
+        (&["l3=17ways"], "17 ways are asked for, and the L3 has 16"),
+        (&["l3=1ways", "l3code=1ways"], "or for l3code and l3data"),
+    ] {
+        let said = with(parts).unwrap_err().to_string();
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn memory_is_dealt_in_whole_huge_pages() {
+    let text = domain(12, "").replace(
+        "  <os>",
+        "  <memoryBacking><hugepages><page size='1' unit='GiB'/></hugepages></memoryBacking>\n  <os>",
+    );
+    let planned = planned(&text, &machine(2, 1, 2, 2, 2), "close");
+    let memory: Vec<u64> = planned.guest.cells.iter().map(|cell| cell.memory_kib >> 20).collect();
+    assert_eq!(memory, [5, 3], "8 GiB by 8 and 4 virtual CPUs");
+}
+
+#[test]
+fn cells_that_are_as_many_keep_their_memory() {
+    let numa = "  <cpu mode='host-passthrough'>\n    <numa>\n      \
+                <cell id='0' cpus='0-3' memory='1' unit='GiB' memAccess='shared'/>\n      \
+                <cell id='1' cpus='4-15' memory='7' unit='GiB'/>\n    </numa>\n  </cpu>\n";
+    let text = domain(16, "").replace("  <devices>", &format!("{numa}  <devices>"));
+    let planned = planned(&text, &machine(2, 1, 2, 2, 2), "close");
+    assert!(
+        planned.xml.contains("<cell id='0' cpus='0-7' memory='1' unit='GiB' memAccess='shared'>"),
+        "{}",
+        planned.xml
+    );
+    // One node of the host: one cell with all the memory.
+    let one =
+        super::planned(&text.replace(">16<", ">8<").replace("4-15", "4-7"), &machine(2, 1, 2, 2, 2), "close");
+    assert!(
+        one.xml.contains("<cell id='0' cpus='0-7' memory='8388608' unit='KiB' memAccess='shared'/>"),
+        "{}",
+        one.xml
+    );
+}
+
+#[test]
+fn the_largest_domain_is_planned() {
+    let machine = machine(8, 4, 16, 4, 2);
+    let text = domain(MOST_VCPUS, "").replace(">8<", ">512<");
+    let planned = planned(&text, &machine, "close");
+    assert_eq!((planned.guest.cells.len(), planned.guest.pins.len()), (32, 4096));
+}

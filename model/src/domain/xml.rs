@@ -1,0 +1,282 @@
+//! The text of a domain, with where each of its elements and attributes stands.
+
+use roxmltree::{Document, Node, ParsingOptions};
+use std::ops::Range;
+
+/// Longest text that is read; a domain of 320 virtual CPUs and 40 devices has a hundred kilobytes.
+pub const LARGEST: usize = 8 << 20;
+/// Most nodes (elements, texts, comments); the same domain has some five thousand.
+const MOST_NODES: u32 = 500_000;
+/// Deepest nesting; libvirt's own goes to about ten, and metadata of others may go further.
+const DEEPEST: usize = 256;
+
+/// Why a text is not a domain that can be planned.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum XmlError {
+    /// Longer than [`LARGEST`].
+    #[error("it has {0} bytes; a domain has at most {LARGEST}")]
+    TooLarge(usize),
+    /// Not UTF-8, by its first line or its bytes.
+    #[error("it is in the encoding {0}; write it in UTF-8 first: xmllint --encode UTF-8 FILE")]
+    Encoding(String),
+    /// Declares a document type, whose entities could grow without end; libvirt writes none.
+    #[error("it declares a document type (<!DOCTYPE>), which no domain needs: take it out")]
+    Doctype,
+    /// More elements or deeper ones than any domain has.
+    #[error("it has {0}, more than any domain: is it one?")]
+    Beyond(String),
+    /// No XML.
+    #[error("it is not XML: {0}")]
+    Broken(String),
+    /// Another element outside.
+    #[error("its outermost element is <{0}>, expected <domain>, as virsh dumpxml prints it")]
+    NotADomain(String),
+    /// A domain that QEMU does not run.
+    #[error("its domain is of type '{0}'; only kvm, qemu, hvf and tcg domains of QEMU are planned")]
+    Hypervisor(String),
+    /// A value that cannot be.
+    #[error("{what} is '{found}', expected {expected}")]
+    Value {
+        /// The element or attribute.
+        what: String,
+        /// What stands there.
+        found: String,
+        /// What could.
+        expected: &'static str,
+    },
+}
+
+/// A domain's text and its elements.
+#[derive(Debug)]
+pub struct Xml<'a> {
+    /// The text as it was given.
+    pub text: &'a str,
+    tree: Document<'a>,
+}
+
+impl<'a> Xml<'a> {
+    /// Reads a domain of QEMU.
+    ///
+    /// # Errors
+    /// The text is too large, no XML, or no domain of QEMU.
+    pub fn parse(text: &'a str) -> Result<Self, XmlError> {
+        if text.len() > LARGEST {
+            return Err(XmlError::TooLarge(text.len()));
+        }
+        check_encoding(text)?;
+        check_depth(text)?;
+        let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
+        let tree = Document::parse_with_options(text, options).map_err(|error| match error {
+            roxmltree::Error::DtdDetected => XmlError::Doctype,
+            roxmltree::Error::NodesLimitReached => XmlError::Beyond(format!("{MOST_NODES} nodes")),
+            error => XmlError::Broken(error.to_string()),
+        })?;
+        let xml = Self { text, tree };
+        let root = xml.root();
+        let kind = root.attribute("type").unwrap_or_default();
+        match root.tag_name().name() {
+            "domain" if ["kvm", "qemu", "hvf", "tcg"].contains(&kind) => Ok(xml),
+            "domain" => Err(XmlError::Hypervisor(kind.to_owned())),
+            other => Err(XmlError::NotADomain(other.to_owned())),
+        }
+    }
+
+    /// The outermost element.
+    pub fn root(&self) -> Node<'_, 'a> {
+        self.tree.root_element()
+    }
+
+    /// The element at a path below the root, such as `["cpu", "numa"]`: the first of each name.
+    pub fn at(&self, path: &[&str]) -> Option<Node<'_, 'a>> {
+        path.iter().try_fold(self.root(), |node, name| child(node, name))
+    }
+
+    /// The text of a part.
+    pub fn slice(&self, range: Range<usize>) -> &'a str {
+        self.text.get(range).unwrap_or_default()
+    }
+}
+
+/// The text of a file that holds a domain, where it is UTF-8.
+///
+/// # Errors
+/// It is too large, or in another encoding.
+pub fn decode(bytes: &[u8]) -> Result<&str, XmlError> {
+    if bytes.len() > LARGEST {
+        return Err(XmlError::TooLarge(bytes.len()));
+    }
+    let name = match bytes {
+        [0xff, 0xfe, ..] | [b'<', 0, ..] => "UTF-16",
+        [0xfe, 0xff, ..] | [0, b'<', ..] => "UTF-16 (big-endian)",
+        _ => "that is not UTF-8",
+    };
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => Ok(text),
+        _ => Err(XmlError::Encoding(name.to_owned())),
+    }
+}
+
+/// The first element of this name below `node`; names of other namespaces are others.
+pub fn child<'n, 'a>(node: Node<'n, 'a>, name: &str) -> Option<Node<'n, 'a>> {
+    children(node, name).next()
+}
+
+/// All elements of this name right below `node`.
+pub fn children<'n, 'a: 'n>(node: Node<'n, 'a>, name: &str) -> impl Iterator<Item = Node<'n, 'a>> {
+    node.children().filter(move |node| is(*node, name))
+}
+
+/// Whether it is an element of this name, in no namespace, as all of libvirt's are.
+pub fn is(node: Node, name: &str) -> bool {
+    node.is_element() && node.tag_name().name() == name && node.tag_name().namespace().is_none()
+}
+
+/// A number in an attribute, decimal or with 0x.
+pub fn number(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16).ok().filter(|_| digits(hex)),
+        None => text.parse().ok().filter(|_| digits(text)),
+    }
+}
+
+/// What the XML declaration says must be what the bytes are.
+fn check_encoding(text: &str) -> Result<(), XmlError> {
+    let start = text.trim_start_matches('\u{feff}');
+    let Some(declaration) = start.strip_prefix("<?xml").and_then(|rest| rest.split_once("?>")) else {
+        return Ok(());
+    };
+    let Some((_, rest)) = declaration.0.split_once("encoding") else { return Ok(()) };
+    let name = rest.trim_start().trim_start_matches('=').trim();
+    let name = name.split(['"', '\'']).nth(1).unwrap_or_default();
+    if ["utf-8", "utf8", "us-ascii", "ascii"].iter().any(|known| name.eq_ignore_ascii_case(known)) {
+        Ok(())
+    } else {
+        Err(XmlError::Encoding(name.to_owned()))
+    }
+}
+
+/// The reader goes down by recursion, so depth is bounded before it begins. Counts tags where no comment, CDATA
+/// section, declaration or attribute hides one; text that is no XML may be counted wrongly and is refused anyway.
+fn check_depth(text: &str) -> Result<(), XmlError> {
+    let mut depth = 0_usize;
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        rest = &rest[at..];
+        let end = if rest.starts_with("<!--") {
+            rest.find("-->").map(|end| end + 3)
+        } else if rest.starts_with("<![CDATA[") {
+            rest.find("]]>").map(|end| end + 3)
+        } else if rest.starts_with("<?") {
+            rest.find("?>").map(|end| end + 2)
+        } else {
+            tag_end(rest)
+        };
+        let Some(end) = end else { return Ok(()) };
+        let tag = &rest[..end];
+        if tag.starts_with("</") {
+            depth = depth.saturating_sub(1);
+        } else if !tag.starts_with("<!") && !tag.starts_with("<?") && !tag.ends_with("/>") {
+            depth += 1;
+        }
+        if depth > DEEPEST {
+            return Err(XmlError::Beyond(format!("elements more than {DEEPEST} deep")));
+        }
+        rest = &rest[end..];
+    }
+    Ok(())
+}
+
+/// One past the `>` that ends a tag; values may hold one.
+fn tag_end(tag: &str) -> Option<usize> {
+    let mut quote = None;
+    for (at, byte) in tag.bytes().enumerate() {
+        match (quote, byte) {
+            (None, b'>') => return Some(at + 1),
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), byte) if open == byte => quote = None,
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn error(text: &str) -> String {
+        Xml::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_no_domain_is_called_what_it_is() {
+        for (text, message) in [
+            ("", "it is not XML"),
+            ("<domain type='kvm'>", "it is not XML"),
+            ("<network/>", "its outermost element is <network>"),
+            ("<domain type='xen'/>", "its domain is of type 'xen'"),
+            ("<domain type='lxc'/>", "its domain is of type 'lxc'"),
+            ("<domain type='vmware'/>", "its domain is of type 'vmware'"),
+            ("<domain/>", "its domain is of type ''"),
+            ("<domain type='kvm'><x:y/></domain>", "it is not XML"),
+            ("<?xml version='1.0' encoding='ISO-8859-1'?><domain type='kvm'/>", "encoding ISO-8859-1"),
+        ] {
+            assert!(error(text).contains(message), "{text}: {}", error(text));
+        }
+    }
+
+    #[test]
+    fn hostile_texts_are_refused_at_once() {
+        let mut bomb = "<?xml version='1.0'?><!DOCTYPE d [<!ENTITY a0 'lol'>".to_owned();
+        for level in 1..20 {
+            let inner = format!("&a{};", level - 1).repeat(10);
+            bomb.push_str(&format!("<!ENTITY a{level} '{inner}'>"));
+        }
+        bomb.push_str("]><domain type='kvm'><name>&a19;</name></domain>");
+        assert_eq!(Xml::parse(&bomb).unwrap_err(), XmlError::Doctype);
+        let external =
+            "<!DOCTYPE d [<!ENTITY x SYSTEM 'file:///etc/passwd'>]><domain type='kvm'>&x;</domain>";
+        assert_eq!(Xml::parse(external).unwrap_err(), XmlError::Doctype);
+        let deep = format!("<domain type='kvm'>{}", "<a>".repeat(1 << 20));
+        assert!(error(&deep).contains("more than 256 deep"));
+        let hidden = format!("<domain type='kvm'><!-- > -->{}", "<a b='/>'>".repeat(1 << 18));
+        assert!(error(&hidden).contains("more than 256 deep"));
+        let many = format!("<domain type='kvm'>{}</domain>", "<a/>".repeat(600_000));
+        assert!(error(&many).contains("500000 nodes"));
+        assert!(error(&"x".repeat(LARGEST + 1)).contains("bytes"));
+    }
+
+    #[test]
+    fn bom_crlf_and_utf_8_are_read() {
+        let text = "\u{feff}<?xml version=\"1.0\" encoding=\"UTF-8\"?>\r\n<domain type='kvm'>\r\n  <name>Ärger</name>\r\n</domain>\r\n";
+        let xml = Xml::parse(text).unwrap();
+        let name = xml.at(&["name"]).unwrap();
+        assert_eq!((name.text(), xml.slice(name.range())), (Some("Ärger"), "<name>Ärger</name>"));
+    }
+
+    #[test]
+    fn other_encodings_are_named() {
+        let utf_16: Vec<u8> = "<domain/>".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert_eq!(decode(&utf_16).unwrap_err(), XmlError::Encoding("UTF-16".to_owned()));
+        assert!(decode(b"<domain>\xe9</domain>").unwrap_err().to_string().contains("not UTF-8"));
+        assert_eq!(decode("<ä/>".as_bytes()), Ok("<ä/>"));
+    }
+
+    #[test]
+    fn numbers_are_read_as_libvirt_writes_them() {
+        assert_eq!(
+            ["7", "0x1f", " 0 ", "+1", "-1", "0x", "x"].map(number),
+            [Some(7), Some(31), Some(0), None, None, None, None]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "(<|>|/|'|\"|=|!|-|\\[|\\]|a|domain|type|kvm|&|;|\\PC| ){0,60}") {
+            let _ = Xml::parse(&text);
+        }
+    }
+}

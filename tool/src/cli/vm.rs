@@ -1,0 +1,143 @@
+//! The verb `vm`.
+
+use super::{Format, Source};
+use clap::{Args, Subcommand, ValueEnum};
+use manycore_model::{
+    domain::{CacheWish, Version},
+    placement::{Policy, Reserve},
+};
+use std::path::PathBuf;
+
+/// Make libvirt's virtual machines know the hardware that they run on, and check that they do.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore vm plan web1.xml --out web1-planned.xml    pins, nodes, topology, caches and devices for this host
+  virsh define web1-planned.xml                       nothing is applied before
+  manycore vm check web1                              does the running domain have what its XML says?
+  manycore vm check --guest --plan web1-planned.xml   the same, asked in the guest")]
+pub struct Vm {
+    #[command(subcommand)]
+    pub verb: VmVerb,
+}
+
+/// What to do with virtual machines.
+#[derive(Debug, Subcommand)]
+pub enum VmVerb {
+    Plan(Box<VmPlan>),
+    Check(VmCheck),
+}
+
+/// Change a domain's XML so that its guest knows the hardware it runs on; shown as a diff, applied by nobody.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  virsh dumpxml --inactive web1 > web1.xml
+  manycore vm plan web1.xml                           what would change, as a diff (patch reads it)
+  manycore vm plan web1.xml --out planned.xml         the whole XML, for virsh define; --out - prints it
+  manycore vm plan web1.xml --machine host7.machine --policy spread --reserve 2
+  manycore vm plan web1.xml --bandwidth 40 --cache l3=50%
+  manycore vm plan web1.xml --dialect openeuler --bandwidth 60 --min-bandwidth 10 --priority 2
+  manycore vm plan web1.xml --format json             what the guest gets, for vm check --plan
+
+Each virtual CPU is pinned by the policy; the guest gets a NUMA node for each of the host's that it is on, with
+their distances and memory from there, the topology (clusters where its QEMU takes them), the host's caches,
+and an expander bus on each node with the passed-through devices of that node behind it. The emulator and I/O
+threads get the reserve, or the CPUs of these nodes. All else in the XML stays byte for byte. What could not be
+planned is told on standard error.")]
+pub struct VmPlan {
+    /// The domain, as virsh dumpxml prints it; - reads standard input
+    #[arg(value_name = "DOMAIN.xml")]
+    pub domain: PathBuf,
+    #[command(flatten)]
+    pub source: Source,
+    /// Where virtual CPUs run: close, spread, spread@core|cluster|llc|node|package, cpus=LIST, near=DEVICE,
+    /// free, each optionally +nosmt
+    #[arg(long, value_name = "PLACE", default_value = "close", alias = "place")]
+    pub policy: Policy,
+    /// CPUs that no virtual CPU gets, for the emulator and I/O threads: how many, or cpus=LIST
+    #[arg(long, value_name = "RESERVE", default_value = "0")]
+    pub reserve: Reserve,
+    /// Let virtual CPUs share CPUs where there is not one for each
+    #[arg(long)]
+    pub overcommit: bool,
+    /// Whose libvirt reads the XML
+    #[arg(long, value_enum, default_value_t = VmDialect::Upstream)]
+    pub dialect: VmDialect,
+    /// Version of the QEMU that will run it [default: ask the one that is installed here]
+    #[arg(long, value_name = "VERSION")]
+    pub qemu: Option<Version>,
+    /// Make the CPU mode host-passthrough, which passing through the caches needs
+    #[arg(long)]
+    pub host_passthrough: bool,
+    /// Most of the memory bandwidth, in percent (memorytune)
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub bandwidth: Option<u8>,
+    /// Least of it, in percent; openEuler
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub min_bandwidth: Option<u8>,
+    /// Whether the limit holds also while nobody else wants the memory; openEuler
+    #[arg(long, value_name = "on|off", value_parser = on_or_off)]
+    pub hardlimit: Option<bool>,
+    /// Whose accesses go first, 7 before 0; openEuler
+    #[arg(long, value_name = "0..7", value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub priority: Option<u8>,
+    /// Part of each L3 (cachetune): l3=50%, l3=4ways, l3=8MiB; or l3code= and l3data=
+    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    pub cache: Vec<CacheWish>,
+    /// Write the whole XML to FILE instead of the diff; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// How to print the plan
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// Whose libvirt reads the XML.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum VmDialect {
+    /// That of libvirt.org.
+    Upstream,
+    /// openEuler's, which takes nodes in hostdev and more in memorytune.
+    #[value(name = "openeuler")]
+    OpenEuler,
+}
+
+/// Check that a running domain, or the guest that this runs in, has what its XML or plan says.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sudo manycore vm check web1                         threads, memory and devices of a running domain
+  sudo manycore vm check web1 --plan planned.xml      against a plan instead of its own XML
+  manycore vm check --guest                           in a guest: nodes, topology, caches, nodes of devices
+  manycore vm check --guest --plan planned.xml        and whether they are as planned
+
+A plan is a domain's XML or the JSON of vm plan. One file of this program is enough in a guest. The exit code is
+1 where something is not as planned. Memory of other users' domains can be looked at with their rights, or root's.")]
+pub struct VmCheck {
+    /// Name, id or UUID of a running domain
+    #[arg(value_name = "DOMAIN", required_unless_present = "guest", conflicts_with = "guest")]
+    pub domain: Option<String>,
+    /// Check what this machine, a guest, sees
+    #[arg(long)]
+    pub guest: bool,
+    /// What should be: XML of a domain, or JSON of vm plan [default: the domain's own XML]
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// Libvirt to ask [default: virsh's own choice]
+    #[arg(long, value_name = "URI", conflicts_with = "guest")]
+    pub connect: Option<String>,
+    #[command(flatten)]
+    pub source: Source,
+    /// How to print what was found
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" | "1" => Ok(true),
+        "off" | "0" => Ok(false),
+        _ => Err("write on or off".to_owned()),
+    }
+}

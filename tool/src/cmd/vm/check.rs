@@ -1,0 +1,75 @@
+//! `manycore vm check`: a running domain, or the guest around us, beside its plan.
+
+use crate::{
+    cli::{Format, VmCheck as Args},
+    failure::{Failure, Outcome},
+    load, output,
+    report::vm_text,
+    source,
+};
+use manycore_host::libvirt::{self, VirshError};
+use manycore_model::domain::{
+    self, Guest,
+    check::{Check, of_guest, of_running},
+};
+
+/// Prints what was planned beside what was found.
+///
+/// # Errors
+/// [`Failure::Check`] where something is not as planned, [`Failure::Input`] where there is no such domain or it does
+/// not run, [`Failure::Missing`] where libvirt cannot be reached or the process may not be looked at.
+pub fn run(args: &Args) -> Outcome {
+    let plan = args.plan.as_deref().map(load::guest).transpose()?;
+    let (check, unseen) = match &args.domain {
+        Some(name) => of_domain(args, name, plan)?,
+        None => (of_guest(plan.as_ref(), &source::machine(&args.source)?), None),
+    };
+    output::print(&match args.format {
+        Format::Text => vm_text::check(&check),
+        Format::Json => {
+            let mut value = serde_json::to_value(&check).map_err(Failure::missing)?;
+            value["holds"] = check.holds().into();
+            format!("{value:#}\n")
+        }
+    })?;
+    let (judged, right) = check.count();
+    if !check.holds() {
+        let wrong = judged - right;
+        return Err(Failure::Check(format!("{}: {wrong} of {judged} are not as planned", check.of)));
+    }
+    unseen.map_or(Ok(()), |why| Err(Failure::Missing(why)))
+}
+
+/// The check of a running domain, and what could not be looked at.
+fn of_domain(args: &Args, name: &str, plan: Option<Guest>) -> Outcome<(Check, Option<String>)> {
+    let (guest, uuid) = match plan {
+        Some(plan) => (Guest { name: name.to_owned(), ..plan }, None),
+        None => own_xml(args, name)?,
+    };
+    let machine = source::machine(&args.source)?;
+    let domain = libvirt::Domain { name: guest.name.clone(), uuid };
+    let running = libvirt::running(&domain).ok_or_else(|| {
+        Failure::input(format!(
+            "no process here runs domain '{name}' (a QEMU with -name guest={name} whose threads have names); \
+             start it: virsh start {name}"
+        ))
+    })?;
+    let bound = guest.cells.iter().any(|cell| !cell.host_nodes.is_empty());
+    let unseen = (bound && running.memory.is_none()).then(|| {
+        format!("the memory of domain '{name}' (pid {}) may not be looked at: try again as root", running.pid)
+    });
+    Ok((of_running(&guest, &running, &machine), unseen))
+}
+
+/// What libvirt has for the domain, and its uuid.
+fn own_xml(args: &Args, name: &str) -> Outcome<(Guest, Option<String>)> {
+    let xml = libvirt::dumpxml(args.connect.as_deref(), name).map_err(|error| match error {
+        VirshError::NoDomain(_) => Failure::input(error),
+        VirshError::Absent(_) => {
+            Failure::missing(format!("{error}, or name the XML or plan of the domain with --plan"))
+        }
+        error => Failure::missing(error),
+    })?;
+    let bad = |error| Failure::input(format!("domain '{name}' cannot be checked: {error}"));
+    Ok((xml.parse().map_err(bad)?, domain::uuid(&xml).map_err(bad)?))
+}
