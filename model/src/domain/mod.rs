@@ -9,11 +9,14 @@
 mod address;
 mod buses;
 pub mod check;
+pub mod command_line;
 mod edit;
 mod guest;
 mod plan;
+pub mod status;
 #[cfg(test)]
 mod tests;
+pub mod usage;
 mod wish;
 mod xml;
 
