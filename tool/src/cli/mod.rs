@@ -8,6 +8,7 @@ mod irq;
 mod measure;
 mod place;
 mod plan;
+mod qos;
 mod show;
 mod vm;
 
@@ -18,6 +19,7 @@ pub use irq::{Irq, IrqPlace, IrqShow, IrqVerb};
 pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Results, Scale, Tune};
 pub use place::{Hold, Pin, Placing, Probe, Run, Undo};
 pub use plan::Plan;
+pub use qos::{Qos, QosClear, QosSet, QosShow, QosVerb, Resctrl, TargetArgs};
 pub use show::{Completions, Man, Report, Topo, Worker};
 pub use vm::{Vm, VmCheck, VmDialect, VmPlan, VmVerb};
 
@@ -55,6 +57,7 @@ pub enum Verb {
     Pin(Pin),
     Audit(Audit),
     Irq(Irq),
+    Qos(Qos),
     Falseshare(Falseshare),
     Vm(Vm),
     Undo(Undo),
