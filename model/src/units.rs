@@ -17,7 +17,9 @@ pub fn bytes(count: u64) -> String {
 /// Bytes a second with a decimal unit, as limits of bandwidth are given: `0 B/s`, `12.5 MB/s`, `1.84 GB/s`.
 pub fn rate(bytes_per_second: f64) -> String {
     const UNITS: [&str; 5] = ["B/s", "kB/s", "MB/s", "GB/s", "TB/s"];
-    let step = (0..UNITS.len() - 1).take_while(|&step| bytes_per_second >= 999.5 * 1000f64.powi(step as i32)).count();
+    let step = (0..UNITS.len() - 1)
+        .take_while(|&step| bytes_per_second >= 999.5 * 1000f64.powi(step as i32))
+        .count();
     let scaled = bytes_per_second / 1000f64.powi(step as i32);
     let digits = match scaled {
         _ if step == 0 => 0,

@@ -78,13 +78,16 @@ fn kibibytes(text: &str, name: &str) -> Option<u64> {
 
 /// Bytes on each node (`numa_maps`); none where that may not be read.
 pub(super) fn by_node(tree: &Tree, pid: u32) -> BTreeMap<u32, u64> {
-    let text = tree.read_part(&format!("proc/{pid}/numa_maps"), LONGEST_MAP, str::to_owned).unwrap_or_default();
+    let text =
+        tree.read_part(&format!("proc/{pid}/numa_maps"), LONGEST_MAP, str::to_owned).unwrap_or_default();
     let mut nodes = BTreeMap::new();
     for line in text.lines() {
         let page = line.split_ascii_whitespace().find_map(|word| word.strip_prefix("kernelpagesize_kB="));
         let page = page.and_then(|size| size.parse::<u64>().ok()).unwrap_or(4) << 10;
         for word in line.split_ascii_whitespace() {
-            let Some((node, pages)) = word.strip_prefix('N').and_then(|rest| rest.split_once('=')) else { continue };
+            let Some((node, pages)) = word.strip_prefix('N').and_then(|rest| rest.split_once('=')) else {
+                continue;
+            };
             if let (Ok(node), Ok(pages)) = (node.parse::<u32>(), pages.parse::<u64>()) {
                 *nodes.entry(node).or_default() += pages.saturating_mul(page);
             }
@@ -118,7 +121,8 @@ pub fn host(tree: &Tree) -> HostReading {
     let line = tree.read_part("proc/stat", 4096, |text| text.lines().next().unwrap_or_default().to_owned());
     let line = line.unwrap_or_default();
     let tick = 1_000_000_000 / ticks_per_second();
-    let numbers: Vec<u64> = line.split_ascii_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
+    let numbers: Vec<u64> =
+        line.split_ascii_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
     let at = |place: usize| numbers.get(place).copied().unwrap_or(0) * tick;
     let memory = tree.read_part("proc/meminfo", 4096, str::to_owned).unwrap_or_default();
     // user nice system idle iowait irq softirq steal guest guest_nice; guests are in user and nice.

@@ -189,7 +189,7 @@ impl<'a> Domains<'a> {
         if self.wanted.vcpus || reading.busy_ns.is_none() {
             let stat = counters::stat(self.tree, &format!("{pid}/task/{tid}"))?;
             reading.time = Some(stat.time);
-            reading.cpu = stat.cpu;
+            reading.cpu = stat.cpu.filter(|_| self.wanted.vcpus);
         }
         Some(reading)
     }

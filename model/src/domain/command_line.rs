@@ -27,7 +27,9 @@ impl Emulator {
 
 /// The word behind `-OPTION` or `--OPTION`.
 fn after<'a>(words: &'a [String], option: &str) -> Option<&'a str> {
-    let is_it = |word: &str| word.strip_prefix('-').is_some_and(|rest| rest.strip_prefix('-').unwrap_or(rest) == option);
+    let is_it = |word: &str| {
+        word.strip_prefix('-').is_some_and(|rest| rest.strip_prefix('-').unwrap_or(rest) == option)
+    };
     words.windows(2).find(|pair| is_it(&pair[0])).map(|pair| pair[1].as_str())
 }
 
@@ -124,26 +126,29 @@ mod tests {
     #[test]
     fn only_emulators_of_machines_are_domains() {
         let uuid = "4DEA22B3-1d52-d8f3-2516-782e98ab3fa0";
-        let file = "{\"qom-type\":\"secret\",\"file\":\"/var/lib/libvirt/qemu/domain-12-web1/master-key.aes\"}";
-        let found = of(&["/usr/bin/qemu-system-aarch64", "-name", "guest=web1", "-object", file, "-uuid", uuid]);
-        let wanted = Emulator {
-            name: Some("web1".to_owned()),
-            uuid: Some(uuid.to_ascii_lowercase()),
-            id: Some(12),
-        };
+        let file =
+            "{\"qom-type\":\"secret\",\"file\":\"/var/lib/libvirt/qemu/domain-12-web1/master-key.aes\"}";
+        let found =
+            of(&["/usr/bin/qemu-system-aarch64", "-name", "guest=web1", "-object", file, "-uuid", uuid]);
+        let wanted =
+            Emulator { name: Some("web1".to_owned()), uuid: Some(uuid.to_ascii_lowercase()), id: Some(12) };
         assert_eq!(found, Some(wanted));
         assert_eq!(of(&["qemu-kvm", "--name", "a"]).unwrap().name.as_deref(), Some("a"));
         assert_eq!(of(&["qemu-system-x86_64"]), Some(Emulator::default()));
-        for line in [&["grep", "-name", "guest=web1"][..], &["qemu-x86_64", "./a"], &["vi", "qemu-kvm"], &[]] {
+        for line in [&["grep", "-name", "guest=web1"][..], &["qemu-x86_64", "./a"], &["vi", "qemu-kvm"], &[]]
+        {
             assert_eq!(of(line), None, "{line:?}");
         }
     }
 
     #[test]
     fn threads_are_told_by_their_names() {
-        for (name, number) in
-            [("CPU 0/KVM", Some(0)), ("CPU 319/TCG", Some(319)), ("CPU x/KVM", None), ("IO mon_iothread", None)]
-        {
+        for (name, number) in [
+            ("CPU 0/KVM", Some(0)),
+            ("CPU 319/TCG", Some(319)),
+            ("CPU x/KVM", None),
+            ("IO mon_iothread", None),
+        ] {
             assert_eq!(vcpu(name), number, "{name}");
         }
     }
@@ -157,7 +162,11 @@ mod tests {
         assert_eq!(of(first).as_deref(), Some("qemu-10-web:1 10"));
         let odd = "0::/machine.slice/machine-qemu\\x2d3\\x2d\\xzz.scope";
         assert_eq!(of(odd).as_deref(), Some("qemu-3-\\xzz 3"));
-        for none in ["0::/", "0::/user.slice/user-0.slice/session-1.scope", "0::/machine.slice/machine-lxc\\x2d3.scope"] {
+        for none in [
+            "0::/",
+            "0::/user.slice/user-0.slice/session-1.scope",
+            "0::/machine.slice/machine-lxc\\x2d3.scope",
+        ] {
             assert_eq!(of(none), None, "{none}");
         }
     }

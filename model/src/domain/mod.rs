@@ -7,6 +7,7 @@
 //! against a running domain, and against what the guest sees.
 
 mod address;
+pub mod bandwidth;
 mod buses;
 pub mod check;
 pub mod command_line;

@@ -48,7 +48,12 @@ mod tests {
         let status = Status::parse(text).unwrap();
         assert_eq!((status.pid, status.state.as_str(), status.id), (812, "paused", Some(3)));
         assert_eq!(status.vcpus, BTreeMap::from([(0, 820), (1, 821)]));
-        for other in ["", "<domstatus state='running'/>", "<domain id='1' pid='3'/>", "<!DOCTYPE a><domstatus pid='1'/>"] {
+        for other in [
+            "",
+            "<domstatus state='running'/>",
+            "<domain id='1' pid='3'/>",
+            "<!DOCTYPE a><domstatus pid='1'/>",
+        ] {
             assert_eq!(Status::parse(other), None, "{other}");
         }
     }

@@ -191,6 +191,26 @@ pub struct Moment {
     pub domains: Vec<Usage>,
 }
 
+impl Moment {
+    /// From two looks: the host's counters and those of each domain, by process. Domains that ended meanwhile are not
+    /// there.
+    pub fn between(
+        time: String,
+        host_before: Option<&HostReading>,
+        before: &BTreeMap<u32, Reading>,
+        (host, now): (&HostReading, &BTreeMap<u32, Reading>),
+    ) -> Self {
+        let passed = host_before.map_or(0, |before| host.at_ns.saturating_sub(before.at_ns));
+        Self {
+            schema: DOMAINS_SCHEMA.to_owned(),
+            time,
+            seconds: passed as f64 / 1e9,
+            host: HostUsage::between(host_before, host),
+            domains: now.iter().map(|(pid, now)| Usage::between(before.get(pid), now)).collect(),
+        }
+    }
+}
+
 /// What a counter of nanoseconds gained, in percent of the time.
 fn percent(before: u64, after: u64, wall_ns: u64) -> Option<f64> {
     let gained = after.checked_sub(before)?;
@@ -212,9 +232,13 @@ impl Usage {
         let before = before.filter(is_same);
         let wall = before.map_or(0, |before| after.at_ns.saturating_sub(before.at_ns));
         let share = |of: fn(&CpuTime) -> u64| percent(of(&before?.time), of(&after.time), wall);
-        let threads: Vec<VcpuUsage> = after.vcpus.iter().map(|(&vcpu, now)| {
-            VcpuUsage::between(vcpu, before.and_then(|before| before.vcpus.get(&vcpu)), now, wall)
-        }).collect();
+        let threads: Vec<VcpuUsage> = after
+            .vcpus
+            .iter()
+            .map(|(&vcpu, now)| {
+                VcpuUsage::between(vcpu, before.and_then(|before| before.vcpus.get(&vcpu)), now, wall)
+            })
+            .collect();
         Self {
             identity: after.identity.clone(),
             vcpus: after.vcpus.len(),
@@ -228,7 +252,7 @@ impl Usage {
             memory_by_node: after.memory.clone(),
             bandwidth: None,
             bandwidth_by_domain: BTreeMap::new(),
-            threads: if after.vcpus.values().any(|vcpu| vcpu.time.is_some()) { threads } else { Vec::new() },
+            threads: if after.vcpus.values().any(|vcpu| vcpu.cpu.is_some()) { threads } else { Vec::new() },
         }
     }
 }

@@ -141,6 +141,15 @@ fn sum<T: std::iter::Sum>(parts: Vec<Option<T>>) -> Option<T> {
     if parts.is_empty() { None } else { parts.into_iter().sum() }
 }
 
+/// The group whose limits a group has: itself, but for one that only monitors.
+pub fn outer(name: &str) -> &str {
+    match name.split_once("mon_groups/") {
+        Some(("", _)) => "/",
+        Some((outer, _)) => outer.trim_end_matches('/'),
+        None => name,
+    }
+}
+
 impl GroupUse {
     /// What the group `name` used.
     pub fn between(name: &str, before: Option<&Readings>, now: &Readings) -> Self {
@@ -167,13 +176,8 @@ impl GroupUse {
         }
     }
 
-    /// The group whose limits it has: itself, but for one that only monitors.
     fn outer(&self) -> &str {
-        match self.name.split_once("mon_groups/") {
-            Some(("", _)) => "/",
-            Some((outer, _)) => outer.trim_end_matches('/'),
-            None => &self.name,
-        }
+        outer(&self.name)
     }
 }
 
@@ -238,22 +242,46 @@ mod tests {
             total: Some(*total),
             local: None,
         };
-        Readings { at_ns: at * 1_000_000_000, making, monitors: totals.iter().enumerate().map(monitor).collect() }
+        Readings {
+            at_ns: at * 1_000_000_000,
+            making,
+            monitors: totals.iter().enumerate().map(monitor).collect(),
+        }
     }
 
     fn look(at: u64, groups: &[(&str, u64, &[Reading])]) -> Look {
-        groups.iter().map(|(name, making, totals)| ((*name).to_owned(), readings(at, *making, totals))).collect()
+        groups
+            .iter()
+            .map(|(name, making, totals)| ((*name).to_owned(), readings(at, *making, totals)))
+            .collect()
     }
 
     #[test]
     fn domains_are_summed_and_groups_too() {
-        let before = look(0, &[("", 1, &[Bytes(0), Bytes(10)]), ("a", 2, &[Bytes(5), Bytes(5)]), ("a/mon_groups/m", 3, &[Bytes(0), Bytes(0)])]);
-        let after = look(2, &[("", 1, &[Bytes(20), Bytes(10)]), ("a", 2, &[Bytes(105), Bytes(205)]), ("a/mon_groups/m", 3, &[Bytes(50), Bytes(0)])]);
+        let before = look(
+            0,
+            &[
+                ("", 1, &[Bytes(0), Bytes(10)]),
+                ("a", 2, &[Bytes(5), Bytes(5)]),
+                ("a/mon_groups/m", 3, &[Bytes(0), Bytes(0)]),
+            ],
+        );
+        let after = look(
+            2,
+            &[
+                ("", 1, &[Bytes(20), Bytes(10)]),
+                ("a", 2, &[Bytes(105), Bytes(205)]),
+                ("a/mon_groups/m", 3, &[Bytes(50), Bytes(0)]),
+            ],
+        );
         let moment = Moment::between(String::new(), &before, &after, |_| true);
         let figures: Vec<_> = moment.groups.iter().map(|group| (group.name.as_str(), group.memory)).collect();
         assert_eq!(figures, [("/", Some(10.0)), ("a", Some(150.0)), ("a/mon_groups/m", Some(25.0))]);
         assert_eq!((moment.all.memory, moment.all.without, moment.seconds), (Some(160.0), 0, 2.0));
-        assert_eq!(moment.all.domains, BTreeMap::from([("L3 0".to_owned(), 60.0), ("L3 1".to_owned(), 100.0)]));
+        assert_eq!(
+            moment.all.domains,
+            BTreeMap::from([("L3 0".to_owned(), 60.0), ("L3 1".to_owned(), 100.0)])
+        );
         assert_eq!(moment.groups[1].cache, Some(2 << 20));
         assert_eq!(moment.groups[1].local, None);
         assert_eq!(moment.domains(), ["L3 0", "L3 1"]);
@@ -264,8 +292,12 @@ mod tests {
 
     #[test]
     fn no_figure_is_not_0() {
-        let before = look(0, &[("a", 1, &[Bytes(5), Bytes(5)]), ("gone", 2, &[Bytes(9)]), ("anew", 3, &[Bytes(9)])]);
-        let after = look(1, &[("a", 1, &[Bytes(6), Unavailable]), ("anew", 4, &[Bytes(11)]), ("born", 5, &[Bytes(3)])]);
+        let before =
+            look(0, &[("a", 1, &[Bytes(5), Bytes(5)]), ("gone", 2, &[Bytes(9)]), ("anew", 3, &[Bytes(9)])]);
+        let after = look(
+            1,
+            &[("a", 1, &[Bytes(6), Unavailable]), ("anew", 4, &[Bytes(11)]), ("born", 5, &[Bytes(3)])],
+        );
         let moment = Moment::between(String::new(), &before, &after, |_| true);
         let figures: Vec<_> =
             moment.groups.iter().map(|group| (group.name.as_str(), group.memory, group.missing)).collect();

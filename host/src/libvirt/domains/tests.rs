@@ -7,7 +7,9 @@ use std::{fs, path::Path};
 fn stat(pid: u32, name: &str, threads: u32, started: u64) -> String {
     let mut fields: Vec<String> = vec!["0".to_owned(); 53];
     fields[3] = "S".to_owned();
-    for (at, value) in [(14, 100), (15, 25), (20, u64::from(threads)), (22, started), (24, 16_384), (39, 5), (43, 50)] {
+    for (at, value) in
+        [(14, 100), (15, 25), (20, u64::from(threads)), (22, started), (24, 16_384), (39, 5), (43, 50)]
+    {
         fields[at] = value.to_string();
     }
     format!("{pid} ({name}) {}", fields[3..].join(" "))
@@ -52,10 +54,8 @@ fn domains_are_found_on_both_versions_and_on_none() {
     files.push(("sys/kernel/debug/kvm/200-12/exits".to_owned(), "987\n".to_owned()));
     let tree = tree(&files);
     let found = Domains::new(&tree, Wanted::default()).look();
-    let names: Vec<(&str, Option<u32>, usize)> = found
-        .iter()
-        .map(|one| (one.identity.name.as_str(), one.identity.id, one.vcpus.len()))
-        .collect();
+    let names: Vec<(&str, Option<u32>, usize)> =
+        found.iter().map(|one| (one.identity.name.as_str(), one.identity.id, one.vcpus.len())).collect();
     assert_eq!(names, [("web", Some(1), 2), ("web,0 ü", Some(10), 1), ("by hand", None, 0)]);
     let web = &found[0];
     assert_eq!(web.identity.machine.as_deref(), Some("qemu-1-web"));
@@ -77,7 +77,8 @@ fn domains_are_found_on_both_versions_and_on_none() {
 #[test]
 fn more_is_read_where_it_is_wanted() {
     let mut files = domain(100, "guest=web", UNIFIED, 1);
-    let map = "7f00 bind:1 anon=3 N0=1 N1=2 kernelpagesize_kB=2048\n7f80 default anon=1 N1=1 kernelpagesize_kB=4\n";
+    let map =
+        "7f00 bind:1 anon=3 N0=1 N1=2 kernelpagesize_kB=2048\n7f80 default anon=1 N1=1 kernelpagesize_kB=4\n";
     files.push(("proc/100/numa_maps".to_owned(), map.to_owned()));
     let status = "<domstatus state='paused' pid='100'><domain type='kvm' id='31'/></domstatus>";
     files.push(("run/libvirt/qemu/web.xml".to_owned(), status.to_owned()));
@@ -115,7 +116,10 @@ fn domains_come_and_go_and_ids_are_given_again() {
     let root = folder.path();
     write(root, &domain(100, "guest=web", UNIFIED, 1));
     // libvirt's child, before it runs QEMU.
-    write(root, &[("proc/500/cmdline".into(), "libvirtd\0".into()), ("proc/500/stat".into(), stat(500, "l", 1, 9))]);
+    write(
+        root,
+        &[("proc/500/cmdline".into(), "libvirtd\0".into()), ("proc/500/stat".into(), stat(500, "l", 1, 9))],
+    );
     let tree = Tree::open(root).unwrap();
     let mut domains = Domains::new(&tree, Wanted::default());
     let names = |readings: &[Reading]| -> Vec<String> {
@@ -133,7 +137,10 @@ fn domains_come_and_go_and_ids_are_given_again() {
     write(root, &domain(100, "guest=other", UNIFIED, 1));
     write(root, &[("proc/100/stat".into(), stat(100, "qemu", 2, 999))]);
     let found = domains.look();
-    assert_eq!((names(&found), found[0].identity.started), (vec!["other".to_owned(), "late".to_owned()], 999));
+    assert_eq!(
+        (names(&found), found[0].identity.started),
+        (vec!["other".to_owned(), "late".to_owned()], 999)
+    );
     // It ends between the list of processes and its own files, or is no emulator any more.
     fs::remove_file(root.join("proc/100/stat")).unwrap();
     assert_eq!(names(&domains.look()), ["late"]);
