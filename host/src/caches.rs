@@ -122,7 +122,16 @@ fn size(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::synthetic::Spec;
     use proptest::prelude::*;
+
+    #[test]
+    fn ids_are_kept_where_the_kernel_tells_them() {
+        let mut files = Spec { packages: 2, cores: 1, ..Spec::default() }.capture();
+        files.add_file(&format!("{CPU}/cpu1/cache/index3/id"), "8");
+        let machine = crate::read(&Tree::from_capture(files)).unwrap();
+        assert_eq!(machine.caches_at(3).map(|cache| cache.id).collect::<Vec<_>>(), [None, Some(8)]);
+    }
 
     #[test]
     fn sizes_have_units() {

@@ -113,7 +113,7 @@ fn memory(guest: &Guest, running: &Running, check: &mut Check) {
             *there.entry(*node).or_insert(0_u64) += held;
         }
         let planned = format!("{} from node {nodes}", units::bytes(bytes));
-        let what = format!("memory of cell {cells}");
+        let what = format!("memory of cell{} {cells}", if cells.len() == 1 { "" } else { "s" });
         if bound < bytes {
             let found = format!("{} are bound to node {nodes}", units::bytes(bound));
             check.judge(&what, &planned, found, false);

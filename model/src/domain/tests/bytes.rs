@@ -58,6 +58,18 @@ fn collect(xml: &Xml, node: Node, path: &str, out: &mut Vec<String>) {
     node.children().for_each(|child| collect(xml, child, &path, out));
 }
 
+/// A device, some of them passed through.
+fn device() -> impl Strategy<Value = &'static str> {
+    select(vec![
+        "<hostdev mode='subsystem' type='pci'><source><address domain='0x0000' bus='0x10' slot='0x00' function='0x0'/></source></hostdev>",
+        "<hostdev mode=\"subsystem\" type=\"pci\">\n <source><address bus=\"0x11\"/></source> <rom bar='off'/>\n <address type=\"pci\" bus=\"0x05\" slot=\"0x01\" function=\"0x0\"/>\n</hostdev>",
+        "<hostdev mode='subsystem' type='usb'><source><vendor id='0x1'/></source></hostdev>",
+        "<controller type='pci' index='3' model='pcie-root-port'/>",
+        "<controller type='pci' index='2' model='pcie-expander-bus'><target busNr='180'><node>1</node></target></controller>",
+        "<interface type='network'><source network='default'/></interface>",
+    ])
+}
+
 /// A domain in somebody's own style, with things that we have never heard of.
 fn anybody() -> impl Strategy<Value = String> {
     let extra = select(vec![
@@ -86,15 +98,7 @@ fn anybody() -> impl Strategy<Value = String> {
         "<cpu mode=\"host-passthrough\" check=\"none\">\n\t<topology sockets=\"1\" cores=\"4\" threads=\"1\"/>\n\t<cache level='3' mode='emulate'/>\n</cpu>",
         "<cpu mode='host-passthrough'><numa><cell id='0' cpus='0' memory='1' unit='GiB'/><cell id='1' cpus='1' memory='1' unit='GiB'><distances><sibling id='0' value='21'/></distances></cell></numa></cpu>",
     ]);
-    let device = select(vec![
-        "<hostdev mode='subsystem' type='pci'><source><address domain='0x0000' bus='0x10' slot='0x00' function='0x0'/></source></hostdev>",
-        "<hostdev mode=\"subsystem\" type=\"pci\">\n <source><address bus=\"0x11\"/></source> <rom bar='off'/>\n <address type=\"pci\" bus=\"0x05\" slot=\"0x01\" function=\"0x0\"/>\n</hostdev>",
-        "<hostdev mode='subsystem' type='usb'><source><vendor id='0x1'/></source></hostdev>",
-        "<controller type='pci' index='3' model='pcie-root-port'/>",
-        "<controller type='pci' index='2' model='pcie-expander-bus'><target busNr='180'><node>1</node></target></controller>",
-        "<interface type='network'><source network='default'/></interface>",
-    ]);
-    let devices = prop::collection::vec(device, 0..6);
+    let devices = prop::collection::vec(device(), 0..6);
     let style = (1u32..17, select(vec!["\n", "\r\n", "\n\n", ""]), select(vec!["  ", "\t", "      ", ""]));
     (extras, tune, numatune, cpu, devices, style).prop_map(|(extras, tune, numatune, cpu, devices, style)| {
         let (vcpus, newline, unit) = style;
