@@ -14,6 +14,22 @@ pub fn bytes(count: u64) -> String {
     format!("{scaled:.digits$} {}", UNITS[step])
 }
 
+/// Bytes a second with a decimal unit, as limits of bandwidth are given: `0 B/s`, `12.5 MB/s`, `1.84 GB/s`.
+pub fn rate(bytes_per_second: f64) -> String {
+    const UNITS: [&str; 5] = ["B/s", "kB/s", "MB/s", "GB/s", "TB/s"];
+    let step = (0..UNITS.len() - 1)
+        .take_while(|&step| bytes_per_second >= 999.5 * 1000f64.powi(step as i32))
+        .count();
+    let scaled = bytes_per_second / 1000f64.powi(step as i32);
+    let digits = match scaled {
+        _ if step == 0 => 0,
+        small if small < 9.995 => 2,
+        middle if middle < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{scaled:.digits$} {}", UNITS[step])
+}
+
 /// A frequency in kHz as `2.60 GHz`.
 pub fn gigahertz(khz: u64) -> String {
     format!("{:.2} GHz", khz as f64 / 1e6)
@@ -40,6 +56,20 @@ pub fn interval(ends: Option<(f64, f64)>, show: impl Fn(f64) -> String) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_read_well() {
+        for (count, text) in [
+            (0.0, "0 B/s"),
+            (999.4, "999 B/s"),
+            (999.6, "1.00 kB/s"),
+            (12_500_000.0, "12.5 MB/s"),
+            (999_700_000.0, "1.00 GB/s"),
+            (184e9, "184 GB/s"),
+        ] {
+            assert_eq!(rate(count), text);
+        }
+    }
 
     #[test]
     fn bytes_read_well() {

@@ -28,6 +28,8 @@ fn bash_completes_verbs_and_sections() {
     };
     assert!(complete("manycore ev", 1).contains("eval"));
     assert!(complete("manycore eval --st", 2).contains("--standard"));
+    assert!(complete("manycore vm to", 2).contains("top"));
+    assert!(complete("manycore qos watch --hi", 3).contains("--history"));
 }
 
 #[test]
@@ -71,6 +73,11 @@ fn man_pages_are_written_and_man_reads_them() {
     for (page, words) in [
         ("manycore-bench.1", ["--unixbench", "manycore bench counter"].as_slice()),
         ("manycore-eval.1", &["--standard", "Examples"]),
+        (
+            "manycore-vm.1",
+            &["VM LIST", "VM TOP", "--vcpus", "manycore vm top --sort wait"],
+        ),
+        ("manycore-qos.1", &["QOS WATCH", "--history", "manycore qos watch --interval 5s --count 12"]),
         (
             "manycore-vm.1",
             &["VM PLAN", "--machine", "VM CHECK", "--guest", "manycore vm plan web1.xml --out planned.xml"],

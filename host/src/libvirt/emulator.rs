@@ -2,7 +2,10 @@
 
 use super::memory;
 use crate::{affinity, tasks};
-use manycore_model::domain::check::Running;
+use manycore_model::domain::{
+    check::Running,
+    command_line::{guest_name, vcpu},
+};
 use std::{collections::BTreeMap, fs};
 
 /// Which domain is meant.
@@ -33,22 +36,8 @@ fn is_line_of(words: &[String], domain: &Domain) -> bool {
     let after = |option: &str| words.windows(2).find(|pair| pair[0] == option).map(|pair| pair[1].as_str());
     match (after("-uuid"), &domain.uuid) {
         (Some(uuid), Some(wanted)) => uuid.eq_ignore_ascii_case(wanted),
-        _ => after("-name").is_some_and(|value| guest_name(value) == domain.name),
+        _ => after("-name").and_then(guest_name).as_ref() == Some(&domain.name),
     }
-}
-
-/// The name in `guest=NAME,debug-threads=on`, where a comma in the name is written twice.
-fn guest_name(value: &str) -> String {
-    let value = value.strip_prefix("guest=").unwrap_or(value);
-    let mut name = String::new();
-    let mut letters = value.chars().peekable();
-    while let Some(letter) = letters.next() {
-        if letter == ',' && letters.next_if_eq(&',').is_none() {
-            break;
-        }
-        name.push(letter);
-    }
-    name
 }
 
 fn look(pid: u32) -> Running {
@@ -74,11 +63,8 @@ enum Role {
 
 /// `CPU 3/KVM`, `CPU 3/TCG`, `IO iothread1`, as QEMU names them with `debug-threads=on`.
 fn role(name: &str) -> Option<Role> {
-    if let Some(rest) = name.strip_prefix("CPU ") {
-        let (id, engine) = rest.split_once('/')?;
-        return ["KVM", "TCG", "HVF"].contains(&engine).then(|| id.parse().ok().map(Role::Vcpu))?;
-    }
-    name.strip_prefix("IO iothread")?.parse().ok().map(Role::Io)
+    let io = |rest: &str| rest.parse().ok().map(Role::Io);
+    vcpu(name).map(Role::Vcpu).or_else(|| name.strip_prefix("IO iothread").and_then(io))
 }
 
 #[cfg(test)]

@@ -1,9 +1,13 @@
 //! Domains of libvirt: what virsh tells of them, and what their emulator's process shows.
 
+mod counters;
+mod domains;
 mod emulator;
 mod memory;
 mod virsh;
 
+pub use counters::host;
+pub use domains::{Domains, Wanted};
 pub use emulator::{Domain, running};
 pub use virsh::{VirshError, dumpxml};
 

@@ -5,12 +5,14 @@ mod find;
 mod monitors;
 mod places;
 mod read;
+mod sampler;
 mod write;
 
 pub use find::{DEFAULT, Missing, Mount, find, vendor};
 pub use monitors::Watch;
 pub use places::places;
 pub use read::Files;
+pub use sampler::Sampler;
 pub use write::{Refused, Writer, mount};
 pub(crate) use write::{add_cpus, is_gone, put};
 

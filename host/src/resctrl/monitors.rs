@@ -41,7 +41,8 @@ pub(super) fn read(tree: &Tree, group: &str, tells_rates: bool) -> Vec<Monitor> 
 /// The monitors of one group, kept open to be read many times: a reading is one system call for each file.
 #[derive(Debug)]
 pub struct Watch {
-    files: Vec<(Place, bool, File)>,
+    /// Whether it tells a rate; no file where this process may not keep as many open.
+    files: Vec<(Place, bool, Option<File>)>,
 }
 
 impl Watch {
@@ -49,11 +50,10 @@ impl Watch {
     pub fn open(files: &Files, name: &str) -> Self {
         let tells_rates = files.offer().dialect.monitors_tell_rates();
         let open = |place: Place| {
-            let file = files.tree.file(&place.path)?;
-            let is_rate = place.is_rate(tells_rates);
-            Some((place, is_rate, file))
+            let (is_rate, file) = (place.is_rate(tells_rates), files.tree.file(&place.path));
+            (place, is_rate, file)
         };
-        Self { files: places(&files.tree, name).into_iter().filter_map(open).collect() }
+        Self { files: places(&files.tree, name).into_iter().map(open).collect() }
     }
 
     /// Whether the group has no monitors.
@@ -62,19 +62,19 @@ impl Watch {
     }
 
     /// What they say now; absent where the group is gone.
-    pub fn read(&self) -> Option<Vec<Monitor>> {
+    pub fn read(&self, files: &Files) -> Option<Vec<Monitor>> {
         let mut monitors = Vec::new();
         for (place, is_rate, file) in &self.files {
-            let mut text = [0; 32];
-            let length = match file.read_at(&mut text, 0) {
-                Ok(length) => length,
-                Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENOENT)) => {
+            let mut bytes = [0; 32];
+            let text = match file.as_ref().map(|file| file.read_at(&mut bytes, 0)) {
+                Some(Ok(length)) => String::from_utf8_lossy(&bytes[..length]),
+                Some(Err(error)) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENOENT)) => {
                     return None;
                 }
-                Err(_) => 0,
+                Some(Err(_)) => "".into(),
+                None => files.tree.read(&place.path)?.into(),
             };
-            let reading = Reading::parse(&String::from_utf8_lossy(&text[..length]), *is_rate);
-            add(&mut monitors, place, reading);
+            add(&mut monitors, place, Reading::parse(&text, *is_rate));
         }
         Some(monitors)
     }

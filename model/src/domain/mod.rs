@@ -7,13 +7,17 @@
 //! against a running domain, and against what the guest sees.
 
 mod address;
+pub mod bandwidth;
 mod buses;
 pub mod check;
+pub mod command_line;
 mod edit;
 mod guest;
 mod plan;
+pub mod status;
 #[cfg(test)]
 mod tests;
+pub mod usage;
 mod wish;
 mod xml;
 

@@ -60,17 +60,7 @@ impl<'a> Xml<'a> {
     /// # Errors
     /// The text is too large, no XML, or no domain of QEMU.
     pub fn parse(text: &'a str) -> Result<Self, XmlError> {
-        if text.len() > LARGEST {
-            return Err(XmlError::TooLarge(text.len()));
-        }
-        check_encoding(text)?;
-        check_depth(text)?;
-        let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
-        let tree = Document::parse_with_options(text, options).map_err(|error| match error {
-            roxmltree::Error::DtdDetected => XmlError::Doctype,
-            roxmltree::Error::NodesLimitReached => XmlError::Beyond(format!("{MOST_NODES} nodes")),
-            error => XmlError::Broken(error.to_string()),
-        })?;
+        let tree = document(text)?;
         let xml = Self { text, tree };
         let root = xml.root();
         let kind = root.attribute("type").unwrap_or_default();
@@ -95,6 +85,24 @@ impl<'a> Xml<'a> {
     pub fn slice(&self, range: Range<usize>) -> &'a str {
         self.text.get(range).unwrap_or_default()
     }
+}
+
+/// The elements of any text.
+///
+/// # Errors
+/// It is too large, or no XML.
+pub fn document(text: &str) -> Result<Document<'_>, XmlError> {
+    if text.len() > LARGEST {
+        return Err(XmlError::TooLarge(text.len()));
+    }
+    check_encoding(text)?;
+    check_depth(text)?;
+    let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
+    Document::parse_with_options(text, options).map_err(|error| match error {
+        roxmltree::Error::DtdDetected => XmlError::Doctype,
+        roxmltree::Error::NodesLimitReached => XmlError::Beyond(format!("{MOST_NODES} nodes")),
+        error => XmlError::Broken(error.to_string()),
+    })
 }
 
 /// The text of a file that holds a domain, where it is UTF-8.

@@ -7,6 +7,7 @@ pub mod rates;
 pub mod schemata;
 pub mod told;
 pub mod translate;
+pub mod watch;
 pub mod wish;
 
 use crate::CpuSet;

@@ -32,7 +32,7 @@ pub struct Audit {
 }
 
 /// Long enough that ticks of 10 ms, in which CPU time is counted, and single interrupts make no rate.
-fn interval(text: &str) -> Result<Duration, String> {
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
     let time = time(text)?;
     if time < Duration::from_millis(100) {
         return Err("CPU time comes in ticks of 10 ms: 100ms is the shortest that tells something".to_owned());

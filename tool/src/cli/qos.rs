@@ -1,13 +1,13 @@
 //! The verb `qos`.
 
-use super::Format;
+use super::{Format, audit::interval};
 use clap::{ArgAction, Args, Subcommand};
 use manycore_host::targets::Target;
 use manycore_model::{
     CpuSet,
     qos::wish::{Bandwidth, CacheWish, On, Wish, share},
 };
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 /// Hold noisy neighbours within limits of memory bandwidth and cache, and show what is in force.
 #[derive(Debug, Args)]
@@ -16,6 +16,7 @@ Examples:
   manycore qos show                                        what can be set, whose groups there are, their limits
   sudo manycore qos set --pid 812 --bandwidth 20%          a process and all below it
   sudo manycore qos set --domain web1 --cache l3=25%       a virtual machine
+  manycore qos watch                                       who moves how much to and from memory, each second
   sudo manycore qos clear --all                            all as before
 
 What can be set depends on the hardware and the kernel: percent on Intel and Arm, MB/s on AMD (and on Intel where
@@ -30,6 +31,7 @@ pub struct Qos {
 pub enum QosVerb {
     Show(QosShow),
     Set(Box<QosSet>),
+    Watch(QosWatch),
     Clear(QosClear),
 }
 
@@ -198,6 +200,40 @@ fn switch(text: &str) -> Result<bool, String> {
         "off" | "0" => Ok(false),
         _ => Err("expected on or off".to_owned()),
     }
+}
+
+/// Watch what groups move to and from memory, and what they keep in caches, until Ctrl-C.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore qos watch                                      all groups, each second, drawn anew on a terminal
+  manycore qos watch --group qemu-3-web1 --group /        two of them; '/' is the default one
+  manycore qos watch --interval 5s --count 12 >minute     lines for a pipe or a file, twelve times
+  manycore qos watch --history yesterday.jsonl            also keeps each look as a line of JSON
+  manycore qos watch --format json | jq '.groups[] | {name, memory}'
+
+Figures are bytes over the time between two looks, summed over nodes (caches); a sum with a part missing is not shown.
+A group that is new, or was made anew under its name, has a rate from its second look on. \"unavailable\" is what the
+kernel says where the hardware has no figure; it is not 0. Groups that only monitor are parts of the ones that they
+are in. In JSON, rates are bytes a second and null where there is none.")]
+pub struct QosWatch {
+    /// Only this group; may be given several times, and may come later
+    #[arg(long = "group", value_name = "NAME")]
+    pub groups: Vec<String>,
+    /// Time between looks, 100ms or more
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub interval: Duration,
+    /// End after so many looks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Add each look to this file, as a line of JSON
+    #[arg(long, value_name = "FILE")]
+    pub history: Option<PathBuf>,
+    /// How to print it; json is one object a line
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    #[command(flatten)]
+    pub resctrl: Resctrl,
 }
 
 /// Take back limits that `qos set` has put into force.

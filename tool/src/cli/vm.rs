@@ -1,17 +1,19 @@
 //! The verb `vm`.
 
-use super::{Format, Source};
+use super::{Format, Source, audit::interval};
 use clap::{Args, Subcommand, ValueEnum};
 use manycore_model::{
     domain::{CacheWish, Version},
     placement::{Policy, Reserve},
 };
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 /// Make libvirt's virtual machines know the hardware that they run on, and check that they do.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  manycore vm list                                    which domains run here
+  manycore vm top                                     what they use: CPU, time in the guest, waiting, memory
   manycore vm plan web1.xml --out web1-planned.xml    pins, nodes, topology, caches and devices for this host
   virsh define web1-planned.xml                       nothing is applied before
   manycore vm check web1                              does the running domain have what its XML says?
@@ -24,8 +26,105 @@ pub struct Vm {
 /// What to do with virtual machines.
 #[derive(Debug, Subcommand)]
 pub enum VmVerb {
+    List(VmList),
+    Top(VmTop),
     Plan(Box<VmPlan>),
     Check(VmCheck),
+}
+
+/// List the virtual machines that run here, whoever started them.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore vm list
+  sudo manycore vm list --numa               also each one's memory by node, which takes a while
+  manycore vm list --format json | jq -r '.domains[] | [.name, .pid] | @tsv'
+
+A virtual machine is a process of QEMU (qemu-system-*, qemu-kvm); its name is the whole of -name guest=NAME.")]
+pub struct VmList {
+    /// Also the memory by node: the kernel looks at each page, so that large ones take seconds
+    #[arg(long)]
+    pub numa: bool,
+    /// Read /proc, /sys and /run below this folder
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// Watch what running virtual machines use, until Ctrl-C.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore vm top                                   busiest first, each second, drawn anew on a terminal
+  manycore vm top --vcpus                           a line for each virtual CPU, with the CPU that it is on
+  manycore vm top --sort wait                       who waits most for a CPU
+  sudo manycore vm top --sort bandwidth             who moves most to and from memory
+  manycore vm top --interval 5s --count 12 --format json >minute.jsonl
+
+  cpu     time on CPUs in percent of one CPU, all threads of the emulator
+  guest   part of it in the guest; the rest is the emulator's and the kernel's work for it
+  sys     part of it in the host's kernel
+  wait    time that virtual CPUs were ready and did not run, summed over them: the guest sees it as steal
+  switch  context switches of virtual CPUs in a second
+  exits   exits of virtual CPUs in a second, where debugfs may be read (root)
+  memory  what it has from the host, huge pages included
+  traffic to and from memory, and by node: where resctrl is mounted and a group is the domain's own, as those of
+          libvirt (memorytune, cachetune, monitors) and of 'manycore qos set --domain' are
+
+'-' is a figure that there is not: a rate needs two looks.")]
+pub struct VmTop {
+    /// Time between looks, 100ms or more
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub interval: Duration,
+    /// End after so many looks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// A line for each virtual CPU
+    #[arg(long)]
+    pub vcpus: bool,
+    /// Also the memory by node: the kernel looks at each page, so that large ones take seconds
+    #[arg(long)]
+    pub numa: bool,
+    /// What comes first
+    #[arg(long, value_enum, default_value_t = VmOrder::Cpu)]
+    pub sort: VmOrder,
+    /// Add each look to this file, as a line of JSON
+    #[arg(long, value_name = "FILE")]
+    pub history: Option<PathBuf>,
+    /// How to print it; json is one object a line
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// The mounted resctrl file system [default: where it is mounted, if it is]
+    #[arg(long, value_name = "DIR")]
+    pub resctrl: Option<PathBuf>,
+    /// Read /proc, /sys and /run below this folder
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+}
+
+/// What domains are ordered by: figures from the highest down, names and processes upwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum VmOrder {
+    /// Time on CPUs.
+    Cpu,
+    /// Time in the guest.
+    Guest,
+    /// Time in the kernel.
+    Sys,
+    /// Waiting for CPUs.
+    Wait,
+    /// Context switches.
+    Switch,
+    /// Memory.
+    Memory,
+    /// To and from memory.
+    Bandwidth,
+    /// Name.
+    Name,
+    /// Process.
+    Pid,
 }
 
 /// Change a domain's XML so that its guest knows the hardware it runs on; shown as a diff, applied by nobody.

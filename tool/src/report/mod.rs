@@ -2,7 +2,8 @@
 //!
 //! Records: `sections` turns judged ones into tables once; `eval_text` and `html` lay the same tables
 //! out, and `html` adds the charts. Machines: `topo_text` and `topo_svg`. Plans: `plan_text`, and
-//! `plan_marks` on the machine's picture. Virtual machines: `vm_text`.
+//! `plan_marks` on the machine's picture. Virtual machines: `vm_text`
+//! and `vm_top_text`. Limits: `qos_text` and `qos_watch_text`.
 
 pub mod audit_text;
 mod csv;
@@ -16,6 +17,7 @@ pub mod node_table;
 pub mod plan_marks;
 pub mod plan_text;
 pub mod qos_text;
+pub mod qos_watch_text;
 pub mod residence_text;
 mod sections;
 pub mod sharing_text;
@@ -23,6 +25,7 @@ mod table;
 pub mod topo_svg;
 pub mod topo_text;
 pub mod vm_text;
+pub mod vm_top_text;
 
 pub use csv::{NAMES as CSV_NAMES, csv};
 pub use eval_text::text;

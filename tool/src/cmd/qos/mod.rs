@@ -3,6 +3,7 @@
 mod clear;
 mod set;
 mod show;
+mod watch;
 
 use crate::{
     cli::{Qos, QosVerb, Resctrl},
@@ -17,11 +18,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Shows, sets or clears limits.
+/// Shows, sets or clears limits, or watches what they make of it.
 pub fn run(args: &Qos) -> Outcome {
     match &args.verb {
         QosVerb::Show(args) => show::run(args),
         QosVerb::Set(args) => set::run(args),
+        QosVerb::Watch(args) => watch::run(args),
         QosVerb::Clear(args) => clear::run(args),
     }
 }

@@ -1,16 +1,20 @@
 //! `manycore vm`: virtual machines of libvirt.
 
 mod check;
+mod list;
 mod plan;
+mod top;
 
 use crate::{
     cli::{Vm, VmVerb},
     failure::Outcome,
 };
 
-/// Plans or checks a virtual machine.
+/// Lists, watches, plans or checks virtual machines.
 pub fn run(args: &Vm) -> Outcome {
     match &args.verb {
+        VmVerb::List(args) => list::run(args),
+        VmVerb::Top(args) => top::run(args),
         VmVerb::Plan(args) => plan::run(args),
         VmVerb::Check(args) => check::run(args),
     }

@@ -1,0 +1,318 @@
+//! What groups used between two looks.
+
+use super::{
+    Owner,
+    rates::{Monitor, Reading, rate},
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Value of [`Moment::schema`] that this version writes.
+pub const WATCH_SCHEMA: &str = "manycore/qos-watch/1";
+
+/// What the monitors of all groups said at one look, by the group's name.
+pub type Look = BTreeMap<String, Readings>;
+
+/// What the monitors of one group said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Readings {
+    /// When, in nanoseconds.
+    pub at_ns: u64,
+    /// Which time the group was met: one that went and was made anew under its name has another number.
+    pub making: u64,
+    /// Each domain.
+    pub monitors: Vec<Monitor>,
+}
+
+/// Why there is no rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missing {
+    /// It takes two readings: the group, or its figure, was not there at the look before.
+    New,
+    /// The hardware had nothing to say.
+    Unavailable,
+    /// No counter is assigned.
+    Unassigned,
+    /// The hardware refuses.
+    Error,
+}
+
+/// What a group used in one domain.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DomainUse {
+    /// Who counts: `L3`, `MB`.
+    pub resource: String,
+    /// Number of the cache or node.
+    pub domain: u32,
+    /// To and from memory, in bytes a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<f64>,
+    /// Why there is no `memory`, where it should be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Missing>,
+    /// Part of it with the memory of the node itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local: Option<f64>,
+    /// Bytes of the cache that hold its data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<u64>,
+}
+
+/// What a group used: sums over domains, absent where any has no figure, since they would be too small.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupUse {
+    /// Its folder; `/` is the default group.
+    pub name: String,
+    /// Whose it is.
+    pub owner: Owner,
+    /// To and from memory, in bytes a second.
+    pub memory: Option<f64>,
+    /// Why there is no `memory`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Missing>,
+    /// Part of it with the memory of the domain's own node.
+    pub local: Option<f64>,
+    /// Bytes of caches that hold its data.
+    pub cache: Option<u64>,
+    /// Each domain.
+    pub domains: Vec<DomainUse>,
+}
+
+/// All groups, between two looks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Moment {
+    /// Always [`WATCH_SCHEMA`].
+    pub schema: String,
+    /// In UTC (RFC 3339).
+    pub time: String,
+    /// Between the looks.
+    pub seconds: f64,
+    /// The default group first, each group followed by its monitoring groups.
+    pub groups: Vec<GroupUse>,
+    /// All groups with limits together; those that only monitor are counted in theirs.
+    pub all: Sum,
+}
+
+/// What several groups used together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Sum {
+    /// Of those that have a figure.
+    pub memory: Option<f64>,
+    /// Bytes of caches.
+    pub cache: Option<u64>,
+    /// Groups that have none: the sum is too small by theirs.
+    pub without: usize,
+    /// By resource and domain: `L3 0`. Of those that have a figure.
+    pub domains: BTreeMap<String, f64>,
+}
+
+impl DomainUse {
+    fn between(before: &[Monitor], now: &Monitor, seconds: f64) -> Self {
+        let is_same = |one: &&Monitor| one.domain == now.domain && one.resource == now.resource;
+        let before = before.iter().find(is_same);
+        let rate_of = |of: fn(&Monitor) -> Option<Reading>| rate(before.and_then(of), of(now)?, seconds);
+        let memory = rate_of(|monitor| monitor.total);
+        let missing = match now.total {
+            Some(Reading::Unavailable) => Some(Missing::Unavailable),
+            Some(Reading::Unassigned) => Some(Missing::Unassigned),
+            Some(Reading::Error) => Some(Missing::Error),
+            Some(_) if memory.is_none() => Some(Missing::New),
+            _ => None,
+        };
+        Self {
+            resource: now.resource.clone(),
+            domain: now.domain,
+            memory,
+            missing,
+            local: rate_of(|monitor| monitor.local),
+            cache: now.occupancy.and_then(Reading::bytes),
+        }
+    }
+
+    /// `L3 0`.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.resource, self.domain)
+    }
+}
+
+/// The sum of the figures of all parts that have such a monitor; absent where one of them has no figure, or none has one.
+fn sum<T: std::iter::Sum>(parts: Vec<Option<T>>) -> Option<T> {
+    if parts.is_empty() { None } else { parts.into_iter().sum() }
+}
+
+/// The group whose limits a group has: itself, but for one that only monitors.
+pub fn outer(name: &str) -> &str {
+    match name.split_once("mon_groups/") {
+        Some(("", _)) => "/",
+        Some((outer, _)) => outer.trim_end_matches('/'),
+        None => name,
+    }
+}
+
+impl GroupUse {
+    /// What the group `name` used.
+    pub fn between(name: &str, before: Option<&Readings>, now: &Readings) -> Self {
+        let before = before.filter(|before| before.making == now.making);
+        let seconds = before.map_or(0.0, |before| now.at_ns.saturating_sub(before.at_ns) as f64 / 1e9);
+        let old = before.map(|before| before.monitors.as_slice()).unwrap_or_default();
+        let domains: Vec<DomainUse> =
+            now.monitors.iter().map(|monitor| DomainUse::between(old, monitor, seconds)).collect();
+        // Only the monitors that have such a file take part in its sum.
+        let rates = |has: fn(&Monitor) -> bool, of: fn(&DomainUse) -> Option<f64>| {
+            let with = now.monitors.iter().zip(&domains).filter(move |(monitor, _)| has(monitor));
+            sum(with.map(|(_, domain)| of(domain)).collect())
+        };
+        let holding = now.monitors.iter().zip(&domains).filter(|(monitor, _)| monitor.occupancy.is_some());
+        let memory = rates(|monitor| monitor.total.is_some(), |domain| domain.memory);
+        Self {
+            name: if name.is_empty() { "/" } else { name }.to_owned(),
+            owner: Owner::of(name, None),
+            memory,
+            missing: if memory.is_none() { domains.iter().find_map(|domain| domain.missing) } else { None },
+            local: rates(|monitor| monitor.local.is_some(), |domain| domain.local),
+            cache: sum(holding.map(|(_, domain)| domain.cache).collect()),
+            domains,
+        }
+    }
+
+    fn outer(&self) -> &str {
+        outer(&self.name)
+    }
+}
+
+impl Moment {
+    /// What the groups that `is_wanted` used from one look to the next, `seconds` apart.
+    pub fn between(time: String, before: &Look, now: &Look, is_wanted: impl Fn(&str) -> bool) -> Self {
+        let groups = now.iter().filter(|(name, _)| is_wanted(name));
+        let mut groups: Vec<GroupUse> =
+            groups.map(|(name, now)| GroupUse::between(name, before.get(name), now)).collect();
+        groups.sort_by(|a, b| a.outer().cmp(b.outer()).then_with(|| a.name.cmp(&b.name)));
+        let gap = |(name, now): (&String, &Readings)| now.at_ns.checked_sub(before.get(name)?.at_ns);
+        let seconds = now.iter().find_map(gap).unwrap_or(0) as f64 / 1e9;
+        let all = Sum::of(&groups);
+        Self { schema: WATCH_SCHEMA.to_owned(), time, seconds, groups, all }
+    }
+
+    /// The domains of all groups, in order.
+    pub fn domains(&self) -> Vec<String> {
+        let of = |group: &GroupUse| {
+            group.domains.iter().map(|one| (one.resource.clone(), one.domain)).collect::<Vec<_>>()
+        };
+        let all: std::collections::BTreeSet<(String, u32)> = self.groups.iter().flat_map(of).collect();
+        all.into_iter().map(|(resource, domain)| format!("{resource} {domain}")).collect()
+    }
+}
+
+impl Sum {
+    fn of(groups: &[GroupUse]) -> Self {
+        // A monitoring group is counted in its own, where that is shown too.
+        let is_inside = |group: &GroupUse| {
+            group.outer() != group.name && groups.iter().any(|other| other.name == group.outer())
+        };
+        let mut all = Self::default();
+        for group in groups.iter().filter(|group| !is_inside(group)) {
+            match group.memory {
+                Some(memory) => all.memory = Some(all.memory.unwrap_or(0.0) + memory),
+                None => all.without += 1,
+            }
+            if let Some(cache) = group.cache {
+                all.cache = Some(all.cache.unwrap_or(0) + cache);
+            }
+            for domain in &group.domains {
+                if let Some(memory) = domain.memory {
+                    *all.domains.entry(domain.title()).or_default() += memory;
+                }
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Reading::{Bytes, Unavailable};
+
+    fn readings(at: u64, making: u64, totals: &[Reading]) -> Readings {
+        let monitor = |(domain, total): (usize, &Reading)| Monitor {
+            resource: "L3".to_owned(),
+            domain: domain as u32,
+            occupancy: Some(Bytes(1 << 20)),
+            total: Some(*total),
+            local: None,
+        };
+        Readings {
+            at_ns: at * 1_000_000_000,
+            making,
+            monitors: totals.iter().enumerate().map(monitor).collect(),
+        }
+    }
+
+    fn look(at: u64, groups: &[(&str, u64, &[Reading])]) -> Look {
+        groups
+            .iter()
+            .map(|(name, making, totals)| ((*name).to_owned(), readings(at, *making, totals)))
+            .collect()
+    }
+
+    #[test]
+    fn domains_are_summed_and_groups_too() {
+        let before = look(
+            0,
+            &[
+                ("", 1, &[Bytes(0), Bytes(10)]),
+                ("a", 2, &[Bytes(5), Bytes(5)]),
+                ("a/mon_groups/m", 3, &[Bytes(0), Bytes(0)]),
+            ],
+        );
+        let after = look(
+            2,
+            &[
+                ("", 1, &[Bytes(20), Bytes(10)]),
+                ("a", 2, &[Bytes(105), Bytes(205)]),
+                ("a/mon_groups/m", 3, &[Bytes(50), Bytes(0)]),
+            ],
+        );
+        let moment = Moment::between(String::new(), &before, &after, |_| true);
+        let figures: Vec<_> = moment.groups.iter().map(|group| (group.name.as_str(), group.memory)).collect();
+        assert_eq!(figures, [("/", Some(10.0)), ("a", Some(150.0)), ("a/mon_groups/m", Some(25.0))]);
+        assert_eq!((moment.all.memory, moment.all.without, moment.seconds), (Some(160.0), 0, 2.0));
+        assert_eq!(
+            moment.all.domains,
+            BTreeMap::from([("L3 0".to_owned(), 60.0), ("L3 1".to_owned(), 100.0)])
+        );
+        assert_eq!(moment.groups[1].cache, Some(2 << 20));
+        assert_eq!(moment.groups[1].local, None);
+        assert_eq!(moment.domains(), ["L3 0", "L3 1"]);
+        // Alone, it counts.
+        let moment = Moment::between(String::new(), &before, &after, |name| name.contains("mon_groups"));
+        assert_eq!(moment.all.memory, Some(25.0));
+    }
+
+    #[test]
+    fn no_figure_is_not_0() {
+        let before =
+            look(0, &[("a", 1, &[Bytes(5), Bytes(5)]), ("gone", 2, &[Bytes(9)]), ("anew", 3, &[Bytes(9)])]);
+        let after = look(
+            1,
+            &[("a", 1, &[Bytes(6), Unavailable]), ("anew", 4, &[Bytes(11)]), ("born", 5, &[Bytes(3)])],
+        );
+        let moment = Moment::between(String::new(), &before, &after, |_| true);
+        let figures: Vec<_> =
+            moment.groups.iter().map(|group| (group.name.as_str(), group.memory, group.missing)).collect();
+        assert_eq!(
+            figures,
+            [
+                ("a", None, Some(Missing::Unavailable)),
+                ("anew", None, Some(Missing::New)),
+                ("born", None, Some(Missing::New))
+            ]
+        );
+        assert_eq!((moment.all.memory, moment.all.without), (None, 3));
+        assert_eq!(moment.groups[0].domains[0].memory, Some(1.0));
+        let json = serde_json::to_value(&moment).unwrap();
+        assert_eq!(json["groups"][0]["memory"], serde_json::Value::Null);
+        assert_eq!(json["groups"][0]["missing"], "unavailable");
+    }
+}

@@ -1,0 +1,129 @@
+//! `manycore vm list` and `vm top` on real emulators, under software emulation, and each way to go wrong.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use common::{manycore, text};
+use serde_json::Value;
+use std::{
+    io::ErrorKind,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A machine without a disk: its firmware looks for one.
+struct Qemu(Child);
+
+impl Qemu {
+    /// `None` where there is no QEMU.
+    fn start(name: &str, vcpus: u32, more: &[&str]) -> Option<Self> {
+        let name = format!("guest={},debug-threads=on", name.replace(',', ",,"));
+        let child = Command::new("qemu-system-x86_64")
+            .args(["-accel", "tcg", "-m", "64", "-display", "none", "-nodefaults", "-smp", &vcpus.to_string()])
+            .args(["-name", &name])
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn();
+        match child {
+            Ok(child) => Some(Self(child)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                eprintln!("SKIPPED: qemu-system-x86_64 is not installed");
+                None
+            }
+            Err(error) => unreachable!("qemu-system-x86_64: {error}"),
+        }
+    }
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+fn vm(args: &[&str]) -> (i32, String, String) {
+    let run = manycore().arg("vm").args(args).output().unwrap();
+    (run.status.code().unwrap(), text(&run.stdout), text(&run.stderr))
+}
+
+/// The domain of this process, in one look.
+fn of(json: &str, pid: u32) -> Option<Value> {
+    let look: Value = serde_json::from_str(json).unwrap();
+    assert_eq!(look["schema"], "manycore/domains/1");
+    look["domains"].as_array().unwrap().iter().find(|domain| domain["pid"] == pid).cloned()
+}
+
+/// Waits until the emulator has started its virtual CPUs.
+fn listed(qemu: &Qemu, vcpus: u64) -> Value {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let (code, out, err) = vm(&["list", "--format", "json"]);
+        assert_eq!(code, 0, "{err}");
+        match of(&out, qemu.0.id()).filter(|domain| domain["vcpus"] == vcpus) {
+            Some(domain) => return domain,
+            None => assert!(Instant::now() < deadline, "no such domain: {out}"),
+        }
+    }
+}
+
+#[test]
+fn emulators_are_told_by_their_whole_names() {
+    let uuid = "4dea22b3-1d52-d8f3-2516-782e98ab3fa0";
+    let Some(first) = Qemu::start("Größe, 1", 2, &["-uuid", uuid]) else { return };
+    let Some(tenth) = Qemu::start("Größe, 10", 1, &["-S"]) else { return };
+    let one = listed(&first, 2);
+    assert_eq!((one["name"].as_str(), one["uuid"].as_str()), (Some("Größe, 1"), Some(uuid)));
+    assert!(one["resident"].as_u64().unwrap() > 1 << 20);
+    assert_eq!(listed(&tenth, 1)["name"], "Größe, 10");
+    let (code, out, _) = vm(&["list"]);
+    assert!(code == 0 && out.contains("Größe, 10  "), "{out}");
+    let gone = tenth.0.id();
+    drop(tenth);
+    assert_eq!(of(&vm(&["list", "--format", "json"]).1, gone), None);
+}
+
+#[test]
+fn what_they_use_is_told() {
+    // It has nothing to boot from, and tries again and again.
+    let Some(qemu) = Qemu::start("busy", 2, &["-boot", "reboot-timeout=0"]) else { return };
+    listed(&qemu, 2);
+    let (code, out, err) =
+        vm(&["top", "--interval", "300ms", "--count", "3", "--vcpus", "--numa", "--format", "json"]);
+    assert_eq!(code, 0, "{err}");
+    let looks: Vec<Value> = out.lines().filter_map(|line| of(line, qemu.0.id())).collect();
+    assert_eq!(looks.len(), 3);
+    let last = &looks[2];
+    let figure = |name: &str| last[name].as_f64();
+    assert!(figure("cpu_percent").is_some_and(|cpu| cpu <= 100.0 * 64.0), "{last}");
+    assert_eq!(figure("guest_percent"), Some(0.0));
+    let threads = last["threads"].as_array().unwrap();
+    assert_eq!(threads.iter().map(|thread| thread["vcpu"].as_u64()).collect::<Vec<_>>(), [Some(0), Some(1)]);
+    assert!(threads.iter().all(|thread| thread["cpu"].is_u64()), "{last}");
+    if Path::new("/proc/self/schedstat").exists() {
+        assert!(figure("delay_percent").is_some() && figure("switches_per_second").is_some(), "{last}");
+    }
+    if Path::new("/proc/self/numa_maps").exists() {
+        let nodes = last["memory_by_node"].as_object().unwrap();
+        assert!(nodes.values().filter_map(Value::as_u64).sum::<u64>() > 1 << 20, "{last}");
+    }
+    let (code, out, _) = vm(&["top", "--interval", "100ms", "--count", "1", "--sort", "name"]);
+    assert!(code == 0 && out.contains("host: ") && out.contains("  busy  "), "{out}");
+}
+
+#[test]
+fn nobody_and_nothing_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().to_str().unwrap();
+    let (code, out, _) = vm(&["list", "--root", root]);
+    assert_eq!((code, out.as_str()), (0, "No virtual machine runs here.\n"));
+    let (code, _, err) = vm(&["list", "--root", "/no/such/folder"]);
+    assert!(code == 2 && err.contains("/no/such/folder"), "{err}");
+    let (code, _, err) = vm(&["top", "--resctrl", root]);
+    assert!(code == 3 && err.contains("no resctrl file system"), "{err}");
+    for wrong in [["--count", "0"], ["--sort", "colour"], ["--interval", "1us"]] {
+        assert_eq!(vm(&["top", wrong[0], wrong[1]]).0, 2, "{wrong:?}");
+    }
+}
