@@ -27,6 +27,7 @@ pub mod job;
 pub mod journal;
 pub mod kinds;
 pub mod machine;
+pub mod memory;
 pub mod memory_policy;
 pub mod memory_sampling;
 pub mod nodes;

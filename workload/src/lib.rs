@@ -10,6 +10,7 @@ mod inverse;
 pub mod latency;
 mod prime;
 mod product;
+pub mod stream;
 mod sum;
 
 pub use cycles::ADDITIONS_PER_TICK;
@@ -47,15 +48,18 @@ pub enum Kind {
     Product,
     /// Inverse of M times its transpose; the parameter is the size of M.
     Inverse,
+    /// Memory bandwidth or latency, on memory of the worker's own; the parameter is a [`stream::Task`].
+    Stream,
 }
 
 impl Kind {
-    const ALL: [(Self, &'static str); 5] = [
+    const ALL: [(Self, &'static str); 6] = [
         (Self::Prime, "prime"),
         (Self::Cycles, "cycles"),
         (Self::Sum, "sum"),
         (Self::Product, "product"),
         (Self::Inverse, "inverse"),
+        (Self::Stream, "stream"),
     ];
 
     /// The name by which a worker process is told its load.
@@ -76,6 +80,7 @@ impl Kind {
             Self::Sum => Box::new(sum::Sum::default()),
             Self::Product => Box::new(product::Product::default()),
             Self::Inverse => Box::new(inverse::Inverse::default()),
+            Self::Stream => Box::new(stream::Own::default()),
         }
     }
 }

@@ -1,0 +1,220 @@
+//! STREAM's four kernels and a sum, on as many numbers at once as the CPU has lanes.
+//!
+//! Stores are volatile or non-temporal one by one: left to itself, the compiler would call `memcpy` for a copy, which
+//! decides by the size which stores it takes.
+#![allow(
+    unsafe_code,
+    reason = "vectors are loaded and stored by address, and CPUs differ in their instructions"
+)]
+#![allow(
+    clippy::inline_always,
+    reason = "vectors of a function without the CPU's feature would go through memory"
+)]
+
+#[cfg(target_arch = "aarch64")]
+mod arm;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use super::{Kernel, Stores};
+use std::{hint::black_box, sync::OnceLock};
+
+/// A kernel over one part of the three arrays, which are equally long; `factor` is STREAM's scalar.
+pub(super) type Perform = fn(Kernel, Stores, [&mut [f64]; 3], f64) -> f64;
+
+/// The widest of [`available`].
+pub(super) fn widest() -> Perform {
+    static WIDEST: OnceLock<Perform> = OnceLock::new();
+    *WIDEST.get_or_init(|| available().first().map_or(plain, |&(_, perform)| perform))
+}
+
+/// What this CPU can do, widest first, by name.
+pub(super) fn available() -> Vec<(&'static str, Perform)> {
+    let mut all: Vec<(&'static str, Perform)> = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    all.extend(x86::available());
+    #[cfg(target_arch = "aarch64")]
+    all.push(("neon", arm::neon));
+    all.push(("plain", plain));
+    all
+}
+
+/// Numbers that are loaded, worked on and stored together.
+trait Lanes: Copy {
+    /// How many.
+    const COUNT: usize;
+    /// # Safety
+    /// For all: the CPU has the instructions. `from` may be read for as many numbers.
+    unsafe fn load(from: *const f64) -> Self;
+    /// # Safety
+    /// As for `load`.
+    unsafe fn all(value: f64) -> Self;
+    /// # Safety
+    /// As for `load`.
+    unsafe fn plus(self, other: Self) -> Self;
+    /// # Safety
+    /// As for `load`.
+    unsafe fn times(self, other: Self) -> Self;
+    /// # Safety
+    /// As for `load`; `to` may be written for as many numbers, and is aligned to all of them.
+    unsafe fn store(self, to: *mut f64);
+    /// # Safety
+    /// As for `store`. What is stored is ordered by the next fence of this thread only.
+    unsafe fn stream(self, to: *mut f64);
+}
+
+impl Lanes for f64 {
+    const COUNT: usize = 1;
+
+    #[inline(always)]
+    unsafe fn load(from: *const f64) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { from.read() }
+    }
+
+    #[inline(always)]
+    unsafe fn all(value: f64) -> Self {
+        value
+    }
+
+    #[inline(always)]
+    unsafe fn plus(self, other: Self) -> Self {
+        self + other
+    }
+
+    #[inline(always)]
+    unsafe fn times(self, other: Self) -> Self {
+        self * other
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f64) {
+        // SAFETY: the caller's promise.
+        unsafe { to.write_volatile(self) };
+    }
+
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut f64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.store(to) };
+    }
+}
+
+/// One number at a time, with ordinary stores in either case.
+fn plain(kernel: Kernel, stores: Stores, arrays: [&mut [f64]; 3], factor: f64) -> f64 {
+    // SAFETY: every CPU can do this.
+    unsafe { perform::<f64>(kernel, stores, arrays, factor) }
+}
+
+/// STREAM's kernels as `stream.c` has them; the sum of `a` for [`Kernel::Read`].
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn perform<V: Lanes>(kernel: Kernel, stores: Stores, [a, b, c]: [&mut [f64]; 3], factor: f64) -> f64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let all = V::all(factor);
+        match kernel {
+            Kernel::Copy => write::<V>(stores, c, a, a, |a, _| a, |a, _| a),
+            Kernel::Scale => write::<V>(stores, b, c, c, |c, _| all.times(c), |c, _| factor * c),
+            Kernel::Add => write::<V>(stores, c, a, b, |a, b| a.plus(b), |a, b| a + b),
+            Kernel::Triad => {
+                write::<V>(stores, a, b, c, |b, c| b.plus(all.times(c)), |b, c| b + factor * c);
+            }
+            Kernel::Read => return sum::<V>(a),
+            Kernel::Chase => {}
+        }
+    }
+    0.0
+}
+
+/// `to = f(x, y)`, many at once by `wide`, the rest by `one`.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn write<V: Lanes>(
+    stores: Stores,
+    to: &mut [f64],
+    x: &[f64],
+    y: &[f64],
+    wide: impl Fn(V, V) -> V,
+    one: impl Fn(f64, f64) -> f64,
+) {
+    assert!(x.len() == to.len() && y.len() == to.len(), "arrays of one length");
+    let (head, body) = middle::<V>(to);
+    let single = |to: &mut [f64], at: usize| to[at] = one(x[at], y[at]);
+    (0..head).for_each(|at| single(to, at));
+    let (x_start, y_start, to_start) = (x.as_ptr(), y.as_ptr(), to.as_mut_ptr());
+    // SAFETY: `head` and `body` lie within the three slices, which are equally long, and from `head` on `to` is
+    // aligned to whole vectors.
+    unsafe {
+        let mut at = head;
+        match stores {
+            Stores::Ordinary => {
+                while at < body {
+                    wide(V::load(x_start.add(at)), V::load(y_start.add(at))).store(to_start.add(at));
+                    at += V::COUNT;
+                }
+            }
+            Stores::NonTemporal => {
+                while at < body {
+                    wide(V::load(x_start.add(at)), V::load(y_start.add(at))).stream(to_start.add(at));
+                    at += V::COUNT;
+                }
+            }
+        }
+    }
+    (body..to.len()).for_each(|at| single(to, at));
+}
+
+/// Where whole, aligned vectors begin and end.
+#[inline(always)]
+fn middle<V: Lanes>(to: &[f64]) -> (usize, usize) {
+    let bytes = V::COUNT * size_of::<f64>();
+    let head = (to.as_ptr().addr().next_multiple_of(bytes) - to.as_ptr().addr()) / size_of::<f64>();
+    let head = head.min(to.len());
+    (head, head + (to.len() - head) / V::COUNT * V::COUNT)
+}
+
+/// The sum, in four chains, so that no addition waits for the one before.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn sum<V: Lanes>(of: &[f64]) -> f64 {
+    let steps = of.chunks_exact(4 * V::COUNT);
+    let rest: f64 = steps.remainder().iter().sum();
+    // SAFETY: the caller's promise; each step is as long as four vectors, and so is the room for them.
+    unsafe {
+        let mut chains = [V::all(0.0); 4];
+        for step in steps {
+            for (chain, place) in chains.iter_mut().zip(0..) {
+                *chain = chain.plus(V::load(step.as_ptr().add(place * V::COUNT)));
+            }
+        }
+        let [a, b, c, d] = chains;
+        let mut lanes = Lined([0.0; 8]);
+        a.plus(b).plus(c.plus(d)).store(lanes.0.as_mut_ptr());
+        black_box(rest + lanes.0.iter().sum::<f64>())
+    }
+}
+
+/// Room for the widest vector, aligned to it.
+#[repr(align(64))]
+struct Lined([f64; 8]);
+
+/// Has every other thread see what this one has stored before what it stores afterwards, also past the caches.
+pub(super) fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: an instruction that every CPU of this architecture has, and that changes nothing.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+//! Three arrays that workers walk through together.
+//!
+//! The arrays are a ring of runs. Whoever has ended a run takes the next one that nobody has taken yet, whatever he does
+//! with it; so all that was touched before is the whole ring away, however treatments alternate and however many take
+//! part, and caches hold none of it.
+#![allow(unsafe_code, reason = "a run is a part of the arrays that one worker has for himself")]
+
+use super::{
+    Kernel, Stores,
+    kernels::{self, Perform},
+    memory::{Region, all_hands},
+};
+use std::{
+    io, slice,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool, AtomicUsize,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
+};
+
+/// Numbers of each array that are worked on in a tick: some microseconds.
+pub(super) const BLOCK: usize = 2048;
+
+/// Blocks of a run: half a mebibyte of each array, so that taking runs costs nothing.
+pub(super) const BLOCKS: usize = 32;
+
+/// Bytes of a run in each array.
+pub const RUN_BYTES: u64 = (BLOCK * BLOCKS * size_of::<f64>()) as u64;
+
+/// By how much the arrays are shifted against pages: where a load and a store before it agree in the lower twelve bits
+/// of their addresses, the CPU takes them for the same.
+const SHIFT: usize = 1344;
+
+/// STREAM's scalar, chosen so that a round of its four kernels leaves all values as they are (`q * q + 2 * q = 1`):
+/// its own 3 multiplies them by 15.
+const FACTOR: f64 = std::f64::consts::SQRT_2 - 1.0;
+
+/// Three arrays on one node.
+pub(super) struct Ring {
+    memory: Region,
+    /// Whether somebody has the run.
+    taken: Vec<AtomicBool>,
+    /// Runs taken since the start.
+    next: AtomicUsize,
+}
+
+/// A run that one worker has taken, and the block in it that comes next.
+pub(super) struct Run {
+    ring: Arc<Ring>,
+    number: usize,
+    block: usize,
+}
+
+impl Ring {
+    /// Arrays of `runs` runs each on `node`; see [`Region::new`].
+    pub(super) fn new(runs: usize, node: Option<u32>, hands: usize) -> io::Result<Arc<Self>> {
+        if runs == 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let bytes = runs.checked_mul(RUN_BYTES as usize).and_then(|bytes| (bytes + SHIFT).checked_mul(3));
+        let memory = Region::new(bytes.ok_or(io::ErrorKind::OutOfMemory)?, node, hands)?;
+        let taken = (0..runs).map(|_| AtomicBool::new(false)).collect();
+        let ring = Arc::new(Self { memory, taken, next: AtomicUsize::new(0) });
+        ring.fill(hands.min(runs));
+        Ok(ring)
+    }
+
+    /// STREAM's values at the start.
+    fn fill(self: &Arc<Self>, hands: usize) {
+        let runs = self.taken.len();
+        let part = |hand: usize| {
+            for _ in hand * runs / hands..(hand + 1) * runs / hands {
+                let mut run = self.take();
+                while let Some([a, b, c]) = run.next() {
+                    a.fill(1.0);
+                    b.fill(2.0);
+                    c.fill(0.0);
+                }
+            }
+        };
+        all_hands(hands, &part);
+    }
+
+    /// The next run that nobody has. Whoever takes one has given back the one before, so there always is one where runs
+    /// are as many as workers; where they are fewer, one waits for another.
+    pub(super) fn take(self: &Arc<Self>) -> Run {
+        loop {
+            let number = self.next.fetch_add(1, Relaxed) % self.taken.len();
+            if !self.taken[number].swap(true, Acquire) {
+                return Run { ring: Arc::clone(self), number, block: 0 };
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Runs in each array.
+    pub(super) fn runs(&self) -> usize {
+        self.taken.len()
+    }
+}
+
+impl Run {
+    /// The next block of `a`, `b` and `c`; none at the end of the run.
+    fn next(&mut self) -> Option<[&mut [f64]; 3]> {
+        if self.block == BLOCKS {
+            return None;
+        }
+        let first = (self.number * BLOCKS + self.block) * BLOCK;
+        let array = self.ring.taken.len() * RUN_BYTES as usize + SHIFT;
+        self.block += 1;
+        Some([0, 1, 2].map(|index| {
+            let start = self.ring.memory.start().wrapping_byte_add(index * array).cast::<f64>();
+            // SAFETY: the region holds three arrays of so many bytes, each of them aligned, because the region is to a
+            // page and `array` to a number. The block lies within its run, which nobody else has, and the slice borrows
+            // the run. Any bits are a number.
+            unsafe { slice::from_raw_parts_mut(start.wrapping_add(first), BLOCK) }
+        }))
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // Stores past the caches are only ordered by a fence, and whoever takes the run next must find them done.
+        kernels::fence();
+        self.ring.taken[self.number].store(false, Release);
+    }
+}
+
+/// A worker on his way round.
+pub(super) struct Walk {
+    ring: Arc<Ring>,
+    run: Option<Run>,
+    perform: Perform,
+    kernel: Kernel,
+    stores: Stores,
+}
+
+impl Walk {
+    pub(super) fn new(ring: Arc<Ring>, kernel: Kernel, stores: Stores) -> Self {
+        Self { ring, run: None, perform: kernels::widest(), kernel, stores }
+    }
+
+    /// Works on the next block.
+    pub(super) fn step(&mut self) {
+        if self.run.as_ref().is_none_or(|run| run.block == BLOCKS) {
+            self.run = None;
+            self.run = Some(self.ring.take());
+        }
+        if let Some(arrays) = self.run.as_mut().and_then(Run::next) {
+            (self.perform)(self.kernel, self.stores, arrays, FACTOR);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values of the first array, run by run.
+    fn first(ring: &Arc<Ring>) -> Vec<f64> {
+        let mut values = vec![0.0; ring.runs() * BLOCKS * BLOCK];
+        for _ in 0..ring.runs() {
+            let mut run = ring.take();
+            let start = run.number * BLOCKS * BLOCK;
+            let mut at = start;
+            while let Some([a, ..]) = run.next() {
+                values[at..at + BLOCK].copy_from_slice(a);
+                at += BLOCK;
+            }
+        }
+        values
+    }
+
+    #[test]
+    fn a_round_touches_every_number_once() {
+        let ring = Ring::new(3, None, 2).unwrap();
+        // Triad: a = b + q * c, of 2 and 0.
+        let mut walk = Walk::new(Arc::clone(&ring), Kernel::Triad, Stores::NonTemporal);
+        (0..2 * BLOCKS).for_each(|_| walk.step());
+        drop(walk);
+        let values = first(&ring);
+        let done = values.iter().filter(|&&value| value == 2.0).count();
+        assert_eq!((done, values.len()), (2 * BLOCKS * BLOCK, 3 * BLOCKS * BLOCK));
+        assert!(values.iter().all(|value| [1.0, 2.0].contains(value)));
+    }
+
+    #[test]
+    fn a_round_of_all_kernels_leaves_values_as_they_are() {
+        let ring = Ring::new(1, None, 1).unwrap();
+        for _ in 0..100 {
+            for kernel in [Kernel::Copy, Kernel::Scale, Kernel::Add, Kernel::Triad] {
+                let mut walk = Walk::new(Arc::clone(&ring), kernel, Stores::Ordinary);
+                (0..BLOCKS).for_each(|_| walk.step());
+            }
+        }
+        assert!(first(&ring).iter().all(|value| (value - 1.0).abs() < 1e-12));
+    }
+
+    #[test]
+    fn many_share_the_runs_and_nobody_has_anothers() {
+        let ring = Ring::new(5, None, 1).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let ring = Arc::clone(&ring);
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        let mut run = ring.take();
+                        let Some([a, ..]) = run.next() else { panic!("a run has blocks") };
+                        let seen = a[0];
+                        a[0] = seen + 1.0;
+                        std::thread::yield_now();
+                        assert_eq!(a[0], seen + 1.0, "somebody else has it");
+                    }
+                });
+            }
+        });
+        let counted: f64 = first(&ring).iter().sum::<f64>() - (5 * BLOCKS * BLOCK) as f64;
+        assert_eq!(counted, 200.0);
+    }
+
+    #[test]
+    fn no_run_is_no_ring() {
+        assert!(Ring::new(0, None, 1).is_err());
+        assert!(Ring::new(usize::MAX, None, 1).is_err());
+    }
+}

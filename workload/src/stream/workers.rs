@@ -1,0 +1,217 @@
+//! Those who do it: with memory of their own, or together on memory that they share.
+
+use super::{
+    Kernel, Task, Work,
+    chain::{Chain, Chase},
+    ring::{BLOCKS, RUN_BYTES, Ring, Walk},
+};
+use crate::{
+    Load,
+    contention::{Member, Part},
+};
+use std::{io, sync::Arc};
+
+/// What a worker is at.
+#[derive(Default)]
+enum Doing {
+    #[default]
+    Nothing,
+    Walk(Walk),
+    Chase(Chase),
+}
+
+impl Doing {
+    fn step(&mut self) {
+        match self {
+            Self::Nothing => {}
+            Self::Walk(walk) => walk.step(),
+            Self::Chase(chase) => chase.step(),
+        }
+    }
+}
+
+/// A worker with memory of its own.
+#[derive(Default)]
+pub(crate) struct Own {
+    doing: Doing,
+    /// Where and how large the memory is.
+    place: Option<(Option<u16>, u64)>,
+    ring: Option<Arc<Ring>>,
+    chain: Option<Arc<Chain>>,
+    broken: Option<i32>,
+}
+
+impl Own {
+    fn get_ready(&mut self, task: Task) -> io::Result<Doing> {
+        let Task { work, node, bytes } = task;
+        if self.place != Some((node, bytes)) {
+            (self.ring, self.chain) = (None, None);
+            self.place = Some((node, bytes));
+        }
+        let on = node.map(u32::from);
+        Ok(match work.kernel {
+            Kernel::Chase => {
+                let chain = self.chain.take().map_or_else(|| Chain::new(bytes as usize, on, 1), Ok)?;
+                Doing::Chase(Chase::new(Arc::clone(self.chain.insert(chain))))
+            }
+            kernel => {
+                let make = || Ring::new((bytes / RUN_BYTES) as usize, on, 1);
+                let ring = self.ring.take().map_or_else(make, Ok)?;
+                Doing::Walk(Walk::new(Arc::clone(self.ring.insert(ring)), kernel, work.stores))
+            }
+        })
+    }
+}
+
+impl Load for Own {
+    fn prepare(&mut self, parameter: u64) {
+        // Before its memory goes, a worker leaves it.
+        self.doing = Doing::Nothing;
+        let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
+        match Task::of(parameter).ok_or_else(invalid).and_then(|task| self.get_ready(task)) {
+            Ok(doing) => (self.doing, self.broken) = (doing, None),
+            Err(error) => self.broken = Some(error.raw_os_error().unwrap_or(libc::EINVAL)),
+        }
+    }
+
+    fn ticks_per_event(&self) -> u64 {
+        BLOCKS as u64
+    }
+
+    fn tick(&mut self) {
+        self.doing.step();
+    }
+
+    fn broken(&self) -> Option<i32> {
+        self.broken
+    }
+}
+
+/// Arrays and a chain on each of some nodes, and threads that work on them.
+pub struct Streams {
+    places: Vec<Place>,
+}
+
+/// What lies on one node.
+#[derive(Clone)]
+struct Place {
+    ring: Arc<Ring>,
+    chain: Arc<Chain>,
+}
+
+impl Streams {
+    /// No memory yet; [`Streams::add`] makes it.
+    pub fn new() -> Self {
+        Self { places: Vec::new() }
+    }
+
+    /// Makes three arrays of `bytes` bytes each, and a chain through as many, on `node` (or where the kernel puts what
+    /// the calling thread touches); `hands` threads get them ready. Returns the number of this place.
+    ///
+    /// # Errors
+    /// Those of `mmap(2)` and `mbind(2)`; `InvalidInput` below [`RUN_BYTES`].
+    pub fn add(&mut self, bytes: u64, node: Option<u32>, hands: usize) -> io::Result<usize> {
+        let ring = Ring::new((bytes / RUN_BYTES) as usize, node, hands)?;
+        let chain = Chain::new(bytes as usize, node, hands)?;
+        self.places.push(Place { ring, chain });
+        Ok(self.places.len() - 1)
+    }
+
+    /// `count` threads, for a crew; no more than there are runs in an array, because each has one to itself.
+    pub fn members(&self, count: usize) -> Vec<Member> {
+        let runs = self.places.iter().map(|place| place.ring.runs()).min().unwrap_or(0);
+        let member = |_| {
+            let places = self.places.clone();
+            let load = || Part::Works(Box::new(Shared { places, doing: Doing::Nothing, broken: None }));
+            Member::Thread(Box::new(load))
+        };
+        (0..count.min(runs)).map(member).collect()
+    }
+
+    /// What a worker of [`Streams::members`] is told: to do `work` on the memory of a place.
+    pub fn parameter(place: usize, work: Work) -> u64 {
+        place as u64 | work.number() << 52
+    }
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A worker on memory that others work on, too.
+struct Shared {
+    places: Vec<Place>,
+    doing: Doing,
+    broken: Option<i32>,
+}
+
+impl Load for Shared {
+    fn prepare(&mut self, parameter: u64) {
+        let place = self.places.get((parameter & u64::from(u32::MAX)) as usize);
+        let work = Work::ALL.get((parameter >> 52) as usize);
+        self.doing = match place.zip(work) {
+            Some((place, Work { kernel: Kernel::Chase, .. })) => {
+                Doing::Chase(Chase::new(Arc::clone(&place.chain)))
+            }
+            Some((place, work)) => Doing::Walk(Walk::new(Arc::clone(&place.ring), work.kernel, work.stores)),
+            None => Doing::Nothing,
+        };
+        self.broken = matches!(self.doing, Doing::Nothing).then_some(libc::EINVAL);
+    }
+
+    fn ticks_per_event(&self) -> u64 {
+        BLOCKS as u64
+    }
+
+    fn tick(&mut self) {
+        self.doing.step();
+    }
+
+    fn broken(&self) -> Option<i32> {
+        self.broken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_of_its_own_does_each_work_and_keeps_its_memory() {
+        let mut own = Own::default();
+        let mut memory = Vec::new();
+        for work in Work::ALL {
+            own.prepare(Task { work, node: None, bytes: 2 * RUN_BYTES }.parameter());
+            (0..3 * BLOCKS).for_each(|_| own.tick());
+            assert_eq!(own.broken(), None, "{work:?}");
+            memory.extend(own.ring.as_ref().map(Arc::as_ptr));
+        }
+        memory.dedup();
+        assert_eq!(memory.len(), 1);
+        own.prepare(u64::MAX);
+        own.tick();
+        assert_eq!(own.broken(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn workers_that_share_go_to_the_place_they_are_told() {
+        let mut streams = Streams::new();
+        assert_eq!(streams.add(RUN_BYTES, None, 1).unwrap(), 0);
+        assert_eq!(streams.add(2 * RUN_BYTES, None, 1).unwrap(), 1);
+        assert!(streams.add(RUN_BYTES - 1, None, 1).is_err());
+        assert_eq!(streams.members(4).len(), 1, "each needs a run for itself");
+        let places = streams.places.clone();
+        let mut load = Shared { places, doing: Doing::Nothing, broken: None };
+        for place in 0..2 {
+            for work in Work::ALL {
+                load.prepare(Streams::parameter(place, work));
+                (0..3 * BLOCKS).for_each(|_| load.tick());
+                assert_eq!(load.broken(), None);
+            }
+        }
+        load.prepare(Streams::parameter(2, Work::READ));
+        assert_eq!(load.broken(), Some(libc::EINVAL));
+    }
+}
