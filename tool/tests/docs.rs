@@ -56,6 +56,7 @@ fn man_pages_are_written_and_man_reads_them() {
         "irq",
         "pin",
         "plan",
+        "qos",
         "report",
         "run",
         "scale",

@@ -8,6 +8,7 @@ mod irq;
 mod measure;
 mod place;
 mod plan;
+mod qos;
 mod show;
 
 pub use audit::Audit;
@@ -17,6 +18,7 @@ pub use irq::{Irq, IrqPlace, IrqShow, IrqVerb};
 pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Results, Scale, Tune};
 pub use place::{Hold, Pin, Placing, Probe, Run, Undo};
 pub use plan::Plan;
+pub use qos::{Qos, QosClear, QosSet, QosShow, QosVerb, Resctrl, TargetArgs};
 pub use show::{Completions, Man, Report, Topo, Worker};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -53,6 +55,7 @@ pub enum Verb {
     Pin(Pin),
     Audit(Audit),
     Irq(Irq),
+    Qos(Qos),
     Falseshare(Falseshare),
     Undo(Undo),
     Report(Report),

@@ -11,6 +11,7 @@ mod man;
 mod pin;
 mod plan;
 mod probe;
+mod qos;
 mod report;
 mod run;
 mod scale;
@@ -39,6 +40,7 @@ pub fn run(cli: Cli) -> Outcome {
         Verb::Man(args) => man::run(&args),
         Verb::Worker(args) => worker::run(&args),
         Verb::Irq(args) => irq::run(&args),
+        Verb::Qos(args) => qos::run(&args),
         Verb::Report(args) => report::run(&args),
         Verb::Tune(args) => tune::run(&args),
         Verb::Scale(args) => scale::run(&args),

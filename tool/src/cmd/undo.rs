@@ -38,9 +38,17 @@ pub fn run(args: &Undo) -> Outcome {
         results.push((pending, restored));
     }
     output::print(&told(&results, args.format))?;
+    check(&results, problems.len())
+}
+
+/// Whether all could be taken back; `others` counts what is no journal.
+///
+/// # Errors
+/// [`Failure::Missing`]: it could not.
+pub(super) fn check(results: &[(Pending, Option<Restored>)], others: usize) -> Outcome {
     let failed =
         results.iter().filter_map(|(_, restored)| restored.as_ref()).flat_map(|restored| &restored.failed);
-    match failed.count() + problems.len() {
+    match failed.count() + others {
         0 => Ok(()),
         count => {
             let what = units::counted(count, "problem");
@@ -97,6 +105,11 @@ fn counts(changes: &[Change]) -> String {
         (count(|change| matches!(change, Change::Group { .. })), "control group", "control groups"),
         (count(|change| matches!(change, Change::Moved { .. })), "process moved", "processes moved"),
         (count(|change| matches!(change, Change::File { .. })), "setting", "settings"),
+        (count(|change| matches!(change, Change::Class { .. })), "QoS group", "QoS groups"),
+        (count(|change| matches!(change, Change::Assigned { .. })), "task assigned", "tasks assigned"),
+        (count(|change| matches!(change, Change::Claimed { .. })), "list of CPUs", "lists of CPUs"),
+        (count(|change| matches!(change, Change::Limit { .. })), "limit", "limits"),
+        (count(|change| matches!(change, Change::Mount { .. })), "mount", "mounts"),
     ];
     let words: Vec<String> = counted
         .into_iter()
@@ -106,7 +119,8 @@ fn counts(changes: &[Change]) -> String {
     if words.is_empty() { "nothing was changed yet".to_owned() } else { words.join(", ") }
 }
 
-fn told(results: &[(Pending, Option<Restored>)], format: Format) -> String {
+/// What became of journals, for people or programs.
+pub(super) fn told(results: &[(Pending, Option<Restored>)], format: Format) -> String {
     if format == Format::Json {
         let entries: Vec<_> = results
             .iter()
@@ -141,6 +155,10 @@ fn given_back(pending: &Pending, restored: &Restored) -> String {
         (restored.moved, "process", "processes", "moved back"),
         (restored.groups, "control group", "control groups", "removed"),
         (restored.files, "setting", "settings", "restored"),
+        (restored.assigned, "task", "tasks", "back in their QoS group"),
+        (restored.classes, "QoS group", "QoS groups", "removed"),
+        (restored.limits, "limit", "limits", "restored"),
+        (restored.mounts, "file system", "file systems", "unmounted"),
     ];
     let words = counted
         .into_iter()

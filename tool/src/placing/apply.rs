@@ -279,7 +279,10 @@ impl Follow {
 }
 
 /// Tells what of a journal could not be taken back.
-fn told(restored: &Restored, id: &str, quiet: bool) -> Outcome {
+///
+/// # Errors
+/// [`Failure::Missing`] where that is something.
+pub fn told(restored: &Restored, id: &str, quiet: bool) -> Outcome {
     if !quiet {
         for line in &restored.left {
             output::note(&format!("manycore: {line}"));

@@ -4,7 +4,7 @@ mod apply;
 mod keeper;
 mod recorder;
 
-pub use apply::{Aim, Follow, aim, journal, show};
+pub use apply::{Aim, Follow, aim, journal, show, told};
 pub use keeper::Keeper;
 pub use recorder::Recorder;
 

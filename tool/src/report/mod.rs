@@ -15,6 +15,7 @@ pub mod layout;
 pub mod node_table;
 pub mod plan_marks;
 pub mod plan_text;
+pub mod qos_text;
 pub mod residence_text;
 mod sections;
 pub mod sharing_text;

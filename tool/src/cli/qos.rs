@@ -1,0 +1,222 @@
+//! The verb `qos`.
+
+use super::Format;
+use clap::{ArgAction, Args, Subcommand};
+use manycore_host::targets::Target;
+use manycore_model::{
+    CpuSet,
+    qos::wish::{Bandwidth, CacheWish, On, Wish, share},
+};
+use std::path::PathBuf;
+
+/// Hold noisy neighbours within limits of memory bandwidth and cache, and show what is in force.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore qos show                                        what can be set, whose groups there are, their limits
+  sudo manycore qos set --pid 812 --bandwidth 20%          a process and all below it
+  sudo manycore qos set --domain web1 --cache l3=25%       a virtual machine
+  sudo manycore qos clear --all                            all as before
+
+What can be set depends on the hardware and the kernel: percent on Intel and Arm, MB/s on AMD (and on Intel where
+resctrl is mounted with mba_MBps); least bandwidth, hard limits and priorities on openEuler for Arm.")]
+pub struct Qos {
+    #[command(subcommand)]
+    pub verb: QosVerb,
+}
+
+/// What to do with limits.
+#[derive(Debug, Subcommand)]
+pub enum QosVerb {
+    Show(QosShow),
+    Set(Box<QosSet>),
+    Clear(QosClear),
+}
+
+/// Which file system is meant.
+#[derive(Clone, Debug, Args)]
+pub struct Resctrl {
+    /// The mounted resctrl file system [default: where it is mounted, usually /sys/fs/resctrl]
+    #[arg(long, value_name = "DIR")]
+    pub resctrl: Option<PathBuf>,
+}
+
+/// Show what can be set, which groups there are, whose they are, their limits and what they use.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore qos show
+  manycore qos show --group qemu-3-web1          one group, with its tasks
+  manycore qos show --format json | jq '.groups[] | {name, owner, schemata}'
+
+Bytes are counted since resctrl was mounted; openEuler's kernels tell the rate of the moment instead. A monitor that
+is \"unavailable\" has no figure, which is not the same as 0.")]
+pub struct QosShow {
+    /// Only this group ('/' is the default one)
+    #[arg(long, value_name = "NAME")]
+    pub group: Option<String>,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    #[command(flatten)]
+    pub resctrl: Resctrl,
+}
+
+/// Limit a target, in a group of its own, until `manycore qos clear` or `undo`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore qos set --pid 812 --bandwidth 20%                   a process, its threads and all that it starts
+  manycore qos set --cgroup /batch.slice --bandwidth 2000MB/s --follow
+  manycore qos set --container 4f2a --cache l3=4ways --on cache=0
+  manycore qos set --unit nginx --min-bandwidth 30% --priority 7
+  manycore qos set --domain web1 --bandwidth 50% --hardlimit on --on node=0-1
+  manycore qos set --cpus 4-7 --cache l3code=0xff0             all that runs on these CPUs and is in no group
+  manycore qos set --group qemu-3-web1 --bandwidth 40%         a group that is there, whoever made it
+  manycore qos set --pid 812 --bandwidth 55% --dry-run         what would be written
+
+What cannot be had here is said before anything is written. Afterwards the value in force is read back, and what the
+kernel has rounded, raised or not done is told. Threads and children that are born later inherit the group; --follow
+stays and also moves what enters a control group from elsewhere, and takes all back when it ends. Where libvirt has
+made a group for a domain, the limits of that one are changed.
+
+Exit codes: 1 where the kernel took a limit without a word and changed nothing; 2 where a value is out of range or
+there is no such target; 3 where the machine has no such control.")]
+pub struct QosSet {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    #[command(flatten)]
+    pub wish: WishArgs,
+    /// Name of the new group [default: manycore-PID]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Stay, and move what enters the control group from elsewhere, until Ctrl-C or its end
+    #[arg(long, conflicts_with_all = ["pid", "cpus", "group", "dry_run"])]
+    pub follow: bool,
+    /// Mount resctrl where it is not mounted
+    #[arg(long, conflicts_with = "resctrl")]
+    pub mount: bool,
+    /// Only say what would be written
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How to print what was done
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    #[command(flatten)]
+    pub resctrl: Resctrl,
+}
+
+/// Who is limited.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct TargetArgs {
+    /// Processes, with all below them
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    pub pid: Vec<u32>,
+    /// A control group and all below it: its path, as /proc/PID/cgroup shows it, or its folder
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<String>,
+    /// A container, by its id or the first digits of it
+    #[arg(long, value_name = "ID")]
+    pub container: Option<String>,
+    /// A running libvirt domain
+    #[arg(long, value_name = "NAME")]
+    pub domain: Option<String>,
+    /// A systemd unit; a service where the name has no ending
+    #[arg(long, value_name = "NAME")]
+    pub unit: Option<String>,
+    /// Whatever runs on these CPUs and is in no group itself
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<CpuSet>,
+    /// A group that is there already ('/' is the default one)
+    #[arg(long, value_name = "NAME")]
+    pub group: Option<String>,
+}
+
+impl TargetArgs {
+    /// Whose tasks are meant; absent for CPUs and groups.
+    pub fn target(&self) -> Option<Target> {
+        let named = |name: &Option<String>, of: fn(String) -> Target| name.clone().map(of);
+        (!self.pid.is_empty())
+            .then(|| Target::Pids(self.pid.clone()))
+            .or_else(|| named(&self.cgroup, Target::Cgroup))
+            .or_else(|| named(&self.container, Target::Container))
+            .or_else(|| named(&self.domain, Target::Domain))
+            .or_else(|| named(&self.unit, Target::Unit))
+    }
+
+    /// As on the command line.
+    pub fn words(&self) -> String {
+        match (self.target(), &self.cpus, &self.group) {
+            (Some(target), ..) => target.words(),
+            (None, Some(cpus), _) => format!("--cpus {cpus}"),
+            (None, None, group) => format!("--group {}", group.as_deref().unwrap_or("/")),
+        }
+    }
+}
+
+/// The limits.
+#[derive(Debug, Args)]
+pub struct WishArgs {
+    /// Most memory bandwidth: 50%, or 2000MB/s where the kernel speaks it; 100% takes a limit away
+    #[arg(long, value_name = "MOST")]
+    pub bandwidth: Option<Bandwidth>,
+    /// Memory bandwidth that it gets also where others want it (openEuler)
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub min_bandwidth: Option<u64>,
+    /// Whether --bandwidth holds also while memory is idle (openEuler)
+    #[arg(long, value_name = "on|off", action = ArgAction::Set, value_parser = switch)]
+    pub hardlimit: Option<bool>,
+    /// Who is served first where memory is short: 0 to 7, 3 by default (openEuler)
+    #[arg(long, value_name = "0..7")]
+    pub priority: Option<u64>,
+    /// Portion of a cache: l3=50%, l3=4ways, l3=0xff0, l2=..., and l3code=..., l3data=... where mounted with cdp
+    #[arg(long, value_name = "CACHE=PORTION", action = ArgAction::Append, value_delimiter = ',')]
+    pub cache: Vec<CacheWish>,
+    /// Only on these nodes or caches: node=0-1, cache=0
+    #[arg(long, value_name = "WHERE")]
+    pub on: Option<On>,
+}
+
+impl WishArgs {
+    /// As the model takes it.
+    pub fn wish(&self) -> Wish {
+        Wish {
+            bandwidth: self.bandwidth,
+            min_bandwidth: self.min_bandwidth,
+            hard_limit: self.hardlimit,
+            priority: self.priority,
+            caches: self.cache.clone(),
+            on: self.on.clone(),
+        }
+    }
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" | "1" => Ok(true),
+        "off" | "0" => Ok(false),
+        _ => Err("expected on or off".to_owned()),
+    }
+}
+
+/// Take back limits that `qos set` has put into force.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore qos clear manycore-812      what was done to this group: ours goes, limits of another are as before
+  manycore qos clear --all             all groups that we made, and all limits that we changed
+
+Tasks go back to the groups that they were in. What somebody else has changed since is left alone and told. `manycore
+undo` does the same for everything that manycore has changed.")]
+pub struct QosClear {
+    /// Groups
+    #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
+    pub names: Vec<String>,
+    /// All of them
+    #[arg(long)]
+    pub all: bool,
+    /// How to print what was done
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}

@@ -1,0 +1,247 @@
+//! Groups and limits as openEuler's kernels keep them: what each file says, and what becomes of a write.
+
+use libc::{EEXIST, EINVAL, ENOENT, ENOSPC, EPERM, ESRCH};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+/// Domains of the L3, by cache id.
+const CACHES: [u32; 2] = [1, 122];
+/// Domains of memory, by node.
+const NODES: [u32; 2] = [0, 1];
+/// Groups that the hardware has room for.
+const GROUPS: usize = 4;
+/// Steps that the hardware knows between none and all of the bandwidth, which no file tells.
+const STEPS: u64 = 32;
+
+/// Which kernel, and what is odd about this one.
+#[derive(Clone, Default)]
+pub struct Kernel {
+    /// OLK-5.10 and not 6.6.
+    pub old: bool,
+    /// Lines that 5.10 was mounted with.
+    pub mounted: Vec<&'static str>,
+    /// A line that is taken and not done.
+    pub ignores: Option<&'static str>,
+    /// A line that is refused without a word.
+    pub refuses: Option<&'static str>,
+    /// What `last_cmd_status` says.
+    pub status: String,
+    /// By name; the default one has none.
+    pub groups: BTreeMap<String, Group>,
+}
+
+/// A group's limits, by line and domain, and tasks.
+#[derive(Clone, Default)]
+pub struct Group {
+    limits: BTreeMap<(&'static str, u32), u64>,
+    tasks: BTreeSet<u32>,
+}
+
+/// A line: its name, domains, least, most, and what a new group has.
+type Line = (&'static str, [u32; 2], u64, u64, u64);
+
+const LINES: [Line; 8] = [
+    ("L3", CACHES, 1, 0x7fff, 0x7fff),
+    ("MB", NODES, 1, 100, 100),
+    ("MBMIN", NODES, 0, 100, 0),
+    ("MBHDL", NODES, 0, 1, 1),
+    ("MBPRI", NODES, 0, 7, 3),
+    ("L3PRI", CACHES, 0, 3, 0),
+    ("L3MIN", CACHES, 0, 100, 0),
+    ("L3MAX", CACHES, 0, 100, 100),
+];
+
+impl Kernel {
+    /// Just mounted: only the default group.
+    pub fn mount(mut self) -> Self {
+        "ok".clone_into(&mut self.status);
+        let group = self.fresh();
+        self.groups.insert(String::new(), group);
+        self
+    }
+
+    fn lines(&self) -> impl Iterator<Item = &'static Line> + '_ {
+        LINES
+            .iter()
+            .filter(|(name, ..)| !self.old || ["L3", "MB"].contains(name) || self.mounted.contains(name))
+    }
+
+    fn fresh(&self) -> Group {
+        let open = |(name, domains, _, _, open): &Line| domains.map(|domain| ((*name, domain), *open));
+        Group { limits: self.lines().flat_map(open).collect(), ..Group::default() }
+    }
+
+    /// The group of a path, and what is below it.
+    fn split<'a>(&self, path: &'a str) -> (&'a str, &'a str) {
+        let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+        if self.groups.contains_key(first) && !first.is_empty() { (first, rest) } else { ("", path) }
+    }
+
+    /// Names in a folder; absent where it is none.
+    pub fn list(&self, path: &str) -> Option<Vec<String>> {
+        let (group, below) = self.split(path);
+        let files = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
+        let nodes: Vec<String> = NODES.iter().map(|node| format!("mon_MB_{node:02}")).collect();
+        let caches: Vec<String> = CACHES.iter().map(|cache| format!("mon_L3_{cache:02}")).collect();
+        match below {
+            "" => {
+                let mut names = files(&["schemata", "tasks", "cpus_list", "mode", "mon_data", "mon_groups"])?;
+                if group.is_empty() {
+                    names.push("info".to_owned());
+                    names.extend(self.groups.keys().filter(|name| !name.is_empty()).cloned());
+                }
+                Some(names)
+            }
+            "mon_groups" => Some(Vec::new()),
+            "mon_data" => Some([caches, nodes].concat()),
+            "info" if group.is_empty() => files(&["L3", "MB", "last_cmd_status"]),
+            "info/L3" if group.is_empty() => files(&["cbm_mask", "min_cbm_bits", "num_closids"]),
+            "info/MB" if group.is_empty() => files(&["bandwidth_gran", "min_bandwidth", "num_closids"]),
+            _ if self.old => None,
+            _ => match below.strip_prefix("mon_data/")? {
+                name if nodes.iter().any(|node| node == name) => files(&["mbm_total_bytes"]),
+                name if caches.iter().any(|cache| cache == name) => files(&["llc_occupancy"]),
+                _ => None,
+            },
+        }
+    }
+
+    /// The text of a file; absent where it is none.
+    pub fn read(&self, path: &str) -> Option<String> {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        if self.list(path).is_some() || !self.list(folder)?.iter().any(|one| one == name) {
+            return None;
+        }
+        let (group, below) = self.split(path);
+        let state = self.groups.get(group)?;
+        Some(match below {
+            "schemata" => self.schemata(state),
+            "tasks" => state.tasks.iter().map(|tid| format!("{tid}\n")).collect(),
+            "cpus_list" => "\n".to_owned(),
+            "mode" => "shareable\n".to_owned(),
+            "info/last_cmd_status" => format!("{}\n", self.status),
+            "info/L3/cbm_mask" => "7fff\n".to_owned(),
+            "info/L3/min_cbm_bits" => "1\n".to_owned(),
+            "info/L3/num_closids" | "info/MB/num_closids" => format!("{GROUPS}\n"),
+            "info/MB/bandwidth_gran" => "1\n".to_owned(),
+            "info/MB/min_bandwidth" => format!("{}\n", if self.old { 5 } else { 1 }),
+            _ if below.contains("mon_MB") => "120\n".to_owned(),
+            _ => "65536\n".to_owned(),
+        })
+    }
+
+    /// With zeros in front of numbers.
+    fn schemata(&self, group: &Group) -> String {
+        let line = |(name, domains, ..): &Line| {
+            let value = |domain: &u32| {
+                let value = group.limits[&(*name, *domain)];
+                if *name == "L3" { format!("{domain}={value:04x}") } else { format!("{domain}={value:07}") }
+            };
+            format!("{name:>6}:{}\n", domains.iter().map(value).collect::<Vec<_>>().join(";"))
+        };
+        self.lines().map(line).collect()
+    }
+
+    /// What becomes of a write.
+    pub fn write(&mut self, path: &str, text: &str) -> Result<(), i32> {
+        let (group, below) = self.split(path);
+        let group = group.to_owned();
+        match below {
+            "tasks" => self.assign(&group, text),
+            "schemata" => {
+                let line = text.strip_suffix('\n').ok_or(EINVAL)?;
+                "ok".clone_into(&mut self.status);
+                self.limit(&group, line)
+            }
+            _ => Err(EPERM),
+        }
+    }
+
+    /// 5.10 takes one task a write.
+    fn assign(&mut self, group: &str, text: &str) -> Result<(), i32> {
+        let ids: Result<Vec<u32>, _> = text.trim().split(',').map(str::parse).collect();
+        let ids = ids.map_err(|_| EINVAL)?;
+        if self.old && ids.len() > 1 {
+            return Err(EINVAL);
+        }
+        for tid in ids {
+            if !Path::new(&format!("/proc/{tid}")).exists() {
+                return Err(ESRCH);
+            }
+            for group in self.groups.values_mut() {
+                group.tasks.remove(&tid);
+            }
+            self.groups.get_mut(group).ok_or(ENOENT)?.tasks.insert(tid);
+        }
+        Ok(())
+    }
+
+    fn limit(&mut self, group: &str, line: &str) -> Result<(), i32> {
+        let (name, values) = line.split_once(':').ok_or(EINVAL)?;
+        let known = self.lines().find(|(known, ..)| *known == name.trim());
+        let Some(&(name, domains, least, most, _)) = known else {
+            return Err(self.silent(format!("Unknown or unsupported resource name '{name}'")));
+        };
+        if self.refuses == Some(name) {
+            return Err(EINVAL);
+        }
+        for value in values.split(';') {
+            let (domain, value) = value.split_once('=').ok_or(EINVAL)?;
+            let domain: u32 = domain.trim().parse().map_err(|_| EINVAL)?;
+            let radix = if name == "L3" { 16 } else { 10 };
+            let value = u64::from_str_radix(value.trim(), radix).map_err(|_| EINVAL)?;
+            if !domains.contains(&domain) {
+                return Err(EINVAL);
+            }
+            let value = if self.old && name == "MB" { value.max(5) } else { value };
+            if value < least || value > most {
+                return Err(self.silent(format!("{name} value {value} out of range [{least},{most}]")));
+            }
+            if self.ignores != Some(name) {
+                let value = if ["MB", "MBMIN"].contains(&name) { as_hardware(value) } else { value };
+                self.groups.get_mut(group).ok_or(ENOENT)?.limits.insert((name, domain), value);
+            }
+        }
+        Ok(())
+    }
+
+    /// 5.10 says nothing.
+    fn silent(&mut self, why: String) -> i32 {
+        if !self.old {
+            self.status = why;
+        }
+        EINVAL
+    }
+
+    /// Makes a group.
+    pub fn make(&mut self, path: &str) -> Result<(), i32> {
+        if path.contains('/') {
+            return Err(EPERM);
+        }
+        if self.groups.contains_key(path) {
+            return Err(EEXIST);
+        }
+        if self.groups.len() >= GROUPS {
+            "Out of CLOSIDs".clone_into(&mut self.status);
+            return Err(ENOSPC);
+        }
+        let group = self.fresh();
+        self.groups.insert(path.to_owned(), group);
+        Ok(())
+    }
+
+    /// Removes one; its tasks are the default group's.
+    pub fn remove(&mut self, path: &str) -> Result<(), i32> {
+        let group = self.groups.remove(path).filter(|_| !path.is_empty()).ok_or(EPERM)?;
+        self.groups.get_mut("").ok_or(ENOENT)?.tasks.extend(group.tasks);
+        Ok(())
+    }
+}
+
+/// What the hardware makes of a percentage, shown again as one.
+fn as_hardware(percent: u64) -> u64 {
+    let steps = (percent * STEPS + 50) / 100;
+    steps.max(u64::from(percent > 0)) * 100 / STEPS
+}
