@@ -18,7 +18,7 @@ pub use irq::{Irq, IrqPlace, IrqShow, IrqVerb};
 pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Results, Scale, Tune};
 pub use place::{Hold, Pin, Placing, Probe, Run, Undo};
 pub use plan::Plan;
-pub use qos::{Qos, QosClear, QosSet, QosShow, QosVerb, Resctrl, TargetArgs};
+pub use qos::{Qos, QosClear, QosProve, QosSet, QosShow, QosVerb, Resctrl, TargetArgs};
 pub use show::{Completions, Man, Report, Topo, Worker};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -1,6 +1,7 @@
 //! `manycore qos`: memory bandwidth and cache of groups of tasks, within limits.
 
 mod clear;
+mod prove;
 mod set;
 mod show;
 
@@ -17,11 +18,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Shows, sets or clears limits.
+/// Shows, sets, proves or clears limits.
 pub fn run(args: &Qos) -> Outcome {
     match &args.verb {
         QosVerb::Show(args) => show::run(args),
         QosVerb::Set(args) => set::run(args),
+        QosVerb::Prove(args) => prove::run(args),
         QosVerb::Clear(args) => clear::run(args),
     }
 }
