@@ -20,6 +20,7 @@ mod words;
 
 pub use affinity::Affinity;
 pub use circumstances::Circumstances;
+pub(crate) use comparison::floor;
 pub use comparison::{Compared, Comparison, enough, judge as compare};
 pub use contention::{Contention, ContentionPair, ContentionPoint, UnixBench};
 pub use findings::{Finding, Kind};

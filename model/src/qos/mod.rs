@@ -3,6 +3,7 @@
 
 pub mod applied;
 pub mod dialect;
+pub mod proof;
 pub mod rates;
 pub mod schemata;
 pub mod told;

@@ -19,7 +19,7 @@ pub use irq::{Irq, IrqPlace, IrqShow, IrqVerb};
 pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Results, Scale, Tune};
 pub use place::{Hold, Pin, Placing, Probe, Run, Undo};
 pub use plan::Plan;
-pub use qos::{Qos, QosClear, QosSet, QosShow, QosVerb, QosWatch, Resctrl, TargetArgs};
+pub use qos::{Qos, QosClear, QosProve, QosSet, QosShow, QosVerb, QosWatch, Resctrl, TargetArgs};
 pub use show::{Completions, Man, Report, Topo, Worker};
 pub use vm::{Vm, VmCheck, VmDialect, VmList, VmOrder, VmPlan, VmTop, VmVerb};
 

@@ -5,7 +5,10 @@ use clap::{ArgAction, Args, Subcommand};
 use manycore_host::targets::Target;
 use manycore_model::{
     CpuSet,
-    qos::wish::{Bandwidth, CacheWish, On, Wish, share},
+    qos::{
+        proof::Check,
+        wish::{Bandwidth, CacheWish, On, Wish, share},
+    },
 };
 use std::{path::PathBuf, time::Duration};
 
@@ -32,6 +35,7 @@ pub enum QosVerb {
     Show(QosShow),
     Set(Box<QosSet>),
     Watch(QosWatch),
+    Prove(QosProve),
     Clear(QosClear),
 }
 
@@ -234,6 +238,59 @@ pub struct QosWatch {
     pub format: Format,
     #[command(flatten)]
     pub resctrl: Resctrl,
+}
+
+/// Show with a load of memory whether limits limit, on this machine.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  manycore qos prove                              all that can be set here: a limit, a least, a priority
+  manycore qos prove bandwidth --bandwidth 30%
+  manycore qos prove min priority --node 1 --seconds 60
+
+Processes of ours read and write memory on the CPUs of one node, in groups that are made for it and taken back
+afterwards. bandwidth: with the limit against without, on the same CPUs. min and priority: half of the CPUs with the
+preference against the same without, while the other half wants as much memory as it can get; whether that takes
+anything from them is measured too. Pairs are interleaved and judged as 'compare' does.
+
+Exit codes: 1 where a limit makes no difference or the wrong one; 3 where nothing could be shown on this machine.")]
+pub struct QosProve {
+    /// What to show [default: all that can be set here]
+    #[arg(value_name = "CHECK", value_parser = check)]
+    pub checks: Vec<Check>,
+    /// The limit of the check bandwidth: 30%, 2000MB/s [default: 10%, or a tenth of what was measured without]
+    #[arg(long, value_name = "MOST")]
+    pub bandwidth: Option<Bandwidth>,
+    /// The least of the check min
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "90%")]
+    pub min_bandwidth: u64,
+    /// The priority of the check priority, beside others of 3
+    #[arg(long, value_name = "0..7", default_value_t = 7, value_parser = clap::value_parser!(u64).range(0..=7))]
+    pub priority: u64,
+    /// Seconds for each check
+    #[arg(long, value_name = "SECONDS", default_value_t = 15.0, value_parser = seconds)]
+    pub seconds: f64,
+    /// The node whose CPUs and memory are used [default: the first that has both]
+    #[arg(long, value_name = "NODE")]
+    pub node: Option<u32>,
+    /// Nothing but errors on standard error
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// How to print what was shown
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    #[command(flatten)]
+    pub resctrl: Resctrl,
+}
+
+fn check(text: &str) -> Result<Check, String> {
+    let found = Check::ALL.into_iter().find(|check| check.name() == text);
+    found.ok_or_else(|| "expected bandwidth, min or priority".to_owned())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
+    if (1.0..=86_400.0).contains(&seconds) { Ok(seconds) } else { Err("expected 1 to 86400".to_owned()) }
 }
 
 /// Take back limits that `qos set` has put into force.

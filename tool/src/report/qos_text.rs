@@ -1,5 +1,9 @@
 //! Limits of memory bandwidth and cache in words.
 
+mod proof;
+
+pub use proof::proofs;
+
 use super::table::{Align, Table};
 use manycore_model::{
     CpuSet,

@@ -1,9 +1,11 @@
 //! `manycore qos` on openEuler's two dialects. No such kernel can be booted here, so a file system of our own behaves as
 //! they do, with their silent roundings.
-#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
+mod brake;
 mod kernel;
 mod mount;
+mod prove;
 
 use kernel::Kernel;
 use manycore_host::journal;
@@ -74,6 +76,15 @@ impl Place {
     /// A file without blanks.
     fn text(&self, path: &str) -> String {
         fs::read_to_string(self.root.path().join(path)).unwrap().replace(' ', "")
+    }
+
+    /// Groups of ours.
+    fn groups(&self) -> Vec<String> {
+        let names = fs::read_dir(self.root.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names
+            .filter_map(|name| name.into_string().ok())
+            .filter(|name| name.starts_with("manycore-"))
+            .collect()
     }
 
     /// Nothing of ours is there.

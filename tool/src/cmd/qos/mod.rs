@@ -1,6 +1,7 @@
 //! `manycore qos`: memory bandwidth and cache of groups of tasks, within limits.
 
 mod clear;
+mod prove;
 mod set;
 mod show;
 mod watch;
@@ -18,12 +19,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Shows, sets or clears limits, or watches what they make of it.
+/// Shows, sets, proves or clears limits, or watches what they make of it.
 pub fn run(args: &Qos) -> Outcome {
     match &args.verb {
         QosVerb::Show(args) => show::run(args),
         QosVerb::Set(args) => set::run(args),
         QosVerb::Watch(args) => watch::run(args),
+        QosVerb::Prove(args) => prove::run(args),
         QosVerb::Clear(args) => clear::run(args),
     }
 }

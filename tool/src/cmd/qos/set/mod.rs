@@ -272,7 +272,7 @@ fn mount(args: &QosSet) -> Outcome<Journal> {
 }
 
 /// Takes back what was done, and tells where that is not possible.
-fn give_back(journal: Journal) -> Outcome {
+pub(super) fn give_back(journal: Journal) -> Outcome {
     let id = journal.id();
     let restored = journal
         .take_back()

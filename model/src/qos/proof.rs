@@ -1,0 +1,213 @@
+//! Whether a limit limits: what a load of memory gets with it and without.
+
+use super::told::Told;
+use crate::{
+    evaluation::floor,
+    record::Experiment,
+    stats::Estimate,
+    verdict::{Answer, Verdict},
+};
+use serde::Serialize;
+
+/// Version of the JSON that [`Proof`]s are written in.
+pub const PROOF_SCHEMA: &str = "manycore/qos-proof/1";
+
+/// What is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Check {
+    /// A group with a limit gets less than one without.
+    Bandwidth,
+    /// A group with a least bandwidth gets more beside rivals than one without.
+    Minimum,
+    /// A group of high priority gets more beside rivals than one of the usual one.
+    Priority,
+}
+
+/// Names of the treatments; a check without rivals has no [`ALONE`].
+pub const WITH: &str = "with";
+/// The same load without the limit.
+pub const WITHOUT: &str = "without";
+/// The same without the limit and without rivals.
+pub const ALONE: &str = "alone";
+
+impl Check {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Bandwidth, Self::Minimum, Self::Priority];
+
+    /// As on the command line: `bandwidth`, `min`, `priority`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bandwidth => "bandwidth",
+            Self::Minimum => "min",
+            Self::Priority => "priority",
+        }
+    }
+
+    /// Whether it shows itself only where others want memory, too.
+    pub const fn has_rivals(self) -> bool {
+        !matches!(self, Self::Bandwidth)
+    }
+
+    /// What is measured, in the order of the design.
+    pub const fn treatments(self) -> &'static [&'static str] {
+        if self.has_rivals() { &[WITH, WITHOUT, ALONE] } else { &[WITH, WITHOUT] }
+    }
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "answer", content = "why")]
+pub enum Shown {
+    /// The limit does what it says.
+    Holds,
+    /// It makes no difference, or the wrong one.
+    Fails(String),
+    /// The pairs are too few or too scattered to tell.
+    NotEnough,
+    /// This machine, or this load, cannot show it.
+    CannotShow(String),
+}
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Proof {
+    /// Which.
+    pub check: Check,
+    /// What is in force while it is measured.
+    pub limits: Vec<Told>,
+    /// What came out.
+    #[serde(flatten)]
+    pub shown: Shown,
+    /// Bytes a second with the limit.
+    pub with: Option<Estimate>,
+    /// Bytes a second without.
+    pub without: Option<Estimate>,
+    /// Bytes a second without the limit and without rivals.
+    pub alone: Option<Estimate>,
+    /// What it gets with the limit over what it gets without, as `compare` judges: A is without, B is with.
+    pub verdict: Option<Verdict>,
+}
+
+impl Proof {
+    /// One that was not measured, and why.
+    pub fn cannot(check: Check, why: String) -> Self {
+        Self {
+            check,
+            limits: Vec::new(),
+            shown: Shown::CannotShow(why),
+            with: None,
+            without: None,
+            alone: None,
+            verdict: None,
+        }
+    }
+
+    /// Judges what was measured: the treatments of [`Check::treatments`], whose work is bytes.
+    pub fn of(check: Check, limits: Vec<Told>, experiment: &Experiment) -> Self {
+        let at = |name: &str| experiment.treatments.iter().position(|treatment| treatment.name == name);
+        let rates = |name| Estimate::of(&experiment.rates(at(name)?));
+        let judged = |a, b| {
+            let (a, b) = (at(a)?, at(b)?);
+            Verdict::of(&experiment.log_ratios(a, b), floor(experiment, &[a, b]))
+        };
+        let verdict = judged(WITHOUT, WITH);
+        let shown = match &verdict {
+            Some(verdict) if check.has_rivals() => among_rivals(verdict, judged(ALONE, WITHOUT).as_ref()),
+            Some(verdict) => match verdict.verdict {
+                Answer::ABetter => Shown::Holds,
+                Answer::BBetter => Shown::Fails("it gets more with the limit than without".to_owned()),
+                Answer::NoDifference => Shown::Fails("it gets as much with the limit as without".to_owned()),
+                Answer::NotEnough => Shown::NotEnough,
+            },
+            None => Shown::NotEnough,
+        };
+        Self {
+            check,
+            limits,
+            shown,
+            with: rates(WITH),
+            without: rates(WITHOUT),
+            alone: rates(ALONE),
+            verdict,
+        }
+    }
+}
+
+/// What a preference shows beside rivals; `crowded` is what it gets beside them over what it gets alone, both without.
+fn among_rivals(verdict: &Verdict, crowded: Option<&Verdict>) -> Shown {
+    match (verdict.verdict, crowded.map(|crowded| crowded.verdict)) {
+        (Answer::BBetter, _) => Shown::Holds,
+        (Answer::ABetter, _) => {
+            Shown::Fails("it gets less when it is preferred than when it is not".to_owned())
+        }
+        (_, Some(Answer::NoDifference | Answer::BBetter)) => Shown::CannotShow(
+            "rivals took nothing from it also without: this load does not make memory scarce here".to_owned(),
+        ),
+        (Answer::NoDifference, _) => {
+            Shown::Fails("beside rivals it gets as much as without being preferred".to_owned())
+        }
+        (Answer::NotEnough, _) => Shown::NotEnough,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Sample, Treatment};
+
+    /// Twenty blocks in which each treatment moves so many bytes, give or take a thousandth.
+    fn measured(treatments: &[(&str, f64)]) -> Experiment {
+        let named = |(name, _): &(&str, f64)| Treatment { name: (*name).to_owned(), ..Treatment::default() };
+        let mut experiment =
+            Experiment { treatments: treatments.iter().map(named).collect(), ..Experiment::default() };
+        for block in 0..20 {
+            for (treatment, (_, bytes)) in treatments.iter().enumerate() {
+                let noise = 1.0 + ((block * 7 + treatment * 3) % 11) as f64 / 1e4;
+                let sample = Sample {
+                    block,
+                    treatment,
+                    wall_ns: 1_000_000_000,
+                    work: bytes * noise,
+                    ..Sample::default()
+                };
+                experiment.samples.push(sample);
+            }
+        }
+        experiment
+    }
+
+    fn shown(check: Check, treatments: &[(&str, f64)]) -> Shown {
+        Proof::of(check, Vec::new(), &measured(treatments)).shown
+    }
+
+    #[test]
+    fn a_limit_has_to_take_something() {
+        assert_eq!(shown(Check::Bandwidth, &[(WITH, 1e9), (WITHOUT, 1e10)]), Shown::Holds);
+        assert!(matches!(shown(Check::Bandwidth, &[(WITH, 1e10), (WITHOUT, 1e10)]), Shown::Fails(_)));
+        assert!(matches!(shown(Check::Bandwidth, &[(WITH, 2e10), (WITHOUT, 1e10)]), Shown::Fails(_)));
+    }
+
+    #[test]
+    fn a_preference_shows_only_where_memory_is_scarce() {
+        for check in [Check::Minimum, Check::Priority] {
+            assert_eq!(shown(check, &[(WITH, 9e9), (WITHOUT, 5e9), (ALONE, 1e10)]), Shown::Holds);
+            let scarce = [(WITH, 5e9), (WITHOUT, 5e9), (ALONE, 1e10)];
+            assert!(matches!(shown(check, &scarce), Shown::Fails(_)));
+            let plenty = [(WITH, 1e10), (WITHOUT, 1e10), (ALONE, 1e10)];
+            assert!(matches!(shown(check, &plenty), Shown::CannotShow(_)));
+            let worse = [(WITH, 1e9), (WITHOUT, 5e9), (ALONE, 1e10)];
+            assert!(matches!(shown(check, &worse), Shown::Fails(_)));
+        }
+    }
+
+    #[test]
+    fn few_pairs_show_nothing() {
+        let mut experiment = measured(&[(WITH, 1e9), (WITHOUT, 1e10)]);
+        experiment.samples.truncate(4);
+        let proof = Proof::of(Check::Bandwidth, Vec::new(), &experiment);
+        assert_eq!(proof.shown, Shown::NotEnough);
+        experiment.samples.clear();
+        assert_eq!(Proof::of(Check::Bandwidth, Vec::new(), &experiment).verdict, None);
+    }
+}

@@ -1,0 +1,206 @@
+//! `manycore qos prove`.
+
+mod rivals;
+
+use super::{files, ours, set::give_back, system};
+use crate::{
+    cli::{Format, QosProve},
+    experiment::{Budget, Design, Rng, interrupt, run as run_experiment},
+    failure::{Failure, Outcome},
+    output,
+    progress::Progress,
+    report::qos_text,
+    source,
+};
+use manycore_host::{
+    journal::{self, Journal},
+    resctrl::{self, Files, Refused, Writer},
+};
+use manycore_model::{
+    qos::{
+        State,
+        proof::{Check, PROOF_SCHEMA, Proof, Shown},
+        told::{Told, tell},
+        translate::{Places, Refusal, Write, translate},
+        wish::{Bandwidth, On, Wish},
+    },
+    record::Treatment,
+};
+use rand::SeedableRng;
+use rivals::{Ground, Rivals};
+use std::{collections::BTreeMap, time::Duration};
+
+/// Shows each check in groups of its own, which are taken back before the next.
+///
+/// # Errors
+/// [`Failure::Check`] where a limit does not do what it says, [`Failure::Missing`] where nothing could be shown,
+/// [`Failure::Input`] where the node is none, [`Failure::Interrupted`] after a signal.
+pub fn run(args: &QosProve) -> Outcome {
+    let system = system()?;
+    let files = files(&system, &args.resctrl)?;
+    let scene = Scene {
+        args,
+        state: files.state(&ours()),
+        places: resctrl::places(&system),
+        ground: Ground::of(&source::live()?, args.node)?,
+        files,
+    };
+    interrupt::catch().map_err(Failure::missing)?;
+    let checks = if args.checks.is_empty() { &Check::ALL[..] } else { &args.checks };
+    let mut progress = Progress::new(args.seconds * checks.len() as f64, args.quiet);
+    let mut proofs = Vec::new();
+    for (index, &check) in checks.iter().enumerate() {
+        let left = args.seconds * (checks.len() - index) as f64;
+        progress.left(Duration::from_secs_f64(left));
+        proofs.push(scene.show(check, left, &mut progress)?);
+    }
+    progress.finish();
+    output::print(&match args.format {
+        Format::Text => qos_text::proofs(&proofs, &scene.ground.words(), &scene.state.offer),
+        Format::Json => {
+            let json = serde_json::json!({
+                "schema": PROOF_SCHEMA,
+                "dialect": scene.state.offer.dialect,
+                "node": scene.ground.node,
+                "cpus": scene.ground.cpus,
+                "proofs": proofs,
+            });
+            serde_json::to_string_pretty(&json).map_err(Failure::missing)? + "\n"
+        }
+    })?;
+    verdict(&proofs)
+}
+
+fn verdict(proofs: &[Proof]) -> Outcome {
+    let failed: Vec<&str> = proofs
+        .iter()
+        .filter(|proof| matches!(proof.shown, Shown::Fails(_)))
+        .map(|proof| proof.check.name())
+        .collect();
+    match failed.as_slice() {
+        [] if proofs.iter().any(|proof| proof.shown == Shown::Holds) => Ok(()),
+        [] => Err(Failure::missing("nothing could be shown here: see why above")),
+        failed => Err(Failure::Check(format!("{} does not do what it says", failed.join(" and ")))),
+    }
+}
+
+/// What all checks have in common.
+struct Scene<'a> {
+    args: &'a QosProve,
+    files: Files,
+    state: State,
+    places: Places,
+    ground: Ground,
+}
+
+impl Scene<'_> {
+    /// `left` are the seconds until all checks are done.
+    fn show(&self, check: Check, left: f64, progress: &mut Progress) -> Outcome<Proof> {
+        if check.has_rivals() && self.ground.cpus.len() < 2 {
+            return Ok(Proof::cannot(
+                check,
+                format!("rivals need a second CPU, and {} has one", self.ground.words()),
+            ));
+        }
+        // A rate can be named only when it is known what there is.
+        let bandwidth = self.args.bandwidth.unwrap_or(Bandwidth::Percent(10));
+        if let Err(refusals) = self.translate(check, bandwidth)
+            && (self.args.bandwidth.is_some() || check != Check::Bandwidth || lacks(&refusals))
+        {
+            let texts: Vec<&str> = refusals.iter().map(Refusal::text).collect();
+            return Ok(Proof::cannot(check, texts.join("; ")));
+        }
+        progress.section(&format!("with {} and without", check.name()));
+        let what = format!("qos prove {}", check.name());
+        let journal = Journal::begin(&journal::folder(), "qos", &what, false).map_err(|error| {
+            Failure::missing(format!("cannot write a journal: {error}; nothing was changed"))
+        })?;
+        let shown = self.measure(check, bandwidth, &journal, &mut |share| {
+            progress.left(Duration::from_secs_f64(left - self.args.seconds * share));
+        });
+        let given_back = give_back(journal);
+        let proof = shown?;
+        given_back.map(|()| proof)
+    }
+
+    fn translate(&self, check: Check, bandwidth: Bandwidth) -> Result<Vec<Write>, Vec<Refusal>> {
+        let mut wish =
+            Wish { on: Some(On::Nodes(self.ground.node.into_iter().collect())), ..Wish::default() };
+        if self.ground.node.is_none() {
+            wish.on = None;
+        }
+        match check {
+            Check::Bandwidth => wish.bandwidth = Some(bandwidth),
+            Check::Minimum => wish.min_bandwidth = Some(self.args.min_bandwidth),
+            Check::Priority => wish.priority = Some(self.args.priority),
+        }
+        translate(&wish, &self.state.offer, &self.places, &[])
+    }
+
+    fn measure(
+        &self,
+        check: Check,
+        bandwidth: Bandwidth,
+        journal: &Journal,
+        watch: &mut dyn FnMut(f64),
+    ) -> Outcome<Proof> {
+        let mut rivals = Rivals::hire(&self.ground, check)?;
+        let writes = match self.translate(check, bandwidth) {
+            Ok(writes) => writes,
+            Err(_) => {
+                let tenth = (rivals.rate_without()? / 10.0 / 1e6).ceil().max(1.0) as u64;
+                self.translate(check, Bandwidth::Megabytes(tenth)).map_err(|refusals| {
+                    Failure::missing(refusals.iter().map(Refusal::text).collect::<Vec<_>>().join("; "))
+                })?
+            }
+        };
+        let limits =
+            self.place(journal, &writes, &rivals).map_err(|refused| Failure::missing(refused.to_string()))?;
+        let treatment = |name: &&str| Treatment {
+            name: (*name).to_owned(),
+            workers: rivals.favoured(),
+            ..Treatment::default()
+        };
+        let design = Design {
+            id: format!("qos-{}", check.name()),
+            method: rivals.method(),
+            unit: "bytes".to_owned(),
+            parameters: BTreeMap::new(),
+            metrics: Vec::new(),
+            treatments: check.treatments().iter().map(treatment).collect(),
+            budget: Budget::seconds(self.args.seconds),
+        };
+        let (experiment, ending) =
+            run_experiment(design, &mut rivals, &mut Rng::seed_from_u64(1), &mut |at| watch(at.share));
+        ending.map(|()| Proof::of(check, limits, &experiment))
+    }
+
+    /// Makes a group with the limits and one without, and puts the processes into them.
+    fn place(&self, journal: &Journal, writes: &[Write], rivals: &Rivals) -> Result<Vec<Told>, Refused> {
+        let writer = Writer::new(self.files.root(), journal);
+        let id = journal.id();
+        let names = ["with", "without"].map(|which| format!("manycore-{id}-{which}"));
+        for name in &names {
+            writer.make(name)?;
+        }
+        let before = self.files.schemata(&names[0]);
+        for write in writes {
+            writer.limit(&names[0], &write.line, None)?;
+        }
+        let after = self.files.schemata(&names[0]);
+        let homes = self.files.whereabouts();
+        for (name, tids) in names.iter().zip(rivals.groups()) {
+            for tid in tids {
+                writer.assign(name, tid, homes.get(&tid).map_or("", String::as_str))?;
+            }
+        }
+        Ok(writes
+            .iter()
+            .flat_map(|write| tell(write, Some(&before), Some(&after), &self.state.offer))
+            .collect())
+    }
+}
+
+fn lacks(refusals: &[Refusal]) -> bool {
+    refusals.iter().any(|refusal| matches!(refusal, Refusal::Lacks(_)))
+}

@@ -1,0 +1,95 @@
+//! Hardware that does what the groups' limits say, as far as stopping processes can: whoever has less than all of the
+//! bandwidth, or is served after another, is stopped for most of each moment.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::{JoinHandle, sleep, spawn},
+    time::Duration,
+};
+
+/// A moment, and how long the braked ones run in it.
+const MOMENT: Duration = Duration::from_millis(5);
+const RUNS: Duration = Duration::from_micros(500);
+
+/// Works until it is dropped.
+pub struct Brake {
+    over: Arc<AtomicBool>,
+    hand: Option<JoinHandle<()>>,
+}
+
+/// What a group says of node 0, and its tasks.
+struct Seen {
+    most: u32,
+    least: u32,
+    priority: u32,
+    tasks: Vec<i32>,
+}
+
+impl Brake {
+    /// On the groups below `root`.
+    pub fn on(root: &Path) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let (root, told) = (root.to_owned(), Arc::clone(&over));
+        let hand = spawn(move || {
+            let mut stopped = BTreeSet::new();
+            while !told.load(Relaxed) {
+                for pid in slowed(&groups(&root)) {
+                    signal(pid, libc::SIGSTOP);
+                    stopped.insert(pid);
+                }
+                sleep(MOMENT - RUNS);
+                stopped.iter().for_each(|&pid| signal(pid, libc::SIGCONT));
+                stopped.clear();
+                sleep(RUNS);
+            }
+        });
+        Self { over, hand: Some(hand) }
+    }
+}
+
+impl Drop for Brake {
+    fn drop(&mut self) {
+        self.over.store(true, Relaxed);
+        self.hand.take().map(JoinHandle::join);
+    }
+}
+
+#[allow(unsafe_code, reason = "kill(2)")]
+fn signal(pid: i32, signal: i32) {
+    // SAFETY: it takes two numbers.
+    unsafe { libc::kill(pid, signal) };
+}
+
+fn groups(root: &Path) -> Vec<Seen> {
+    let folders = fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
+    folders
+        .filter_map(|folder| {
+            let schemata = fs::read_to_string(folder.join("schemata")).ok()?.replace(' ', "");
+            let value = |line: &str| {
+                let rest = schemata.lines().find_map(|text| text.strip_prefix(&format!("{line}:0=")))?;
+                rest.split(';').next()?.parse().ok()
+            };
+            let tasks = fs::read_to_string(folder.join("tasks")).ok()?;
+            Some(Seen {
+                most: value("MB")?,
+                least: value("MBMIN")?,
+                priority: value("MBPRI")?,
+                tasks: tasks.lines().filter_map(|tid| tid.parse().ok()).collect(),
+            })
+        })
+        .collect()
+}
+
+/// Tasks that have to wait.
+fn slowed(groups: &[Seen]) -> Vec<i32> {
+    let preferred = |group: &Seen| (group.priority, group.least);
+    let best = groups.iter().map(preferred).max();
+    let waits = |group: &&Seen| group.most < 50 || Some(preferred(group)) < best;
+    groups.iter().filter(waits).flat_map(|group| &group.tasks).copied().collect()
+}
