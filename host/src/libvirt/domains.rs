@@ -75,13 +75,10 @@ impl<'a> Domains<'a> {
             return None;
         }
         let found = self.known.remove(&pid).map_or_else(|| self.meet(pid), Some);
-        let mut known = match found {
-            Some(known) => known,
-            None => {
-                let came = self.looks;
-                self.others.entry(pid).or_insert(came);
-                return None;
-            }
+        let Some(mut known) = found else {
+            let came = self.looks;
+            self.others.entry(pid).or_insert(came);
+            return None;
         };
         self.others.remove(&pid);
         let mut stat = counters::stat(self.tree, &pid.to_string())?;

@@ -154,13 +154,21 @@ fn among_rivals(verdict: &Verdict, crowded: Option<&Verdict>) -> Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Sample, Treatment};
+    use crate::record::{Method, Sample, Treatment};
+    use std::collections::BTreeMap;
 
     /// Twenty blocks in which each treatment moves so many bytes, give or take a thousandth.
     fn measured(treatments: &[(&str, f64)]) -> Experiment {
         let named = |(name, _): &(&str, f64)| Treatment { name: (*name).to_owned(), ..Treatment::default() };
-        let mut experiment =
-            Experiment { treatments: treatments.iter().map(named).collect(), ..Experiment::default() };
+        let mut experiment = Experiment {
+            id: String::new(),
+            method: Method::Whole,
+            unit: "bytes".to_owned(),
+            parameters: BTreeMap::new(),
+            metrics: Vec::new(),
+            treatments: treatments.iter().map(named).collect(),
+            samples: Vec::new(),
+        };
         for block in 0..20 {
             for (treatment, (_, bytes)) in treatments.iter().enumerate() {
                 let noise = 1.0 + ((block * 7 + treatment * 3) % 11) as f64 / 1e4;
