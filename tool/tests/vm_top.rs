@@ -68,7 +68,7 @@ fn of(json: &str, pid: u32) -> Option<Value> {
 
 /// Waits until the emulator has started its virtual CPUs.
 fn listed(qemu: &Qemu, vcpus: u64) -> Value {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         let (code, out, err) = vm(&["list", "--format", "json"]);
         assert_eq!(code, 0, "{err}");

@@ -116,7 +116,7 @@ impl Heads {
         let mut names: Vec<String> =
             ["pid", "vcpus", "cpu %", "guest %", "sys %", "wait %", "switch/s"].map(str::to_owned).to_vec();
         if self.has_vcpus {
-            names[1] = "on CPU".to_owned();
+            "on CPU".clone_into(&mut names[1]);
         }
         names.extend(self.has_exits.then(|| "exits/s".to_owned()));
         names.push("memory".to_owned());

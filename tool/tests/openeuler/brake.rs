@@ -13,8 +13,8 @@ use std::{
     time::Duration,
 };
 
-/// A moment, and how long the braked ones run in it.
-const MOMENT: Duration = Duration::from_millis(5);
+/// How long the braked ones stand still in each moment, and how long they run.
+const STANDS: Duration = Duration::from_micros(4500);
 const RUNS: Duration = Duration::from_micros(500);
 
 /// Works until it is dropped.
@@ -43,9 +43,10 @@ impl Brake {
                     signal(pid, libc::SIGSTOP);
                     stopped.insert(pid);
                 }
-                sleep(MOMENT - RUNS);
-                stopped.iter().for_each(|&pid| signal(pid, libc::SIGCONT));
-                stopped.clear();
+                sleep(STANDS);
+                while let Some(pid) = stopped.pop_first() {
+                    signal(pid, libc::SIGCONT);
+                }
                 sleep(RUNS);
             }
         });

@@ -119,7 +119,8 @@ impl Kernel {
         Some(match below {
             "schemata" => self.schemata(state),
             "tasks" => {
-                let ids: Vec<String> = state.tasks.iter().map(u32::to_string).collect();
+                let living = state.tasks.iter().filter(|&&tid| is_there(tid));
+                let ids: Vec<String> = living.map(u32::to_string).collect();
                 ids.join("\n") + if ids.is_empty() { "" } else { "\n" }
             }
             "cpus_list" => "\n".to_owned(),
@@ -169,7 +170,7 @@ impl Kernel {
             return Err(EINVAL);
         }
         for tid in ids {
-            if !Path::new(&format!("/proc/{tid}")).exists() {
+            if !is_there(tid) {
                 return Err(ESRCH);
             }
             for group in self.groups.values_mut() {
@@ -240,6 +241,11 @@ impl Kernel {
         self.groups.get_mut("").ok_or(ENOENT)?.tasks.extend(group.tasks);
         Ok(())
     }
+}
+
+/// Whether a task lives: whoever has ended is in no group.
+fn is_there(tid: u32) -> bool {
+    Path::new(&format!("/proc/{tid}")).exists()
 }
 
 /// What the hardware makes of a percentage, shown again as one.

@@ -184,8 +184,17 @@ impl Filesystem for Fuse {
     }
 
     fn rmdir(&mut self, _: &Request<'_>, parent: u64, name: &OsStr, reply: ReplyEmpty) {
-        match self.kernel.remove(&self.below(parent, name)) {
-            Ok(()) => reply.ok(),
+        let path = self.below(parent, name);
+        match self.kernel.remove(&path) {
+            Ok(()) => {
+                // A folder that is made anew under this name is another one.
+                for known in &mut self.paths {
+                    if *known == path || known.starts_with(&format!("{path}/")) {
+                        "removed".clone_into(known);
+                    }
+                }
+                reply.ok();
+            }
             Err(error) => reply.error(error),
         }
     }

@@ -37,7 +37,9 @@ fn domain(pid: u32, value: &str, cgroup: &str, vcpus: u32) -> Vec<(String, Strin
 
 fn tree(files: &[(String, String)]) -> Tree {
     let mut capture = Capture::default();
-    files.iter().for_each(|(path, text)| capture.add_file(path, text));
+    for (path, text) in files {
+        capture.add_file(path, text);
+    }
     Tree::from_capture(capture)
 }
 

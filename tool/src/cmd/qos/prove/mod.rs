@@ -177,21 +177,21 @@ impl Scene<'_> {
 
     /// Makes a group with the limits and one without, and puts the processes into them.
     fn place(&self, journal: &Journal, writes: &[Write], rivals: &Rivals) -> Result<Vec<Told>, Refused> {
-        let writer = Writer::new(self.files.root(), journal);
+        let hand = Writer::new(self.files.root(), journal);
         let id = journal.id();
         let names = ["with", "without"].map(|which| format!("manycore-{id}-{which}"));
         for name in &names {
-            writer.make(name)?;
+            hand.make(name)?;
         }
         let before = self.files.schemata(&names[0]);
-        for write in writes {
-            writer.limit(&names[0], &write.line, None)?;
+        for line in writes.iter().map(|write| &write.line) {
+            hand.limit(&names[0], line, None)?;
         }
         let after = self.files.schemata(&names[0]);
         let homes = self.files.whereabouts();
         for (name, tids) in names.iter().zip(rivals.groups()) {
             for tid in tids {
-                writer.assign(name, tid, homes.get(&tid).map_or("", String::as_str))?;
+                hand.assign(name, tid, homes.get(&tid).map_or("", String::as_str))?;
             }
         }
         Ok(writes
