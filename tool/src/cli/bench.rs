@@ -11,12 +11,12 @@ use std::{path::PathBuf, time::Duration};
 #[command(after_help = "\
 Examples:
   manycore bench                             the loads, one line each
-  manycore bench counter                     one counter for all against one for each, by workers and distance
+  manycore bench counter                     one counter for all against one for each
   manycore bench lock --workers 1,2,4,8 --standard
   manycore bench sem-sysv --out sem          beside stress-ng, where that is installed
   manycore bench pipe --unixbench            ten passes of 10 s, and the index that UnixBench would give
   manycore bench matrix --cpus 0-3           a section of `eval` alone
-  manycore bench stream                      memory: bandwidth by kernel and workers, and from node to node; latency
+  manycore bench stream                      memory: by kernel, by workers, from node to node
   manycore bench stream --kernel triad --workers 1,4,16 --nodes 0 --array 1G
   manycore report sem/record.json            the same report again, any time later
 
