@@ -117,7 +117,9 @@ fn start(number: usize) -> Child {
 
 /// Threads that sleep until the end.
 fn imitate() {
-    let names = (0..VCPUS).map(|vcpu| format!("CPU {vcpu}/KVM")).chain((0..OTHERS).map(|other| format!("worker {other}")));
+    let names = (0..VCPUS)
+        .map(|vcpu| format!("CPU {vcpu}/KVM"))
+        .chain((0..OTHERS).map(|other| format!("worker {other}")));
     let barrier = Arc::new(Barrier::new(VCPUS + OTHERS + 2));
     for name in names {
         let barrier = Arc::clone(&barrier);

@@ -73,10 +73,7 @@ fn man_pages_are_written_and_man_reads_them() {
     for (page, words) in [
         ("manycore-bench.1", ["--unixbench", "manycore bench counter"].as_slice()),
         ("manycore-eval.1", &["--standard", "Examples"]),
-        (
-            "manycore-vm.1",
-            &["VM LIST", "VM TOP", "--vcpus", "manycore vm top --sort wait"],
-        ),
+        ("manycore-vm.1", &["VM LIST", "VM TOP", "--vcpus", "manycore vm top --sort wait"]),
         ("manycore-qos.1", &["QOS WATCH", "--history", "manycore qos watch --interval 5s --count 12"]),
         (
             "manycore-vm.1",

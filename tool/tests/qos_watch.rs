@@ -21,9 +21,12 @@ fn set(root: &Path, group: &str, totals: [&str; 2]) {
     for (domain, total) in totals.iter().enumerate() {
         let folder = root.join(group).join(format!("mon_data/mon_L3_{domain:02}"));
         fs::create_dir_all(&folder).unwrap();
-        for (file, value) in [("mbm_total_bytes", *total), ("mbm_local_bytes", "0"), ("llc_occupancy", "65536")] {
+        for (file, value) in
+            [("mbm_total_bytes", *total), ("mbm_local_bytes", "0"), ("llc_occupancy", "65536")]
+        {
             // In one piece and in place: the file is open, and must never be seen empty.
-            let mut file = File::options().write(true).create(true).truncate(false).open(folder.join(file)).unwrap();
+            let mut file =
+                File::options().write(true).create(true).truncate(false).open(folder.join(file)).unwrap();
             file.write_all(format!("{value:<23}\n").as_bytes()).unwrap();
         }
     }
@@ -47,7 +50,10 @@ struct Watching {
 impl Watching {
     fn start(root: &Path, more: &[&str]) -> Self {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
-        command.args(["qos", "watch", "--interval", "100ms", "--format", "json", "--resctrl"]).arg(root).args(more);
+        command
+            .args(["qos", "watch", "--interval", "100ms", "--format", "json", "--resctrl"])
+            .arg(root)
+            .args(more);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, lines }
@@ -107,7 +113,10 @@ fn counters_become_rates_while_groups_come_and_go() {
     assert!(sh(&format!("kill -INT {}", watching.child.id())).status.success());
     assert_eq!(watching.child.wait().unwrap().code(), Some(0));
     let kept = fs::read_to_string(kept).unwrap();
-    assert!(kept.lines().all(|line| serde_json::from_str::<Value>(line).unwrap()["schema"] == "manycore/qos-watch/1"));
+    assert!(
+        kept.lines()
+            .all(|line| serde_json::from_str::<Value>(line).unwrap()["schema"] == "manycore/qos-watch/1")
+    );
     assert!(kept.lines().count() > 5);
 }
 
@@ -116,7 +125,8 @@ fn lines_are_added_in_a_pipe_and_a_table_is_drawn_on_a_terminal() {
     let folder = resctrl();
     let root = folder.path().to_str().unwrap();
     let words = ["qos", "watch", "--interval", "100ms", "--count", "2", "--resctrl", root];
-    let run = manycore().args(words).args(["--group", "qemu-1-web", "--group", "qemu-10-web"]).output().unwrap();
+    let run =
+        manycore().args(words).args(["--group", "qemu-1-web", "--group", "qemu-10-web"]).output().unwrap();
     assert_eq!(run.status.code(), Some(0));
     assert!(text(&run.stderr).contains("there is no group \"qemu-10-web\" now"), "{}", text(&run.stderr));
     let out = text(&run.stdout);
@@ -133,7 +143,11 @@ fn lines_are_added_in_a_pipe_and_a_table_is_drawn_on_a_terminal() {
         Err(_) => eprintln!("SKIPPED: script is not installed"),
         Ok(drawn) => {
             let drawn = text(&drawn.stdout);
-            assert_eq!((drawn.matches("\x1b[2J").count(), drawn.matches("\x1b[H").count()), (1, 2), "{drawn}");
+            assert_eq!(
+                (drawn.matches("\x1b[2J").count(), drawn.matches("\x1b[H").count()),
+                (1, 2),
+                "{drawn}"
+            );
             assert!(drawn.contains("qemu-1-web") && drawn.contains("course"), "{drawn}");
         }
     }
@@ -145,7 +159,8 @@ fn what_cannot_be_watched_is_told() {
     fs::create_dir_all(folder.path().join("info")).unwrap();
     fs::write(folder.path().join("schemata"), "MB:0=100\n").unwrap();
     let watch = |more: &[&str]| {
-        let run = manycore().args(["qos", "watch", "--resctrl"]).arg(folder.path()).args(more).output().unwrap();
+        let run =
+            manycore().args(["qos", "watch", "--resctrl"]).arg(folder.path()).args(more).output().unwrap();
         (run.status.code().unwrap(), text(&run.stderr))
     };
     let (code, said) = watch(&[]);

@@ -20,7 +20,17 @@ impl Qemu {
     fn start(name: &str, vcpus: u32, more: &[&str]) -> Option<Self> {
         let name = format!("guest={},debug-threads=on", name.replace(',', ",,"));
         let child = Command::new("qemu-system-x86_64")
-            .args(["-accel", "tcg", "-m", "64", "-display", "none", "-nodefaults", "-smp", &vcpus.to_string()])
+            .args([
+                "-accel",
+                "tcg",
+                "-m",
+                "64",
+                "-display",
+                "none",
+                "-nodefaults",
+                "-smp",
+                &vcpus.to_string(),
+            ])
             .args(["-name", &name])
             .args(more)
             .stdin(Stdio::null())
