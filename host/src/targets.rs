@@ -14,6 +14,9 @@ const DOMAINS: [&str; 2] = ["/run/libvirt/qemu", "/var/run/libvirt/qemu"];
 /// Control groups are nested a dozen deep at most.
 const DEEPEST: usize = 16;
 
+/// Endings of units that have control groups.
+const KINDS: [&str; 5] = [".service", ".scope", ".slice", ".socket", ".mount"];
+
 /// Shortest beginning of a container's id that is looked for, as engines show them.
 const SHORTEST_ID: usize = 4;
 
@@ -129,7 +132,9 @@ fn gather(folder: &Path, deep: usize, found: &mut BTreeSet<u32>) {
         None => found.extend(read("cgroup.procs").unwrap_or_default().into_iter().flat_map(tasks::threads)),
     }
     if deep > 0 {
-        folders(folder).iter().for_each(|below| gather(below, deep - 1, found));
+        for below in folders(folder) {
+            gather(&below, deep - 1, found);
+        }
     }
 }
 
@@ -229,7 +234,6 @@ fn unit(name: &str) -> Result<Members, TargetError> {
             "a unit as 'systemctl' shows it, such as nginx.service",
         ));
     }
-    const KINDS: [&str; 5] = [".service", ".scope", ".slice", ".socket", ".mount"];
     let full = if KINDS.iter().any(|kind| name.ends_with(kind)) {
         name.to_owned()
     } else {

@@ -94,7 +94,9 @@ mod tests {
 
     fn system(files: &[(&str, &str)]) -> Tree {
         let mut capture = Capture::default();
-        files.iter().for_each(|(path, text)| capture.add_file(path, text));
+        for (path, text) in files {
+            capture.add_file(path, text);
+        }
         Tree::from_capture(capture)
     }
 

@@ -25,7 +25,7 @@ pub enum Refused {
     /// EROFS.
     #[error("{0} is mounted read-only, as in a container: change it from the host")]
     ReadOnly(PathBuf),
-    /// ENOSPC: no CLOSID, RMID or PARTID is left.
+    /// ENOSPC: no CLOSID, RMID or PARTID is left. EBUSY: the RMIDs of groups that are gone have data in caches still.
     #[error("the hardware has no room for one more group{}: remove one (manycore qos show lists them)", said(.0.as_deref()))]
     Full(Option<String>),
     /// A group of that name was made by somebody else meanwhile.
@@ -184,7 +184,7 @@ impl<'a> Writer<'a> {
         match Errno::from_io_error(&error) {
             Some(Errno::ACCESS | Errno::PERM) => Refused::NoRight(file.to_owned()),
             Some(Errno::ROFS) => Refused::ReadOnly(self.root.to_owned()),
-            Some(Errno::NOSPC) => Refused::Full(status),
+            Some(Errno::NOSPC | Errno::BUSY) => Refused::Full(status),
             Some(Errno::EXIST) => Refused::Exists(file.to_owned()),
             Some(Errno::NOENT | Errno::NODEV) => Refused::Gone(file.to_owned()),
             _ => Refused::Other { what, error, status },

@@ -136,8 +136,15 @@ fn groups(state: &State) -> Table {
         };
         let mode = group.mode.as_deref().filter(|mode| *mode != "shareable");
         let mode = mode.map(|mode| format!(", {mode}")).unwrap_or_default();
+        // A monitoring group stands below the one that it is in.
+        let (above, name) = group.name.rsplit_once("mon_groups/").unwrap_or(("", group.title()));
+        let name = if group.role == Role::Monitor && state.groups.len() > 1 {
+            format!("+ {name}")
+        } else {
+            format!("{above}{name}")
+        };
         vec![
-            group.title().to_owned(),
+            name,
             owner(&group.owner),
             group.tasks.to_string(),
             if group.cpus.is_empty() { "-".to_owned() } else { group.cpus.brief() },

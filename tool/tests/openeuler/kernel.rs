@@ -118,14 +118,16 @@ impl Kernel {
         let state = self.groups.get(group)?;
         Some(match below {
             "schemata" => self.schemata(state),
-            "tasks" => state.tasks.iter().map(|tid| format!("{tid}\n")).collect(),
+            "tasks" => {
+                let ids: Vec<String> = state.tasks.iter().map(u32::to_string).collect();
+                ids.join("\n") + if ids.is_empty() { "" } else { "\n" }
+            }
             "cpus_list" => "\n".to_owned(),
             "mode" => "shareable\n".to_owned(),
             "info/last_cmd_status" => format!("{}\n", self.status),
             "info/L3/cbm_mask" => "7fff\n".to_owned(),
-            "info/L3/min_cbm_bits" => "1\n".to_owned(),
+            "info/L3/min_cbm_bits" | "info/MB/bandwidth_gran" => "1\n".to_owned(),
             "info/L3/num_closids" | "info/MB/num_closids" => format!("{GROUPS}\n"),
-            "info/MB/bandwidth_gran" => "1\n".to_owned(),
             "info/MB/min_bandwidth" => format!("{}\n", if self.old { 5 } else { 1 }),
             _ if below.contains("mon_MB") => "120\n".to_owned(),
             _ => "65536\n".to_owned(),

@@ -16,7 +16,9 @@ use tempfile::TempDir;
 
 /// A mounted file system, a folder for journals, and a process to be limited.
 struct Place {
-    _session: fuser::BackgroundSession,
+    /// Unmounts when it is dropped, before the folder goes.
+    #[allow(dead_code, reason = "held, not used")]
+    session: fuser::BackgroundSession,
     root: TempDir,
     state: TempDir,
     victim: Child,
@@ -27,9 +29,9 @@ impl Place {
     fn new(kernel: Kernel) -> Option<Self> {
         let root = tempfile::tempdir().unwrap();
         match mount::mount(kernel, root.path()) {
-            Ok(_session) => {
+            Ok(session) => {
                 let victim = Command::new("sleep").arg("1000").spawn().unwrap();
-                Some(Self { _session, root, state: tempfile::tempdir().unwrap(), victim })
+                Some(Self { session, root, state: tempfile::tempdir().unwrap(), victim })
             }
             Err(error) => {
                 eprintln!("SKIPPED: no file system can be mounted by FUSE here: {error}");

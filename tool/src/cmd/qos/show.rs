@@ -7,7 +7,7 @@ use crate::{
     output,
     report::qos_text,
 };
-use manycore_model::names;
+use manycore_model::{names, qos::Group};
 
 /// Prints what can be set, and the groups with their limits and readings.
 ///
@@ -19,7 +19,7 @@ pub fn run(args: &QosShow) -> Outcome {
     let mut tasks = None;
     if let Some(name) = &args.group {
         let Some(group) = state.group(name).cloned() else {
-            let known: Vec<&str> = state.groups.iter().map(|group| group.title()).collect();
+            let known: Vec<&str> = state.groups.iter().map(Group::title).collect();
             let near = names::similar(known, name).join(", ");
             return Err(Failure::input(format!("there is no group {name:?}; near that name are {near}")));
         };

@@ -148,8 +148,8 @@ fn aim(args: &QosSet, system: &Tree, state: &State) -> Outcome<Aim> {
         })
         .map(|other| &other.schemata)
         .collect();
-    let writes =
-        translate(&args.wish.wish(), &state.offer, &resctrl::places(system), &others).map_err(refuse)?;
+    let writes = translate(&args.wish.wish(), &state.offer, &resctrl::places(system), &others)
+        .map_err(|refusals| refuse(&refusals))?;
     let cpus = args.target.cpus.clone().unwrap_or_default();
     check_cpus(args, system, &cpus)?;
     let members = members.filter(|_| group.is_none());
@@ -233,7 +233,7 @@ fn check_cpus(args: &QosSet, system: &Tree, cpus: &CpuSet) -> Outcome {
 }
 
 /// All reasons in one message: what the machine lacks weighs more than what was written wrongly.
-fn refuse(refusals: Vec<Refusal>) -> Failure {
+fn refuse(refusals: &[Refusal]) -> Failure {
     let lacks = refusals.iter().any(|refusal| matches!(refusal, Refusal::Lacks(_)));
     let mut texts: Vec<&str> = refusals.iter().map(Refusal::text).collect();
     texts.dedup();
