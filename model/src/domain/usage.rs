@@ -214,7 +214,7 @@ impl Moment {
 /// What a counter of nanoseconds gained, in percent of the time.
 fn percent(before: u64, after: u64, wall_ns: u64) -> Option<f64> {
     let gained = after.checked_sub(before)?;
-    (wall_ns > 0).then(|| gained as f64 / wall_ns as f64 * 100.0)
+    (wall_ns > 0).then(|| gained as f64 * 100.0 / wall_ns as f64)
 }
 
 fn per_second(before: u64, after: u64, wall_ns: u64) -> Option<f64> {

@@ -122,7 +122,7 @@ pub fn lines(moment: &Moment) -> String {
             moment.time,
             "(all)",
             all.memory.map_or_else(dash, megabytes),
-            "",
+            "-",
             all.cache.map_or_else(dash, |bytes| (bytes >> 10).to_string()),
         ));
         let of = |domain| all.domains.get(domain).copied().map_or_else(dash, megabytes);

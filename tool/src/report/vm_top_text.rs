@@ -67,7 +67,7 @@ pub fn table(moment: &Moment) -> String {
     format!("{counted}\n{}\n\n{}", host(&moment.host), table.text())
 }
 
-/// `host: 3.2 of 64 CPUs busy, 2.9 in guests; memory 120 GiB of 256 GiB; 1.84 GB/s (node 0 1.20 GB/s, ...)`.
+/// `host: 3.2 of 64 CPUs busy, 2.9 in guests; memory 120 GiB of 256 GiB`, and `traffic: 1.84 GB/s to and from memory`.
 fn host(host: &HostUsage) -> String {
     let cpus = |percent: Option<f64>| percent.map_or_else(dash, |percent| format!("{:.1}", percent / 100.0));
     let mut text = format!("host: {} of {} busy", cpus(host.cpu_percent), units::counted(host.cpus, "CPU"));
@@ -78,7 +78,7 @@ fn host(host: &HostUsage) -> String {
     let used = host.memory.saturating_sub(host.available);
     text.push_str(&format!("; memory {} of {}", units::bytes(used), units::bytes(host.memory)));
     if let Some(bandwidth) = host.bandwidth {
-        text.push_str(&format!("; {} to and from it", units::rate(bandwidth)));
+        text.push_str(&format!("\ntraffic: {} to and from memory", units::rate(bandwidth)));
         let parts: Vec<String> = host
             .bandwidth_by_domain
             .iter()
