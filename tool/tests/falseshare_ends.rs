@@ -197,7 +197,8 @@ fn on_a_terminal(words: &str) -> Option<Child> {
         return None;
     }
     let program = assert_cmd::cargo::cargo_bin!("manycore");
-    let line = format!("{} falseshare --quiet --json --timeout 60s -- {words}", program.display());
+    // A shell that only waited would end of the key itself, as dash does.
+    let line = format!("exec {} falseshare --quiet --json --timeout 60s -- {words}", program.display());
     let mut script = Command::new("script");
     script.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     match script.spawn() {
@@ -235,7 +236,7 @@ fn a_key_interrupts_a_run_on_a_terminal_and_it_tells_what_was_seen() {
     let mut json = String::new();
     out.read_to_string(&mut json).unwrap();
     assert!(json.contains("\"end\": \"interrupted\"") && json.contains("counters"), "{json}");
-    assert_eq!(run.wait().unwrap().code(), Some(1));
+    assert_eq!(run.wait().unwrap().code(), Some(1), "{json}");
 }
 
 #[test]
