@@ -16,6 +16,7 @@ use manycore::{
 use manycore_host::clock::now_ns;
 use manycore_model::{
     CpuId, CpuSet, Machine,
+    evaluation::TIMES_CACHES,
     record::Sample,
     stats::{Estimate, median},
     units,
@@ -34,9 +35,6 @@ const SAMPLE: Duration = Duration::from_millis(500);
 
 /// Seconds for each comparison, unless `SECONDS` says otherwise.
 const SECONDS: f64 = 30.0;
-
-/// Times the last-level caches that an array has.
-const TIMES_CACHES: u64 = 4;
 
 /// What likwid-bench calls what we do, plain and past the caches; the widest that there is comes first.
 const LIKWID: [(Work, &[&str]); 6] = [

@@ -6,11 +6,7 @@ use crate::{
     output,
     signals::{ENDS, Signals},
 };
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-    termios::tcgetwinsize,
-};
+use rustix::termios::tcgetwinsize;
 use std::{
     fs::File,
     io::{IsTerminal, Write, stdout},
@@ -51,12 +47,7 @@ impl Rounds {
             if left.is_zero() {
                 break;
             }
-            let time = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
-            match poll(&mut [PollFd::from_borrowed_fd(self.signals.descriptor(), PollFlags::IN)], Some(&time))
-            {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(Failure::missing(format!("cannot wait: {error}"))),
-            }
+            self.signals.wait(left)?;
         }
         self.left = self.left.map(|left| left - 1);
         // After a stop (SIGSTOP, a machine that slept) what was missed is not made up for.

@@ -1,6 +1,7 @@
 //! Where results go: standard output and files that are either whole or absent.
 
 use crate::failure::{Failure, Outcome};
+use serde::Serialize;
 use std::{
     fs::{self, File, Metadata, Permissions},
     io::{self, ErrorKind, Write},
@@ -20,6 +21,14 @@ pub fn print(text: &str) -> Outcome {
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
         .map_err(|error| failure("to standard output", &error))
+}
+
+/// `value` as JSON that people can read too, with a last newline.
+///
+/// # Errors
+/// [`Failure::Missing`] where it cannot be put into JSON.
+pub fn json(value: &impl Serialize) -> Outcome<String> {
+    serde_json::to_string_pretty(value).map(|json| json + "\n").map_err(Failure::missing)
 }
 
 /// Prints a line for people on standard error. Where nobody can read it, nothing is lost: the run goes on.

@@ -2,6 +2,8 @@
 
 use crate::failure::{Failure, Outcome};
 use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
     process::{Signal, getpgrp},
     termios::tcgetpgrp,
 };
@@ -21,6 +23,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 /// Those that ask for the end.
@@ -66,6 +69,18 @@ impl Signals {
     pub fn take(&self) -> Vec<Signal> {
         while (&self.bell).read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
         self.flags.iter().filter(|(_, flag)| flag.swap(false, Relaxed)).map(|(signal, _)| *signal).collect()
+    }
+
+    /// Waits until one comes, or so long.
+    ///
+    /// # Errors
+    /// [`Failure::Missing`]: those of `poll(2)`.
+    pub fn wait(&self, most: Duration) -> Outcome {
+        let time = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: i64::from(most.subsec_nanos()) };
+        match poll(&mut [PollFd::from_borrowed_fd(self.descriptor(), PollFlags::IN)], Some(&time)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(Failure::missing(format!("cannot wait: {error}"))),
+        }
     }
 
     /// [`take`](Self::take) without keys, where the terminal has sent them to our whole process group. A SIGINT that

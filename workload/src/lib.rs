@@ -80,7 +80,7 @@ impl Kind {
             Self::Sum => Box::new(sum::Sum::default()),
             Self::Product => Box::new(product::Product::default()),
             Self::Inverse => Box::new(inverse::Inverse::default()),
-            Self::Stream => Box::new(stream::Own::default()),
+            Self::Stream => Box::new(stream::Worker::<stream::Own>::default()),
         }
     }
 }

@@ -7,7 +7,10 @@ use crate::{
 };
 use manycore_model::{
     CpuSet,
-    qos::schemata::{Line, Schemata},
+    qos::{
+        schemata::{Line, Schemata},
+        translate::Write,
+    },
 };
 use rustix::io::Errno;
 use std::{
@@ -89,12 +92,17 @@ impl<'a> Writer<'a> {
 
     /// Writes a line of a group's schemata. Where the group was there before us, `before` is what it says.
     ///
+    /// Noted are the values that are written and those that the kernel will make of them: whoever is killed before
+    /// [`Writer::note_in_force`] has changed limits to these.
+    ///
     /// # Errors
     /// Why the kernel does not take it: then nothing of the line is in force.
-    pub fn limit(&self, name: &str, line: &Line, before: Option<&Schemata>) -> Result<(), Refused> {
-        let folder = self.root.join(name);
+    pub fn limit(&self, name: &str, write: &Write, before: Option<&Schemata>) -> Result<(), Refused> {
+        let (folder, line) = (self.root.join(name), &write.line);
         if let Some(before) = before {
-            self.note_limits(&folder, &line.name, &line.values.iter().collect::<Vec<_>>(), before)?;
+            for values in [&line.values, &write.expected] {
+                self.note_limits(&folder, &line.name, &values.iter().collect::<Vec<_>>(), before)?;
+            }
         }
         let older = self.status();
         let file = folder.join("schemata");

@@ -29,10 +29,7 @@ pub fn run(args: &Args) -> Outcome {
     let audit = look(&tree, scope, args.interval)?;
     match args.format {
         Format::Text => output::print(&audit_text::render(&audit))?,
-        Format::Json => {
-            let json = serde_json::to_string_pretty(&audit).map_err(Failure::missing)?;
-            output::print(&format!("{json}\n"))?;
-        }
+        Format::Json => output::print(&output::json(&audit)?)?,
     }
     match audit.findings.len() {
         0 => Ok(()),

@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> Outcome {
     let findings = Findings::of(&seen, Settings { threshold });
     output::print(&match args.format {
         _ if !is_json(args) => sharing_text::render(&findings),
-        _ => serde_json::to_string_pretty(&findings).map_err(Failure::missing)? + "\n",
+        _ => output::json(&findings)?,
     })?;
     // What was seen is told even where it could not be saved.
     saved?;

@@ -24,7 +24,7 @@ pub fn run(args: &Args) -> Outcome {
     let text = match (args.dialect, args.format) {
         (Some(dialect), _) => export(args, dialect, &machine, &plan, &left_out)?,
         (None, Format::Text) => plan_text::render(&plan, &machine, &left_out, args.all),
-        (None, Format::Json) => serde_json::to_string_pretty(&plan).map_err(Failure::missing)? + "\n",
+        (None, Format::Json) => output::json(&plan)?,
     };
     if let Some(path) = &args.svg {
         output::write_file(path, topo_svg::render(&machine, Some(&plan)).as_bytes())?;

@@ -2,7 +2,7 @@
 
 use crate::{
     cli::{Format, Topo},
-    failure::{Failure, Outcome},
+    failure::Outcome,
     output,
     report::{topo_svg, topo_text},
     source,
@@ -25,9 +25,6 @@ pub fn run(args: &Topo) -> Outcome {
     }
     match args.format {
         Format::Text => output::print(&topo_text::render(&machine)),
-        Format::Json => {
-            let json = serde_json::to_string_pretty(&machine).map_err(Failure::missing)?;
-            output::print(&format!("{json}\n"))
-        }
+        Format::Json => output::print(&output::json(&machine)?),
     }
 }

@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome};
 use manycore_host::{affinity, clock::now_ns};
 use manycore_model::{
     CpuId, CpuSet,
-    record::{Around, Latency, Sample},
+    record::{Around, Latency, Method, Sample},
 };
 use std::{
     collections::BTreeMap,
@@ -53,6 +53,18 @@ pub enum Pace {
     },
     /// Until each worker has done its ticks.
     Whole,
+}
+
+impl Pace {
+    /// How a record tells it.
+    pub fn method(self) -> Method {
+        match self {
+            Self::Slices { slice, settle } => {
+                Method::Slices { slice_ns: slice.as_nanos() as u64, settle_ns: settle.as_nanos() as u64 }
+            }
+            Self::Whole => Method::Whole,
+        }
+    }
 }
 
 /// A crew that works under treatments.

@@ -27,7 +27,7 @@ pub use contention::LOADS;
 use manycore_host::clock;
 use manycore_model::{
     CpuSet, Machine, Record,
-    record::{Method, Missed, Treatment},
+    record::{Missed, Treatment},
 };
 use manycore_workload::Kind;
 use profile::Profile;
@@ -285,15 +285,9 @@ impl Stage<'_> {
     /// Runs one experiment on a crew of ours.
     fn crew_experiment(&mut self, crew: Crew, plan: Plan) -> Outcome {
         let (treatments, trials) = plan.trials.into_iter().unzip();
-        let method = match plan.pace {
-            Pace::Slices { slice, settle } => {
-                Method::Slices { slice_ns: slice.as_nanos() as u64, settle_ns: settle.as_nanos() as u64 }
-            }
-            Pace::Whole => Method::Whole,
-        };
         let design = Design {
             id: plan.id.to_owned(),
-            method,
+            method: plan.pace.method(),
             unit: plan.unit.to_owned(),
             metrics: Vec::new(),
             parameters: plan.parameters,

@@ -15,8 +15,8 @@ mod ring;
 mod workers;
 
 pub use ring::RUN_BYTES;
-pub(crate) use workers::Own;
 pub use workers::Streams;
+pub(crate) use workers::{Own, Worker};
 
 use chain::HOPS;
 use ring::BLOCK;

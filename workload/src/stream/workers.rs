@@ -30,20 +30,59 @@ impl Doing {
     }
 }
 
-/// A worker with memory of its own.
+/// Memory that a worker can be told to work on.
+trait Memory {
+    /// What a worker does that is told `parameter`.
+    fn get_ready(&mut self, parameter: u64) -> io::Result<Doing>;
+}
+
+/// A worker on memory of one kind or the other.
+#[derive(Default)]
+pub(crate) struct Worker<M> {
+    memory: M,
+    doing: Doing,
+    broken: Option<i32>,
+}
+
+impl<M: Memory> Load for Worker<M> {
+    fn prepare(&mut self, parameter: u64) {
+        // Before its memory goes, a worker leaves it.
+        self.doing = Doing::Nothing;
+        match self.memory.get_ready(parameter) {
+            Ok(doing) => (self.doing, self.broken) = (doing, None),
+            Err(error) => self.broken = Some(error.raw_os_error().unwrap_or(libc::EINVAL)),
+        }
+    }
+
+    fn ticks_per_event(&self) -> u64 {
+        BLOCKS as u64
+    }
+
+    fn tick(&mut self) {
+        self.doing.step();
+    }
+
+    fn broken(&self) -> Option<i32> {
+        self.broken
+    }
+}
+
+fn invalid() -> io::Error {
+    io::Error::from_raw_os_error(libc::EINVAL)
+}
+
+/// A worker's own memory, which it makes when it is told what to do.
 #[derive(Default)]
 pub(crate) struct Own {
-    doing: Doing,
     /// Where and how large the memory is.
     place: Option<(Option<u16>, u64)>,
     ring: Option<Arc<Ring>>,
     chain: Option<Arc<Chain>>,
-    broken: Option<i32>,
 }
 
-impl Own {
-    fn get_ready(&mut self, task: Task) -> io::Result<Doing> {
-        let Task { work, node, bytes } = task;
+impl Memory for Own {
+    fn get_ready(&mut self, parameter: u64) -> io::Result<Doing> {
+        let Task { work, node, bytes } = Task::of(parameter).ok_or_else(invalid)?;
         if self.place != Some((node, bytes)) {
             (self.ring, self.chain) = (None, None);
             self.place = Some((node, bytes));
@@ -60,30 +99,6 @@ impl Own {
                 Doing::Walk(Walk::new(Arc::clone(self.ring.insert(ring)), kernel, work.stores))
             }
         })
-    }
-}
-
-impl Load for Own {
-    fn prepare(&mut self, parameter: u64) {
-        // Before its memory goes, a worker leaves it.
-        self.doing = Doing::Nothing;
-        let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
-        match Task::of(parameter).ok_or_else(invalid).and_then(|task| self.get_ready(task)) {
-            Ok(doing) => (self.doing, self.broken) = (doing, None),
-            Err(error) => self.broken = Some(error.raw_os_error().unwrap_or(libc::EINVAL)),
-        }
-    }
-
-    fn ticks_per_event(&self) -> u64 {
-        BLOCKS as u64
-    }
-
-    fn tick(&mut self) {
-        self.doing.step();
-    }
-
-    fn broken(&self) -> Option<i32> {
-        self.broken
     }
 }
 
@@ -122,8 +137,8 @@ impl Streams {
         let runs = self.places.iter().map(|place| place.ring.runs()).min().unwrap_or(0);
         let member = |_| {
             let places = self.places.clone();
-            let load = || Part::Works(Box::new(Shared { places, doing: Doing::Nothing, broken: None }));
-            Member::Thread(Box::new(load))
+            let load = || Worker { memory: Shared { places }, doing: Doing::Nothing, broken: None };
+            Member::Thread(Box::new(|| Part::Works(Box::new(load()))))
         };
         (0..count.min(runs)).map(member).collect()
     }
@@ -140,37 +155,19 @@ impl Default for Streams {
     }
 }
 
-/// A worker on memory that others work on, too.
+/// Memory that several workers share.
 struct Shared {
     places: Vec<Place>,
-    doing: Doing,
-    broken: Option<i32>,
 }
 
-impl Load for Shared {
-    fn prepare(&mut self, parameter: u64) {
-        let place = self.places.get((parameter & u64::from(u32::MAX)) as usize);
-        let work = Work::ALL.get((parameter >> 52) as usize);
-        self.doing = match place.zip(work) {
-            Some((place, Work { kernel: Kernel::Chase, .. })) => {
-                Doing::Chase(Chase::new(Arc::clone(&place.chain)))
-            }
-            Some((place, work)) => Doing::Walk(Walk::new(Arc::clone(&place.ring), work.kernel, work.stores)),
-            None => Doing::Nothing,
-        };
-        self.broken = matches!(self.doing, Doing::Nothing).then_some(libc::EINVAL);
-    }
-
-    fn ticks_per_event(&self) -> u64 {
-        BLOCKS as u64
-    }
-
-    fn tick(&mut self) {
-        self.doing.step();
-    }
-
-    fn broken(&self) -> Option<i32> {
-        self.broken
+impl Memory for Shared {
+    fn get_ready(&mut self, parameter: u64) -> io::Result<Doing> {
+        let place = self.places.get((parameter & u64::from(u32::MAX)) as usize).ok_or_else(invalid)?;
+        let work = Work::ALL.get((parameter >> 52) as usize).ok_or_else(invalid)?;
+        Ok(match work.kernel {
+            Kernel::Chase => Doing::Chase(Chase::new(Arc::clone(&place.chain))),
+            kernel => Doing::Walk(Walk::new(Arc::clone(&place.ring), kernel, work.stores)),
+        })
     }
 }
 
@@ -180,13 +177,13 @@ mod tests {
 
     #[test]
     fn a_worker_of_its_own_does_each_work_and_keeps_its_memory() {
-        let mut own = Own::default();
+        let mut own = Worker::<Own>::default();
         let mut memory = Vec::new();
         for work in Work::ALL {
             own.prepare(Task { work, node: None, bytes: 2 * RUN_BYTES }.parameter());
             (0..3 * BLOCKS).for_each(|_| own.tick());
             assert_eq!(own.broken(), None, "{work:?}");
-            memory.extend(own.ring.as_ref().map(Arc::as_ptr));
+            memory.extend(own.memory.ring.as_ref().map(Arc::as_ptr));
         }
         memory.dedup();
         assert_eq!(memory.len(), 1);
@@ -203,7 +200,7 @@ mod tests {
         assert!(streams.add(RUN_BYTES - 1, None, 1).is_err());
         assert_eq!(streams.members(4).len(), 1, "each needs a run for itself");
         let places = streams.places.clone();
-        let mut load = Shared { places, doing: Doing::Nothing, broken: None };
+        let mut load = Worker { memory: Shared { places }, doing: Doing::Nothing, broken: None };
         for place in 0..2 {
             for work in Work::ALL {
                 load.prepare(Streams::parameter(place, work));

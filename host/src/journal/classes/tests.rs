@@ -4,7 +4,10 @@ use crate::{
     journal::{Change, Journal, pending},
     resctrl::{Refused, Writer},
 };
-use manycore_model::qos::schemata::{Line, Schemata};
+use manycore_model::qos::{
+    schemata::{Line, Schemata},
+    translate::Write,
+};
 use std::{fs, path::Path};
 use tempfile::TempDir;
 
@@ -24,11 +27,17 @@ fn now(root: &Path) -> String {
 
 /// Writes a limit as `qos set --group` does.
 fn limit(root: &Path, journal: &Journal, text: &str) {
+    limit_that_becomes(root, journal, text, text);
+}
+
+/// Writes a limit of which the kernel makes another one.
+fn limit_that_becomes(root: &Path, journal: &Journal, text: &str, becomes: &str) {
     let before = Schemata::parse(&now(root));
-    let line = Line::parse(text).unwrap();
+    let line = |text| Line::parse(text).unwrap();
+    let write = Write { asked: String::new(), line: line(text), expected: line(becomes).values, note: None };
     // The kernel replaces what it shows; here the file is replaced.
-    Writer::new(root, journal).limit("theirs", &line, Some(&before)).unwrap();
-    fs::write(root.join("theirs/schemata"), format!("{text}\n")).unwrap();
+    Writer::new(root, journal).limit("theirs", &write, Some(&before)).unwrap();
+    fs::write(root.join("theirs/schemata"), format!("{becomes}\n")).unwrap();
 }
 
 fn begin(root: &Path) -> Journal {
@@ -56,6 +65,16 @@ fn a_limit_that_was_rounded_is_known_by_what_was_seen() {
     let writer = Writer::new(root.path(), &journal);
     writer.note_in_force("theirs", &line, &Schemata::parse("MB:0=100"), &now_is).unwrap();
     assert_eq!(journal.take_back().unwrap().limits, 1);
+    assert!(now(root.path()).starts_with("MB:0=100"));
+}
+
+#[test]
+fn a_rounded_limit_is_taken_back_although_its_writer_was_killed_before_it_looked() {
+    let root = place();
+    let journal = begin(root.path());
+    limit_that_becomes(root.path(), &journal, "MB:0=55", "MB:0=60");
+    let restored = journal.take_back().unwrap();
+    assert_eq!((restored.limits, restored.left.len()), (1, 0), "{restored:?}");
     assert!(now(root.path()).starts_with("MB:0=100"));
 }
 

@@ -150,10 +150,7 @@ fn not_moved(moves: &Moves) -> Failure {
 fn tell(format: Format, moves: &Moves) -> Outcome {
     match format {
         Format::Text => output::print(&irq_text::moves(moves))?,
-        Format::Json => {
-            let json = serde_json::to_string_pretty(moves).map_err(Failure::missing)?;
-            output::print(&format!("{json}\n"))?;
-        }
+        Format::Json => output::print(&output::json(moves)?)?,
     }
     let refused = moves.moves.iter().filter(|one| one.refused.is_some()).count();
     if refused > 0 {

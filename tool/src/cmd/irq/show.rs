@@ -36,10 +36,7 @@ pub fn run(args: &IrqShow) -> Outcome {
     let interrupts = Interrupts { schema, seconds, devices, architecture, cpus };
     match args.format {
         Format::Text => output::print(&irq_text::interrupts(&interrupts, &machine, args.device.as_deref())),
-        Format::Json => {
-            let json = serde_json::to_string_pretty(&interrupts).map_err(Failure::missing)?;
-            output::print(&format!("{json}\n"))
-        }
+        Format::Json => output::print(&output::json(&interrupts)?),
     }
 }
 

@@ -28,9 +28,6 @@ pub fn run(args: &QosShow) -> Outcome {
     }
     match args.format {
         Format::Text => output::print(&qos_text::state(&state, tasks.as_deref())),
-        Format::Json => {
-            let json = serde_json::to_string_pretty(&state).map_err(Failure::missing)?;
-            output::print(&format!("{json}\n"))
-        }
+        Format::Json => output::print(&output::json(&state)?),
     }
 }

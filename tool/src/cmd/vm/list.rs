@@ -25,10 +25,7 @@ pub fn run(args: &VmList) -> Outcome {
     let moment = Moment::between(utc(), None, &BTreeMap::new(), (&host(&tree), &now));
     match args.format {
         Format::Text => output::print(&vm_top_text::list(&moment)),
-        Format::Json => {
-            let json = serde_json::to_string_pretty(&moment).map_err(Failure::missing)?;
-            output::print(&format!("{json}\n"))
-        }
+        Format::Json => output::print(&output::json(&moment)?),
     }
 }
 

@@ -4,6 +4,11 @@ use manycore_host::{
     capture::Capture,
     resctrl::{Files, Mount},
 };
+use manycore_model::{
+    qos::proof::{Check, Proof, Shown},
+    stats::Estimate,
+    verdict::Verdict,
+};
 use std::collections::BTreeMap;
 
 fn files() -> Files {
@@ -50,4 +55,43 @@ fn groups_of_a_host_read_well() {
     one.groups.retain(|group| group.name == "qemu-3-web1");
     shown = state(&one, Some(&[812, 813]));
     insta::assert_snapshot!("qos_of_a_group", shown);
+}
+
+#[test]
+fn what_was_shown_of_limits_reads_well() {
+    let offer = files().state(&BTreeMap::new()).offer;
+    // Twenty rates around one, and pairs of such.
+    let rates =
+        |rate: f64| Estimate::of(&(0..20).map(|n| rate * (0.99 + f64::from(n) / 1e3)).collect::<Vec<_>>());
+    let verdict = |ratio: f64| Verdict::of(&[ratio.ln(); 20], Some(0.01));
+    let limit = Told {
+        line: "MB".to_owned(),
+        domain: 0,
+        asked: "bandwidth 5%".to_owned(),
+        before: Some(100),
+        written: 5,
+        in_force: Some(10),
+        why: Some("the kernel raises it to the least that it knows".to_owned()),
+        ignored: false,
+    };
+    let measured = |check, shown, ratio: f64, alone| Proof {
+        limits: vec![limit.clone()],
+        with: rates(1e10 * ratio),
+        without: rates(1e10),
+        alone,
+        verdict: verdict(ratio),
+        ..Proof { shown, ..Proof::cannot(check, String::new()) }
+    };
+    let fails = Shown::Fails("it gets as much with the limit as without".to_owned());
+    let why =
+        "MBMIN cannot be set: only MPAM of openEuler has a least bandwidth, and this is Intel RDT".to_owned();
+    let all = [
+        measured(Check::Bandwidth, Shown::Holds, 0.11, None),
+        measured(Check::Bandwidth, fails, 1.0, None),
+        measured(Check::Priority, Shown::NotEnough, 1.2, rates(2e10)),
+        Proof::cannot(Check::Minimum, why),
+    ];
+    let text = proofs(&all, "node 0 (16 CPUs)", &offer);
+    assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    insta::assert_snapshot!("qos_proofs", text);
 }

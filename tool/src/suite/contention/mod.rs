@@ -19,7 +19,7 @@ use crate::{
 };
 pub use loads::LOADS;
 use loads::{COUNTER, Contended, LOCK, PIPE};
-use manycore_model::{CpuSet, Distance, evaluation::id, record::Method, record::Treatment};
+use manycore_model::{CpuSet, Distance, evaluation::id, record::Treatment};
 use manycore_workload::contention::Shared;
 use std::{
     collections::BTreeMap,
@@ -131,7 +131,6 @@ fn measure(stage: &mut Stage, load: &Contended, scope: &Scope) -> Outcome {
     let (treatments, trials): (Vec<Treatment>, Vec<Trial>) = trials.into_iter().unzip();
     let pace =
         if scope.unixbench { Pace::Slices { slice: PASS, settle: settle(machine) } } else { slices(machine) };
-    let Pace::Slices { slice, settle } = pace else { return Ok(()) };
     let budget = if scope.unixbench {
         Budget { seconds: scope.seconds, least_blocks: PASSES, most_blocks: PASSES }
     } else {
@@ -139,7 +138,7 @@ fn measure(stage: &mut Stage, load: &Contended, scope: &Scope) -> Outcome {
     };
     let design = Design {
         id: format!("{}{}", id::CONTENTION, load.section.name),
-        method: Method::Slices { slice_ns: slice.as_nanos() as u64, settle_ns: settle.as_nanos() as u64 },
+        method: pace.method(),
         unit: load.unit.to_owned(),
         metrics: Vec::new(),
         parameters: parameters([("counted", load.counted().to_owned())]),

@@ -19,7 +19,7 @@ use manycore_host::{Tree, clock::now_ns, memory};
 use manycore_model::{
     CpuId, CpuSet,
     evaluation::{TIMES_CACHES, id},
-    record::{Better, Method, Metric, Sample, Treatment},
+    record::{Better, Metric, Sample, Treatment},
     units::bytes,
 };
 use manycore_workload::stream::{Kernel, Streams, Work};
@@ -155,16 +155,10 @@ impl Field {
     }
 
     fn design(&self, id: &str, unit: &str, pace: Pace, treatments: Vec<Treatment>, seconds: f64) -> Design {
-        let method = match pace {
-            Pace::Slices { slice, settle } => {
-                Method::Slices { slice_ns: slice.as_nanos() as u64, settle_ns: settle.as_nanos() as u64 }
-            }
-            Pace::Whole => Method::Whole,
-        };
         let least_blocks = (MOST_AT_LEAST / treatments.len().max(1)).clamp(2, BLOCKS);
         Design {
             id: id.to_owned(),
-            method,
+            method: pace.method(),
             unit: unit.to_owned(),
             parameters: self.sizes.clone(),
             metrics: Vec::new(),

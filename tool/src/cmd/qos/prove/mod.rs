@@ -65,7 +65,7 @@ pub fn run(args: &QosProve) -> Outcome {
                 "cpus": scene.ground.cpus,
                 "proofs": proofs,
             });
-            serde_json::to_string_pretty(&json).map_err(Failure::missing)? + "\n"
+            output::json(&json)?
         }
     })?;
     verdict(&proofs)
@@ -184,8 +184,8 @@ impl Scene<'_> {
             hand.make(name)?;
         }
         let before = self.files.schemata(&names[0]);
-        for line in writes.iter().map(|write| &write.line) {
-            hand.limit(&names[0], line, None)?;
+        for write in writes {
+            hand.limit(&names[0], write, None)?;
         }
         let after = self.files.schemata(&names[0]);
         let homes = self.files.whereabouts();

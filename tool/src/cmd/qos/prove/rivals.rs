@@ -13,18 +13,18 @@ use crate::{
 use manycore_host::clock::now_ns;
 use manycore_model::{
     CpuId, Machine,
+    evaluation::TIMES_CACHES,
     machine::Node,
     qos::proof::Check,
     record::{Method, Sample},
+    stats,
+    units::counted,
 };
 use manycore_workload::stream::{Kernel, RUN_BYTES, Stores, Task, Work};
 use std::rc::Rc;
 
 /// Processes beyond which more would hold more memory and show no more.
 const MOST_CPUS: usize = 16;
-
-/// Arrays of all processes together are so many times the last-level caches.
-const TIMES_CACHES: u64 = 4;
 
 /// Bytes of last-level caches where the kernel does not tell.
 const ASSUMED_CACHES: u64 = 32 << 20;
@@ -64,12 +64,12 @@ impl Ground {
 
     /// `node 1 (16 CPUs)`.
     pub(super) fn words(&self) -> String {
-        let cpus = self.cpus.len();
-        let cpus = format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" });
+        let cpus = counted(self.cpus.len(), "CPU");
         self.node.map_or_else(|| cpus.clone(), |node| format!("node {node} ({cpus})"))
     }
 
-    /// What each of `workers` processes does: three arrays, bound to the node where there are several.
+    /// What each of `workers` processes does: three arrays, which together are beyond the caches, bound to the node
+    /// where there are several.
     fn task(&self, workers: usize) -> Task {
         let caches: u64 = self.machine.last_level_caches().filter_map(|cache| cache.size_bytes).sum();
         let caches = if caches == 0 { ASSUMED_CACHES } else { caches };
@@ -130,12 +130,7 @@ impl Rivals {
 
     /// How samples are taken.
     pub(super) fn method(&self) -> Method {
-        match self.pace {
-            Pace::Slices { slice, settle } => {
-                Method::Slices { slice_ns: slice.as_nanos() as u64, settle_ns: settle.as_nanos() as u64 }
-            }
-            Pace::Whole => Method::Whole,
-        }
+        self.pace.method()
     }
 
     /// Processes whose work is counted.
@@ -156,10 +151,9 @@ impl Rivals {
     /// As [`Subject::measure`].
     pub(super) fn rate_without(&mut self) -> Outcome<f64> {
         const SLICES: usize = 7;
-        let mut rates =
+        let rates =
             (0..SLICES).map(|_| self.measure(1).map(|sample| sample.rate())).collect::<Outcome<Vec<_>>>()?;
-        rates.sort_by(f64::total_cmp);
-        Ok(rates[SLICES / 2])
+        Ok(stats::median(&rates).unwrap_or(0.0))
     }
 }
 

@@ -76,7 +76,7 @@ impl Job<'_> {
         // Limits of a group of ours go with it.
         let noted = (!self.made).then_some(&before);
         for write in writes {
-            self.writer().limit(self.name, &write.line, noted)?;
+            self.writer().limit(self.name, write, noted)?;
             if let Some(before) = noted {
                 self.writer().note_in_force(
                     self.name,

@@ -1,19 +1,12 @@
 //! Moving what enters a control group from elsewhere: the kernel lets only children inherit.
 
 use super::{apply::Job, failure};
-use crate::{
-    failure::{Failure, Outcome},
-    output,
-    signals::Signals,
-};
+use crate::{failure::Outcome, output, signals::Signals};
 use manycore_host::targets::Members;
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-};
+use std::time::Duration;
 
 /// How often it is looked; nobody tells who enters a control group.
-const PERIOD: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+const PERIOD: Duration = Duration::from_millis(200);
 
 /// Looks after the group until a signal comes or the target is gone.
 ///
@@ -26,11 +19,7 @@ pub(super) fn follow(job: &Job, members: &Members, signals: &Signals) -> Outcome
     ));
     while is_there(members) {
         job.gather(members).map_err(|refused| failure(&refused))?;
-        let mut bell = [PollFd::from_borrowed_fd(signals.descriptor(), PollFlags::IN)];
-        match poll(&mut bell, Some(&PERIOD)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(Failure::missing(format!("cannot wait: {error}"))),
-        }
+        signals.wait(PERIOD)?;
         if !signals.take().is_empty() {
             break;
         }

@@ -307,9 +307,6 @@ fn foreseen(args: &QosSet, state: &State, aim: &Aim) -> Applied {
 fn print(format: Format, applied: &Applied) -> Outcome {
     match format {
         Format::Text => output::print(&qos_text::applied(applied)),
-        Format::Json => {
-            let json = serde_json::to_string_pretty(applied).map_err(Failure::missing)?;
-            output::print(&format!("{json}\n"))
-        }
+        Format::Json => output::print(&output::json(applied)?),
     }
 }
