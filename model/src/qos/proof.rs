@@ -117,6 +117,7 @@ impl Proof {
             Some(verdict) => match verdict.verdict {
                 Answer::ABetter => Shown::Holds,
                 Answer::BBetter => Shown::Fails("it gets more with the limit than without".to_owned()),
+                Answer::NoDifference if is_wide(verdict) => Shown::NotEnough,
                 Answer::NoDifference => Shown::Fails("it gets as much with the limit as without".to_owned()),
                 Answer::NotEnough => Shown::NotEnough,
             },
@@ -134,9 +135,18 @@ impl Proof {
     }
 }
 
+/// Largest difference that is none, however noisy the machine: where more than this may be hidden in the noise, it
+/// would be wrong to say that a limit does nothing.
+const NO_DIFFERENCE: f64 = 0.1;
+
+fn is_wide(verdict: &Verdict) -> bool {
+    verdict.interval.is_none_or(|(low, high)| low < 1.0 - NO_DIFFERENCE || high > 1.0 + NO_DIFFERENCE)
+}
+
 /// What a preference shows beside rivals; `crowded` is what it gets beside them over what it gets alone, both without.
 fn among_rivals(verdict: &Verdict, crowded: Option<&Verdict>) -> Shown {
-    match (verdict.verdict, crowded.map(|crowded| crowded.verdict)) {
+    let narrow = crowded.filter(|crowded| !is_wide(crowded));
+    match (verdict.verdict, narrow.map(|crowded| crowded.verdict)) {
         (Answer::BBetter, _) => Shown::Holds,
         (Answer::ABetter, _) => {
             Shown::Fails("it gets less when it is preferred than when it is not".to_owned())
@@ -144,10 +154,10 @@ fn among_rivals(verdict: &Verdict, crowded: Option<&Verdict>) -> Shown {
         (_, Some(Answer::NoDifference | Answer::BBetter)) => Shown::CannotShow(
             "rivals took nothing from it also without: this load does not make memory scarce here".to_owned(),
         ),
-        (Answer::NoDifference, _) => {
+        (Answer::NoDifference, _) if !is_wide(verdict) => {
             Shown::Fails("beside rivals it gets as much as without being preferred".to_owned())
         }
-        (Answer::NotEnough, _) => Shown::NotEnough,
+        (Answer::NoDifference | Answer::NotEnough, _) => Shown::NotEnough,
     }
 }
 
@@ -159,6 +169,11 @@ mod tests {
 
     /// Twenty blocks in which each treatment moves so many bytes, give or take a thousandth.
     fn measured(treatments: &[(&str, f64)]) -> Experiment {
+        scattered(treatments, 1e-3)
+    }
+
+    /// The same, give or take a share.
+    fn scattered(treatments: &[(&str, f64)], share: f64) -> Experiment {
         let named = |(name, _): &(&str, f64)| Treatment { name: (*name).to_owned(), ..Treatment::default() };
         let mut experiment = Experiment {
             id: String::new(),
@@ -171,7 +186,7 @@ mod tests {
         };
         for block in 0..20 {
             for (treatment, (_, bytes)) in treatments.iter().enumerate() {
-                let noise = 1.0 + ((block * 7 + treatment * 3) % 11) as f64 / 1e4;
+                let noise = 1.0 + ((block * 7 + treatment * 3) % 11) as f64 / 10.0 * share;
                 let sample = Sample {
                     block,
                     treatment,
@@ -207,6 +222,18 @@ mod tests {
             let worse = [(WITH, 1e9), (WITHOUT, 5e9), (ALONE, 1e10)];
             assert!(matches!(shown(check, &worse), Shown::Fails(_)));
         }
+    }
+
+    #[test]
+    fn noise_that_could_hide_a_limit_is_no_proof_against_it() {
+        let judged =
+            |check, treatments: &[(&str, f64)]| Proof::of(check, Vec::new(), &scattered(treatments, 2.0));
+        let proof = judged(Check::Bandwidth, &[(WITH, 1e10), (WITHOUT, 1e10)]);
+        // 'compare' finds no difference beyond the noise, which is right, and says nothing of what it may hide.
+        assert_eq!(proof.verdict.unwrap().verdict, Answer::NoDifference);
+        assert_eq!(proof.shown, Shown::NotEnough);
+        let even = [(WITH, 1e10), (WITHOUT, 1e10), (ALONE, 1e10)];
+        assert_eq!(judged(Check::Priority, &even).shown, Shown::NotEnough);
     }
 
     #[test]
