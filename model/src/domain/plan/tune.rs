@@ -27,10 +27,12 @@ pub(super) fn tune<'a>(
     }
     let all: CpuSet = (0..seats.pins.len() as u32).collect();
     check_sets(task, &all)?;
-    let caches = caches(task, seats, notes)?;
+    let by_node = wish.cache.is_empty() && is_by_node(task);
+    let caches = if by_node { Vec::new() } else { caches(task, seats, notes)? };
     if wish.has_memory() {
         check_memory(wish, task.wish.dialect)?;
-        let parts = caches.iter().map(|(id, _)| node(*id, wish)).collect();
+        let ids = if is_by_node(task) { nodes(task, seats) } else { caches.iter().map(|(id, _)| *id).collect() };
+        let parts = ids.into_iter().map(|id| node(id, wish)).collect();
         put(task, "memorytune", "node", &all, parts, edits);
     }
     if !wish.cache.is_empty() {
@@ -99,6 +101,19 @@ fn check_kinds(wish: &Tune) -> Result<(), Refused> {
         ["both" | "code" | "data"] | ["code", "data"] => Ok(()),
         _ => Err(Refused::Demand("--cache: ask for l3, or for l3code and l3data, each once".to_owned())),
     }
+}
+
+/// Whether memory bandwidth is given out by NUMA node, as openEuler's kernels do on Arm; all others do by L3.
+fn is_by_node(task: &Task) -> bool {
+    let host = task.machine.system.architecture.as_deref().unwrap_or(&task.arch);
+    task.wish.dialect == Dialect::OpenEuler && host == "aarch64"
+}
+
+/// The host's nodes that the guest's CPUs are on.
+fn nodes(task: &Task, seats: &Seats) -> Vec<u32> {
+    let cpus = CpuSet::union_of(&seats.pins);
+    let used = task.machine.nodes.iter().filter(|node| !node.memory_only && node.cpus.intersects(&cpus));
+    used.map(|node| node.id).collect()
 }
 
 /// The L3s that the guest's CPUs use, by the ids that resctrl and libvirt know them by.

@@ -194,6 +194,25 @@ fn openeuler_takes_the_node_in_the_device() {
 }
 
 #[test]
+fn openeuler_gives_out_bandwidth_by_node_on_arm() {
+    let arm = domain(16, "").replace("arch='x86_64' machine='q35'", "arch='aarch64' machine='virt'");
+    let mut kunpeng = machine(2, 1, 2, 4, 1);
+    kunpeng.caches.iter_mut().zip([1, 122]).for_each(|(cache, id)| cache.id = Some(id));
+    let with = |machine: &Machine, dialect: Dialect, cache: &[&str]| {
+        let cache = cache.iter().map(|part| part.parse().unwrap()).collect();
+        let tune = Tune { bandwidth: Some(60), cache, ..Tune::default() };
+        plan(&arm, machine, &Wish { dialect, tune, ..wish("close") }).unwrap().xml
+    };
+    let both = with(&kunpeng, Dialect::OpenEuler, &["l3=50%"]);
+    let nodes = "<node id='0' bandwidth='60'/>\n      <node id='1' bandwidth='60'/>";
+    assert!(both.contains(nodes) && both.contains("<cache id='122' "), "{both}");
+    // Upstream's kernel numbers bandwidth as the caches.
+    assert!(with(&kunpeng, Dialect::Upstream, &[]).contains("<node id='122' bandwidth='60'/>"));
+    kunpeng.caches.clear();
+    assert!(with(&kunpeng, Dialect::OpenEuler, &[]).contains(nodes), "nodes need no L3");
+}
+
+#[test]
 fn parts_of_caches_are_whole_ways() {
     let tune = |parts: &[&str]| Tune {
         cache: parts.iter().map(|part| part.parse().unwrap()).collect(),
