@@ -300,7 +300,7 @@ fn devices(xml: &Xml, buses: &Buses) -> Vec<GuestDevice> {
         let expander = place.and_then(|place| buses.expander_of(place.bus));
         let host = PciAddress::on_host(device);
         let numa = child(device, "numa").and_then(|numa| numa.attribute("node").and_then(number));
-        let node = numa.map(|node| node as u32).or_else(|| buses.node_of(expander?));
+        let node = numa.map(|node| node as u32).or_else(|| buses.node_above(place?.bus));
         if host.is_some() || expander.is_some() {
             let host = host.map(|host| host.to_string());
             found.push(GuestDevice { kind: kind.to_owned(), host, id: None, expander, node });
@@ -324,6 +324,12 @@ pub(super) fn has_pcie(xml: &Xml) -> bool {
 /// Devices below `<devices>`.
 pub(super) fn devices_of<'n, 'a: 'n>(xml: &'n Xml<'a>) -> impl Iterator<Item = Node<'n, 'a>> {
     xml.at(&["devices"]).into_iter().flat_map(|devices| devices.children()).filter(Node::is_element)
+}
+
+/// The guest's node that a controller or a memory module names: `<target><node>0</node></target>`.
+pub(super) fn node_of<'n, 'a>(device: Node<'n, 'a>) -> Option<(Node<'n, 'a>, u64)> {
+    let node = child(child(device, "target")?, "node")?;
+    Some((node, number(node.text()?)?))
 }
 
 /// Controllers of PCI buses.

@@ -38,6 +38,13 @@ pub(super) struct Place {
     pub core: Option<usize>,
 }
 
+impl Seats {
+    /// Whether the plan takes this node from the guest: anything that names it must not.
+    pub fn is_gone(&self, node: u64) -> bool {
+        !self.cells.is_empty() && self.cells.iter().all(|hosted| u64::from(hosted.cell.id) != node)
+    }
+}
+
 pub(super) fn seats(task: &Task, notes: &mut Vec<String>) -> Result<Seats, Refused> {
     let Task { machine, wish, .. } = *task;
     let count = task.before.pins.len();

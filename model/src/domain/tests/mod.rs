@@ -1,5 +1,6 @@
 //! Plans of domains on machines of known form.
 
+mod again;
 mod bytes;
 mod placing;
 mod refusals;
