@@ -169,7 +169,7 @@ pub struct VmPlan {
     /// Make the CPU mode host-passthrough, which passing through the caches needs
     #[arg(long)]
     pub host_passthrough: bool,
-    /// Most of the memory bandwidth, in percent (memorytune)
+    /// Most of the memory bandwidth, in percent (memorytune); AMD's CPUs have no percent of it
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub bandwidth: Option<u8>,
     /// Least of it, in percent; openEuler

@@ -239,7 +239,7 @@ fn write_numa<'a>(
 
 /// What the guest's old nodes have that a plan knows nothing of, such as `<cache>` (HMAT), does not fit new ones.
 fn say_lost(old: &[Node], links: Option<Node>, new: usize, notes: &mut Vec<String>) {
-    let inside = old.iter().flat_map(|cell| cell.children()).filter(Node::is_element);
+    let inside = old.iter().flat_map(Node::children).filter(Node::is_element);
     let lost: BTreeSet<&str> =
         inside.chain(links).map(|node| node.tag_name().name()).filter(|name| *name != "distances").collect();
     if !lost.is_empty() {

@@ -143,7 +143,9 @@ fn leave_gone_nodes<'a>(
     let places: BTreeSet<u32> =
         staying.filter_map(|device| Some(PciAddress::in_guest(device)?.bus)).collect();
     let used: BTreeSet<u32> = places.iter().filter_map(|bus| buses.expander_of(*bus)).collect();
-    places.into_iter().for_each(|bus| buses.keep(bus));
+    for bus in places {
+        buses.keep(bus);
+    }
     let mut dropped = BTreeSet::new();
     for controller in controllers(task.xml) {
         let Some((node, text)) = node_of(controller).filter(|(_, id)| seats.is_gone(*id)) else { continue };
@@ -165,7 +167,9 @@ fn leave_gone_nodes<'a>(
             edits.remove(controller);
         }
     }
-    dropped.into_iter().for_each(|index| buses.remove(index));
+    for index in dropped {
+        buses.remove(index);
+    }
     buses
 }
 
