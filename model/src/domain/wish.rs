@@ -16,6 +16,8 @@ pub struct Wish {
     pub dialect: Dialect,
     /// The QEMU that runs the guest; `None` counts as one that is older than all features.
     pub qemu: Option<Version>,
+    /// The libvirt that reads the XML; `None` likewise.
+    pub libvirt: Option<Version>,
     /// How the machine's kernel takes bandwidth, where it was asked.
     pub steps: Option<Steps>,
     /// Whether the CPU mode becomes host-passthrough, which cache passthrough needs.

@@ -64,6 +64,7 @@ fn wish(args: &Args, arch: Option<&str>, machine: &Machine) -> Wish {
             VmDialect::OpenEuler => Dialect::OpenEuler,
         },
         qemu: args.qemu.or_else(|| installed(arch, machine)),
+        libvirt: args.libvirt.or_else(libvirt::libvirt_version),
         steps: if args.source.is_this() { steps() } else { None },
         host_passthrough: args.host_passthrough,
         tune: Tune {
