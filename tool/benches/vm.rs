@@ -74,6 +74,8 @@ fn main() {
         overcommit: false,
         dialect: Dialect::Upstream,
         qemu: Some(Version(9, 1, 0)),
+        libvirt: Some(Version(10, 1, 0)),
+        steps: None,
         host_passthrough: false,
         tune: Tune::default(),
     };

@@ -1,5 +1,5 @@
 //! CPU time that looking costs: `qos watch` over 128 groups of two domains, and `vm top` over 100 imitations of QEMU with
-//! four virtual CPUs and six other threads each.
+//! four virtual CPUs and six other threads each, and a group for each of them.
 //!
 //! The groups are a folder in memory that is made like resctrl, so that what the kernel does to ask real monitors is not
 //! in it. Start and first look are taken off: each figure is the difference between a long run and a short one.
@@ -39,7 +39,7 @@ fn main() {
     }
     let runs = std::env::var("RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(RUNS);
     let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
-    make_groups(folder.path());
+    make_groups(folder.path(), (1..GROUPS).map(|group| format!("qemu-{group}-domain{group}")));
     let root = folder.path().to_str().expect("a path");
     let watch = cost(runs, &["qos", "watch", "--resctrl", root]);
     tell(&format!("qos watch over {GROUPS} groups"), &watch, MOST[0]);
@@ -48,7 +48,9 @@ fn main() {
     while !imitations.iter().all(is_ready) {
         thread::sleep(Duration::from_millis(10));
     }
-    let top = cost(runs, &["vm", "top"]);
+    let own = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    make_groups(own.path(), (0..DOMAINS).map(|domain| format!("qemu-{}-domain{domain}", domain + 1)));
+    let top = cost(runs, &["vm", "top", "--resctrl", own.path().to_str().expect("a path")]);
     for child in &mut imitations {
         let _ = child.kill();
         let _ = child.wait();
@@ -85,7 +87,7 @@ fn cost(runs: usize, words: &[&str]) -> Vec<f64> {
     costs
 }
 
-fn make_groups(root: &Path) {
+fn make_groups(root: &Path, names: impl Iterator<Item = String>) {
     let make = |path: &Path| {
         for domain in 0..2 {
             let monitors = path.join(format!("mon_data/mon_L3_{domain:02}"));
@@ -98,7 +100,7 @@ fn make_groups(root: &Path) {
         fs::write(path.join("tasks"), "").expect("a file");
     };
     make(root);
-    (1..GROUPS).for_each(|group| make(&root.join(format!("qemu-{group}-domain{group}"))));
+    names.for_each(|name| make(&root.join(name)));
     fs::create_dir(root.join("info")).expect("a folder");
     fs::write(root.join("schemata"), "MB:0=100;1=100\n").expect("a file");
 }
@@ -107,9 +109,19 @@ fn make_groups(root: &Path) {
 fn start(number: usize) -> Child {
     let program = std::env::current_exe().expect("this program");
     let name = format!("guest=domain{number},debug-threads=on");
+    // Where libvirt keeps the files of its domain with this number.
+    let folder = format!("/var/lib/libvirt/qemu/domain-{}-domain{number}/", number + 1);
     Command::new(program)
         .arg0("/usr/bin/qemu-system-x86_64")
-        .args(["-name", &name, "-uuid", &format!("4dea22b3-1d52-d8f3-2516-{number:012}"), "-S"])
+        .args([
+            "-name",
+            &name,
+            "-uuid",
+            &format!("4dea22b3-1d52-d8f3-2516-{number:012}"),
+            "-pidfile",
+            &folder,
+            "-S",
+        ])
         .stdin(Stdio::null())
         .spawn()
         .expect("an imitation starts")

@@ -2,11 +2,13 @@
 //! file that keeps each look.
 
 use crate::{
+    cli::Format,
     failure::{Failure, Outcome},
     output,
     signals::{ENDS, Signals},
 };
 use rustix::termios::tcgetwinsize;
+use serde::Serialize;
 use std::{
     fs::File,
     io::{IsTerminal, Write, stdout},
@@ -117,19 +119,23 @@ impl History {
         Ok(Self { file: path.map(open).transpose()? })
     }
 
-    /// Adds a line.
+    /// Adds a look, and prints the same line where that is the format.
     ///
     /// # Errors
-    /// [`Failure::Missing`] with the path where the disk is full.
-    pub fn keep(&mut self, line: &str) -> Outcome {
+    /// [`Failure::Missing`] with the path where the disk is full; those of [`output::print`].
+    pub fn keep(&mut self, look: &impl Serialize, format: Format) -> Outcome {
+        if self.file.is_none() && format != Format::Json {
+            return Ok(());
+        }
+        let line = serde_json::to_string(look).map_err(Failure::missing)?;
+        self.add(&line)?;
+        if format == Format::Json { output::print(&format!("{line}\n")) } else { Ok(()) }
+    }
+
+    fn add(&mut self, line: &str) -> Outcome {
         let Some((path, file)) = &mut self.file else { return Ok(()) };
         file.write_all(format!("{line}\n").as_bytes())
             .map_err(|error| Failure::missing(format!("cannot write {}: {error}", path.display())))
-    }
-
-    /// Whether it keeps anything.
-    pub fn is_open(&self) -> bool {
-        self.file.is_some()
     }
 }
 
@@ -147,12 +153,12 @@ mod tests {
     fn lines_are_added_to_what_is_there() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history");
-        for line in ["1", "2"] {
-            History::open(Some(&path)).unwrap().keep(line).unwrap();
+        for look in [1, 2] {
+            History::open(Some(&path)).unwrap().keep(&look, Format::Text).unwrap();
         }
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\n2\n");
         assert!(matches!(History::open(Some(folder.path())), Err(Failure::Missing(_))));
-        History::open(None).unwrap().keep("3").unwrap();
+        History::open(None).unwrap().keep(&3, Format::Text).unwrap();
     }
 
     #[test]

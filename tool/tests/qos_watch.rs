@@ -3,73 +3,15 @@
 
 mod common;
 
-use common::{manycore, sh, text};
+use common::{
+    manycore, text,
+    watching::{Watching, resctrl, set},
+};
 use serde_json::Value;
 use std::{
-    fs::{self, File},
-    io::{BufRead, BufReader, Lines, Write},
-    path::Path,
-    process::{Child, ChildStdout, Command, Stdio},
+    fs,
+    process::{Command, Stdio},
 };
-use tempfile::TempDir;
-
-/// Looks within which what was changed must be seen.
-const LOOKS: usize = 100;
-
-/// Sets what a group's counters say, in two domains.
-fn set(root: &Path, group: &str, totals: [&str; 2]) {
-    for (domain, total) in totals.iter().enumerate() {
-        let folder = root.join(group).join(format!("mon_data/mon_L3_{domain:02}"));
-        fs::create_dir_all(&folder).unwrap();
-        for (file, value) in
-            [("mbm_total_bytes", *total), ("mbm_local_bytes", "0"), ("llc_occupancy", "65536")]
-        {
-            // In one piece and in place: the file is open, and must never be seen empty.
-            let mut file =
-                File::options().write(true).create(true).truncate(false).open(folder.join(file)).unwrap();
-            file.write_all(format!("{value:<23}\n").as_bytes()).unwrap();
-        }
-    }
-}
-
-/// A mounted file system with a default group and one more.
-fn resctrl() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::create_dir_all(folder.path().join("info/L3_MON")).unwrap();
-    fs::write(folder.path().join("schemata"), "    MB:0=100;1=100\n    L3:0=fffff;1=fffff\n").unwrap();
-    set(folder.path(), "", ["0", "0"]);
-    set(folder.path(), "qemu-1-web", ["1000", "1000"]);
-    folder
-}
-
-struct Watching {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-}
-
-impl Watching {
-    fn start(root: &Path, more: &[&str]) -> Self {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
-        command
-            .args(["qos", "watch", "--interval", "100ms", "--format", "json", "--resctrl"])
-            .arg(root)
-            .args(more);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, lines }
-    }
-
-    /// The first look of which this holds.
-    fn until(&mut self, holds: impl Fn(&Value) -> bool) -> Value {
-        for line in self.lines.by_ref().take(LOOKS) {
-            let look: Value = serde_json::from_str(&line.unwrap()).unwrap();
-            if holds(&look) {
-                return look;
-            }
-        }
-        unreachable!("what was changed is not seen in {LOOKS} looks");
-    }
-}
 
 fn group<'a>(look: &'a Value, name: &str) -> Option<&'a Value> {
     look["groups"].as_array().unwrap().iter().find(|group| group["name"] == name)
@@ -81,7 +23,8 @@ fn counters_become_rates_while_groups_come_and_go() {
     let root = folder.path();
     let history = tempfile::tempdir().unwrap();
     let kept = history.path().join("kept.jsonl");
-    let mut watching = Watching::start(root, &["--history", kept.to_str().unwrap()]);
+    let words = ["qos", "watch", "--resctrl", root.to_str().unwrap(), "--history", kept.to_str().unwrap()];
+    let mut watching = Watching::start(&words);
     let rate = |look: &Value| group(look, "qemu-1-web").and_then(|web| web["memory"].as_f64());
     watching.until(|look| rate(look) == Some(0.0) && group(look, "/").is_some());
     set(root, "qemu-1-web", ["5001000", "1001000"]);
@@ -110,8 +53,7 @@ fn counters_become_rates_while_groups_come_and_go() {
     watching.until(|look| group(look, "late").is_some_and(|late| late["memory"].is_null()));
     watching.until(|look| group(look, "late").is_some_and(|late| late["memory"] == 0.0));
     // Ctrl-C is how it ends.
-    assert!(sh(&format!("kill -INT {}", watching.child.id())).status.success());
-    assert_eq!(watching.child.wait().unwrap().code(), Some(0));
+    assert_eq!(watching.end(), Some(0));
     let kept = fs::read_to_string(kept).unwrap();
     assert!(
         kept.lines()

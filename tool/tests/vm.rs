@@ -102,10 +102,50 @@ fn what_was_planned_is_valid_and_planned_again_it_is_the_same() {
         "l3=50%",
     ]);
     assert!(again.out.ends_with("# Nothing is to be changed: the domain is as planned.\n"), "{}", again.out);
-    match Command::new("virt-xml-validate").arg(&out).arg("domain").output() {
+    is_valid(&out);
+}
+
+/// By libvirt's own grammar.
+fn is_valid(domain: &Path) {
+    match Command::new("virt-xml-validate").arg(domain).arg("domain").output() {
         Err(_) => eprintln!("SKIPPED: virt-xml-validate is not installed"),
         Ok(said) => assert!(said.status.success(), "{}{}", text(&said.stdout), text(&said.stderr)),
     }
+}
+
+#[test]
+fn a_domain_that_was_spread_is_valid_when_it_is_planned_for_one_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = host(&folder);
+    let [wide, narrow] =
+        ["wide.xml", "narrow.xml"].map(|name| folder.path().join(name).display().to_string());
+    let again = |from: &str, policy: &str, to: &str| {
+        vm(&["plan", from, "--machine", machine.to_str().unwrap(), "--policy", policy, "--out", to])
+    };
+    let ran = again(DOMAIN, "spread", &wide);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let ran = again(&wide, "close", &narrow);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("device 0000:81:02.1 is on no node of the guest any more"), "{}", ran.err);
+    let xml = fs::read_to_string(&narrow).unwrap();
+    assert!(xml.contains("<node>0</node>") && !xml.contains("<node>1</node>"), "{xml}");
+    is_valid(Path::new(&narrow));
+    assert!(again(&narrow, "close", "-").out == xml, "planned again it is the same");
+}
+
+#[test]
+fn bandwidth_in_percent_is_refused_for_amd() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = Spec { packages: 2, clusters: 2, cores: 4, threads: 2, memory_gib: 64, ..Spec::default() };
+    let mut files = spec.capture();
+    files.add_file(
+        "proc/cpuinfo",
+        "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 1\nstepping\t: 1\n",
+    );
+    let amd = write(folder.path(), "amd.machine", files.to_string().as_bytes());
+    let ran = plan(&amd, &["--bandwidth", "40"]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(ran.err.contains("5000 MB/s of each L3") && ran.err.contains("qos set --domain"), "{}", ran.err);
 }
 
 #[test]

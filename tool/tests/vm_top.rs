@@ -3,7 +3,10 @@
 
 mod common;
 
-use common::{manycore, text};
+use common::{
+    manycore, text,
+    watching::{Watching, put, resctrl, set},
+};
 use serde_json::Value;
 use std::{
     io::ErrorKind,
@@ -11,6 +14,7 @@ use std::{
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
+use tempfile::TempDir;
 
 /// A machine without a disk: its firmware looks for one.
 struct Qemu(Child);
@@ -136,4 +140,96 @@ fn nobody_and_nothing_are_told() {
     for wrong in [["--count", "0"], ["--sort", "colour"], ["--interval", "1us"]] {
         assert_eq!(vm(&["top", wrong[0], wrong[1]]).0, 2, "{wrong:?}");
     }
+}
+
+/// A process that is none of this machine's: higher than any of its numbers.
+const PID: u32 = 4_194_400;
+/// Of `/proc/PID/cgroup` under cgroup v1: with systemd, and with libvirt alone.
+const V1: [&str; 2] = [
+    "12:cpuset:/machine.slice/machine-qemu\\x2d10\\x2dweb.scope/emulator\n4:cpu,cpuacct:/\n1:name=systemd:/\n",
+    "12:cpuset:/machine/qemu-10-web.libvirt-qemu/emulator\n4:cpu,cpuacct:/machine\n",
+];
+
+/// Sets the time on CPUs of the imitated process and of its virtual CPU, in ticks.
+fn busy(root: &Path, user: u64) {
+    let folder = root.join(format!("proc/{PID}"));
+    let line = |tid: u32| {
+        format!(
+            "{tid} (CPU 0/KVM) S 1 1 1 0 -1 0 0 0 0 0 {user:<12} 0 0 0 20 0 2 0 7 0 4096{} 3{}\n",
+            " 0".repeat(14),
+            " 0".repeat(13)
+        )
+    };
+    put(&folder.join("stat"), &line(PID));
+    put(&folder.join(format!("task/{}/stat", PID + 1)), &line(PID + 1));
+}
+
+/// A system with one domain, the tenth that libvirt has started.
+fn system(cgroup: &str) -> TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let own = format!("proc/{PID}");
+    let line = "/usr/bin/qemu-system-x86_64\0-name\0guest=web,debug-threads=on\0-S\0";
+    let (task, vcpu) = (format!("{own}/task/{PID}"), format!("{own}/task/{}", PID + 1));
+    for (path, contents) in [
+        ("proc/stat".to_owned(), "cpu  100 0 100 1000 0 0 0 0 0 0\n"),
+        ("proc/meminfo".to_owned(), "MemTotal: 1000 kB\nMemAvailable: 500 kB\n"),
+        ("sys/devices/system/cpu/online".to_owned(), "0-1\n"),
+        (format!("{own}/cmdline"), line),
+        (format!("{own}/cgroup"), cgroup),
+        (format!("{own}/status"), "Uid:\t0\t0\t0\t0\n"),
+        (format!("{task}/comm"), "qemu-system-x86\n"),
+        (format!("{vcpu}/comm"), "CPU 0/KVM\n"),
+        (format!("{vcpu}/schedstat"), "1000 2000 3\n"),
+    ] {
+        put(&root.path().join(path), contents);
+    }
+    busy(root.path(), 100);
+    root
+}
+
+fn top(root: &TempDir, resctrl: &TempDir) -> Watching {
+    let [root, resctrl] = [root, resctrl].map(|folder| folder.path().to_str().unwrap());
+    Watching::start(&["vm", "top", "--vcpus", "--root", root, "--resctrl", resctrl])
+}
+
+#[test]
+fn domains_are_found_and_watched_on_cgroup_v1() {
+    for cgroup in V1 {
+        let (root, resctrl) = (system(cgroup), resctrl());
+        let mut watching = top(&root, &resctrl);
+        let web = |look: &Value| look["domains"][0].clone();
+        let first = web(&watching.until(|look| web(look)["cpu_percent"] == 0.0));
+        assert_eq!((&first["name"], &first["id"], &first["vcpus"]), (&"web".into(), &10.into(), &1.into()));
+        assert_eq!(first["machine"], "qemu-10-web");
+        assert_eq!(first["threads"][0]["cpu"], 3);
+        busy(root.path(), 1_000_000);
+        watching.until(|look| web(look)["cpu_percent"].as_f64().is_some_and(|cpu| cpu > 0.0));
+        assert_eq!(watching.end(), Some(0));
+    }
+}
+
+#[test]
+fn traffic_of_a_domain_is_that_of_its_own_groups() {
+    let (root, resctrl) = (system(V1[0]), resctrl());
+    // The groups of qemu-1 and of another qemu-10 are somebody else's.
+    let own = ["qemu-10-web-vcpus_0", "qemu-10-web-vcpus_1"];
+    own.iter().chain(&["qemu-10-web2"]).for_each(|group| set(resctrl.path(), group, ["0", "0"]));
+    let mut watching = top(&root, &resctrl);
+    let traffic = |look: &Value| look["domains"][0]["bandwidth"].as_f64();
+    watching.until(|look| traffic(look) == Some(0.0));
+    for group in ["qemu-1-web", "qemu-10-web2"] {
+        set(resctrl.path(), group, ["9000000", "9000000"]);
+    }
+    let look = watching.until(|look| look["host"]["bandwidth"].as_f64().is_some_and(|all| all > 0.0));
+    assert_eq!(traffic(&look), Some(0.0), "{look}");
+    set(resctrl.path(), own[1], ["0", "5000000"]);
+    let look = watching.until(|look| traffic(look).is_some_and(|rate| rate > 0.0));
+    let by = &look["domains"][0]["bandwidth_by_domain"];
+    assert!(by["L3 0"] == 0.0 && by["L3 1"].as_f64() == traffic(&look), "{look}");
+    assert_eq!(look["host"].get("bandwidth_without"), None, "{look}");
+    // A sum without one of its parts is too small: the domain has none then, and the host says so.
+    set(resctrl.path(), own[0], ["Unavailable", "Unavailable"]);
+    let look = watching.until(|look| traffic(look).is_none());
+    assert_eq!(look["host"]["bandwidth_without"], 1, "{look}");
+    assert_eq!(watching.end(), Some(0));
 }

@@ -1,5 +1,6 @@
 //! What the kernel counts for emulators and for the host (`proc(5)`; exits: `Documentation/virt/kvm`).
 
+use super::memory;
 use crate::{clock::now_ns, counters::ticks_per_second, tree::Tree};
 use manycore_model::domain::usage::{CpuTime, HostReading, VcpuReading};
 use rustix::param::page_size;
@@ -78,22 +79,8 @@ fn kibibytes(text: &str, name: &str) -> Option<u64> {
 
 /// Bytes on each node (`numa_maps`); none where that may not be read.
 pub(super) fn by_node(tree: &Tree, pid: u32) -> BTreeMap<u32, u64> {
-    let text =
-        tree.read_part(&format!("proc/{pid}/numa_maps"), LONGEST_MAP, str::to_owned).unwrap_or_default();
-    let mut nodes = BTreeMap::new();
-    for line in text.lines() {
-        let page = line.split_ascii_whitespace().find_map(|word| word.strip_prefix("kernelpagesize_kB="));
-        let page = page.and_then(|size| size.parse::<u64>().ok()).unwrap_or(4) << 10;
-        for word in line.split_ascii_whitespace() {
-            let Some((node, pages)) = word.strip_prefix('N').and_then(|rest| rest.split_once('=')) else {
-                continue;
-            };
-            if let (Ok(node), Ok(pages)) = (node.parse::<u32>(), pages.parse::<u64>()) {
-                *nodes.entry(node).or_default() += pages.saturating_mul(page);
-            }
-        }
-    }
-    nodes
+    let text = tree.read_part(&format!("proc/{pid}/numa_maps"), LONGEST_MAP, str::to_owned);
+    memory::by_node(&text.unwrap_or_default())
 }
 
 /// Exits of guests, by process, where KVM's statistics may be read.

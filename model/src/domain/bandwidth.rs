@@ -64,9 +64,10 @@ pub fn add(usage: &mut Usage, groups: &[String], moment: &Moment, places: &Place
     }
 }
 
-/// Adds what all groups moved to the host's figures: of those that have some.
+/// Adds what all groups moved to the host's figures: of those that have some, and how many have none.
 pub fn add_all(host: &mut HostUsage, moment: &Moment, places: &Places) {
     host.bandwidth = moment.all.memory;
+    host.bandwidth_without = moment.all.without;
     for (name, memory) in &moment.all.domains {
         let named =
             name.rsplit_once(' ').and_then(|(resource, number)| Some((resource, number.parse().ok()?)));
@@ -155,6 +156,13 @@ mod tests {
         let mut host = HostUsage::default();
         add_all(&mut host, &moment, &places);
         assert_eq!((host.bandwidth, host.bandwidth_by_domain["node 0"]), (Some(450.0), Some(300.0)));
+        // A group that cannot be read makes the host's figure too small, which is told.
+        let mut late = look(0, 0);
+        late.remove("b");
+        let without = Moment::between(String::new(), &late, &look(1_000_000_000, 50), |_| true);
+        let mut host = HostUsage::default();
+        add_all(&mut host, &without, &places);
+        assert_eq!((host.bandwidth, host.bandwidth_without), (Some(300.0), 1));
         // A figure that is missing makes no smaller sum.
         let mut first = Usage::default();
         add(

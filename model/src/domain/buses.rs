@@ -5,7 +5,7 @@
 //! port below it takes one.
 
 use super::{
-    guest::{Expander, controllers},
+    guest::{Expander, controllers, node_of},
     xml::{Xml, child, number},
 };
 use std::collections::BTreeMap;
@@ -33,6 +33,9 @@ struct Controller {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buses {
     all: BTreeMap<u32, Controller>,
+    /// Highest index that a device names, whether or not there is such a controller: libvirt makes those that are
+    /// missing.
+    named: u32,
 }
 
 impl Buses {
@@ -47,11 +50,11 @@ impl Buses {
                 is_expander: controller.attribute("model") == Some("pcie-expander-bus"),
                 parent: value("bus").map(|bus| (bus as u32, value("slot").unwrap_or(0) as u32)),
                 bus: target.and_then(|target| Some(number(target.attribute("busNr")?)? as u32)),
-                node: target.and_then(|target| Some(number(child(target, "node")?.text()?)? as u32)),
+                node: node_of(controller).map(|(_, node)| node as u32),
             };
             all.insert(index as u32, told);
         }
-        Self { all }
+        Self { all, named: 0 }
     }
 
     /// The expander above a bus, or the bus itself where it is one.
@@ -66,6 +69,16 @@ impl Buses {
             at = controller.parent?.0;
         }
         None
+    }
+
+    /// Keeps an index for a device that stays there.
+    pub fn keep(&mut self, bus: u32) {
+        self.named = self.named.max(bus);
+    }
+
+    /// The node that devices on a bus are on.
+    pub fn node_above(&self, bus: u32) -> Option<u32> {
+        self.node_of(self.expander_of(bus)?)
     }
 
     pub fn node_of(&self, expander: u32) -> Option<u32> {
@@ -88,7 +101,8 @@ impl Buses {
 
     /// An index that no controller has; 0 is the root bus.
     pub fn free_index(&self) -> Option<u32> {
-        let next = self.all.keys().next_back().map_or(1, |last| last + 1).max(1);
+        let last = self.all.keys().next_back().copied().unwrap_or(0);
+        let next = last.max(self.named) + 1;
         Some(next).filter(|next| *next < BUSES)
     }
 
@@ -110,6 +124,21 @@ impl Buses {
         let slot = (0..PORTS as u32).find(|slot| !used.contains(slot)).unwrap_or(0);
         self.all.insert(index, Controller { parent: Some((expander, slot)), ..Controller::default() });
         slot
+    }
+
+    /// Adds a port beside the expanders, where libvirt finds a slot for it.
+    pub fn add_root_port(&mut self, index: u32) {
+        self.all.insert(index, Controller::default());
+    }
+
+    /// An expander and all controllers below it; none where that is no expander.
+    pub fn below(&self, expander: u32) -> Vec<u32> {
+        self.all.keys().copied().filter(|index| self.expander_of(*index) == Some(expander)).collect()
+    }
+
+    /// Takes a controller away.
+    pub fn remove(&mut self, index: u32) {
+        self.all.remove(&index);
     }
 
     fn slots(&self, expander: u32) -> impl Iterator<Item = u32> + '_ {

@@ -33,6 +33,9 @@ pub struct Guest {
     pub iothreads: BTreeMap<u32, CpuSet>,
     /// NUMA nodes of the guest, by their id.
     pub cells: Vec<Cell>,
+    /// Memory of a guest without nodes that is bound to some of the host's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<BoundMemory>,
     /// How its CPUs are made up.
     pub topology: Option<Topology>,
     /// Whether it sees the host's caches (`<cache mode='passthrough'/>`).
@@ -58,6 +61,19 @@ pub struct Cell {
     /// Distances to the nodes in the order of [`Guest::cells`]; empty where the XML has none.
     pub distances: Vec<u32>,
     /// Nodes of the host that its memory comes from; empty where it is not bound.
+    pub host_nodes: CpuSet,
+    /// Whether the control groups alone see to that (`mode='restrictive'`): QEMU sets no policy then, and memory may
+    /// come from the nodes of any cell, as each page is where the virtual CPU that used it first may take it from.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_restrictive: bool,
+}
+
+/// All memory of a guest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundMemory {
+    /// Its size in KiB.
+    pub kib: u64,
+    /// Nodes of the host that it comes from.
     pub host_nodes: CpuSet,
 }
 
@@ -145,10 +161,18 @@ impl Guest {
             Some(pin) => Some(cpu_list(pin, "cpuset")?),
             None => None,
         };
+        if guest.cells.is_empty() {
+            guest.memory = memory(xml)?;
+        }
         let buses = Buses::of(xml);
         guest.expanders = buses.expanders();
         guest.devices = devices(xml, &buses);
         Ok(guest)
+    }
+
+    /// Whether it says where on the host any memory comes from.
+    pub fn is_bound(&self) -> bool {
+        self.memory.is_some() || self.cells.iter().any(|cell| !cell.host_nodes.is_empty())
     }
 
     /// The node of the guest whose memory comes from `host`, of the host.
@@ -261,7 +285,9 @@ fn cells(xml: &Xml) -> Result<Vec<Cell>, XmlError> {
             vcpus: cpu_list(cell, "cpus")?,
             memory_kib: memory >> 10,
             distances: distances(cell, &ids)?,
-            host_nodes: host_nodes(xml, id)?,
+            host_nodes: host_nodes(xml, Some(id))?,
+            is_restrictive: tuned(xml, Some(id)).and_then(|memory| memory.attribute("mode"))
+                == Some("restrictive"),
         });
     }
     Ok(cells)
@@ -278,14 +304,39 @@ fn distances(cell: Node, ids: &[u32]) -> Result<Vec<u32>, XmlError> {
 }
 
 /// What `<numatune>` says of a cell: its own `<memnode>`, or the `<memory>` of all.
-fn host_nodes(xml: &Xml, id: u32) -> Result<CpuSet, XmlError> {
-    let Some(tune) = xml.at(&["numatune"]) else { return Ok(CpuSet::new()) };
-    let own =
-        children(tune, "memnode").find(|node| node.attribute("cellid").and_then(number) == Some(id.into()));
-    match own.or_else(|| child(tune, "memory")) {
+fn tuned<'n, 'a: 'n>(xml: &'n Xml<'a>, cell: Option<u32>) -> Option<Node<'n, 'a>> {
+    let tune = xml.at(&["numatune"])?;
+    let is_own =
+        |node: &Node| cell.is_some() && node.attribute("cellid").and_then(number) == cell.map(u64::from);
+    children(tune, "memnode").find(is_own).or_else(|| child(tune, "memory"))
+}
+
+fn host_nodes(xml: &Xml, cell: Option<u32>) -> Result<CpuSet, XmlError> {
+    match tuned(xml, cell) {
         Some(memory) if memory.has_attribute("nodeset") => cpu_list(memory, "nodeset"),
         _ => Ok(CpuSet::new()),
     }
+}
+
+/// Where all memory of a guest without nodes comes from.
+fn memory(xml: &Xml) -> Result<Option<BoundMemory>, XmlError> {
+    let host_nodes = host_nodes(xml, None)?;
+    if host_nodes.is_empty() {
+        return Ok(None);
+    }
+    Ok(initial_bytes(xml)?.map(|bytes| BoundMemory { kib: bytes >> 10, host_nodes }))
+}
+
+/// Bytes that the guest starts with: `<memory>` without the modules that it counts in.
+pub(super) fn initial_bytes(xml: &Xml) -> Result<Option<u64>, XmlError> {
+    let Some(memory) = xml.at(&["memory"]) else { return Ok(None) };
+    let total = bytes(memory)?;
+    let mut modules = 0_u64;
+    for device in devices_of(xml).filter(|node| is(*node, "memory")) {
+        let size = device.descendants().find(|node| is(*node, "size"));
+        modules = modules.saturating_add(size.map_or(Ok(0), bytes)?);
+    }
+    Ok(Some(total.saturating_sub(modules)))
 }
 
 fn devices(xml: &Xml, buses: &Buses) -> Vec<GuestDevice> {
@@ -300,7 +351,7 @@ fn devices(xml: &Xml, buses: &Buses) -> Vec<GuestDevice> {
         let expander = place.and_then(|place| buses.expander_of(place.bus));
         let host = PciAddress::on_host(device);
         let numa = child(device, "numa").and_then(|numa| numa.attribute("node").and_then(number));
-        let node = numa.map(|node| node as u32).or_else(|| buses.node_of(expander?));
+        let node = numa.map(|node| node as u32).or_else(|| buses.node_above(place?.bus));
         if host.is_some() || expander.is_some() {
             let host = host.map(|host| host.to_string());
             found.push(GuestDevice { kind: kind.to_owned(), host, id: None, expander, node });
@@ -324,6 +375,12 @@ pub(super) fn has_pcie(xml: &Xml) -> bool {
 /// Devices below `<devices>`.
 pub(super) fn devices_of<'n, 'a: 'n>(xml: &'n Xml<'a>) -> impl Iterator<Item = Node<'n, 'a>> {
     xml.at(&["devices"]).into_iter().flat_map(|devices| devices.children()).filter(Node::is_element)
+}
+
+/// The guest's node that a controller or a memory module names: `<target><node>0</node></target>`.
+pub(super) fn node_of<'n, 'a>(device: Node<'n, 'a>) -> Option<(Node<'n, 'a>, u64)> {
+    let node = child(child(device, "target")?, "node")?;
+    Some((node, number(node.text()?)?))
 }
 
 /// Controllers of PCI buses.

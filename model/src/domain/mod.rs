@@ -22,9 +22,11 @@ mod wish;
 mod xml;
 
 pub use address::PciAddress;
-pub use guest::{Cell, Expander, GUEST_SCHEMA, Guest, GuestCache, GuestDevice, MOST_VCPUS, Topology};
+pub use guest::{
+    BoundMemory, Cell, Expander, GUEST_SCHEMA, Guest, GuestCache, GuestDevice, MOST_VCPUS, Topology,
+};
 pub use plan::{Planned, Refused, plan};
-pub use wish::{CacheAmount, CacheWish, Dialect, Tune, Version, Wish};
+pub use wish::{CacheAmount, CacheWish, Dialect, Steps, Tune, Version, Wish};
 pub use xml::{LARGEST, XmlError, decode};
 
 impl std::str::FromStr for Guest {

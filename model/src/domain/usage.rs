@@ -154,6 +154,11 @@ pub struct VcpuUsage {
     pub switches_per_second: Option<f64>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 /// What the host as a whole used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HostUsage {
@@ -171,6 +176,9 @@ pub struct HostUsage {
     pub available: u64,
     /// To and from memory by all, in bytes a second.
     pub bandwidth: Option<f64>,
+    /// Groups of resctrl whose part of that could not be told: it is more.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub bandwidth_without: usize,
     /// By node or cache.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub bandwidth_by_domain: BTreeMap<String, Option<f64>>,
@@ -300,6 +308,7 @@ impl HostUsage {
             memory: after.memory,
             available: after.available,
             bandwidth: None,
+            bandwidth_without: 0,
             bandwidth_by_domain: BTreeMap::new(),
         }
     }

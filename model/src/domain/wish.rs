@@ -16,6 +16,10 @@ pub struct Wish {
     pub dialect: Dialect,
     /// The QEMU that runs the guest; `None` counts as one that is older than all features.
     pub qemu: Option<Version>,
+    /// The libvirt that reads the XML; `None` likewise.
+    pub libvirt: Option<Version>,
+    /// How the machine's kernel takes bandwidth, where it was asked.
+    pub steps: Option<Steps>,
     /// Whether the CPU mode becomes host-passthrough, which cache passthrough needs.
     pub host_passthrough: bool,
     /// Limits on memory bandwidth and cache.
@@ -30,6 +34,21 @@ pub enum Dialect {
     Upstream,
     /// With openEuler's additions: `<numa node=>` in `<hostdev>`, and more attributes of `<memorytune>`.
     OpenEuler,
+}
+
+/// How a kernel takes limits of memory bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steps {
+    /// In percent: `least` (`info/MB/min_bandwidth`), and multiples of `step` (`bandwidth_gran`). libvirt refuses all
+    /// others.
+    Percent {
+        /// Smallest.
+        least: u64,
+        /// At least 1.
+        step: u64,
+    },
+    /// In MB/s (mount option `mba_MBps`).
+    Megabytes,
 }
 
 /// A version of a program: `9.1.0` or what stands in `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)`.

@@ -82,6 +82,13 @@ pub struct Source {
     pub machine: Option<PathBuf>,
 }
 
+impl Source {
+    /// Whether it is the machine that this runs on.
+    pub fn is_this(&self) -> bool {
+        self.machine.is_none() && self.root == std::path::Path::new("/")
+    }
+}
+
 /// How a result is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {

@@ -140,7 +140,7 @@ Examples:
   manycore vm plan web1.xml --format json             what the guest gets, for vm check --plan
 
 Each virtual CPU is pinned by the policy; the guest gets a NUMA node for each of the host's that it is on, with
-their distances and memory from there, the topology (clusters where its QEMU takes them), the host's caches,
+their distances and memory from there, the topology (clusters where its QEMU and libvirt take them), the host's caches,
 and an expander bus on each node with the passed-through devices of that node behind it. The emulator and I/O
 threads get the reserve, or the CPUs of these nodes. All else in the XML stays byte for byte. What could not be
 planned is told on standard error.")]
@@ -166,10 +166,13 @@ pub struct VmPlan {
     /// Version of the QEMU that will run it [default: ask the one that is installed here]
     #[arg(long, value_name = "VERSION")]
     pub qemu: Option<Version>,
+    /// Version of the libvirt that will read the XML [default: ask the virsh that is installed here]
+    #[arg(long, value_name = "VERSION")]
+    pub libvirt: Option<Version>,
     /// Make the CPU mode host-passthrough, which passing through the caches needs
     #[arg(long)]
     pub host_passthrough: bool,
-    /// Most of the memory bandwidth, in percent (memorytune)
+    /// Most of the memory bandwidth, in percent (memorytune); AMD's CPUs have no percent of it
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub bandwidth: Option<u8>,
     /// Least of it, in percent; openEuler

@@ -87,6 +87,10 @@ fn host(host: &HostUsage) -> String {
         if parts.len() > 1 {
             text.push_str(&format!(" ({})", parts.join(", ")));
         }
+        if host.bandwidth_without > 0 {
+            let groups = units::counted(host.bandwidth_without, "group");
+            text.push_str(&format!(", and that of {groups} that cannot be told"));
+        }
     }
     text
 }
@@ -244,5 +248,8 @@ mod tests {
             VcpuUsage { vcpu: 0, tid: 820, cpu: Some(17), cpu_percent: Some(99.0), ..VcpuUsage::default() };
         first.threads = vec![vcpu.clone(), VcpuUsage { vcpu: 1, tid: 821, ..vcpu }];
         insta::assert_snapshot!("wide", table(&moment));
+        moment.host.bandwidth_without = 2;
+        let text = table(&moment);
+        assert!(text.contains("node 1 1.00 GB/s), and that of 2 groups that cannot be told\n"), "{text}");
     }
 }

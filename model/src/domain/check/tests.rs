@@ -78,6 +78,76 @@ fn what_is_elsewhere_is_told() {
     );
 }
 
+/// A domain of two cells on two nodes, and where its memory is when QEMU sets no policy.
+fn restrictive(on: [[u64; 2]; 2]) -> (Guest, Running) {
+    let tuned = "  <numatune>\n    <memory mode='restrictive' nodeset='0'/>\n  </numatune>\n  <os>";
+    let text = domain(16, "").replace("  <os>", tuned);
+    let guest = planned(&text, &machine(2, 1, 2, 2, 2), "close").guest;
+    let mut seen = running(&guest);
+    for (mapping, on) in seen.memory.as_mut().unwrap().iter_mut().zip(on) {
+        mapping.bound = None;
+        mapping.on = (0..).zip(on).filter(|(_, held)| *held > 0).collect();
+    }
+    // Other memory of the process may be anywhere.
+    let other = Mapping { bytes: 1 << 20, bound: None, on: BTreeMap::from([(7, 4096)]) };
+    seen.memory.as_mut().unwrap().push(other);
+    (guest, seen)
+}
+
+#[test]
+fn a_restrictive_domain_is_judged_by_its_pages() {
+    let host = machine(2, 1, 2, 2, 2);
+    let (guest, seen) = restrictive([[1 << 30, 1 << 20], [0, 1 << 30]]);
+    assert!(guest.cells.iter().all(|cell| cell.is_restrictive));
+    let check = of_running(&guest, &seen, &host);
+    assert!(check.holds(), "{:?}", wrong(&check));
+    assert!(check.lines.iter().any(|line| line.what == "memory of cells 0-1" && line.holds == Some(true)));
+    let (mut guest, seen) = restrictive([[1 << 30, 0], [0, 1 << 30]]);
+    guest.cells.iter_mut().for_each(|cell| cell.host_nodes = set("0"));
+    let said = wrong(&of_running(&guest, &seen, &host));
+    assert_eq!(said, ["memory of cells 0-1: 8 GiB from node 0 / 1 GiB on node 0, 1 GiB on node 1"]);
+}
+
+#[test]
+fn devices_on_a_node_whose_memory_is_not_bound_are_told_and_not_judged() {
+    let numa = "  <cpu>\n    <numa>\n      <cell id='0' cpus='0-15' memory='8' unit='GiB'/>\n    </numa>\n  </cpu>\n  <os>";
+    let placed = hostdev(1).replace(
+        "    </hostdev>",
+        "<address type='pci' domain='0' bus='1' slot='0' function='0'/></hostdev><controller type='pci' index='1' \
+         model='pcie-expander-bus'><target busNr='200'><node>0</node></target></controller>",
+    );
+    let guest: Guest = domain(16, &placed).replace("  <os>", numa).parse().unwrap();
+    let check = of_running(&guest, &running_freely(), &machine(2, 1, 2, 2, 2));
+    assert!(check.holds(), "{:?}", wrong(&check));
+    let told = check.lines.iter().find(|line| line.what.starts_with("device")).unwrap();
+    assert_eq!(told.found, "node 1; the guest's node 0, whose memory may be anywhere");
+}
+
+/// Sixteen virtual CPUs that are pinned nowhere.
+fn running_freely() -> Running {
+    Running {
+        vcpus: (0..16).map(|vcpu| (vcpu, set("0-15"))).collect(),
+        memory: Some(Vec::new()),
+        ..Running::default()
+    }
+}
+
+#[test]
+fn memory_of_a_guest_without_nodes_is_judged() {
+    let tuned = "  <numatune>\n    <memory mode='strict' nodeset='1'/>\n  </numatune>\n  <os>";
+    let guest: Guest = domain(16, "").replace("  <os>", tuned).parse().unwrap();
+    for (bound, on, right) in [(None, 1, true), (Some(set("1")), 1, true), (None, 0, false)] {
+        let own = Mapping { bytes: 8 << 30, bound, on: BTreeMap::from([(on, 4096)]) };
+        let seen = Running { memory: Some(vec![own]), ..running_freely() };
+        let check = of_running(&guest, &seen, &machine(2, 1, 2, 2, 2));
+        let line = check.lines.iter().find(|line| line.what == "memory").unwrap();
+        assert_eq!((line.planned.as_str(), line.holds), ("8 GiB from node 1", Some(right)), "{line:?}");
+    }
+    let unread = Running { memory: None, ..running_freely() };
+    let check = of_running(&guest, &unread, &machine(2, 1, 2, 2, 2));
+    assert!(check.lines.iter().any(|line| line.found.contains("cannot be read")), "{:?}", check.lines);
+}
+
 #[test]
 fn virtual_cpus_that_are_plugged_in_later_need_no_thread() {
     let (mut guest, host) = (guest_plan(), machine(2, 1, 2, 2, 2));

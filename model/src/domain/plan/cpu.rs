@@ -93,7 +93,7 @@ pub(super) fn describe<'a>(
     if passthrough {
         new.extend(write_topoext(task));
     }
-    new.extend(write_numa(task, seats, edits));
+    new.extend(write_numa(task, seats, edits, notes));
     if cpu.is_some() {
         edits.add("cpu", new);
     } else {
@@ -103,7 +103,8 @@ pub(super) fn describe<'a>(
     }
 }
 
-/// Makes a CPU of another mode the host's: a model and features of its own go.
+/// Makes a CPU of another mode the host's: the model goes. Features that the user gave or denied it stay, as this mode
+/// takes them too.
 fn become_host<'a>(task: &Task<'_, 'a>, cpu: Node<'_, 'a>, edits: &mut Edits<'_, 'a>) {
     edits.set(cpu, "mode", "host-passthrough");
     edits.unset(cpu, "match");
@@ -195,7 +196,12 @@ fn write_cache<'a>(
     }
 }
 
-fn write_numa<'a>(task: &Task<'_, 'a>, seats: &Seats, edits: &mut Edits<'_, 'a>) -> Option<Element> {
+fn write_numa<'a>(
+    task: &Task<'_, 'a>,
+    seats: &Seats,
+    edits: &mut Edits<'_, 'a>,
+    notes: &mut Vec<String>,
+) -> Option<Element> {
     if seats.cells.is_empty() {
         return None;
     }
@@ -223,12 +229,27 @@ fn write_numa<'a>(task: &Task<'_, 'a>, seats: &Seats, edits: &mut Edits<'_, 'a>)
     // How the memory is shared with other processes is the user's choice.
     let kept = |name: &'static str| Some((name, there.first()?.attribute(name)?.to_owned()));
     let kept: Vec<(&'static str, String)> = ["memAccess", "discard"].into_iter().filter_map(kept).collect();
-    for old in &there {
-        edits.remove(*old);
-    }
+    let links = child(numa, "interconnects");
+    say_lost(&there, links, cells.len(), notes);
+    there.iter().copied().chain(links).for_each(|old| edits.remove(old));
     let cells: Vec<Element> = cells.iter().map(|cell| element(cell, &kept)).collect();
     edits.append(numa, &cells);
     None
+}
+
+/// What the guest's old nodes have that a plan knows nothing of, such as `<cache>` (HMAT), does not fit new ones.
+fn say_lost(old: &[Node], links: Option<Node>, new: usize, notes: &mut Vec<String>) {
+    let inside = old.iter().flat_map(Node::children).filter(Node::is_element);
+    let lost: BTreeSet<&str> =
+        inside.chain(links).map(|node| node.tag_name().name()).filter(|name| *name != "distances").collect();
+    if !lost.is_empty() {
+        let lost: Vec<String> = lost.into_iter().map(|name| format!("<{name}>")).collect();
+        notes.push(format!(
+            "{} of the guest's nodes goes: there were {}, and the plan makes {new} new ones",
+            lost.join(" and "),
+            old.len()
+        ));
+    }
 }
 
 /// Distances of a cell as they are now.

@@ -8,17 +8,18 @@ use crate::domain::{
     address::PciAddress,
     buses::Buses,
     edit::{Edits, Element},
-    guest::{controllers, devices_of, has_pcie, os_type},
+    guest::{controllers, devices_of, has_pcie, node_of, os_type},
     wish::Dialect,
     xml::{child, is, number},
 };
 use roxmltree::Node;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A device, or the functions of one, that goes behind a port of its own.
 struct Slot<'n, 'a> {
     functions: Vec<Node<'n, 'a>>,
-    cell: u32,
+    /// The guest's node that it shall be on; `None` where it shall be on none.
+    cell: Option<u32>,
     /// Bus that it is on now.
     bus: Option<u32>,
 }
@@ -29,11 +30,13 @@ pub(super) fn place<'a>(
     edits: &mut Edits<'_, 'a>,
     notes: &mut Vec<String>,
 ) -> Result<(), Refused> {
-    let placed = with_cells(task, seats, notes);
+    let buses = Buses::of(task.xml);
+    let placed = with_cells(task, seats, &buses, notes);
     if task.wish.dialect == Dialect::OpenEuler {
         for (device, cell) in placed {
             say_node(device, cell, edits, notes);
         }
+        leave_gone_nodes(task, seats, &[], buses, edits, notes);
         return Ok(());
     }
     if !placed.is_empty() && !has_pcie(task.xml) {
@@ -41,52 +44,75 @@ pub(super) fn place<'a>(
         notes.push(format!(
             "devices stay where they are: the machine type {machine} has no PCI express, q35 has (virt on Arm)"
         ));
+        leave_gone_nodes(task, seats, &[], buses, edits, notes);
         return Ok(());
     }
-    behind_expanders(task, slots(placed), edits)
+    let mut moving = slots(placed);
+    moving.retain(|slot| slot.bus.and_then(|bus| buses.node_above(bus)) != slot.cell);
+    let buses = leave_gone_nodes(task, seats, &moving, buses, edits, notes);
+    behind_expanders(task, moving, buses, edits)
 }
 
-/// Devices that are passed through, with the guest's node for each.
+/// Devices that are passed through, with the guest's node for each: none for one that is told a node of the guest and is
+/// on none of the host's that the guest is on.
 fn with_cells<'n, 'a>(
     task: &'n Task<'_, 'a>,
     seats: &Seats,
+    buses: &Buses,
     notes: &mut Vec<String>,
-) -> Vec<(Node<'n, 'a>, u32)> {
+) -> Vec<(Node<'n, 'a>, Option<u32>)> {
     let mut placed = Vec::new();
     for device in devices_of(task.xml) {
         let Some(host) = PciAddress::on_host(device) else { continue };
-        let why = match task.machine.device(&host.to_string()).map(|known| known.node) {
+        let told = match task.wish.dialect {
+            Dialect::OpenEuler => {
+                child(device, "numa").and_then(|numa| numa.attribute("node").and_then(number))
+            }
+            Dialect::Upstream => {
+                PciAddress::in_guest(device).and_then(|place| buses.node_above(place.bus)).map(u64::from)
+            }
+        };
+        let known = task.machine.device(&host.to_string()).map(|known| known.node);
+        let why = match known {
             None => "the machine has no such device".to_owned(),
             Some(None) => "the host's firmware tells no node for it".to_owned(),
             Some(Some(_)) if seats.cells.is_empty() => "the guest's nodes are as they were".to_owned(),
             Some(Some(node)) => match seats.cells.iter().find(|hosted| hosted.host == node) {
                 Some(hosted) => {
-                    placed.push((device, hosted.cell.id));
+                    placed.push((device, Some(hosted.cell.id)));
                     continue;
                 }
                 None => format!("it is on node {node} of the host, and no virtual CPU is"),
             },
         };
-        notes.push(format!("device {host} stays where it is: {why}"));
+        let is_false = known.flatten().is_some() || told.is_some_and(|node| seats.is_gone(node));
+        if told.is_some() && is_false && !seats.cells.is_empty() {
+            placed.push((device, None));
+            notes.push(format!("device {host} is on no node of the guest any more: {why}"));
+        } else {
+            notes.push(format!("device {host} stays where it is: {why}"));
+        }
     }
     placed
 }
 
 /// openEuler's `<numa node='0'/>`.
-fn say_node<'a>(device: Node<'_, 'a>, cell: u32, edits: &mut Edits<'_, 'a>, notes: &mut Vec<String>) {
+fn say_node<'a>(device: Node<'_, 'a>, cell: Option<u32>, edits: &mut Edits<'_, 'a>, notes: &mut Vec<String>) {
     if !is(device, "hostdev") {
         let host = PciAddress::on_host(device).map(|host| host.to_string()).unwrap_or_default();
         notes.push(format!("device {host} stays where it is: openEuler takes a node in <hostdev> only"));
         return;
     }
-    match child(device, "numa") {
-        Some(numa) => edits.set(numa, "node", cell),
-        None => edits.append(device, &[Element::new("numa").with("node", cell)]),
+    match (child(device, "numa"), cell) {
+        (Some(numa), Some(cell)) => edits.set(numa, "node", cell),
+        (Some(numa), None) => edits.remove(numa),
+        (None, Some(cell)) => edits.append(device, &[Element::new("numa").with("node", cell)]),
+        (None, None) => {}
     }
 }
 
 /// Functions that share a slot of the guest stay together.
-fn slots<'n, 'a>(placed: Vec<(Node<'n, 'a>, u32)>) -> Vec<Slot<'n, 'a>> {
+fn slots<'n, 'a>(placed: Vec<(Node<'n, 'a>, Option<u32>)>) -> Vec<Slot<'n, 'a>> {
     let mut slots: Vec<Slot> = Vec::new();
     let mut by_place: BTreeMap<(u32, u32, u32), usize> = BTreeMap::new();
     for (device, cell) in placed {
@@ -102,31 +128,74 @@ fn slots<'n, 'a>(placed: Vec<(Node<'n, 'a>, u32)>) -> Vec<Slot<'n, 'a>> {
     slots
 }
 
+/// Takes the guest's nodes that are gone out of the controllers that name them, which libvirt would refuse. An expander
+/// with nothing behind it once `moving` has moved goes with its ports.
+fn leave_gone_nodes<'a>(
+    task: &Task<'_, 'a>,
+    seats: &Seats,
+    moving: &[Slot<'_, 'a>],
+    mut buses: Buses,
+    edits: &mut Edits<'_, 'a>,
+    notes: &mut Vec<String>,
+) -> Buses {
+    let is_moving = |device: &Node| moving.iter().any(|slot| slot.functions.contains(device));
+    let staying = devices_of(task.xml).filter(|device| !is_pci_controller(*device) && !is_moving(device));
+    let places: BTreeSet<u32> =
+        staying.filter_map(|device| Some(PciAddress::in_guest(device)?.bus)).collect();
+    let used: BTreeSet<u32> = places.iter().filter_map(|bus| buses.expander_of(*bus)).collect();
+    for bus in places {
+        buses.keep(bus);
+    }
+    let mut dropped = BTreeSet::new();
+    for controller in controllers(task.xml) {
+        let Some((node, text)) = node_of(controller).filter(|(_, id)| seats.is_gone(*id)) else { continue };
+        let index = controller.attribute("index").and_then(number).unwrap_or(0) as u32;
+        let below = buses.below(index);
+        if below.is_empty() || used.contains(&index) {
+            edits.remove(node);
+            notes.push(format!(
+                "controller {index} and what is behind it are on no node of the guest any more: it was on node \
+                 {text}, which is gone"
+            ));
+        } else {
+            dropped.extend(below);
+        }
+    }
+    for controller in controllers(task.xml) {
+        let index = controller.attribute("index").and_then(number);
+        if index.is_some_and(|index| dropped.contains(&(index as u32))) {
+            edits.remove(controller);
+        }
+    }
+    for index in dropped {
+        buses.remove(index);
+    }
+    buses
+}
+
+fn is_pci_controller(device: Node) -> bool {
+    is(device, "controller") && device.attribute("type") == Some("pci")
+}
+
 /// Makes the buses that are missing and moves each slot behind a port of its own.
 fn behind_expanders<'a>(
     task: &Task<'_, 'a>,
-    slots: Vec<Slot<'_, 'a>>,
+    moving: Vec<Slot<'_, 'a>>,
+    mut buses: Buses,
     edits: &mut Edits<'_, 'a>,
 ) -> Result<(), Refused> {
-    let mut buses = Buses::of(task.xml);
-    let mut ports: Vec<(u32, u32, u32)> = Vec::new();
+    let mut ports: Vec<(u32, Option<(u32, u32)>)> = Vec::new();
     let mut expanders: Vec<(u32, u32)> = Vec::new();
-    for slot in slots {
-        let now = slot.bus.and_then(|bus| buses.node_of(buses.expander_of(bus)?));
-        if now == Some(slot.cell) {
-            continue;
-        }
-        let expander = match buses.with_room(slot.cell) {
-            Some(expander) => expander,
-            None => {
-                let index = buses.free_index().ok_or_else(too_many)?;
-                buses.add_expander(index, slot.cell);
-                expanders.push((index, slot.cell));
-                index
-            }
+    for slot in moving {
+        let expander = match slot.cell {
+            Some(cell) => Some(expander_on(cell, &mut buses, &mut expanders)?),
+            None => None,
         };
         let port = buses.free_index().ok_or_else(too_many)?;
-        ports.push((port, expander, buses.add_port(port, expander)));
+        ports.push((port, expander.map(|expander| (expander, buses.add_port(port, expander)))));
+        if expander.is_none() {
+            buses.add_root_port(port);
+        }
         move_to(port, &slot.functions, edits);
     }
     if ports.is_empty() {
@@ -143,9 +212,20 @@ fn behind_expanders<'a>(
         }
     }
     let expanders = expanders.into_iter().map(|(index, cell)| expander(index, first[&index], cell));
-    let ports = ports.into_iter().map(|(index, expander, slot)| port(index, expander, slot));
+    let ports = ports.into_iter().map(|(index, place)| port(index, place));
     edits.add("devices", expanders.chain(ports).collect());
     Ok(())
+}
+
+/// An expander of that node that has room, or a new one.
+fn expander_on(cell: u32, buses: &mut Buses, new: &mut Vec<(u32, u32)>) -> Result<u32, Refused> {
+    if let Some(expander) = buses.with_room(cell) {
+        return Ok(expander);
+    }
+    let index = buses.free_index().ok_or_else(too_many)?;
+    buses.add_expander(index, cell);
+    new.push((index, cell));
+    Ok(index)
 }
 
 fn too_many() -> Refused {
@@ -177,8 +257,13 @@ fn expander(index: u32, bus: u32, cell: u32) -> Element {
     controller(index, "pcie-expander-bus").child(Element::new("model").with("name", "pxb-pcie")).child(target)
 }
 
-fn port(index: u32, expander: u32, slot: u32) -> Element {
-    controller(index, "pcie-root-port").child(address(expander, slot))
+/// A port in a slot of an expander; without one libvirt puts it on the bus that is on no node.
+fn port(index: u32, place: Option<(u32, u32)>) -> Element {
+    let port = controller(index, "pcie-root-port");
+    match place {
+        Some((expander, slot)) => port.child(address(expander, slot)),
+        None => port,
+    }
 }
 
 fn controller(index: u32, model: &str) -> Element {

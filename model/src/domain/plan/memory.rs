@@ -5,8 +5,8 @@ use crate::{
     CpuSet,
     domain::{
         edit::{Edits, Element},
-        guest::attribute,
-        xml::{child, children},
+        guest::{attribute, devices_of, node_of},
+        xml::{child, children, is},
     },
 };
 use std::collections::BTreeMap;
@@ -15,6 +15,7 @@ pub(super) fn bind<'a>(task: &Task<'_, 'a>, seats: &Seats, edits: &mut Edits<'_,
     if seats.cells.is_empty() {
         return Ok(());
     }
+    check_modules(task, seats)?;
     let tune = task.xml.at(&["numatune"]);
     let memory = tune.and_then(|tune| child(tune, "memory"));
     // restrictive leaves the policy to the control group, and then all of it must.
@@ -47,5 +48,21 @@ pub(super) fn bind<'a>(task: &Task<'_, 'a>, seats: &Seats, edits: &mut Edits<'_,
         Element::new("memnode").with("cellid", cell).with("mode", mode).with("nodeset", nodes)
     }));
     edits.add("numatune", new);
+    Ok(())
+}
+
+/// Modules of memory are on a node of the guest, which must be there.
+fn check_modules(task: &Task, seats: &Seats) -> Result<(), Refused> {
+    for module in devices_of(task.xml).filter(|device| is(*device, "memory")) {
+        if let Some((_, node)) = node_of(module).filter(|(_, node)| seats.is_gone(*node)) {
+            return Err(Refused::Demand(format!(
+                "it has a <memory> module of kind '{}' on the guest's node {node}, and by this plan the guest has \
+                 {}: give the module another <node>, take it out, or spread the CPUs over more nodes (--policy \
+                 spread)",
+                module.attribute("model").unwrap_or_default(),
+                crate::units::counted(seats.cells.len(), "node")
+            )));
+        }
+    }
     Ok(())
 }

@@ -38,6 +38,13 @@ pub(super) struct Place {
     pub core: Option<usize>,
 }
 
+impl Seats {
+    /// Whether the plan takes this node from the guest: anything that names it must not.
+    pub fn is_gone(&self, node: u64) -> bool {
+        !self.cells.is_empty() && self.cells.iter().all(|hosted| u64::from(hosted.cell.id) != node)
+    }
+}
+
 pub(super) fn seats(task: &Task, notes: &mut Vec<String>) -> Result<Seats, Refused> {
     let Task { machine, wish, .. } = *task;
     let count = task.before.pins.len();
@@ -117,6 +124,7 @@ fn cells(
             memory_kib: memory[at],
             distances: distances.get(at).cloned().unwrap_or_default(),
             host_nodes,
+            ..Cell::default()
         };
         check_room(machine, &cell)?;
         cells.push(HostedCell { cell, host: node.id });
@@ -177,24 +185,15 @@ fn memory(task: &Task, counts: &[usize]) -> Result<Vec<u64>, Refused> {
     Ok(memory)
 }
 
-/// KiB that the guest starts with: `<memory>` without the modules that it counts in.
+/// KiB that the guest starts with.
 fn initial_kib(task: &Task) -> Result<u64, Refused> {
-    let xml = task.xml;
     if !task.before.cells.is_empty() {
         return Ok(task.before.cells.iter().map(|cell| cell.memory_kib).sum());
     }
-    let total = match xml.at(&["memory"]) {
-        Some(memory) => guest::bytes(memory)?,
-        None => {
-            return Err(Refused::Demand("the domain has no <memory>, which every domain needs".to_owned()));
-        }
-    };
-    let mut modules = 0_u64;
-    for device in guest::devices_of(xml).filter(|node| node.tag_name().name() == "memory") {
-        let size = device.descendants().find(|node| node.tag_name().name() == "size");
-        modules = modules.saturating_add(size.map_or(Ok(0), guest::bytes)?);
-    }
-    Ok(total.saturating_sub(modules) >> 10)
+    let initial = guest::initial_bytes(task.xml)?;
+    initial
+        .map(|bytes| bytes >> 10)
+        .ok_or_else(|| Refused::Demand("the domain has no <memory>, which every domain needs".to_owned()))
 }
 
 /// KiB of the largest pages that back the memory; 2 MiB where none are named, as transparent ones are.

@@ -5,11 +5,17 @@
 //! socket never lies in two of the host. Where runs differ in length, groups are smaller than the host's.
 
 use super::{Task, seats::Place};
-use crate::domain::{guest::Topology, wish::Version};
+use crate::domain::{
+    guest::Topology,
+    wish::{Dialect, Version},
+};
 use std::collections::BTreeSet;
 
 /// The first QEMU that takes `clusters` on Arm.
 const CLUSTERS_ON_ARM: Version = Version(6, 2, 0);
+/// The first libvirt that knows the attribute `clusters`; openEuler's has had it for longer. Others fail at it, because
+/// without it the topology has fewer CPUs than the domain.
+const CLUSTERS_IN_LIBVIRT: Version = Version(10, 1, 0);
 /// The first QEMU that takes `modules` on x86.
 const MODULES_ON_X86: Version = Version(9, 1, 0);
 
@@ -56,10 +62,10 @@ pub(super) fn topology(task: &Task, places: &[Place], notes: &mut Vec<String>) -
     }
 }
 
-/// Whether the QEMU in use takes clusters for this guest, or why not.
+/// Whether the QEMU and libvirt in use take clusters for this guest, or why not.
 fn takes_clusters(task: &Task) -> Result<(), String> {
     match (task.arch.as_str(), task.wish.qemu) {
-        ("aarch64", Some(qemu)) if qemu >= CLUSTERS_ON_ARM => Ok(()),
+        ("aarch64", Some(qemu)) if qemu >= CLUSTERS_ON_ARM => libvirt_knows_clusters(task),
         ("aarch64", Some(qemu)) => {
             Err(format!("QEMU {qemu} takes no clusters, {CLUSTERS_ON_ARM} and later do"))
         }
@@ -68,6 +74,20 @@ fn takes_clusters(task: &Task) -> Result<(), String> {
             Err(format!("QEMU {qemu} takes none on x86, {MODULES_ON_X86} and later have modules"))
         }
         _ => Err("QEMU calls them modules on x86, for which libvirt's <topology> has no word".to_owned()),
+    }
+}
+
+fn libvirt_knows_clusters(task: &Task) -> Result<(), String> {
+    let there = task.xml.at(&["cpu", "topology"]);
+    let has = there.is_some_and(|topology| topology.has_attribute("clusters"));
+    match task.wish.libvirt {
+        _ if has || task.wish.dialect == Dialect::OpenEuler => Ok(()),
+        Some(libvirt) if libvirt >= CLUSTERS_IN_LIBVIRT => Ok(()),
+        Some(libvirt) => Err(format!(
+            "libvirt {libvirt} has no word for them, {CLUSTERS_IN_LIBVIRT} and later do; --libvirt \
+             {CLUSTERS_IN_LIBVIRT} says that a distributor has added it to yours"
+        )),
+        None => Err("no virsh was found to ask for libvirt's version; say it with --libvirt".to_owned()),
     }
 }
 

@@ -9,10 +9,11 @@ use crate::{
     domain::{
         edit::{Edits, Element},
         guest::cpu_list,
-        wish::{CacheAmount, CacheWish, Dialect, Tune},
+        wish::{CacheAmount, CacheWish, Dialect, Steps, Tune},
         xml::{child, children},
     },
     machine::Cache,
+    qos::dialect::AMD_UNIT,
 };
 
 pub(super) fn tune<'a>(
@@ -27,10 +28,14 @@ pub(super) fn tune<'a>(
     }
     let all: CpuSet = (0..seats.pins.len() as u32).collect();
     check_sets(task, &all)?;
-    let caches = caches(task, seats, notes)?;
+    let by_node = wish.cache.is_empty() && is_by_node(task);
+    let caches = if by_node { Vec::new() } else { caches(task, seats, notes)? };
     if wish.has_memory() {
         check_memory(wish, task.wish.dialect)?;
-        let parts = caches.iter().map(|(id, _)| node(*id, wish)).collect();
+        let bandwidth = bandwidth(task, notes)?;
+        let ids =
+            if is_by_node(task) { nodes(task, seats) } else { caches.iter().map(|(id, _)| *id).collect() };
+        let parts = ids.into_iter().map(|id| node(id, bandwidth, wish)).collect();
         put(task, "memorytune", "node", &all, parts, edits);
     }
     if !wish.cache.is_empty() {
@@ -101,6 +106,19 @@ fn check_kinds(wish: &Tune) -> Result<(), Refused> {
     }
 }
 
+/// Whether memory bandwidth is given out by NUMA node, as openEuler's kernels do on Arm; all others do by L3.
+fn is_by_node(task: &Task) -> bool {
+    let host = task.machine.system.architecture.as_deref().unwrap_or(&task.arch);
+    task.wish.dialect == Dialect::OpenEuler && host == "aarch64"
+}
+
+/// The host's nodes that the guest's CPUs are on.
+fn nodes(task: &Task, seats: &Seats) -> Vec<u32> {
+    let cpus = CpuSet::union_of(&seats.pins);
+    let used = task.machine.nodes.iter().filter(|node| !node.memory_only && node.cpus.intersects(&cpus));
+    used.map(|node| node.id).collect()
+}
+
 /// The L3s that the guest's CPUs use, by the ids that resctrl and libvirt know them by.
 fn caches<'t>(
     task: &'t Task,
@@ -126,8 +144,54 @@ fn caches<'t>(
     Ok(used)
 }
 
-fn node(id: u32, wish: &Tune) -> Element {
-    let element = Element::new("node").with("id", id).with("bandwidth", wish.bandwidth.unwrap_or(100));
+/// The bandwidth that is written. libvirt hands the number to the kernel as it is.
+fn bandwidth(task: &Task, notes: &mut Vec<String>) -> Result<u64, Refused> {
+    let asked = u64::from(task.wish.tune.bandwidth.unwrap_or(100));
+    let instead = "leave it out, and limit the running domain with 'manycore qos set --domain NAME --bandwidth \
+                   2000MB/s'";
+    if is_amd(task) {
+        return Err(Refused::Demand(format!(
+            "limits of memory bandwidth are no percent on this machine: AMD's CPUs take them in steps of {AMD_UNIT} \
+             MB/s, so that <memorytune> with {asked} would be {} MB/s of each L3; {instead}",
+            asked * AMD_UNIT
+        )));
+    }
+    match task.wish.steps {
+        Some(Steps::Megabytes) => Err(Refused::Demand(format!(
+            "limits of memory bandwidth are no percent on this machine: resctrl is mounted with mba_MBps, so that \
+             <memorytune> with {asked} would be {asked} MB/s; {instead}, or mount it without"
+        ))),
+        Some(Steps::Percent { least, step }) => {
+            let taken = (asked.max(least).div_ceil(step.max(1)) * step.max(1)).min(100);
+            if taken != asked {
+                notes.push(format!(
+                    "bandwidth {asked} % becomes {taken} %: this machine takes steps of {step} % from {least} % on, and \
+                     libvirt refuses all others"
+                ));
+            }
+            Ok(taken)
+        }
+        None => {
+            if task.is_x86() && (asked < 10 || asked % 10 != 0) {
+                notes.push(format!(
+                    "bandwidth {asked} %: libvirt refuses to start a domain with another bandwidth than the steps of \
+                     its host, which are 10 % on most (info/MB/bandwidth_gran and min_bandwidth below its \
+                     /sys/fs/resctrl)"
+                ));
+            }
+            Ok(asked)
+        }
+    }
+}
+
+/// Whether the machine's CPUs limit bandwidth as AMD's do; Hygon's do as well.
+fn is_amd(task: &Task) -> bool {
+    let id = task.machine.system.cpu_id.as_deref().unwrap_or_default();
+    ["AuthenticAMD/", "HygonGenuine/"].iter().any(|vendor| id.starts_with(vendor))
+}
+
+fn node(id: u32, bandwidth: u64, wish: &Tune) -> Element {
+    let element = Element::new("node").with("id", id).with("bandwidth", bandwidth);
     let more = [
         ("min_bandwidth", wish.min_bandwidth),
         ("hardlimit", wish.hardlimit.map(u8::from)),

@@ -1,10 +1,11 @@
 //! Plans of domains on machines of known form.
 
+mod again;
 mod bytes;
 mod placing;
 mod refusals;
 
-use super::{Dialect, Planned, Refused, Tune, Version, Wish, plan};
+use super::{Dialect, Planned, Refused, Steps, Tune, Version, Wish, plan};
 use crate::{
     CpuSet, Machine,
     machine::{Cache, CacheKind, Device, Group, Node},
@@ -75,6 +76,8 @@ pub(super) fn wish(policy: &str) -> Wish {
         overcommit: false,
         dialect: Dialect::Upstream,
         qemu: Some(Version(9, 1, 0)),
+        libvirt: Some(Version(10, 1, 0)),
+        steps: None,
         host_passthrough: false,
         tune: Tune::default(),
     }

@@ -87,6 +87,30 @@ fn clusters_are_told_where_qemu_takes_them() {
 }
 
 #[test]
+fn clusters_are_told_where_libvirt_knows_them() {
+    let arm = domain(16, "").replace("arch='x86_64' machine='q35'", "arch='aarch64' machine='virt'");
+    let machine = machine(2, 1, 2, 4, 1);
+    // Debian 12 has QEMU 7.2 and libvirt 9.0.
+    let with = |text: &str, libvirt: Option<Version>, dialect: Dialect| {
+        plan(text, &machine, &Wish { qemu: Some(Version(7, 2, 0)), libvirt, dialect, ..wish("close") })
+            .unwrap()
+    };
+    for (libvirt, why) in
+        [(Some(Version(9, 0, 0)), "libvirt 9.0.0 has no word for them"), (None, "say it with --libvirt")]
+    {
+        let left_out = with(&arm, libvirt, Dialect::Upstream);
+        assert_eq!(topology(&left_out), [2, 1, 1, 8, 1]);
+        assert!(!left_out.xml.contains("clusters="), "{}", left_out.xml);
+        assert!(left_out.notes.iter().any(|note| note.contains(why)), "{:?}", left_out.notes);
+    }
+    let told = with(&arm, Some(Version(10, 1, 0)), Dialect::Upstream);
+    assert_eq!(topology(&told), [2, 1, 2, 4, 1]);
+    assert_eq!(topology(&with(&arm, Some(Version(9, 10, 0)), Dialect::OpenEuler)), [2, 1, 2, 4, 1]);
+    // A libvirt that printed the word knows it.
+    assert_eq!(topology(&with(&told.xml, None, Dialect::Upstream)), [2, 1, 2, 4, 1]);
+}
+
+#[test]
 fn threads_that_may_go_about_in_a_node_stay_in_its_cell() {
     let planned = planned(&domain(6, ""), &machine(2, 1, 2, 2, 2), "spread@node");
     assert_eq!(planned.guest.pins[0].as_ref().unwrap().to_string(), "0-7");
@@ -191,6 +215,25 @@ fn openeuler_takes_the_node_in_the_device() {
                   <node id='0' bandwidth='60' min_bandwidth='10' hardlimit='0' priority='2'/>\n      \
                   <node id='2' bandwidth='60' min_bandwidth='10' hardlimit='0' priority='2'/>\n    </memorytune>\n";
     assert!(planned.xml.contains(memory), "{}", planned.xml);
+}
+
+#[test]
+fn openeuler_gives_out_bandwidth_by_node_on_arm() {
+    let arm = domain(16, "").replace("arch='x86_64' machine='q35'", "arch='aarch64' machine='virt'");
+    let mut kunpeng = machine(2, 1, 2, 4, 1);
+    kunpeng.caches.iter_mut().zip([1, 122]).for_each(|(cache, id)| cache.id = Some(id));
+    let with = |machine: &Machine, dialect: Dialect, cache: &[&str]| {
+        let cache = cache.iter().map(|part| part.parse().unwrap()).collect();
+        let tune = Tune { bandwidth: Some(60), cache, ..Tune::default() };
+        plan(&arm, machine, &Wish { dialect, tune, ..wish("close") }).unwrap().xml
+    };
+    let both = with(&kunpeng, Dialect::OpenEuler, &["l3=50%"]);
+    let nodes = "<node id='0' bandwidth='60'/>\n      <node id='1' bandwidth='60'/>";
+    assert!(both.contains(nodes) && both.contains("<cache id='122' "), "{both}");
+    // Upstream's kernel numbers bandwidth as the caches.
+    assert!(with(&kunpeng, Dialect::Upstream, &[]).contains("<node id='122' bandwidth='60'/>"));
+    kunpeng.caches.clear();
+    assert!(with(&kunpeng, Dialect::OpenEuler, &[]).contains(nodes), "nodes need no L3");
 }
 
 #[test]

@@ -39,6 +39,42 @@ fn demands_that_cannot_be_met_are_refused_with_the_way_out() {
 }
 
 #[test]
+fn bandwidth_that_is_no_percent_is_refused() {
+    let tune = Tune { bandwidth: Some(40), ..Tune::default() };
+    for (id, code) in
+        [("AuthenticAMD/25/1/1", true), ("HygonGenuine/24/2/1", true), ("GenuineIntel/6/207/2", false)]
+    {
+        let mut machine = machine(2, 1, 2, 2, 2);
+        machine.system.cpu_id = Some(id.to_owned());
+        let ran = plan(&domain(4, ""), &machine, &Wish { tune: tune.clone(), ..wish("close") });
+        let said = ran.as_ref().map_or_else(ToString::to_string, |_| String::new());
+        assert_eq!(said.contains("with 40 would be 5000 MB/s of each L3"), code, "{id}: {said}");
+        assert_eq!(ran.is_err(), code, "{id}");
+    }
+    let megabytes = Wish { tune, steps: Some(Steps::Megabytes), ..wish("close") };
+    let said = refused(&domain(4, ""), &machine(2, 1, 2, 2, 2), &megabytes).to_string();
+    assert!(said.contains("mounted with mba_MBps"), "{said}");
+}
+
+#[test]
+fn bandwidth_off_the_steps_of_the_machine_is_told() {
+    let with = |bandwidth: u8, steps: Option<Steps>| {
+        let tune = Tune { bandwidth: Some(bandwidth), ..Tune::default() };
+        plan(&domain(4, ""), &machine(2, 1, 2, 2, 2), &Wish { steps, tune, ..wish("close") }).unwrap()
+    };
+    let tens = Some(Steps::Percent { least: 10, step: 10 });
+    for (asked, written) in [(55, 60), (1, 10), (60, 60), (99, 100), (100, 100)] {
+        let planned = with(asked, tens);
+        assert!(planned.xml.contains(&format!("<node id='0' bandwidth='{written}'/>")), "{}", planned.xml);
+        assert_eq!(planned.notes.iter().any(|note| note.contains("becomes")), asked != written, "{asked}");
+    }
+    let unknown = with(55, None);
+    assert!(unknown.xml.contains("bandwidth='55'"), "{}", unknown.xml);
+    assert!(unknown.notes.iter().any(|note| note.contains("bandwidth_gran")), "{:?}", unknown.notes);
+    assert!(with(50, None).notes.iter().all(|note| !note.contains("bandwidth_gran")));
+}
+
+#[test]
 fn more_devices_than_buses_are_refused() {
     let devices = hostdev(0).repeat(300);
     let said = refused(&domain(16, &devices), &machine(2, 1, 2, 2, 2), &wish("close")).to_string();

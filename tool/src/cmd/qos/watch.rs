@@ -38,13 +38,7 @@ pub fn run(args: &QosWatch) -> Outcome {
         let now = sampler.look(is_wanted);
         let mut moment = Moment::between(utc(), &before, &now, is_wanted);
         page.own(&mut moment);
-        if history.is_open() || args.format == Format::Json {
-            let line = serde_json::to_string(&moment).map_err(Failure::missing)?;
-            history.keep(&line)?;
-            if args.format == Format::Json {
-                output::print(&format!("{line}\n"))?;
-            }
-        }
+        history.keep(&moment, args.format)?;
         if args.format == Format::Text {
             page.show(&moment)?;
         }

@@ -7,10 +7,14 @@ use crate::{
     report::vm_text,
     source,
 };
-use manycore_host::libvirt;
+use manycore_host::{
+    Tree, libvirt,
+    resctrl::{self, Files},
+};
 use manycore_model::{
     Machine,
-    domain::{self, Dialect, Planned, Tune, Version, Wish},
+    domain::{self, Dialect, Planned, Steps, Tune, Version, Wish},
+    qos::dialect::Bounds,
 };
 use serde_json::json;
 use std::path::Path;
@@ -60,6 +64,8 @@ fn wish(args: &Args, arch: Option<&str>, machine: &Machine) -> Wish {
             VmDialect::OpenEuler => Dialect::OpenEuler,
         },
         qemu: args.qemu.or_else(|| installed(arch, machine)),
+        libvirt: args.libvirt.or_else(libvirt::libvirt_version),
+        steps: if args.source.is_this() { steps() } else { None },
         host_passthrough: args.host_passthrough,
         tune: Tune {
             bandwidth: args.bandwidth,
@@ -76,6 +82,17 @@ fn installed(arch: Option<&str>, machine: &Machine) -> Option<Version> {
     // It becomes part of a program's name.
     let is_plain = arch.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if is_plain { libvirt::qemu_version(arch) } else { None }
+}
+
+/// How this system's resctrl takes bandwidth, where it is mounted.
+fn steps() -> Option<Steps> {
+    let tree = Tree::open(Path::new("/")).ok()?;
+    let files = Files::open(&tree, &resctrl::find(&tree, None).ok()?).ok()?;
+    match files.offer().control("MB")?.bounds {
+        _ if files.offer().megabytes => Some(Steps::Megabytes),
+        Bounds::Number { least, step, .. } => Some(Steps::Percent { least, step }),
+        Bounds::Mask { .. } => None,
+    }
 }
 
 /// What the guest gets, and what `vm check` does not need beside it.

@@ -56,13 +56,7 @@ pub fn run(args: &VmTop) -> Outcome {
             traffic.add(&mut moment, &now.1);
         }
         sort(&mut moment.domains, args.sort);
-        if history.is_open() || args.format == Format::Json {
-            let line = serde_json::to_string(&moment).map_err(Failure::missing)?;
-            history.keep(&line)?;
-            if args.format == Format::Json {
-                output::print(&format!("{line}\n"))?;
-            }
-        }
+        history.keep(&moment, args.format)?;
         match (&mut screen, args.format) {
             (_, Format::Json) => {}
             (Some(screen), _) => screen.show(&vm_top_text::table(&moment))?,

@@ -1,0 +1,108 @@
+//! Domains that were planned before, planned another way: nothing may name what is gone.
+
+use super::*;
+
+/// A domain over two nodes with a device on each, on a machine of two.
+fn spread(more: &str) -> (Planned, Machine) {
+    let machine = machine(2, 1, 2, 2, 2);
+    let devices = hostdev(1) + &hostdev(0) + more;
+    (planned(&domain(8, &devices), &machine, "spread"), machine)
+}
+
+fn nodes(planned: &Planned) -> Vec<Option<u32>> {
+    planned.guest.devices.iter().map(|device| device.node).collect()
+}
+
+#[test]
+fn expanders_of_nodes_that_are_gone_go_with_them() {
+    let (wide, machine) = spread("");
+    assert_eq!(nodes(&wide), [Some(1), Some(0)]);
+    let narrow = planned(&wide.xml, &machine, "close");
+    assert_eq!((narrow.guest.cells.len(), narrow.guest.expanders.len()), (1, 1));
+    assert_eq!(nodes(&narrow), [None, Some(0)]);
+    assert!(!narrow.xml.contains("<node>1</node>"), "{}", narrow.xml);
+    assert_eq!(narrow.xml.matches("pcie-root-port").count(), 2, "{}", narrow.xml);
+    let said = narrow.notes.join("\n");
+    assert!(said.contains("0000:11:00.0 is on no node of the guest any more: it is on node 1"), "{said}");
+    let again = planned(&narrow.xml, &machine, "close");
+    assert_eq!(again.xml, narrow.xml);
+    let wide_again = planned(&narrow.xml, &machine, "spread");
+    assert_eq!(nodes(&wide_again), [Some(1), Some(0)]);
+    assert_eq!(wide_again.guest.expanders.len(), 2);
+    // On the other node alone: its device is on the guest's only node, and the other on none.
+    let other = planned(&wide.xml, &machine, "cpus=8-15");
+    assert_eq!(nodes(&other), [Some(0), None]);
+    assert_eq!(planned(&other.xml, &machine, "cpus=8-15").xml, other.xml);
+}
+
+#[test]
+fn an_expander_with_other_devices_stays_and_is_on_no_node() {
+    let (wide, machine) = spread("");
+    let expander = wide.guest.expanders.iter().find(|expander| expander.node == 1).unwrap();
+    let card = format!(
+        "    <controller type='pci' index='9' model='pcie-root-port'>\n      <address type='pci' domain='0x0000' \
+         bus='{:#04x}' slot='0x05' function='0x0'/>\n    </controller>\n    <interface type='user'>\n      <address \
+         type='pci' domain='0x0000' bus='0x09' slot='0x00' function='0x0'/>\n    </interface>\n  </devices>",
+        expander.index
+    );
+    let narrow = planned(&wide.xml.replace("  </devices>", &card), &machine, "close");
+    assert!(!narrow.xml.contains("<node>1</node>"), "{}", narrow.xml);
+    assert_eq!(narrow.xml.matches("model='pcie-expander-bus'").count(), 2, "{}", narrow.xml);
+    let said = format!("controller {} and what is behind it are on no node", expander.index);
+    assert!(narrow.notes.iter().any(|note| note.contains(&said)), "{:?}", narrow.notes);
+    assert_eq!(planned(&narrow.xml, &machine, "close").xml, narrow.xml);
+}
+
+#[test]
+fn openeulers_devices_name_no_node_that_is_gone() {
+    let machine = machine(2, 1, 2, 2, 2);
+    let with = |text: &str, policy: &str| {
+        plan(text, &machine, &Wish { dialect: Dialect::OpenEuler, ..wish(policy) }).unwrap()
+    };
+    let wide = with(&domain(8, &(hostdev(1) + &hostdev(0))), "spread");
+    assert_eq!(nodes(&wide), [Some(1), Some(0)]);
+    let narrow = with(&wide.xml, "close");
+    assert_eq!(nodes(&narrow), [None, Some(0)]);
+    assert!(!narrow.xml.contains("<numa node='1'/>"), "{}", narrow.xml);
+}
+
+#[test]
+fn memory_modules_on_a_node_that_is_gone_are_refused() {
+    let module = "    <memory model='dimm'>\n      <target>\n        <size unit='GiB'>1</size>\n        \
+                  <node>1</node>\n      </target>\n    </memory>\n";
+    let (wide, machine) = spread(module);
+    assert_eq!(wide.guest.cells.len(), 2);
+    let said = refused(&wide.xml, &machine, &wish("close")).to_string();
+    assert!(
+        said.contains("kind 'dimm' on the guest's node 1, and by this plan the guest has 1 node"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_the_old_nodes_had_besides_is_told() {
+    let (wide, machine) = spread("");
+    let cache = "<cache level='1' associativity='direct' policy='writeback'>\n          <size value='10' \
+                 unit='KiB'/>\n          <line value='8' unit='B'/>\n        </cache>\n      </cell>";
+    let links = "</cell>\n      <interconnects>\n        <latency initiator='0' target='1' type='access' \
+                 value='5'/>\n      </interconnects>\n    </numa>";
+    let text = wide.xml.replacen("</cell>", cache, 1).replace("</cell>\n    </numa>", links);
+    assert!(text.contains("<cache level='1'") && text.contains("<interconnects>"), "{text}");
+    let narrow = planned(&text, &machine, "close");
+    assert!(!narrow.xml.contains("<cache level") && !narrow.xml.contains("interconnects"), "{}", narrow.xml);
+    let said =
+        "<cache> and <interconnects> of the guest's nodes goes: there were 2, and the plan makes 1 new";
+    assert!(narrow.notes.iter().any(|note| note.contains(said)), "{:?}", narrow.notes);
+    // As many as before keep all that they have.
+    assert_eq!(planned(&text, &machine, "spread").xml, text);
+}
+
+#[test]
+fn a_bus_that_a_device_names_is_its_own_though_no_controller_is_there() {
+    let machine = machine(2, 1, 2, 2, 2);
+    let there = "    <interface type='user'>\n      <address type='pci' domain='0' bus='0x02' slot='0' function='0'/>\n    \
+                 </interface>\n";
+    let placed = planned(&domain(8, &(hostdev(0) + there)), &machine, "close");
+    assert_eq!(nodes(&placed), [Some(0)], "{}", placed.xml);
+    assert_eq!(placed.xml.matches("bus='0x02'").count(), 1, "{}", placed.xml);
+}
