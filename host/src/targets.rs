@@ -1,15 +1,16 @@
 //! Whose tasks are meant: processes with all below them, control groups, containers, virtual machines and units.
 
-use crate::{cgroup::Hierarchies, tasks, tree::Tree};
-use manycore_model::names;
+use crate::{
+    cgroup::Hierarchies,
+    libvirt::{Domains, Wanted},
+    tasks,
+    tree::Tree,
+};
 use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
-
-/// Where libvirt's daemon for the system, and one for a user, keep the ids of running domains.
-const DOMAINS: [&str; 2] = ["/run/libvirt/qemu", "/var/run/libvirt/qemu"];
 
 /// Control groups are nested a dozen deep at most.
 const DEEPEST: usize = 16;
@@ -29,7 +30,7 @@ pub enum Target {
     Cgroup(String),
     /// A container, by its id or the beginning of it.
     Container(String),
-    /// A libvirt domain.
+    /// A libvirt domain: its name, number or uuid.
     Domain(String),
     /// A unit of systemd; a service where the name has no ending.
     Unit(String),
@@ -52,12 +53,14 @@ pub enum TargetError {
         near: String,
     },
     /// Several are called that.
-    #[error("{name:?} can mean {}: name one of them by its control group (--cgroup)", .which.join(", "))]
+    #[error("{name:?} can mean {}: name one of them by {how}", .which.join(", "))]
     Several {
         /// As it was given.
         name: String,
-        /// The groups.
+        /// The groups or domains.
         which: Vec<String>,
+        /// What tells them apart.
+        how: &'static str,
     },
     /// The name cannot be one.
     #[error("{0:?} is no name: {1}")]
@@ -156,6 +159,14 @@ fn cgroup(path: &str) -> Result<Members, TargetError> {
     if Path::new(path).components().any(|part| part == std::path::Component::ParentDir) {
         return Err(TargetError::NoName(path.to_owned(), "write the path without '..'"));
     }
+    let is_root = |part| matches!(part, std::path::Component::RootDir | std::path::Component::CurDir);
+    // The root is all of the machine: nobody means that by an empty variable of a script.
+    if !path.starts_with('/') && Path::new(path).components().all(is_root) {
+        return Err(TargetError::NoName(
+            path.to_owned(),
+            "write the path, such as /batch.slice; / is all that runs on this machine",
+        ));
+    }
     let points = points();
     let below = path.trim_start_matches('/');
     let direct = Some(PathBuf::from(path)).filter(|path| points.iter().any(|point| path.starts_with(point)));
@@ -201,6 +212,7 @@ fn only_one(what: &'static str, name: &str, mut found: Vec<PathBuf>) -> Result<M
         _ => Err(TargetError::Several {
             name: name.to_owned(),
             which: found.iter().map(|folder| folder.display().to_string()).collect(),
+            how: "its control group (--cgroup)",
         }),
     }
 }
@@ -244,27 +256,14 @@ fn unit(name: &str) -> Result<Members, TargetError> {
 }
 
 fn domain(name: &str) -> Result<Members, TargetError> {
-    if name.is_empty() || name.contains('/') {
+    if name.is_empty() {
         return Err(TargetError::NoName(name.to_owned(), "a domain as 'virsh list' shows it"));
     }
-    let user =
-        std::env::var_os("XDG_RUNTIME_DIR").map(|folder| PathBuf::from(folder).join("libvirt/qemu/run"));
-    let folders: Vec<PathBuf> = DOMAINS.iter().map(PathBuf::from).chain(user).collect();
-    let pid =
-        |folder: &PathBuf| fs::read_to_string(folder.join(format!("{name}.pid"))).ok()?.trim().parse().ok();
-    match folders.iter().find_map(pid).filter(|&pid| tasks::is_alive(pid)) {
-        Some(pid) => Ok(Members::Trees(vec![pid])),
-        None => {
-            let files =
-                folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
-            let running: Vec<String> = files
-                .filter_map(|file| file.file_name().to_str()?.strip_suffix(".pid").map(str::to_owned))
-                .collect();
-            let near = names::similar(running.iter().map(String::as_str), name).join(", ");
-            let near = if near.is_empty() { String::new() } else { format!("; near that name are {near}") };
-            Err(TargetError::NotFound { what: "running domain", name: name.to_owned(), near })
-        }
-    }
+    let none =
+        |_| TargetError::NotFound { what: "running domain", name: name.to_owned(), near: String::new() };
+    let tree = Tree::open(Path::new("/")).map_err(none)?;
+    let identity = Domains::new(&tree, Wanted::default()).find(name)?;
+    Ok(Members::Trees(vec![identity.pid]))
 }
 
 #[cfg(test)]
@@ -295,11 +294,24 @@ mod tests {
             (Target::Unit("no-such-unit".into()), "no-such-unit.service"),
             (Target::Unit("a/b".into()), "no name"),
             (Target::Domain("no-such-domain".into()), "no running domain"),
-            (Target::Domain("../x".into()), "no name"),
+            (Target::Domain("../x".into()), "no running domain"),
+            (Target::Domain(String::new()), "no name"),
         ] {
             let error = target.find().unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
+    }
+
+    #[test]
+    fn an_empty_control_group_is_not_the_whole_machine() {
+        for path in ["", ".", "./."] {
+            let error = Target::Cgroup(path.to_owned()).find().unwrap_err();
+            assert!(matches!(error, TargetError::NoName(..)), "{path:?}: {error}");
+        }
+        if points().is_empty() {
+            return eprintln!("SKIPPED: no control groups are mounted");
+        }
+        assert!(matches!(Target::Cgroup("/".to_owned()).find(), Ok(Members::Folder(_))));
     }
 
     #[test]

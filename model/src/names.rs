@@ -1,5 +1,7 @@
 //! Names that somebody may have meant.
 
+use std::collections::BTreeSet;
+
 /// Names that an error gives.
 const MOST: usize = 4;
 
@@ -10,6 +12,18 @@ pub fn similar<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Vec<
     names.sort_unstable();
     names.dedup();
     names.into_iter().take(MOST).map(|(_, known)| known.to_owned()).collect()
+}
+
+/// What there is, for an error: all names where they are few, otherwise those nearest to `name`.
+pub fn instead<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> String {
+    let known: BTreeSet<&str> = known.into_iter().collect();
+    let nearest = similar(known.iter().copied(), name).join(", ");
+    match known.len() {
+        0 => "there is none".to_owned(),
+        1 => format!("there is {nearest}"),
+        few if few <= MOST => format!("there are {nearest}"),
+        many => format!("nearest of {many} are {nearest}"),
+    }
 }
 
 /// Letters to change, add or take away (Levenshtein), of the first 40.
@@ -39,5 +53,13 @@ mod tests {
         );
         assert_eq!(similar(["a", "b", "c", "d", "e"], "").len(), MOST);
         assert!(similar([], "eth0").is_empty());
+    }
+
+    #[test]
+    fn names_that_are_not_near_are_not_called_so() {
+        assert_eq!(instead([], "web"), "there is none");
+        assert_eq!(instead(["/"], "web"), "there is /");
+        assert_eq!(instead(["/", "qemu-1-a"], "web"), "there are /, qemu-1-a");
+        assert_eq!(instead(["a", "b", "c", "d", "web1"], "web"), "nearest of 5 are web1, b, a, c");
     }
 }

@@ -10,6 +10,7 @@ use manycore_host::synthetic::{
 };
 use std::{
     fs,
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -197,8 +198,13 @@ struct Emulator(Child);
 
 impl Emulator {
     fn start(name: &str) -> Self {
+        Self::start_with(name, &[])
+    }
+
+    fn start_with(name: &str, more: &[&str]) -> Self {
         let mut shell = Command::new("sh");
-        shell.args(["-c", "echo 'CPU 0/KVM' >/proc/self/comm; echo; read -r _", "-name", name]);
+        shell.arg0("qemu-system-test");
+        shell.args(["-c", "echo 'CPU 0/KVM' >/proc/self/comm; echo; read -r _", "-name", name]).args(more);
         let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = [0];
         std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
@@ -226,7 +232,7 @@ fn threads_of_a_running_domain_are_found_by_its_exact_name() {
     };
     let check = |plan: &Path| vm(&["check", &name, "--plan", plan.to_str().unwrap()]);
     let ran = check(&domain("0"));
-    assert_eq!((ran.code, ran.err.contains("no process here runs domain")), (2, true), "{}", ran.err);
+    assert_eq!((ran.code, ran.err.contains("there is no running domain")), (2, true), "{}", ran.err);
 
     let emulator = Emulator::start(&format!("guest={name},debug-threads=on"));
     let pid = emulator.0.id().to_string();
@@ -248,6 +254,21 @@ fn threads_of_a_running_domain_are_found_by_its_exact_name() {
             ran.out,
             ran.err
         );
+    }
+}
+
+#[test]
+fn a_domain_is_checked_by_its_number_and_uuid() {
+    let folder = tempfile::tempdir().unwrap();
+    let (name, number) = (format!("manycore-known-{}", std::process::id()), std::process::id() * 10);
+    let (uuid, files) = (format!("0000-{number}"), format!("/none/domain-{number}-x/"));
+    let more = ["-uuid", &uuid, "-chardev", &files];
+    let _emulator = Emulator::start_with(&format!("guest={name},debug-threads=on"), &more);
+    let xml = "<domain type='kvm'><name>x</name><vcpu>1</vcpu></domain>";
+    let plan = write(folder.path(), "domain.xml", xml.as_bytes());
+    for word in [&name, &number.to_string(), &uuid.to_uppercase()] {
+        let ran = vm(&["check", word, "--plan", plan.to_str().unwrap()]);
+        assert!(ran.code == 0 && ran.out.contains(&name), "{word}: {}{}", ran.out, ran.err);
     }
 }
 

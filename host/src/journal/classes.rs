@@ -53,7 +53,7 @@ pub(super) fn restore(pending: &Pending, restored: &mut Restored) {
     }
     for change in &pending.changes {
         if let Change::Mount { point } = change {
-            unmount(point, restored);
+            unmount(change, point, restored);
         }
     }
 }
@@ -149,12 +149,15 @@ fn home_of<'a>(tid: u32, homes: &BTreeMap<u32, Home<'a>>) -> Option<&'a Path> {
 /// A monitoring group takes only tasks of the group that it is in.
 fn put_back(tid: u32, group: &Path) -> io::Result<()> {
     let task = format!("{tid}\n");
-    if let Some(control) =
-        group.parent().filter(|folder| folder.ends_with("mon_groups")).and_then(Path::parent)
-    {
+    if let Some(control) = control_of(group) {
         put(&control.join("tasks"), &task)?;
     }
     put(&group.join("tasks"), &task)
+}
+
+/// The group that a monitoring group is in; absent for another one.
+fn control_of(group: &Path) -> Option<&Path> {
+    group.parent().filter(|folder| folder.ends_with("mon_groups"))?.parent()
 }
 
 /// The mount point of a group: groups with limits stand right below it.
@@ -168,12 +171,14 @@ fn members(group: &Path) -> Vec<u32> {
     text.lines().filter_map(|tid| tid.trim().parse().ok()).collect()
 }
 
-/// CPUs go back as far as they are still where we put them; a group that goes leaves its CPUs to the default one.
+/// CPUs go back as far as they are still where we put them; a group that goes leaves its CPUs to the default one. A
+/// monitoring group has them back from the group that it is in, which has them again by then.
 fn give_back_cpus(cpus: &CpuSet, from: &Path, to: &Path) -> io::Result<()> {
     let list = |group: &Path| -> CpuSet {
         fs::read_to_string(group.join("cpus_list")).unwrap_or_default().parse().unwrap_or_default()
     };
-    let still = list(if to.is_dir() { to } else { root_of(to) }).intersection(cpus);
+    let holder = control_of(from).unwrap_or(if to.is_dir() { to } else { root_of(to) });
+    let still = list(holder).intersection(cpus);
     if still.is_empty() || !from.is_dir() || still.is_subset(&list(from)) {
         return Ok(());
     }
@@ -233,7 +238,7 @@ fn restore_limits(pending: &Pending, restored: &mut Restored) {
 }
 
 /// Unmounting ends all groups: it is left where somebody else has made one since.
-fn unmount(point: &Path, restored: &mut Restored) {
+fn unmount(change: &Change, point: &Path, restored: &mut Restored) {
     if !point.join("schemata").exists() {
         return;
     }
@@ -244,7 +249,11 @@ fn unmount(point: &Path, restored: &mut Restored) {
         names.filter(|name| !["info", "mon_data", "mon_groups"].contains(&name.as_str())).count()
     };
     if groups(point) + groups(&point.join("mon_groups")) > 0 {
-        restored.left.push(format!("{} stays mounted: there are other groups in it", point.display()));
+        let point = point.display();
+        restored.left.push(format!(
+            "{point} stays mounted: there are other groups in it; 'manycore undo' unmounts it when they are gone"
+        ));
+        restored.later.push(change.clone());
         return;
     }
     match rustix::mount::unmount(point, rustix::mount::UnmountFlags::empty()) {

@@ -265,7 +265,7 @@ impl Journal {
     /// # Errors
     /// The journal cannot be read.
     pub fn take_back(self) -> io::Result<Restored> {
-        Ok(Pending::read(&self.path)?.restore())
+        undo::restore(&self.path)
     }
 
     /// Removes the journal: nothing of what it holds is in force any more.

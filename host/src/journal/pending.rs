@@ -5,6 +5,7 @@ use rustix::fs::{FlockOperation, flock};
 use std::{
     fs::{self, File},
     io::{self, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -84,12 +85,32 @@ impl Pending {
         File::options().append(true).open(&self.path)?.write_all(&line)
     }
 
-    /// Keeps everybody else from undoing it, until the file is dropped; absent where its owner lives or somebody is
-    /// at it already.
-    pub(super) fn lock(&self) -> Option<File> {
-        let file = File::open(&self.path).ok()?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-        Some(file)
+    /// Replaces it, whole, by one with only these changes, which stay until they are taken back.
+    pub(super) fn keep_only(&self, changes: &[Change]) -> io::Result<()> {
+        let header = Header { stays: true, ..self.header.clone() };
+        let mut lines = vec![serde_json::to_string(&header)?];
+        for change in changes {
+            lines.push(serde_json::to_string(change)?);
+        }
+        let hidden = self.path.with_extension("rest");
+        let _ = fs::remove_file(&hidden);
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&hidden)?;
+        file.write_all((lines.join("\n") + "\n").as_bytes())?;
+        fs::rename(&hidden, &self.path)
+    }
+
+    /// Keeps everybody else from undoing it, until the file is dropped.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] where all was given back since it was read, [`io::ErrorKind::WouldBlock`] where its
+    /// owner lives or somebody is at it already.
+    pub(super) fn lock(&self) -> io::Result<File> {
+        let file = File::open(&self.path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        if file.metadata()?.nlink() == 0 {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(file)
     }
 
     /// Its name, as `undo` takes it.

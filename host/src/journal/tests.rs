@@ -159,6 +159,26 @@ fn settings_come_back_unless_somebody_else_wrote_them() {
 }
 
 #[test]
+fn what_was_written_after_the_journal_was_read_is_taken_back_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["first", "second"].map(|name| folder.path().join(name));
+    let journal = Journal::begin(folder.path(), "qos", "", true).unwrap();
+    let change = |path: &PathBuf| {
+        journal.note(&Change::File { path: path.clone(), old: "0".into(), new: "1".into() }).unwrap();
+        fs::write(path, "1").unwrap();
+    };
+    change(&files[0]);
+    // Whoever undoes reads it while its owner still writes, and is at it when he has ended.
+    let read_early = pending(folder.path()).unwrap().0;
+    change(&files[1]);
+    drop(journal);
+    assert_eq!(read_early[0].undo().unwrap().files, 2);
+    assert_eq!(files.map(|path| fs::read_to_string(path).unwrap().trim().to_owned()), ["0", "0"]);
+    // It is gone: nothing is left to be done.
+    assert_eq!(read_early[0].undo(), Some(Restored::default()));
+}
+
+#[test]
 fn half_a_line_was_never_acted_on() {
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::begin(folder.path(), "irq", "", false).unwrap();

@@ -3,11 +3,16 @@
 use super::{Change, Pending, classes, settings};
 use crate::{affinity, cpuset, tasks};
 use manycore_model::CpuSet;
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::retry_on_intr,
+};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Display,
-    fs,
+    fs::{self, File},
+    io,
     path::Path,
 };
 
@@ -32,6 +37,9 @@ pub struct Restored {
     pub mounts: usize,
     /// What somebody else has changed since, and was left alone: a sentence each.
     pub left: Vec<String>,
+    /// What can be taken back only when somebody else is done with it. The journal is kept, with nothing but this.
+    #[serde(skip)]
+    pub later: Vec<Change>,
     /// What could not be taken back, and why: a sentence each. The journal is kept.
     pub failed: Vec<String>,
 }
@@ -59,17 +67,36 @@ struct Task {
     ours: bool,
 }
 
+/// Takes back what the journal at `path` holds, whose lock the caller has.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn restore(path: &Path) -> io::Result<Restored> {
+    // One after the other in a folder: what is handed over to another journal must not come after that was read.
+    let folder = File::open(path.parent().unwrap_or(Path::new(".")))?;
+    retry_on_intr(|| flock(&folder, FlockOperation::LockExclusive))?;
+    Ok(Pending::read(path)?.restore())
+}
+
 impl Pending {
     /// Takes back all changes, newest first. Tasks that have ended are passed over, also where another has
     /// their id now; what somebody else has changed since is left alone. Where that was another journal's owner, he
     /// is told what it was before us. The journal is removed unless something failed. Nothing is done where its owner
     /// lives, or somebody is at it already.
+    ///
+    /// What is taken back is what the journal holds by then, which may be more than when `self` was read.
     pub fn undo(&self) -> Option<Restored> {
-        let _lock = self.lock()?;
-        Some(self.restore())
+        let _lock = match self.lock() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Restored::default()),
+            lock => lock.ok()?,
+        };
+        Some(restore(&self.path).unwrap_or_else(|error| Restored {
+            failed: vec![format!("cannot read {}: {error}", self.path.display())],
+            ..Restored::default()
+        }))
     }
 
-    pub(super) fn restore(&self) -> Restored {
+    fn restore(&self) -> Restored {
         let mut restored = Restored::default();
         if !self.is_of_another_boot() {
             if self.is_of_another_namespace() {
@@ -87,8 +114,12 @@ impl Pending {
                 restored.failed.push(format!("{lines} lines of {path} cannot be read: look, then remove it"));
             }
         }
-        if restored.failed.is_empty() {
+        if restored.failed.is_empty() && restored.later.is_empty() {
             let _ = fs::remove_file(&self.path);
+        } else if restored.failed.is_empty()
+            && let Err(error) = self.keep_only(&restored.later)
+        {
+            restored.failed.push(format!("cannot write {}: {error}", self.path.display()));
         }
         restored
     }

@@ -2,11 +2,14 @@
 //! or without, on any architecture.
 
 use super::counters;
-use crate::{clock::now_ns, tree::Tree};
-use manycore_model::domain::{
-    command_line::{self, Emulator},
-    status::Status,
-    usage::{Identity, Reading, VcpuReading},
+use crate::{clock::now_ns, targets::TargetError, tree::Tree};
+use manycore_model::{
+    domain::{
+        command_line::{self, Emulator},
+        status::Status,
+        usage::{Identity, Reading, VcpuReading},
+    },
+    names,
 };
 use std::collections::BTreeMap;
 
@@ -68,6 +71,50 @@ impl<'a> Domains<'a> {
         }
         self.looks += 1;
         readings
+    }
+
+    /// The running domain of this number, uuid or name, whoever's daemon has started it; as for virsh, what is a number
+    /// of one is no name of another.
+    ///
+    /// # Errors
+    /// [`TargetError`]: none runs, or several are called so, as domains of different users may be.
+    pub fn find(&self, word: &str) -> Result<Identity, TargetError> {
+        let processes = self.tree.list("proc");
+        let pids = processes.iter().filter_map(|name| name.parse().ok());
+        let all: Vec<Known> = pids.filter_map(|pid| self.meet_with_vcpus(pid)).collect();
+        let by = |is: &dyn Fn(&Identity) -> bool| -> Vec<&Known> {
+            all.iter().filter(|one| is(&one.identity)).collect()
+        };
+        let number: Option<u32> = word.parse().ok();
+        let kinds = [
+            by(&|one| number.is_some() && one.id == number),
+            by(&|one| one.uuid.as_deref().is_some_and(|uuid| uuid.eq_ignore_ascii_case(word))),
+            by(&|one| one.name == word),
+        ];
+        let mut found = kinds.into_iter().find(|found| !found.is_empty()).unwrap_or_default();
+        if found.iter().any(|one| !one.vcpus.is_empty()) {
+            // Helpers begin as copies of their emulator.
+            found.retain(|one| !one.vcpus.is_empty());
+        }
+        match found.as_slice() {
+            [one] => Ok(one.identity.clone()),
+            [] => Err(TargetError::NotFound {
+                what: "running domain",
+                name: word.to_owned(),
+                near: format!("; {}", names::instead(all.iter().map(|one| one.identity.name.as_str()), word)),
+            }),
+            several => Err(TargetError::Several {
+                name: word.to_owned(),
+                which: several.iter().map(|one| full_name(&one.identity)).collect(),
+                how: "its UUID",
+            }),
+        }
+    }
+
+    fn meet_with_vcpus(&self, pid: u32) -> Option<Known> {
+        let mut known = self.meet(pid)?;
+        self.find_vcpus(pid, &mut known);
+        Some(known)
     }
 
     fn reading(&mut self, pid: u32) -> Option<Reading> {
@@ -190,6 +237,12 @@ impl<'a> Domains<'a> {
         }
         Some(reading)
     }
+}
+
+/// `web1 (pid 812, UUID 5f0e...)`.
+fn full_name(identity: &Identity) -> String {
+    let uuid = identity.uuid.as_ref().map(|uuid| format!(", UUID {uuid}")).unwrap_or_default();
+    format!("{} (pid {}{uuid})", identity.name, identity.pid)
 }
 
 #[cfg(test)]

@@ -1,43 +1,14 @@
-//! The process of a running domain: QEMU, as libvirt starts it (`-name guest=NAME,debug-threads=on -uuid UUID`).
+//! The process of a running domain: QEMU, whose threads have names as libvirt starts it (`debug-threads=on`).
 
 use super::memory;
 use crate::{affinity, tasks};
-use manycore_model::domain::{
-    check::Running,
-    command_line::{guest_name, vcpu},
-};
-use std::{collections::BTreeMap, fs};
+use manycore_model::domain::{check::Running, command_line::vcpu};
+use std::collections::BTreeMap;
 
-/// Which domain is meant.
-#[derive(Clone, Debug, Default)]
-pub struct Domain {
-    /// Its name.
-    pub name: String,
-    /// Its `<uuid>`, which tells it from one of the same name under another daemon.
-    pub uuid: Option<String>,
-}
-
-/// What the host shows of a running domain; `None` where no process of it runs. Memory is absent where it may not be
-/// looked at.
-pub fn running(domain: &Domain) -> Option<Running> {
-    let mut found = tasks::all().into_iter().filter(|&pid| is_emulator(pid, domain)).map(look);
-    found.find(|running| !running.vcpus.is_empty())
-}
-
-/// Whether a process was started for the domain: by its uuid where both have one, otherwise by its name.
-fn is_emulator(pid: u32, domain: &Domain) -> bool {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words: Vec<String> =
-        line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
-    is_line_of(&words, domain)
-}
-
-fn is_line_of(words: &[String], domain: &Domain) -> bool {
-    let after = |option: &str| words.windows(2).find(|pair| pair[0] == option).map(|pair| pair[1].as_str());
-    match (after("-uuid"), &domain.uuid) {
-        (Some(uuid), Some(wanted)) => uuid.eq_ignore_ascii_case(wanted),
-        _ => after("-name").and_then(guest_name).as_ref() == Some(&domain.name),
-    }
+/// What the host shows of the domain whose emulator is this process; `None` where none of its threads is called a
+/// virtual CPU. Memory is absent where it may not be looked at.
+pub fn running(pid: u32) -> Option<Running> {
+    Some(look(pid)).filter(|running| !running.vcpus.is_empty())
 }
 
 fn look(pid: u32) -> Running {
@@ -84,20 +55,5 @@ mod tests {
         ] {
             assert_eq!(role(name), wanted, "{name}");
         }
-    }
-
-    #[test]
-    fn domains_are_told_by_their_whole_name() {
-        let is = |line: &str, name: &str, uuid: Option<&str>| {
-            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            is_line_of(&words, &Domain { name: name.to_owned(), uuid: uuid.map(str::to_owned) })
-        };
-        assert!(is("qemu -name guest=a,debug-threads=on -S", "a", None));
-        assert!(!is("qemu -name guest=a1,debug-threads=on -S", "a", None));
-        assert!(is("qemu -name guest=a,,b,debug-threads=on", "a,b", None));
-        assert!(is("qemu -name a", "a", Some("12-34")));
-        assert!(!is("qemu -name guest=a -uuid 56-78", "a", Some("12-34")));
-        assert!(is("qemu -name guest=a -uuid 12-ab", "b", Some("12-AB")));
-        assert!(!is("grep -name", "a", None));
     }
 }

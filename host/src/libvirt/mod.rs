@@ -8,7 +8,7 @@ mod virsh;
 
 pub use counters::host;
 pub use domains::{Domains, Wanted};
-pub use emulator::{Domain, running};
+pub use emulator::running;
 pub use virsh::{VirshError, dumpxml, libvirt_version};
 
 use manycore_model::domain::Version;

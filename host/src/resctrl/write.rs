@@ -32,10 +32,10 @@ pub enum Refused {
     #[error("the hardware has no room for one more group{}: remove one (manycore qos show lists them)", said(.0.as_deref()))]
     Full(Option<String>),
     /// A group of that name was made by somebody else meanwhile.
-    #[error("{0} is there already")]
+    #[error("{0} is there already, made by somebody else meanwhile: try again with another --name")]
     Exists(PathBuf),
     /// The group was removed by somebody else meanwhile.
-    #[error("{0} is gone")]
+    #[error("{0} was removed by somebody else meanwhile: 'manycore qos show' tells which groups there are")]
     Gone(PathBuf),
     /// Anything else, with `last_cmd_status` where that said something.
     #[error("the kernel refuses {what}: {error}{}", said(.status.as_deref()))]
@@ -171,6 +171,16 @@ impl<'a> Writer<'a> {
         add_cpus(&file, cpus).map_err(|error| {
             self.refused(&file, format!("CPUs {cpus} in {}", file.display()), error, older.as_deref())
         })
+    }
+
+    /// Notes CPUs that the kernel takes out of the monitoring group `from` when they leave the group that it is in for
+    /// the group `name`. To be called before that, so that they are put back after it.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn note_lost(&self, name: &str, cpus: &CpuSet, from: &str) -> Result<(), Refused> {
+        let (from, to) = (self.root.join(from), self.root.join(name));
+        self.note(&Change::Claimed { cpus: cpus.clone(), from, to })
     }
 
     fn note(&self, change: &Change) -> Result<(), Refused> {

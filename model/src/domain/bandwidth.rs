@@ -23,8 +23,8 @@ pub fn groups(
     own.iter().filter(|name| !is_inside(name)).map(|name| (*name).clone()).collect()
 }
 
-/// Whether libvirt calls a group after this domain: by its number, so that `qemu-1-` is not `qemu-10-`.
-fn is_named(group: &str, identity: &Identity) -> bool {
+/// Whether libvirt calls a group with limits after this domain: by its number, so that `qemu-1-` is not `qemu-10-`.
+pub fn is_named(group: &str, identity: &Identity) -> bool {
     let Owner::Libvirt { id, domain } = Owner::of(group, None) else { return false };
     let machine =
         identity.machine.as_deref().and_then(|machine| machine.strip_prefix("qemu-")?.split_once('-'));

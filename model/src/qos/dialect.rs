@@ -98,6 +98,12 @@ impl Dialect {
         self.is_openeuler()
     }
 
+    /// Whether `num_rmids` is how many groups can be monitored. On Arm each group with limits has monitors of its own,
+    /// and the drivers say 1 there, or how many each of them has.
+    fn counts_monitors(self) -> bool {
+        matches!(self, Self::IntelRdt | Self::AmdPqos)
+    }
+
     /// What the domains of a line are.
     pub fn scope(self, line: &str) -> Scope {
         match () {
@@ -133,7 +139,7 @@ impl Scope {
 pub struct Info {
     /// Groups that the hardware has room for, the default one included (`num_closids`).
     pub groups: Option<u32>,
-    /// Monitors (`num_rmids`).
+    /// Monitors (`num_rmids`); on Arm this is not how many there are.
     pub monitors: Option<u32>,
     /// All portions (`cbm_mask`).
     pub mask: Option<u64>,
@@ -197,7 +203,7 @@ pub struct Offer {
     pub controls: BTreeMap<String, Control>,
     /// Groups that there can be, the default one included; absent where the kernel does not tell.
     pub groups: Option<u32>,
-    /// Monitors that there can be, one for each group of either kind.
+    /// Monitors that there can be, one for each group of either kind; absent where the kernel does not tell, as on Arm.
     pub monitors: Option<u32>,
 }
 
@@ -222,7 +228,10 @@ impl Offer {
             megabytes,
             controls: controls.collect(),
             groups: info.values().filter_map(|one| one.groups).min(),
-            monitors: info.values().filter_map(|one| one.monitors).min(),
+            monitors: dialect
+                .counts_monitors()
+                .then(|| info.values().filter_map(|one| one.monitors).min())
+                .flatten(),
         }
     }
 
@@ -340,6 +349,17 @@ mod tests {
         assert_eq!(band.bounds.rounded(55), 60, "as seen on Linux 7.2");
         let megabytes = Offer::new(Dialect::IntelRdt, &["mba_MBps".to_owned()], &root, &info);
         assert_eq!(megabytes.control("MB").unwrap().bounds.rounded(55), 55);
+    }
+
+    #[test]
+    fn the_rmids_of_arm_are_no_count_of_monitors() {
+        let info = BTreeMap::from([("L3_MON".to_owned(), Info { monitors: Some(1), ..Info::default() })]);
+        let root = Schemata::parse("L3:0=ffff\nMB:0=100");
+        let monitors = |dialect| Offer::new(dialect, &[], &root, &info).monitors;
+        for dialect in [Dialect::Mpam, Dialect::OpenEuler66, Dialect::OpenEuler510] {
+            assert_eq!(monitors(dialect), None, "{dialect:?}");
+        }
+        assert_eq!((monitors(Dialect::IntelRdt), monitors(Dialect::AmdPqos)), (Some(1), Some(1)));
     }
 
     proptest! {

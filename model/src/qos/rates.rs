@@ -1,7 +1,6 @@
 //! What monitors tell, and the rates that follow from it.
 
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// What one file of `mon_data` said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -72,30 +71,9 @@ pub fn rate(before: Option<Reading>, after: Reading, seconds: f64) -> Option<f64
     }
 }
 
-/// The sum over domains of the rates of `total`; a domain without a figure makes it absent, since the sum would be too
-/// small. A task on the other package counts in that package's domain.
-pub fn total_rate(before: &[Monitor], after: &[Monitor], seconds: f64) -> Option<f64> {
-    rates(before, after, seconds)
-        .into_values()
-        .try_fold(None, |sum: Option<f64>, rate| Some(Some(sum.unwrap_or(0.0) + rate?)))?
-}
-
-/// The rate of `total` in each domain.
-pub fn rates(before: &[Monitor], after: &[Monitor], seconds: f64) -> BTreeMap<u32, Option<f64>> {
-    let of = |domain: u32, resource: &str| {
-        before.iter().find(|one| one.domain == domain && one.resource == resource)?.total
-    };
-    let counting = after.iter().filter_map(|now| Some((now, now.total?)));
-    counting.map(|(now, total)| (now.domain, rate(of(now.domain, &now.resource), total, seconds))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn monitor(domain: u32, total: Reading) -> Monitor {
-        Monitor { resource: "L3".to_owned(), domain, total: Some(total), ..Monitor::default() }
-    }
 
     #[test]
     fn what_is_no_figure_is_not_0() {
@@ -110,12 +88,6 @@ mod tests {
             assert_eq!(Reading::parse(text, false), reading);
         }
         assert_eq!(Reading::parse("120", true), Reading::MegabytesPerSecond(120));
-        let before = [monitor(0, Reading::Bytes(100)), monitor(1, Reading::Unavailable)];
-        let after = [monitor(0, Reading::Bytes(300)), monitor(1, Reading::Bytes(5))];
-        assert_eq!(rates(&before, &after, 2.0), BTreeMap::from([(0, Some(100.0)), (1, None)]));
-        assert_eq!(total_rate(&before, &after, 2.0), None);
-        assert_eq!(total_rate(&before[..1], &after[..1], 2.0), Some(100.0));
-        assert_eq!(total_rate(&[], &[], 2.0), None);
     }
 
     #[test]
@@ -123,7 +95,5 @@ mod tests {
         assert_eq!(rate(Some(Reading::Bytes(10)), Reading::Bytes(9), 1.0), None);
         assert_eq!(rate(Some(Reading::Bytes(9)), Reading::Bytes(10), 0.0), None);
         assert_eq!(rate(None, Reading::MegabytesPerSecond(3), 1.0), Some(3e6));
-        let both = [monitor(0, Reading::MegabytesPerSecond(3)), monitor(1, Reading::MegabytesPerSecond(4))];
-        assert_eq!(total_rate(&[], &both, 1.0), Some(7e6));
     }
 }

@@ -76,11 +76,26 @@ pub fn translate(
     }
     results.extend(wish.caches.iter().flat_map(|cache| desk.cache(cache)));
     let (writes, refusals): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
-    if refusals.is_empty() {
-        Ok(writes.into_iter().flatten().collect())
-    } else {
-        Err(refusals.into_iter().filter_map(Result::err).collect())
+    let writes: Vec<Write> = writes.into_iter().flatten().collect();
+    let refusals: Vec<Refusal> =
+        refusals.into_iter().filter_map(Result::err).chain(clashes(&writes)).collect();
+    if refusals.is_empty() { Ok(writes) } else { Err(refusals) }
+}
+
+/// Of two writes of the same place, the second would undo the first.
+fn clashes(writes: &[Write]) -> Vec<Refusal> {
+    let mut found = Vec::new();
+    for (at, write) in writes.iter().enumerate() {
+        let is_same = |other: &&Write| {
+            let (ours, theirs) = (&write.line, &other.line);
+            ours.name == theirs.name && ours.values.keys().any(|domain| theirs.values.contains_key(domain))
+        };
+        if let Some(earlier) = writes[..at].iter().find(is_same) {
+            let (one, other, name) = (&earlier.asked, &write.asked, &write.line.name);
+            found.push(Refusal::Wrong(format!("{one} and {other} both set {name}: ask for one of them")));
+        }
     }
+    found
 }
 
 /// What all steps need.

@@ -97,3 +97,12 @@ pub enum Format {
     /// For programs.
     Json,
 }
+
+/// A switch, as the kernel's files write it too.
+fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" | "1" => Ok(true),
+        "off" | "0" => Ok(false),
+        _ => Err("expected on or off".to_owned()),
+    }
+}

@@ -84,7 +84,7 @@ Examples:
 What cannot be had here is said before anything is written. Afterwards the value in force is read back, and what the
 kernel has rounded, raised or not done is told. Threads and children that are born later inherit the group; --follow
 stays and also moves what enters a control group from elsewhere, and takes all back when it ends. Where libvirt has
-made a group for a domain, the limits of that one are changed.
+made a group for a domain, the limits of that one are changed; where it has made several, --group names one.
 
 Exit codes: 1 where the kernel took a limit without a word and changed nothing; 2 where a value is out of range or
 there is no such target; 3 where the machine has no such control.")]
@@ -119,13 +119,13 @@ pub struct TargetArgs {
     /// Processes, with all below them
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub pid: Vec<u32>,
-    /// A control group and all below it: its path, as /proc/PID/cgroup shows it, or its folder
+    /// A control group and all below it: its path, as /proc/PID/cgroup shows it ('/' is all that runs), or its folder
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<String>,
     /// A container, by its id or the first digits of it
     #[arg(long, value_name = "ID")]
     pub container: Option<String>,
-    /// A running libvirt domain
+    /// A running libvirt domain, by its name, id or UUID
     #[arg(long, value_name = "NAME")]
     pub domain: Option<String>,
     /// A systemd unit; a service where the name has no ending
@@ -171,7 +171,7 @@ pub struct WishArgs {
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub min_bandwidth: Option<u64>,
     /// Whether --bandwidth holds also while memory is idle (openEuler)
-    #[arg(long, value_name = "on|off", action = ArgAction::Set, value_parser = switch)]
+    #[arg(long, value_name = "on|off", action = ArgAction::Set, value_parser = super::on_or_off)]
     pub hardlimit: Option<bool>,
     /// Who is served first where memory is short: 0 to 7, 3 by default (openEuler)
     #[arg(long, value_name = "0..7")]
@@ -195,14 +195,6 @@ impl WishArgs {
             caches: self.cache.clone(),
             on: self.on.clone(),
         }
-    }
-}
-
-fn switch(text: &str) -> Result<bool, String> {
-    match text {
-        "on" | "1" => Ok(true),
-        "off" | "0" => Ok(false),
-        _ => Err("expected on or off".to_owned()),
     }
 }
 

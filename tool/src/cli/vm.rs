@@ -179,7 +179,7 @@ pub struct VmPlan {
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub min_bandwidth: Option<u8>,
     /// Whether the limit holds also while nobody else wants the memory; openEuler
-    #[arg(long, value_name = "on|off", value_parser = on_or_off)]
+    #[arg(long, value_name = "on|off", value_parser = super::on_or_off)]
     pub hardlimit: Option<bool>,
     /// Whose accesses go first, 7 before 0; openEuler
     #[arg(long, value_name = "0..7", value_parser = clap::value_parser!(u8).range(0..=7))]
@@ -234,12 +234,4 @@ pub struct VmCheck {
     /// How to print what was found
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-}
-
-fn on_or_off(text: &str) -> Result<bool, String> {
-    match text {
-        "on" | "1" => Ok(true),
-        "off" | "0" => Ok(false),
-        _ => Err("write on or off".to_owned()),
-    }
 }

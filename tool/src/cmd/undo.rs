@@ -165,5 +165,9 @@ fn given_back(pending: &Pending, restored: &Restored) -> String {
         .filter(|(count, ..)| *count > 0)
         .map(|(count, one, many, done)| format!("{count} {}: {done}", if count == 1 { one } else { many }));
     let words: Vec<String> = words.collect();
-    if words.is_empty() { "nothing was in force any more".to_owned() } else { words.join(", ") }
+    match words.as_slice() {
+        [] if restored.later.is_empty() => "nothing was in force any more".to_owned(),
+        [] => "not yet".to_owned(),
+        words => words.join(", "),
+    }
 }

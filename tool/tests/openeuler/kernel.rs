@@ -4,6 +4,8 @@ use libc::{EEXIST, EINVAL, ENOENT, ENOSPC, EPERM, ESRCH};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
+    process::Child,
+    sync::{Arc, Mutex},
 };
 
 /// Domains of the L3, by cache id.
@@ -26,6 +28,10 @@ pub struct Kernel {
     pub ignores: Option<&'static str>,
     /// A line that is refused without a word.
     pub refuses: Option<&'static str>,
+    /// Least bandwidth, where that is not what most parts have.
+    pub least: Option<u64>,
+    /// A process that ends at the moment in which a group is made.
+    pub ends: Option<Arc<Mutex<Child>>>,
     /// What `last_cmd_status` says.
     pub status: String,
     /// By name; the default one has none.
@@ -96,7 +102,8 @@ impl Kernel {
             }
             "mon_groups" => Some(Vec::new()),
             "mon_data" => Some([caches, nodes].concat()),
-            "info" if group.is_empty() => files(&["L3", "MB", "last_cmd_status"]),
+            "info" if group.is_empty() => files(&["L3", "L3_MON", "MB", "last_cmd_status"]),
+            "info/L3_MON" if group.is_empty() => files(&["num_rmids"]),
             "info/L3" if group.is_empty() => files(&["cbm_mask", "min_cbm_bits", "num_closids"]),
             "info/MB" if group.is_empty() => files(&["bandwidth_gran", "min_bandwidth", "num_closids"]),
             _ if self.old => None,
@@ -127,9 +134,10 @@ impl Kernel {
             "mode" => "shareable\n".to_owned(),
             "info/last_cmd_status" => format!("{}\n", self.status),
             "info/L3/cbm_mask" => "7fff\n".to_owned(),
-            "info/L3/min_cbm_bits" | "info/MB/bandwidth_gran" => "1\n".to_owned(),
+            // Each group has monitors of its own; the driver says 1 because it has to say something.
+            "info/L3_MON/num_rmids" | "info/L3/min_cbm_bits" | "info/MB/bandwidth_gran" => "1\n".to_owned(),
             "info/L3/num_closids" | "info/MB/num_closids" => format!("{GROUPS}\n"),
-            "info/MB/min_bandwidth" => format!("{}\n", if self.old { 5 } else { 1 }),
+            "info/MB/min_bandwidth" => format!("{}\n", self.least.unwrap_or(if self.old { 5 } else { 1 })),
             _ if below.contains("mon_MB") => "120\n".to_owned(),
             _ => "65536\n".to_owned(),
         })
@@ -199,6 +207,7 @@ impl Kernel {
                 return Err(EINVAL);
             }
             let value = if self.old && name == "MB" { value.max(5) } else { value };
+            let least = self.least.filter(|_| name == "MB").unwrap_or(least);
             if value < least || value > most {
                 return Err(self.silent(format!("{name} value {value} out of range [{least},{most}]")));
             }
@@ -232,6 +241,10 @@ impl Kernel {
         }
         let group = self.fresh();
         self.groups.insert(path.to_owned(), group);
+        if let Some(child) = self.ends.take() {
+            let mut child = child.lock().map_err(|_| EINVAL)?;
+            child.kill().and_then(|()| child.wait()).map_err(|_| EINVAL)?;
+        }
         Ok(())
     }
 

@@ -6,6 +6,7 @@ mod brake;
 mod kernel;
 mod mount;
 mod prove;
+mod targets;
 
 use kernel::Kernel;
 use manycore_host::journal;

@@ -43,6 +43,15 @@ fn limits_that_do_not_limit_are_not_called_proven() {
 }
 
 #[test]
+fn the_usual_limit_is_the_least_where_a_tenth_cannot_be_set() {
+    let Some(place) = Place::new(Kernel { least: Some(13), ..Kernel::default() }) else { return };
+    let (code, proofs) = place.proved(&["bandwidth", "--seconds", "1"]);
+    let limit = &proofs[0]["limits"][0];
+    assert_eq!(limit["written"].as_u64(), Some(13), "{code:?} {proofs:#?}");
+    place.is_untouched();
+}
+
+#[test]
 fn what_cannot_be_shown_is_told_and_changes_nothing() {
     let old = Kernel { old: true, ..Kernel::default() };
     let Some(place) = Place::new(old) else { return };

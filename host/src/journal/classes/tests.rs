@@ -124,3 +124,46 @@ fn a_group_of_ours_goes() {
     assert_eq!(journal.take_back().unwrap().classes, 1);
     assert!(!root.path().join("held").exists());
 }
+
+#[test]
+fn a_monitoring_group_has_its_cpus_back() {
+    let root = place();
+    let list = |group: &str| root.path().join(group).join("cpus_list");
+    let shows = |group: &str, cpus: &str| fs::write(list(group), cpus).unwrap();
+    for group in ["", "held", "theirs/mon_groups/watched"] {
+        fs::create_dir_all(root.path().join(group)).unwrap();
+        shows(group, "");
+    }
+    shows("theirs", "4-5");
+    shows("theirs/mon_groups/watched", "5");
+    let journal = begin(root.path());
+    let (writer, five) = (Writer::new(root.path(), &journal), "5".parse().unwrap());
+    writer.note_lost("held", &five, "theirs/mon_groups/watched").unwrap();
+    writer.claim("held", &five, "theirs").unwrap();
+    // As the kernel does beside what it was told.
+    shows("theirs", "4");
+    shows("theirs/mon_groups/watched", "");
+    let restored = journal.take_back().unwrap();
+    assert!(restored.failed.is_empty(), "{restored:?}");
+    let now = |group: &str| fs::read_to_string(list(group)).unwrap().trim().to_owned();
+    assert_eq!((now("theirs"), now("theirs/mon_groups/watched")), ("4-5".to_owned(), "5".to_owned()));
+}
+
+#[test]
+fn a_mount_that_others_use_is_undone_later() {
+    let root = place();
+    let point = root.path();
+    let journal = begin(point);
+    journal.note(&Change::Mount { point: point.to_owned() }).unwrap();
+    Writer::new(point, &journal).make("held").unwrap();
+    fs::write(point.join("schemata"), "").unwrap();
+    let restored = journal.take_back().unwrap();
+    assert_eq!((restored.classes, restored.mounts, restored.left.len()), (1, 0, 1), "{restored:?}");
+    let left = pending(&point.join("state")).unwrap().0;
+    assert!(matches!(left[0].changes[..], [Change::Mount { .. }]), "{left:?}");
+    assert!(left[0].header.stays && !left[0].owned);
+    // Somebody else has unmounted it.
+    fs::remove_file(point.join("schemata")).unwrap();
+    assert_eq!(left[0].undo().unwrap().left.len(), 0);
+    assert!(pending(&point.join("state")).unwrap().0.is_empty());
+}

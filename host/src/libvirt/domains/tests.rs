@@ -77,6 +77,40 @@ fn domains_are_found_on_both_versions_and_on_none() {
 }
 
 #[test]
+fn a_domain_is_found_by_name_number_and_uuid() {
+    let mut files = domain(100, "guest=web,debug-threads=on", UNIFIED, 1);
+    files.extend(domain(200, "guest=1,debug-threads=on", FIRST, 1));
+    // Of the same name, from the daemon of a user, which keeps no number that shows.
+    files.extend(domain(300, "guest=twin,debug-threads=on", "0::/user.slice/session-1.scope", 1));
+    files.extend(domain(400, "guest=twin,debug-threads=on", "0::/user.slice/session-2.scope", 1));
+    // A helper that has not yet become another program.
+    files.extend(domain(500, "guest=web,debug-threads=on", UNIFIED, 0));
+    let tree = tree(&files);
+    let domains = Domains::new(&tree, Wanted::default());
+    let pid = |word: &str| domains.find(word).map(|one| one.pid);
+    assert_eq!((pid("web"), pid("1"), pid("10"), pid("AA-200")), (Ok(100), Ok(100), Ok(200), Ok(200)));
+    assert_eq!((pid("aa-300"), pid("aa-400")), (Ok(300), Ok(400)));
+    let several = pid("twin").unwrap_err().to_string();
+    assert!(several.contains("twin (pid 300, UUID aa-300), twin (pid 400, UUID aa-400)"), "{several}");
+    let none = pid("we").unwrap_err().to_string();
+    assert!(none.contains("no running domain \"we\"; there are web, 1, twin"), "{none}");
+}
+
+#[test]
+fn a_stale_pid_file_is_no_domain() {
+    let files = [
+        ("run/libvirt/qemu/web.pid", "400\n"),
+        ("run/libvirt/qemu/web.xml", "<domstatus state='running' pid='400'/>"),
+        ("proc/400/cmdline", "postgres\0-name\0guest=web\0"),
+    ]
+    .map(|(path, text)| (path.to_owned(), text.to_owned()));
+    let files = [&files[..], &[("proc/400/stat".to_owned(), stat(400, "postgres", 1, 5))]].concat();
+    let tree = tree(&files);
+    let error = Domains::new(&tree, Wanted::default()).find("web").unwrap_err().to_string();
+    assert!(error.contains("no running domain") && error.contains("there is none"), "{error}");
+}
+
+#[test]
 fn more_is_read_where_it_is_wanted() {
     let mut files = domain(100, "guest=web", UNIFIED, 1);
     let map =

@@ -162,6 +162,19 @@ fn masks_keep_out_of_each_others_way() {
     assert_eq!(writes[0].line.to_string(), "L3:0=f00;1=f");
 }
 
+#[test]
+fn two_portions_of_one_cache_are_refused() {
+    let both = |first: &str, second: &str| Wish {
+        caches: [first, second].map(|text| text.parse().unwrap()).to_vec(),
+        ..Wish::default()
+    };
+    let (plain, parted) = (offer(Dialect::IntelRdt, &[]), offer(Dialect::IntelRdt, &["cdp"]));
+    let refusal = refused(&both("l3=4ways", "l3=0xff00"), &plain);
+    assert!(refusal.contains("cache l3=4ways and cache l3=0xff00 both set L3"), "{refusal}");
+    assert!(refused(&both("l3=50%", "l3code=0x3"), &parted).contains("both set L3CODE"));
+    assert_eq!(lines(&both("l3code=0x3", "l3data=0xc"), &parted), ["L3CODE:0=3;1=3", "L3DATA:0=c;1=c"]);
+}
+
 proptest! {
     #[test]
     fn what_is_written_is_what_the_kernel_takes(

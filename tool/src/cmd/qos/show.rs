@@ -19,9 +19,8 @@ pub fn run(args: &QosShow) -> Outcome {
     let mut tasks = None;
     if let Some(name) = &args.group {
         let Some(group) = state.group(name).cloned() else {
-            let known: Vec<&str> = state.groups.iter().map(Group::title).collect();
-            let near = names::similar(known, name).join(", ");
-            return Err(Failure::input(format!("there is no group {name:?}; near that name are {near}")));
+            let there = names::instead(state.groups.iter().map(Group::title), name);
+            return Err(Failure::input(format!("there is no group {name:?}; {there}")));
         };
         tasks = Some(files.tasks(&group.name));
         state.groups = vec![group];

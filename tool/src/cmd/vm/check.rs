@@ -7,11 +7,15 @@ use crate::{
     report::vm_text,
     source,
 };
-use manycore_host::libvirt::{self, VirshError};
+use manycore_host::{
+    Tree,
+    libvirt::{self, Domains, VirshError, Wanted},
+};
 use manycore_model::domain::{
     self, Guest,
     check::{Check, of_guest, of_running},
 };
+use std::path::Path;
 
 /// Prints what was planned beside what was found.
 ///
@@ -43,17 +47,23 @@ pub fn run(args: &Args) -> Outcome {
 /// The check of a running domain, and what could not be looked at.
 fn of_domain(args: &Args, name: &str, plan: Option<Guest>) -> Outcome<(Check, Option<String>)> {
     let (guest, uuid) = match plan {
-        Some(plan) => (Guest { name: name.to_owned(), ..plan }, None),
+        Some(plan) => (plan, None),
         None => own_xml(args, name)?,
     };
     let machine = source::machine(&args.source)?;
-    let domain = libvirt::Domain { name: guest.name.clone(), uuid };
-    let running = libvirt::running(&domain).ok_or_else(|| {
+    let tree = Tree::open(Path::new("/")).map_err(Failure::missing)?;
+    let domain =
+        Domains::new(&tree, Wanted::default()).find(uuid.as_deref().unwrap_or(name)).map_err(|error| {
+            Failure::input(format!("{error}; virsh start {name} starts one that does not run"))
+        })?;
+    let running = libvirt::running(domain.pid).ok_or_else(|| {
+        let pid = domain.pid;
         Failure::input(format!(
-            "no process here runs domain '{name}' (a QEMU with -name guest={name} whose threads have names); \
-             start it: virsh start {name}"
+            "threads of domain '{name}' (pid {pid}) have no names: start QEMU with -name {name},debug-threads=on, as \
+             libvirt does"
         ))
     })?;
+    let guest = Guest { name: domain.name, ..guest };
     let bound = guest.cells.iter().any(|cell| !cell.host_nodes.is_empty());
     let unseen = (bound && running.memory.is_none()).then(|| {
         format!("the memory of domain '{name}' (pid {}) may not be looked at: try again as root", running.pid)

@@ -17,12 +17,13 @@ use manycore_host::{
     resctrl::{self, Files, Refused, Writer},
 };
 use manycore_model::{
+    CpuSet,
     qos::{
         State,
-        proof::{Check, PROOF_SCHEMA, Proof, Shown},
+        proof::{Check, PROOF_SCHEMA, Proof, Shown, reach, usual_limit},
         told::{Told, tell},
         translate::{Places, Refusal, Write, translate},
-        wish::{Bandwidth, On, Wish},
+        wish::{Bandwidth, Wish},
     },
     record::Treatment,
 };
@@ -102,20 +103,17 @@ impl Scene<'_> {
                 format!("rivals need a second CPU, and {} has one", self.ground.words()),
             ));
         }
-        // A rate can be named only when it is known what there is.
-        let bandwidth = self.args.bandwidth.unwrap_or(Bandwidth::Percent(10));
-        if let Err(refusals) = self.translate(check, bandwidth)
-            && (self.args.bandwidth.is_some() || check != Check::Bandwidth || lacks(&refusals))
-        {
-            let texts: Vec<&str> = refusals.iter().map(Refusal::text).collect();
-            return Ok(Proof::cannot(check, texts.join("; ")));
+        let limit = self.args.bandwidth.or_else(|| usual_limit(&self.state.offer));
+        // Where a rate is to be found out first, no limit at all tells whether there can be one.
+        if let Err(why) = self.translate(check, limit.unwrap_or(Bandwidth::Percent(100))) {
+            return Ok(Proof::cannot(check, why));
         }
         progress.section(&format!("with {} and without", check.name()));
         let what = format!("qos prove {}", check.name());
         let journal = Journal::begin(&journal::folder(), "qos", &what, false).map_err(|error| {
             Failure::missing(format!("cannot write a journal: {error}; nothing was changed"))
         })?;
-        let shown = self.measure(check, bandwidth, &journal, &mut |share| {
+        let shown = self.measure(check, limit, &journal, &mut |share| {
             progress.left(Duration::from_secs_f64(left - self.args.seconds * share));
         });
         let given_back = give_back(journal);
@@ -123,36 +121,38 @@ impl Scene<'_> {
         given_back.map(|()| proof)
     }
 
-    fn translate(&self, check: Check, bandwidth: Bandwidth) -> Result<Vec<Write>, Vec<Refusal>> {
-        let mut wish =
-            Wish { on: Some(On::Nodes(self.ground.node.into_iter().collect())), ..Wish::default() };
-        if self.ground.node.is_none() {
-            wish.on = None;
-        }
+    /// What is to be written, or why that cannot be.
+    fn translate(&self, check: Check, bandwidth: Bandwidth) -> Result<Vec<Write>, String> {
+        let (offer, ground) = (&self.state.offer, &self.ground);
+        let cpus: CpuSet = ground.cpus.iter().copied().collect();
+        let mut wish = Wish { on: reach(offer, &self.places, ground.node, &cpus), ..Wish::default() };
         match check {
             Check::Bandwidth => wish.bandwidth = Some(bandwidth),
             Check::Minimum => wish.min_bandwidth = Some(self.args.min_bandwidth),
             Check::Priority => wish.priority = Some(self.args.priority),
         }
-        translate(&wish, &self.state.offer, &self.places, &[])
+        translate(&wish, offer, &self.places, &[])
+            .map_err(|refusals| refusals.iter().map(Refusal::text).collect::<Vec<_>>().join("; "))
     }
 
     fn measure(
         &self,
         check: Check,
-        bandwidth: Bandwidth,
+        limit: Option<Bandwidth>,
         journal: &Journal,
         watch: &mut dyn FnMut(f64),
     ) -> Outcome<Proof> {
         let mut rivals = Rivals::hire(&self.ground, check)?;
-        let writes = match self.translate(check, bandwidth) {
-            Ok(writes) => writes,
-            Err(_) => {
-                let tenth = (rivals.rate_without()? / 10.0 / 1e6).ceil().max(1.0) as u64;
-                self.translate(check, Bandwidth::Megabytes(tenth)).map_err(|refusals| {
-                    Failure::missing(refusals.iter().map(Refusal::text).collect::<Vec<_>>().join("; "))
-                })?
+        let limit = match limit {
+            None if check == Check::Bandwidth => {
+                let tenth = rivals.rate_without()? / 10.0 / 1e6;
+                Bandwidth::Megabytes(tenth.ceil().max(1.0) as u64)
             }
+            limit => limit.unwrap_or(Bandwidth::Percent(100)),
+        };
+        let writes = match self.translate(check, limit) {
+            Ok(writes) => writes,
+            Err(why) => return Ok(Proof::cannot(check, why)),
         };
         let limits =
             self.place(journal, &writes, &rivals).map_err(|refused| Failure::missing(refused.to_string()))?;
@@ -199,8 +199,4 @@ impl Scene<'_> {
             .flat_map(|write| tell(write, Some(&before), Some(&after), &self.state.offer))
             .collect())
     }
-}
-
-fn lacks(refusals: &[Refusal]) -> bool {
-    refusals.iter().any(|refusal| matches!(refusal, Refusal::Lacks(_)))
 }

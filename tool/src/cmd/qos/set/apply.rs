@@ -40,17 +40,11 @@ impl Job<'_> {
         }
         let limits = self.limit(&aim.writes)?;
         self.claim(&aim.cpus)?;
+        let tasks = aim.members.as_ref().map_or(Ok(0), |members| self.gather(members))?;
         let mut notes = aim.notes.clone();
-        let tasks = match &aim.members {
-            Some(members) => {
-                let moved = self.gather(members)?;
-                if moved == 0 {
-                    notes.push("none of its tasks was left when the group was there".to_owned());
-                }
-                moved
-            }
-            None => 0,
-        };
+        if tasks == 0 && aim.members.is_some() && !args.follow {
+            notes.push("nobody is in it: who enters it later is limited only with --follow".to_owned());
+        }
         Ok(Applied {
             schema: APPLIED_SCHEMA.to_owned(),
             target: args.target.words(),
@@ -96,12 +90,16 @@ impl Job<'_> {
         if cpus.is_empty() {
             return Ok(());
         }
-        for name in self.files.names().into_iter().filter(|name| name != self.name) {
-            let theirs = self.files.cpus(&name).intersection(cpus);
-            // Those of a monitoring group are listed in the group above it, too.
-            if !theirs.is_empty() && !name.contains("mon_groups") {
-                self.writer().claim(self.name, &theirs, &name)?;
-            }
+        let theirs = |name: String| (self.files.cpus(&name).intersection(cpus), name);
+        let all = self.files.names().into_iter().filter(|name| name != self.name).map(theirs);
+        let losing = all.filter(|(cpus, _)| !cpus.is_empty());
+        // CPUs of a monitoring group are also those of the group that it is in.
+        let (parts, groups): (Vec<_>, Vec<_>) = losing.partition(|(_, name)| name.contains("mon_groups/"));
+        for (cpus, part) in parts {
+            self.writer().note_lost(self.name, &cpus, &part)?;
+        }
+        for (cpus, group) in groups {
+            self.writer().claim(self.name, &cpus, &group)?;
         }
         Ok(())
     }

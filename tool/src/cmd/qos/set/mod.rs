@@ -15,13 +15,16 @@ use apply::Job;
 use manycore_host::{
     Tree,
     journal::Journal,
+    libvirt::{Domains, Wanted},
     resctrl::{self, Missing, Refused},
     targets::{Members, Target},
 };
 use manycore_model::{
-    CpuSet, names,
+    CpuSet,
+    domain::{bandwidth, usage::Identity},
+    names,
     qos::{
-        Group, Owner, Role, State,
+        Group, Role, State,
         applied::{APPLIED_SCHEMA, Applied},
         schemata::Schemata,
         told::tell,
@@ -85,13 +88,22 @@ fn aimed(args: &QosSet, system: &Tree, mounted: &mut Option<Journal>) -> Outcome
         give_back(journal)?;
         return Err(Failure::Interrupted("interrupted; nothing is left changed".to_owned()));
     }
-    print(args.format, &applied)?;
-    if args.follow {
-        let members =
-            aim.members.as_ref().ok_or_else(|| Failure::input("--follow: there is nobody to follow"))?;
-        let followed = follow::follow(&job, members, &signals);
+    if let (0, Some(Members::Trees(_))) = (applied.tasks, &aim.members) {
+        give_back(journal)?;
+        let target = args.target.words();
+        return Err(Failure::input(format!("{target}: it has ended meanwhile; nothing is left changed")));
+    }
+    let printed = print(args.format, &applied);
+    if let Some(members) = aim.members.as_ref().filter(|_| args.follow) {
+        let followed = match printed {
+            Err(Failure::ReaderGone) => {
+                Err(Failure::missing("nobody reads standard output any more; nothing is left changed"))
+            }
+            printed => printed.and_then(|()| follow::follow(&job, members, &signals)),
+        };
         return give_back(journal).and(followed);
     }
+    printed?;
     match applied.ignored().count() {
         0 => Ok(()),
         count => Err(Failure::Check(format!(
@@ -119,12 +131,18 @@ struct Aim {
 fn aim(args: &QosSet, system: &Tree, state: &State) -> Outcome<Aim> {
     let target = args.target.target();
     let mut notes = Vec::new();
-    let group = match (&args.target.group, &target) {
-        (Some(name), _) => Some(existing(state, name)?),
-        (None, Some(Target::Domain(domain))) => libvirts(state, domain),
-        _ => None,
+    let (group, members) = match (&args.target.group, &target) {
+        (Some(name), _) => (Some(existing(state, name)?), None),
+        (None, Some(Target::Domain(name))) => {
+            let domain = Domains::new(system, Wanted::default()).find(name).map_err(Failure::input)?;
+            match libvirts(state, &domain)? {
+                Some(group) => (Some(group), None),
+                None => (None, Some(Members::Trees(vec![domain.pid]))),
+            }
+        }
+        (None, Some(target)) => (None, Some(target.find().map_err(Failure::input)?)),
+        (None, None) => (None, None),
     };
-    let members = target.map(|target| target.find().map_err(Failure::input)).transpose()?;
     if let Some(group) = &group {
         if args.name.is_some() {
             return Err(Failure::input(format!(
@@ -132,7 +150,13 @@ fn aim(args: &QosSet, system: &Tree, state: &State) -> Outcome<Aim> {
                 group.title()
             )));
         }
-        if let (Owner::Libvirt { .. }, None) = (&group.owner, &args.target.group) {
+        if args.follow {
+            return Err(Failure::input(format!(
+                "--follow: nobody enters the group {}, which is there already, from elsewhere: leave --follow out",
+                group.title()
+            )));
+        }
+        if args.target.group.is_none() {
             notes.push(format!(
                 "libvirt has made the group {} for it: the limits of that one are set",
                 group.name
@@ -152,7 +176,7 @@ fn aim(args: &QosSet, system: &Tree, state: &State) -> Outcome<Aim> {
         .map_err(|refusals| refuse(&refusals))?;
     let cpus = args.target.cpus.clone().unwrap_or_default();
     check_cpus(args, system, &cpus)?;
-    let members = members.filter(|_| group.is_none());
+    notes.extend(losers(state, &cpus));
     Ok(Aim { group, members, cpus, writes, notes })
 }
 
@@ -164,17 +188,39 @@ fn existing(state: &State, name: &str) -> Outcome<Group> {
         }
         Some(group) => Ok(group.clone()),
         None => {
-            let near = names::similar(state.control_groups().map(Group::title), name).join(", ");
-            Err(Failure::input(format!("there is no group {name:?}; near that name are {near}")))
+            let there = names::instead(state.control_groups().map(Group::title), name);
+            Err(Failure::input(format!("there is no group {name:?}; {there}")))
         }
     }
 }
 
-/// The group that libvirt has made for a domain.
-fn libvirts(state: &State, domain: &str) -> Option<Group> {
-    let is_its =
-        |group: &&Group| matches!(&group.owner, Owner::Libvirt { domain: name, .. } if name == domain);
-    state.control_groups().find(is_its).cloned()
+/// The group that libvirt has made for a domain: it makes one for each set of virtual CPUs that its XML limits.
+///
+/// # Errors
+/// [`Failure::Input`] where there are several: one has to be named.
+fn libvirts(state: &State, domain: &Identity) -> Outcome<Option<Group>> {
+    let is_its = |group: &&Group| bandwidth::is_named(&group.name, domain);
+    let mut its: Vec<&Group> = state.control_groups().filter(is_its).collect();
+    if its.len() > 1 {
+        let names: Vec<&str> = its.iter().map(|group| group.title()).collect();
+        return Err(Failure::input(format!(
+            "libvirt has made {} groups for {}, of some virtual CPUs each: {}; name one of them with --group",
+            names.len(),
+            domain.name,
+            names.join(", ")
+        )));
+    }
+    Ok(its.pop().cloned())
+}
+
+/// Which groups lose CPUs to the new one.
+fn losers(state: &State, cpus: &CpuSet) -> Vec<String> {
+    let lost = |group: &Group| {
+        let lost = group.cpus.intersection(cpus);
+        let note = format!("the group {} is without CPUs {lost} until undo", group.title());
+        (group.role != Role::Default && !lost.is_empty()).then_some(note)
+    };
+    state.groups.iter().filter_map(lost).collect()
 }
 
 /// A name that the kernel takes as a folder and that no tool mistakes for another.
