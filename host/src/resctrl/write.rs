@@ -28,9 +28,13 @@ pub enum Refused {
     /// EROFS.
     #[error("{0} is mounted read-only, as in a container: change it from the host")]
     ReadOnly(PathBuf),
-    /// ENOSPC: no CLOSID, RMID or PARTID is left. EBUSY: the RMIDs of groups that are gone have data in caches still.
+    /// ENOSPC: no CLOSID, RMID or PARTID is left.
     #[error("the hardware has no room for one more group{}: remove one (manycore qos show lists them)", said(.0.as_deref()))]
     Full(Option<String>),
+    /// EBUSY: the RMIDs of groups that are gone have data in caches still.
+    #[error("no monitor is free for one more group{}: those of groups that were removed are busy until their data have \
+             left the caches; try again in a while", said(.0.as_deref()))]
+    Busy(Option<String>),
     /// A group of that name was made by somebody else meanwhile.
     #[error("{0} is there already, made by somebody else meanwhile: try again with another --name")]
     Exists(PathBuf),
@@ -202,7 +206,8 @@ impl<'a> Writer<'a> {
         match Errno::from_io_error(&error) {
             Some(Errno::ACCESS | Errno::PERM) => Refused::NoRight(file.to_owned()),
             Some(Errno::ROFS) => Refused::ReadOnly(self.root.to_owned()),
-            Some(Errno::NOSPC | Errno::BUSY) => Refused::Full(status),
+            Some(Errno::NOSPC) => Refused::Full(status),
+            Some(Errno::BUSY) => Refused::Busy(status),
             Some(Errno::EXIST) => Refused::Exists(file.to_owned()),
             Some(Errno::NOENT | Errno::NODEV) => Refused::Gone(file.to_owned()),
             _ => Refused::Other { what, error, status },

@@ -2,7 +2,7 @@
 
 use super::usage::{HostUsage, Identity, Usage};
 use crate::qos::{
-    Owner,
+    VCPUS, of_libvirt,
     translate::Places,
     watch::{Moment, outer},
 };
@@ -25,13 +25,12 @@ pub fn groups(
 
 /// Whether libvirt calls a group with limits after this domain: by its number, so that `qemu-1-` is not `qemu-10-`.
 pub fn is_named(group: &str, identity: &Identity) -> bool {
-    let Owner::Libvirt { id, domain } = Owner::of(group, None) else { return false };
+    let Some((id, domain)) = of_libvirt(group) else { return false };
     let machine =
         identity.machine.as_deref().and_then(|machine| machine.strip_prefix("qemu-")?.split_once('-'));
     let names = [Some(identity.name.as_str()), machine.map(|(_, name)| name)];
-    let is_after = |name: &str| {
-        domain.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("-vcpus_"))
-    };
+    let is_after =
+        |name: &str| domain.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(VCPUS));
     !group.contains('/') && identity.id == Some(id) && names.into_iter().flatten().any(is_after)
 }
 

@@ -103,8 +103,8 @@ pub struct Usage {
     /// Whose.
     #[serde(flatten)]
     pub identity: Identity,
-    /// Number of virtual CPUs.
-    pub vcpus: usize,
+    /// Number of virtual CPUs; absent where no thread says that it is one.
+    pub vcpus: Option<usize>,
     /// All its threads.
     pub cpu_percent: Option<f64>,
     /// Part of it in the guest.
@@ -249,7 +249,7 @@ impl Usage {
             .collect();
         Self {
             identity: after.identity.clone(),
-            vcpus: after.vcpus.len(),
+            vcpus: Some(after.vcpus.len()).filter(|&count| count > 0),
             cpu_percent: share(|time| time.user_ns + time.system_ns),
             guest_percent: share(|time| time.guest_ns),
             system_percent: share(|time| time.system_ns),
@@ -352,7 +352,7 @@ mod tests {
     fn what_is_new_has_no_rate() {
         let (old, new) = (reading(0, SECOND, 8), reading(SECOND, SECOND / 2, 8));
         let first = Usage::between(None, &new);
-        assert_eq!((first.cpu_percent, first.delay_percent, first.vcpus), (None, None, 2));
+        assert_eq!((first.cpu_percent, first.delay_percent, first.vcpus), (None, None, Some(2)));
         // The id was given to another process.
         let mut other = new.clone();
         other.identity.started = 2;

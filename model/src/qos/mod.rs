@@ -113,11 +113,11 @@ impl Owner {
         if name.is_empty() {
             return Self::Kernel;
         }
-        if let Some((id, domain)) = name.strip_prefix("qemu-").and_then(|rest| rest.split_once('-'))
-            && let Ok(id) = id.parse()
-            && !domain.is_empty()
-        {
-            return Self::Libvirt { id, domain: domain.to_owned() };
+        if let Some((id, domain)) = of_libvirt(name) {
+            // One of several groups of a domain is named after the virtual CPUs that it holds.
+            let of_some = |at: &usize| domain[at + VCPUS.len()..].parse::<CpuSet>().is_ok();
+            let end = domain.rfind(VCPUS).filter(of_some).unwrap_or(domain.len());
+            return Self::Libvirt { id, domain: domain[..end].to_owned() };
         }
         if name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Self::Container { id: name.to_owned() };
@@ -129,6 +129,16 @@ impl Owner {
         Self::Unknown
     }
 }
+
+/// Number and name of the domain that libvirt calls a group after; behind the name may be [`VCPUS`].
+pub(crate) fn of_libvirt(group: &str) -> Option<(u32, &str)> {
+    let (id, domain) = group.strip_prefix("qemu-")?.split_once('-')?;
+    Some((id.parse().ok()?, domain)).filter(|_| !domain.is_empty())
+}
+
+/// Behind a domain's name, this and a list of virtual CPUs makes the name of a group for these alone
+/// (`virResctrlDeterminePath`).
+pub(crate) const VCPUS: &str = "-vcpus_";
 
 impl State {
     /// The group of this name; the default one is `/` or empty.
@@ -160,6 +170,8 @@ mod tests {
         for (name, owner) in [
             ("", Owner::Kernel),
             ("qemu-10-web-1", Owner::Libvirt { id: 10, domain: "web-1".to_owned() }),
+            ("qemu-10-web-1-vcpus_0-3,8", Owner::Libvirt { id: 10, domain: "web-1".to_owned() }),
+            ("qemu-10-web-vcpus_x", Owner::Libvirt { id: 10, domain: "web-vcpus_x".to_owned() }),
             ("qemu-10-web-1/mon_groups/vcpus_0-3", Owner::Libvirt { id: 10, domain: "web-1".to_owned() }),
             ("qemu-10", Owner::Unknown),
             ("qemu-x-y", Owner::Unknown),

@@ -69,10 +69,15 @@ pub fn translate(
     }
     if let Some(on) = wish.hard_limit {
         let asked = format!("hardlimit {}", if on { "on" } else { "off" });
-        results.push(desk.extra(asked, "MBHDL", "hard limit", u64::from(on)));
+        results.push(desk.extra(asked, "MBHDL", "hard limit of memory bandwidth", u64::from(on)));
     }
     if let Some(priority) = wish.priority {
-        results.push(desk.extra(format!("priority {priority}"), "MBPRI", "priority", priority));
+        results.push(desk.extra(
+            format!("priority {priority}"),
+            "MBPRI",
+            "priority of memory bandwidth",
+            priority,
+        ));
     }
     results.extend(wish.caches.iter().flat_map(|cache| desk.cache(cache)));
     let (writes, refusals): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
@@ -159,7 +164,7 @@ impl Desk<'_> {
                 "the least bandwidth ({share} %) is more than the most ({most} %)"
             )));
         }
-        self.extra(format!("min-bandwidth {share}%"), "MBMIN", "least bandwidth", share)
+        self.extra(format!("min-bandwidth {share}%"), "MBMIN", "least memory bandwidth", share)
     }
 
     /// What only openEuler has.
@@ -178,7 +183,7 @@ impl Desk<'_> {
                          resctrl resctrl -o {option} /sys/fs/resctrl"
                     )
                 }
-                _ => format!("{dialect} has no {what} of memory bandwidth; only MPAM of openEuler's kernels has"),
+                _ => format!("{dialect} has no {what}; only MPAM of openEuler's kernels has"),
             })
         })?;
         self.check_number(what, value, control)?;

@@ -32,7 +32,7 @@ pub fn list(moment: &Moment) -> String {
             printable(&who.name),
             who.id.map_or_else(dash, |id| id.to_string()),
             who.pid.to_string(),
-            domain.vcpus.to_string(),
+            domain.vcpus.map_or_else(dash, |vcpus| vcpus.to_string()),
             units::bytes(domain.resident),
         ];
         if has_state {
@@ -57,14 +57,19 @@ pub fn table(moment: &Moment) -> String {
         table.rows.push(heads.row(domain));
         table.rows.extend(domain.threads.iter().map(|thread| heads.vcpu(thread)));
     }
-    let vcpus = moment.domains.iter().map(|domain| domain.vcpus).sum();
-    let counted = format!(
-        "{}  {}, {}",
-        moment.time,
-        units::counted(moment.domains.len(), "virtual machine"),
-        units::counted(vcpus, "virtual CPU")
-    );
-    format!("{counted}\n{}\n\n{}", host(&moment.host), table.text())
+    let vcpus = moment.domains.iter().map(|domain| domain.vcpus).sum::<Option<usize>>();
+    let vcpus = vcpus.map_or_else(String::new, |vcpus| format!(", {}", units::counted(vcpus, "virtual CPU")));
+    let counted =
+        format!("{}  {}{vcpus}", moment.time, units::counted(moment.domains.len(), "virtual machine"));
+    let nameless = moment.domains.iter().filter(|domain| domain.vcpus.is_none()).count();
+    let nameless = match nameless {
+        0 => String::new(),
+        _ => format!(
+            "\n  {} without names of threads, which tell virtual CPUs: QEMU gives them with -name NAME,debug-threads=on\n",
+            units::counted(nameless, "virtual machine")
+        ),
+    };
+    format!("{counted}\n{}\n\n{}{nameless}", host(&moment.host), table.text())
 }
 
 /// `host: 3.2 of 64 CPUs busy, 2.9 in guests; memory 120 GiB of 256 GiB`, and `traffic: 1.84 GB/s to and from memory`.
@@ -134,7 +139,10 @@ impl Heads {
         let mut row = vec![
             printable(&domain.identity.name),
             domain.identity.pid.to_string(),
-            if self.has_vcpus { String::new() } else { domain.vcpus.to_string() },
+            match domain.vcpus {
+                _ if self.has_vcpus => String::new(),
+                vcpus => vcpus.map_or_else(dash, |vcpus| vcpus.to_string()),
+            },
             percent(domain.cpu_percent),
             percent(domain.guest_percent),
             percent(domain.system_percent),
@@ -196,7 +204,7 @@ mod tests {
         let identity = Identity { name: name.to_owned(), pid, id: Some(pid / 100), ..Identity::default() };
         Usage {
             identity,
-            vcpus: 4,
+            vcpus: Some(4),
             cpu_percent: cpu,
             guest_percent: cpu.map(|cpu| cpu * 0.9),
             system_percent: cpu.map(|cpu| cpu * 0.05),
@@ -225,6 +233,9 @@ mod tests {
     fn domains_read_well() {
         insta::assert_snapshot!("table", table(&moment()));
         insta::assert_snapshot!("list", list(&moment()));
+        let mut nameless = moment();
+        nameless.domains[1].vcpus = None;
+        insta::assert_snapshot!("nameless", table(&nameless));
         assert_eq!(list(&Moment::default()), "No virtual machine runs here.\n");
     }
 

@@ -64,8 +64,7 @@ fn of_domain(args: &Args, name: &str, plan: Option<Guest>) -> Outcome<(Check, Op
         ))
     })?;
     let guest = Guest { name: domain.name, ..guest };
-    let bound = guest.cells.iter().any(|cell| !cell.host_nodes.is_empty());
-    let unseen = (bound && running.memory.is_none()).then(|| {
+    let unseen = (guest.is_bound() && running.memory.is_none()).then(|| {
         format!("the memory of domain '{name}' (pid {}) may not be looked at: try again as root", running.pid)
     });
     Ok((of_running(&guest, &running, &machine), unseen))
