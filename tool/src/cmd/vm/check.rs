@@ -10,6 +10,7 @@ use crate::{
 use manycore_host::{
     Tree,
     libvirt::{self, Domains, VirshError, Wanted},
+    targets::TargetError,
 };
 use manycore_model::domain::{
     self, Guest,
@@ -54,6 +55,13 @@ fn of_domain(args: &Args, name: &str, plan: Option<Guest>) -> Outcome<(Check, Op
     let tree = Tree::open(Path::new("/")).map_err(Failure::missing)?;
     let domain =
         Domains::new(&tree, Wanted::default()).find(uuid.as_deref().unwrap_or(name)).map_err(|error| {
+            // By the word that was given, not by the UUID that libvirt has for it.
+            let error = match error {
+                TargetError::NotFound { what, near, .. } => {
+                    TargetError::NotFound { what, name: name.to_owned(), near }
+                }
+                other => other,
+            };
             Failure::input(format!("{error}; virsh start {name} starts one that does not run"))
         })?;
     let running = libvirt::running(domain.pid).ok_or_else(|| {
