@@ -1,7 +1,7 @@
 //! Processes and their threads, as `/proc` shows them. What has vanished meanwhile is no error: it is not
 //! there.
 
-use manycore_model::CpuId;
+use manycore_model::{CpuId, names::printable};
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// Children of process `pid`, ascending.
@@ -48,16 +48,12 @@ pub fn is_alive(pid: u32) -> bool {
 
 /// The name of a process or thread (`/proc/PID/comm`), with a replacement for what cannot be printed.
 pub fn name(pid: u32) -> Option<String> {
-    read(&format!("/proc/{pid}/comm")).map(|name| printable(&name))
+    read(&format!("/proc/{pid}/comm")).map(|name| printable(name.trim_end_matches('\n')))
 }
 
 /// The name of thread `tid` of process `pid`, likewise; `None` where that process has no such thread any more.
 pub fn thread_name(pid: u32, tid: u32) -> Option<String> {
-    read(&format!("/proc/{pid}/task/{tid}/comm")).map(|name| printable(&name))
-}
-
-fn printable(name: &str) -> String {
-    name.trim_end_matches('\n').replace(char::is_control, "\u{fffd}")
+    read(&format!("/proc/{pid}/task/{tid}/comm")).map(|name| printable(name.trim_end_matches('\n')))
 }
 
 /// When process `pid` was started, in clock ticks since boot (`/proc/PID/stat`, field 22). With the id it names a

@@ -20,10 +20,10 @@ pub struct CpuSet {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseCpuSetError {
     /// A part is not a number or a range of numbers.
-    #[error("'{0}' is not a CPU number or range; write a list such as 0-3,8")]
+    #[error("'{0}' is not a number or range; write a list such as 0-3,8")]
     NotANumber(String),
     /// A number is larger than any CPU id can be.
-    #[error("CPU number {0} is too large")]
+    #[error("the number {0} is too large")]
     TooLarge(String),
     /// A range ends before it begins.
     #[error("range {0} ends before it begins; write {1}")]
@@ -303,12 +303,12 @@ mod tests {
     fn bad_lists_say_what_is_wrong() {
         for (text, message) in [
             ("3-1", "range 3-1 ends before it begins; write 1-3"),
-            ("0-99999999999", "CPU number 99999999999 is too large"),
-            ("4294967295", "CPU number 4294967295 is too large"),
-            ("a", "'a' is not a CPU number or range; write a list such as 0-3,8"),
-            ("1,,2", "'' is not a CPU number or range; write a list such as 0-3,8"),
-            ("-1", "'-1' is not a CPU number or range; write a list such as 0-3,8"),
-            ("+1", "'+1' is not a CPU number or range; write a list such as 0-3,8"),
+            ("0-99999999999", "the number 99999999999 is too large"),
+            ("4294967295", "the number 4294967295 is too large"),
+            ("a", "'a' is not a number or range; write a list such as 0-3,8"),
+            ("1,,2", "'' is not a number or range; write a list such as 0-3,8"),
+            ("-1", "'-1' is not a number or range; write a list such as 0-3,8"),
+            ("+1", "'+1' is not a number or range; write a list such as 0-3,8"),
         ] {
             assert_eq!(text.parse::<CpuSet>().unwrap_err().to_string(), message);
         }

@@ -11,7 +11,12 @@ pub fn similar<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Vec<
         known.into_iter().map(|known| (changes(known, name), known)).collect();
     names.sort_unstable();
     names.dedup();
-    names.into_iter().take(MOST).map(|(_, known)| known.to_owned()).collect()
+    names.into_iter().take(MOST).map(|(_, known)| printable(known)).collect()
+}
+
+/// A name that somebody else has chosen, as a terminal may take it: with a replacement for what is no letter.
+pub fn printable(name: &str) -> String {
+    name.replace(char::is_control, "\u{fffd}")
 }
 
 /// What there is, for an error: all names where they are few, otherwise those nearest to `name`.

@@ -31,9 +31,11 @@ pub fn json(value: &impl Serialize) -> Outcome<String> {
     serde_json::to_string_pretty(value).map(|json| json + "\n").map_err(Failure::missing)
 }
 
-/// Prints a line for people on standard error. Where nobody can read it, nothing is lost: the run goes on.
+/// Prints a line for people on standard error, in which names that others have chosen cannot command the terminal.
+/// Where nobody can read it, nothing is lost: the run goes on.
 pub fn note(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let is_command = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    let _ = writeln!(io::stderr(), "{}", line.replace(is_command, "\u{fffd}"));
 }
 
 /// Writes a file whole or not at all: to a temporary file beside it, then renamed over it. A symbolic link

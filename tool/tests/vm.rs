@@ -220,6 +220,19 @@ impl Drop for Emulator {
 }
 
 #[test]
+fn names_of_others_cannot_command_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let xml = folder.path().join("web.xml");
+    fs::write(&xml, "<domain type='kvm'><name>web</name><vcpu>1</vcpu></domain>").unwrap();
+    let _theirs = Emulator::start("guest=\u{1b}[2Jforged\nline");
+    let word = format!("forged-{}", std::process::id());
+    let out = manycore().args(["vm", "check", &word, "--plan"]).arg(&xml).output().unwrap();
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(2), "{said}");
+    assert!(said.contains("forged\u{fffd}line") && !said.contains('\u{1b}'), "{said:?}");
+}
+
+#[test]
 fn threads_of_a_running_domain_are_found_by_its_exact_name() {
     let folder = tempfile::tempdir().unwrap();
     let name = format!("manycore-test-{}", std::process::id());

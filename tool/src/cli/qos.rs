@@ -1,7 +1,7 @@
 //! The verb `qos`.
 
 use super::{Format, audit::interval};
-use clap::{ArgAction, Args, Subcommand};
+use clap::{ArgAction, Args, Subcommand, builder::NonEmptyStringValueParser};
 use manycore_host::targets::Target;
 use manycore_model::{
     CpuSet,
@@ -59,7 +59,7 @@ Bytes are counted since resctrl was mounted; openEuler's kernels tell the rate o
 is \"unavailable\" has no figure, which is not the same as 0.")]
 pub struct QosShow {
     /// Only this group ('/' is the default one)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub group: Option<String>,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -135,7 +135,7 @@ pub struct TargetArgs {
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<CpuSet>,
     /// A group that is there already ('/' is the default one)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub group: Option<String>,
 }
 
@@ -214,7 +214,7 @@ kernel says where the hardware has no figure; it is not 0. Groups that only moni
 are in. In JSON, rates are bytes a second and null where there is none.")]
 pub struct QosWatch {
     /// Only this group; may be given several times, and may come later
-    #[arg(long = "group", value_name = "NAME")]
+    #[arg(long = "group", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub groups: Vec<String>,
     /// Time between looks, 100ms or more
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]

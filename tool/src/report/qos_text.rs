@@ -7,6 +7,7 @@ pub use proof::proofs;
 use super::table::{Align, Table};
 use manycore_model::{
     CpuSet,
+    names::printable,
     qos::{
         Group, Owner, Role, State,
         applied::Applied,
@@ -148,8 +149,8 @@ fn groups(state: &State) -> Table {
             format!("{above}{name}")
         };
         vec![
-            name,
-            owner(&group.owner),
+            printable(&name),
+            printable(&owner(&group.owner)),
             group.tasks.to_string(),
             if group.cpus.is_empty() { "-".to_owned() } else { group.cpus.brief() },
             format!("{limits}{mode}"),

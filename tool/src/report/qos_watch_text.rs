@@ -2,6 +2,7 @@
 
 use super::table::{Align, Table};
 use manycore_model::{
+    names::printable,
     qos::watch::{GroupUse, Missing, Moment},
     units,
 };
@@ -155,11 +156,6 @@ fn why(missing: Option<Missing>) -> String {
 
 fn dash() -> String {
     "-".to_owned()
-}
-
-/// A name that somebody else has chosen, as a terminal may take it.
-pub(super) fn printable(name: &str) -> String {
-    name.replace(char::is_control, "\u{fffd}")
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
 //! Running virtual machines in words.
 
-use super::{
-    qos_watch_text::printable,
-    table::{Align, Table},
-};
+use super::table::{Align, Table};
 use manycore_model::{
     domain::usage::{HostUsage, Moment, Usage, VcpuUsage},
+    names::printable,
     units,
 };
 use std::collections::BTreeSet;

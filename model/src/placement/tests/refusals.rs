@@ -95,7 +95,7 @@ fn texts_are_refused_with_the_choices() {
         assert_eq!(error(text), format!("'{text}' {choices}"));
     }
     assert!(error("spread@l2").starts_with("'l2' is not a level; write spread@core"));
-    assert!(error("cpus=").starts_with("cpus=: '' is not a CPU number"));
+    assert!(error("cpus=").starts_with("cpus=: '' is not a number"));
     assert!(error("cpus=3-1").ends_with("write 1-3"));
     assert!(error("near=").contains("names no device"));
     for text in ["-1", "", "two", "+2", "99999999999999999999999"] {

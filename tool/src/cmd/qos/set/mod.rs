@@ -229,6 +229,7 @@ fn check_name(name: Option<&str>) -> Outcome {
     let why = match name {
         "" => "it is empty",
         "info" | "mon_data" | "mon_groups" => "the kernel has a folder of that name",
+        "tasks" | "schemata" | "cpus" | "cpus_list" | "mode" | "size" => "the kernel has a file of that name",
         _ if name.contains('/') => "groups with limits stand side by side, so there is no '/' in their names",
         _ if name.starts_with('.') => "it begins with a dot",
         _ if name.starts_with("qemu-") => "libvirt calls its groups so",
