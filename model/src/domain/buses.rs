@@ -136,6 +136,11 @@ impl Buses {
         self.all.keys().copied().filter(|index| self.expander_of(*index) == Some(expander)).collect()
     }
 
+    /// Whether there is such a controller, and no expander above it.
+    pub fn is_at_root(&self, index: u32) -> bool {
+        self.all.contains_key(&index) && self.expander_of(index).is_none()
+    }
+
     /// Takes a controller away.
     pub fn remove(&mut self, index: u32) {
         self.all.remove(&index);

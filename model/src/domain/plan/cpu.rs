@@ -215,6 +215,10 @@ fn write_numa<'a>(
     if there.len() == cells.len() {
         for (old, cell) in there.iter().zip(cells) {
             edits.set(*old, "cpus", &cell.vcpus);
+            if task.before.cells.iter().all(|was| was.id != cell.id || was.memory_kib != cell.memory_kib) {
+                edits.set(*old, "memory", cell.memory_kib);
+                edits.set(*old, "unit", "KiB");
+            }
             if cell.distances.is_empty() {
                 continue;
             }

@@ -129,7 +129,7 @@ fn slots<'n, 'a>(placed: Vec<(Node<'n, 'a>, Option<u32>)>) -> Vec<Slot<'n, 'a>> 
 }
 
 /// Takes the guest's nodes that are gone out of the controllers that name them, which libvirt would refuse. An expander
-/// with nothing behind it once `moving` has moved goes with its ports.
+/// of such a node, or of any that `moving` leaves, goes with its ports where nothing is behind it then.
 fn leave_gone_nodes<'a>(
     task: &Task<'_, 'a>,
     seats: &Seats,
@@ -146,12 +146,17 @@ fn leave_gone_nodes<'a>(
     for bus in places {
         buses.keep(bus);
     }
+    let left: BTreeSet<u32> = moving.iter().filter_map(|slot| buses.expander_of(slot.bus?)).collect();
     let mut dropped = BTreeSet::new();
     for controller in controllers(task.xml) {
-        let Some((node, text)) = node_of(controller).filter(|(_, id)| seats.is_gone(*id)) else { continue };
+        let Some((node, text)) = node_of(controller) else { continue };
         let index = controller.attribute("index").and_then(number).unwrap_or(0) as u32;
         let below = buses.below(index);
-        if below.is_empty() || used.contains(&index) {
+        if !below.is_empty() && left.contains(&index) && !used.contains(&index) {
+            dropped.extend(below);
+        } else if !seats.is_gone(text) {
+            continue;
+        } else if below.is_empty() || used.contains(&index) {
             edits.remove(node);
             notes.push(format!(
                 "controller {index} and what is behind it are on no node of the guest any more: it was on node \
@@ -186,7 +191,12 @@ fn behind_expanders<'a>(
 ) -> Result<(), Refused> {
     let mut ports: Vec<(u32, Option<(u32, u32)>)> = Vec::new();
     let mut expanders: Vec<(u32, u32)> = Vec::new();
+    let mut free = free_root_ports(task, &buses).into_iter();
     for slot in moving {
+        if let Some(port) = slot.cell.is_none().then(|| free.next()).flatten() {
+            move_to(port, &slot.functions, edits);
+            continue;
+        }
         let expander = match slot.cell {
             Some(cell) => Some(expander_on(cell, &mut buses, &mut expanders)?),
             None => None,
@@ -215,6 +225,15 @@ fn behind_expanders<'a>(
     let ports = ports.into_iter().map(|(index, place)| port(index, place));
     edits.add("devices", expanders.chain(ports).collect());
     Ok(())
+}
+
+/// Root ports beside the expanders that nothing is plugged into.
+fn free_root_ports(task: &Task, buses: &Buses) -> Vec<u32> {
+    let used: BTreeSet<u32> =
+        devices_of(task.xml).filter_map(|device| Some(PciAddress::in_guest(device)?.bus)).collect();
+    let ports = controllers(task.xml).filter(|port| port.attribute("model") == Some("pcie-root-port"));
+    let ports = ports.filter_map(|port| Some(number(port.attribute("index")?)? as u32));
+    ports.filter(|port| !used.contains(port) && buses.is_at_root(*port)).collect()
 }
 
 /// An expander of that node that has room, or a new one.

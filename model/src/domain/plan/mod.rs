@@ -2,6 +2,7 @@
 
 mod cpu;
 mod devices;
+mod earlier;
 mod memory;
 mod seats;
 mod topology;
@@ -83,9 +84,12 @@ pub fn plan(text: &str, machine: &Machine, wish: &Wish) -> Result<Planned, Refus
     let task = Task { xml: &xml, before: Guest::of(&xml)?, machine, wish, arch };
     let mut notes = Vec::new();
     let seats = seats::seats(&task, &mut notes)?;
+    earlier::check_bound(&task, &seats)?;
     let mut edits = Edits::new(&xml);
     cpu::pin(&task, &seats, &mut edits)?;
     tune::tune(&task, &seats, &mut edits, &mut notes)?;
+    earlier::leave_dialect(&task, &mut edits, &mut notes)?;
+    earlier::say_uncovered(&task, &seats, &mut notes)?;
     memory::bind(&task, &seats, &mut edits)?;
     cpu::describe(&task, &seats, &mut edits, &mut notes);
     devices::place(&task, &seats, &mut edits, &mut notes)?;

@@ -112,15 +112,15 @@ fn cells(
     let mut by_id: Vec<(&Node, Vec<u32>)> =
         members.into_iter().map(|(at, vcpus)| (&machine.nodes[at], vcpus)).collect();
     by_id.sort_by_key(|(node, _)| node.id);
-    let counts: Vec<usize> = by_id.iter().map(|(_, vcpus)| vcpus.len()).collect();
-    let memory = memory(task, &counts)?;
+    let members: Vec<CpuSet> = by_id.iter().map(|(_, vcpus)| vcpus.iter().copied().collect()).collect();
+    let memory = memory(task, &members, notes)?;
     let distances = distances(machine, &by_id, notes);
     let mut cells = Vec::new();
     for (at, (node, vcpus)) in by_id.iter().enumerate() {
         let host_nodes = workers[vcpus[0] as usize].memory_nodes.iter().copied().collect();
         let cell = Cell {
             id: at as u32,
-            vcpus: vcpus.iter().copied().collect(),
+            vcpus: members[at].clone(),
             memory_kib: memory[at],
             distances: distances.get(at).cloned().unwrap_or_default(),
             host_nodes,
@@ -147,8 +147,9 @@ fn check_room(machine: &Machine, cell: &Cell) -> Result<(), Refused> {
     )))
 }
 
-/// KiB of each cell: as they were where the guest has as many, otherwise by their virtual CPUs, in whole huge pages.
-fn memory(task: &Task, counts: &[usize]) -> Result<Vec<u64>, Refused> {
+/// KiB of each cell, by its virtual CPUs. Where the guest has as many as before, those whose virtual CPUs stay keep
+/// theirs, and the others share the rest.
+fn memory(task: &Task, members: &[CpuSet], notes: &mut Vec<String>) -> Result<Vec<u64>, Refused> {
     let before = &task.before.cells;
     if before.iter().any(|cell| cell.vcpus.is_empty()) {
         return Err(Refused::Demand(
@@ -157,10 +158,32 @@ fn memory(task: &Task, counts: &[usize]) -> Result<Vec<u64>, Refused> {
                 .to_owned(),
         ));
     }
-    if before.len() == counts.len() {
-        return Ok(before.iter().map(|cell| cell.memory_kib).collect());
+    let as_many = before.len() == members.len();
+    let keeps = |at: usize| as_many && before[at].vcpus == members[at];
+    let counts = members.iter().enumerate().filter(|(at, _)| !keeps(*at)).map(|(_, vcpus)| vcpus.len());
+    let kept: u64 =
+        before.iter().enumerate().filter(|(at, _)| keeps(*at)).map(|(_, cell)| cell.memory_kib).sum();
+    let mut dealt =
+        deal(task, initial_kib(task)?.saturating_sub(kept), &counts.collect::<Vec<_>>())?.into_iter();
+    let all = 0..members.len();
+    let memory: Vec<u64> =
+        all.filter_map(|at| if keeps(at) { Some(before[at].memory_kib) } else { dealt.next() }).collect();
+    let was: Vec<u64> = before.iter().map(|cell| cell.memory_kib).collect();
+    if as_many && was != memory {
+        let said = |kib: &[u64]| -> String {
+            kib.iter().map(|kib| crate::units::bytes(kib << 10)).collect::<Vec<_>>().join(" + ")
+        };
+        notes.push(format!(
+            "the memory of the guest's nodes is dealt anew by their virtual CPUs, which are others now: {}; it was {}",
+            said(&memory),
+            said(&was)
+        ));
     }
-    let total = initial_kib(task)?;
+    Ok(memory)
+}
+
+/// Deals memory by numbers of virtual CPUs, in whole huge pages.
+fn deal(task: &Task, total: u64, counts: &[usize]) -> Result<Vec<u64>, Refused> {
     let unit = page_kib(task)?;
     let share = if total / unit >= counts.len() as u64 { unit } else { 4 };
     let pages = total / share;

@@ -33,8 +33,11 @@ pub(super) fn tune<'a>(
     if wish.has_memory() {
         check_memory(wish, task.wish.dialect)?;
         let bandwidth = bandwidth(task, notes)?;
-        let ids =
-            if is_by_node(task) { nodes(task, seats) } else { caches.iter().map(|(id, _)| *id).collect() };
+        let ids = if is_by_node(task) {
+            nodes(task, &CpuSet::union_of(&seats.pins))
+        } else {
+            caches.iter().map(|(id, _)| *id).collect()
+        };
         let parts = ids.into_iter().map(|id| node(id, bandwidth, wish)).collect();
         put(task, "memorytune", "node", &all, parts, edits);
     }
@@ -106,16 +109,25 @@ fn check_kinds(wish: &Tune) -> Result<(), Refused> {
     }
 }
 
+/// Ids that limits of memory bandwidth have for these CPUs: of nodes or of L3s.
+pub(super) fn bandwidth_ids(task: &Task, cpus: &CpuSet) -> Vec<u32> {
+    if is_by_node(task) { nodes(task, cpus) } else { cache_ids(task, cpus) }
+}
+
+/// Ids of the L3s that these CPUs use.
+pub(super) fn cache_ids(task: &Task, cpus: &CpuSet) -> Vec<u32> {
+    used_caches(task, cpus).into_iter().map(|(id, _)| id).collect()
+}
+
 /// Whether memory bandwidth is given out by NUMA node, as openEuler's kernels do on Arm; all others do by L3.
 fn is_by_node(task: &Task) -> bool {
     let host = task.machine.system.architecture.as_deref().unwrap_or(&task.arch);
     task.wish.dialect == Dialect::OpenEuler && host == "aarch64"
 }
 
-/// The host's nodes that the guest's CPUs are on.
-fn nodes(task: &Task, seats: &Seats) -> Vec<u32> {
-    let cpus = CpuSet::union_of(&seats.pins);
-    let used = task.machine.nodes.iter().filter(|node| !node.memory_only && node.cpus.intersects(&cpus));
+/// The host's nodes that these CPUs are on.
+fn nodes(task: &Task, cpus: &CpuSet) -> Vec<u32> {
+    let used = task.machine.nodes.iter().filter(|node| !node.memory_only && node.cpus.intersects(cpus));
     used.map(|node| node.id).collect()
 }
 
@@ -125,10 +137,7 @@ fn caches<'t>(
     seats: &Seats,
     notes: &mut Vec<String>,
 ) -> Result<Vec<(u32, &'t Cache)>, Refused> {
-    let cpus = CpuSet::union_of(&seats.pins);
-    let all: Vec<&Cache> = task.machine.caches_at(3).collect();
-    let used = all.iter().enumerate().filter(|(_, cache)| cache.cpus.intersects(&cpus));
-    let used: Vec<(u32, &Cache)> = used.map(|(at, cache)| (cache.id.unwrap_or(at as u32), *cache)).collect();
+    let used = used_caches(task, &CpuSet::union_of(&seats.pins));
     if used.is_empty() {
         return Err(Refused::Demand(
             "the machine shows no L3, and memory bandwidth and caches are given out by L3".to_owned(),
@@ -142,6 +151,13 @@ fn caches<'t>(
         );
     }
     Ok(used)
+}
+
+/// The L3s that these CPUs use, with their ids.
+fn used_caches<'t>(task: &'t Task, cpus: &CpuSet) -> Vec<(u32, &'t Cache)> {
+    let all = task.machine.caches_at(3).enumerate();
+    let used = all.filter(|(_, cache)| cache.cpus.intersects(cpus));
+    used.map(|(at, cache)| (cache.id.unwrap_or(at as u32), cache)).collect()
 }
 
 /// The bandwidth that is written. libvirt hands the number to the kernel as it is.

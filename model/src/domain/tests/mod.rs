@@ -2,6 +2,7 @@
 
 mod again;
 mod bytes;
+mod earlier;
 mod placing;
 mod refusals;
 

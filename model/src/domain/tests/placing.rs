@@ -275,16 +275,29 @@ fn memory_is_dealt_in_whole_huge_pages() {
 }
 
 #[test]
-fn cells_that_are_as_many_keep_their_memory() {
+fn cells_keep_their_memory_where_their_virtual_cpus_stay() {
     let numa = "  <cpu mode='host-passthrough'>\n    <numa>\n      \
-                <cell id='0' cpus='0-3' memory='1' unit='GiB' memAccess='shared'/>\n      \
-                <cell id='1' cpus='4-15' memory='7' unit='GiB'/>\n    </numa>\n  </cpu>\n";
+                <cell id='0' cpus='0-7' memory='1' unit='GiB' memAccess='shared'/>\n      \
+                <cell id='1' cpus='8-15' memory='7' unit='GiB'/>\n    </numa>\n  </cpu>\n";
     let text = domain(16, "").replace("  <devices>", &format!("{numa}  <devices>"));
-    let planned = planned(&text, &machine(2, 1, 2, 2, 2), "close");
+    let first = planned(&text, &machine(2, 1, 2, 2, 2), "close");
     assert!(
-        planned.xml.contains("<cell id='0' cpus='0-7' memory='1' unit='GiB' memAccess='shared'>"),
+        first.xml.contains("<cell id='0' cpus='0-7' memory='1' unit='GiB' memAccess='shared'>"),
         "{}",
-        planned.xml
+        first.xml
+    );
+    // Others in each cell: by their numbers.
+    let text = text.replace("'0-7'", "'0-3'").replace("8-15", "4-15");
+    let anew = planned(&text, &machine(2, 1, 2, 2, 2), "close");
+    assert!(
+        anew.xml.contains("<cell id='0' cpus='0-7' memory='4194304' unit='KiB' memAccess='shared'>"),
+        "{}",
+        anew.xml
+    );
+    assert!(
+        anew.notes.iter().any(|note| note.contains("4 GiB + 4 GiB; it was 1 GiB + 7 GiB")),
+        "{:?}",
+        anew.notes
     );
     // One node of the host: one cell with all the memory.
     let one =
