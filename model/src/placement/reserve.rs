@@ -15,7 +15,7 @@ pub enum Reserve {
     /// own work on the lowest CPUs unless told otherwise. Cores are taken whole, and one is divided only
     /// where no whole one fits into what is still to be kept back.
     Count(usize),
-    /// Keeps back these CPUs, as far as the machine has them.
+    /// Keeps back these CPUs, which must be online.
     Cpus(CpuSet),
 }
 

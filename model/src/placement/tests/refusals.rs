@@ -48,6 +48,17 @@ fn a_reserve_leaves_one() {
 }
 
 #[test]
+fn a_reserve_names_cpus_that_are_there() {
+    let reserve = |list: &str| refusal(&sparse(), "close", 1, &list.parse().unwrap());
+    assert_eq!(
+        reserve("cpus=1-2,99"),
+        "reserve cpus=1-2,99: 99 not in this machine, 1 offline; CPUs that may be kept back: 2,8,10,100,102"
+    );
+    // Not allowed is kept back already.
+    assert!("close".parse::<Policy>().unwrap().plan(&sparse(), 1, &Reserve::Cpus(cpus("0,2"))).is_ok());
+}
+
+#[test]
 fn no_cpus_at_all() {
     let isolated = Machine { isolated: cpus("0-1"), ..two() };
     assert_eq!(
