@@ -187,12 +187,11 @@ impl Guest {
 /// Virtual CPUs that the guest can have at most.
 pub(super) fn vcpus(xml: &Xml) -> Result<u32, XmlError> {
     let Some(node) = xml.at(&["vcpu"]) else { return Ok(1) };
-    let text = text_of(node);
-    let found = text.trim();
-    let count = number(found).and_then(|count| u32::try_from(count).ok());
+    let found = text_of(node).trim().to_owned();
+    let count = number(&found).and_then(|count| u32::try_from(count).ok());
     count.filter(|count| (1..=MOST_VCPUS).contains(count)).ok_or_else(|| XmlError::Value {
         what: "<vcpu>".to_owned(),
-        found: found.to_owned(),
+        found,
         expected: "1 to 4096 virtual CPUs",
     })
 }

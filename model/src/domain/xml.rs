@@ -11,6 +11,8 @@ const MOST_NODES: u32 = 500_000;
 const DEEPEST: usize = 256;
 /// Most attributes of one element, as the reader compares each with all others; libvirt writes no more than a dozen.
 const MOST_ATTRIBUTES: usize = 1000;
+/// Most declarations of namespaces, as the reader gives each element that declares one a copy of all around it.
+const MOST_NAMESPACES: usize = 1000;
 
 /// Why a text is not a domain that can be planned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,6 +101,9 @@ pub fn document(text: &str) -> Result<Document<'_>, XmlError> {
     }
     check_encoding(text)?;
     check_tags(text)?;
+    if text.matches("xmlns").nth(MOST_NAMESPACES).is_some() {
+        return Err(XmlError::Beyond(format!("more than {MOST_NAMESPACES} declarations of namespaces")));
+    }
     let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
     Document::parse_with_options(text, options).map_err(|error| match error {
         roxmltree::Error::DtdDetected => XmlError::Doctype,
@@ -322,6 +327,13 @@ mod tests {
         assert!(error(&with(MOST_ATTRIBUTES + 1)).contains("an element of more than 1000 attributes"));
         let hidden = format!("<domain type='kvm'><!-- {} --></domain>", "a='' ".repeat(2000));
         assert!(Xml::parse(&hidden).is_ok());
+    }
+
+    #[test]
+    fn very_many_namespaces_are_refused_before_they_are_read() {
+        let with = |count: usize| format!("<domain type='kvm'>{}</domain>", "<a xmlns:b='c'/>".repeat(count));
+        assert!(Xml::parse(&with(MOST_NAMESPACES)).is_ok());
+        assert!(error(&with(MOST_NAMESPACES + 1)).contains("more than 1000 declarations of namespaces"));
     }
 
     proptest! {

@@ -31,7 +31,6 @@ pub(super) fn usable(machine: &Machine, policy: &Policy, reserve: &Reserve) -> R
         let reserved = if let Reserve::Count(count) = reserve { *count } else { kept.len() };
         return Err(Unmet::Reserved { reserved, usable: free.len(), most: free.len() - 1 });
     }
-    check_reserve(machine, &free, reserve)?;
     match &policy.kind {
         PolicyKind::Cpus(list) if !wanted.is_subset(&left) => {
             let asked = list.to_string();
@@ -46,20 +45,8 @@ pub(super) fn permitted(machine: &Machine) -> CpuSet {
     machine.online.intersection(&machine.usable())
 }
 
-/// What the reserve names must be there. CPUs that are isolated or not allowed are kept back as it is.
-fn check_reserve(machine: &Machine, free: &CpuSet, reserve: &Reserve) -> Result<(), Unmet> {
-    match reserve {
-        Reserve::Cpus(asked) if !asked.is_subset(&machine.online) => Err(Unmet::Kept {
-            asked: asked.clone(),
-            why: obstacles(machine, &machine.online, &CpuSet::new(), asked),
-            usable: free.clone(),
-        }),
-        _ => Ok(()),
-    }
-}
-
 /// What keeps each wanted CPU from being used.
-fn obstacles(machine: &Machine, may: &CpuSet, kept: &CpuSet, wanted: &CpuSet) -> String {
+pub(super) fn obstacles(machine: &Machine, may: &CpuSet, kept: &CpuSet, wanted: &CpuSet) -> String {
     let binding = match machine.allowed.binding.as_str() {
         "" => String::new(),
         binding => format!(" ({binding})"),
