@@ -76,6 +76,34 @@ fn the_change_reads_well_and_patches() {
 }
 
 #[test]
+fn the_diff_of_very_many_lines_ends_soon_and_is_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = host(&folder);
+    let pins = "    <vcpupin vcpu='0' cpuset='3'/>\n".repeat(100_000);
+    let domain = fs::read_to_string(DOMAIN).unwrap();
+    let (before, after) = domain.split_once("  </cputune>").unwrap();
+    let many = write(folder.path(), "many.xml", format!("{before}{pins}  </cputune>{after}").as_bytes());
+    let plan = |out: &[&str]| {
+        let args = ["plan", many.to_str().unwrap(), "--machine", host.to_str().unwrap()];
+        vm(&[&args, out].concat())
+    };
+    let started = std::time::Instant::now();
+    let diff = plan(&[]);
+    // The smallest change alone would take minutes to find.
+    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+    assert_eq!(diff.code, 0, "{}", diff.err);
+    let diff = write(folder.path(), "diff", diff.out.as_bytes());
+    let whole = plan(&["--out", "-"]).out;
+    match Command::new("patch").arg(&many).arg(&diff).output() {
+        Err(_) => eprintln!("SKIPPED: patch is not installed"),
+        Ok(patched) => {
+            assert!(patched.status.success(), "{}", text(&patched.stdout));
+            assert!(fs::read_to_string(&many).unwrap() == whole);
+        }
+    }
+}
+
+#[test]
 fn openeuler_gets_its_own_words() {
     let folder = tempfile::tempdir().unwrap();
     let more =

@@ -8,7 +8,7 @@ use super::{
     guest::{Expander, controllers, node_of},
     xml::{Xml, child, number},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 /// Ports that an expander takes: a slot each.
 pub(super) const PORTS: usize = 32;
@@ -152,13 +152,21 @@ impl Buses {
     }
 
     /// The first bus number of each expander, so that each has as many as are below it, and those for bus 0 are
-    /// left. What is there stays where it fits. `at_root` is how many may be needed below bus 0.
+    /// left. What is there stays unless something collides with it. `at_root` is how many may be needed below bus 0.
     ///
     /// `None` where there are not enough numbers.
     pub fn arrange(&self, at_root: u32) -> Option<BTreeMap<u32, u32>> {
         let needs: BTreeMap<u32, u32> = self.needs();
         let told = needs.keys().filter_map(|index| Some((*index, self.all.get(index)?.bus?))).collect();
-        [told, BTreeMap::new()].into_iter().find_map(|kept| place(&needs, kept, at_root))
+        // Where what is there leaves enough for the controllers that are told, libvirt finds the rest by itself.
+        let leaves = |kept: &BTreeMap<u32, u32>| kept.values().all(|bus| *bus as usize > self.at_root());
+        let kept = [told, BTreeMap::new()].into_iter().filter(leaves);
+        kept.into_iter().find_map(|kept| place(&needs, kept, at_root))
+    }
+
+    /// The `busNr` that an expander has.
+    pub fn bus_of(&self, expander: u32) -> Option<u32> {
+        self.all.get(&expander)?.bus
     }
 
     /// Bus numbers that each expander takes: its own and one for each controller below.
@@ -178,25 +186,33 @@ impl Buses {
     }
 }
 
-/// Places the expanders that have no number below the lowest that has one.
+/// Places the expanders that have no number: below the lowest that has one, or else in the highest gap.
 fn place(needs: &BTreeMap<u32, u32>, kept: BTreeMap<u32, u32>, at_root: u32) -> Option<BTreeMap<u32, u32>> {
-    let mut lowest = BUSES;
-    let mut by_bus: Vec<(u32, u32)> = kept.iter().map(|(index, bus)| (*bus, *index)).collect();
-    by_bus.sort_unstable();
-    for (bus, index) in by_bus.into_iter().rev() {
-        if bus.checked_add(*needs.get(&index)?)? > lowest {
+    let mut taken: Vec<Range<u32>> = Vec::new();
+    let end = |bus: u32, index: &u32| Some(bus.checked_add(*needs.get(index)?)?).filter(|end| *end <= BUSES);
+    let is_free = |taken: &[Range<u32>], new: &Range<u32>| {
+        new.start <= LAST && taken.iter().all(|old| new.end <= old.start || old.end <= new.start)
+    };
+    for (index, bus) in &kept {
+        let own = *bus..end(*bus, index)?;
+        if !is_free(&taken, &own) {
             return None;
         }
-        lowest = bus;
+        taken.push(own);
     }
     let mut placed = kept;
     for (index, count) in needs.iter().rev() {
-        if !placed.contains_key(index) {
-            lowest = lowest.checked_sub(*count)?.min(LAST);
-            placed.insert(*index, lowest);
+        if placed.contains_key(index) {
+            continue;
         }
+        let lowest = taken.iter().map(|own| own.start).min().unwrap_or(BUSES);
+        let below = lowest.checked_sub(*count).map(|bus| bus.min(LAST));
+        let starts = below.into_iter().chain((1..=LAST).rev()).filter(|bus| *bus > at_root);
+        let own = starts.filter_map(|bus| Some(bus..end(bus, index)?)).find(|own| is_free(&taken, own))?;
+        placed.insert(*index, own.start);
+        taken.push(own);
     }
-    (lowest > at_root && placed.values().all(|bus| (1..=LAST).contains(bus))).then_some(placed)
+    Some(placed)
 }
 
 #[cfg(test)]

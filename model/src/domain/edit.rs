@@ -3,7 +3,7 @@
 
 use super::xml::{Xml, is};
 use roxmltree::Node;
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 /// An element to be written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -120,9 +120,9 @@ impl Style {
 /// White space before a place, back to the start of its line; `None` where something else stands in the line.
 fn indent<'a>(xml: &Xml<'a>, at: usize) -> Option<&'a str> {
     let before = xml.slice(0..at);
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let space = before[start..].trim_start_matches('\u{feff}');
-    space.chars().all(|letter| letter == ' ' || letter == '\t').then_some(space)
+    let line = before.trim_end_matches([' ', '\t']);
+    let begins = matches!(line.chars().next_back(), None | Some('\n' | '\u{feff}'));
+    begins.then(|| &before[line.len()..])
 }
 
 /// Changes to one text, which are made together.
@@ -133,12 +133,14 @@ pub struct Edits<'x, 'a> {
     changes: Vec<(Range<usize>, String)>,
     /// Elements right below the root that get more, in the order in which they were first asked for.
     growing: Vec<Element>,
+    /// Comments that go with the elements that they are in, by where they stand.
+    lost: BTreeMap<usize, String>,
 }
 
 impl<'x, 'a> Edits<'x, 'a> {
     /// No changes yet.
     pub fn new(xml: &'x Xml<'a>) -> Self {
-        Self { xml, style: Style::of(xml), changes: Vec::new(), growing: Vec::new() }
+        Self { xml, style: Style::of(xml), changes: Vec::new(), growing: Vec::new(), lost: BTreeMap::new() }
     }
 
     /// Gives an attribute another value; it keeps its place and quotes. One that is not there comes last.
@@ -224,18 +226,12 @@ impl<'x, 'a> Edits<'x, 'a> {
         self.changes.push((at..at, text));
     }
 
-    /// Puts an element in the place of another.
-    pub fn replace(&mut self, node: Node<'_, 'a>, element: &Element) {
-        let indent = self.indent_of(node);
-        let mut text = String::new();
-        element.write(&self.style, indent.as_deref(), &mut text);
-        if text != self.xml.slice(node.range()) {
-            self.changes.push((node.range(), text));
-        }
-    }
-
     /// Takes an element away; with its line, where it has lines of its own.
     pub fn remove(&mut self, node: Node<'_, 'a>) {
+        for comment in node.descendants().filter(Node::is_comment) {
+            let range = comment.range();
+            self.lost.insert(range.start, self.xml.slice(range).to_owned());
+        }
         let range = node.range();
         let start = match indent(self.xml, range.start) {
             Some(space) => {
@@ -245,6 +241,11 @@ impl<'x, 'a> Edits<'x, 'a> {
             None => range.start,
         };
         self.changes.push((start..range.end, String::new()));
+    }
+
+    /// Comments that go with the elements that are taken away, as they are written.
+    pub fn lost(&self) -> impl Iterator<Item = &str> {
+        self.lost.values().map(String::as_str)
     }
 
     /// The text with all changes; those at one place in the order in which they were asked for.

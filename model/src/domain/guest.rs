@@ -3,7 +3,7 @@
 use super::{
     address::PciAddress,
     buses::Buses,
-    xml::{Xml, XmlError, child, children, is, number},
+    xml::{Xml, XmlError, child, children, is, number, text_of},
 };
 use crate::CpuSet;
 use roxmltree::Node;
@@ -15,6 +15,9 @@ pub const GUEST_SCHEMA: &str = "manycore/guest/1";
 
 /// Most virtual CPUs of a domain; QEMU takes 4,096 at most.
 pub const MOST_VCPUS: u32 = 4096;
+
+/// Most NUMA nodes of a domain that QEMU takes (`MAX_NODES` in its `numa.h`).
+const MOST_CELLS: usize = 128;
 
 /// What the XML of one domain says of its guest's hardware, and of where that is on the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -184,23 +187,23 @@ impl Guest {
 /// Virtual CPUs that the guest can have at most.
 pub(super) fn vcpus(xml: &Xml) -> Result<u32, XmlError> {
     let Some(node) = xml.at(&["vcpu"]) else { return Ok(1) };
-    let found = node.text().unwrap_or_default().trim();
-    let count = number(found).and_then(|count| u32::try_from(count).ok());
+    let found = text_of(node).trim().to_owned();
+    let count = number(&found).and_then(|count| u32::try_from(count).ok());
     count.filter(|count| (1..=MOST_VCPUS).contains(count)).ok_or_else(|| XmlError::Value {
         what: "<vcpu>".to_owned(),
-        found: found.to_owned(),
+        found,
         expected: "1 to 4096 virtual CPUs",
     })
 }
 
 /// The text of an element below the root.
 pub(super) fn text(xml: &Xml, name: &str) -> String {
-    xml.at(&[name]).and_then(|node| node.text()).unwrap_or_default().trim().to_owned()
+    xml.at(&[name]).map(text_of).unwrap_or_default().trim().to_owned()
 }
 
 /// Bytes of `<memory unit='GiB'>4</memory>` and the like; KiB where no unit is given (`formatdomain`).
 pub(super) fn bytes(node: Node) -> Result<u64, XmlError> {
-    sized(node, node.text().unwrap_or_default())
+    sized(node, &text_of(node))
 }
 
 /// Bytes of a number that stands in `text`, in the unit of the element.
@@ -270,6 +273,14 @@ fn topology(xml: &Xml) -> Result<Option<Topology>, XmlError> {
 
 fn cells(xml: &Xml) -> Result<Vec<Cell>, XmlError> {
     let Some(numa) = xml.at(&["cpu", "numa"]) else { return Ok(Vec::new()) };
+    let count = children(numa, "cell").count();
+    if count > MOST_CELLS {
+        return Err(XmlError::Value {
+            what: "the number of <cell> in <numa>".to_owned(),
+            found: count.to_string(),
+            expected: "at most 128, as many as QEMU takes",
+        });
+    }
     let mut told = Vec::new();
     for (at, cell) in children(numa, "cell").enumerate() {
         let id = if cell.has_attribute("id") { attribute(cell, "id")? } else { at as u32 };
@@ -380,7 +391,7 @@ pub(super) fn devices_of<'n, 'a: 'n>(xml: &'n Xml<'a>) -> impl Iterator<Item = N
 /// The guest's node that a controller or a memory module names: `<target><node>0</node></target>`.
 pub(super) fn node_of<'n, 'a>(device: Node<'n, 'a>) -> Option<(Node<'n, 'a>, u64)> {
     let node = child(child(device, "target")?, "node")?;
-    Some((node, number(node.text()?)?))
+    Some((node, number(&text_of(node))?))
 }
 
 /// Controllers of PCI buses.

@@ -9,6 +9,10 @@ pub const LARGEST: usize = 8 << 20;
 const MOST_NODES: u32 = 500_000;
 /// Deepest nesting; libvirt's own goes to about ten, and metadata of others may go further.
 const DEEPEST: usize = 256;
+/// Most attributes of one element, as the reader compares each with all others; libvirt writes no more than a dozen.
+const MOST_ATTRIBUTES: usize = 1000;
+/// Most declarations of namespaces, as the reader gives each element that declares one a copy of all around it.
+const MOST_NAMESPACES: usize = 1000;
 
 /// Why a text is not a domain that can be planned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,7 +100,10 @@ pub fn document(text: &str) -> Result<Document<'_>, XmlError> {
         return Err(XmlError::TooLarge(text.len()));
     }
     check_encoding(text)?;
-    check_depth(text)?;
+    check_tags(text)?;
+    if text.matches("xmlns").nth(MOST_NAMESPACES).is_some() {
+        return Err(XmlError::Beyond(format!("more than {MOST_NAMESPACES} declarations of namespaces")));
+    }
     let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
     Document::parse_with_options(text, options).map_err(|error| match error {
         roxmltree::Error::DtdDetected => XmlError::Doctype,
@@ -139,6 +146,12 @@ pub fn is(node: Node, name: &str) -> bool {
     node.is_element() && node.tag_name().name() == name && node.tag_name().namespace().is_none()
 }
 
+/// The text of an element as XPath's `string()` has it, which is how libvirt reads it: whatever comments, CDATA sections
+/// and elements divide it, all of it in a row.
+pub fn text_of(node: Node) -> String {
+    node.descendants().filter(Node::is_text).filter_map(|part| part.text()).collect()
+}
+
 /// A number in an attribute, decimal or with 0x.
 pub fn number(text: &str) -> Option<u64> {
     let text = text.trim();
@@ -165,9 +178,10 @@ fn check_encoding(text: &str) -> Result<(), XmlError> {
     }
 }
 
-/// The reader goes down by recursion, so depth is bounded before it begins. Counts tags where no comment, CDATA
-/// section, declaration or attribute hides one; text that is no XML may be counted wrongly and is refused anyway.
-fn check_depth(text: &str) -> Result<(), XmlError> {
+/// The reader goes down by recursion and compares attributes pair by pair, so both are bounded before it begins. Looks at
+/// tags where no comment, CDATA section, declaration or attribute hides one; text that is no XML may be counted wrongly
+/// and is refused anyway.
+fn check_tags(text: &str) -> Result<(), XmlError> {
     let mut depth = 0_usize;
     let mut rest = text;
     while let Some(at) = rest.find('<') {
@@ -179,7 +193,7 @@ fn check_depth(text: &str) -> Result<(), XmlError> {
         } else if rest.starts_with("<?") {
             rest.find("?>").map(|end| end + 2)
         } else {
-            tag_end(rest)
+            tag_end(rest)?
         };
         let Some(end) = end else { return Ok(()) };
         let tag = &rest[..end];
@@ -197,17 +211,23 @@ fn check_depth(text: &str) -> Result<(), XmlError> {
 }
 
 /// One past the `>` that ends a tag; values may hold one.
-fn tag_end(tag: &str) -> Option<usize> {
-    let mut quote = None;
+fn tag_end(tag: &str) -> Result<Option<usize>, XmlError> {
+    let (mut quote, mut attributes) = (None, 0);
     for (at, byte) in tag.bytes().enumerate() {
         match (quote, byte) {
-            (None, b'>') => return Some(at + 1),
+            (None, b'>') => return Ok(Some(at + 1)),
             (None, b'"' | b'\'') => quote = Some(byte),
+            (None, b'=') if attributes == MOST_ATTRIBUTES => {
+                return Err(XmlError::Beyond(format!(
+                    "an element of more than {MOST_ATTRIBUTES} attributes"
+                )));
+            }
+            (None, b'=') => attributes += 1,
             (Some(open), byte) if open == byte => quote = None,
             _ => {}
         }
     }
-    None
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -279,6 +299,41 @@ mod tests {
             ["7", "0x1f", " 0 ", "+1", "-1", "0x", "x"].map(number),
             [Some(7), Some(31), Some(0), None, None, None, None]
         );
+    }
+
+    #[test]
+    fn a_comment_inside_a_text_does_not_end_it() {
+        for (inside, whole) in [
+            ("1<!-- x -->6", "16"),
+            ("<!-- x -->16", "16"),
+            ("1<?x?>6", "16"),
+            ("<![CDATA[1]]>6", "16"),
+            ("&#49;6", "16"),
+            ("", ""),
+        ] {
+            let text = format!("<domain type='kvm'><vcpu>{inside}</vcpu></domain>");
+            let xml = Xml::parse(&text).unwrap();
+            assert_eq!(text_of(xml.at(&["vcpu"]).unwrap()), whole, "{inside}");
+        }
+    }
+
+    #[test]
+    fn an_element_of_very_many_attributes_is_refused_before_it_is_read() {
+        let with = |count: usize| {
+            let attributes: String = (0..count).map(|at| format!(" a{at}='= ='")).collect();
+            format!("<domain type='kvm'><x{attributes}/></domain>")
+        };
+        assert!(Xml::parse(&with(MOST_ATTRIBUTES)).is_ok());
+        assert!(error(&with(MOST_ATTRIBUTES + 1)).contains("an element of more than 1000 attributes"));
+        let hidden = format!("<domain type='kvm'><!-- {} --></domain>", "a='' ".repeat(2000));
+        assert!(Xml::parse(&hidden).is_ok());
+    }
+
+    #[test]
+    fn very_many_namespaces_are_refused_before_they_are_read() {
+        let with = |count: usize| format!("<domain type='kvm'>{}</domain>", "<a xmlns:b='c'/>".repeat(count));
+        assert!(Xml::parse(&with(MOST_NAMESPACES)).is_ok());
+        assert!(error(&with(MOST_NAMESPACES + 1)).contains("more than 1000 declarations of namespaces"));
     }
 
     proptest! {

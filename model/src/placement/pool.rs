@@ -46,7 +46,7 @@ pub(super) fn permitted(machine: &Machine) -> CpuSet {
 }
 
 /// What keeps each wanted CPU from being used.
-fn obstacles(machine: &Machine, may: &CpuSet, kept: &CpuSet, wanted: &CpuSet) -> String {
+pub(super) fn obstacles(machine: &Machine, may: &CpuSet, kept: &CpuSet, wanted: &CpuSet) -> String {
     let binding = match machine.allowed.binding.as_str() {
         "" => String::new(),
         binding => format!(" ({binding})"),

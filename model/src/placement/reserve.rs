@@ -1,6 +1,9 @@
 //! CPUs that are kept back for the system and for others.
 
-use super::tree::{kind, places_of};
+use super::{
+    Unmet, pool,
+    tree::{kind, places_of},
+};
 use crate::{CpuId, CpuSet, Machine, cpuset::ParseCpuSetError};
 use std::{cmp::Reverse, fmt, str::FromStr};
 
@@ -59,6 +62,21 @@ impl fmt::Display for Reserve {
 }
 
 impl Reserve {
+    /// Whether all CPUs that it names are online, for those who put threads on them.
+    ///
+    /// # Errors
+    /// Which are not.
+    pub fn check_online(&self, machine: &Machine) -> Result<(), Unmet> {
+        match self {
+            Self::Cpus(asked) if !asked.is_subset(&machine.online) => Err(Unmet::Kept {
+                asked: asked.clone(),
+                why: pool::obstacles(machine, &machine.online, &CpuSet::new(), asked),
+                usable: pool::permitted(machine).difference(&machine.isolated),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Which of the `usable` CPUs are kept back; `wanted` are those that the placement names.
     pub fn cpus(&self, machine: &Machine, usable: &CpuSet, wanted: &CpuSet) -> CpuSet {
         match self {

@@ -53,6 +53,16 @@ pub enum Unmet {
         /// CPUs that the list may name.
         usable: CpuSet,
     },
+    /// The reserve names CPUs that are offline, or that the machine does not have.
+    #[error("reserve cpus={asked}: {why}; CPUs that may be kept back: {usable}")]
+    Kept {
+        /// The list.
+        asked: CpuSet,
+        /// Which CPUs, and what is wrong with each of them.
+        why: String,
+        /// CPUs that the list may name.
+        usable: CpuSet,
+    },
     /// The machine shows no group at this level.
     #[error("spread@{}: this machine shows no {}; {}", .level.name(), .level.name(), nearest_level(*.nearest))]
     NoLevel {

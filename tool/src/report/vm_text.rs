@@ -7,6 +7,10 @@ use manycore_model::{
     units,
 };
 use similar::TextDiff;
+use std::time::Duration;
+
+/// How long the smallest change is looked for; what is not compared by then is written as taken out and put in whole.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the plan comes to in comments, then the change as a unified diff, which `patch` reads.
 pub fn change(name: &str, before: &str, planned: &Planned) -> String {
@@ -15,7 +19,7 @@ pub fn change(name: &str, before: &str, planned: &Planned) -> String {
     if before == planned.xml {
         return format!("{comments}# Nothing is to be changed: the domain is as planned.\n");
     }
-    let diff = TextDiff::from_lines(before, planned.xml.as_str());
+    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, planned.xml.as_str());
     let diff = diff.unified_diff().context_radius(3).header(name, name).to_string();
     format!("{comments}{diff}")
 }

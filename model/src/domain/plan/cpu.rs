@@ -4,7 +4,7 @@ use super::{Refused, Task, seats::Seats, topology::topology};
 use crate::domain::{
     edit::{Edits, Element},
     guest::{Cell, attribute},
-    xml::{child, children, number},
+    xml::{child, children, number, text_of},
 };
 use roxmltree::Node;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +65,7 @@ fn iothreads(task: &Task) -> Result<BTreeSet<u32>, Refused> {
             ids.insert(attribute(one, "id")?);
         }
     }
-    let count = task.xml.at(&["iothreads"]).and_then(|node| number(node.text()?)).unwrap_or(0).min(1024);
+    let count = task.xml.at(&["iothreads"]).and_then(|node| number(&text_of(node))).unwrap_or(0).min(1024);
     let free = (1..=2048).filter(|id| !ids.contains(id));
     let missing = (count as usize).saturating_sub(ids.len());
     let free: Vec<u32> = free.take(missing).collect();
@@ -224,7 +224,7 @@ fn write_numa<'a>(
             }
             match child(*old, "distances") {
                 Some(_) if cell.distances == before(task, cell.id) => {}
-                Some(distances) => edits.replace(distances, &siblings(cell)),
+                Some(distances) => set_distances(distances, cell, edits),
                 None => edits.append(*old, &[siblings(cell)]),
             }
         }
@@ -239,6 +239,19 @@ fn write_numa<'a>(
     let cells: Vec<Element> = cells.iter().map(|cell| element(cell, &kept)).collect();
     edits.append(numa, &cells);
     None
+}
+
+/// Gives each node its distance; what else stands between them stays.
+fn set_distances<'a>(distances: Node<'_, 'a>, cell: &Cell, edits: &mut Edits<'_, 'a>) {
+    let mut wanted: BTreeMap<u64, &u32> = (0..).zip(&cell.distances).collect();
+    for sibling in children(distances, "sibling") {
+        match sibling.attribute("id").and_then(number).and_then(|id| wanted.remove(&id)) {
+            Some(far) => edits.set(sibling, "value", far),
+            None => edits.remove(sibling),
+        }
+    }
+    let missing: Vec<Element> = wanted.into_iter().map(|(to, far)| sibling(to, far)).collect();
+    edits.append(distances, &missing);
 }
 
 /// What the guest's old nodes have that a plan knows nothing of, such as `<cache>` (HMAT), does not fit new ones.
@@ -273,6 +286,10 @@ fn element(cell: &Cell, kept: &[(&'static str, String)]) -> Element {
 }
 
 fn siblings(cell: &Cell) -> Element {
-    let sibling = |(to, far)| Element::new("sibling").with("id", to).with("value", far);
-    Element::new("distances").children(cell.distances.iter().enumerate().map(sibling))
+    let siblings = (0..).zip(&cell.distances).map(|(to, far)| sibling(to, far));
+    Element::new("distances").children(siblings)
+}
+
+fn sibling(to: u64, far: &u32) -> Element {
+    Element::new("sibling").with("id", to).with("value", far)
 }

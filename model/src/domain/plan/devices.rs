@@ -50,7 +50,7 @@ pub(super) fn place<'a>(
     let mut moving = slots(placed);
     moving.retain(|slot| slot.bus.and_then(|bus| buses.node_above(bus)) != slot.cell);
     let buses = leave_gone_nodes(task, seats, &moving, buses, edits, notes);
-    behind_expanders(task, moving, buses, edits)
+    behind_expanders(task, moving, buses, edits, notes)
 }
 
 /// Devices that are passed through, with the guest's node for each: none for one that is told a node of the guest and is
@@ -188,6 +188,7 @@ fn behind_expanders<'a>(
     moving: Vec<Slot<'_, 'a>>,
     mut buses: Buses,
     edits: &mut Edits<'_, 'a>,
+    notes: &mut Vec<String>,
 ) -> Result<(), Refused> {
     let mut ports: Vec<(u32, Option<(u32, u32)>)> = Vec::new();
     let mut expanders: Vec<(u32, u32)> = Vec::new();
@@ -219,6 +220,13 @@ fn behind_expanders<'a>(
         let bus = index.and_then(|index| first.get(&index));
         if let (Some(target), Some(bus)) = (child(controller, "target"), bus) {
             edits.set(target, "busNr", bus);
+            if let Some(old) = index.and_then(|index| buses.bus_of(index)).filter(|old| old != bus) {
+                notes.push(format!(
+                    "the expander bus of index {} gets busNr {bus}, it had {old}: the buses need more numbers than \
+                     that leaves",
+                    index.unwrap_or_default()
+                ));
+            }
         }
     }
     let expanders = expanders.into_iter().map(|(index, cell)| expander(index, first[&index], cell));

@@ -93,10 +93,37 @@ pub fn plan(text: &str, machine: &Machine, wish: &Wish) -> Result<Planned, Refus
     memory::bind(&task, &seats, &mut edits)?;
     cpu::describe(&task, &seats, &mut edits, &mut notes);
     devices::place(&task, &seats, &mut edits, &mut notes)?;
+    notes.extend(lost(&edits.lost().collect::<Vec<_>>()));
     let xml = edits.apply();
     let guest = read_back(&xml, machine, &seats)?;
     let host_nodes = seats.cells.iter().map(|cell| cell.host).collect();
     Ok(Planned { xml, guest, host_nodes, notes })
+}
+
+/// What is said of comments that go: the first few, each in one line.
+fn lost(comments: &[&str]) -> Option<String> {
+    const SHOWN: usize = 3;
+    const LONGEST: usize = 60;
+    let brief = |comment: &&str| {
+        let mut line = comment.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some((cut, _)) = line.char_indices().nth(LONGEST) {
+            line.truncate(cut);
+            line.push_str("...");
+        }
+        line
+    };
+    let shown = comments.iter().take(SHOWN).map(brief).collect::<Vec<_>>().join(", ");
+    match comments.len() {
+        0 => None,
+        1 => Some(format!("a comment goes with the element that it is in: {shown}")),
+        count if count <= SHOWN => {
+            Some(format!("{count} comments go with the elements that they are in: {shown}"))
+        }
+        count => Some(format!(
+            "{count} comments go with the elements that they are in: {shown} and {} more",
+            count - SHOWN
+        )),
+    }
 }
 
 /// What was written says, with what only the host's description knows.

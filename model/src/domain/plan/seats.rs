@@ -48,6 +48,8 @@ impl Seats {
 pub(super) fn seats(task: &Task, notes: &mut Vec<String>) -> Result<Seats, Refused> {
     let Task { machine, wish, .. } = *task;
     let count = task.before.pins.len();
+    // The emulator is to run there.
+    wish.reserve.check_online(machine).map_err(Refused::Place)?;
     let plan = wish.policy.plan(machine, count, &wish.reserve).map_err(Refused::Place)?;
     if !wish.overcommit {
         plan.check_exclusive().map_err(|unmet| match unmet {

@@ -106,3 +106,41 @@ fn a_bus_that_a_device_names_is_its_own_though_no_controller_is_there() {
     assert_eq!(nodes(&placed), [Some(0)], "{}", placed.xml);
     assert_eq!(placed.xml.matches("bus='0x02'").count(), 1, "{}", placed.xml);
 }
+
+#[test]
+fn comments_between_distances_stay_and_those_in_cells_that_go_are_told() {
+    let numa = "  <cpu>\n    <numa>\n      <cell id='0' cpus='0-7' memory='4' unit='GiB'>\n        \
+                <!-- c1 -->\n        <distances>\n          <!-- c2 -->\n          <sibling id='0' value='10'/>\n        \
+                </distances>\n      </cell>\n      <cell id='1' cpus='8-15' memory='4' unit='GiB'/>\n    </numa>\n  \
+                </cpu>\n  <os>";
+    let text = domain(16, "").replace("  <os>", numa);
+    let kept = planned(&text, &machine(2, 1, 2, 2, 2), "spread");
+    let distances = "<!-- c1 -->\n        <distances>\n          <!-- c2 -->\n          \
+                     <sibling id='0' value='10'/>\n          <sibling id='1' value='32'/>\n        </distances>";
+    assert!(kept.xml.contains(distances), "{}", kept.xml);
+    assert!(kept.notes.iter().all(|note| !note.contains("comment")), "{:?}", kept.notes);
+    assert_eq!(kept.guest.cells[0].distances, [10, 32]);
+    let gone = planned(&text, &machine(2, 2, 1, 2, 2), "spread");
+    let told = "2 comments go with the elements that they are in: <!-- c1 -->, <!-- c2 -->";
+    assert!(gone.notes.iter().any(|note| note == told), "{:?}", gone.notes);
+}
+
+#[test]
+fn the_bus_number_of_an_expander_of_the_users_own_stays_where_it_leaves_room() {
+    let own = |bus: u32| {
+        format!(
+            "    <controller type='pci' index='0' model='pcie-root'/>\n    <controller type='pci' index='200' \
+             model='pcie-expander-bus'>\n      <target busNr='{bus}'/>\n    </controller>\n    <disk/>\n    <disk/>\n"
+        ) + &hostdev(0)
+    };
+    let with = |bus: u32| planned(&domain(16, &own(bus)), &machine(2, 1, 2, 2, 2), "close");
+    for bus in [4, 100, 254] {
+        let kept = with(bus);
+        assert!(kept.xml.contains(&format!("<target busNr='{bus}'/>")), "{}", kept.xml);
+        assert!(kept.notes.iter().all(|note| !note.contains("busNr")), "{:?}", kept.notes);
+        let ours = kept.guest.expanders[0].bus.unwrap();
+        assert!(ours + 1 < bus || ours > bus, "{ours} beside {bus}");
+    }
+    let moved = with(1);
+    assert!(moved.notes.iter().any(|note| note.contains("of index 200 gets busNr")), "{:?}", moved.notes);
+}

@@ -316,3 +316,9 @@ fn the_largest_domain_is_planned() {
     let planned = planned(&text, &machine, "close");
     assert_eq!((planned.guest.cells.len(), planned.guest.pins.len()), (32, 4096));
 }
+
+#[test]
+fn a_comment_inside_the_number_of_virtual_cpus_does_not_end_it() {
+    let text = domain(4, "").replace(">4<", ">1<!-- x -->6<");
+    assert_eq!(planned(&text, &machine(2, 1, 2, 2, 2), "close").guest.pins.len(), 16);
+}

@@ -90,3 +90,30 @@ fn virtual_cpus_share_where_that_is_asked_for() {
     let planned = plan(&domain(32, ""), &machine(2, 1, 2, 2, 2), &wish).unwrap();
     assert_eq!(planned.guest.pins.len(), 32);
 }
+
+#[test]
+fn a_reserve_of_cpus_that_are_not_there_is_refused() {
+    let mut machine = machine(2, 1, 2, 2, 2);
+    machine.online = machine.online.difference(&"7".parse().unwrap());
+    machine.offline = "7".parse().unwrap();
+    for (reserve, why) in [
+        ("cpus=7", "reserve cpus=7: 7 offline; CPUs that may be kept back: 0-6,8-15"),
+        ("cpus=0,7777", "reserve cpus=0,7777: 7777 not in this machine"),
+    ] {
+        let wish = Wish { reserve: reserve.parse().unwrap(), ..wish("close") };
+        let said = refused(&domain(4, ""), &machine, &wish).to_string();
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn more_cells_than_qemu_takes_are_refused() {
+    let cells = |count: u32| {
+        let cells: String =
+            (0..count).map(|id| format!("<cell id='{id}' cpus='{id}' memory='1' unit='GiB'/>")).collect();
+        domain(count, "").replace("  <os>", &format!("  <cpu><numa>{cells}</numa></cpu>\n  <os>"))
+    };
+    let said = refused(&cells(129), &machine(2, 1, 2, 64, 2), &wish("close")).to_string();
+    assert!(said.contains("<cell> in <numa> is '129', expected at most 128"), "{said}");
+    assert!(plan(&cells(128), &machine(2, 1, 2, 64, 2), &wish("spread")).is_ok());
+}

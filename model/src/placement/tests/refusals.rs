@@ -48,6 +48,16 @@ fn a_reserve_leaves_one() {
 }
 
 #[test]
+fn a_reserve_for_threads_names_cpus_that_are_there() {
+    let check = |list: &str| list.parse::<Reserve>().unwrap().check_online(&sparse());
+    assert_eq!(
+        check("cpus=1-2,99").unwrap_err().to_string(),
+        "reserve cpus=1-2,99: 99 not in this machine, 1 offline; CPUs that may be kept back: 2,8,10,100,102"
+    );
+    assert!(check("cpus=0,2").is_ok() && check("7").is_ok());
+}
+
+#[test]
 fn no_cpus_at_all() {
     let isolated = Machine { isolated: cpus("0-1"), ..two() };
     assert_eq!(
