@@ -152,18 +152,16 @@ fn leave_gone_nodes<'a>(
         let Some((node, text)) = node_of(controller) else { continue };
         let index = controller.attribute("index").and_then(number).unwrap_or(0) as u32;
         let below = buses.below(index);
-        if !below.is_empty() && left.contains(&index) && !used.contains(&index) {
+        let is_gone = seats.is_gone(text);
+        let is_empty = !below.is_empty() && !used.contains(&index);
+        if is_empty && (is_gone || left.contains(&index)) {
             dropped.extend(below);
-        } else if !seats.is_gone(text) {
-            continue;
-        } else if below.is_empty() || used.contains(&index) {
+        } else if is_gone {
             edits.remove(node);
             notes.push(format!(
                 "controller {index} and what is behind it are on no node of the guest any more: it was on node \
                  {text}, which is gone"
             ));
-        } else {
-            dropped.extend(below);
         }
     }
     for controller in controllers(task.xml) {

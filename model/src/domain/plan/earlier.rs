@@ -62,13 +62,9 @@ fn check_one(task: &Task, seats: &Seats, bound: Node, vcpus: &CpuSet, what: &str
 }
 
 /// Takes out what openEuler's libvirt alone knows, where libvirt.org's is to read the XML.
-pub(super) fn leave_dialect<'a>(
-    task: &Task<'_, 'a>,
-    edits: &mut Edits<'_, 'a>,
-    notes: &mut Vec<String>,
-) -> Result<(), Refused> {
+pub(super) fn leave_dialect<'a>(task: &Task<'_, 'a>, edits: &mut Edits<'_, 'a>, notes: &mut Vec<String>) {
     if task.wish.dialect != Dialect::Upstream {
-        return Ok(());
+        return;
     }
     let mut lost = Vec::new();
     for device in devices_of(task.xml).filter(|device| is(*device, "hostdev")) {
@@ -80,8 +76,8 @@ pub(super) fn leave_dialect<'a>(
     }
     let mut attributes = BTreeSet::new();
     for tune in tunes(task, "memorytune") {
-        let nodes: Vec<Node> = children(tune, "node").collect();
-        for node in &nodes {
+        let parts: Vec<Node> = children(tune, "node").collect();
+        for node in &parts {
             for name in OPENEULERS.into_iter().filter(|name| node.has_attribute(*name)) {
                 edits.unset(*node, name);
                 attributes.insert(name);
@@ -89,10 +85,10 @@ pub(super) fn leave_dialect<'a>(
         }
         // A node without a bandwidth is nothing to libvirt.org's.
         let is_empty = |node: &Node| !node.has_attribute("bandwidth");
-        if !task.wish.tune.has_memory() && !nodes.is_empty() && nodes.iter().all(is_empty) {
+        if !task.wish.tune.has_memory() && !parts.is_empty() && parts.iter().all(is_empty) {
             edits.remove(tune);
         } else {
-            nodes.into_iter().filter(is_empty).for_each(|node| edits.remove(node));
+            parts.into_iter().filter(is_empty).for_each(|node| edits.remove(node));
         }
     }
     if !attributes.is_empty() {
@@ -105,7 +101,6 @@ pub(super) fn leave_dialect<'a>(
             lost.join("; ")
         ));
     }
-    Ok(())
 }
 
 /// Tells of limits that stay as they are and name not all nodes or caches that their virtual CPUs use now.

@@ -88,7 +88,7 @@ pub fn plan(text: &str, machine: &Machine, wish: &Wish) -> Result<Planned, Refus
     let mut edits = Edits::new(&xml);
     cpu::pin(&task, &seats, &mut edits)?;
     tune::tune(&task, &seats, &mut edits, &mut notes)?;
-    earlier::leave_dialect(&task, &mut edits, &mut notes)?;
+    earlier::leave_dialect(&task, &mut edits, &mut notes);
     earlier::say_uncovered(&task, &seats, &mut notes)?;
     memory::bind(&task, &seats, &mut edits)?;
     cpu::describe(&task, &seats, &mut edits, &mut notes);

@@ -300,8 +300,7 @@ fn cells_keep_their_memory_where_their_virtual_cpus_stay() {
         anew.notes
     );
     // One node of the host: one cell with all the memory.
-    let one =
-        super::planned(&text.replace(">16<", ">8<").replace("4-15", "4-7"), &machine(2, 1, 2, 2, 2), "close");
+    let one = planned(&text.replace(">16<", ">8<").replace("4-15", "4-7"), &machine(2, 1, 2, 2, 2), "close");
     assert!(
         one.xml.contains("<cell id='0' cpus='0-7' memory='8388608' unit='KiB' memAccess='shared'/>"),
         "{}",
