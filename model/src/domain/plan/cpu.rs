@@ -250,7 +250,7 @@ fn set_distances<'a>(distances: Node<'_, 'a>, cell: &Cell, edits: &mut Edits<'_,
             None => edits.remove(sibling),
         }
     }
-    let missing: Vec<Element> = wanted.into_iter().map(|(to, far)| sibling(to, far)).collect();
+    let missing: Vec<Element> = wanted.into_iter().map(|(to, far)| sibling(to, *far)).collect();
     edits.append(distances, &missing);
 }
 
@@ -286,10 +286,10 @@ fn element(cell: &Cell, kept: &[(&'static str, String)]) -> Element {
 }
 
 fn siblings(cell: &Cell) -> Element {
-    let siblings = (0..).zip(&cell.distances).map(|(to, far)| sibling(to, far));
+    let siblings = (0..).zip(&cell.distances).map(|(to, far)| sibling(to, *far));
     Element::new("distances").children(siblings)
 }
 
-fn sibling(to: u64, far: &u32) -> Element {
+fn sibling(to: u64, far: u32) -> Element {
     Element::new("sibling").with("id", to).with("value", far)
 }

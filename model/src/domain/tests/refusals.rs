@@ -109,8 +109,8 @@ fn a_reserve_of_cpus_that_are_not_there_is_refused() {
 #[test]
 fn more_cells_than_qemu_takes_are_refused() {
     let cells = |count: u32| {
-        let cells: String =
-            (0..count).map(|id| format!("<cell id='{id}' cpus='{id}' memory='1' unit='GiB'/>")).collect();
+        let cell = |id| format!("<cell id='{id}' cpus='{id}' memory='1' unit='GiB'/>");
+        let cells = (0..count).map(cell).collect::<Vec<_>>().concat();
         domain(count, "").replace("  <os>", &format!("  <cpu><numa>{cells}</numa></cpu>\n  <os>"))
     };
     let said = refused(&cells(129), &machine(2, 1, 2, 64, 2), &wish("close")).to_string();
