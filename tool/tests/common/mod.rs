@@ -6,6 +6,7 @@ pub mod place;
 pub mod sharing;
 pub mod slurm;
 pub mod study;
+pub mod vm;
 pub mod watching;
 
 use assert_cmd::Command;

@@ -1,0 +1,16 @@
+//! Running `manycore vm`.
+
+use super::{manycore, text};
+
+/// How it ended.
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+/// `manycore vm ARGUMENTS`.
+pub fn vm(args: &[&str]) -> Ran {
+    let output = manycore().arg("vm").args(args).output().unwrap();
+    Ran { code: output.status.code().unwrap(), out: text(&output.stdout), err: text(&output.stderr) }
+}
