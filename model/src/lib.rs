@@ -19,6 +19,7 @@ pub mod placement;
 pub mod qos;
 pub mod record;
 pub mod sharing;
+pub mod spawn;
 pub mod stats;
 pub mod synthetic;
 pub mod units;

@@ -7,7 +7,7 @@ mod check;
 
 pub use check::Invalid;
 
-use crate::machine::Machine;
+use crate::{machine::Machine, spawn::Spawning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub const RECORD_SCHEMA: &str = "manycore/record/1";
 pub struct Record {
     /// Always [`RECORD_SCHEMA`] in files that this version writes.
     pub schema: String,
-    /// The verb that measured: `eval`, `bench`, `compare`, `scale`, `tune`.
+    /// The verb that measured: `eval`, `bench`, `compare`, `scale`, `tune`, `spawn`.
     pub verb: String,
     /// Version of manycore that measured.
     pub version: String,
@@ -47,6 +47,9 @@ pub struct Record {
     pub notes: Vec<String>,
     /// The measurements.
     pub experiments: Vec<Experiment>,
+    /// Light processes that were started and held, one for each runtime.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub spawnings: Vec<Spawning>,
 }
 
 /// A requirement that was not met.

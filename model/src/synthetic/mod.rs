@@ -201,6 +201,7 @@ impl World {
             notes: Vec::new(),
             subject: String::new(),
             experiments,
+            spawnings: Vec::new(),
         }
     }
 
