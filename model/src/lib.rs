@@ -9,6 +9,7 @@ pub mod cpuset;
 pub mod distance;
 pub mod domain;
 pub mod evaluation;
+pub mod guard;
 pub mod histogram;
 pub mod interrupts;
 pub mod machine;

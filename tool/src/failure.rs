@@ -28,17 +28,29 @@ pub type Outcome<T = ()> = Result<T, Failure>;
 impl Failure {
     /// Prints the message on standard error and returns the exit code.
     pub fn report(&self) -> ExitCode {
-        let (code, message) = match self {
-            Self::Check(message) => (1, message),
-            Self::Input(message) => (2, message),
-            Self::Missing(message) => (3, message),
-            Self::Measured(message) => (4, message),
-            Self::Interrupted(message) => (130, message),
+        let code = match self {
+            Self::Check(_) => 1,
+            Self::Input(_) => 2,
+            Self::Missing(_) => 3,
+            Self::Measured(_) => 4,
+            Self::Interrupted(_) => 130,
             Self::Status(code) => return ExitCode::from(*code),
             Self::ReaderGone => return ExitCode::SUCCESS,
         };
-        output::note(&format!("manycore: {message}"));
+        output::note(&format!("manycore: {}", self.message()));
         ExitCode::from(code)
+    }
+
+    /// The message; empty where there is nothing to say.
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Check(message)
+            | Self::Input(message)
+            | Self::Missing(message)
+            | Self::Measured(message)
+            | Self::Interrupted(message) => message,
+            Self::Status(_) | Self::ReaderGone => "",
+        }
     }
 
     /// An input that cannot be used: exit code 2.

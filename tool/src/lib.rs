@@ -11,6 +11,7 @@ pub mod cmd;
 pub mod experiment;
 pub mod failure;
 pub mod folder;
+pub mod guard;
 pub mod live;
 pub mod load;
 pub mod metric;

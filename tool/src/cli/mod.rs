@@ -4,6 +4,7 @@
 mod audit;
 mod bench;
 mod falseshare;
+mod guard;
 mod irq;
 mod measure;
 mod place;
@@ -15,6 +16,7 @@ mod vm;
 pub use audit::Audit;
 pub use bench::Bench;
 pub use falseshare::{EngineChoice, Falseshare};
+pub use guard::{Guard, GuardCheck, GuardVerb, GuardWhy};
 pub use irq::{Irq, IrqPlace, IrqShow, IrqVerb};
 pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Results, Scale, Tune};
 pub use place::{Hold, Pin, Placing, Probe, Run, Undo};
@@ -60,6 +62,7 @@ pub enum Verb {
     Qos(Qos),
     Falseshare(Falseshare),
     Vm(Vm),
+    Guard(Guard),
     Undo(Undo),
     Report(Report),
     Completions(Completions),

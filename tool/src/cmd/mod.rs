@@ -6,6 +6,7 @@ mod compare;
 mod completions;
 mod eval;
 mod falseshare;
+mod guard;
 mod irq;
 mod man;
 mod pin;
@@ -52,5 +53,6 @@ pub fn run(cli: Cli) -> Outcome {
         Verb::Falseshare(args) => falseshare::run(&args),
         Verb::Audit(args) => audit::run(&args),
         Verb::Vm(args) => vm::run(&args),
+        Verb::Guard(args) => guard::run(&args),
     }
 }

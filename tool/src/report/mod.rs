@@ -3,13 +3,14 @@
 //! Records: `sections` turns judged ones into tables once; `eval_text` and `html` lay the same tables
 //! out, and `html` adds the charts. Machines: `topo_text` and `topo_svg`. Plans: `plan_text`, and
 //! `plan_marks` on the machine's picture. Virtual machines: `vm_text`
-//! and `vm_top_text`. Limits: `qos_text` and `qos_watch_text`.
+//! and `vm_top_text`. Limits: `qos_text` and `qos_watch_text`. The guard: `guard_text`.
 
 pub mod audit_text;
 mod csv;
 pub mod device_text;
 mod eval_text;
 mod figure;
+pub mod guard_text;
 mod html;
 pub mod irq_text;
 pub mod layout;

@@ -1,0 +1,120 @@
+//! Ending processes: those that are meant and no others, without allocating.
+
+use crate::memory_use::Survey;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+};
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+};
+
+/// A process that is held by a descriptor (`pidfd_open(2)`): signals reach it or nobody, whoever gets its id later.
+#[derive(Debug)]
+pub struct Held(OwnedFd);
+
+impl Held {
+    /// Takes hold of a process that started at `start`. It is looked at after it is held, so that it is the one.
+    ///
+    /// # Errors
+    /// `ESRCH` where it is gone, has ended already, or where its id is another's by now; those of `pidfd_open(2)`.
+    pub fn of(survey: &mut Survey, pid: u32, start: u64) -> io::Result<Self> {
+        let gone = || io::Error::from(rustix::io::Errno::SRCH);
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
+        let held = Self(pidfd_open(number, PidfdFlags::empty())?);
+        match survey.start(pid) {
+            Some((found, false)) if found == start => Ok(held),
+            _ => Err(gone()),
+        }
+    }
+
+    /// Sends a signal to the whole process.
+    ///
+    /// # Errors
+    /// Those of `pidfd_send_signal(2)`.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        pidfd_send_signal(&self.0, signal).map_err(Into::into)
+    }
+
+    /// Whether it has ended: its memory is free then.
+    pub fn is_gone(&self) -> bool {
+        let mut one = [PollFd::new(&self.0, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut one, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Another descriptor of the same, for [`reap`].
+    ///
+    /// # Errors
+    /// Those of `dup(2)`.
+    pub fn again(&self) -> io::Result<OwnedFd> {
+        self.0.try_clone()
+    }
+}
+
+impl AsFd for Held {
+    /// Becomes readable when the process has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Takes the memory of a process that was killed away from it, so that it comes back even where the process cannot run
+/// to its end (`process_mrelease(2)`, Linux 5.15). May wait for `mmap_lock`.
+///
+/// # Errors
+/// Those of the call: `EINVAL` where it is not dying, `ENOSYS` on older kernels, `ESRCH` where it is gone.
+#[allow(unsafe_code, reason = "process_mrelease(2) has no wrapper")]
+pub fn reap(process: &impl AsFd) -> io::Result<()> {
+    // SAFETY: the call takes a descriptor and flags, which have to be 0.
+    let result = unsafe { libc::syscall(libc::SYS_process_mrelease, process.as_fd().as_raw_fd(), 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        os::unix::process::ExitStatusExt,
+        path::Path,
+        process::{Child, Command, Stdio},
+    };
+
+    fn sleeper() -> Child {
+        Command::new("cat").stdin(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn survey() -> Survey {
+        Survey::open(Path::new("/"), 16).unwrap()
+    }
+
+    #[test]
+    fn the_one_that_is_held_ends_and_is_seen_to() {
+        let (mut child, mut survey) = (sleeper(), survey());
+        let start = survey.start(child.id()).unwrap().0;
+        let held = Held::of(&mut survey, child.id(), start).unwrap();
+        assert!(!held.is_gone());
+        assert!(reap(&held).is_err(), "it is not dying");
+        held.signal(Signal::KILL).unwrap();
+        let _ = reap(&held);
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+        assert!(held.is_gone() && held.signal(Signal::KILL).is_err());
+    }
+
+    #[test]
+    fn an_id_that_was_given_again_is_nobody() {
+        let (mut child, mut survey) = (sleeper(), survey());
+        let start = survey.start(child.id()).unwrap().0;
+        assert!(Held::of(&mut survey, child.id(), start + 1).is_err());
+        child.kill().unwrap();
+        // It has ended, and is there until it is waited for.
+        while !survey.start(child.id()).is_none_or(|(_, has_ended)| has_ended) {
+            std::hint::spin_loop();
+        }
+        assert!(Held::of(&mut survey, child.id(), start).is_err());
+        child.wait().unwrap();
+        assert!(Held::of(&mut survey, child.id(), start).is_err());
+        assert!(Held::of(&mut survey, 0, 0).is_err() && Held::of(&mut survey, u32::MAX, 0).is_err());
+    }
+}

@@ -1,0 +1,404 @@
+//! Who has how much memory: all processes, read without allocating and without a lock that can be held by somebody who
+//! waits for memory.
+//!
+//! `/proc/PID/stat` and `status` read counters (`fs/proc/array.c`, `task_mem` in `fs/proc/task_mmu.c`). What takes
+//! `mmap_lock` (`smaps`, `smaps_rollup`, `maps`, `cmdline`, `environ`) is not read here, but by [`shared`], for those
+//! who have time.
+
+use crate::counters::ticks_per_second;
+use manycore_model::guard::table::{Name, Process, Seen, Shield, Table};
+use rustix::{
+    fs::{CWD, Mode, OFlags, RawDir, SeekFrom, openat, seek},
+    io::{Errno, read},
+    param::page_size,
+    time::{ClockId, clock_gettime},
+};
+use std::{
+    io,
+    mem::MaybeUninit,
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+};
+
+/// Longest `status` and `stat`: groups of the user may make `status` longer, and come after what we need... which they
+/// do not: `Groups` is before the memory. A user may have 65,536 of them; beyond this length memory is `stat`'s.
+const LONGEST: usize = 8 << 10;
+
+/// A change of the resident set by this part of it, or by [`LEAST_KIB`], makes us look at what it consists of.
+const CHANGE: u32 = 64;
+/// See [`CHANGE`].
+const LEAST_KIB: u32 = 512;
+
+/// `PF_KTHREAD` (`include/linux/sched.h`) in the flags of `stat`.
+const PF_KTHREAD: u64 = 0x0020_0000;
+
+/// Reads all processes.
+#[derive(Debug)]
+pub struct Survey {
+    proc: OwnedFd,
+    names: Box<[MaybeUninit<u8>]>,
+    pids: Vec<u32>,
+    text: Box<[u8; LONGEST]>,
+    page_kib: u64,
+    tick_ns: u64,
+}
+
+/// A line of `/proc/PID/stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Stat {
+    name: Name,
+    parent: u32,
+    session: u32,
+    is_kernel: bool,
+    has_ended: bool,
+    start: u64,
+    resident_kib: u32,
+}
+
+/// What `/proc/PID/status` tells, in KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Status {
+    user: u32,
+    /// Own pages, shared memory and swap.
+    kib: u32,
+}
+
+impl Survey {
+    /// Of the processes below `root`, `capacity` at most.
+    ///
+    /// # Errors
+    /// There is no such folder.
+    pub fn open(root: &Path, capacity: usize) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut pids = vec![1; capacity];
+        pids.clear();
+        Ok(Self {
+            proc: openat(CWD, root.join("proc"), flags, Mode::empty())?,
+            names: vec![MaybeUninit::new(0); 32 << 10].into_boxed_slice(),
+            pids,
+            text: Box::new([0; LONGEST]),
+            page_kib: (page_size() >> 10) as u64,
+            tick_ns: 1_000_000_000 / ticks_per_second(),
+        })
+    }
+
+    /// Brings the table up to date. `judge` is called for each process that is new or has changed, to set what rules say
+    /// of it. Whatever can be swapped out is looked at closely where `swaps`.
+    ///
+    /// # Errors
+    /// The folder of processes cannot be read.
+    pub fn run(
+        &mut self,
+        table: &mut Table,
+        now_ns: u64,
+        swaps: bool,
+        mut judge: impl FnMut(&mut Process),
+    ) -> io::Result<()> {
+        self.list()?;
+        let since_boot = clock_gettime(ClockId::Boottime);
+        let since_boot = since_boot.tv_sec as u64 * 1_000_000_000 + since_boot.tv_nsec as u64;
+        table.begin();
+        for at in 0..self.pids.len() {
+            let pid = self.pids[at];
+            self.look(table, pid, now_ns, since_boot, swaps, &mut judge);
+        }
+        table.end();
+        Ok(())
+    }
+
+    /// Brings those that `wanted` says up to date, without looking for others.
+    pub fn again(
+        &mut self,
+        table: &mut Table,
+        now_ns: u64,
+        wanted: impl Fn(&Process) -> bool,
+        mut judge: impl FnMut(&mut Process),
+    ) {
+        self.pids.clear();
+        let wanted = table.processes().iter().filter(|process| wanted(process));
+        self.pids.extend(wanted.map(|process| process.seen.pid).take(self.pids.capacity()));
+        for at in 0..self.pids.len() {
+            let pid = self.pids[at];
+            if !self.look(table, pid, now_ns, 0, false, &mut judge) {
+                table.remove(pid);
+            }
+        }
+    }
+
+    /// Looks at one process; whether it is there.
+    fn look(
+        &mut self,
+        table: &mut Table,
+        pid: u32,
+        now_ns: u64,
+        since_boot: u64,
+        swaps: bool,
+        judge: &mut impl FnMut(&mut Process),
+    ) -> bool {
+        let Some(stat) = self.stat(pid).filter(|stat| !stat.has_ended) else { return false };
+        let known = table.find(pid).filter(|known| known.seen.start == stat.start);
+        let is_same = known.is_some_and(|known| {
+            let change = stat.resident_kib.abs_diff(known.resident_kib);
+            let is_small = change < LEAST_KIB && change <= known.resident_kib / CHANGE;
+            is_small
+                && known.seen.name == stat.name
+                && known.seen.parent == stat.parent
+                && (!swaps || stat.is_kernel)
+        });
+        if is_same {
+            table.keep(pid);
+            return true;
+        }
+        let shared_kib = known.map_or(0, |known| known.shared_kib);
+        let status = match stat.is_kernel {
+            true => Status::default(),
+            false => self.status(pid).unwrap_or(Status { user: 0, kib: stat.resident_kib }),
+        };
+        let seen = Seen {
+            pid,
+            start: stat.start,
+            parent: stat.parent,
+            session: stat.session,
+            name: stat.name,
+            kib: status.kib.saturating_sub(shared_kib),
+        };
+        let age_ns = since_boot.saturating_sub(stat.start * self.tick_ns);
+        table.see(seen, stat.resident_kib, now_ns, age_ns);
+        if let Some(process) = table.find_mut(pid) {
+            process.user = status.user;
+            if stat.is_kernel {
+                process.shield = Some(Shield::Kernel);
+            }
+            judge(process);
+        }
+        true
+    }
+
+    /// Lists the ids of all processes.
+    fn list(&mut self) -> io::Result<()> {
+        self.pids.clear();
+        seek(&self.proc, SeekFrom::Start(0))?;
+        let mut names = RawDir::new(self.proc.as_fd(), &mut self.names);
+        while let Some(entry) = names.next() {
+            let entry = entry?;
+            let pid =
+                std::str::from_utf8(entry.file_name().to_bytes()).ok().and_then(|name| name.parse().ok());
+            if let Some(pid) = pid.filter(|_| self.pids.len() < self.pids.capacity()) {
+                self.pids.push(pid);
+            }
+        }
+        Ok(())
+    }
+
+    fn stat(&mut self, pid: u32) -> Option<Stat> {
+        let page_kib = self.page_kib;
+        parse_stat(self.file(pid, "stat")?, page_kib)
+    }
+
+    fn status(&mut self, pid: u32) -> Option<Status> {
+        parse_status(self.file(pid, "status")?)
+    }
+
+    /// The start of a process in ticks since boot, and whether it has ended without being waited for; `None` where there
+    /// is none.
+    pub fn start(&mut self, pid: u32) -> Option<(u64, bool)> {
+        self.stat(pid).map(|stat| (stat.start, stat.has_ended))
+    }
+
+    /// Whether the kernel is told to spare it.
+    pub fn is_spared(&mut self, pid: u32) -> bool {
+        self.file(pid, "oom_score_adj").is_some_and(|text| text.starts_with(b"-1000"))
+    }
+
+    fn file(&mut self, pid: u32, name: &str) -> Option<&[u8]> {
+        let mut path = [0u8; 32];
+        let path = write_path(&mut path, pid, name)?;
+        let file = openat(&self.proc, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let length = loop {
+            match read(&file, &mut self.text[..]) {
+                Err(Errno::INTR) => {}
+                other => break other.ok()?,
+            }
+        };
+        Some(&self.text[..length])
+    }
+}
+
+/// `PID/NAME`, without allocating.
+fn write_path<'a>(buffer: &'a mut [u8; 32], pid: u32, name: &str) -> Option<&'a str> {
+    use std::io::Write;
+    let mut rest = &mut buffer[..];
+    write!(rest, "{pid}/{name}").ok()?;
+    let length = 32 - rest.len();
+    std::str::from_utf8(&buffer[..length]).ok()
+}
+
+fn number(word: &[u8]) -> Option<u64> {
+    std::str::from_utf8(word).ok()?.parse().ok()
+}
+
+fn parse_stat(text: &[u8], page_kib: u64) -> Option<Stat> {
+    let open = text.iter().position(|&byte| byte == b'(')?;
+    // A name may hold brackets and blanks.
+    let close = text.iter().rposition(|&byte| byte == b')')?;
+    let mut stat = Stat { name: Name::new(text.get(open + 1..close)?), ..Stat::default() };
+    let words = text[close + 1..].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    for (field, word) in (3..).zip(words) {
+        match field {
+            3 => stat.has_ended = matches!(word, b"Z" | b"X" | b"x"),
+            4 => stat.parent = number(word)? as u32,
+            6 => stat.session = number(word)? as u32,
+            9 => stat.is_kernel = number(word)? & PF_KTHREAD != 0,
+            22 => stat.start = number(word)?,
+            24 => {
+                stat.resident_kib = u32::try_from(number(word)?.saturating_mul(page_kib)).unwrap_or(u32::MAX);
+                return Some(stat);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn parse_status(text: &[u8]) -> Option<Status> {
+    let mut status = Status::default();
+    let mut found = false;
+    for line in text.split(|&byte| byte == b'\n') {
+        let colon = line.iter().position(|&byte| byte == b':').unwrap_or(0);
+        let value = || {
+            let mut words = line[colon + 1..].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+            words.next().and_then(number).map(|value| u32::try_from(value).unwrap_or(u32::MAX))
+        };
+        match &line[..colon] {
+            b"Uid" => status.user = value()?,
+            b"RssAnon" | b"RssShmem" | b"VmSwap" => {
+                status.kib = status.kib.saturating_add(value()?);
+                found = true;
+            }
+            _ => {}
+        }
+    }
+    found.then_some(status)
+}
+
+/// KiB of a process's own pages, shared memory and swap that others have too, and that would not come back with it: the
+/// resident sets less the proportional ones (`/proc/PID/smaps_rollup`, Linux 4.14). This walks its page tables and waits
+/// for `mmap_lock`.
+pub fn shared(root: &Path, pid: u32) -> Option<u32> {
+    let text = std::fs::read(root.join(format!("proc/{pid}/smaps_rollup"))).ok()?;
+    let kib = |key: &str| {
+        let lines = text.split(|&byte| byte == b'\n');
+        let line = lines.into_iter().find_map(|line| line.strip_prefix(key.as_bytes()))?;
+        number(line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?)
+    };
+    // Shared memory is counted as such, what is a file's is not: Pss is split since Linux 5.9.
+    let proportional = kib("Pss_Anon:")? + kib("Pss_Shmem:")? + kib("SwapPss:").unwrap_or(0);
+    let status = parse_status(&std::fs::read(root.join(format!("proc/{pid}/status"))).ok()?)?;
+    Some(u64::from(status.kib).saturating_sub(proportional).min(u64::from(u32::MAX)) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::fs;
+
+    const STAT: &[u8] = b"812 (a) (b c) S 5 812 700 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 3 0 98765 1234 250 1 2";
+
+    #[test]
+    fn a_name_with_brackets_and_blanks_is_no_field() {
+        let stat = parse_stat(STAT, 4).unwrap();
+        let expected = Stat {
+            name: Name::new(b"a) (b c"),
+            parent: 5,
+            session: 700,
+            start: 98765,
+            resident_kib: 1000,
+            ..Stat::default()
+        };
+        assert_eq!(stat, expected);
+        assert_eq!(parse_stat(&STAT[..40], 4), None);
+    }
+
+    #[test]
+    fn memory_that_would_come_back_is_what_no_file_has() {
+        let text = b"Name:\tx\nUid:\t1000\t0\t0\t0\nVmRSS:\t 900 kB\nRssAnon:\t 100 kB\nRssFile:\t 700 kB\nRssShmem:\t 100 kB\nVmSwap:\t 50 kB\n";
+        assert_eq!(parse_status(text), Some(Status { user: 1000, kib: 250 }));
+        assert_eq!(parse_status(b"Name:\tkthreadd\nUid:\t0\n"), None);
+    }
+
+    /// A machine with one process of so many own KiB, and an old one that was not looked at closely before.
+    fn machine(pid: u32, start: u64, kib: u32) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join(format!("proc/{pid}"));
+        fs::create_dir_all(&folder).unwrap();
+        let pages = kib / 4;
+        fs::write(
+            folder.join("stat"),
+            format!("{pid} (x) S 1 {pid} 7 0 -1 0 1 2 3 4 5 6 7 8 20 0 3 0 {start} 9 {pages} 1"),
+        )
+        .unwrap();
+        fs::write(folder.join("status"), format!("Uid:\t5\t5\nRssAnon:\t{kib} kB\nRssFile:\t0 kB\n"))
+            .unwrap();
+        root
+    }
+
+    #[test]
+    fn what_has_not_changed_is_not_looked_at_closely_nor_judged_again() {
+        let root = machine(40, 9, 100_000);
+        let mut survey = Survey::open(root.path(), 8).unwrap();
+        let mut table = Table::new(8);
+        let mut judged = 0;
+        for (pages, expected) in [(25_000, 1), (25_001, 1), (26_000, 2)] {
+            let text = format!("40 (x) S 1 40 7 0 -1 0 1 2 3 4 5 6 7 8 20 0 3 0 9 9 {pages} 1");
+            fs::write(root.path().join("proc/40/stat"), text).unwrap();
+            survey.run(&mut table, 5, false, |_| judged += 1).unwrap();
+            assert_eq!((judged, table.processes().len()), (expected, 1));
+        }
+        assert_eq!((table.processes()[0].seen.kib, table.processes()[0].user), (100_000, 5));
+        fs::remove_dir_all(root.path().join("proc/40")).unwrap();
+        survey.run(&mut table, 6, false, |_| {}).unwrap();
+        assert!(table.processes().is_empty());
+    }
+
+    #[test]
+    fn this_process_and_a_child_are_found_with_their_memory() {
+        let mut survey = Survey::open(Path::new("/"), 1 << 15).unwrap();
+        let mut table = Table::new(1 << 15);
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        survey.run(&mut table, 5, true, |_| {}).unwrap();
+        let own = table.find(std::process::id()).unwrap();
+        assert!(own.seen.kib > 100 && own.shield.is_none() && own.seen.start > 0);
+        let found = table.find(child.id()).unwrap();
+        assert_eq!(found.seen.parent, std::process::id());
+        assert_eq!(survey.start(child.id()), Some((found.seen.start, false)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(survey.start(child.id()), None);
+    }
+
+    #[test]
+    fn memory_that_a_fork_shares_with_its_maker_would_not_come_back() {
+        let script = "import os\nx = bytearray(64 << 20)\nif os.fork() == 0:\n os.read(0, 1)\n os._exit(0)\nprint(1, flush=True)\nos.read(0, 1)";
+        let mut python = std::process::Command::new("python3");
+        python.args(["-c", script]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let Ok(mut child) = python.spawn() else { return eprintln!("SKIPPED: python3 is not installed") };
+        let mut line = [0; 2];
+        io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+        let shared = shared(Path::new("/"), child.id());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        match shared {
+            Some(kib) => assert!((30 << 10..40 << 10).contains(&kib), "{kib} KiB of 64 MiB in two processes"),
+            None => eprintln!("SKIPPED: no /proc/PID/smaps_rollup with Pss_Anon"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_a_file_says_upsets_it(text in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = (parse_stat(&text, 4), parse_status(&text));
+        }
+    }
+}

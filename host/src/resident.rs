@@ -1,0 +1,81 @@
+//! Being there when memory is not: what a process asks of the kernel that has to act while others cannot.
+#![allow(
+    unsafe_code,
+    reason = "mlockall(2) with MCL_ONFAULT and prctl(2) of I/O flushers have no safe wrapper"
+)]
+
+use std::{fs, io};
+
+/// What was granted, and what was not and why.
+#[derive(Debug, Default)]
+pub struct Residence {
+    /// In words: `memory cannot be locked: Operation not permitted`.
+    pub refused: Vec<String>,
+}
+
+/// Has this process stay in memory, out of the kernel's sight when it looks for somebody to kill, and out of the queue
+/// of those who wait for the disk to get memory. For all its threads that are there, and those to come.
+///
+/// - `mlockall(2)` locks the pages that are in use and each further one when it is used first (`MCL_ONFAULT`), so that
+///   a large program does not lie in memory whole.
+/// - `/proc/self/oom_score_adj` is -1000 (`proc(5)`).
+pub fn stay() -> Residence {
+    let mut residence = Residence::default();
+    let mut told = |what: &str, result: io::Result<()>| {
+        if let Err(error) = result {
+            residence.refused.push(format!("{what}: {error}"));
+        }
+    };
+    // SAFETY: the call takes no memory.
+    let locked = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) };
+    told(
+        "memory cannot be locked (CAP_IPC_LOCK)",
+        if locked == 0 { Ok(()) } else { Err(io::Error::last_os_error()) },
+    );
+    told(
+        "the kernel may choose the guard itself (oom_score_adj)",
+        fs::write("/proc/self/oom_score_adj", "-1000"),
+    );
+    residence
+}
+
+/// Has this thread ask for memory without waiting for I/O (`PR_SET_IO_FLUSHER`, Linux 5.6), which is what reclaim does
+/// otherwise. Needs `CAP_SYS_RESOURCE`; returns whether it was granted.
+///
+/// Together with [`crate::urgency::take`], which opens the kernel's reserves to it (`rt_or_dl_task` in
+/// `gfp_to_alloc_flags`, `mm/page_alloc.c`), it opens files where others only wait.
+pub fn hurry() -> bool {
+    /// `linux/prctl.h`
+    const PR_SET_IO_FLUSHER: libc::c_int = 57;
+    // SAFETY: the call takes no memory.
+    unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_is_told_with_the_reason() {
+        // In a process of its own, so that this one is not locked.
+        let program = std::env::current_exe().unwrap();
+        if std::env::var_os("STAY").is_some() {
+            let _ = hurry();
+            let refused = stay().refused;
+            let locked = fs::read_to_string("/proc/self/status").unwrap();
+            let locked =
+                locked.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap().trim().to_owned();
+            let score = fs::read_to_string("/proc/self/oom_score_adj").unwrap();
+            if refused.is_empty() {
+                assert!(!locked.starts_with("0 ") && score.trim() == "-1000");
+            } else {
+                eprintln!("SKIPPED: {}", refused.join("; "));
+                assert!(refused.iter().all(|why| why.contains(": ")));
+            }
+            return;
+        }
+        let own = "resident::tests::what_is_refused_is_told_with_the_reason";
+        let status = std::process::Command::new(program).args([own, "--exact"]).env("STAY", "1").status();
+        assert!(status.unwrap().success());
+    }
+}

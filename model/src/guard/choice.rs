@@ -1,0 +1,258 @@
+//! Who has caused it: the process, or the family of young processes, whose growth took the memory.
+//!
+//! The biggest process is often the one that the machine is for. What counts is growth: over the shortest time in which
+//! a tenth of the memory went, and over the whole fall since there was most room, each as a share of that fall.
+
+use super::{
+    stage::Reading,
+    table::{Process, Shield, Table, Window},
+};
+
+/// Whoever took less than this share of a fall has not caused it.
+const LEAST_SHARE: f64 = 0.1;
+
+/// The recent fall is the one in which this share of all memory went.
+const RECENT_SHARE: f64 = 0.1;
+
+/// Young processes are a family from this number on.
+const LEAST_FAMILY: usize = 4;
+
+/// A family is chosen where it took this many times what the worst process took.
+const FAMILY_FACTOR: f64 = 2.0;
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Finding {
+    /// This process.
+    Process(Suspect),
+    /// The young processes of a session or control group, none of which is much by itself.
+    Family(Suspect, Kin),
+    /// Files of `tmpfs`, which belong to no process: bytes that they grew by.
+    Files(u64),
+    /// Nobody who may be chosen has grown much.
+    Nobody,
+}
+
+/// What the members of a family have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kin {
+    /// A session (`setsid(2)`).
+    Session(u32),
+    /// A control group, by its number in [`Process::group`].
+    Group(u16),
+}
+
+/// The one that was chosen; of a family, the process that makes the others, or the youngest of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Suspect {
+    /// The process.
+    pub process: Process,
+    /// Bytes that would come back; of a family: of all members.
+    pub bytes: u64,
+    /// Number of members; 1 for a process.
+    pub members: u32,
+    /// Bytes that it grew by in the recent fall.
+    pub growth: u64,
+    /// Bytes that went in the recent fall.
+    pub fall: u64,
+    /// When the recent fall began, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub from_ns: u64,
+    /// Share of the recent and of the whole fall, added: 0 to 2, more where others gave memory back meanwhile.
+    pub score: f64,
+}
+
+/// Chooses, with room for its work that is made once.
+#[derive(Debug)]
+pub struct Chooser {
+    young: Vec<(u32, u32)>,
+}
+
+/// Which processes may be chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct Among<'a> {
+    /// Number of the watch.
+    pub watch: usize,
+    /// Those that were tried already: id and start.
+    pub except: &'a [(u32, u64)],
+    /// Whether the biggest is taken where nobody has grown: tasks do nothing but wait for memory.
+    pub is_desperate: bool,
+}
+
+impl Among<'_> {
+    /// Whether a process may be chosen.
+    pub fn allows(&self, process: &Process) -> bool {
+        process.shield.is_none()
+            && process.watches >> self.watch & 1 == 1
+            && !self.except.contains(&(process.seen.pid, process.seen.start))
+    }
+}
+
+impl Chooser {
+    /// For tables of this capacity.
+    pub fn new(capacity: usize) -> Self {
+        let mut young = vec![(1, 1); capacity];
+        young.clear();
+        Self { young }
+    }
+
+    /// Who has caused the fall of the watch's room to `now`.
+    pub fn choose(&mut self, table: &Table, now: &Reading, among: &Among) -> Finding {
+        let least = (now.total as f64 * RECENT_SHARE) as u64;
+        let windows = table.recent(among.watch, now, least).zip(table.whole(among.watch, now));
+        let Some((recent, whole)) = windows else {
+            return if among.is_desperate { biggest(table, among) } else { Finding::Nobody };
+        };
+        let weigh = Weigh { recent, whole };
+        let allowed = || table.processes().iter().filter(|process| among.allows(process));
+        let worst = allowed()
+            .map(|process| weigh.suspect(process))
+            .max_by(|a, b| a.score.total_cmp(&b.score).then(a.bytes.cmp(&b.bytes)));
+        let by_session = self.family(table, &weigh, among, |process| process.seen.session, Kin::Session);
+        let by_group =
+            self.family(table, &weigh, among, |process| process.group.into(), |key| Kin::Group(key as u16));
+        let score = |family: &Option<(Suspect, Kin)>| family.map_or(0.0, |(suspect, _)| suspect.score);
+        let family = if score(&by_group) > score(&by_session) * 1.2 { by_group } else { by_session };
+
+        let alone = worst.map_or(0.0, |suspect| suspect.score);
+        let together = score(&family);
+        let best = worst.filter(|suspect| suspect.is_cause(&weigh));
+        let taken =
+            family.map_or(0, |(suspect, _)| suspect.growth).max(worst.map_or(0, |suspect| suspect.growth));
+        if recent.shmem >= recent.fall / 2 && taken < recent.shmem / 2 && recent.fall > 0 {
+            return Finding::Files(recent.shmem);
+        }
+        match (best, family) {
+            (_, Some((suspect, kin))) if together >= FAMILY_FACTOR * alone && suspect.is_cause(&weigh) => {
+                Finding::Family(suspect, kin)
+            }
+            (Some(suspect), _) => Finding::Process(suspect),
+            (None, _) if among.is_desperate => biggest(table, among),
+            (None, _) => Finding::Nobody,
+        }
+    }
+
+    /// The family of young processes with the same `key` that took most, if it is one.
+    fn family(
+        &mut self,
+        table: &Table,
+        weigh: &Weigh,
+        among: &Among,
+        key: impl Fn(&Process) -> u32,
+        kin: impl Fn(u32) -> Kin,
+    ) -> Option<(Suspect, Kin)> {
+        let processes = table.processes();
+        self.young.clear();
+        for (at, process) in processes.iter().enumerate() {
+            let key = key(process);
+            if key != 0 && among.allows(process) && Table::is_young(process, &weigh.recent) {
+                self.young.push((key, at as u32));
+            }
+        }
+        self.young.sort_unstable();
+        let families = self.young.chunk_by(|a, b| a.0 == b.0).filter(|members| members.len() >= LEAST_FAMILY);
+        families
+            .filter_map(|members| {
+                let of = || members.iter().map(|&(_, at)| &processes[at as usize]);
+                let head =
+                    maker(table, among, of()).or_else(|| of().max_by_key(|process| process.seen.start))?;
+                let mut sum = weigh.suspect(head);
+                let is_outside = !Table::is_young(head, &weigh.recent) || key(head) != members[0].0;
+                (sum.bytes, sum.members, sum.growth, sum.score) = (0, u32::from(is_outside), 0, 0.0);
+                for one in of().map(|process| weigh.suspect(process)) {
+                    sum.bytes += one.bytes;
+                    sum.members += 1;
+                    sum.growth += one.growth;
+                    sum.score += one.score;
+                }
+                Some((sum, kin(members[0].0)))
+            })
+            .max_by(|a, b| a.0.score.total_cmp(&b.0.score))
+    }
+}
+
+/// Whether a process belongs to a family: young in the window that began at `from_ns`, or its maker.
+pub fn belongs(process: &Process, kin: Kin, from_ns: u64, head: &Process) -> bool {
+    let is_kin = match kin {
+        Kin::Session(session) => process.seen.session == session,
+        Kin::Group(group) => process.group == group,
+    };
+    let is_head = (process.seen.pid, process.seen.start) == (head.seen.pid, head.seen.start);
+    is_head || is_kin && process.first_ns >= from_ns
+}
+
+/// The process that made more than half of these, where it may be chosen (Boyer and Moore's majority vote).
+fn maker<'a>(
+    table: &'a Table,
+    among: &Among,
+    members: impl Iterator<Item = &'a Process> + Clone,
+) -> Option<&'a Process> {
+    let (mut parent, mut lead) = (0, 0usize);
+    for process in members.clone() {
+        match process.seen.parent == parent {
+            true => lead += 1,
+            false if lead == 0 => (parent, lead) = (process.seen.parent, 1),
+            false => lead -= 1,
+        }
+    }
+    let made = members.clone().filter(|process| process.seen.parent == parent).count();
+    let is_most = made * 2 > members.count();
+    table.find(parent).filter(|process| is_most && among.allows(process))
+}
+
+/// The biggest process that may be chosen.
+fn biggest(table: &Table, among: &Among) -> Finding {
+    let allowed = table.processes().iter().filter(|process| among.allows(process));
+    match allowed.max_by_key(|process| process.seen.kib) {
+        Some(process) => Finding::Process(Suspect {
+            process: *process,
+            bytes: u64::from(process.seen.kib) << 10,
+            members: 1,
+            growth: 0,
+            fall: 0,
+            from_ns: process.first_ns,
+            score: 0.0,
+        }),
+        None => Finding::Nobody,
+    }
+}
+
+struct Weigh {
+    recent: Window,
+    whole: Window,
+}
+
+impl Weigh {
+    fn suspect(&self, process: &Process) -> Suspect {
+        let share = |window: &Window| Table::growth(process, window) as f64 / window.fall.max(1) as f64;
+        Suspect {
+            process: *process,
+            bytes: u64::from(process.seen.kib) << 10,
+            members: 1,
+            growth: Table::growth(process, &self.recent),
+            fall: self.recent.fall,
+            from_ns: self.recent.from_ns,
+            score: share(&self.recent) + share(&self.whole),
+        }
+    }
+}
+
+impl Suspect {
+    /// Whether it took enough to have caused a fall.
+    fn is_cause(&self, weigh: &Weigh) -> bool {
+        weigh.recent.fall > 0 && self.score >= LEAST_SHARE
+    }
+}
+
+/// Why a process is not chosen, in words.
+impl Shield {
+    /// `it is process 1`.
+    pub fn why(self) -> &'static str {
+        match self {
+            Self::Init => "it is process 1",
+            Self::Guard => "it is the guard",
+            Self::Kernel => "it is a thread of the kernel",
+            Self::Spared => "its oom_score_adj is -1000",
+            Self::Rule(_) => "a rule protects it",
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! The processes of the machine with the memory that would come back if they ended, now and at some moments before.
+//!
+//! All of it is allocated when it is made. Moments ([`Table::mark`]) are thinned as they age, so that sixteen of them
+//! reach from fractions of a second to hours.
+
+use super::stage::Reading;
+
+/// Moments that are remembered.
+const MARKS: usize = 16;
+
+/// Watches at most: the machine, control groups and sets of processes that one guard keeps.
+pub const WATCHES: usize = 8;
+
+/// A process's name as the kernel keeps it (`comm`): up to 15 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Name([u8; 16]);
+
+impl Name {
+    /// The first 15 bytes.
+    pub fn new(text: &[u8]) -> Self {
+        let mut name = Self::default();
+        let count = text.len().min(15);
+        name.0[..count].copy_from_slice(&text[..count]);
+        name
+    }
+
+    /// Without what is unused.
+    pub fn as_bytes(&self) -> &[u8] {
+        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
+        &self.0[..end]
+    }
+}
+
+/// Why a process is never chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shield {
+    /// It is process 1.
+    Init,
+    /// It is the guard.
+    Guard,
+    /// It is a thread of the kernel.
+    Kernel,
+    /// The kernel is told to spare it (`oom_score_adj` is -1000).
+    Spared,
+    /// A rule names it: the number of the rule.
+    Rule(u16),
+}
+
+/// What was read of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Process id.
+    pub pid: u32,
+    /// Start in clock ticks since boot (`starttime` of `/proc/PID/stat`): with the id it names one process for good.
+    pub start: u64,
+    /// Parent.
+    pub parent: u32,
+    /// Session.
+    pub session: u32,
+    /// Name.
+    pub name: Name,
+    /// Memory that would come back if it ended, in KiB: its own pages, shared memory that it uses, swap.
+    pub kib: u32,
+}
+
+/// A process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// As it was seen last.
+    pub seen: Seen,
+    /// Resident set in KiB, by which it is told whether anything has changed.
+    pub resident_kib: u32,
+    /// Real user.
+    pub user: u32,
+    /// KiB of its memory that would not come back, because others have it too (`Rss` less `Pss`), as seen some time ago.
+    pub shared_kib: u32,
+    /// Why it is never chosen.
+    pub shield: Option<Shield>,
+    /// Why nobody in its control group is chosen.
+    pub group_shield: Option<Shield>,
+    /// Bit `n`: the `n`-th watch includes it.
+    pub watches: u32,
+    /// Number of its control group with whoever reads these; 0: not known yet.
+    pub group: u16,
+    /// Whether group, shield and watches are its own, not its parent's.
+    pub is_known: bool,
+    /// KiB at each mark, 0 where it was not there.
+    at: [u32; MARKS],
+    /// When it was seen first, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub first_ns: u64,
+    /// Survey that it was found in last.
+    round: u32,
+}
+
+/// A moment at which all processes were seen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    at_ns: u64,
+    /// Room of each watch.
+    room: [u64; WATCHES],
+    /// Memory of `tmpfs` and shared memory, likewise.
+    shmem: [u64; WATCHES],
+    slot: usize,
+}
+
+/// The processes, by id.
+#[derive(Debug)]
+pub struct Table {
+    processes: Vec<Process>,
+    marks: [Mark; MARKS],
+    marked: usize,
+    round: u32,
+    /// Processes that there was no place for in the last survey.
+    pub left_out: usize,
+}
+
+/// A span of time over which growth is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    slot: usize,
+    /// When it began, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub from_ns: u64,
+    /// Bytes that the room has fallen by since.
+    pub fall: u64,
+    /// Bytes that `tmpfs` and shared memory have grown by since.
+    pub shmem: u64,
+}
+
+impl Table {
+    /// For so many processes; every page of it is written, so that it is there.
+    pub fn new(capacity: usize) -> Self {
+        let one = Process { round: 1, ..Process::default() };
+        let mut processes = vec![one; capacity];
+        processes.clear();
+        Self { processes, marks: [Mark::default(); MARKS], marked: 0, round: 0, left_out: 0 }
+    }
+
+    /// All of them, by id.
+    pub fn processes(&self) -> &[Process] {
+        &self.processes
+    }
+
+    /// The one with this id.
+    pub fn find(&self, pid: u32) -> Option<&Process> {
+        self.place(pid).ok().map(|at| &self.processes[at])
+    }
+
+    /// The same, to change it.
+    pub fn find_mut(&mut self, pid: u32) -> Option<&mut Process> {
+        let at = self.place(pid).ok()?;
+        Some(&mut self.processes[at])
+    }
+
+    fn place(&self, pid: u32) -> Result<usize, usize> {
+        self.processes.binary_search_by_key(&pid, |process| process.seen.pid)
+    }
+
+    /// Begins a survey: those that are not seen in it are gone at its end.
+    pub fn begin(&mut self) {
+        self.round += 1;
+        self.left_out = 0;
+    }
+
+    /// Takes in what was read. A process that is new, or another one with this id, takes `heir` for its group and so on
+    /// until its own are known: those of its parent. Its memory counts as growth since all marks, unless it is older
+    /// than they are. Returns whether it is new.
+    pub fn see(&mut self, seen: Seen, resident_kib: u32, now_ns: u64, age_ns: u64) -> bool {
+        let round = self.round;
+        match self.place(seen.pid) {
+            Ok(at) if self.processes[at].seen.start == seen.start => {
+                let process = &mut self.processes[at];
+                (process.seen, process.resident_kib, process.round) = (seen, resident_kib, round);
+                false
+            }
+            Ok(at) => {
+                self.processes[at] = self.born(seen, resident_kib, now_ns, age_ns);
+                true
+            }
+            Err(_) if self.processes.len() == self.processes.capacity() => {
+                self.left_out += 1;
+                false
+            }
+            Err(at) => {
+                let process = self.born(seen, resident_kib, now_ns, age_ns);
+                self.processes.insert(at, process);
+                true
+            }
+        }
+    }
+
+    /// Notes that it is still there, with the memory that it had.
+    pub fn keep(&mut self, pid: u32) {
+        let round = self.round;
+        if let Some(process) = self.find_mut(pid) {
+            process.round = round;
+        }
+    }
+
+    fn born(&self, seen: Seen, resident_kib: u32, now_ns: u64, age_ns: u64) -> Process {
+        let heir = self.find(seen.parent).copied().unwrap_or_default();
+        let mut at = [0; MARKS];
+        for mark in &self.marks[..self.marked] {
+            if now_ns.saturating_sub(age_ns) < mark.at_ns {
+                at[mark.slot] = seen.kib;
+            }
+        }
+        Process {
+            seen,
+            resident_kib,
+            user: heir.user,
+            shared_kib: 0,
+            group: heir.group,
+            // Rules that name processes are looked at again; those of groups are inherited.
+            shield: None,
+            group_shield: heir.group_shield,
+            watches: heir.watches,
+            is_known: false,
+            at,
+            first_ns: now_ns,
+            round: self.round,
+        }
+    }
+
+    /// Ends a survey: who was not seen is gone.
+    pub fn end(&mut self) {
+        let round = self.round;
+        self.processes.retain(|process| process.round == round);
+    }
+
+    /// Removes one that is gone.
+    pub fn remove(&mut self, pid: u32) {
+        if let Ok(at) = self.place(pid) {
+            self.processes.remove(at);
+        }
+    }
+
+    /// Makes this moment one from which growth can be told. The mark that tells least is given up for it: that with the
+    /// nearest neighbours in proportion to its age.
+    ///
+    /// `readings` has one for each watch, in their order.
+    pub fn mark(&mut self, at_ns: u64, readings: &[Reading]) {
+        if self.last_mark_ns().is_some_and(|last| at_ns <= last) {
+            return;
+        }
+        let slot = if self.marked < MARKS { self.marked } else { self.give_up(at_ns) };
+        let mut mark = Mark { at_ns, slot, ..Mark::default() };
+        for (at, reading) in readings.iter().take(WATCHES).enumerate() {
+            (mark.room[at], mark.shmem[at]) = (reading.room(), reading.shmem);
+        }
+        self.marks[self.marked.min(MARKS - 1)] = mark;
+        self.marked = (self.marked + 1).min(MARKS);
+        for process in &mut self.processes {
+            process.at[slot] = process.seen.kib;
+        }
+    }
+
+    /// Takes the least useful mark out; its slot.
+    fn give_up(&mut self, now_ns: u64) -> usize {
+        let worth = |at: usize| {
+            let gap = self.marks[at + 1].at_ns - self.marks[at - 1].at_ns;
+            gap as f64 / now_ns.saturating_sub(self.marks[at].at_ns).max(1) as f64
+        };
+        // The oldest goes once it is beyond an hour, so that the past does not weigh for ever.
+        const LONGEST_NS: u64 = 3_600_000_000_000;
+        let least = if now_ns.saturating_sub(self.marks[0].at_ns) > LONGEST_NS {
+            0
+        } else {
+            (1..MARKS - 1).min_by(|&a, &b| worth(a).total_cmp(&worth(b))).unwrap_or(1)
+        };
+        let slot = self.marks[least].slot;
+        self.marks.copy_within(least + 1..MARKS, least);
+        slot
+    }
+
+    /// Forgets all marks: the time between them is not known (the machine slept).
+    pub fn forget(&mut self) {
+        self.marked = 0;
+    }
+
+    /// When the last mark was made.
+    pub fn last_mark_ns(&self) -> Option<u64> {
+        self.marked.checked_sub(1).map(|last| self.marks[last].at_ns)
+    }
+
+    /// The shortest window over which the room of a watch has fallen by `least` bytes; where none is so long, the whole
+    /// fall.
+    pub fn recent(&self, watch: usize, now: &Reading, least: u64) -> Option<Window> {
+        let enough = |mark: &&Mark| mark.room[watch].saturating_sub(now.room()) >= least.max(1);
+        let mark = self.marks[..self.marked].iter().rev().find(enough);
+        mark.map(|mark| window(mark, watch, now)).or_else(|| self.whole(watch, now))
+    }
+
+    /// The window since the room of a watch was largest.
+    pub fn whole(&self, watch: usize, now: &Reading) -> Option<Window> {
+        // Of equal ones the latest.
+        let mark = self.marks[..self.marked].iter().max_by_key(|mark| mark.room[watch])?;
+        Some(window(mark, watch, now)).filter(|window| window.fall > 0)
+    }
+
+    /// Whether a process was not there when a window began.
+    pub fn is_young(process: &Process, window: &Window) -> bool {
+        process.at[window.slot] == 0
+    }
+
+    /// Bytes that a process has grown by in a window.
+    pub fn growth(process: &Process, window: &Window) -> u64 {
+        u64::from(process.seen.kib.saturating_sub(process.at[window.slot])) << 10
+    }
+}
+
+fn window(mark: &Mark, watch: usize, now: &Reading) -> Window {
+    Window {
+        slot: mark.slot,
+        from_ns: mark.at_ns,
+        fall: mark.room[watch].saturating_sub(now.room()),
+        shmem: now.shmem.saturating_sub(mark.shmem[watch]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn seen(pid: u32, start: u64, kib: u32) -> Seen {
+        Seen { pid, start, kib, parent: 1, ..Seen::default() }
+    }
+
+    fn reading(room: u64) -> Reading {
+        Reading { available: room, ..Reading::default() }
+    }
+
+    /// A survey at `at` in seconds: `(pid, KiB)` of processes that started at 1.
+    fn survey(table: &mut Table, at: u64, room: u64, processes: &[(u32, u32)]) {
+        table.begin();
+        for &(pid, kib) in processes {
+            table.see(seen(pid, 1, kib), kib, at * SECOND, 0);
+        }
+        table.end();
+        table.mark(at * SECOND, &[reading(room)]);
+    }
+
+    #[test]
+    fn growth_is_told_over_the_window_in_which_the_room_fell() {
+        let mut table = Table::new(8);
+        survey(&mut table, 10, 1000 << 10, &[(5, 100), (6, 10)]);
+        survey(&mut table, 20, 900 << 10, &[(5, 200), (6, 10)]);
+        survey(&mut table, 30, 800 << 10, &[(5, 200), (6, 110)]);
+        let grown = |window: &Window| [5, 6].map(|pid| Table::growth(table.find(pid).unwrap(), window) >> 10);
+        let recent = table.recent(0, &reading(800 << 10), 50 << 10).unwrap();
+        assert_eq!((recent.from_ns, recent.fall, grown(&recent)), (20 * SECOND, 100 << 10, [0, 100]));
+        let whole = table.whole(0, &reading(800 << 10)).unwrap();
+        assert_eq!((whole.from_ns, whole.fall, grown(&whole)), (10 * SECOND, 200 << 10, [100, 100]));
+        assert_eq!(table.recent(0, &reading(800 << 10), 1 << 30).unwrap(), whole, "no window is so long");
+        assert_eq!(table.whole(0, &reading(2000 << 10)), None, "the room has not fallen");
+    }
+
+    #[test]
+    fn all_memory_of_a_process_that_was_born_since_is_growth() {
+        let mut table = Table::new(8);
+        survey(&mut table, 10, 1000, &[]);
+        table.begin();
+        table.see(seen(7, 900, 64), 64, 12 * SECOND, SECOND);
+        // One that was overlooked: it is older than the mark, so nobody knows that it has grown.
+        table.see(seen(8, 1, 64), 64, 12 * SECOND, 100 * SECOND);
+        table.end();
+        let window = table.whole(0, &reading(0)).unwrap();
+        assert_eq!(Table::growth(table.find(7).unwrap(), &window), 64 << 10);
+        assert_eq!(Table::growth(table.find(8).unwrap(), &window), 0);
+    }
+
+    #[test]
+    fn an_id_that_is_given_again_begins_anew() {
+        let mut table = Table::new(8);
+        survey(&mut table, 10, 1000, &[(7, 500)]);
+        table.begin();
+        assert!(table.see(seen(7, 99, 40), 40, 12 * SECOND, SECOND));
+        assert_eq!(Table::growth(table.find(7).unwrap(), &table.whole(0, &reading(0)).unwrap()), 40 << 10);
+    }
+
+    #[test]
+    fn who_is_not_seen_is_gone_and_who_has_no_place_is_counted() {
+        let mut table = Table::new(2);
+        survey(&mut table, 10, 1000, &[(7, 1), (9, 1), (11, 1)]);
+        assert_eq!((table.processes().len(), table.left_out), (2, 1));
+        survey(&mut table, 11, 1000, &[(9, 1)]);
+        survey(&mut table, 12, 1000, &[(9, 1), (10, 1)]);
+        let ids: Vec<u32> = table.processes().iter().map(|process| process.seen.pid).collect();
+        assert_eq!(ids, [9, 10]);
+        assert_eq!(table.processes.capacity(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn marks_reach_far_back_and_stay_in_order(gaps in prop::collection::vec(1u64..100, 20..400)) {
+            let mut table = Table::new(1);
+            let mut at = 0;
+            for gap in gaps {
+                at += gap;
+                table.mark(at * SECOND, &[reading(1)]);
+                let marks = &table.marks[..table.marked];
+                prop_assert!(marks.windows(2).all(|pair| pair[0].at_ns < pair[1].at_ns));
+                let mut slots: Vec<usize> = marks.iter().map(|mark| mark.slot).collect();
+                slots.sort_unstable();
+                slots.dedup();
+                prop_assert_eq!(slots.len(), marks.len());
+            }
+            let oldest = table.marks[0].at_ns / SECOND;
+            prop_assert!(at < 3000 || at - oldest >= 1000, "the oldest of {at} s is at {oldest} s");
+        }
+    }
+}

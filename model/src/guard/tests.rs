@@ -1,0 +1,166 @@
+//! Who is chosen, in courses of a made-up machine.
+
+use super::{
+    choice::{Among, Chooser, Finding, Kin, belongs},
+    stage::Reading,
+    table::{Seen, Shield, Table},
+};
+use proptest::prelude::*;
+
+const SECOND: u64 = 1_000_000_000;
+const MIB: u64 = 1 << 20;
+
+/// A machine with 1,000 MiB whose processes have what they are given.
+struct World {
+    table: Table,
+    now: Reading,
+    seconds: u64,
+    files: u64,
+}
+
+/// Id, session, parent, MiB.
+type One = (u32, u32, u32, u64);
+
+impl World {
+    fn new() -> Self {
+        Self { table: Table::new(64), now: Reading::default(), seconds: 0, files: 0 }
+    }
+
+    fn look(&mut self, processes: &[One]) {
+        self.seconds += 1;
+        let at = self.seconds * SECOND;
+        self.table.begin();
+        for &(pid, session, parent, mib) in processes {
+            let start =
+                if self.table.find(pid).is_some() { self.table.find(pid).unwrap().seen.start } else { at };
+            let seen = Seen { pid, start, parent, session, kib: (mib * 1024) as u32, ..Seen::default() };
+            self.table.see(seen, seen.kib, at, at - start);
+            let process = self.table.find_mut(pid).unwrap();
+            process.watches = 1;
+            process.group = 1;
+        }
+        self.table.end();
+        let used = processes.iter().map(|one| one.3).sum::<u64>() + self.files;
+        self.now = Reading {
+            at_ns: at,
+            available: (1000 - used) * MIB,
+            total: 1000 * MIB,
+            shmem: self.files * MIB,
+            ..Reading::default()
+        };
+        self.table.mark(at, &[self.now]);
+    }
+
+    fn choose(&self) -> Finding {
+        self.choose_but(&[], false)
+    }
+
+    fn choose_but(&self, except: &[(u32, u64)], is_desperate: bool) -> Finding {
+        Chooser::new(64).choose(&self.table, &self.now, &Among { watch: 0, except, is_desperate })
+    }
+}
+
+fn pid(finding: Finding) -> Option<u32> {
+    match finding {
+        Finding::Process(suspect) => Some(suspect.process.seen.pid),
+        _ => None,
+    }
+}
+
+#[test]
+fn the_one_that_grew_is_chosen_not_the_biggest() {
+    let mut world = World::new();
+    for grown in 0..9 {
+        world.look(&[(10, 10, 1, 500), (11, 11, 1, 10 + 50 * grown), (12, 12, 1, 20 + grown)]);
+    }
+    let Finding::Process(suspect) = world.choose() else { panic!("{:?}", world.choose()) };
+    assert_eq!((suspect.process.seen.pid, suspect.bytes), (11, 410 * MIB));
+    assert!(suspect.growth >= 100 * MIB && suspect.score > 1.5, "{suspect:?}");
+}
+
+#[test]
+fn who_takes_the_last_of_it_quickly_is_worse_than_who_took_more_long_ago() {
+    let mut world = World::new();
+    world.look(&[(10, 10, 1, 10), (11, 11, 1, 10)]);
+    world.look(&[(10, 10, 1, 600), (11, 11, 1, 10)]);
+    (0..4).for_each(|_| world.look(&[(10, 10, 1, 600), (11, 11, 1, 10)]));
+    world.look(&[(10, 10, 1, 600), (11, 11, 1, 330)]);
+    assert_eq!(pid(world.choose()), Some(11));
+}
+
+#[test]
+fn nobody_dies_on_a_machine_that_is_always_full() {
+    let mut world = World::new();
+    (0..5).for_each(|_| world.look(&[(10, 10, 1, 900), (11, 11, 1, 60)]));
+    assert_eq!(world.choose(), Finding::Nobody);
+    assert_eq!(pid(world.choose_but(&[], true)), Some(10), "but where tasks do nothing but wait");
+}
+
+#[test]
+fn small_eaters_of_one_session_are_a_family_with_who_makes_them() {
+    let mut world = World::new();
+    world.look(&[(10, 10, 1, 400), (20, 20, 1, 5)]);
+    let mut all = vec![(10, 10, 1, 400), (20, 20, 1, 5)];
+    for child in 30..60 {
+        all.push((child, 20, 20, 15));
+        world.look(&all);
+    }
+    let Finding::Family(suspect, kin) = world.choose() else { panic!("{:?}", world.choose()) };
+    assert_eq!((kin, suspect.process.seen.pid), (Kin::Session(20), 20), "the maker is its head");
+    let recent = |pid| belongs(world.table.find(pid).unwrap(), kin, suspect.from_ns, &suspect.process);
+    assert!(recent(59) && recent(20) && !recent(10));
+}
+
+#[test]
+fn small_eaters_with_a_session_each_are_a_family_by_their_control_group() {
+    let mut world = World::new();
+    let mut all: Vec<One> = vec![(10, 10, 1, 400)];
+    world.look(&all);
+    for child in 30..60 {
+        all.push((child, child, 1, 15));
+        world.look(&all);
+    }
+    assert!(matches!(world.choose(), Finding::Family(_, Kin::Group(1))), "{:?}", world.choose());
+}
+
+#[test]
+fn files_in_memory_belong_to_nobody() {
+    let mut world = World::new();
+    for size in 0..8 {
+        world.files = 60 * size;
+        world.look(&[(10, 10, 1, 400), (11, 11, 1, 10 + size)]);
+    }
+    assert!(matches!(world.choose(), Finding::Files(bytes) if bytes >= 100 * MIB), "{:?}", world.choose());
+}
+
+#[test]
+fn those_that_were_tried_already_are_left_out() {
+    let mut world = World::new();
+    for grown in 0..8 {
+        world.look(&[(10, 10, 1, 10 + 60 * grown), (11, 11, 1, 10 + 40 * grown)]);
+    }
+    assert_eq!(pid(world.choose()), Some(10));
+    assert_eq!(pid(world.choose_but(&[(10, SECOND)], false)), Some(11));
+}
+
+proptest! {
+    #[test]
+    fn a_shielded_process_is_never_chosen(
+        sizes in prop::collection::vec(prop::collection::vec(0u64..60, 8), 2..12), shielded in 0usize..8,
+        is_desperate: bool,
+    ) {
+        let mut world = World::new();
+        for sizes in &sizes {
+            let all: Vec<One> = (10u32..).zip(sizes).map(|(pid, &mib)| (pid, 5, 9, mib)).collect();
+            world.look(&all);
+        }
+        let shielded = shielded as u32 + 10;
+        world.table.find_mut(shielded).unwrap().shield = Some(Shield::Rule(0));
+        match world.choose_but(&[], is_desperate) {
+            Finding::Process(suspect) | Finding::Family(suspect, _) => {
+                prop_assert_ne!(suspect.process.seen.pid, shielded);
+            }
+            Finding::Files(_) | Finding::Nobody => {}
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `manycore guard check`.
+
+use crate::{
+    cli::GuardCheck,
+    failure::{Failure, Outcome},
+    guard::{
+        rules::{Rules, Slow, Watch},
+        watcher::Plan,
+    },
+    output,
+};
+use manycore_host::clock::now_ns;
+use manycore_model::{guard::table::Table, names::printable, units};
+
+/// Checks rules and prints what they mean here.
+///
+/// # Errors
+/// [`Failure::Input`] with the line that is wrong.
+pub fn run(args: &GuardCheck) -> Outcome {
+    let rules = Rules::load(args.file.as_deref(), &[])?;
+    let (mut plan, notes) = Plan::open(&rules).map_err(Failure::missing)?;
+    let table = Table::new(1);
+    let mut text = match &rules.path {
+        Some(path) => format!("{}: right\n", path.display()),
+        None => "No file of rules: these are the default ones\n".to_owned(),
+    };
+    for (watch, watched) in rules.watches.iter().zip(&mut plan.watches) {
+        let total = watched.read(now_ns(), &table).map(|reading| (reading.total, reading.available));
+        text += &words(watch, total);
+    }
+    let mut spared: Vec<String> = rules.protect.names.iter().map(ToString::to_string).collect();
+    spared.extend(rules.protect.units.iter().map(|unit| format!("unit {unit}")));
+    spared.extend(rules.protect.groups.iter().map(|group| format!("cgroup {group}")));
+    spared.extend(rules.protect.users.iter().map(|user| format!("user {user}")));
+    text += &format!("never ended: process 1, the guard, {}\n", printable(&spared.join(", ")));
+    for note in notes {
+        text += &format!("note: {note}\n");
+    }
+    output::print(&text)
+}
+
+fn words(watch: &Watch, total: Option<(u64, u64)>) -> String {
+    let limits = &watch.limits;
+    let name = printable(&watch.name);
+    let Some((total, available)) = total else {
+        return format!("{name}: no limit is set, nothing is done\n");
+    };
+    let size = |amount: manycore_model::guard::stage::Amount| units::bytes(amount.of(total));
+    let whom = if watch.end_group { "the control group of the process" } else { "the process" };
+    let slow = match watch.slow {
+        Slow::No => "",
+        Slow::Freeze => ", and its control group frozen",
+        Slow::High => ", and its control group held at what it has",
+    };
+    format!(
+        "{name}: {} of {} left now\n  warned      {} s before the end{slow}\n  asked       {whom} that took most: below {}, or {} s before the end\n  ended       below {}, {} s before the end, or {} s after it was asked\n",
+        units::bytes(available),
+        units::bytes(total),
+        limits.warn_before,
+        size(limits.term_below),
+        limits.term_before,
+        size(limits.kill_below),
+        limits.kill_before,
+        watch.grace.as_secs_f64(),
+    )
+}

@@ -1,0 +1,489 @@
+//! Everything of the guard that may take time: names, files in memory, lines, metrics, questions, new rules.
+
+mod brake;
+mod files;
+
+use super::{
+    beam::Node,
+    event::{Event, Fact, Sent, What},
+    groups::Groups,
+    metrics::{Metrics, Sink},
+    question::{Desk, Question},
+    rules::Rules,
+    watcher::Plan,
+};
+use crate::{cli::Format, failure::Outcome, live::History, output, report::guard_text, signals::Signals};
+use brake::Brake;
+use files::Spotter;
+use manycore_host::{clock::utc, memory_use, tasks};
+use manycore_model::guard::{
+    choice::{Finding, Kin, Suspect},
+    line::{Culprit, Kind, LINE_SCHEMA, Line, Why},
+    table::Shield,
+};
+use rustix::{io::write, process::Signal};
+use std::{
+    os::fd::OwnedFd,
+    path::Path,
+    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How often signals and questions are looked for while nothing happens.
+const IDLE: Duration = Duration::from_millis(250);
+
+/// How often figures are handed on.
+const FIGURES: Duration = Duration::from_secs(5);
+
+/// What a clerk works with.
+pub struct Clerk {
+    /// The rules that count.
+    pub rules: Rules,
+    /// Control groups on the command line, for new rules.
+    pub groups_asked: Vec<String>,
+    /// From the watcher.
+    pub events: Receiver<Event>,
+    /// To the watcher.
+    pub facts: SyncSender<Fact>,
+    /// Wakes the watcher.
+    pub wake: OwnedFd,
+    /// Signals to us.
+    pub signals: Signals,
+    /// Questions.
+    pub desk: Option<Desk>,
+    /// How lines are printed.
+    pub format: Format,
+    /// Where lines are kept as JSON.
+    pub history: History,
+    /// Where figures go.
+    pub sink: Sink,
+    /// Whether Erlang nodes are asked before they are ended.
+    pub beam: bool,
+    /// Whether nothing is done.
+    pub is_dry: bool,
+}
+
+/// What it learns meanwhile.
+struct State {
+    groups: Groups,
+    metrics: Metrics,
+    spotter: Spotter,
+    brake: Brake,
+    /// A question that the watcher works on, and the answers so far.
+    asked: Option<(Question, Vec<Why>)>,
+    /// Notes of threads that ask nodes.
+    notes: (SyncSender<(usize, String)>, Receiver<(usize, String)>),
+    /// Nodes that were asked, and when.
+    nodes: Vec<(u32, Instant)>,
+    is_over: bool,
+    started: Instant,
+}
+
+impl Clerk {
+    /// Works until a signal ends it.
+    ///
+    /// # Errors
+    /// [`crate::failure::Failure::Missing`] where control groups cannot be read.
+    pub fn run(mut self) -> Outcome {
+        let groups = Groups::new().map_err(crate::failure::Failure::missing)?;
+        let names = self.rules.watches.iter().map(|watch| watch.name.clone());
+        let mut state = State {
+            groups,
+            metrics: Metrics::new(names),
+            spotter: Spotter::default(),
+            brake: Brake::default(),
+            asked: None,
+            notes: sync_channel(16),
+            nodes: Vec::new(),
+            is_over: false,
+            started: Instant::now(),
+        };
+        let mut shown = Instant::now();
+        while !state.is_over {
+            match self.events.recv_timeout(IDLE) {
+                Ok(event) => self.take(&mut state, &event),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.attend(&mut state);
+            if shown.elapsed() >= FIGURES {
+                self.sink.put(&state.metrics);
+                shown = Instant::now();
+            }
+        }
+        self.release(&mut state, 0);
+        self.pass(Fact::Stop);
+        Ok(())
+    }
+
+    /// Signals, questions, notes.
+    fn attend(&mut self, state: &mut State) {
+        for signal in self.signals.take() {
+            match signal {
+                Signal::HUP => self.reload(state),
+                _ => state.is_over = true,
+            }
+        }
+        while let Ok((watch, note)) = state.notes.1.try_recv() {
+            self.say(state, watch, Kind::Note, |line| line.note = note);
+        }
+        if state.asked.is_none()
+            && let Some(question) = self.desk.as_ref().and_then(Desk::next)
+        {
+            self.pass(Fact::Why(question.pid));
+            state.asked = Some((question, Vec::new()));
+        }
+    }
+
+    fn pass(&self, fact: Fact) {
+        if self.facts.try_send(fact).is_ok() {
+            let _ = write(&self.wake, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Takes new rules, or keeps the old ones where the new are wrong.
+    fn reload(&mut self, state: &mut State) {
+        let loaded = Rules::load(self.rules.path.as_deref(), &self.groups_asked);
+        let opened = loaded.and_then(|rules| {
+            let (plan, notes) = Plan::open(&rules).map_err(crate::failure::Failure::missing)?;
+            Ok((rules, plan, notes))
+        });
+        match opened {
+            Ok((rules, plan, notes)) => {
+                state.metrics = Metrics::new(rules.watches.iter().map(|watch| watch.name.clone()));
+                self.release(state, 0);
+                self.rules = rules;
+                self.pass(Fact::Rules(Box::new(plan)));
+                for note in notes.into_iter().chain(["the new rules count from now on".to_owned()]) {
+                    self.say(state, 0, Kind::Note, |line| line.note = note);
+                }
+            }
+            Err(failure) => {
+                let note = format!("the old rules still count: {}", failure.message());
+                self.say(state, 0, Kind::Note, |line| line.note = note);
+            }
+        }
+    }
+
+    fn take(&mut self, state: &mut State, event: &Event) {
+        let watch = event.watch;
+        match event.what {
+            What::Look { processes, survey_ns } => {
+                (state.metrics.processes, state.metrics.survey_seconds) = (processes, survey_ns as f64 / 1e9);
+                state.metrics.look(watch, event.reading, event.told);
+                if watch == 0 {
+                    state.spotter.look();
+                }
+            }
+            What::Identify { pid, start } => self.identify(state, pid, start),
+            What::Share { pid, start } => {
+                if let Some(kib) = memory_use::shared(Path::new("/"), pid).filter(|_| is_same(pid, start)) {
+                    self.pass(Fact::Shared { pid, start, kib });
+                }
+            }
+            What::SeekWriter => self.pass(Fact::Writer(state.spotter.writer())),
+            What::Answer(answer) => self.answer(state, event, &answer),
+            What::Warn(finding) => self.warn(state, event, finding),
+            What::Sent(sent) => self.sent(state, event, &sent),
+            What::Gone { suspect, after_ns } => {
+                self.tell(state, event, Kind::Gone, Some((&suspect, None)), |line| {
+                    line.after_ms = Some(after_ns as f64 / 1e6);
+                })
+            }
+            What::Stuck(suspect) => {
+                let why = stuck(suspect.process.seen.pid);
+                self.tell(state, event, Kind::Stuck, Some((&suspect, None)), |line| line.note = why);
+            }
+            What::Spare(suspect) => self.tell(state, event, Kind::Spare, Some((&suspect, None)), |_| {}),
+            What::Refused(suspect, number) => {
+                let error = std::io::Error::from_raw_os_error(number);
+                self.tell(state, event, Kind::Refused, Some((&suspect, None)), |line| {
+                    line.note = error.to_string()
+                });
+            }
+            What::Nobody => self.tell(state, event, Kind::Nobody, None, |_| {}),
+            What::Files(bytes) => {
+                let files = state.spotter.files(bytes);
+                self.tell(state, event, Kind::Files, None, |line| line.files = Some(files));
+            }
+            What::Over => {
+                self.release(state, watch);
+                self.tell(state, event, Kind::Over, None, |_| {});
+            }
+            What::Blind => {
+                self.note(state, event, "cannot be read any more: the group is gone, or has no limit")
+            }
+            What::Sighted => self.note(state, event, "can be read again"),
+            What::LeftOut(count) => {
+                self.note(
+                    state,
+                    event,
+                    &format!("{count} processes more than there is room for are not followed"),
+                );
+            }
+        }
+    }
+
+    fn note(&mut self, state: &mut State, event: &Event, text: &str) {
+        self.tell(state, event, Kind::Note, None, |line| line.note = text.to_owned());
+    }
+
+    fn identify(&mut self, state: &mut State, pid: u32, start: u64) {
+        let Some(found) = state.groups.identify(pid, start, &self.rules) else { return };
+        if found.is_new
+            && self.rules.watches.iter().any(|watch| watch.end_group)
+            && let Some(file) = state.groups.kill_file(found.number)
+        {
+            self.pass(Fact::GroupKill { group: found.number, file });
+        }
+        let (group, watches, shield) = (found.number, found.watches, found.shield);
+        self.pass(Fact::Group { pid, start, group, watches, shield });
+    }
+
+    /// Tells what is coming, slows it down and asks nodes.
+    fn warn(&mut self, state: &mut State, event: &Event, finding: Finding) {
+        let suspect = match finding {
+            Finding::Process(suspect) => Some((suspect, None)),
+            Finding::Family(suspect, kin) => Some((suspect, Some(kin))),
+            Finding::Files(_) | Finding::Nobody => None,
+        };
+        let files = match finding {
+            Finding::Files(bytes) => Some(state.spotter.files(bytes)),
+            _ => None,
+        };
+        let who = suspect.as_ref().map(|(suspect, kin)| (suspect, *kin));
+        self.tell(state, event, Kind::Warn, who, |line| line.files = files);
+        let Some((suspect, _)) = suspect else { return };
+        let slow = self.rules.watches.get(event.watch).map(|watch| watch.slow).unwrap_or_default();
+        let told = match self.is_dry {
+            true => None,
+            false => state.brake.slow(slow, suspect.process.seen.pid, &state.groups, &self.rules),
+        };
+        match told {
+            Some(Ok(note)) => {
+                self.tell(state, event, Kind::Slow, Some((&suspect, None)), |line| line.note = note);
+            }
+            Some(Err(note)) => self.note(state, event, &note),
+            None => {}
+        }
+        self.ask_node(state, event.watch, &suspect);
+    }
+
+    fn sent(&mut self, state: &mut State, event: &Event, sent: &Sent) {
+        // What is frozen could not end.
+        self.release(state, event.watch);
+        let kind = if sent.is_kill { Kind::Kill } else { Kind::Term };
+        let files = sent.is_writer.then(|| state.spotter.files(sent.suspect.growth));
+        self.tell(state, event, kind, Some((&sent.suspect, sent.kin)), |line| {
+            line.dry_run = sent.is_dry;
+            line.after_ms = Some(sent.after_ns as f64 / 1e6);
+            line.files = files;
+            if sent.was_asked {
+                line.note = "it was asked to end and has not done so in time".to_owned();
+            }
+        });
+        if !sent.is_kill {
+            self.ask_node(state, event.watch, &sent.suspect);
+        }
+    }
+
+    fn release(&mut self, state: &mut State, watch: usize) {
+        for note in state.brake.release() {
+            self.say(state, watch, Kind::Release, |line| line.note = note);
+        }
+    }
+
+    /// Has a thread ask an Erlang node for its heaviest process, once a minute.
+    fn ask_node(&self, state: &mut State, watch: usize, suspect: &Suspect) {
+        let seen = suspect.process.seen;
+        if !self.beam || !seen.name.as_bytes().starts_with(b"beam") {
+            return;
+        }
+        state.nodes.retain(|(_, asked)| asked.elapsed() < Duration::from_secs(60));
+        if state.nodes.iter().any(|(pid, _)| *pid == seen.pid) {
+            return;
+        }
+        state.nodes.push((seen.pid, Instant::now()));
+        let notes = state.notes.0.clone();
+        let ask = move || {
+            let _ = notes.try_send((watch, node(seen.pid)));
+        };
+        let _ = thread::Builder::new().name("node".to_owned()).spawn(ask);
+    }
+
+    fn answer(&mut self, state: &mut State, event: &Event, answer: &super::event::Answer) {
+        let Some((question, mut answers)) = state.asked.take() else { return };
+        answers.push(why(
+            &mut state.groups,
+            &self.rules,
+            question.pid,
+            event,
+            answer,
+            state.started.elapsed(),
+        ));
+        if answers.len() == self.rules.watches.len() {
+            question.answer(&answers);
+        } else {
+            state.asked = Some((question, answers));
+        }
+    }
+
+    fn say(&mut self, state: &mut State, watch: usize, kind: Kind, fill: impl FnOnce(&mut Line)) {
+        let event = Event { watch, reading: Default::default(), told: Default::default(), what: What::Over };
+        self.tell(state, &event, kind, None, fill);
+    }
+
+    fn tell(
+        &mut self,
+        state: &mut State,
+        event: &Event,
+        kind: Kind,
+        who: Option<(&Suspect, Option<Kin>)>,
+        fill: impl FnOnce(&mut Line),
+    ) {
+        let name = self.rules.watches.get(event.watch).map_or("", |watch| watch.name.as_str());
+        let mut line = Line {
+            schema: LINE_SCHEMA.to_owned(),
+            at: utc(),
+            watch: name.to_owned(),
+            event: kind,
+            dry_run: false,
+            reading: event.reading,
+            told: event.told,
+            culprit: who.map(|(suspect, kin)| {
+                culprit(&mut state.groups, &self.rules, suspect, kin, event.reading.at_ns)
+            }),
+            files: None,
+            after_ms: None,
+            note: String::new(),
+        };
+        fill(&mut line);
+        let bytes = line.culprit.as_ref().map_or(0, |culprit| culprit.bytes);
+        if !line.dry_run {
+            state.metrics.count(event.watch, kind, bytes, line.after_ms.map(|ms| ms / 1e3));
+        }
+        self.sink.put(&state.metrics);
+        // A reader that went away, or a full disk, must not end the guard.
+        if self.format == Format::Text {
+            let _ = output::print(&format!("{}\n", guard_text::line(&line)));
+        }
+        let _ = self.history.keep(&line, self.format);
+    }
+}
+
+fn is_same(pid: u32, start: u64) -> bool {
+    tasks::start_time(pid) == Some(start)
+}
+
+/// Why a killed process is still there.
+fn stuck(pid: u32) -> String {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let state = read("status")
+        .lines()
+        .find_map(|line| line.strip_prefix("State:"))
+        .map(|state| state.trim().to_owned());
+    let place = Some(read("wchan")).filter(|place| !place.is_empty() && place != "0");
+    match (state, place) {
+        (Some(state), Some(place)) => format!("it is in state {state}, in the kernel's {place}"),
+        (Some(state), None) => format!("it is in state {state}"),
+        (None, _) => "it cannot be looked at".to_owned(),
+    }
+}
+
+/// What a node says of its heaviest process.
+fn node(pid: u32) -> String {
+    match Node::of(pid).and_then(|node| Ok((node.heaviest()?, node))) {
+        Ok((heaviest, node)) => guard_text::node(node.name(), &heaviest),
+        Err(why) => format!("the node of process {pid} cannot be asked: {why}"),
+    }
+}
+
+/// A suspect with the names that take time.
+fn culprit(groups: &mut Groups, rules: &Rules, suspect: &Suspect, kin: Option<Kin>, now_ns: u64) -> Culprit {
+    let process = &suspect.process;
+    // It may have come too late to be known.
+    let number = match process.group {
+        0 => groups.identify(process.seen.pid, process.seen.start, rules).map_or(0, |found| found.number),
+        number => number,
+    };
+    let cgroup = groups.get(number).map(|group| group.name.clone()).unwrap_or_default();
+    Culprit {
+        pid: process.seen.pid,
+        start: process.seen.start,
+        name: String::from_utf8_lossy(process.seen.name.as_bytes()).into_owned(),
+        user: process.user,
+        processes: suspect.members,
+        kin: match kin {
+            None => String::new(),
+            Some(Kin::Session(session)) => format!("session {session}"),
+            Some(Kin::Group(_)) => format!("cgroup {cgroup}"),
+        },
+        cgroup,
+        bytes: suspect.bytes,
+        growth_bytes: suspect.growth,
+        fall_bytes: suspect.fall,
+        fall_seconds: now_ns.saturating_sub(suspect.from_ns) as f64 / 1e9,
+    }
+}
+
+/// The answer to a question.
+pub fn why(
+    groups: &mut Groups,
+    rules: &Rules,
+    pid: u32,
+    event: &Event,
+    answer: &super::event::Answer,
+    seen: Duration,
+) -> Why {
+    let process = answer.process;
+    let chosen = match answer.finding {
+        Finding::Process(suspect) => Some((suspect, None)),
+        Finding::Family(suspect, kin) => Some((suspect, Some(kin))),
+        Finding::Files(_) | Finding::Nobody => None,
+    };
+    let is_member = |suspect: &Suspect, kin: &Option<Kin>| match (kin, &process) {
+        (_, None) => false,
+        (None, Some(process)) => process.seen.pid == suspect.process.seen.pid,
+        (Some(kin), Some(process)) => {
+            manycore_model::guard::choice::belongs(process, *kin, suspect.from_ns, &suspect.process)
+                && process.shield.is_none()
+        }
+    };
+    let is_chosen = chosen.as_ref().is_some_and(|(suspect, kin)| is_member(suspect, kin));
+    let watch = rules.watches.get(event.watch);
+    let total = event.reading.total;
+    let levels =
+        watch.map_or([0, 0], |watch| [watch.limits.term_below.of(total), watch.limits.kill_below.of(total)]);
+    let group = process.and_then(|process| {
+        let number = match process.group {
+            0 => groups.identify(pid, process.seen.start, rules)?.number,
+            number => number,
+        };
+        groups.get(number).map(|group| group.name.clone())
+    });
+    let spared = process.and_then(|process| process.shield).map(|shield| match shield {
+        Shield::Rule(rule) => format!("{} protects it", rules.protect.words(rule)),
+        other => other.why().to_owned(),
+    });
+    let (growth_bytes, fall_bytes, fall_ns) = answer.growth.unwrap_or_default();
+    Why {
+        schema: LINE_SCHEMA.to_owned(),
+        watch: watch.map_or(String::new(), |watch| watch.name.clone()),
+        pid,
+        name: process.map(|process| String::from_utf8_lossy(process.seen.name.as_bytes()).into_owned()),
+        cgroup: group.unwrap_or_default(),
+        bytes: process.map_or(0, |process| u64::from(process.seen.kib) << 10),
+        growth_bytes,
+        fall_bytes,
+        fall_seconds: fall_ns as f64 / 1e9,
+        is_watched: answer.is_watched,
+        spared,
+        is_chosen,
+        chosen: chosen.map(|(suspect, kin)| culprit(groups, rules, &suspect, kin, event.reading.at_ns)),
+        reading: event.reading,
+        told: event.told,
+        levels,
+        seen_seconds: seen.as_secs_f64(),
+    }
+}

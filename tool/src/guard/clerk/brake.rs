@@ -1,0 +1,109 @@
+//! Slowing a cause down before it is asked to end, through its control group; journalled, and taken back.
+
+use crate::guard::{
+    groups::Groups,
+    rules::{Rules, Slow},
+};
+use manycore_host::{
+    journal::{self, Change, Journal},
+    tasks,
+};
+use manycore_model::guard::table::Name;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// What is slowed down now.
+#[derive(Default)]
+pub struct Brake {
+    journal: Option<Journal>,
+    held: Vec<String>,
+}
+
+impl Brake {
+    /// Slows the control group of a process down; what was done in words, or why it was not. `None` where nothing is
+    /// wished.
+    pub fn slow(
+        &mut self,
+        how: Slow,
+        pid: u32,
+        groups: &Groups,
+        rules: &Rules,
+    ) -> Option<Result<String, String>> {
+        let done = match how {
+            Slow::No => return None,
+            Slow::Freeze => self.freeze(pid, groups, rules),
+            Slow::High => self.high(pid, groups, rules),
+        };
+        Some(done.map_err(|why| format!("process {pid} is not slowed down: {why}")))
+    }
+
+    fn freeze(&mut self, pid: u32, groups: &Groups, rules: &Rules) -> Result<String, String> {
+        let (file, old, new) = groups.freezer(pid).ok_or("its control group cannot be frozen")?;
+        check(file.parent().unwrap_or(Path::new("/")), rules)?;
+        self.write(&file, old, new)?;
+        Ok(format!("frozen by {}", file.display()))
+    }
+
+    fn high(&mut self, pid: u32, groups: &Groups, rules: &Rules) -> Result<String, String> {
+        // Its number may not be known to us yet.
+        let (folder, ..) = groups.freezer(pid).ok_or("its control group has no memory.high")?;
+        let folder = folder.parent().unwrap_or(Path::new("/")).to_owned();
+        let file = folder.join("memory.high");
+        let read = |name: &str| fs::read_to_string(folder.join(name)).map(|text| text.trim().to_owned());
+        let old =
+            read("memory.high").map_err(|_| "its control group has no memory.high (version 2)".to_owned())?;
+        let now = read("memory.current").map_err(|error| error.to_string())?;
+        check(&folder, rules)?;
+        self.write(&file, &old, &now)?;
+        Ok(format!("{} is {now} now, was {old}", file.display()))
+    }
+
+    fn write(&mut self, file: &Path, old: &str, new: &str) -> Result<(), String> {
+        if self.journal.is_none() {
+            let begun = Journal::begin(&journal::folder(), "guard", "guard: slowing a cause down", false);
+            self.journal =
+                Some(begun.map_err(|error| format!("the change cannot be noted beforehand: {error}"))?);
+        }
+        let change = Change::File { path: PathBuf::from(file), old: old.to_owned(), new: new.to_owned() };
+        if let Some(journal) = &self.journal {
+            journal
+                .note(&change)
+                .map_err(|error| format!("the change cannot be noted beforehand: {error}"))?;
+        }
+        fs::write(file, new).map_err(|error| format!("{}: {error}", file.display()))?;
+        self.held.push(file.display().to_string());
+        Ok(())
+    }
+
+    /// Takes everything back; what in words.
+    pub fn release(&mut self) -> Vec<String> {
+        let Some(journal) = self.journal.take() else { return Vec::new() };
+        let held = std::mem::take(&mut self.held);
+        match journal.take_back() {
+            Ok(restored) if restored.failed.is_empty() => {
+                held.into_iter().map(|file| format!("{file} is as before")).collect()
+            }
+            Ok(restored) => restored.failed,
+            Err(error) => {
+                vec![format!("what was slowed down cannot be taken back: {error}; manycore undo does")]
+            }
+        }
+    }
+}
+
+/// A group with somebody in it who is spared is let be.
+fn check(folder: &Path, rules: &Rules) -> Result<(), String> {
+    let members = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    for pid in members.lines().filter_map(|line| line.parse::<u32>().ok()) {
+        let name = tasks::name(pid).unwrap_or_default();
+        let user = fs::metadata(format!("/proc/{pid}"))
+            .map_or(0, |about| std::os::unix::fs::MetadataExt::uid(&about));
+        let is_own = pid == std::process::id() || pid == 1;
+        if is_own || rules.protect.shield(&Name::new(name.as_bytes()), user).is_some() {
+            return Err(format!("{} holds {name} ({pid}), who is spared", folder.display()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! Which files in memory have grown, and who writes them.
+
+use manycore_host::{
+    tasks,
+    tmpfs::{self, Mount},
+};
+use manycore_model::guard::line::Files;
+use std::{
+    collections::BTreeMap,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How often mounts are looked at while nothing happens.
+const CALM: Duration = Duration::from_secs(30);
+
+/// Between two looks at what several writers have written.
+const MOMENT: Duration = Duration::from_millis(50);
+
+/// Keeps what mounts held some time ago.
+#[derive(Default)]
+pub struct Spotter {
+    before: BTreeMap<u64, u64>,
+    looked: Option<Instant>,
+    /// What grew, as it was found last.
+    found: Option<Mount>,
+}
+
+impl Spotter {
+    /// Notes what mounts hold, if it is time.
+    pub fn look(&mut self) {
+        if self.looked.is_none_or(|looked| looked.elapsed() >= CALM) {
+            self.before = tmpfs::mounts().into_iter().map(|mount| (mount.device, mount.used)).collect();
+            self.looked = Some(Instant::now());
+        }
+    }
+
+    /// The mount that has grown most since.
+    fn grown(&mut self) -> Option<Mount> {
+        let growth =
+            |mount: &Mount| mount.used.saturating_sub(self.before.get(&mount.device).copied().unwrap_or(0));
+        self.found =
+            tmpfs::mounts().into_iter().filter(|mount| growth(mount) > 0).max_by_key(|mount| growth(mount));
+        self.found.clone()
+    }
+
+    /// The process that writes there: the one that writes most, where there are several.
+    pub fn writer(&mut self) -> Option<(u32, u64)> {
+        let mount = self.grown()?;
+        let mut writers = tmpfs::writers(mount.device);
+        if writers.len() > 1 {
+            thread::sleep(MOMENT);
+            writers.sort_by_key(|writer| {
+                let written = tmpfs::written(writer.pid).zip(writer.written);
+                std::cmp::Reverse(written.map_or(0, |(now, before)| now.saturating_sub(before)))
+            });
+        }
+        let pid = writers.first()?.pid;
+        tasks::start_time(pid).map(|start| (pid, start))
+    }
+
+    /// What is to be told of files that grew by so many bytes.
+    pub fn files(&mut self, growth_bytes: u64) -> Files {
+        let mount = self.grown();
+        let place = |mount: &Mount| match mount.seen_by {
+            None => mount.point.clone(),
+            Some(pid) => format!("{} as process {pid} sees it", mount.point),
+        };
+        Files { growth_bytes, mount: mount.as_ref().map(place), used_bytes: mount.map(|mount| mount.used) }
+    }
+}

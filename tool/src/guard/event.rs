@@ -1,0 +1,155 @@
+//! What the watcher tells the clerk, and what the clerk finds out for him: values that are copied.
+
+use manycore_model::guard::{
+    choice::{Finding, Kin, Suspect},
+    stage::{Assessment, Reading},
+    table::{Process, Shield},
+};
+use std::os::fd::OwnedFd;
+
+/// Something to be told, with the figures that it followed from.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// Number of the watch.
+    pub watch: usize,
+    /// What was read.
+    pub reading: Reading,
+    /// What follows from it.
+    pub told: Assessment,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happened, or is wanted.
+#[derive(Clone, Copy, Debug)]
+pub enum What {
+    /// Memory will run out; who it is that takes it.
+    Warn(Finding),
+    /// Somebody was sent a signal, or would have been.
+    Sent(Sent),
+    /// Whoever was sent one is gone.
+    Gone {
+        /// Who.
+        suspect: Suspect,
+        /// Nanoseconds since the signal.
+        after_ns: u64,
+    },
+    /// Somebody was killed and does not go away.
+    Stuck(Suspect),
+    /// The danger passed before the time of grace was over; whoever was asked to end may live.
+    Spare(Suspect),
+    /// A signal could not be sent: the error number.
+    Refused(Suspect, i32),
+    /// Nobody who may be chosen has taken much.
+    Nobody,
+    /// Files in memory have grown by so many bytes, and nobody is known who writes them.
+    Files(u64),
+    /// The danger has been over for a while.
+    Over,
+    /// The watch can be read no more: its group is gone, or has no limit now.
+    Blind,
+    /// It can be read again.
+    Sighted,
+    /// So many processes had no place in the table.
+    LeftOut(usize),
+    /// A reading, for metrics and for those who ask.
+    Look {
+        /// Processes that are known.
+        processes: usize,
+        /// What the last survey of them took, in nanoseconds.
+        survey_ns: u64,
+    },
+    /// The answer to a question about a process.
+    Answer(Answer),
+    /// Which control group is this one in?
+    Identify {
+        /// Process id.
+        pid: u32,
+        /// Its start.
+        start: u64,
+    },
+    /// How much of this one's memory do others have too?
+    Share {
+        /// Process id.
+        pid: u32,
+        /// Its start.
+        start: u64,
+    },
+    /// Who writes files into memory?
+    SeekWriter,
+}
+
+/// A signal.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// To whom.
+    pub suspect: Suspect,
+    /// To all who have this in common, where it is more than one process.
+    pub kin: Option<Kin>,
+    /// SIGKILL, not SIGTERM.
+    pub is_kill: bool,
+    /// It had been asked before.
+    pub was_asked: bool,
+    /// It writes files into memory, and this is why it was chosen.
+    pub is_writer: bool,
+    /// Only said.
+    pub is_dry: bool,
+    /// Nanoseconds from the end of the reading to the signal.
+    pub after_ns: u64,
+    /// Processes that were sent it at once.
+    pub count: u32,
+}
+
+/// What would happen to a process now.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// It; absent where there is none of that id.
+    pub process: Option<Process>,
+    /// Bytes that it took in the recent fall, and the bytes and nanoseconds of that fall.
+    pub growth: Option<(u64, u64, u64)>,
+    /// Whether the watch includes it.
+    pub is_watched: bool,
+    /// Who would be chosen now.
+    pub finding: Finding,
+}
+
+/// What the clerk has found out, or wants.
+pub enum Fact {
+    /// The control group of a process.
+    Group {
+        /// Process id.
+        pid: u32,
+        /// Its start.
+        start: u64,
+        /// The group's number, from 1.
+        group: u16,
+        /// Watches that include the group: bit by number.
+        watches: u32,
+        /// Why nobody in it is chosen.
+        shield: Option<Shield>,
+    },
+    /// The file that ends all of a group (`cgroup.kill`).
+    GroupKill {
+        /// The group's number.
+        group: u16,
+        /// Open for writing.
+        file: OwnedFd,
+    },
+    /// KiB that others have too.
+    Shared {
+        /// Process id.
+        pid: u32,
+        /// Its start.
+        start: u64,
+        /// See [`Process::shared_kib`].
+        kib: u32,
+    },
+    /// Who writes files into memory: nobody is known, or this one.
+    Writer(Option<(u32, u64)>),
+    /// Somebody asks about a process.
+    Why(u32),
+    /// Other rules count from now on.
+    Rules(Box<super::watcher::Plan>),
+    /// The end.
+    Stop,
+}

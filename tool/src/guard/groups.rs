@@ -1,0 +1,126 @@
+//! The control groups of processes, by number.
+
+use super::rules::{Of, Rules};
+use manycore_host::{
+    Tree,
+    cgroup::{Hierarchies, memberships},
+    tasks,
+};
+use manycore_model::guard::table::Shield;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use std::{
+    collections::HashMap,
+    fs, io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+/// Groups that were met.
+pub struct Groups {
+    tree: Tree,
+    hierarchies: Hierarchies,
+    numbers: HashMap<String, u16>,
+    met: Vec<Group>,
+}
+
+/// One group.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Its path in the hierarchy that limits memory.
+    pub name: String,
+    /// Its paths in all hierarchies that anybody names groups by.
+    pub paths: Vec<String>,
+    /// Its folder in the hierarchy that limits memory.
+    pub folder: PathBuf,
+}
+
+/// What was found out about a process.
+pub struct Found {
+    /// The group's number, from 1.
+    pub number: u16,
+    /// Whether it was met for the first time.
+    pub is_new: bool,
+    /// Watches that include it.
+    pub watches: u32,
+    /// Why nobody in it is chosen.
+    pub shield: Option<Shield>,
+}
+
+impl Groups {
+    /// None met yet.
+    ///
+    /// # Errors
+    /// There is no root folder that can be read.
+    pub fn new() -> io::Result<Self> {
+        let tree = Tree::open(Path::new("/")).map_err(io::Error::other)?;
+        let hierarchies = Hierarchies::read(&tree);
+        Ok(Self { tree, hierarchies, numbers: HashMap::new(), met: Vec::new() })
+    }
+
+    /// The group of a process, if it is still the one that started at `start`.
+    pub fn identify(&mut self, pid: u32, start: u64, rules: &Rules) -> Option<Found> {
+        let text = memberships(&self.tree, &pid.to_string())?;
+        if tasks::start_time(pid) != Some(start) {
+            return None;
+        }
+        let (number, is_new) = match self.numbers.get(&text) {
+            Some(&number) => (number, false),
+            None => {
+                let group = self.group(&text);
+                let number = u16::try_from(self.met.len() + 1).ok()?;
+                self.met.push(group);
+                self.numbers.insert(text, number);
+                (number, true)
+            }
+        };
+        let group = self.get(number)?;
+        let includes = |of: &Of| matches!(of, Of::Group { folder, .. } if group.folder.starts_with(folder));
+        let of_watches = rules.watches.iter().enumerate().filter(|(_, watch)| includes(&watch.of));
+        let watches = of_watches.fold(0, |bits, (at, _)| bits | 1 << at);
+        Some(Found { number, is_new, watches, shield: rules.protect.group_shield(&group.paths) })
+    }
+
+    fn group(&self, text: &str) -> Group {
+        let found = self.hierarchies.folders(text, "memory").unwrap_or_default();
+        // Where both versions are mounted, memory is limited in the first (version 2 has it last).
+        let has_memory = |folder: &Path| {
+            ["memory.current", "memory.usage_in_bytes"].iter().any(|name| folder.join(name).is_file())
+        };
+        let folders = found.iter().filter_map(|(name, folders)| {
+            let folder = Path::new("/").join(&folders.last()?.path);
+            Some((name.clone(), folder))
+        });
+        let folders: Vec<(String, PathBuf)> = folders.collect();
+        let best = folders.iter().find(|(_, folder)| has_memory(folder)).or(folders.first());
+        let (name, folder) = best.cloned().unwrap_or_default();
+        let mut paths: Vec<String> =
+            text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).map(str::to_owned).collect();
+        paths.sort();
+        paths.dedup();
+        Group { name, paths, folder }
+    }
+
+    /// The group of this number.
+    pub fn get(&self, number: u16) -> Option<&Group> {
+        self.met.get(usize::from(number).checked_sub(1)?)
+    }
+
+    /// The file that ends all of a group (version 2, Linux 5.14), but of the root.
+    pub fn kill_file(&self, number: u16) -> Option<OwnedFd> {
+        let path = self.get(number)?.folder.join("cgroup.kill");
+        openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+    }
+
+    /// The folder in which the group of a process can be frozen, and the words for it and back.
+    pub fn freezer(&self, pid: u32) -> Option<(PathBuf, &'static str, &'static str)> {
+        let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        let found = self.hierarchies.folders(&text, "freezer")?;
+        found.iter().find_map(|(name, folders)| {
+            let folder = Path::new("/").join(&folders.last()?.path);
+            let is_root = name == "/";
+            let files = [("cgroup.freeze", "0", "1"), ("freezer.state", "THAWED", "FROZEN")];
+            let has = files.into_iter().find(|(file, ..)| !is_root && folder.join(file).is_file());
+            has.map(|(file, old, new)| (folder.join(file), old, new))
+        })
+    }
+}

@@ -1,0 +1,454 @@
+//! The thread that acts. From the first reading to the signal it neither allocates nor waits: what it reads takes no
+//! lock that somebody can hold who waits for memory, what it says goes through a channel with room, or is lost.
+
+mod act;
+mod plan;
+
+pub use plan::{Plan, Watched};
+
+use super::event::{Answer, Event, Fact, What};
+use manycore_host::{clock::now_ns, memory_use::Survey, notify::Manager};
+use manycore_model::guard::{
+    choice::{Among, Chooser},
+    incident::Order,
+    stage::{GAP_NS, Stage, assess, pause_ns},
+    table::{Process, Shield, Table},
+};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::read,
+};
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+    sync::mpsc::{Receiver, SyncSender},
+};
+
+/// Processes that are known at once.
+pub const CAPACITY: usize = 1 << 14;
+
+/// Nanoseconds in a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// All processes are looked at so often while nothing happens.
+const CALM_SURVEY_NS: u64 = 30 * SECOND;
+
+/// So often while processes of a name are watched, if any was born.
+const NAMED_SURVEY_NS: u64 = 2 * SECOND;
+
+/// So often at most while memory goes.
+const QUICK_SURVEY_NS: u64 = SECOND / 5;
+
+/// Looking at all processes may take this part of the time while memory goes.
+const SURVEY_SHARE: u64 = 10;
+
+/// A table that is not older serves to find a cause.
+const FRESH_NS: u64 = SECOND / 50;
+
+/// While somebody is waited for.
+const WAITING_NS: u64 = SECOND / 50;
+
+/// Longest pause.
+const LONGEST_NS: u64 = SECOND;
+
+/// How often metrics get a reading.
+const LOOK_NS: u64 = SECOND;
+
+/// Processes whose shared part is asked for after a survey.
+const SHARES: usize = 4;
+
+/// Memory from which on it is asked for, in KiB; beyond the larger one it takes too long to tell.
+const SHARE_KIB: std::ops::Range<u32> = 32 << 10..1 << 20;
+
+/// Reads, judges and acts.
+pub struct Watcher {
+    plan: Box<Plan>,
+    table: Table,
+    chooser: Chooser,
+    survey: Survey,
+    survey_ns: u64,
+    surveyed_ns: u64,
+    looked_ns: u64,
+    /// Who writes files into memory, when that is known.
+    writer: Option<(u32, u64)>,
+    is_dry: bool,
+    events: SyncSender<Event>,
+    facts: Receiver<Fact>,
+    wake: OwnedFd,
+    manager: Option<Manager>,
+    beaten_ns: u64,
+    group_kills: Vec<(u16, OwnedFd)>,
+    share_next: u32,
+    is_over: bool,
+}
+
+/// What it takes to be one.
+pub struct Means {
+    /// What is watched.
+    pub plan: Box<Plan>,
+    /// Whether signals are only told of.
+    pub is_dry: bool,
+    /// To the clerk.
+    pub events: SyncSender<Event>,
+    /// From the clerk.
+    pub facts: Receiver<Fact>,
+    /// Readable when there are facts.
+    pub wake: OwnedFd,
+    /// Who wants to know that we live.
+    pub manager: Option<Manager>,
+}
+
+impl Watcher {
+    /// With all that it will need.
+    ///
+    /// # Errors
+    /// The folder of processes cannot be read.
+    pub fn new(means: Means) -> std::io::Result<Self> {
+        Ok(Self {
+            plan: means.plan,
+            table: Table::new(CAPACITY),
+            chooser: Chooser::new(CAPACITY),
+            survey: Survey::open(Path::new("/"), CAPACITY)?,
+            survey_ns: 0,
+            surveyed_ns: 0,
+            looked_ns: 0,
+            writer: None,
+            is_dry: means.is_dry,
+            events: means.events,
+            facts: means.facts,
+            wake: means.wake,
+            manager: means.manager,
+            beaten_ns: 0,
+            group_kills: Vec::with_capacity(512),
+            share_next: 0,
+            is_over: false,
+        })
+    }
+
+    /// Watches until it is told to stop.
+    pub fn run(&mut self) {
+        self.rehearse();
+        while !self.is_over {
+            let pause = self.tick();
+            self.wait(pause);
+            self.take_facts();
+        }
+    }
+
+    /// Goes the whole way once without harm, so that its code and data lie in memory before they are needed.
+    fn rehearse(&mut self) {
+        self.tick();
+        let among = Among { watch: 0, except: &[], is_desperate: true };
+        if let Some(watch) = self.plan.watches.first() {
+            let _ = self.chooser.choose(&self.table, &watch.reading, &among);
+        }
+        act::rehearse(&mut self.survey);
+        if let Some(manager) = &self.manager {
+            manager.tell("READY=1\nSTATUS=watching");
+        }
+    }
+
+    /// One look at everything, and what follows; nanoseconds until the next.
+    pub fn tick(&mut self) -> u64 {
+        let now = now_ns();
+        self.beat(now);
+        for at in 0..self.plan.watches.len() {
+            self.read(at, now);
+        }
+        if now.saturating_sub(self.surveyed_ns) >= self.survey_every(now) {
+            self.look_at_all(now);
+        }
+        for at in 0..self.plan.watches.len() {
+            self.step(at);
+        }
+        if now.saturating_sub(self.looked_ns) >= LOOK_NS {
+            self.looked_ns = now;
+            for at in 0..self.plan.watches.len() {
+                let what = What::Look { processes: self.table.processes().len(), survey_ns: self.survey_ns };
+                self.tell(at, what);
+            }
+        }
+        self.pause()
+    }
+
+    /// Tells the service manager that we live.
+    fn beat(&mut self, now: u64) {
+        let Some(manager) = &self.manager else { return };
+        let due =
+            manager.beat.is_some_and(|beat| now.saturating_sub(self.beaten_ns) >= beat.as_nanos() as u64);
+        if due {
+            self.beaten_ns = now;
+            manager.tell("WATCHDOG=1");
+        }
+    }
+
+    /// Reads one watch and judges it.
+    fn read(&mut self, at: usize, now: u64) {
+        let is_named = self.plan.watches[at].is_named();
+        if is_named {
+            self.follow(at, now);
+        }
+        let watch = &mut self.plan.watches[at];
+        let reading = watch.read(now, &self.table);
+        let was_blind = std::mem::replace(&mut watch.is_blind, reading.is_none());
+        let Some(reading) = reading else {
+            watch.trend.clear();
+            watch.told = Default::default();
+            if !was_blind {
+                self.tell(at, What::Blind);
+            }
+            return;
+        };
+        // A limit that was changed is another quantity, and so is a past from before a sleep.
+        let has_slept = now.saturating_sub(watch.reading.at_ns) > GAP_NS && watch.reading.at_ns > 0;
+        if reading.total != watch.reading.total {
+            watch.trend.clear();
+        }
+        watch.trend.add(reading.at_ns, reading.room(), GAP_NS);
+        watch.reading = reading;
+        watch.told = assess(&reading, &watch.trend, &watch.limits);
+        if has_slept || was_blind {
+            self.table.forget();
+            self.surveyed_ns = 0;
+        }
+        if was_blind {
+            self.tell(at, What::Sighted);
+        }
+    }
+
+    /// Brings the members of a watch by name up to date.
+    fn follow(&mut self, at: usize, now: u64) {
+        let Self { plan, table, survey, .. } = self;
+        let judge = |process: &mut Process| plan.judge(process);
+        survey.again(table, now, |process| process.watches >> at & 1 == 1, judge);
+    }
+
+    /// How often all processes are looked at.
+    fn survey_every(&self, now: u64) -> u64 {
+        let is_soon = |watch: &Watched| {
+            watch.told.stage >= Stage::Warn || watch.told.seconds_left.is_some_and(|left| left < 60.0)
+        };
+        if self.plan.watches.iter().any(|watch| watch.incident.is_waiting()) {
+            return QUICK_SURVEY_NS / 4;
+        }
+        if self.plan.watches.iter().any(is_soon) {
+            let is_idle = self.plan.watches.iter().all(|watch| watch.told.rate < 1.0);
+            return if is_idle { 5 * SECOND } else { QUICK_SURVEY_NS.max(self.survey_ns * SURVEY_SHARE) };
+        }
+        let is_named = self.plan.watches.iter().any(Watched::is_named);
+        let _ = now;
+        if is_named { NAMED_SURVEY_NS.max(self.survey_ns * 500) } else { CALM_SURVEY_NS }
+    }
+
+    /// Looks at all processes, and makes this a moment from which growth is told.
+    fn look_at_all(&mut self, now: u64) {
+        let Self { plan, table, survey, .. } = self;
+        let swaps = plan.watches.iter().any(|watch| watch.reading.swap_total > watch.reading.swap_free);
+        if survey.run(table, now, swaps, |process| plan.judge(process)).is_err() {
+            return;
+        }
+        let mut readings = [Default::default(); manycore_model::guard::table::WATCHES];
+        for (reading, watch) in readings.iter_mut().zip(&self.plan.watches) {
+            *reading = watch.reading;
+        }
+        self.table.mark(now, &readings);
+        self.survey_ns = now_ns().saturating_sub(now);
+        self.surveyed_ns = now;
+        if self.table.left_out > 0 {
+            self.tell(0, What::LeftOut(self.table.left_out));
+        }
+        self.ask_for_more();
+    }
+
+    /// Has the clerk find out what takes time: control groups of those that are new, and the shared part of some.
+    fn ask_for_more(&mut self) {
+        let unknown = self.table.processes().iter();
+        for process in unknown.filter(|process| !process.is_known && process.shield != Some(Shield::Kernel)) {
+            let what = What::Identify { pid: process.seen.pid, start: process.seen.start };
+            if !self.tell(0, what) {
+                break;
+            }
+        }
+        if self.plan.watches.iter().any(|watch| watch.told.stage >= Stage::Warn) {
+            return;
+        }
+        // Those that come next by id, from where we stopped last time.
+        let next = self.share_next;
+        let big = self.table.processes().iter().filter(|process| SHARE_KIB.contains(&process.seen.kib));
+        let mut asked = 0;
+        self.share_next = 0;
+        for process in big.filter(|process| process.seen.pid > next).take(SHARES) {
+            asked = process.seen.pid;
+            self.tell(0, What::Share { pid: process.seen.pid, start: process.seen.start });
+        }
+        self.share_next = asked;
+    }
+
+    /// One watch's next step.
+    fn step(&mut self, at: usize) {
+        let now = now_ns();
+        let is_gone = self.is_gone(at);
+        let watch = &mut self.plan.watches[at];
+        let order = watch.incident.step(now, &watch.told, watch.reading.room(), is_gone, watch.grace_ns);
+        match order {
+            Order::Nothing => self.go_on(at),
+            Order::Warn => {
+                self.refresh();
+                let finding = self.find(at);
+                self.tell(at, What::Warn(finding));
+            }
+            Order::Term => self.act(at, false),
+            Order::Kill => self.act(at, true),
+            Order::Finish => self.finish(at),
+            Order::Gone => {
+                self.target_of(at, |suspect, at_ns| What::Gone {
+                    suspect,
+                    after_ns: now.saturating_sub(at_ns),
+                });
+                self.plan.watches[at].target = None;
+            }
+            Order::Stuck => {
+                self.target_of(at, |suspect, _| What::Stuck(suspect));
+                let watch = &mut self.plan.watches[at];
+                if let Some(target) = watch.target.take() {
+                    let seen = target.suspect.process.seen;
+                    watch.incident.leave_out(seen.pid, seen.start);
+                }
+            }
+            Order::Spare => {
+                self.target_of(at, |suspect, _| What::Spare(suspect));
+                self.plan.watches[at].target = None;
+            }
+            Order::Over => {
+                self.writer = None;
+                self.tell(at, What::Over);
+            }
+        }
+    }
+
+    fn target_of(&mut self, at: usize, what: impl Fn(manycore_model::guard::choice::Suspect, u64) -> What) {
+        let told = self.plan.watches[at].target.as_ref().map(|target| what(target.suspect, target.at_ns));
+        if let Some(what) = told {
+            self.tell(at, what);
+        }
+    }
+
+    /// Who has caused it, as far as the table knows.
+    fn find(&mut self, at: usize) -> manycore_model::guard::choice::Finding {
+        let watch = &self.plan.watches[at];
+        let is_desperate =
+            watch.told.stage == Stage::Kill && watch.told.cause == manycore_model::guard::stage::Cause::Stall;
+        let among = Among { watch: at, except: watch.incident.left_out(), is_desperate };
+        self.chooser.choose(&self.table, &watch.reading, &among)
+    }
+
+    /// A table that is fresh enough to find a cause.
+    fn refresh(&mut self) {
+        let now = now_ns();
+        if now.saturating_sub(self.surveyed_ns) > FRESH_NS {
+            for at in 0..self.plan.watches.len() {
+                self.read(at, now);
+            }
+            self.look_at_all(now);
+        }
+    }
+
+    fn pause(&self) -> u64 {
+        let of = |watch: &Watched| {
+            if watch.incident.is_waiting() {
+                WAITING_NS
+            } else if watch.is_blind {
+                LONGEST_NS
+            } else {
+                pause_ns(&watch.reading, &watch.told, &watch.limits, LONGEST_NS)
+            }
+        };
+        self.plan.watches.iter().map(of).min().unwrap_or(LONGEST_NS)
+    }
+
+    /// Waits until it is time, tasks stall for memory, whoever was killed is gone, or the clerk has found out something.
+    fn wait(&self, pause_ns: u64) {
+        const MOST: usize = 20;
+        let mut all: [Option<PollFd>; MOST] = [const { None }; MOST];
+        all[0] = Some(PollFd::new(&self.wake, PollFlags::IN));
+        let bells = self.plan.watches.iter().filter_map(|watch| watch.bell.as_ref());
+        let bells = bells.map(|bell| PollFd::from_borrowed_fd(bell.as_fd(), PollFlags::PRI));
+        let targets = self.plan.watches.iter().filter_map(|watch| watch.target.as_ref()?.held.as_ref());
+        let targets = targets.map(|held| PollFd::from_borrowed_fd(held.as_fd(), PollFlags::IN));
+        let mut count = 1;
+        for (place, one) in all[1..].iter_mut().zip(bells.chain(targets)) {
+            *place = Some(one);
+            count += 1;
+        }
+        let mut set: [PollFd; MOST] = std::array::from_fn(|at| {
+            all[at].take().unwrap_or_else(|| PollFd::new(&self.wake, PollFlags::empty()))
+        });
+        let time = Timespec { tv_sec: (pause_ns / SECOND) as i64, tv_nsec: (pause_ns % SECOND) as i64 };
+        let _ = poll(&mut set[..count], Some(&time));
+    }
+
+    /// Takes in what the clerk has found out.
+    pub fn take_facts(&mut self) {
+        let _ = read(&self.wake, &mut [0u8; 8]);
+        while let Ok(fact) = self.facts.try_recv() {
+            match fact {
+                Fact::Group { pid, start, group, watches, shield } => {
+                    let Self { plan, table, .. } = self;
+                    if let Some(process) = table.find_mut(pid).filter(|process| process.seen.start == start) {
+                        process.is_known = true;
+                        process.group = group;
+                        process.watches = process.watches & !plan.group_watches | watches;
+                        process.group_shield = shield;
+                        plan.judge(process);
+                    }
+                }
+                Fact::GroupKill { group, file } => {
+                    if self.group_kills.len() < self.group_kills.capacity() {
+                        self.group_kills.push((group, file));
+                    }
+                }
+                Fact::Shared { pid, start, kib } => {
+                    let found = self.table.find_mut(pid).filter(|process| process.seen.start == start);
+                    if let Some(process) = found {
+                        process.seen.kib = (process.seen.kib + process.shared_kib).saturating_sub(kib);
+                        process.shared_kib = kib;
+                    }
+                }
+                Fact::Writer(writer) => self.writer = writer,
+                Fact::Why(pid) => self.answer(pid),
+                Fact::Rules(plan) => {
+                    self.plan = plan;
+                    self.group_kills.clear();
+                    self.table = Table::new(CAPACITY);
+                    self.surveyed_ns = 0;
+                }
+                Fact::Stop => self.is_over = true,
+            }
+        }
+    }
+
+    /// What would happen to a process now, in each watch.
+    fn answer(&mut self, pid: u32) {
+        self.refresh();
+        for at in 0..self.plan.watches.len() {
+            let finding = self.find(at);
+            let watch = &self.plan.watches[at];
+            let process = self.table.find(pid).copied();
+            let least = watch.reading.total / 10;
+            let window = self.table.recent(at, &watch.reading, least);
+            let growth = process.zip(window).map(|(process, window)| {
+                let age = watch.reading.at_ns.saturating_sub(window.from_ns);
+                (Table::growth(&process, &window), window.fall, age)
+            });
+            let is_watched = process.is_some_and(|process| process.watches >> at & 1 == 1);
+            self.tell(at, What::Answer(Answer { process, growth, is_watched, finding }));
+        }
+    }
+
+    /// Tells the clerk; `false` where there was no room.
+    fn tell(&self, at: usize, what: What) -> bool {
+        let Some(watch) = self.plan.watches.get(at) else { return false };
+        let event = Event { watch: at, reading: watch.reading, told: watch.told, what };
+        self.events.try_send(event).is_ok()
+    }
+}

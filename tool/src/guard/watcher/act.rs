@@ -1,0 +1,280 @@
+//! From a cause to the signal.
+
+use super::{FRESH_NS, Watcher};
+use crate::guard::event::{Sent, What};
+use manycore_host::{clock::now_ns, ending::Held, memory_use::Survey};
+use manycore_model::guard::{
+    choice::{Finding, Kin, Suspect, belongs},
+    table::{Process, Shield},
+};
+use rustix::{
+    io::{Errno, write},
+    process::Signal,
+};
+use std::io;
+
+/// Causes that are tried in one go: those that are gone meanwhile, or turn out to be spared.
+const TRIES: usize = 8;
+
+/// Rounds over a family in one go: it may have new members after each.
+const ROUNDS: usize = 3;
+
+/// Whoever was sent a signal.
+pub struct Target {
+    /// Who.
+    pub suspect: Suspect,
+    /// The family, where it is more than one process.
+    pub kin: Option<Kin>,
+    /// The process.
+    pub held: Option<Held>,
+    /// When it was sent the last one.
+    pub at_ns: u64,
+    /// SIGKILL.
+    pub is_kill: bool,
+    /// It writes files into memory.
+    pub is_writer: bool,
+}
+
+/// Why nothing was sent.
+enum Unsent {
+    /// The process is gone.
+    Gone,
+    /// The kernel is told to spare it, so we do, too.
+    Spared,
+    /// The kernel refused it: the error number.
+    Refused(i32),
+}
+
+impl Unsent {
+    fn of(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(number) if number != Errno::SRCH.raw_os_error() => Self::Refused(number),
+            _ => Self::Gone,
+        }
+    }
+}
+
+/// Takes hold of this process and sends it nothing, so that the way has been gone once.
+pub fn rehearse(survey: &mut Survey) {
+    let own = std::process::id();
+    if let Some((start, _)) = survey.start(own)
+        && let Ok(held) = Held::of(survey, own, start)
+    {
+        let _ = held.is_gone();
+        let _ = survey.is_spared(own);
+    }
+}
+
+impl Watcher {
+    /// Finds the cause and sends it a signal.
+    pub(super) fn act(&mut self, at: usize, is_kill: bool) {
+        self.refresh();
+        for _ in 0..TRIES {
+            let (suspect, kin, is_writer) = match self.find(at) {
+                Finding::Process(suspect) if self.plan.watches[at].end_group => {
+                    match self.group_of(at, &suspect) {
+                        Some((suspect, kin)) => (suspect, Some(kin), false),
+                        None => (suspect, None, false),
+                    }
+                }
+                Finding::Process(suspect) => (suspect, None, false),
+                Finding::Family(suspect, kin) => (suspect, Some(kin), false),
+                Finding::Files(bytes) => match self.writer_of(at) {
+                    Some(suspect) => (suspect, None, true),
+                    None => return self.give_up(at, What::Files(bytes)),
+                },
+                Finding::Nobody => return self.give_up(at, What::Nobody),
+            };
+            match self.send(at, suspect, kin, is_kill, is_writer) {
+                Ok(()) => return,
+                Err(Unsent::Gone) => self.table.remove(suspect.process.seen.pid),
+                Err(Unsent::Spared) => {
+                    if let Some(process) = self.table.find_mut(suspect.process.seen.pid) {
+                        process.shield = Some(Shield::Spared);
+                    }
+                }
+                Err(Unsent::Refused(number)) => {
+                    let seen = suspect.process.seen;
+                    self.plan.watches[at].incident.leave_out(seen.pid, seen.start);
+                    self.tell(at, What::Refused(suspect, number));
+                }
+            }
+        }
+    }
+
+    /// Nobody can be ended; said once.
+    fn give_up(&mut self, at: usize, what: What) {
+        if matches!(what, What::Files(_)) {
+            self.tell(at, What::SeekWriter);
+        }
+        if self.plan.watches[at].incident.in_vain(now_ns()) {
+            self.tell(at, what);
+        }
+    }
+
+    /// The process that is known to write files into memory, if it may be chosen.
+    fn writer_of(&self, at: usize) -> Option<Suspect> {
+        let (pid, start) = self.writer?;
+        let process = self.table.find(pid).filter(|process| process.seen.start == start)?;
+        let may = process.shield.is_none() && process.watches >> at & 1 == 1;
+        let left_out = self.plan.watches[at].incident.left_out().contains(&(pid, start));
+        let reading = &self.plan.watches[at].reading;
+        let window = self.table.recent(at, reading, reading.total / 10)?;
+        (may && !left_out).then(|| Suspect {
+            process: *process,
+            bytes: u64::from(process.seen.kib) << 10,
+            members: 1,
+            growth: window.shmem,
+            fall: window.fall,
+            from_ns: window.from_ns,
+            score: 1.0,
+        })
+    }
+
+    /// All of the control group of a suspect, unless somebody in it is spared or it is not known.
+    fn group_of(&self, at: usize, suspect: &Suspect) -> Option<(Suspect, Kin)> {
+        let group = Some(suspect.process.group).filter(|&group| group > 0 && suspect.process.is_known)?;
+        let members = || self.table.processes().iter().filter(|process| process.group == group);
+        let all_may = members().all(|process| process.shield.is_none() && process.watches >> at & 1 == 1);
+        let bytes = members().map(|process| u64::from(process.seen.kib) << 10).sum();
+        let whole = Suspect { bytes, members: members().count() as u32, from_ns: 0, ..*suspect };
+        all_may.then_some((whole, Kin::Group(group)))
+    }
+
+    /// Sends the signal, notes it and tells it.
+    fn send(
+        &mut self,
+        at: usize,
+        suspect: Suspect,
+        kin: Option<Kin>,
+        is_kill: bool,
+        is_writer: bool,
+    ) -> Result<(), Unsent> {
+        let seen = suspect.process.seen;
+        let held = match (Held::of(&mut self.survey, seen.pid, seen.start), kin) {
+            (Ok(held), _) => Some(held),
+            (Err(_), Some(_)) => None,
+            (Err(error), None) => return Err(Unsent::of(&error)),
+        };
+        if self.survey.is_spared(seen.pid) {
+            return Err(Unsent::Spared);
+        }
+        let signal = if is_kill { Signal::KILL } else { Signal::TERM };
+        let count = if self.is_dry {
+            suspect.members
+        } else {
+            match (kin, &held) {
+                (Some(kin), _) => self.send_all(at, &suspect, kin, signal),
+                (None, Some(held)) => {
+                    held.signal(signal).map_err(|error| Unsent::of(&error))?;
+                    1
+                }
+                (None, None) => 0,
+            }
+        };
+        let now = now_ns();
+        let watch = &mut self.plan.watches[at];
+        let after_ns = now.saturating_sub(watch.reading.at_ns);
+        let is_dry = self.is_dry;
+        if is_dry {
+            watch.incident.pretended(now);
+        } else {
+            let held = held.filter(|_| kin.is_none());
+            watch.target = Some(Target { suspect, kin, held, at_ns: now, is_kill, is_writer });
+            match is_kill {
+                true => watch.incident.killed(now, watch.reading.room()),
+                false => watch.incident.asked(now),
+            }
+        }
+        self.tell(
+            at,
+            What::Sent(Sent { suspect, kin, is_kill, was_asked: false, is_writer, is_dry, after_ns, count }),
+        );
+        Ok(())
+    }
+
+    /// Kills whoever was asked to end.
+    pub(super) fn finish(&mut self, at: usize) {
+        let Some(mut target) = self.plan.watches[at].target.take() else {
+            return self.plan.watches[at].incident.killed(now_ns(), 0);
+        };
+        let reading_ns = self.plan.watches[at].reading.at_ns;
+        let count = match (target.kin, &target.held) {
+            (Some(kin), _) => self.send_all(at, &target.suspect, kin, Signal::KILL),
+            (None, Some(held)) => u32::from(held.signal(Signal::KILL).is_ok()),
+            (None, None) => 0,
+        };
+        let now = now_ns();
+        (target.at_ns, target.is_kill) = (now, true);
+        let sent = Sent {
+            suspect: target.suspect,
+            kin: target.kin,
+            is_kill: true,
+            was_asked: true,
+            is_writer: target.is_writer,
+            is_dry: false,
+            after_ns: now.saturating_sub(reading_ns),
+            count,
+        };
+        let watch = &mut self.plan.watches[at];
+        watch.target = Some(target);
+        watch.incident.killed(now, watch.reading.room());
+        self.tell(at, What::Sent(sent));
+    }
+
+    /// Sends a signal to all of a family, again while it has new members; how many were sent it.
+    fn send_all(&mut self, at: usize, suspect: &Suspect, kin: Kin, signal: Signal) -> u32 {
+        let mut count = 0;
+        if let (Kin::Group(group), Signal::KILL, true) = (kin, signal, suspect.from_ns == 0)
+            && let Some((_, file)) = self.group_kills.iter().find(|(number, _)| *number == group)
+        {
+            let _ = write(file, b"1");
+        }
+        for round in 0..ROUNDS {
+            let before = count;
+            for place in 0.. {
+                let Some(process) = self.table.processes().get(place).copied() else { break };
+                if self.is_member(at, &process, suspect, kin) {
+                    let seen = process.seen;
+                    let held = Held::of(&mut self.survey, seen.pid, seen.start);
+                    count += u32::from(held.is_ok_and(|held| held.signal(signal).is_ok()));
+                }
+            }
+            if count == before || signal != Signal::KILL || round + 1 == ROUNDS {
+                break;
+            }
+            self.look_at_all(now_ns());
+        }
+        count
+    }
+
+    fn is_member(&self, at: usize, process: &Process, suspect: &Suspect, kin: Kin) -> bool {
+        let may = process.shield.is_none() && process.watches >> at & 1 == 1;
+        may && belongs(process, kin, suspect.from_ns, &suspect.process)
+    }
+
+    /// Whether all that was sent a signal is gone.
+    pub(super) fn is_gone(&mut self, at: usize) -> bool {
+        let Some(target) = &self.plan.watches[at].target else { return false };
+        match (&target.held, target.kin) {
+            (Some(held), _) => held.is_gone(),
+            (None, None) => true,
+            (None, Some(kin)) => {
+                let suspect = target.suspect;
+                if now_ns().saturating_sub(self.surveyed_ns) > FRESH_NS {
+                    self.look_at_all(now_ns());
+                }
+                !self.table.processes().iter().any(|process| self.is_member(at, process, &suspect, kin))
+            }
+        }
+    }
+
+    /// While a family dies, those that were born to it meanwhile are killed too.
+    pub(super) fn go_on(&mut self, at: usize) {
+        let Some(target) = &self.plan.watches[at].target else { return };
+        if let (Some(kin), true) = (target.kin, target.is_kill) {
+            let suspect = target.suspect;
+            self.send_all(at, &suspect, kin, Signal::KILL);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What is watched, with everything that is kept of it.
+
+use super::act::Target;
+use crate::guard::rules::{Of, Protect, Rules, Slow};
+use manycore_host::memory_room::{Bell, GroupRoom, MachineRoom};
+use manycore_model::guard::{
+    incident::Incident,
+    pattern::Pattern,
+    stage::{Assessment, Limits, Reading},
+    table::{Process, Shield, Table},
+    trend::Trend,
+};
+use std::{io, path::Path};
+
+/// Tasks that have waited for memory for this part of [`BELL_WINDOW_US`] wake us, in microseconds.
+const BELL_STALL_US: u32 = 50_000;
+/// The shortest window that the kernel takes, in microseconds.
+const BELL_WINDOW_US: u32 = 500_000;
+
+/// All watches and rules.
+pub struct Plan {
+    /// In the order of the rules.
+    pub watches: Vec<Watched>,
+    /// Who is spared.
+    pub protect: Protect,
+    /// Bits of the watches that are control groups.
+    pub group_watches: u32,
+    own: u32,
+}
+
+/// One of them.
+pub struct Watched {
+    source: Source,
+    /// When something is done.
+    pub limits: Limits,
+    /// Between SIGTERM and SIGKILL.
+    pub grace_ns: u64,
+    /// Whether all of a control group is ended.
+    pub end_group: bool,
+    /// How a cause is slowed down.
+    pub slow: Slow,
+    /// Its course.
+    pub incident: Incident,
+    /// Of its room.
+    pub trend: Trend,
+    /// The last one.
+    pub reading: Reading,
+    /// What follows from it.
+    pub told: Assessment,
+    /// Whoever was sent a signal.
+    pub target: Option<Target>,
+    /// Wakes us.
+    pub bell: Option<Bell>,
+    /// Whether it could not be read.
+    pub is_blind: bool,
+}
+
+enum Source {
+    Machine(MachineRoom),
+    Group(GroupRoom),
+    Processes { name: Pattern, limit: u64 },
+}
+
+impl Plan {
+    /// Opens what the rules name. What had to be left out is told.
+    ///
+    /// # Errors
+    /// A watch cannot be read at all.
+    pub fn open(rules: &Rules) -> io::Result<(Self, Vec<String>)> {
+        let mut notes = Vec::new();
+        let mut watches = Vec::new();
+        let mut group_watches = 0;
+        for (at, rule) in rules.watches.iter().enumerate() {
+            let (source, pressure) = match &rule.of {
+                Of::Machine => {
+                    let room = MachineRoom::open(Path::new("/"))?;
+                    let pressure = room.tells_stalls().then(|| Path::new("/proc/pressure/memory").to_owned());
+                    (Source::Machine(room), Some(pressure))
+                }
+                Of::Group { folder, mount } => {
+                    group_watches |= 1 << at;
+                    let mut room = GroupRoom::open(folder, mount)?;
+                    if room.read(0).is_none() {
+                        notes.push(format!(
+                            "{}: no limit is set, so nothing is done until there is one",
+                            rule.name
+                        ));
+                    }
+                    let pressure = room.tells_stalls().then(|| folder.join("memory.pressure"));
+                    (Source::Group(room), Some(pressure))
+                }
+                Of::Processes { name, limit } => {
+                    (Source::Processes { name: name.clone(), limit: *limit }, None)
+                }
+            };
+            if pressure == Some(None) {
+                notes.push(format!(
+                    "{}: the kernel does not tell how long tasks stall for memory (PSI): levels and trends alone decide",
+                    rule.name
+                ));
+            }
+            let bell = pressure.flatten().and_then(|path| Bell::set(&path, BELL_STALL_US, BELL_WINDOW_US));
+            watches.push(Watched {
+                source,
+                limits: rule.limits,
+                grace_ns: rule.grace.as_nanos() as u64,
+                end_group: rule.end_group,
+                slow: rule.slow,
+                incident: Incident::default(),
+                trend: Trend::default(),
+                reading: Reading::default(),
+                told: Assessment::default(),
+                target: None,
+                bell,
+                is_blind: false,
+            });
+        }
+        let plan = Self { watches, protect: rules.protect.clone(), group_watches, own: std::process::id() };
+        Ok((plan, notes))
+    }
+
+    /// Sets what the rules say of a process.
+    pub fn judge(&self, process: &mut Process) {
+        let seen = process.seen;
+        process.shield = match seen.pid {
+            1 => Some(Shield::Init),
+            pid if pid == self.own => Some(Shield::Guard),
+            _ if process.shield == Some(Shield::Kernel) => process.shield,
+            _ if process.shield == Some(Shield::Spared) => process.shield,
+            _ => self.protect.shield(&seen.name, process.user).or(process.group_shield),
+        };
+        for (at, watch) in self.watches.iter().enumerate() {
+            let bit = 1 << at;
+            match &watch.source {
+                Source::Machine(_) => process.watches |= bit,
+                Source::Group(_) => {}
+                Source::Processes { name, .. } if name.matches(seen.name.as_bytes()) => {
+                    process.watches |= bit
+                }
+                Source::Processes { .. } => process.watches &= !bit,
+            }
+        }
+    }
+}
+
+impl Watched {
+    /// Whether processes are watched by their name.
+    pub fn is_named(&self) -> bool {
+        matches!(self.source, Source::Processes { .. })
+    }
+
+    /// What is left now.
+    pub fn read(&mut self, now_ns: u64, table: &Table) -> Option<Reading> {
+        match &mut self.source {
+            Source::Machine(room) => room.read(now_ns),
+            Source::Group(room) => room.read(now_ns),
+            Source::Processes { name, limit } => {
+                let members =
+                    table.processes().iter().filter(|process| name.matches(process.seen.name.as_bytes()));
+                let used: u64 = members.map(|process| u64::from(process.seen.kib) << 10).sum();
+                let available = limit.saturating_sub(used);
+                Some(Reading { at_ns: now_ns, available, total: *limit, ..Reading::default() })
+            }
+        }
+    }
+}
