@@ -19,7 +19,7 @@ test:
 	cargo test --workspace --locked
 	scripts/percpu
 	@if command -v shellcheck >/dev/null; then \
-	shellcheck -x scripts/* .ci/run $(addprefix lab/,run vm libvirt arm mirror shape init guest words) && \
+	shellcheck -x scripts/* .ci/run $(addprefix lab/,run vm libvirt memory trial arm mirror shape init guest words) && \
 	shellcheck -s dash -e SC2154,SC2016 lab/tests/*; else echo "SKIPPED: shellcheck is not installed"; fi
 	@scripts/need lab
 	lab/run
