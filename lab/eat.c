@@ -126,8 +126,10 @@ static void forks(uint64_t rate) {
     }
 }
 
-// Maps 8 MB more of something, touches them, and goes on. `file` is -1 for memory without a file.
-static void mappings(int flags, int file, int grows) {
+// Maps 8 MB more of something, touches them, and goes on. Without a name it is memory alone.
+static void mappings(int flags, const char *name, int grows) {
+    int file = name ? open(name, grows ? O_RDWR | O_CREAT : O_RDONLY, 0600) : -1;
+    if (name && file < 0) die(name);
     for (uint64_t at = 0;;) {
         if (grows && ftruncate(file, at + 8 * MB)) die("ftruncate");
         char *more = mmap(NULL, 8 * MB, PROT_READ | PROT_WRITE, flags, file, file < 0 ? 0 : at);
@@ -190,12 +192,12 @@ static void eater(int count, char **words) {
     if (!strcmp(kind, "leak")) leak(atoi(first));
     if (!strcmp(kind, "forks")) forks(atoi(first));
     if (!strcmp(kind, "erlang")) erlang();
-    if (!strcmp(kind, "mmap")) mappings(MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (!strcmp(kind, "mmap-private")) mappings(MAP_PRIVATE, open(first, O_RDONLY), 0);
+    if (!strcmp(kind, "mmap")) mappings(MAP_SHARED | MAP_ANONYMOUS, NULL, 0);
+    if (!strcmp(kind, "mmap-private")) mappings(MAP_PRIVATE, first, 0);
     if (!strcmp(kind, "mmap-tmp")) {
         char name[256];
         snprintf(name, sizeof name, "%s/mapped", first);
-        mappings(MAP_SHARED, open(name, O_RDWR | O_CREAT, 0600), 1);
+        mappings(MAP_SHARED, name, 1);
     }
     if (!strcmp(kind, "tmpfs")) fill(first);
     if (!strcmp(kind, "cache") && count > 2) read_cache(atoi(first), words[2]);
