@@ -3,7 +3,7 @@
 MANYCORE := target/release/manycore
 PREFIX ?= /usr/local
 
-.PHONY: build eval test percpu lab arm bench calibrate man doc install clean
+.PHONY: build eval test percpu lab memory arm bench calibrate man doc install clean
 
 build:
 	@scripts/need build
@@ -19,7 +19,7 @@ test:
 	cargo test --workspace --locked
 	scripts/percpu
 	@if command -v shellcheck >/dev/null; then \
-	shellcheck -x scripts/* .ci/run $(addprefix lab/,run vm libvirt arm mirror shape init guest words) && \
+	shellcheck -x scripts/* .ci/run $(addprefix lab/,run vm libvirt memory trial arm mirror shape init guest words) && \
 	shellcheck -s dash -e SC2154,SC2016 lab/tests/*; else echo "SKIPPED: shellcheck is not installed"; fi
 	@scripts/need lab
 	lab/run
@@ -34,6 +34,11 @@ percpu:
 lab:
 	@scripts/need lab
 	lab/vm setup
+
+# Guards against memory that runs out, in emulated small machines; takes half an hour, not part of `make test`.
+memory:
+	@scripts/need lab
+	lab/memory
 
 # The counters of percpu/ on an emulated AArch64 kernel, which has restartable sequences; not part of `make test`.
 arm:

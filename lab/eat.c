@@ -1,0 +1,388 @@
+// Programs of lab/memory's guests, in one file: those that eat memory, those that must not suffer from it, and the
+// observer that tells what happened. Built static; the first word says which it is.
+//
+//   eat fast                 malloc and touch, as fast as memory allows
+//   eat leak MB              the same, this many MB each second
+//   eat forks RATE           processes of 4 MB, RATE new ones each second; any of them goes on when others are dead
+//   eat erlang               an Erlang node that spawns processes of some KB without end
+//   eat mmap                 shared anonymous mappings, touched
+//   eat mmap-private FILE    private mappings of a file, written to
+//   eat mmap-tmp FOLDER      a file in this tmpfs, mapped and written to
+//   eat tmpfs FOLDER         files written into this tmpfs, which no process holds
+//   eat cache SECONDS FILE   reads a file larger than memory, by read and through a mapping; ends by itself
+//
+//   eat hold PERCENT         an innocent: holds this part of memory, touches all of it every two seconds
+//   eat beat                 an innocent: a time stamp and one page of a file every 50 ms
+//   eat idle                 an innocent: a service that waits
+//
+//   eat observe LIMIT NAME=PID ...   watches for LIMIT seconds, or until the eater is gone; see observe()
+//
+// All times are CLOCK_MONOTONIC in milliseconds: of one guest they can be compared. Everything is below /run/lab.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MB (1024UL * 1024)
+#define PAGE 4096UL
+
+// /run/lab/page, which the observer keeps in memory.
+struct page {
+    _Atomic uint64_t beat;      // the last beat, ms
+    _Atomic uint64_t gap;       // the longest time between two beats, ms
+    _Atomic uint64_t eaten;     // what the eater has had, KB
+    _Atomic uint64_t next_fork; // when the next process may be forked, ms
+};
+static struct page *page;
+
+static void die(const char *what) {
+    fprintf(stderr, "eat: %s: %s\n", what, strerror(errno));
+    exit(3);
+}
+
+static uint64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000UL + t.tv_nsec / 1000000;
+}
+
+static void rest(uint64_t ms) {
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&t, NULL);
+}
+
+static void map_page(void) {
+    int file = open("/run/lab/page", O_RDWR);
+    if (file < 0) die("/run/lab/page");
+    page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (page == MAP_FAILED) die("/run/lab/page");
+    close(file);
+}
+
+static void touch(char *memory, size_t size) {
+    for (size_t at = 0; at < size; at += PAGE) *(volatile char *)(memory + at) += 1;
+}
+
+// Accounts for it, and logs `ms MB` each 16 MB.
+static void ate(size_t size) {
+    uint64_t kb = size / 1024, sum = page->eaten += kb;
+    if (sum / 16384 == (sum - kb) / 16384) return;
+    char line[64];
+    int length = snprintf(line, sizeof line, "%lu %lu\n", now(), sum / 1024);
+    int file = open("/run/lab/eater.log", O_WRONLY | O_APPEND);
+    if (file < 0) return;
+    if (write(file, line, length) < 0) { /* it is a log */ }
+    close(file);
+}
+
+// --- eaters ---
+
+static void leak(uint64_t rate) {
+    for (uint64_t start = now(), sum = 0;;) {
+        if (rate && sum >= (now() - start) * rate / 1000) {
+            rest(50);
+            continue;
+        }
+        char *more = malloc(MB);
+        if (!more) {
+            rest(10);
+            continue;
+        }
+        touch(more, MB);
+        ate(MB);
+        sum++;
+    }
+}
+
+static void forks(uint64_t rate) {
+    signal(SIGCHLD, SIG_IGN);
+    for (char *held = NULL;;) {
+        free(held); // its parent's
+        held = malloc(4 * MB);
+        if (held) touch(held, 4 * MB);
+        ate(4 * MB);
+        // The turn to fork passes from one to the next: whichever is awake first.
+        for (;;) {
+            uint64_t next = page->next_fork, time = now();
+            if (time >= next && __atomic_compare_exchange_n((uint64_t *)&page->next_fork, &next,
+                                    time + 1000 / rate, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) &&
+                fork() == 0)
+                break;
+            rest(100);
+        }
+    }
+}
+
+// Maps 8 MB more of something, touches them, and goes on. Without a name it is memory alone.
+static void mappings(int flags, const char *name, int grows) {
+    int file = name ? open(name, grows ? O_RDWR | O_CREAT : O_RDONLY, 0600) : -1;
+    if (name && file < 0) die(name);
+    for (uint64_t at = 0;;) {
+        if (grows && ftruncate(file, at + 8 * MB)) die("ftruncate");
+        char *more = mmap(NULL, 8 * MB, PROT_READ | PROT_WRITE, flags, file, file < 0 ? 0 : at);
+        if (more == MAP_FAILED) {
+            rest(10);
+            continue;
+        }
+        for (int i = 0; i < 8; i++) {
+            touch(more + i * MB, MB);
+            ate(MB);
+        }
+        at += 8 * MB;
+    }
+}
+
+static void fill(const char *folder) {
+    static char block[MB];
+    memset(block, 7, sizeof block);
+    for (int number = 0;; number++) {
+        char name[256];
+        snprintf(name, sizeof name, "%s/%d", folder, number);
+        int file = open(name, O_WRONLY | O_CREAT, 0600);
+        for (int i = 0; i < 16; i++) {
+            ssize_t written = file < 0 ? -1 : write(file, block, sizeof block);
+            if (written > 0) ate(written);
+            if (written < 0) rest(100);
+        }
+        if (file >= 0) close(file);
+    }
+}
+
+static void read_cache(uint64_t seconds, const char *name) {
+    static char block[MB];
+    int file = open(name, O_RDONLY);
+    if (file < 0) die(name);
+    uint64_t size = lseek(file, 0, SEEK_END), end = now() + seconds * 1000;
+    for (uint64_t at = 0; now() < end; at = (at + 64 * MB) % (size - 64 * MB)) {
+        for (int i = 0; i < 32; i++)
+            if (pread(file, block, MB, at + i * MB) < 0) die(name);
+        char *map = mmap(NULL, 32 * MB, PROT_READ, MAP_SHARED, file, at + 32 * MB);
+        if (map == MAP_FAILED) die(name);
+        for (size_t i = 0; i < 32 * MB; i += PAGE) (void)*(volatile char *)(map + i);
+        munmap(map, 32 * MB);
+        ate(64 * MB);
+    }
+    // Told in a file: systemd takes an end by SIGTERM for a good one, and forgets it.
+    if (creat("/run/lab/shared/done", 0644) < 0) die("/run/lab/shared/done");
+    exit(0);
+}
+
+static void erlang(void) {
+    setenv("HOME", "/tmp", 0); // which a service has not, and it wants
+    execl("/usr/bin/erl", "erl", "+P", "10000000", "-noshell", "-eval",
+          "F = fun F() -> spawn(fun() -> L = lists:seq(1, 500), receive X -> X ! L end end), F() end, F().", NULL);
+    die("/usr/bin/erl");
+}
+
+static void eater(int count, char **words) {
+    // Who has this open is of the eater: the observer hears when nobody is left.
+    if (open("/run/lab/eater.alive", O_WRONLY) < 0) die("/run/lab/eater.alive");
+    const char *kind = words[0], *first = count > 1 ? words[1] : "";
+    if (!strcmp(kind, "fast")) leak(0);
+    if (!strcmp(kind, "leak")) leak(atoi(first));
+    if (!strcmp(kind, "forks")) forks(atoi(first));
+    if (!strcmp(kind, "erlang")) erlang();
+    if (!strcmp(kind, "mmap")) mappings(MAP_SHARED | MAP_ANONYMOUS, NULL, 0);
+    if (!strcmp(kind, "mmap-private")) mappings(MAP_PRIVATE, first, 0);
+    if (!strcmp(kind, "mmap-tmp")) {
+        char name[256];
+        snprintf(name, sizeof name, "%s/mapped", first);
+        mappings(MAP_SHARED, name, 1);
+    }
+    if (!strcmp(kind, "tmpfs")) fill(first);
+    if (!strcmp(kind, "cache") && count > 2) read_cache(atoi(first), words[2]);
+    fprintf(stderr, "eat: no such eater: %s\n", kind);
+    exit(2);
+}
+
+// --- innocents ---
+
+static void hold(uint64_t percent) {
+    size_t size = sysconf(_SC_PHYS_PAGES) * PAGE * percent / 100;
+    char *memory = malloc(size);
+    if (!memory) die("malloc");
+    for (int first = 1;; first = 0) {
+        touch(memory, size);
+        if (first && creat("/run/lab/hold.ready", 0644) < 0) die("/run/lab/hold.ready");
+        rest(2000);
+    }
+}
+
+static void beat(void) {
+    static char block[PAGE];
+    for (uint64_t last = 0;;) {
+        int file = open("/usr/bin/true", O_RDONLY);
+        if (file < 0 || read(file, block, PAGE) < 0) die("/usr/bin/true");
+        close(file);
+        uint64_t time = now();
+        if (last && time - last > page->gap) page->gap = time - last;
+        page->beat = last = time;
+        rest(50);
+    }
+}
+
+// --- the observer ---
+
+#define WATCHED 16
+static struct {
+    char name[24];
+    struct pollfd fd;
+    uint64_t died; // ms, or 0
+} watched[WATCHED];
+static int count_watched;
+
+// What it has seen. Times are ms since the eater has begun; -1 is never.
+static struct {
+    uint64_t begin;
+    int64_t sign, gone, probe;
+    uint64_t total, least, swap_total, swap_most; // KB
+    uint64_t full_total, full_longest;            // ms
+} seen = {.sign = -1, .gone = -1, .probe = -1, .least = UINT64_MAX};
+
+static uint64_t field(const char *text, const char *name) {
+    const char *at = strstr(text, name);
+    return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+// The file from its start, by a descriptor that is kept: the kernel needs no memory for it.
+static void reread(int file, char *text, size_t size) {
+    ssize_t length = pread(file, text, size - 1, 0);
+    text[length > 0 ? length : 0] = 0;
+}
+
+static void sample(int meminfo, int pressure) {
+    static char text[8192];
+    reread(meminfo, text, sizeof text);
+    uint64_t available = field(text, "MemAvailable:"), swap_used;
+    seen.total = field(text, "MemTotal:");
+    seen.swap_total = field(text, "SwapTotal:");
+    swap_used = seen.swap_total - field(text, "SwapFree:");
+    if (available < seen.least) seen.least = available;
+    if (swap_used > seen.swap_most) seen.swap_most = swap_used;
+    if (seen.sign < 0 && available < seen.total / 4) seen.sign = now() - seen.begin;
+
+    // Of windows of 100 ms, the longest row in which all stood still for half of the time or more.
+    static uint64_t window, window_total, row, first_total;
+    reread(pressure, text, sizeof text);
+    const char *full = strstr(text, "full");
+    uint64_t total = full ? field(full, "total=") / 1000 : 0, time = now();
+    if (!window) window = time, first_total = window_total = total;
+    seen.full_total = total - first_total;
+    if (time - window < 100) return;
+    row = (total - window_total) * 2 >= time - window ? row + (time - window) : 0;
+    if (row > seen.full_longest) seen.full_longest = row;
+    window = time, window_total = total;
+}
+
+// One line of JSON. `NOW` each second, so that something is known of a guest that dies, and `END`.
+static void tell(const char *word) {
+    uint64_t time = now(), heard = time;
+    for (int i = 0; i < count_watched; i++)
+        if (!strcmp(watched[i].name, "beat") && watched[i].died) heard = watched[i].died;
+    uint64_t silent = page->beat && heard > page->beat ? heard - page->beat : 0;
+    uint64_t gap = silent > page->gap ? silent : page->gap;
+    printf("%s {\"at_ms\":%lu,\"sign_ms\":%ld,\"gone_ms\":%ld,\"total_kb\":%lu,\"least_kb\":%lu,"
+           "\"swap_total_kb\":%lu,\"swap_most_kb\":%lu,\"gap_ms\":%lu,\"silent_ms\":%lu,\"full_total_ms\":%lu,"
+           "\"full_longest_ms\":%lu,\"eaten_kb\":%lu,\"probe_ms\":%ld,\"died\":{",
+           word, time - seen.begin, seen.sign, seen.gone, seen.total, seen.least, seen.swap_total, seen.swap_most, gap,
+           silent, seen.full_total, seen.full_longest, (uint64_t)page->eaten, seen.probe);
+    const char *comma = "";
+    for (int i = 0; i < count_watched; i++) {
+        if (!watched[i].died) continue;
+        printf("%s\"%s\":%ld", comma, watched[i].name, (int64_t)(watched[i].died - seen.begin));
+        comma = ",";
+    }
+    printf("}}\n");
+    fflush(stdout);
+}
+
+// Whether a new process can be started, as an ordinary one: how long that takes, at most 5 s. -1 is longer.
+static int64_t probe(void) {
+    uint64_t start = now();
+    pid_t child = fork();
+    if (child == 0) {
+        struct sched_param normal = {0};
+        sched_setscheduler(0, SCHED_OTHER, &normal);
+        int adjust = open("/proc/self/oom_score_adj", O_WRONLY);
+        if (write(adjust, "0", 1) == 1) execl("/usr/bin/true", "true", NULL);
+        _exit(1);
+    }
+    if (child < 0) return -1;
+    int status, fd = syscall(SYS_pidfd_open, child, 0);
+    struct pollfd wait = {fd, POLLIN, 0};
+    if (poll(&wait, 1, 5000) != 1) return -1;
+    waitpid(child, &status, 0);
+    return status == 0 ? (int64_t)(now() - start) : -1;
+}
+
+static void watch(const char *word) {
+    char *end = strchr(word, '=');
+    pid_t pid = end ? atoi(end + 1) : 0;
+    if (pid <= 0 || count_watched == WATCHED) return;
+    int fd = syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0) die(word);
+    snprintf(watched[count_watched].name, sizeof watched[0].name, "%.*s", (int)(end - word), word);
+    watched[count_watched++].fd = (struct pollfd){fd, POLLIN, 0};
+}
+
+// Samples every 10 ms, before all others and out of memory that is locked, until the eater is gone and two more seconds
+// have passed, or until `limit`. Its kill is when the last process that has eater.alive open is gone.
+static void observe(uint64_t limit, int count, char **words) {
+    for (int i = 0; i < count; i++) watch(words[i]);
+    int meminfo = open("/proc/meminfo", O_RDONLY), pressure = open("/proc/pressure/memory", O_RDONLY);
+    struct pollfd alive = {open("/run/lab/eater.alive", O_RDONLY | O_NONBLOCK), POLLIN, 0};
+    if (meminfo < 0 || pressure < 0 || alive.fd < 0) die("what is observed");
+    struct sched_param first = {.sched_priority = 50};
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) || sched_setscheduler(0, SCHED_FIFO, &first)) die("rights");
+    seen.begin = now();
+    sample(meminfo, pressure);
+    if (creat("/run/lab/observer.ready", 0644) < 0) die("/run/lab/observer.ready");
+    for (uint64_t told = now();; rest(10)) {
+        sample(meminfo, pressure);
+        for (int i = 0; i < count_watched; i++)
+            if (!watched[i].died && poll(&watched[i].fd, 1, 0) == 1) watched[i].died = now();
+        poll(&alive, 1, 0);
+        if (seen.gone < 0 && alive.revents & POLLHUP) seen.gone = now() - seen.begin;
+        uint64_t time = now() - seen.begin;
+        if (time >= limit * 1000 || (seen.gone >= 0 && time >= (uint64_t)seen.gone + 2000)) break;
+        if (now() - told < 1000) continue;
+        told += 1000;
+        tell("NOW");
+    }
+    seen.probe = probe();
+    tell("END");
+}
+
+int main(int count, char **words) {
+    if (count < 2) {
+        fprintf(stderr, "eat: which?\n");
+        return 2;
+    }
+    const char *kind = words[1];
+    char name[32];
+    int innocent = !strcmp(kind, "hold") || !strcmp(kind, "beat") || !strcmp(kind, "idle");
+    snprintf(name, sizeof name, "%s%s", innocent ? "" : "eat-", kind);
+    prctl(PR_SET_NAME, name);
+    map_page();
+    if (!strcmp(kind, "hold") && count > 2) hold(atoi(words[2]));
+    if (!strcmp(kind, "beat")) beat();
+    if (!strcmp(kind, "idle"))
+        for (;;) pause();
+    if (!strcmp(kind, "observe") && count > 2)
+        observe(atoi(words[2]), count - 3, words + 3);
+    else
+        eater(count - 1, words + 1);
+}
