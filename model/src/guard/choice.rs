@@ -11,6 +11,13 @@ use super::{
 /// Whoever took less than this share of a fall has not caused it.
 const LEAST_SHARE: f64 = 0.1;
 
+/// Whoever grew by less than this share of all memory has not caused it either, whatever the fall: a machine that is
+/// always full always falls a little.
+const LEAST_GROWTH: f64 = 0.01;
+
+/// See [`LEAST_GROWTH`]: in bytes at most.
+const MOST_GROWTH: u64 = 64 << 20;
+
 /// The recent fall is the one in which this share of all memory went.
 const RECENT_SHARE: f64 = 0.1;
 
@@ -55,6 +62,8 @@ pub struct Suspect {
     pub growth: u64,
     /// Bytes that went in the recent fall.
     pub fall: u64,
+    /// Bytes that it grew by in the whole fall.
+    pub whole_growth: u64,
     /// When the recent fall began, in nanoseconds of `CLOCK_MONOTONIC`.
     pub from_ns: u64,
     /// Share of the recent and of the whole fall, added: 0 to 2, more where others gave memory back meanwhile.
@@ -102,7 +111,8 @@ impl Chooser {
         let Some((recent, whole)) = windows else {
             return if among.is_desperate { biggest(table, among) } else { Finding::Nobody };
         };
-        let weigh = Weigh { recent, whole };
+        let least_growth = MOST_GROWTH.min((now.total as f64 * LEAST_GROWTH) as u64);
+        let weigh = Weigh { recent, whole, least_growth };
         let allowed = || table.processes().iter().filter(|process| among.allows(process));
         let worst = allowed()
             .map(|process| weigh.suspect(process))
@@ -157,11 +167,13 @@ impl Chooser {
                     maker(table, among, of()).or_else(|| of().max_by_key(|process| process.seen.start))?;
                 let mut sum = weigh.suspect(head);
                 let is_outside = !Table::is_young(head, &weigh.recent) || key(head) != members[0].0;
-                (sum.bytes, sum.members, sum.growth, sum.score) = (0, u32::from(is_outside), 0, 0.0);
+                sum.members = u32::from(is_outside);
+                (sum.bytes, sum.growth, sum.whole_growth, sum.score) = (0, 0, 0, 0.0);
                 for one in of().map(|process| weigh.suspect(process)) {
                     sum.bytes += one.bytes;
                     sum.members += 1;
                     sum.growth += one.growth;
+                    sum.whole_growth += one.whole_growth;
                     sum.score += one.score;
                 }
                 Some((sum, kin(members[0].0)))
@@ -209,6 +221,7 @@ fn biggest(table: &Table, among: &Among) -> Finding {
             members: 1,
             growth: 0,
             fall: 0,
+            whole_growth: 0,
             from_ns: process.first_ns,
             score: 0.0,
         }),
@@ -219,6 +232,7 @@ fn biggest(table: &Table, among: &Among) -> Finding {
 struct Weigh {
     recent: Window,
     whole: Window,
+    least_growth: u64,
 }
 
 impl Weigh {
@@ -230,6 +244,7 @@ impl Weigh {
             members: 1,
             growth: Table::growth(process, &self.recent),
             fall: self.recent.fall,
+            whole_growth: Table::growth(process, &self.whole),
             from_ns: self.recent.from_ns,
             score: share(&self.recent) + share(&self.whole),
         }
@@ -239,7 +254,8 @@ impl Weigh {
 impl Suspect {
     /// Whether it took enough to have caused a fall.
     fn is_cause(&self, weigh: &Weigh) -> bool {
-        weigh.recent.fall > 0 && self.score >= LEAST_SHARE
+        let growth = self.growth.max(self.whole_growth);
+        weigh.recent.fall > 0 && self.score >= LEAST_SHARE && growth >= weigh.least_growth
     }
 }
 

@@ -97,6 +97,13 @@ fn nobody_dies_on_a_machine_that_is_always_full() {
 }
 
 #[test]
+fn a_little_growth_on_a_machine_that_is_always_full_is_no_cause() {
+    let mut world = World::new();
+    (0..8).for_each(|grown| world.look(&[(10, 10, 1, 900), (11, 11, 1, 60 + grown)]));
+    assert_eq!(world.choose(), Finding::Nobody, "7 of 1,000 MiB");
+}
+
+#[test]
 fn small_eaters_of_one_session_are_a_family_with_who_makes_them() {
     let mut world = World::new();
     world.look(&[(10, 10, 1, 400), (20, 20, 1, 5)]);

@@ -131,6 +131,10 @@ impl Clerk {
         if state.asked.is_none()
             && let Some(question) = self.desk.as_ref().and_then(Desk::next)
         {
+            // So that it is known which watches include it.
+            if let Some(start) = tasks::start_time(question.pid) {
+                self.identify(state, question.pid, start);
+            }
             self.pass(Fact::Why(question.pid));
             state.asked = Some((question, Vec::new()));
         }

@@ -54,6 +54,12 @@ const LONGEST_NS: u64 = SECOND;
 /// How often metrics get a reading.
 const LOOK_NS: u64 = SECOND;
 
+/// Values that may be on their way to the clerk, and from him.
+pub const QUEUE: usize = 1 << 10;
+
+/// Processes whose control group is asked for in a tick.
+const WHO: usize = 256;
+
 /// Processes whose shared part is asked for after a survey.
 const SHARES: usize = 4;
 
@@ -79,6 +85,7 @@ pub struct Watcher {
     beaten_ns: u64,
     group_kills: Vec<(u16, OwnedFd)>,
     share_next: u32,
+    who_next: u32,
     is_over: bool,
 }
 
@@ -121,6 +128,7 @@ impl Watcher {
             beaten_ns: 0,
             group_kills: Vec::with_capacity(512),
             share_next: 0,
+            who_next: 0,
             is_over: false,
         })
     }
@@ -161,6 +169,7 @@ impl Watcher {
         for at in 0..self.plan.watches.len() {
             self.step(at);
         }
+        self.ask_who();
         if now.saturating_sub(self.looked_ns) >= LOOK_NS {
             self.looked_ns = now;
             for at in 0..self.plan.watches.len() {
@@ -257,18 +266,30 @@ impl Watcher {
         if self.table.left_out > 0 {
             self.tell(0, What::LeftOut(self.table.left_out));
         }
-        self.ask_for_more();
+        self.who_next = 0;
+        self.ask_shares();
     }
 
-    /// Has the clerk find out what takes time: control groups of those that are new, and the shared part of some.
-    fn ask_for_more(&mut self) {
-        let unknown = self.table.processes().iter();
-        for process in unknown.filter(|process| !process.is_known && process.shield != Some(Shield::Kernel)) {
+    /// Has the clerk find out the control groups of some that are new; the others come with the next ticks.
+    fn ask_who(&mut self) {
+        let next = self.who_next;
+        let is_unknown = |process: &&Process| {
+            process.seen.pid > next && !process.is_known && process.shield != Some(Shield::Kernel)
+        };
+        let mut last = 0;
+        for process in self.table.processes().iter().filter(is_unknown).take(WHO) {
             let what = What::Identify { pid: process.seen.pid, start: process.seen.start };
             if !self.tell(0, what) {
                 break;
             }
+            last = process.seen.pid;
         }
+        // None after the last: those that had to wait come after the next survey.
+        self.who_next = if last == 0 { u32::MAX } else { last };
+    }
+
+    /// Has the clerk find out how much of some processes others have too.
+    fn ask_shares(&mut self) {
         if self.plan.watches.iter().any(|watch| watch.told.stage >= Stage::Warn) {
             return;
         }

@@ -51,7 +51,9 @@ fn what(line: &Line) -> String {
         (Kind::Note | Kind::Release, ..) => line.note.clone(),
         (Kind::Warn, Some(who), Some(took)) => format!("memory will run out, by {who}, which {took}"),
         (Kind::Warn, ..) => "memory will run out; nobody who may be ended has taken much of it".to_owned(),
-        (Kind::Term | Kind::Kill | Kind::Refused, Some(who), Some(took)) => format!("{who}: {took}"),
+        (Kind::Term, Some(who), Some(took)) => format!("SIGTERM to {who}, which {took}"),
+        (Kind::Kill, Some(who), Some(took)) => format!("SIGKILL to {who}, which {took}"),
+        (Kind::Refused, Some(who), Some(took)) => format!("no signal reaches {who}, which {took}"),
         (Kind::Gone, Some(who), _) => {
             let after = line.after_ms.map_or(String::new(), |ms| format!(" {ms:.0} ms after the signal"));
             format!(

@@ -11,7 +11,7 @@ use crate::{
         metrics::Sink,
         question::Desk,
         rules::Rules,
-        watcher::{CAPACITY, Means, Plan, Watcher},
+        watcher::{Means, Plan, QUEUE, Watcher},
     },
     live::History,
     output,
@@ -54,8 +54,8 @@ fn keep(args: &Guard) -> Outcome {
     let mode = if args.dry_run { "watches, and would keep" } else { "keeps" };
     output::note(&format!("manycore guard {mode} {} from dying of memory{hint}", names.join(", ")));
 
-    let (events_in, events) = sync_channel(4 * CAPACITY);
-    let (facts_in, facts) = sync_channel(4 * CAPACITY);
+    let (events_in, events) = sync_channel(QUEUE);
+    let (facts_in, facts) = sync_channel(QUEUE);
     let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(Failure::missing)?;
     let clerk = Clerk {
         rules,

@@ -10,7 +10,7 @@ use crate::{
         groups::Groups,
         question,
         rules::Rules,
-        watcher::{CAPACITY, Means, Plan, Watcher},
+        watcher::{Means, Plan, QUEUE, Watcher},
     },
     output,
     report::guard_text,
@@ -61,8 +61,8 @@ fn look(args: &GuardWhy) -> Outcome<Vec<Why>> {
     output::note("manycore: no guard runs here, so growth is looked at for 2 s");
     let rules = Rules::load(args.config.as_deref(), &[])?;
     let (plan, _) = Plan::open(&rules).map_err(Failure::missing)?;
-    let (events_in, events) = sync_channel(4 * CAPACITY);
-    let (facts_in, facts) = sync_channel(4 * CAPACITY);
+    let (events_in, events) = sync_channel(QUEUE);
+    let (facts_in, facts) = sync_channel(QUEUE);
     let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(Failure::missing)?;
     let means = Means { plan: Box::new(plan), is_dry: true, events: events_in, facts, wake, manager: None };
     let mut watcher = Watcher::new(means).map_err(Failure::missing)?;

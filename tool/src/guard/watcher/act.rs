@@ -1,6 +1,6 @@
 //! From a cause to the signal.
 
-use super::{FRESH_NS, Watcher};
+use super::Watcher;
 use crate::guard::event::{Sent, What};
 use manycore_host::{clock::now_ns, ending::Held, memory_use::Survey};
 use manycore_model::guard::{
@@ -27,8 +27,10 @@ pub struct Target {
     pub kin: Option<Kin>,
     /// The process.
     pub held: Option<Held>,
-    /// When it was sent the last one.
+    /// When it was sent the first of its kind.
     pub at_ns: u64,
+    /// When the last member of a family was.
+    pub last_ns: u64,
     /// SIGKILL.
     pub is_kill: bool,
     /// It writes files into memory.
@@ -126,6 +128,7 @@ impl Watcher {
             members: 1,
             growth: window.shmem,
             fall: window.fall,
+            whole_growth: window.shmem,
             from_ns: window.from_ns,
             score: 1.0,
         })
@@ -180,7 +183,7 @@ impl Watcher {
             watch.incident.pretended(now);
         } else {
             let held = held.filter(|_| kin.is_none());
-            watch.target = Some(Target { suspect, kin, held, at_ns: now, is_kill, is_writer });
+            watch.target = Some(Target { suspect, kin, held, at_ns: now, last_ns: now, is_kill, is_writer });
             match is_kill {
                 true => watch.incident.killed(now, watch.reading.room()),
                 false => watch.incident.asked(now),
@@ -205,7 +208,7 @@ impl Watcher {
             (None, None) => 0,
         };
         let now = now_ns();
-        (target.at_ns, target.is_kill) = (now, true);
+        (target.at_ns, target.last_ns, target.is_kill) = (now, now, true);
         let sent = Sent {
             suspect: target.suspect,
             kin: target.kin,
@@ -253,7 +256,7 @@ impl Watcher {
         may && belongs(process, kin, suspect.from_ns, &suspect.process)
     }
 
-    /// Whether all that was sent a signal is gone.
+    /// Whether all that was sent a signal is gone. A family is where a look that began after the last signal finds nobody.
     pub(super) fn is_gone(&mut self, at: usize) -> bool {
         let Some(target) = &self.plan.watches[at].target else { return false };
         match (&target.held, target.kin) {
@@ -261,7 +264,7 @@ impl Watcher {
             (None, None) => true,
             (None, Some(kin)) => {
                 let suspect = target.suspect;
-                if now_ns().saturating_sub(self.surveyed_ns) > FRESH_NS {
+                if self.surveyed_ns <= target.last_ns {
                     self.look_at_all(now_ns());
                 }
                 !self.table.processes().iter().any(|process| self.is_member(at, process, &suspect, kin))
@@ -274,7 +277,11 @@ impl Watcher {
         let Some(target) = &self.plan.watches[at].target else { return };
         if let (Some(kin), true) = (target.kin, target.is_kill) {
             let suspect = target.suspect;
-            self.send_all(at, &suspect, kin, Signal::KILL);
+            if self.send_all(at, &suspect, kin, Signal::KILL) > 0
+                && let Some(target) = &mut self.plan.watches[at].target
+            {
+                target.last_ns = now_ns();
+            }
         }
     }
 }

@@ -1,0 +1,343 @@
+//! `manycore guard` on real processes, in control groups with limits of their own.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A group with a limit of so many MiB, below the memory controller that this machine has.
+struct Group {
+    folder: PathBuf,
+    path: String,
+}
+
+impl Group {
+    fn new(name: &str, mib: u64) -> Option<Self> {
+        let path = format!("/manycore-guard-{name}-{}", std::process::id());
+        let v1 = Path::new("/sys/fs/cgroup/memory");
+        let (mount, limit) = match v1.join("memory.limit_in_bytes").exists() {
+            true => (v1.to_owned(), "memory.limit_in_bytes"),
+            false => (PathBuf::from("/sys/fs/cgroup"), "memory.max"),
+        };
+        let folder = mount.join(&path[1..]);
+        let make =
+            fs::create_dir(&folder).and_then(|()| fs::write(folder.join(limit), (mib << 20).to_string()));
+        if let Err(error) = make {
+            eprintln!("SKIPPED: no control group with a memory limit can be made: {error}");
+            let _ = fs::remove_dir(&folder);
+            return None;
+        }
+        Some(Self { folder, path })
+    }
+
+    /// Starts a Python program in the group.
+    fn start(&self, script: &str) -> Child {
+        let enter = format!("echo $$ > {}/cgroup.procs && exec python3 -c \"$0\"", self.folder.display());
+        Command::new("sh")
+            .args(["-c", &enter, script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    fn members(&self) -> Vec<u32> {
+        let text = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let end = Instant::now() + Duration::from_secs(20);
+        while fs::remove_dir(&self.folder).is_err() && Instant::now() < end {
+            for pid in self.members() {
+                let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+/// A guard with its own folder for sockets and journals, and its lines as JSON.
+struct Guard {
+    child: Child,
+    lines: Receiver<serde_json::Value>,
+    seen: Vec<serde_json::Value>,
+    state: tempfile::TempDir,
+}
+
+impl Guard {
+    fn start(args: &[&str]) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_manycore"));
+        command.args(["guard", "--format", "json"]).args(args).env("MANYCORE_STATE", state.path());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = channel();
+        let out = child.stdout.take().unwrap();
+        thread::spawn(move || {
+            for line in BufReader::new(out).lines().map_while(Result::ok) {
+                let _ = sender.send(serde_json::from_str(&line).unwrap());
+            }
+        });
+        // It says what it keeps once everything is open.
+        let mut first = String::new();
+        let mut error = BufReader::new(child.stderr.take().unwrap());
+        while !first.contains("manycore guard ") {
+            first.clear();
+            assert!(error.read_line(&mut first).unwrap() > 0, "the guard has ended");
+        }
+        thread::spawn(move || {
+            error.lines().map_while(Result::ok).for_each(|line| eprintln!("guard: {line}"))
+        });
+        Self { child, lines, seen: Vec::new(), state }
+    }
+
+    /// The next line of this kind.
+    fn wait(&mut self, event: &str) -> serde_json::Value {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let line =
+                self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("no {event} after {:#?}", self.seen));
+            self.seen.push(line.clone());
+            if line["event"] == event {
+                return line;
+            }
+        }
+    }
+
+    fn signal(&self, signal: &str) {
+        assert!(
+            Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap().success()
+        );
+    }
+
+    fn end(mut self) -> (ExitStatus, Vec<serde_json::Value>) {
+        self.signal("-TERM");
+        let status = self.child.wait().unwrap();
+        let rest: Vec<_> = self.lines.iter().collect();
+        let mut all = std::mem::take(&mut self.seen);
+        all.extend(rest);
+        assert!(!self.state.path().join("guard.sock").exists(), "the socket is left");
+        (status, all)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Holds so many MiB until its input ends.
+fn holder(mib: u32) -> String {
+    format!("import sys\nx = bytearray({mib} << 20)\nprint(1, flush=True)\nsys.stdin.read()")
+}
+
+/// Takes memory for ever; `between` seconds after each MiB.
+fn eater(between: f64, is_deaf: bool) -> String {
+    let deaf = if is_deaf { "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" } else { "" };
+    format!("{deaf}import time\nx = []\nwhile True:\n x.append(bytearray(1 << 20))\n time.sleep({between})")
+}
+
+fn has_python() -> bool {
+    let has = Command::new("python3").arg("--version").output().is_ok();
+    if !has {
+        eprintln!("SKIPPED: python3 is not installed");
+    }
+    has
+}
+
+fn wait_for_line(child: &mut Child) {
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "1\n");
+}
+
+#[test]
+fn the_one_that_grows_is_ended_and_the_bigger_one_lives() {
+    if !has_python() {
+        return;
+    }
+    let Some(group) = Group::new("grows", 256) else { return };
+    let mut big = group.start(&holder(120));
+    wait_for_line(&mut big);
+    let mut guard = Guard::start(&["--cgroup", &group.path]);
+    let mut small = group.start(&eater(0.02, false));
+    let sent = guard.wait("term");
+    assert_eq!(sent["culprit"]["pid"], small.id());
+    assert!(sent["culprit"]["bytes"].as_u64().unwrap() < 130 << 20);
+    guard.wait("gone");
+    small.wait().unwrap();
+    assert!(big.try_wait().unwrap().is_none(), "the bigger one lives");
+    drop(big.stdin.take());
+    assert!(big.wait().unwrap().success());
+    let (status, lines) = guard.end();
+    assert!(status.success());
+    assert!(lines.iter().all(|line| line["event"] != "kill"), "{lines:#?}");
+}
+
+#[test]
+fn one_that_does_not_listen_is_killed() {
+    if !has_python() {
+        return;
+    }
+    let Some(group) = Group::new("deaf", 200) else { return };
+    let mut guard = Guard::start(&["--cgroup", &group.path]);
+    let mut deaf = group.start(&eater(0.001, true));
+    let killed = guard.wait("kill");
+    assert_eq!(killed["culprit"]["pid"], deaf.id());
+    guard.wait("gone");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&deaf.wait().unwrap()), Some(9));
+    guard.end();
+}
+
+#[test]
+fn small_eaters_that_are_forked_are_ended_together() {
+    if !has_python() {
+        return;
+    }
+    let Some(group) = Group::new("bomb", 400) else { return };
+    let mut big = group.start(&holder(100));
+    wait_for_line(&mut big);
+    let mut guard = Guard::start(&["--cgroup", &group.path]);
+    let script = "import os, time\nos.setsid() if os.getpgrp() != os.getpid() else None\nwhile True:\n if os.fork() == 0:\n  x = bytearray(3 << 20)\n  time.sleep(1000)\n time.sleep(0.005)";
+    let mut bomb = group.start(script);
+    let line = guard.wait("gone");
+    assert!(line["culprit"]["processes"].as_u64().unwrap() > 4, "{line:#?}");
+    bomb.wait().unwrap();
+    assert_eq!(group.members(), [big.id()]);
+    drop(big.stdin.take());
+    assert!(big.wait().unwrap().success());
+    guard.end();
+}
+
+#[test]
+fn a_dry_run_only_says_what_it_would_do() {
+    if !has_python() {
+        return;
+    }
+    let Some(group) = Group::new("dry", 200) else { return };
+    let mut guard = Guard::start(&["--dry-run", "--cgroup", &group.path]);
+    // It stops by itself just below the limit.
+    let script = "import sys, time\nx = []\nfor n in range(175):\n x.append(bytearray(1 << 20))\n time.sleep(0.002)\nprint(1, flush=True)\nsys.stdin.read()";
+    let mut eater = group.start(script);
+    let line = guard.wait("term");
+    assert_eq!((line["dry_run"].as_bool(), &line["culprit"]["pid"]), (Some(true), &eater.id().into()));
+    wait_for_line(&mut eater);
+    drop(eater.stdin.take());
+    assert!(eater.wait().unwrap().success());
+    guard.end();
+}
+
+#[test]
+fn whoever_is_protected_lives_whatever_it_takes() {
+    if !has_python() {
+        return;
+    }
+    let Some(group) = Group::new("spared", 200) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("rules.toml");
+    fs::write(&rules, format!("[[cgroup]]\npath = \"{}\"\n[protect]\nnames = [\"python3*\"]\n", group.path))
+        .unwrap();
+    let mut guard = Guard::start(&["--config", rules.to_str().unwrap()]);
+    let script = "import sys\nx = bytearray(185 << 20)\nprint(1, flush=True)\nsys.stdin.read()";
+    let mut eater = group.start(script);
+    wait_for_line(&mut eater);
+    guard.wait("nobody");
+    drop(eater.stdin.take());
+    assert!(eater.wait().unwrap().success());
+    let (_, lines) = guard.end();
+    assert!(lines.iter().all(|line| line["event"] != "kill" && line["event"] != "term"), "{lines:#?}");
+}
+
+#[test]
+fn new_rules_count_after_sighup_and_wrong_ones_do_not() {
+    let Some(group) = Group::new("reload", 100) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("rules.toml");
+    fs::write(&rules, format!("[[cgroup]]\npath = \"{}\"\n", group.path)).unwrap();
+    let mut guard = Guard::start(&["--config", rules.to_str().unwrap()]);
+    fs::write(&rules, "[machine]\nterm_belo = 3\n").unwrap();
+    guard.signal("-HUP");
+    let note = guard.wait("note")["note"].as_str().unwrap().to_owned();
+    assert!(note.contains("old rules still count") && note.contains("term_belo"), "{note}");
+    fs::write(&rules, format!("[[cgroup]]\npath = \"{}\"\nterm_below = \"30%\"\n", group.path)).unwrap();
+    guard.signal("-HUP");
+    while !guard.wait("note")["note"].as_str().unwrap().contains("new rules count") {}
+    guard.end();
+}
+
+#[test]
+fn a_guard_that_runs_answers_why() {
+    if !has_python() {
+        return;
+    }
+    let Some(group) = Group::new("why", 300) else { return };
+    let mut held = group.start(&holder(60));
+    wait_for_line(&mut held);
+    let guard = Guard::start(&["--cgroup", &group.path]);
+    let why = |pid: u32| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_manycore"));
+        command.args(["guard", "why", &pid.to_string(), "--format", "json"]);
+        command.env("MANYCORE_STATE", guard.state.path()).output().unwrap()
+    };
+    let out = why(held.id());
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let answers: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(answers[0]["watch"], group.path.as_str());
+    assert!(answers[0]["bytes"].as_u64().unwrap() > 60 << 20, "{answers:#}");
+    assert_eq!(answers[0]["is_watched"], true);
+    let init: serde_json::Value = serde_json::from_slice(&why(1).stdout).unwrap();
+    assert!(init[0]["spared"].as_str().unwrap().contains("process 1"));
+    assert_eq!(why(u32::MAX - 1).status.code(), Some(2));
+    let second = Command::new(env!("CARGO_BIN_EXE_manycore"))
+        .args(["guard", "--cgroup", &group.path])
+        .env("MANYCORE_STATE", guard.state.path())
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("runs already"));
+    drop(held.stdin.take());
+    held.wait().unwrap();
+    guard.end();
+}
+
+#[test]
+fn wrong_rules_are_told_with_their_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rules.toml");
+    for (text, expected) in [
+        ("[machine]\nwarn_befor = \"3s\"\n", "warn_befor"),
+        ("[machine]\nterm_below = \"x\"\n", "no part of memory"),
+        ("[machine]\ngrace = \"soon\"\n", "no time"),
+        ("[machine]\nterm_below = \"5%\"\nkill_below = \"9%\"\n", "kill_below is more than term_below"),
+        ("[[cgroup]]\npath = \"/none-such\"\n", "no control group"),
+        ("[[cgroup]]\npath = \"/x\"\ngraze = \"3s\"\n", "graze"),
+        ("[[processes]]\nname = \"*\"\nlimit = \"4G\"\n", "matches init"),
+        ("[[processes]]\nname = \"manycor?\"\nlimit = \"4G\"\n", "matches the guard itself"),
+        ("[[processes]]\nname = \"beam.smp\"\nlimit = \"much\"\n", "no size"),
+        ("[[processes]]\nname = \"beam.smp\"\n", "limit"),
+        ("[protect]\nnames = [\"*\"]\n", "everybody"),
+        ("[protect]\nusers = [\"nobody-such\"]\n", "no such user"),
+        ("machine = 3\n", "machine"),
+        ("[machine\n", "line 1"),
+    ] {
+        fs::write(&path, text).unwrap();
+        let out = Command::new(env!("CARGO_BIN_EXE_manycore"))
+            .args(["guard", "check"])
+            .arg(&path)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{text}: {said}");
+        assert!(said.contains(expected) && said.contains("rules.toml"), "{text}: {said}");
+    }
+}
