@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod affinity;
+pub mod allocator;
 pub mod allowed;
 pub mod births;
 pub mod board;
@@ -20,6 +21,7 @@ pub mod cpus;
 pub mod cpuset;
 pub mod devices;
 pub mod emulator;
+pub mod footprint;
 pub mod go;
 pub mod interrupts;
 pub mod irq;
@@ -29,12 +31,14 @@ pub mod kinds;
 pub mod libvirt;
 pub mod machine;
 pub mod memory;
+pub mod memory_group;
 pub mod memory_policy;
 pub mod memory_sampling;
 pub mod nodes;
 pub mod pci;
 pub mod processes;
 pub mod resctrl;
+pub mod scratch;
 pub mod symbols;
 pub mod synthetic;
 pub mod system;
