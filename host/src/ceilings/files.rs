@@ -1,6 +1,6 @@
 //! Limits of open files: `fs/file.c` and `fs/file_table.c` of Linux.
 
-use super::{Needs, has, raise, resource};
+use super::{Needs, doubled, has, raise, resource};
 use crate::tree::Tree;
 use manycore_model::spawn::{Limit, Runtime};
 
@@ -23,6 +23,7 @@ fn of_process(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
     let soft = soft?;
     let used = tree.list(&format!("proc/{process}/fd")).len() as u64;
     let wanted = needs.count.saturating_mul(needs.files).saturating_add(used).saturating_add(OTHERS);
+    let wanted = wanted.max(doubled(soft, hard));
     let most: u64 = tree.number("proc/sys/fs/nr_open").unwrap_or(u64::MAX);
     let first = if wanted > most { format!("sysctl -w fs.nr_open={wanted}; ") } else { String::new() };
     Some(Limit {
@@ -46,6 +47,6 @@ fn of_machine(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
         name: "fs.file-max".to_owned(),
         room: most.saturating_sub(used) / needs.files,
         source: format!("/proc/sys/fs/file-nr: {most}, {used} open"),
-        lift: format!("sysctl -w fs.file-max={}", wanted.max(most)),
+        lift: format!("sysctl -w fs.file-max={}", wanted.max(most.saturating_mul(2))),
     })
 }

@@ -98,6 +98,11 @@ fn resource(tree: &Tree, process: &str, name: &str) -> Option<(Option<u64>, Opti
     Some((value()?, value()?))
 }
 
+/// Twice a soft limit, or the hard one where that is less: what lifts a limit always lifts it.
+fn doubled(soft: u64, hard: Option<u64>) -> u64 {
+    soft.saturating_mul(2).min(hard.unwrap_or(u64::MAX))
+}
+
 /// What sets a resource limit to `wanted` (absent: to unlimited): the shell's `ulimit` up to the hard limit, and
 /// `prlimit` as root beyond.
 fn raise(flag: &str, option: &str, hard: Option<u64>, wanted: Option<u64>) -> String {

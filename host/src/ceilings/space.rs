@@ -44,7 +44,10 @@ fn maps(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
         name: "vm.max_map_count".to_owned(),
         room: most.saturating_sub(used) / MAPS_OF_STACK,
         source: format!("/{path}: {most}, {MAPS_OF_STACK} for each stack with its guard page"),
-        lift: format!("sysctl -w vm.max_map_count={}", wanted.clamp(most, i32::MAX as u64)),
+        lift: format!(
+            "sysctl -w vm.max_map_count={}",
+            wanted.max(most.saturating_mul(2)).min(i32::MAX as u64)
+        ),
     })
 }
 

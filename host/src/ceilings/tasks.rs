@@ -1,6 +1,6 @@
 //! Limits of tasks, which threads and processes both are: `kernel/fork.c` and `kernel/pid.c` of Linux.
 
-use super::{Needs, has, is_first, raise, resource, status};
+use super::{Needs, doubled, has, is_first, raise, resource, status};
 use crate::{
     cgroup::{self, Folder},
     tree::Tree,
@@ -58,7 +58,7 @@ fn ids(tree: &Tree, tasks: u64) -> Option<Limit> {
 fn threads_max(tree: &Tree, tasks: u64, needs: &Needs) -> Option<Limit> {
     let path = "proc/sys/kernel/threads-max";
     let most: u64 = tree.number(path)?;
-    let wanted = needs.count.saturating_add(tasks).saturating_add(OTHERS).max(most);
+    let wanted = needs.count.saturating_add(tasks).saturating_add(OTHERS).max(most.saturating_mul(2));
     Some(Limit {
         name: "kernel.threads-max".to_owned(),
         room: most.saturating_sub(tasks),
@@ -80,7 +80,7 @@ fn of_user(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
     let of_user = |id: &u32| real_user(tree, &id.to_string()).as_ref() == Some(&user);
     let threads = |id: u32| status(tree, &id.to_string(), "Threads")?.parse::<u64>().ok();
     let used: u64 = tree.numbered("proc", "").iter().filter(of_user).filter_map(threads).sum();
-    let wanted = needs.count.saturating_add(used).saturating_add(OTHERS);
+    let wanted = needs.count.saturating_add(used).saturating_add(OTHERS).max(doubled(soft, hard));
     Some(Limit {
         name: "RLIMIT_NPROC".to_owned(),
         room: soft.saturating_sub(used),

@@ -64,11 +64,11 @@ fn threads_meet_ids_tasks_users_and_maps() {
             // One of 500 tasks has an id below 300.
             ("kernel.pid_max", 32768 - 300 - 499, "sysctl -w kernel.pid_max=4194304"),
             ("vm.max_map_count", 32763, "sysctl -w vm.max_map_count=201003"),
-            ("kernel.threads-max", 192_602, "sysctl -w kernel.threads-max=193102"),
+            ("kernel.threads-max", 192_602, "sysctl -w kernel.threads-max=386204"),
         ]
     );
     let lifted = find(&tree, "self", Runtime::Threads, &threads(6000));
-    assert_eq!(lifted[0].lift, "ulimit -u 7042", "below the hard limit nobody has to be asked");
+    assert_eq!(lifted[0].lift, "ulimit -u 8000", "below the hard limit nobody has to be asked");
     assert_eq!(lifted[0].source, "/proc/self/limits: 5000, 42 tasks of user 1000");
 }
 
