@@ -215,10 +215,10 @@ impl Line {
             return Ok(());
         }
         Err(format!(
-            "{} {} x {:.0} bytes + {} = {}, but {} may be used ({source}): at most {} fit",
+            "{} {} x {} + {} = {}, but {} may be used ({source}): at most {} fit",
             count(asked),
             plural(unit),
-            self.bytes,
+            each(self.bytes),
             decimal(self.fixed_bytes),
             decimal(self.bytes_of(asked)),
             decimal(memory_bytes as f64),
@@ -230,6 +230,11 @@ impl Line {
 /// Runs of counts that were asked for, in which some lived until they were looked at.
 fn counts(runs: &[Run]) -> impl Iterator<Item = &Run> {
     runs.iter().filter(|run| run.purpose == Purpose::Count && run.alive > 0)
+}
+
+/// Bytes of one light process in words: `2,670 bytes`, `312 kB`.
+pub fn each(bytes: f64) -> String {
+    if bytes < 99_999.5 { format!("{} bytes", count(bytes.round() as u64)) } else { decimal(bytes) }
 }
 
 /// More than one of what a light process is called: `processes`, `virtual threads`.

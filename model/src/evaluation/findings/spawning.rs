@@ -5,7 +5,7 @@ use crate::{
     evaluation::{Balance, LightProcesses, LightRun, words::percent},
     spawn::{
         Ending, Limit, Purpose,
-        ceiling::{Bound, Ceiling, GOAL, Line, Reached, plural},
+        ceiling::{Bound, Ceiling, GOAL, Line, Reached, each, plural},
     },
     units::{count, decimal},
 };
@@ -14,6 +14,8 @@ use crate::{
 const EVEN: f64 = 0.95;
 /// Share of time that the hypervisor took, from which it is told.
 const STEAL: f64 = 0.01;
+/// Seconds of a start that are no light process's: the message, and the look whether all live.
+const ONCE: f64 = 0.05;
 /// Runs that came within this share of what was foretold confirm it.
 const NEAR: f64 = 0.1;
 
@@ -29,8 +31,8 @@ fn of(light: &LightProcesses) -> Vec<Finding> {
     ceiling
         .chain(schedulers(light))
         .chain(not_ours(light))
-        .chain(light.runs.iter().filter_map(|run| unbalanced(light, run)))
-        .chain(light.runs.iter().filter_map(|run| stolen(light, run)))
+        .chain(unbalanced(light))
+        .chain(stolen(light))
         .chain(light.runs.iter().filter_map(|run| ended(light, run)))
         .collect()
 }
@@ -47,17 +49,17 @@ fn of_run(light: &LightProcesses, run: &LightRun) -> String {
 fn how_many(light: &LightProcesses, ceiling: &Ceiling) -> Finding {
     let (memory, source) = &light.memory;
     let text = format!(
-        "{}: {} {} fit. Each takes {:.0} bytes.",
+        "{}: {} {} fit. Each takes {}.",
         light.version,
         count(ceiling.count),
         plural(&light.unit),
-        ceiling.line.bytes,
+        each(ceiling.line.bytes),
     );
     let holds = format!(
-        "({} - {}) / {:.0} bytes = {} ({source})",
+        "({} - {}) / {} = {} ({source})",
         decimal(*memory as f64),
         decimal(ceiling.line.fixed_bytes),
-        ceiling.line.bytes,
+        each(ceiling.line.bytes),
         count(ceiling.by_memory)
     );
     finding(Kind::Answer, text, vec![holds, certainty(&ceiling.line)])
@@ -67,7 +69,9 @@ fn how_many(light: &LightProcesses, ceiling: &Ceiling) -> Finding {
 fn certainty(line: &Line) -> String {
     let how = line.measure.words();
     match (line.spread, line.points) {
-        (Some((low, high)), points) => format!("{low:.0} to {high:.0} bytes between {points} counts; {how}"),
+        (Some((low, high)), points) => {
+            format!("{} to {} between {points} counts; {how}", each(low), each(high))
+        }
         (None, 1) => format!("from one count: its growth over its number, error unknown; {how}"),
         (None, _) => format!("from two counts, which are always on a line: error unknown; {how}"),
     }
@@ -152,11 +156,13 @@ fn not_ours(light: &LightProcesses) -> Option<Finding> {
     let run = counted.max_by_key(|run| run.alive)?;
     let off = |ratio: &f64| (ratio - 1.0).abs() > GOAL;
     let memory = run.memory_over_own.filter(off).map(|ratio| {
-        let [ours, own] = [run.pss_each.or(run.rss_each), run.own_each].map(|each| each.unwrap_or(0.0));
-        format!("memory: {ours:.0} bytes each by the kernel, {own:.0} by the runtime ({ratio:.2}x)")
+        let [ours, own] =
+            [run.pss_each.or(run.rss_each), run.own_each].map(|bytes| each(bytes.unwrap_or(0.0)));
+        format!("memory: {ours} each by the kernel, {own} by the runtime ({ratio:.2}x)")
     });
-    let start = run.start_over_own.filter(off).map(|ratio| {
-        let own = run.own_start_seconds.unwrap_or(0.0);
+    let own = run.own_start_seconds.unwrap_or(0.0);
+    let long = |_: &f64| (run.start_seconds - own).abs() > ONCE;
+    let start = run.start_over_own.filter(off).filter(long).map(|ratio| {
         format!(
             "start: {:.3} s seen from outside, {own:.3} s by the runtime ({ratio:.2}x)",
             run.start_seconds
@@ -172,24 +178,31 @@ fn not_ours(light: &LightProcesses) -> Option<Finding> {
     (!evidence.is_empty()).then(|| finding(Kind::Warning, text, evidence))
 }
 
-fn unbalanced(light: &LightProcesses, run: &LightRun) -> Option<Finding> {
-    let Balance { cpus, fairness, .. } = run.balance.as_ref()?;
-    let index = fairness.filter(|&index| index < EVEN && run.alive >= cpus.len() as u64)?;
+/// Runs in which light processes computed, with how that was spread.
+fn computed(light: &LightProcesses) -> impl Iterator<Item = (&LightRun, &Balance)> {
+    light.runs.iter().filter_map(|run| Some((run, run.balance.as_ref()?)))
+}
+
+/// The least even of the runs that had work for every CPU.
+fn unbalanced(light: &LightProcesses) -> Option<Finding> {
+    let uneven = computed(light).filter_map(|(run, balance)| {
+        let enough = run.alive >= balance.cpus.len() as u64;
+        Some((balance.fairness.filter(|&index| index < EVEN && enough)?, run, balance))
+    });
+    let (index, run, balance) = uneven.min_by(|a, b| a.0.total_cmp(&b.0))?;
     let by_share = |a: &&(usize, f64), b: &&(usize, f64)| a.1.total_cmp(&b.1);
-    let (least, most) = (cpus.iter().min_by(by_share)?, cpus.iter().max_by(by_share)?);
+    let (least, most) = (balance.cpus.iter().min_by(by_share)?, balance.cpus.iter().max_by(by_share)?);
     let text = format!(
         "{} that compute did not use the CPUs evenly: Jain's index is {index:.3}, and 1 would be even.",
         of_run(light, run)
     );
-    let evidence = [
-        format!("CPU {} was busy for {} of the time", least.0, percent(least.1)),
-        format!("CPU {} for {}", most.0, percent(most.1)),
-    ];
-    Some(finding(Kind::Warning, text, evidence.into()))
+    let busy = |(cpu, share): (usize, f64)| format!("CPU {cpu} was busy for {} of the time", percent(share));
+    Some(finding(Kind::Warning, text, [*least, *most].map(busy).into()))
 }
 
-fn stolen(light: &LightProcesses, run: &LightRun) -> Option<Finding> {
-    let share = run.balance.as_ref()?.stolen.filter(|&share| share > STEAL)?;
+fn stolen(light: &LightProcesses) -> Option<Finding> {
+    let shares = computed(light).filter_map(|(run, balance)| Some((balance.stolen?, run)));
+    let (share, run) = shares.filter(|(share, _)| *share > STEAL).max_by(|a, b| a.0.total_cmp(&b.0))?;
     let text =
         format!("{}: the hypervisor took {} of the CPU time meanwhile.", of_run(light, run), percent(share));
     Some(finding(Kind::Warning, text, Vec::new()))

@@ -114,7 +114,7 @@ fn the_arithmetic_is_told() {
     let told = line.fits(100_000_000, "process", 21_000_000_000, "available memory less a tenth");
     assert_eq!(
         told.unwrap_err(),
-        "1e8 processes x 2670 bytes + 30.0 MB = 267 GB, but 21.0 GB may be used (available memory less a tenth): at \
+        "1e8 processes x 2,670 bytes + 30.0 MB = 267 GB, but 21.0 GB may be used (available memory less a tenth): at \
          most 7.85e6 fit"
     );
     assert_eq!(line.fits(7_850_000, "process", 21_000_000_000, ""), Ok(()));
@@ -159,7 +159,8 @@ fn our_figures_are_held_against_the_runtimes() {
 }
 
 #[test]
-fn units_have_a_plural() {
+fn units_have_a_plural_and_bytes_their_words() {
+    assert_eq!([2669.6, 99_999.7, 312_400.0].map(each), ["2,670 bytes", "100 kB", "312 kB"]);
     assert_eq!(["process", "virtual thread"].map(plural), ["processes", "virtual threads"]);
 }
 

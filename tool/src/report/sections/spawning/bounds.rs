@@ -91,14 +91,16 @@ fn limits(all: &[LightProcesses]) -> Table {
     let mut table =
         Table::figures("Limits in the way, smallest first", ("runtime", Align::Left), &["limit", "room"]);
     table.head[1].1 = Align::Left;
-    table.head.extend(["from", "what lifts it"].map(|head| (head.to_owned(), Align::Left)));
+    table.head.push(("what lifts it".to_owned(), Align::Left));
     let limits = all.iter().flat_map(|light| light.limits.iter().map(move |limit| (light, limit)));
-    table.rows = limits
-        .map(|(light, limit)| {
-            let room = count(limit.room);
-            vec![light.name.clone(), limit.name.clone(), room, limit.source.clone(), limit.lift.clone()]
-        })
-        .collect();
+    // Beside what lifts it there is no room for a path, and a command is to be copied.
+    for (light, limit) in limits {
+        table.rows.push(vec![light.name.clone(), limit.name.clone(), count(limit.room), limit.lift.clone()]);
+        let told = format!("{}: {}", limit.name, limit.source);
+        if !table.notes.contains(&told) {
+            table.notes.push(told);
+        }
+    }
     table
 }
 
