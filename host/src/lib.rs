@@ -12,6 +12,7 @@ pub mod births;
 pub mod board;
 pub mod caches;
 pub mod capture;
+pub mod ceilings;
 pub mod cgroup;
 pub mod child;
 pub mod clock;

@@ -2,6 +2,8 @@
 //!
 //! A record holds one [`Spawning`] for each runtime; how many would fit, and what stands in the way, follows from it.
 
+pub mod ceiling;
+
 use crate::cpuset::CpuSet;
 use serde::{Deserialize, Serialize};
 
