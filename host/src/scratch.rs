@@ -11,6 +11,14 @@ pub fn file_system(folder: &Path) -> Option<String> {
     named(&table, &folder)
 }
 
+/// Bytes and files that an ordinary user can still put on the file system of a folder; files are absent where it does not
+/// count them (`statvfs(3)`).
+pub fn room(folder: &Path) -> Option<(u64, Option<u64>)> {
+    let about = rustix::fs::statvfs(folder).ok()?;
+    let files = Some(about.f_favail).filter(|_| about.f_files > 0);
+    Some((about.f_bavail.saturating_mul(about.f_frsize), files))
+}
+
 /// The last mount of those that are nearest above a folder: it covers the ones before.
 fn named(table: &str, folder: &Path) -> Option<String> {
     let mounts = table.lines().filter_map(|line| {
@@ -44,5 +52,7 @@ mod tests {
     #[test]
     fn this_folder_is_on_one() {
         assert!(file_system(Path::new(".")).is_some_and(|name| !name.is_empty()));
+        assert!(room(Path::new(".")).is_some_and(|(bytes, _)| bytes > 0));
+        assert_eq!(room(Path::new("/nonexistent")), None);
     }
 }

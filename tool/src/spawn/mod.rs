@@ -1,12 +1,12 @@
 //! Light processes by the hundred thousand: started in a runtime, held, and ended, with what that took.
 //!
 //! Each count has a fresh runtime ([`runtimes`], [`session`]), so that none profits from what the one before has
-//! allocated. What would not fit is refused before it is started ([`forecast`]); a control group bounds the rest
+//! allocated. What would not fit is refused before it is started ([`fit`]); a control group bounds the rest
 //! ([`shelter`]). What is said between us and a runtime is in [`protocol`]; [`light`] are the runtimes of our own.
 
 mod cache;
 mod cpus;
-mod forecast;
+mod fit;
 pub mod light;
 mod protocol;
 mod runtimes;
@@ -19,12 +19,13 @@ use crate::{
     failure::{Failure, Outcome},
 };
 use cache::Cache;
-use forecast::Room;
-use manycore_host::clock;
+use fit::Pilots;
+use manycore_host::{ceilings, clock};
 use manycore_model::{
     Machine, Record,
     record::Missed,
-    spawn::{Ending, Purpose, Run, Runtime, Schedulers, Spawning, Work},
+    spawn::{Ending, Purpose, Run, Runtime, Schedulers, Spawning, Work, ceiling::Line},
+    units,
 };
 use runtimes::Program;
 use shelter::Shelter;
@@ -52,6 +53,13 @@ pub struct Asked {
     pub force: bool,
 }
 
+impl Asked {
+    /// The largest count.
+    fn largest(&self) -> u64 {
+        self.counts.iter().copied().max().unwrap_or(0)
+    }
+}
+
 /// What happens meanwhile.
 pub enum Event<'a> {
     /// This begins; with the share of all that is done, 0 to 1.
@@ -67,7 +75,8 @@ struct Stage<'a> {
     asked: Asked,
     cache: Cache,
     shelter: Shelter,
-    room: Room,
+    /// Memory that a runtime may take, in bytes, and what says so.
+    room: Option<(u64, String)>,
     record: Record,
     origin_ns: u64,
     /// Runs that are done, of how many.
@@ -82,7 +91,7 @@ struct Stage<'a> {
 /// [`Failure::Missing`] where nothing could be begun.
 pub fn run(machine: Machine, asked: Asked, listen: &mut dyn FnMut(Event)) -> Outcome<(Record, Outcome)> {
     let observer = Observer::new(&machine);
-    let room = Room::now(&observer);
+    let room = fit::memory();
     let record = open("spawn", machine, 0, &observer);
     let runs = asked.runtimes.len() * (asked.counts.len() + usize::from(asked.ceiling.is_some()) + 1);
     let mut stage = Stage {
@@ -139,14 +148,20 @@ impl Stage<'_> {
     fn runtime(&mut self, runtime: Runtime) -> Outcome {
         self.begin(&format!("{}: getting ready", runtime.name()));
         let program = runtimes::find(runtime, &self.cache)?;
+        fit::check_count(&*program, self.asked.largest())?;
+        if self.room.is_none() && (self.asked.force || self.asked.ceiling.is_some()) {
+            return Err(Failure::missing(
+                "how much memory is available is not told here, and has to be known",
+            ));
+        }
         let pilots = self.pilots(runtime, &*program)?;
-        self.check(runtime, &*program, &pilots)?;
+        fit::check(&self.asked, runtime, &pilots, self.room.as_ref())?;
         let place = self.record.spawnings.len();
         let mut ending = Ok(());
         for count in self.asked.counts.clone() {
-            self.begin(&format!("{}: {count} {}", runtime.name(), self.doing()));
+            self.begin(&format!("{}: {} {}", runtime.name(), units::count(count), self.doing()));
             let trial = Trial { work: self.asked.work, length: self.asked.length, ..Trial::of(count) };
-            let (versed, run) = self.trial(&*program, trial, self.group_limit())?;
+            let (versed, run) = self.trial(&*program, trial, self.most_memory())?;
             ending = ending.and(judge(&run));
             self.keep(place, runtime, &*program, versed, run);
             interrupt::check()?;
@@ -157,41 +172,20 @@ impl Stage<'_> {
         ending
     }
 
-    /// Small runs, by which the memory of larger ones is foretold: light processes and bytes. None where all that was
-    /// asked for is as small.
-    fn pilots(&mut self, runtime: Runtime, program: &dyn Program) -> Outcome<Vec<(u64, u64)>> {
+    /// Small runs, by which the memory of larger ones is foretold.
+    fn pilots(&mut self, runtime: Runtime, program: &dyn Program) -> Outcome<Pilots> {
         let large = program.pilot();
-        let needed = self.asked.ceiling.is_some() || self.asked.counts.iter().any(|&count| count > large);
-        let mut points = Vec::new();
+        let needed = self.asked.ceiling.is_some() || self.asked.largest() > large;
+        let mut pilots = Pilots::default();
         for count in [large / 10, large].into_iter().filter(|_| needed) {
-            self.begin(&format!("{}: a pilot of {count}", runtime.name()));
-            let (_, run) = self.trial(program, Trial::of(count), self.group_limit())?;
+            self.begin(&format!("{}: a pilot of {}", runtime.name(), units::count(count)));
+            let (versed, run) = self.trial(program, Trial::of(count), self.most_memory())?;
             judge(&run)?;
             interrupt::check()?;
-            points.push((count, forecast::needed(&run.held)));
+            pilots.unit = versed.unit;
+            pilots.runs.push(run);
         }
-        Ok(points)
-    }
-
-    /// Refuses counts that will not fit.
-    fn check(&self, runtime: Runtime, program: &dyn Program, pilots: &[(u64, u64)]) -> Outcome {
-        if let Some((most, why)) = program.most()
-            && let Some(count) = self.asked.counts.iter().find(|&&count| count > most)
-        {
-            return Err(Failure::input(format!(
-                "{count} are more than {most}, which is what {why} leaves room for"
-            )));
-        }
-        let largest = self.asked.counts.iter().copied().max().unwrap_or(0);
-        if self.asked.force && self.group_limit().is_none() {
-            return Err(Failure::missing(
-                "--force needs to know how much memory is available, and the kernel does not tell",
-            ));
-        }
-        match forecast::refusal(runtime, largest, pilots, &self.room) {
-            Some(why) if !self.asked.force => Err(Failure::input(why)),
-            _ => Ok(()),
-        }
+        Ok(pilots)
     }
 
     /// Starts more than will fit into `limit`, until it is reached.
@@ -199,20 +193,22 @@ impl Stage<'_> {
         &mut self,
         runtime: Runtime,
         program: &dyn Program,
-        pilots: &[(u64, u64)],
+        pilots: &Pilots,
         limit: u64,
         place: usize,
     ) -> Outcome {
-        self.begin(&format!("{}: the ceiling of {} MiB", runtime.name(), limit >> 20));
-        if self.room.bytes.is_none_or(|room| limit > room) {
+        self.begin(&format!("{}: the ceiling of {}", runtime.name(), units::bytes(limit)));
+        if let Some((room, source)) = &self.room
+            && limit > *room
+        {
+            let [limit, room] = [limit, *room].map(units::bytes);
             return Err(Failure::input(format!(
-                "--ceiling={}M is more than {}: take less",
-                limit >> 20,
-                self.room.shown()
+                "--ceiling: {limit} are more than {room} ({source}): take less"
             )));
         }
         // Half as many again as are foretold, and a count that every runtime reaches where nothing is.
-        let count = forecast::fits(pilots, limit).map_or(1_000_000, |count| count + count / 2 + 1000);
+        let count = Line::of(&pilots.runs).map_or(1_000_000, |line| line.most(limit));
+        let count = count.saturating_add(count / 2).saturating_add(1000);
         let count = program.most().map_or(count, |(most, _)| count.min(most));
         let trial = Trial { purpose: Purpose::Ceiling, ..Trial::of(count) };
         let (versed, run) = self.trial(program, trial, Some(limit))?;
@@ -221,8 +217,8 @@ impl Stage<'_> {
     }
 
     /// Memory that a run may take.
-    fn group_limit(&self) -> Option<u64> {
-        self.room.bytes
+    fn most_memory(&self) -> Option<u64> {
+        self.room.as_ref().map(|(bytes, _)| *bytes)
     }
 
     /// Makes one run in a control group of its own, where that can be made. Where the memory must be bounded it has to.
@@ -288,12 +284,19 @@ impl Stage<'_> {
                     option,
                 },
                 limits: Vec::new(),
-                memory_bytes: self.room.bytes.unwrap_or(0),
-                memory_source: self.room.source.clone(),
+                memory_bytes: self.room.as_ref().map_or(0, |(bytes, _)| *bytes),
+                memory_source: self.room.as_ref().map_or_else(String::new, |(_, source)| source.clone()),
                 runs: Vec::new(),
             });
         }
-        self.record.spawnings[place].runs.push(run);
+        let spawning = &mut self.record.spawnings[place];
+        let largest = self.asked.largest();
+        spawning.limits = fit::limits(runtime, &spawning.unit, spawning.work, largest);
+        if let Some((places, taken)) = versed.table {
+            spawning.limits.push(ceilings::erlang_processes(places, taken, largest));
+            spawning.limits.sort_by_key(|limit| limit.room);
+        }
+        spawning.runs.push(run);
         self.record.seconds = (clock::now_ns() - self.origin_ns) as f64 / 1e9;
         (self.listen)(Event::Measured(&self.record));
     }
@@ -316,7 +319,7 @@ impl Stage<'_> {
 /// Whether a run came to its end.
 fn judge(run: &Run) -> Outcome {
     let failed = |why: &str| {
-        let (asked, alive) = (run.asked, run.alive);
+        let [asked, alive] = [run.asked, run.alive].map(units::count);
         Err(Failure::Measured(format!("{asked} were asked for and {alive} lived: {why}")))
     };
     match &run.ending {

@@ -1,7 +1,7 @@
 //! What is said between us and a runtime: lines of words, with tabs between them, on its standard input and output.
 //!
 //! ```text
-//! it: ready   unit=process  version=...  schedulers=2  binding=unbound
+//! it: ready   unit=process  version=...  schedulers=2  binding=unbound  places=262144  taken=43
 //! us: start   N  STEP                       STEP: how often to tell how many there are; 0 for never
 //! it: alive   N
 //! it: started alive=N  seconds=0.31  refused=why

@@ -12,7 +12,7 @@ use manycore_model::spawn::{Ending, Io, Purpose, Run, Work};
 use std::{path::Path, time::Duration};
 
 /// Bytes of a file that is written and read.
-const FILE_BYTES: u64 = 4096;
+pub const FILE_BYTES: u64 = 4096;
 
 /// How often a runtime tells how many it has, in a run.
 const TOLD: u64 = 64;
@@ -44,6 +44,8 @@ pub struct Versed {
     pub schedulers: Option<usize>,
     /// How they are bound.
     pub binding: Option<String>,
+    /// Places in its table of light processes, and those that are taken, where it has such a table.
+    pub table: Option<(u64, u64)>,
 }
 
 impl Trial {
@@ -77,6 +79,7 @@ pub fn run(
         unit: ready.text("unit").unwrap_or("process").to_owned(),
         schedulers: ready.number("schedulers"),
         binding: ready.text("binding").map(str::to_owned),
+        table: ready.number("places").zip(ready.number("taken")),
     };
     let mut run = Run {
         asked: trial.count,

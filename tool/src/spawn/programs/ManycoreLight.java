@@ -84,6 +84,8 @@ public final class ManycoreLight {
                 case "io" -> files(Long.parseLong(words[1]), Integer.parseInt(words[2]), words[3]);
                 case "end" -> {
                     END.countDown();
+                    // Those who were never put to work wait here.
+                    BEGIN.countDown();
                     for (Thread thread : alive) {
                         thread.join();
                     }

@@ -20,6 +20,8 @@ serve() ->
     Port = open_port({fd, 0, 1}, [{line, 65536}, eof, binary]),
     say(Port, ["ready\tunit=process\tschedulers=", int(erlang:system_info(schedulers_online)),
                "\tbinding=", atom_to_list(erlang:system_info(scheduler_bind_type)),
+               "\tplaces=", int(erlang:system_info(process_limit)),
+               "\ttaken=", int(erlang:system_info(process_count)),
                "\tversion=Erlang/OTP ", erlang:system_info(otp_release),
                " (ERTS ", erlang:system_info(version), ")"]),
     Shared = #shared{cells = atomics:new(5, []), origin = self(),
