@@ -5,9 +5,10 @@ use crate::experiment::interrupt;
 use manycore_host::{
     clock,
     counters::{CpuTicks, Kernel, ticks_per_second},
+    urgency,
 };
 use manycore_model::{Machine, spawn::Spin};
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, thread, time::Duration};
 
 /// Intervals of a run.
 const INTERVALS: u32 = 20;
@@ -32,20 +33,29 @@ impl Watched {
         (length / INTERVALS).max(SHORTEST)
     }
 
-    /// Watches for `length`.
+    /// Watches for `length`, on a thread that waits for nobody where that is granted.
     ///
     /// # Errors
     /// [`Stop::Interrupted`].
     pub fn watch(&self, length: Duration) -> Result<Spin, Stop> {
+        let watch = || {
+            urgency::take();
+            self.watch_here(length)
+        };
+        thread::scope(|scope| scope.spawn(watch).join())
+            .unwrap_or_else(|_| Err(Stop::Lost("the CPUs could not be watched".to_owned())))
+    }
+
+    fn watch_here(&self, length: Duration) -> Result<Spin, Stop> {
         let interval = self.interval(length);
         let cpus = self.cpus.iter().map(|&cpu| cpu as usize).collect();
         let mut spin = Spin { interval_seconds: interval.as_secs_f64(), cpus, ..Spin::default() };
-        let began = clock::now_ns();
-        let mut last = self.look();
-        let looks = (length.as_nanos() / interval.as_nanos()).max(1) as u64;
-        for number in 1..=looks {
-            // To a time and not for one, so that delays do not add up.
-            let due = began + number * interval.as_nanos() as u64;
+        let (step, mut last) = (interval.as_nanos() as u64, self.look());
+        let end = last.0 + length.as_nanos() as u64;
+        let mut due = last.0;
+        while due + step <= end {
+            // To a time and not for one, so that delays do not add up; one that is too long to make up for makes fewer.
+            due = (due + step).max(last.0 + step / 2);
             let left = Duration::from_nanos(due.saturating_sub(clock::now_ns()));
             interrupt::sleep(left).map_err(|_| Stop::Interrupted)?;
             let now = self.look();

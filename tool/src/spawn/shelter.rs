@@ -8,6 +8,10 @@ use manycore_host::{
     journal::{self, Journal},
     memory_group::{self, MemoryGroup},
 };
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, pidfd_open},
+};
 use std::{
     fs,
     io::{BufRead, Write, stdin},
@@ -50,6 +54,7 @@ impl Shelter {
         let journal = Journal::begin(&folder, "spawn", what, false)
             .map_err(|error| format!("no journal can be kept in {}: {error}", folder.display()));
         let mut shelter = Self { journal, guard, made: 0 };
+        shelter.tell("owner", &std::process::id().to_string());
         let id = shelter.journal.as_ref().map(Journal::id);
         id.into_iter().for_each(|id| shelter.tell("journal", &id));
         Ok(shelter)
@@ -104,6 +109,15 @@ impl Drop for Shelter {
     }
 }
 
+/// Waits until a process has ended: its pipe may be closed before its lock on the journal is.
+fn await_end(pid: i32) {
+    let pidfd = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    if let Some(pidfd) = pidfd {
+        let most = Timespec { tv_sec: 10, tv_nsec: 0 };
+        let _ = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&most));
+    }
+}
+
 /// What the guard does.
 pub fn stand() {
     // The kernel closes the other end when its last holder is gone.
@@ -120,6 +134,7 @@ pub fn stand() {
     for folder in each("folder") {
         let _ = fs::remove_dir_all(folder);
     }
+    each("owner").iter().filter_map(|pid| pid.parse().ok()).for_each(await_end);
     let journals = journal::pending(&journal::folder()).map(|(journals, _)| journals).unwrap_or_default();
     for pending in journals.iter().filter(|pending| each("journal").contains(&pending.id().as_str())) {
         let _ = pending.undo();
