@@ -39,11 +39,27 @@ pub fn limits(runtime: Runtime, unit: &str, work: Work, largest: u64) -> Vec<Lim
     Tree::open(Path::new("/")).map(|tree| ceilings::find(&tree, "self", runtime, &needs)).unwrap_or_default()
 }
 
-/// Refuses counts for which the runtime has no place, whatever the memory.
+/// Refuses what cannot be had whatever a light process takes: counts for which the runtime has no place, and ceilings
+/// above the memory.
 ///
 /// # Errors
-/// [`Failure::Input`] with the bound.
-pub fn check_count(program: &dyn Program, largest: u64) -> Outcome {
+/// [`Failure::Input`] with the bound, [`Failure::Missing`] where the memory is not told and has to be known.
+pub fn check_bounds(asked: &Asked, program: &dyn Program, room: Option<&(u64, String)>) -> Outcome {
+    match room {
+        None if asked.force || asked.ceiling.is_some() => {
+            return Err(Failure::missing(
+                "how much memory is available is not told here, and has to be known",
+            ));
+        }
+        Some((bytes, source)) if asked.ceiling.is_some_and(|limit| limit > *bytes) => {
+            let [limit, bytes] = [asked.ceiling.unwrap_or(0), *bytes].map(units::bytes);
+            return Err(Failure::input(format!(
+                "--ceiling: {limit} are more than {bytes} ({source}): take less"
+            )));
+        }
+        _ => {}
+    }
+    let largest = asked.largest();
     match program.most() {
         Some((most, why)) if largest > most => {
             let [largest, most] = [largest, most].map(units::count);

@@ -148,12 +148,7 @@ impl Stage<'_> {
     fn runtime(&mut self, runtime: Runtime) -> Outcome {
         self.begin(&format!("{}: getting ready", runtime.name()));
         let program = runtimes::find(runtime, &self.cache)?;
-        fit::check_count(&*program, self.asked.largest())?;
-        if self.room.is_none() && (self.asked.force || self.asked.ceiling.is_some()) {
-            return Err(Failure::missing(
-                "how much memory is available is not told here, and has to be known",
-            ));
-        }
+        fit::check_bounds(&self.asked, &*program, self.room.as_ref())?;
         let pilots = self.pilots(runtime, &*program)?;
         fit::check(&self.asked, runtime, &pilots, self.room.as_ref())?;
         let place = self.record.spawnings.len();
@@ -198,14 +193,6 @@ impl Stage<'_> {
         place: usize,
     ) -> Outcome {
         self.begin(&format!("{}: the ceiling of {}", runtime.name(), units::bytes(limit)));
-        if let Some((room, source)) = &self.room
-            && limit > *room
-        {
-            let [limit, room] = [limit, *room].map(units::bytes);
-            return Err(Failure::input(format!(
-                "--ceiling: {limit} are more than {room} ({source}): take less"
-            )));
-        }
         // Half as many again as are foretold, and a count that every runtime reaches where nothing is.
         let count = Line::of(&pilots.runs).map_or(1_000_000, |line| line.most(limit));
         let count = count.saturating_add(count / 2).saturating_add(1000);

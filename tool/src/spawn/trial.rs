@@ -8,7 +8,7 @@ use super::{
 };
 use crate::failure::{Failure, Outcome};
 use manycore_host::{clock, memory_group::MemoryGroup};
-use manycore_model::spawn::{Ending, Io, Purpose, Run, Work};
+use manycore_model::spawn::{Ending, Io, Purpose, Run, Spin, Work};
 use std::{path::Path, time::Duration};
 
 /// Bytes of a file that is written and read.
@@ -124,6 +124,7 @@ fn live(
             let mut spin = cpus.watch(trial.length)?;
             let spun = session.hear("spun", trial.length + PATIENCE)?;
             spin.queued = spun.numbers("queued");
+            align(&mut spin);
             spin.schedulers = spun.numbers("schedulers");
             run.spin = Some(spin);
         }
@@ -145,6 +146,17 @@ fn live(
         run.ending = Ending::Refused { why };
     }
     Ok(())
+}
+
+/// Leaves out intervals at the end that only one of us has seen: the runtime looks by a clock of its own.
+fn align(spin: &mut Spin) {
+    let both = spin.busy.len().min(spin.queued.len());
+    if both > 0 {
+        spin.busy.truncate(both);
+        spin.stolen.truncate(both);
+        spin.running.truncate(both);
+        spin.queued.truncate(both);
+    }
 }
 
 fn files(done: &Line, folder: &Path) -> Io {
