@@ -33,7 +33,7 @@ pub struct Spawn {
     /// Runtimes to measure: beam, go, jvm, tokio, threads, processes, or all that are here
     #[arg(long, value_name = "RUNTIME", value_delimiter = ',', default_value = ALL, value_parser = names())]
     pub runtime: Vec<String>,
-    /// How many light processes to start: 1e5, 100000, 100_000, 100k, 1M
+    /// How many light processes to start, each in a fresh runtime: 1e5, 100000, 100k or 1M
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = "1e4,1e5", value_parser = count,
         allow_hyphen_values = true)]
     pub counts: Vec<u64>,

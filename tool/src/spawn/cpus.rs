@@ -29,7 +29,7 @@ impl Watched {
     }
 
     /// Length of an interval in a run of `length`.
-    pub fn interval(&self, length: Duration) -> Duration {
+    pub fn interval(length: Duration) -> Duration {
         (length / INTERVALS).max(SHORTEST)
     }
 
@@ -47,7 +47,7 @@ impl Watched {
     }
 
     fn watch_here(&self, length: Duration) -> Result<Spin, Stop> {
-        let interval = self.interval(length);
+        let interval = Self::interval(length);
         let cpus = self.cpus.iter().map(|&cpu| cpu as usize).collect();
         let mut spin = Spin { interval_seconds: interval.as_secs_f64(), cpus, ..Spin::default() };
         let (step, mut last) = (interval.as_nanos() as u64, self.look());

@@ -242,7 +242,9 @@ impl Stage<'_> {
         }
         let (versed, mut run, notes) = ended?;
         run.memory_limit_bytes = run.memory_limit_bytes.and(limit);
-        notes.into_iter().for_each(|note| self.note(note));
+        for note in notes {
+            self.note(note);
+        }
         Ok((versed, run))
     }
 

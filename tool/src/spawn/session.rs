@@ -28,7 +28,7 @@ use std::{
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Time that a runtime may take between two lines, beyond what it was told to work.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Time that a runtime has to end by itself when its input has ended.
 const GRACE: Duration = Duration::from_secs(2);

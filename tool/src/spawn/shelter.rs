@@ -55,8 +55,9 @@ impl Shelter {
             .map_err(|error| format!("no journal can be kept in {}: {error}", folder.display()));
         let mut shelter = Self { journal, guard, made: 0 };
         shelter.tell("owner", &std::process::id().to_string());
-        let id = shelter.journal.as_ref().map(Journal::id);
-        id.into_iter().for_each(|id| shelter.tell("journal", &id));
+        if let Ok(id) = shelter.journal.as_ref().map(Journal::id) {
+            shelter.tell("journal", &id);
+        }
         Ok(shelter)
     }
 

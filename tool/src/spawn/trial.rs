@@ -115,17 +115,38 @@ fn live(
     session.alive = run.alive;
     run.held = session.memory()?;
     let refused = started.text("refused").map(str::to_owned);
+    work(session, trial, folder, cpus, run, notes)?;
+    let told = clock::now_ns();
+    session.say("end");
+    session.hear("gone", PATIENCE)?;
+    session.gone(PATIENCE)?;
+    run.end_seconds = Some(seconds_since(told));
+    if let Some(why) = refused.filter(|_| run.alive < run.asked) {
+        run.ending = Ending::Refused { why };
+    }
+    Ok(())
+}
+
+/// Puts them to work; what that gave is kept in `run`.
+fn work(
+    session: &mut Session,
+    trial: &Trial,
+    folder: Option<&Path>,
+    cpus: &Watched,
+    run: &mut Run,
+    notes: &mut Vec<String>,
+) -> Result<(), Stop> {
     let length = trial.length.as_millis();
     match (trial.work, folder) {
         (Work::Spin, _) => {
-            let interval = cpus.interval(trial.length);
+            let interval = Watched::interval(trial.length);
             session.say(&format!("spin\t{length}\t{}", interval.as_millis()));
             session.hear("spinning", PATIENCE)?;
             let mut spin = cpus.watch(trial.length)?;
-            let spun = session.hear("spun", trial.length + PATIENCE)?;
-            spin.queued = spun.numbers("queued");
+            let said = session.hear("spun", trial.length + PATIENCE)?;
+            spin.queued = said.numbers("queued");
             align(&mut spin);
-            spin.schedulers = spun.numbers("schedulers");
+            spin.schedulers = said.numbers("schedulers");
             run.spin = Some(spin);
         }
         (Work::Io, Some(folder)) => {
@@ -136,14 +157,6 @@ fn live(
             notes.extend(failures(&done));
         }
         _ => {}
-    }
-    let told = clock::now_ns();
-    session.say("end");
-    session.hear("gone", PATIENCE)?;
-    session.gone(PATIENCE)?;
-    run.end_seconds = Some(seconds_since(told));
-    if let Some(why) = refused.filter(|_| run.alive < run.asked) {
-        run.ending = Ending::Refused { why };
     }
     Ok(())
 }
