@@ -190,7 +190,9 @@ proptest! {
     fn any_files_are_read(text in "(\\PC|\n|\t){0,80}|[0-9/ ]{0,40}") {
         let paths = ["proc/loadavg", "proc/self/limits", "proc/self/status", "proc/meminfo", "proc/sys/kernel/pid_max"];
         let mut capture = crate::capture::Capture::default();
-        paths.iter().for_each(|path| capture.add_file(path, &text));
+        for path in paths {
+            capture.add_file(path, &text);
+        }
         let tree = Tree::from_capture(capture);
         let _ = (find(&tree, "self", Runtime::Threads, &threads(u64::MAX)), memory(&tree));
     }
