@@ -123,7 +123,9 @@ fn why(ending: &Ending) -> Option<String> {
 }
 
 fn ended(light: &LightProcesses, run: &LightRun) -> Option<Finding> {
-    let why = why(&run.ending).filter(|_| run.purpose == Purpose::Count)?;
+    // Who interrupted it knows, and the record tells it once.
+    let told = run.purpose == Purpose::Count && run.ending != Ending::Interrupted;
+    let why = why(&run.ending).filter(|_| told)?;
     let text = format!("{} were asked for, and {} lived.", of_run(light, run), count(run.alive));
     Some(finding(Kind::Warning, text, vec![why]))
 }
@@ -170,8 +172,8 @@ fn not_ours(light: &LightProcesses) -> Option<Finding> {
     });
     let evidence: Vec<String> = memory.into_iter().chain(start).collect();
     let text = format!(
-        "{}: our figures and the runtime's own differ by more than {}. What the kernel counts is what has to fit; \
-         runtimes leave out what their allocators keep.",
+        "{}: our figures and the runtime's own differ by more than {}. What the kernel counts is what has to fit: a \
+         runtime may leave out what its allocators keep, and count what nobody has touched.",
         of_run(light, run),
         percent(GOAL)
     );
