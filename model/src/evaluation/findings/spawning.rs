@@ -16,6 +16,8 @@ const EVEN: f64 = 0.95;
 const STEAL: f64 = 0.01;
 /// Seconds of a start that are no light process's: the message, and the look whether all live.
 const ONCE: f64 = 0.05;
+/// Bytes of growth below which blocks of allocators outweigh light processes.
+const LITTLE: f64 = 16e6;
 /// Runs that came within this share of what was foretold confirm it.
 const NEAR: f64 = 0.1;
 
@@ -157,7 +159,8 @@ fn not_ours(light: &LightProcesses) -> Option<Finding> {
     let counted = light.runs.iter().filter(|run| run.purpose == Purpose::Count);
     let run = counted.max_by_key(|run| run.alive)?;
     let off = |ratio: &f64| (ratio - 1.0).abs() > GOAL;
-    let memory = run.memory_over_own.filter(off).map(|ratio| {
+    let enough = |_: &f64| run.pss_each.or(run.rss_each).unwrap_or(0.0) * run.alive as f64 >= LITTLE;
+    let memory = run.memory_over_own.filter(off).filter(enough).map(|ratio| {
         let [ours, own] =
             [run.pss_each.or(run.rss_each), run.own_each].map(|bytes| each(bytes.unwrap_or(0.0)));
         format!("memory: {ours} each by the kernel, {own} by the runtime ({ratio:.2}x)")
