@@ -79,12 +79,12 @@ fn of_user(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
     }
     let of_user = |id: &u32| real_user(tree, &id.to_string()).as_ref() == Some(&user);
     let threads = |id: u32| status(tree, &id.to_string(), "Threads")?.parse::<u64>().ok();
-    let used: u64 = tree.numbered("proc", "").iter().filter(of_user).filter_map(threads).sum();
-    let wanted = needs.count.saturating_add(used).saturating_add(OTHERS).max(doubled(soft, hard));
+    let tasks: u64 = tree.numbered("proc", "").iter().filter(of_user).filter_map(threads).sum();
+    let wanted = needs.count.saturating_add(tasks).saturating_add(OTHERS).max(doubled(soft, hard));
     Some(Limit {
         name: "RLIMIT_NPROC".to_owned(),
-        room: soft.saturating_sub(used),
-        source: format!("/proc/{process}/limits: {soft}, {used} tasks of user {user}"),
+        room: soft.saturating_sub(tasks),
+        source: format!("/proc/{process}/limits: {soft}, {tasks} tasks of user {user}"),
         lift: raise("u", "nproc", hard, Some(wanted)),
     })
 }

@@ -190,13 +190,15 @@ proptest! {
     fn any_files_are_read(text in "(\\PC|\n|\t){0,80}|[0-9/ ]{0,40}") {
         let paths = ["proc/loadavg", "proc/self/limits", "proc/self/status", "proc/meminfo", "proc/sys/kernel/pid_max"];
         let mut capture = crate::capture::Capture::default();
-        paths.iter().for_each(|path| capture.add_file(path, &text));
+        for path in paths {
+            capture.add_file(path, &text);
+        }
         let tree = Tree::from_capture(capture);
         let _ = (find(&tree, "self", Runtime::Threads, &threads(u64::MAX)), memory(&tree));
     }
 }
 
-/// Starts children that wait, as many as it can, and prints how many: first a line to be let go, then the number.
+/// Waits for a line, starts children that wait, as many as it can, ends them, and prints how many they were.
 const FORKS: &str = "
 import os, resource, signal, sys
 user, most = int(sys.argv[1]), int(sys.argv[2])
@@ -215,10 +217,10 @@ try:
         children.append(child)
 except BlockingIOError:
     pass
-print(len(children), flush=True)
 for child in children:
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
+print(len(children), flush=True)
 ";
 
 /// Starts threads that wait, and prints when all are there; ends with its input.
@@ -321,8 +323,9 @@ fn a_real_user_leaves_the_room_that_is_told() {
         eprintln!("SKIPPED: only root can start a program as another user");
         return;
     }
-    // A user whom nobody else is: his tasks are those of the test.
-    let Some(mut script) = Script::start(FORKS, &["61234", "20"]) else { return };
+    // A user whom nobody else is, nor another run of this test: his tasks are those of the test.
+    let user = (0x4000_0000 + std::process::id()).to_string();
+    let Some(mut script) = Script::start(FORKS, &[&user, "20"]) else { return };
     let limit = room(&script, "RLIMIT_NPROC").unwrap();
     assert_eq!(limit.room, 19, "{limit:?}");
     assert_eq!(script.go_on(), "19", "what can be started is the room");

@@ -245,7 +245,7 @@ fn mismatch(runtime: Runtime, schedulers: &Schedulers) -> Option<Mismatch> {
         Runtime::Tokio => set("TOKIO_WORKER_THREADS="),
         Runtime::Threads | Runtime::Processes => return None,
     };
-    (cpus > 0 && count != fitting).then(|| Mismatch { more: count > fitting, by_quota, fitting, cure })
+    (cpus > 0 && count != fitting).then_some(Mismatch { more: count > fitting, by_quota, fitting, cure })
 }
 
 #[cfg(test)]

@@ -126,7 +126,9 @@ impl Run {
     /// Growth of PSS (of resident sets where there is none) over the growth that the runtime tells; absent where it tells
     /// none.
     pub fn memory_over_own(&self) -> Option<f64> {
-        let ours = self.bytes_each(|memory| memory.pss_bytes).or_else(|| self.bytes_each(rss))?;
+        let ours = self
+            .bytes_each(|memory| memory.pss_bytes)
+            .or_else(|| self.bytes_each(|memory| Some(memory.rss_bytes)))?;
         Some(ours / self.bytes_each(|memory| memory.own_bytes)?)
     }
 
@@ -137,20 +139,16 @@ impl Run {
     }
 }
 
-fn rss(memory: &Memory) -> Option<u64> {
-    Some(memory.rss_bytes)
-}
-
 impl Line {
     /// The line that runs of counts give: by the charge of the control group where each has one, else by PSS, else by
     /// resident sets. Absent where nothing grew.
     pub fn of(runs: &[Run]) -> Option<Self> {
-        let measured = |measure: &Measure| {
+        let everywhere = |measure: &Measure| {
             counts(runs)
                 .all(|run| run.held.of(*measure).is_some_and(|held| Some(held) > run.before.of(*measure)))
         };
         let measures = [Measure::Charge, Measure::Pss, Measure::Rss];
-        let measure = measures.into_iter().find(measured).unwrap_or(Measure::Rss);
+        let measure = measures.into_iter().find(everywhere).unwrap_or(Measure::Rss);
         Self::by(runs, measure)
     }
 

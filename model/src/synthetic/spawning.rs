@@ -98,7 +98,7 @@ impl World {
                 ..of_runtime(Some(cpus), &format!("+S {cpus}:{cpus}"))
             },
             Runtime::Go => Schedulers {
-                quota_cpus: Some(self.cpus as f64 / 2.0),
+                quota_cpus: Some(f64::from(self.cpus) / 2.0),
                 ..of_runtime(Some(cpus), &format!("GOMAXPROCS={cpus}"))
             },
             _ => of_runtime(None, ""),

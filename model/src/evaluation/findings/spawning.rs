@@ -16,6 +16,8 @@ const EVEN: f64 = 0.95;
 const STEAL: f64 = 0.01;
 /// Seconds of a start that are no light process's: the message, and the look whether all live.
 const ONCE: f64 = 0.05;
+/// Bytes of growth below which blocks of allocators outweigh light processes.
+const LITTLE: f64 = 16e6;
 /// Runs that came within this share of what was foretold confirm it.
 const NEAR: f64 = 0.1;
 
@@ -123,7 +125,9 @@ fn why(ending: &Ending) -> Option<String> {
 }
 
 fn ended(light: &LightProcesses, run: &LightRun) -> Option<Finding> {
-    let why = why(&run.ending).filter(|_| run.purpose == Purpose::Count)?;
+    // Who interrupted it knows, and the record tells it once.
+    let told = run.purpose == Purpose::Count && run.ending != Ending::Interrupted;
+    let why = why(&run.ending).filter(|_| told)?;
     let text = format!("{} were asked for, and {} lived.", of_run(light, run), count(run.alive));
     Some(finding(Kind::Warning, text, vec![why]))
 }
@@ -155,7 +159,8 @@ fn not_ours(light: &LightProcesses) -> Option<Finding> {
     let counted = light.runs.iter().filter(|run| run.purpose == Purpose::Count);
     let run = counted.max_by_key(|run| run.alive)?;
     let off = |ratio: &f64| (ratio - 1.0).abs() > GOAL;
-    let memory = run.memory_over_own.filter(off).map(|ratio| {
+    let enough = |_: &f64| run.pss_each.or(run.rss_each).unwrap_or(0.0) * run.alive as f64 >= LITTLE;
+    let memory = run.memory_over_own.filter(off).filter(enough).map(|ratio| {
         let [ours, own] =
             [run.pss_each.or(run.rss_each), run.own_each].map(|bytes| each(bytes.unwrap_or(0.0)));
         format!("memory: {ours} each by the kernel, {own} by the runtime ({ratio:.2}x)")
@@ -170,8 +175,8 @@ fn not_ours(light: &LightProcesses) -> Option<Finding> {
     });
     let evidence: Vec<String> = memory.into_iter().chain(start).collect();
     let text = format!(
-        "{}: our figures and the runtime's own differ by more than {}. What the kernel counts is what has to fit; \
-         runtimes leave out what their allocators keep.",
+        "{}: our figures and the runtime's own differ by more than {}. What the kernel counts is what has to fit: a \
+         runtime may leave out what its allocators keep, and count what nobody has touched.",
         of_run(light, run),
         percent(GOAL)
     );

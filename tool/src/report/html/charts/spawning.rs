@@ -24,7 +24,7 @@ pub(super) fn of(all: &[Named]) -> Vec<Figure> {
         spins.filter_map(move |(place, (spawning, light))| {
             let (run, spin) = spawning.runs.iter().rev().find_map(|run| Some((run, run.spin.as_ref()?)))?;
             let id = format!("chart-spawn-cpus-{}-{}", index + 1, place + 1);
-            let what = format!("{} {} of {} that compute", count(run.asked), plural(&light.unit), light.name);
+            let what = format!("{}: {} {} that compute", light.name, count(run.asked), plural(&light.unit));
             Some(map(&id, &titled(&what, named, all), spin))
         })
     });

@@ -103,8 +103,9 @@ fn map(light: &LightProcesses, asked: u64, spin: &Spin) -> Table {
     table
 }
 
+/// `0.15 s`, `0.5 s`, `3 s`.
 fn seconds(seconds: f64) -> String {
-    format!("{seconds:.1} s")
+    format!("{} s", (seconds * 100.0).round() / 100.0)
 }
 
 /// The sign of `count` columns from `first` on, over some intervals.
