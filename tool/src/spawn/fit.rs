@@ -69,29 +69,35 @@ pub fn check_bounds(asked: &Asked, program: &dyn Program, room: Option<&(u64, St
     }
 }
 
-/// Refuses counts that will not fit, with the arithmetic.
+/// Refuses a count that will not fit, with the arithmetic.
 ///
 /// # Errors
 /// [`Failure::Input`]. More than the memory holds is none with `--force`.
-pub fn check(asked: &Asked, runtime: Runtime, pilots: &Pilots, room: Option<&(u64, String)>) -> Outcome {
-    let (largest, unit) = (asked.largest(), &pilots.unit);
+pub fn check(
+    asked: &Asked,
+    count: u64,
+    runtime: Runtime,
+    pilots: &Pilots,
+    room: Option<&(u64, String)>,
+) -> Outcome {
+    let unit = &pilots.unit;
     if let (Some(line), Some((bytes, source)), false) = (Line::of(&pilots.runs), room, asked.force) {
-        line.fits(largest, unit, *bytes, source).map_err(|why| {
+        line.fits(count, unit, *bytes, source).map_err(|why| {
             let name = runtime.name();
             Failure::input(format!(
                 "{name}: {why}; ask for fewer, or have the limit of a control group stop them (--force)"
             ))
         })?;
     }
-    let limits = limits(runtime, unit, asked.work, largest);
+    let limits = limits(runtime, unit, asked.work, count);
     let shared = limits.iter().filter(|limit| SHARED.contains(&limit.name.as_str()));
     for limit in shared {
-        if largest > limit.room / 10 * 9 {
+        if count > limit.room / 10 * 9 {
             return Err(Failure::input(format!(
                 "{}: {} {} are more than nine tenths of the {} that {} leaves room for ({}), and others need some; ask \
                  for fewer, or: {}",
                 runtime.name(),
-                units::count(largest),
+                units::count(count),
                 plural(unit),
                 units::count(limit.room),
                 limit.name,
@@ -100,14 +106,14 @@ pub fn check(asked: &Asked, runtime: Runtime, pilots: &Pilots, room: Option<&(u6
             )));
         }
     }
-    if asked.work == Work::Io { check_files(asked) } else { Ok(()) }
+    if asked.work == Work::Io { check_files(asked, count) } else { Ok(()) }
 }
 
 /// Refuses more files than there is room for.
-fn check_files(asked: &Asked) -> Outcome {
+fn check_files(asked: &Asked, count: u64) -> Outcome {
     let folder = asked.scratch.clone().unwrap_or_else(env::temp_dir);
     let Some((bytes, files)) = scratch::room(&folder) else { return Ok(()) };
-    let (count, needed) = (asked.largest(), asked.largest().saturating_mul(FILE_BYTES));
+    let needed = count.saturating_mul(FILE_BYTES);
     if needed <= bytes / 10 * 9 && files.is_none_or(|files| count <= files / 10 * 9) {
         return Ok(());
     }

@@ -130,11 +130,7 @@ impl Stage<'_> {
                 Err(failure @ (Failure::Missing(_) | Failure::Input(_))) if self.asked.named => {
                     return Err(failure);
                 }
-                Err(Failure::Missing(why) | Failure::Input(why)) => {
-                    let missed = Missed { what: format!("runtime {}", runtime.name()), why };
-                    (self.listen)(Event::Missed(&missed));
-                    self.record.missed.push(missed);
-                }
+                Err(Failure::Missing(why) | Failure::Input(why)) => self.miss(runtime, why),
                 Err(Failure::Measured(why)) => {
                     ending = ending.and(Err(Failure::Measured(format!("{}: {why}", runtime.name()))));
                 }
@@ -150,10 +146,10 @@ impl Stage<'_> {
         let program = runtimes::find(runtime, &self.cache)?;
         fit::check_bounds(&self.asked, &*program, self.room.as_ref())?;
         let pilots = self.pilots(runtime, &*program)?;
-        fit::check(&self.asked, runtime, &pilots, self.room.as_ref())?;
+        let counts = self.fitting(runtime, &pilots)?;
         let place = self.record.spawnings.len();
         let mut ending = Ok(());
-        for count in self.asked.counts.clone() {
+        for count in counts {
             self.begin(&format!("{}: {} {}", runtime.name(), units::count(count), self.doing()));
             let trial = Trial { work: self.asked.work, length: self.asked.length, ..Trial::of(count) };
             let (versed, run) = self.trial(&*program, trial, self.most_memory())?;
@@ -165,6 +161,26 @@ impl Stage<'_> {
             self.ceiling(runtime, &*program, &pilots, limit, place)?;
         }
         ending
+    }
+
+    /// The counts that will fit. Of runtimes that were not named the others are missed, so that all show what they can.
+    fn fitting(&mut self, runtime: Runtime, pilots: &Pilots) -> Outcome<Vec<u64>> {
+        let mut fitting = Vec::new();
+        for count in self.asked.counts.clone() {
+            match fit::check(&self.asked, count, runtime, pilots, self.room.as_ref()) {
+                Ok(()) => fitting.push(count),
+                Err(Failure::Input(why)) if !self.asked.named => self.miss(runtime, why),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(fitting)
+    }
+
+    /// Notes what could not be had of a runtime.
+    fn miss(&mut self, runtime: Runtime, why: String) {
+        let missed = Missed { what: format!("runtime {}", runtime.name()), why };
+        (self.listen)(Event::Missed(&missed));
+        self.record.missed.push(missed);
     }
 
     /// Small runs, by which the memory of larger ones is foretold.
