@@ -70,7 +70,8 @@ pub fn memberships(tree: &Tree, id: &str) -> Option<String> {
 /// Lines of a membership file that anybody here asks for.
 fn only_ours(text: &str) -> String {
     let ours = |line: &&str| {
-        line.starts_with("0::") || ["cpu", "memory", "name=systemd"].iter().any(|name| line.contains(name))
+        line.starts_with("0::")
+            || ["cpu", "memory", "pids", "name=systemd"].iter().any(|name| line.contains(name))
     };
     text.lines().filter(ours).collect::<Vec<_>>().join("\n")
 }
@@ -156,7 +157,8 @@ pub fn memory_left(tree: &Tree) -> Option<u64> {
 /// Hierarchies that are mounted. `mountinfo` knows which group a mount shows; `mounts` is the older file.
 fn mounts(tree: &Tree) -> Vec<Mount> {
     let ours = |line: &&str| {
-        line.contains(" cgroup2 ") || (line.contains("cpu") || line.contains("memory")) && line.contains(" c")
+        let asked_for = ["cpu", "memory", "pids"].iter().any(|name| line.contains(name));
+        line.contains(" cgroup2 ") || asked_for && line.contains(" c")
     };
     let only_groups = |text: &str| text.lines().filter(ours).collect::<Vec<_>>().join("\n");
     let read = |path: &str| tree.read_part(path, 4 << 20, only_groups).filter(|text| !text.is_empty());

@@ -6,9 +6,12 @@ use crate::{
     memory_policy::{Encoded, MemoryPolicy},
 };
 use manycore_model::CpuSet;
-use rustix::process::{
-    Pid, Resource, Rlimit, Signal, getppid, getrlimit, kill_process_group, set_parent_process_death_signal,
-    setrlimit,
+use rustix::{
+    fs::{Mode, OFlags},
+    process::{
+        Pid, Resource, Rlimit, Signal, getppid, getrlimit, kill_process_group,
+        set_parent_process_death_signal, setrlimit,
+    },
 };
 use std::{
     fs::File,
@@ -106,6 +109,48 @@ pub fn launch(command: &mut Command, start: &Start) -> io::Result<Child> {
     command.spawn()
 }
 
+/// Has `command` be the first that the kernel kills for want of memory (`oom_score_adj`, proc(5)), and enter a control
+/// group by writing to `entrance` (its `cgroup.procs`) before it becomes the program.
+pub fn sacrifice(command: &mut Command, entrance: Option<File>) {
+    // SAFETY: the closure makes system calls and allocates nothing.
+    unsafe {
+        command.pre_exec(move || {
+            if let Some(entrance) = &entrance {
+                rustix::io::write(entrance, b"0")?;
+            }
+            let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+            // Where that is refused, the kernel goes by size.
+            if let Ok(score) = rustix::fs::open(c"/proc/self/oom_score_adj", flags, Mode::empty()) {
+                let _ = rustix::io::write(score, b"1000");
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Forks this process, which must have a single thread. The child runs `body`, whose result is its exit status; it is
+/// killed when we die.
+///
+/// # Errors
+/// Those of `fork(2)`; `InvalidInput` where there are other threads, whose locks the child could wait for in vain.
+pub fn fork(body: impl FnOnce() -> i32) -> io::Result<Pid> {
+    if crate::tasks::threads(std::process::id()).len() > 1 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let parent = rustix::process::getpid();
+    // SAFETY: there is no other thread, so the child is a whole copy; it ends below and never returns.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let tied = set_parent_process_death_signal(Some(Signal::KILL)).is_ok();
+            let status = if tied && getppid() == Some(parent) { body() } else { 1 };
+            // SAFETY: it ends this process, and runs nothing of our parent's.
+            unsafe { libc::_exit(status) }
+        }
+        pid => Pid::from_raw(pid).ok_or_else(|| io::ErrorKind::NotFound.into()),
+    }
+}
+
 /// Kills a child from [`spawn`] with all that it started, and reaps it.
 pub fn kill(child: &mut Child) {
     if let Some(group) = Pid::from_raw(child.id() as i32) {
@@ -152,6 +197,12 @@ fn wait4(pid: Pid, options: i32) -> io::Result<Option<(i32, libc::rusage)>> {
 mod tests {
     use super::*;
     use std::process::Stdio;
+
+    #[test]
+    fn one_that_has_threads_is_not_forked() {
+        // Tests run in threads.
+        assert_eq!(fork(|| 0).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
 
     #[test]
     fn a_killed_child_takes_its_own_children_along() {

@@ -127,6 +127,11 @@ impl Kernel {
         Some([numbers.next()?, numbers.next()?, numbers.next()?])
     }
 
+    /// Tasks that run or wait for a CPU (`/proc/loadavg`, before the slash).
+    pub fn running(&self) -> Option<u32> {
+        self.read("proc/loadavg")?.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()
+    }
+
     /// A field of `/proc/meminfo` in bytes: `MemAvailable`, `SwapTotal`.
     pub fn memory_bytes(&self, name: &str) -> Option<u64> {
         field(&self.read("proc/meminfo")?, name)?.checked_mul(1024)

@@ -6,11 +6,13 @@
 #![deny(unsafe_code)]
 
 pub mod affinity;
+pub mod allocator;
 pub mod allowed;
 pub mod births;
 pub mod board;
 pub mod caches;
 pub mod capture;
+pub mod ceilings;
 pub mod cgroup;
 pub mod child;
 pub mod clock;
@@ -21,6 +23,7 @@ pub mod cpuset;
 pub mod devices;
 pub mod emulator;
 pub mod ending;
+pub mod footprint;
 pub mod go;
 pub mod interrupts;
 pub mod irq;
@@ -30,6 +33,7 @@ pub mod kinds;
 pub mod libvirt;
 pub mod machine;
 pub mod memory;
+pub mod memory_group;
 pub mod memory_policy;
 pub mod memory_room;
 pub mod memory_sampling;
@@ -40,6 +44,7 @@ pub mod pci;
 pub mod processes;
 pub mod resctrl;
 pub mod resident;
+pub mod scratch;
 pub mod symbols;
 pub mod synthetic;
 pub mod system;

@@ -1,7 +1,11 @@
 //! Prints the record of a made-up machine, to look at reports of machines that are not at hand:
-//! `cargo run -p manycore-model --example synthetic giant > giant.json`.
+//! `cargo run -p manycore-model --example synthetic giant > giant.json`, and `... synthetic giant spin` for light
+//! processes that compute.
 
-use manycore_model::synthetic::{Trouble, World};
+use manycore_model::{
+    spawn::Work,
+    synthetic::{Trouble, World},
+};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -10,11 +14,17 @@ fn main() -> ExitCode {
         Some("server") => World::server(),
         Some("giant") => World::giant(),
         _ => {
-            eprintln!("synthetic guest|server|giant");
+            eprintln!("synthetic guest|server|giant [idle|spin|io]");
             return ExitCode::from(2);
         }
     };
-    match serde_json::to_string(&world.record()) {
+    let record = match std::env::args().nth(2).as_deref() {
+        Some("idle") => world.spawn(Work::Idle),
+        Some("spin") => world.spawn(Work::Spin),
+        Some("io") => world.spawn(Work::Io),
+        _ => world.record(),
+    };
+    match serde_json::to_string(&record) {
         Ok(text) => println!("{text}"),
         Err(error) => {
             eprintln!("synthetic: {error}");

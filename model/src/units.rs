@@ -30,6 +30,27 @@ pub fn rate(bytes_per_second: f64) -> String {
     format!("{scaled:.digits$} {}", UNITS[step])
 }
 
+/// Bytes with a decimal unit, as the memory of many small things is added up: `299 MB`, `2.67 GB`.
+pub fn decimal(bytes: f64) -> String {
+    rate(bytes).trim_end_matches("/s").to_owned()
+}
+
+/// A whole number as counts are asked for, with three digits at most and never more than there are: `1e8`, `7.86e6`,
+/// `31,245`.
+pub fn count(count: u64) -> String {
+    const EXACT: u64 = 100_000;
+    let power = count.checked_ilog10().unwrap_or(0);
+    let mantissa = count / 10u64.pow(power.saturating_sub(2));
+    if count < EXACT {
+        return match count {
+            0..1000 => count.to_string(),
+            _ => format!("{},{:03}", count / 1000, count % 1000),
+        };
+    }
+    let digits = format!("{}.{:02}", mantissa / 100, mantissa % 100);
+    format!("{}e{power}", digits.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// A frequency in kHz as `2.60 GHz`.
 pub fn gigahertz(khz: u64) -> String {
     format!("{:.2} GHz", khz as f64 / 1e6)
@@ -69,6 +90,24 @@ mod tests {
         ] {
             assert_eq!(rate(count), text);
         }
+    }
+
+    #[test]
+    fn counts_never_say_more_than_there_are() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_024, "1,024"),
+            (32_767, "32,767"),
+            (100_000, "1e5"),
+            (7_869_999, "7.86e6"),
+            (55_000_000, "5.5e7"),
+            (100_000_000, "1e8"),
+            (u64::MAX, "1.84e19"),
+        ] {
+            assert_eq!(count(number), text);
+        }
+        assert_eq!(decimal(267.03e9), "267 GB");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! A table of contents: [`cli`] is the command line, [`cmd`] has one file per verb, [`experiment`] runs
 //! trials and emits events but never prints, [`suite`] is what `eval` measures, [`study`] measures the user's
-//! own commands, [`metric`] reads figures from what they print, [`output`] is where results go.
+//! own commands, [`spawn`] starts light processes, [`metric`] reads figures from what they print, [`output`] is where results go.
 #![forbid(unsafe_code)]
 
 pub mod cli;
@@ -21,5 +21,6 @@ pub mod progress;
 pub mod report;
 pub mod signals;
 pub mod source;
+pub mod spawn;
 pub mod study;
 pub mod suite;

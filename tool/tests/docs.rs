@@ -28,6 +28,7 @@ fn bash_completes_verbs_and_sections() {
     };
     assert!(complete("manycore ev", 1).contains("eval"));
     assert!(complete("manycore eval --st", 2).contains("--standard"));
+    assert!(complete("manycore spawn --ru", 2).contains("--runtime"));
     assert!(complete("manycore vm to", 2).contains("top"));
     assert!(complete("manycore qos watch --hi", 3).contains("--history"));
 }
@@ -62,6 +63,7 @@ fn man_pages_are_written_and_man_reads_them() {
         "report",
         "run",
         "scale",
+        "spawn",
         "topo",
         "tune",
         "undo",
@@ -73,6 +75,7 @@ fn man_pages_are_written_and_man_reads_them() {
     for (page, words) in [
         ("manycore-bench.1", ["--unixbench", "manycore bench counter"].as_slice()),
         ("manycore-eval.1", &["--standard", "Examples"]),
+        ("manycore-spawn.1", &["--ceiling", "erlang-base", "manycore spawn --runtime beam --counts 1e5,1e6"]),
         ("manycore-vm.1", &["VM LIST", "VM TOP", "--vcpus", "manycore vm top --sort wait"]),
         ("manycore-qos.1", &["QOS WATCH", "--history", "manycore qos watch --interval 5s --count 12"]),
         (

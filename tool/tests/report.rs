@@ -4,7 +4,7 @@
 mod common;
 
 use common::{interrupted, manycore, save, stolen_guest, write};
-use manycore_model::{record::Record, synthetic::World};
+use manycore_model::{record::Record, spawn::Work, synthetic::World};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 use tempfile::TempDir;
 
@@ -42,6 +42,59 @@ fn locks_that_wait_for_who_does_not_run_read_well() {
     let folder = TempDir::new().unwrap();
     let record = World { blocks: 12, ..World::guest() }.bench("lock");
     insta::assert_snapshot!(text(&[&save(&folder, "lock", &record)]));
+}
+
+#[test]
+fn light_processes_read_well() {
+    let folder = TempDir::new().unwrap();
+    let guest = World::guest();
+    for (name, work) in [("idle", Work::Idle), ("spin", Work::Spin), ("io", Work::Io)] {
+        let text = text(&[&save(&folder, name, &guest.spawn(work))]);
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        insta::assert_snapshot!(format!("spawn_{name}"), text);
+    }
+    let beside = ["idle", "spin"].map(|name| folder.path().join(format!("{name}.json")));
+    insta::assert_snapshot!("spawn_beside", text(&[&beside[0], &beside[1]]));
+}
+
+#[test]
+fn light_processes_have_tables_for_other_programs() {
+    let folder = TempDir::new().unwrap();
+    let record = save(&folder, "idle", &World::guest().spawn(Work::Idle));
+    let spin = save(&folder, "spin", &World::guest().spawn(Work::Spin));
+    let tables = folder.path().join("tables");
+    manycore().arg("report").args([record, spin]).arg("--csv").arg(&tables).assert().success();
+    for name in ["spawn", "spawn_ceilings", "spawn_cpus"] {
+        let table = fs::read_to_string(tables.join(format!("{name}.csv"))).unwrap();
+        // Commas between quotes are part of a name.
+        let commas = |line: &str| line.split('"').step_by(2).map(|part| part.matches(',').count()).sum();
+        let columns: Vec<usize> = table.lines().map(commas).collect();
+        assert!(columns.iter().all(|&count| count == columns[0]), "{name}: {table}");
+        let some: Vec<&str> = table.lines().take(12).collect();
+        insta::assert_snapshot!(format!("csv_{name}"), some.join("\n"));
+    }
+}
+
+#[test]
+fn light_processes_are_judged_as_json() {
+    let folder = TempDir::new().unwrap();
+    let record = save(&folder, "idle", &World::guest().spawn(Work::Idle));
+    let output = manycore().arg("report").arg(record).args(["--format", "json"]).assert().success();
+    let judged: serde_json::Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
+    let beam = &judged["light_processes"][0];
+    assert_eq!((&beam["runtime"], &beam["ceiling"]["bound"]["kind"]), (&"beam".into(), &"limit".into()));
+    let bytes = beam["ceiling"]["line"]["bytes"].as_f64().unwrap();
+    assert!((bytes - 2677.0).abs() < 1.0, "{bytes}");
+}
+
+#[test]
+fn light_processes_that_cannot_be_are_refused() {
+    let mut record = World::guest().spawn(Work::Spin);
+    record.spawnings[0].runs[0].spin.as_mut().unwrap().busy[3].pop();
+    assert_eq!(
+        refused("r.json", &serde_json::to_vec(&record).unwrap()),
+        "manycore: r.json: damaged record: light processes of beam: run 0: busy has 1 shares for 2 CPUs\n"
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{interrupted, manycore, save, stolen_guest};
-use manycore_model::{record::Record, synthetic::World};
+use manycore_model::{record::Record, spawn::Work, synthetic::World};
 use std::{
     fs,
     path::Path,
@@ -131,4 +131,18 @@ fn a_page_of_three_records_has_a_map_for_each() {
 #[test]
 fn a_page_of_half_a_run_has_the_charts_of_that_half() {
     check(&[("half", interrupted())], &ALL[..4]);
+}
+
+#[test]
+fn a_page_of_light_processes_has_their_bytes_and_a_map_for_each_runtime() {
+    let maps = ["chart-spawn-bytes", "chart-spawn-cpus-1-1", "chart-spawn-cpus-1-2", "chart-spawn-cpus-1-3"];
+    check(&[("spin", World::guest().spawn(Work::Spin))], &maps);
+    check(&[("idle", World::guest().spawn(Work::Idle))], &maps[..1]);
+}
+
+#[test]
+fn a_page_of_light_processes_on_320_cpus_beside_another_fits() {
+    let records = [("giant", World::giant().spawn(Work::Spin)), ("guest", World::guest().spawn(Work::Io))];
+    let maps = ["chart-spawn-bytes", "chart-spawn-cpus-1-1", "chart-spawn-cpus-1-2", "chart-spawn-cpus-1-3"];
+    check(&records, &maps);
 }

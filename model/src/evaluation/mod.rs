@@ -14,6 +14,7 @@ mod modes;
 mod noise;
 mod peer;
 mod scaling;
+mod spawning;
 mod stream;
 mod tuning;
 mod words;
@@ -30,6 +31,9 @@ pub use modes::{Mode, Modes};
 pub use noise::Noise;
 pub use peer::Peer;
 pub use scaling::{Clock, LatencySummary, Scaling, ScalingPoint, Superlinear, UslFit};
+pub use spawning::{
+    Balance, LightProcesses, LightRun, Mismatch, PUBLISHED, PUBLISHED_BYTES, PUBLISHED_ON, Published, Rounds,
+};
 pub use stream::{Route, StreamPoint, Streaming, TIMES_CACHES};
 pub use tuning::{Candidate, Finalist, TODAY, Tuning, confirmed, ranking};
 pub(crate) use words::list;
@@ -109,6 +113,8 @@ pub struct Evaluation {
     pub comparison: Option<Comparison>,
     /// A search for the best placement.
     pub tuning: Option<Tuning>,
+    /// Light processes that were started and held.
+    pub light_processes: Vec<LightProcesses>,
     /// What follows, most important first.
     pub findings: Vec<Finding>,
 }
@@ -147,6 +153,7 @@ impl Evaluation {
             contention: contention::judge(record, floor),
             comparison: experiment(id::COMPARE).and_then(comparison::judge),
             tuning: tuning::judge(record),
+            light_processes: spawning::judge(record),
             clock,
             noise,
             findings: Vec::new(),

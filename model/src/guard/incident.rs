@@ -160,6 +160,11 @@ impl Incident {
         self.in_vain == 1
     }
 
+    /// Somebody may be found in a moment: it is not yet known who may be chosen.
+    pub fn wait(&mut self, until_ns: u64) {
+        self.not_before_ns = until_ns;
+    }
+
     /// Only said, not done: nothing more for a while.
     pub fn pretended(&mut self, now_ns: u64) {
         (self.warned, self.not_before_ns) = (true, now_ns + RARELY_NS);

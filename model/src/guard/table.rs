@@ -169,6 +169,8 @@ impl Table {
         match self.place(seen.pid) {
             Ok(at) if self.processes[at].seen.start == seen.start => {
                 let process = &mut self.processes[at];
+                // A program that was started may have been put into another control group before.
+                process.is_known &= process.seen.name == seen.name;
                 (process.seen, process.resident_kib, process.round) = (seen, resident_kib, round);
                 false
             }
@@ -197,7 +199,11 @@ impl Table {
     }
 
     fn born(&self, seen: Seen, resident_kib: u32, now_ns: u64, age_ns: u64) -> Process {
-        let heir = self.find(seen.parent).copied().unwrap_or_default();
+        // One whose maker has died comes to somebody of another session, but those of its own tell where it is from.
+        let parent = self.find(seen.parent);
+        let kin = |other: &&Process| other.seen.session == seen.session && seen.session != 0;
+        let heir = parent.filter(kin).or_else(|| self.processes.iter().find(kin)).or(parent);
+        let heir = heir.copied().unwrap_or_default();
         let mut at = [0; MARKS];
         for mark in &self.marks[..self.marked] {
             if now_ns.saturating_sub(age_ns) < mark.at_ns {

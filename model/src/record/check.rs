@@ -1,5 +1,7 @@
 //! Whether a record that was read can be judged: what its types allow and no measurement can give.
 
+mod spawning;
+
 use super::{Around, Experiment, Latency, RECORD_SCHEMA, Record, Sample};
 use crate::histogram::BUCKETS;
 
@@ -29,6 +31,14 @@ pub enum Invalid {
         /// What is wrong, and where.
         what: String,
     },
+    /// Light processes that cannot have been measured.
+    #[error("light processes of {runtime}: {what}")]
+    Spawning {
+        /// Their runtime.
+        runtime: &'static str,
+        /// What is wrong, and where.
+        what: String,
+    },
 }
 
 impl Record {
@@ -48,6 +58,10 @@ impl Record {
         self.experiments.iter().try_for_each(|experiment| {
             check_experiment(experiment)
                 .map_err(|what| Invalid::Experiment { id: experiment.id.clone(), what })
+        })?;
+        self.spawnings.iter().try_for_each(|spawning| {
+            let runtime = spawning.runtime.name();
+            spawning::check(spawning).map_err(|what| Invalid::Spawning { runtime, what })
         })
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! A record holds one [`Spawning`] for each runtime; how many would fit, and what stands in the way, follows from it.
 
+pub mod ceiling;
+
 use crate::cpuset::CpuSet;
 use serde::{Deserialize, Serialize};
 
@@ -189,8 +191,8 @@ pub struct Spin {
     pub stolen: Vec<f32>,
     /// For each interval, tasks that ran or waited for a CPU on the machine (`/proc/loadavg`).
     pub running: Vec<u32>,
-    /// For each interval, light processes that were ready to run, as the runtime tells it
-    /// (`erlang:statistics(run_queue)`), where it does.
+    /// Light processes that were ready to run, as the runtime tells it (`erlang:statistics(run_queue)`), where it does:
+    /// once in an interval, and not in each where it was late.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub queued: Vec<u64>,
     /// Share of the time that each scheduler worked, 0 to 1, as the runtime tells it

@@ -6,6 +6,7 @@ mod lines;
 mod measuring;
 mod memory;
 mod sharing;
+mod spawning;
 
 use crate::{
     CpuSet,

@@ -11,6 +11,7 @@ mod place;
 mod plan;
 mod qos;
 mod show;
+mod spawn;
 mod vm;
 
 pub use audit::Audit;
@@ -23,6 +24,7 @@ pub use place::{Hold, Pin, Placing, Probe, Run, Undo};
 pub use plan::Plan;
 pub use qos::{Qos, QosClear, QosProve, QosSet, QosShow, QosVerb, QosWatch, Resctrl, TargetArgs};
 pub use show::{Completions, Man, Report, Topo, Worker};
+pub use spawn::{ALL as ALL_RUNTIMES, Light, Spawn, WorkChoice};
 pub use vm::{Vm, VmCheck, VmDialect, VmList, VmOrder, VmPlan, VmTop, VmVerb};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -61,6 +63,7 @@ pub enum Verb {
     Irq(Irq),
     Qos(Qos),
     Falseshare(Falseshare),
+    Spawn(Spawn),
     Vm(Vm),
     Guard(Guard),
     Undo(Undo),
@@ -72,6 +75,8 @@ pub enum Verb {
     Worker(Worker),
     #[command(hide = true)]
     Probe(Probe),
+    #[command(hide = true)]
+    Light(Light),
 }
 
 /// Which machine is meant.

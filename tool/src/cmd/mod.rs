@@ -16,6 +16,7 @@ mod qos;
 mod report;
 mod run;
 mod scale;
+mod spawn;
 mod topo;
 mod tune;
 mod undo;
@@ -50,6 +51,8 @@ pub fn run(cli: Cli) -> Outcome {
         Verb::Pin(args) => pin::run(&args),
         Verb::Undo(args) => undo::run(&args),
         Verb::Probe(args) => probe::run(&args),
+        Verb::Spawn(args) => spawn::run(&args),
+        Verb::Light(args) => spawn::light(&args),
         Verb::Falseshare(args) => falseshare::run(&args),
         Verb::Audit(args) => audit::run(&args),
         Verb::Vm(args) => vm::run(&args),

@@ -267,6 +267,7 @@ impl Watcher {
             self.tell(0, What::LeftOut(self.table.left_out));
         }
         self.who_next = 0;
+        self.ask_who();
         self.ask_shares();
     }
 
@@ -342,6 +343,7 @@ impl Watcher {
             }
             Order::Over => {
                 self.writer = None;
+                self.plan.watches[at].asking_ns = None;
                 self.tell(at, What::Over);
             }
         }
@@ -375,9 +377,12 @@ impl Watcher {
     }
 
     fn pause(&self) -> u64 {
+        let now = now_ns();
         let of = |watch: &Watched| {
             if watch.incident.is_waiting() {
                 WAITING_NS
+            } else if watch.told.stage >= Stage::Term && watch.is_asking(now) {
+                act::MOMENT_NS
             } else if watch.is_blind {
                 LONGEST_NS
             } else {

@@ -2,6 +2,7 @@
 
 mod judged;
 mod measured;
+mod spawning;
 mod stream;
 
 use super::Named;
@@ -13,7 +14,7 @@ use measured::{metrics, samples};
 type Sheet = (&'static str, &'static str, fn(&Named) -> Vec<Vec<String>>);
 
 /// The first five columns of `scaling.csv` are those that scripts around sysbench write.
-const SHEETS: [Sheet; 15] = [
+const SHEETS: [Sheet; 18] = [
     (
         "scaling.csv",
         "threads,total_events,events_per_second,avg_latency_ms,speedup,seconds,events_per_second_low,\
@@ -74,6 +75,19 @@ const SHEETS: [Sheet; 15] = [
          throttled_seconds,thermal_events,frequency_khz,pressure_seconds",
         samples,
     ),
+    (
+        "spawn.csv",
+        "runtime,version,work,purpose,asked,alive,ending,start_seconds,own_start_seconds,end_seconds,pss_bytes,rss_bytes,\
+         memory_limit_bytes,pss_bytes_each,rss_bytes_each,kernel_bytes_each,own_bytes_each,jain_cpus,jain_schedulers,\
+         running,queued,stolen,rounds_per_second,round_p50_ns,round_p99_ns",
+        spawning::runs,
+    ),
+    (
+        "spawn_ceilings.csv",
+        "runtime,work,bound,room,bytes_each,bytes_each_low,bytes_each_high,fixed_bytes,memory_bytes,source,lift",
+        spawning::ceilings,
+    ),
+    ("spawn_cpus.csv", "runtime,work,run,second,cpu,busy_share", spawning::cpus),
 ];
 
 /// Names of all files that [`csv`] can make.
@@ -135,16 +149,25 @@ fn estimate(estimate: Option<&Estimate>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use manycore_model::{Record, synthetic::World};
+    use manycore_model::{Record, spawn::Work, synthetic::World};
 
     fn names(record: Record) -> Vec<String> {
         csv(&[Named::judge("it".to_owned(), record)]).into_iter().map(|(name, _)| name).collect()
     }
 
     #[test]
+    fn light_processes_have_tables_of_their_own() {
+        assert_eq!(names(World::guest().spawn(Work::Idle)), ["spawn.csv", "spawn_ceilings.csv"]);
+        assert_eq!(
+            names(World::guest().spawn(Work::Spin)),
+            ["spawn.csv", "spawn_ceilings.csv", "spawn_cpus.csv"]
+        );
+    }
+
+    #[test]
     fn every_table_has_a_listed_name() {
         let full = World { blocks: 12, ..World::guest() }.record();
-        let of_studies = ["tuning.csv"];
+        let of_studies = ["tuning.csv", "spawn.csv", "spawn_ceilings.csv", "spawn_cpus.csv"];
         let expected: Vec<&str> = NAMES.iter().copied().filter(|name| !of_studies.contains(name)).collect();
         assert_eq!(names(full.clone()), expected);
         for count in 0..full.experiments.len() {

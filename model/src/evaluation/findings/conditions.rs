@@ -7,6 +7,7 @@ use crate::{
         Circumstances, circumstances, id,
         words::{interval, percent},
     },
+    units::counted,
 };
 
 /// Shares of CPU time above which a condition is told.
@@ -48,7 +49,10 @@ pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
             "conditions",
             "The run was interrupted: what was measured until then is judged, the rest is missing."
                 .to_owned(),
-            vec![format!("{} experiments in the record", record.experiments.len())],
+            vec![match record.spawnings.len() {
+                0 => format!("{} experiments in the record", record.experiments.len()),
+                count => format!("{} in the record", counted(count, "runtime")),
+            }],
         ));
     }
     findings

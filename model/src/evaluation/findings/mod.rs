@@ -6,6 +6,7 @@ mod contention;
 mod latency;
 mod placement;
 mod scaling;
+mod spawning;
 mod stream;
 mod tuning;
 
@@ -33,7 +34,7 @@ pub struct Finding {
     /// How it is meant.
     pub kind: Kind,
     /// What it is about: `comparison`, `conditions`, `noise`, `scaling`, `modes`, `matrix`, `affinity`, `latency`,
-    /// `stream`, `peer`, `contention`, `tuning`.
+    /// `stream`, `peer`, `contention`, `tuning`, `spawn`.
     pub topic: &'static str,
     /// The sentence.
     pub text: String,
@@ -57,6 +58,7 @@ pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     findings.extend(contention::find(evaluation, super::usable_cpus(&record.machine)));
     findings.extend(evaluation.comparison.as_ref().map(comparison::find));
     findings.extend(evaluation.tuning.as_ref().map(tuning::find));
+    findings.extend(spawning::find(&evaluation.light_processes));
     findings.sort_by_key(|finding| finding.kind);
     findings
 }

@@ -16,6 +16,11 @@ use std::io;
 /// Causes that are tried in one go: those that are gone meanwhile, or turn out to be spared.
 const TRIES: usize = 8;
 
+/// So long at most the clerk's word on a new process is waited for, in nanoseconds, and so often it is looked for.
+pub(super) const ASKING_NS: u64 = 200_000_000;
+/// See [`ASKING_NS`].
+pub(super) const MOMENT_NS: u64 = 2_000_000;
+
 /// Rounds over a family in one go: it may have new members after each.
 const ROUNDS: usize = 3;
 
@@ -104,8 +109,17 @@ impl Watcher {
         }
     }
 
-    /// Nobody can be ended; said once.
+    /// Nobody can be ended; said once. Where somebody has grown of whom it is not known yet whether he may be, that is
+    /// waited for.
     fn give_up(&mut self, at: usize, what: What) {
+        let now = now_ns();
+        let least = (self.plan.watches[at].reading.total >> 10) as u32 / 100;
+        let is_open =
+            |process: &Process| !process.is_known && process.shield.is_none() && process.seen.kib > least;
+        self.plan.watches[at].asking_ns.get_or_insert(now);
+        if self.plan.watches[at].is_asking(now) && self.table.processes().iter().any(is_open) {
+            return self.plan.watches[at].incident.wait(now + MOMENT_NS);
+        }
         if matches!(what, What::Files(_)) {
             self.tell(at, What::SeekWriter);
         }
@@ -177,6 +191,7 @@ impl Watcher {
         };
         let now = now_ns();
         let watch = &mut self.plan.watches[at];
+        watch.asking_ns = None;
         let after_ns = now.saturating_sub(watch.reading.at_ns);
         let is_dry = self.is_dry;
         if is_dry {
@@ -252,7 +267,8 @@ impl Watcher {
     }
 
     fn is_member(&self, at: usize, process: &Process, suspect: &Suspect, kin: Kin) -> bool {
-        let may = process.shield.is_none() && process.watches >> at & 1 == 1;
+        // Of one that was born a moment ago nothing else is known.
+        let may = process.shield.is_none() && (process.watches >> at & 1 == 1 || !process.is_known);
         may && belongs(process, kin, suspect.from_ns, &suspect.process)
     }
 

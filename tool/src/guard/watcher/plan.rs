@@ -1,6 +1,6 @@
 //! What is watched, with everything that is kept of it.
 
-use super::act::Target;
+use super::act::{ASKING_NS, Target};
 use crate::guard::rules::{Of, Protect, Rules, Slow};
 use manycore_host::memory_room::{Bell, GroupRoom, MachineRoom};
 use manycore_model::guard::{
@@ -53,6 +53,8 @@ pub struct Watched {
     pub bell: Option<Bell>,
     /// Whether it could not be read.
     pub is_blind: bool,
+    /// Since when a cause is looked for among processes that the clerk has not told about yet.
+    pub asking_ns: Option<u64>,
 }
 
 enum Source {
@@ -113,6 +115,7 @@ impl Plan {
                 target: None,
                 bell,
                 is_blind: false,
+                asking_ns: None,
             });
         }
         let plan = Self { watches, protect: rules.protect.clone(), group_watches, own: std::process::id() };
@@ -144,6 +147,11 @@ impl Plan {
 }
 
 impl Watched {
+    /// Whether the clerk's word on a new process is waited for.
+    pub fn is_asking(&self, now_ns: u64) -> bool {
+        self.asking_ns.is_some_and(|since| now_ns.saturating_sub(since) < ASKING_NS)
+    }
+
     /// Whether processes are watched by their name.
     pub fn is_named(&self) -> bool {
         matches!(self.source, Source::Processes { .. })

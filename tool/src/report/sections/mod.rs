@@ -11,6 +11,7 @@ pub mod modes;
 mod noise;
 mod peer;
 mod scaling;
+mod spawning;
 mod stream;
 mod tuning;
 
@@ -42,7 +43,7 @@ type Beside = fn(&[Named]) -> Vec<Table>;
 /// Id, title, how to read it, and where its tables come from.
 type Recipe = (&'static str, &'static str, &'static str, Own, Beside);
 
-const RECIPES: [Recipe; 13] = [
+const RECIPES: [Recipe; 14] = [
     ("conditions", "Machine and conditions", "", conditions::own, conditions::beside),
     (
         "noise",
@@ -137,15 +138,24 @@ const RECIPES: [Recipe; 13] = [
         tuning::own,
         tuning::beside,
     ),
+    (
+        "spawn",
+        "Light processes",
+        "Started at once, held, and ended. Memory is what the kernel counts for the runtime: PSS is its part of what it \
+         shares, RSS all of it. What each takes is by how much memory grew from before to held.",
+        spawning::own,
+        spawning::beside,
+    ),
 ];
+
+/// Sections that no evaluation has.
+const OF_STUDIES: [&str; 3] = ["comparison", "tuning", "spawn"];
 
 /// The sections that have tables; for evaluations, also those that were left out.
 pub fn of(all: &[Named]) -> Vec<Section> {
     let mut sections = every(all);
     let evaluated = all.iter().any(|named| named.record.verb == "eval");
-    sections.retain(|section| {
-        !section.tables.is_empty() || evaluated && !["comparison", "tuning"].contains(&section.id)
-    });
+    sections.retain(|section| !section.tables.is_empty() || evaluated && !OF_STUDIES.contains(&section.id));
     // Who measures a command wants to know of it; the machine is what `eval` is about.
     sections.sort_by_key(|section| !evaluated && section.id == "conditions");
     sections

@@ -6,6 +6,7 @@ mod contention;
 mod latency;
 mod maps;
 mod scaling;
+mod spawning;
 mod stream;
 
 use crate::report::Named;
@@ -34,6 +35,7 @@ pub fn of(id: &str, all: &[Named]) -> Vec<Figure> {
         "affinity" => maps::affinity(all),
         "latency" => latency::of(all),
         "stream" => stream::of(all),
+        "spawn" => spawning::of(all),
         _ => Vec::new(),
     }
 }

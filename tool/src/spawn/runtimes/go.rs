@@ -1,0 +1,52 @@
+//! Go.
+
+use super::{Program, compile, installed, version};
+use crate::{
+    failure::{Failure, Outcome},
+    spawn::cache::Cache,
+};
+use manycore_model::spawn::Runtime;
+use std::{env, fs, path::PathBuf, process::Command};
+
+const SOURCE: &str = include_str!("../programs/manycore_light.go");
+
+pub(super) struct Go(PathBuf);
+
+pub(super) fn find(cache: &Cache) -> Outcome<Go> {
+    let go = installed("go", Runtime::Go, "golang-go")?;
+    // This compiler and nothing from the net, whatever the user's settings are.
+    let local = |command: &mut Command| {
+        command.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GO111MODULE", "off")]);
+        command.envs([("CGO_ENABLED", "0"), ("GOFLAGS", ""), ("GOWORK", "off"), ("GOTELEMETRY", "off")]);
+    };
+    let mut ask = Command::new(&go);
+    local(&mut ask);
+    let key = version(ask.arg("version"))?;
+    let folder = cache.get("go", SOURCE, &key, |folder| {
+        let source = folder.join("manycore_light.go");
+        fs::write(&source, SOURCE).map_err(Failure::missing)?;
+        // Where there is no HOME it has no place for what it compiles.
+        let own = tempfile::tempdir().map_err(Failure::missing)?;
+        let mut build = Command::new(&go);
+        local(&mut build);
+        if env::var_os("GOCACHE")
+            .or_else(|| env::var_os("HOME"))
+            .or_else(|| env::var_os("XDG_CACHE_HOME"))
+            .is_none()
+        {
+            build.env("GOCACHE", own.path());
+        }
+        compile(build.args(["build", "-trimpath", "-o"]).arg(folder.join("light")).arg(&source))
+    })?;
+    Ok(Go(folder.join("light")))
+}
+
+impl Program for Go {
+    fn command(&self, _: u64) -> Command {
+        Command::new(&self.0)
+    }
+
+    fn option(&self, schedulers: usize) -> String {
+        format!("GOMAXPROCS={schedulers}")
+    }
+}
