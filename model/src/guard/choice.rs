@@ -66,6 +66,8 @@ pub struct Suspect {
     pub whole_growth: u64,
     /// When the recent fall began, in nanoseconds of `CLOCK_MONOTONIC`.
     pub from_ns: u64,
+    /// When the whole fall began.
+    pub whole_ns: u64,
     /// Share of the recent and of the whole fall, added: 0 to 2, more where others gave memory back meanwhile.
     pub score: f64,
 }
@@ -182,14 +184,17 @@ impl Chooser {
     }
 }
 
-/// Whether a process belongs to a family: young in the window that began at `from_ns`, or its maker.
-pub fn belongs(process: &Process, kin: Kin, from_ns: u64, head: &Process) -> bool {
+/// Whether a process belongs to the family that `suspect` stands for: it was born in the recent fall, or since the whole
+/// fall began to the one that makes the others, or is that one.
+pub fn belongs(process: &Process, kin: Kin, suspect: &Suspect) -> bool {
+    let head = suspect.process.seen;
     let is_kin = match kin {
         Kin::Session(session) => process.seen.session == session,
         Kin::Group(group) => process.group == group,
     };
-    let is_head = (process.seen.pid, process.seen.start) == (head.seen.pid, head.seen.start);
-    is_head || is_kin && process.first_ns >= from_ns
+    let is_child = process.maker == head.pid && process.first_ns >= suspect.whole_ns;
+    (process.seen.pid, process.seen.start) == (head.pid, head.start)
+        || is_kin && (process.first_ns >= suspect.from_ns || is_child)
 }
 
 /// The process that made more than half of these, where it may be chosen (Boyer and Moore's majority vote).
@@ -223,6 +228,7 @@ fn biggest(table: &Table, among: &Among) -> Finding {
             fall: 0,
             whole_growth: 0,
             from_ns: process.first_ns,
+            whole_ns: process.first_ns,
             score: 0.0,
         }),
         None => Finding::Nobody,
@@ -246,6 +252,7 @@ impl Weigh {
             fall: self.recent.fall,
             whole_growth: Table::growth(process, &self.whole),
             from_ns: self.recent.from_ns,
+            whole_ns: self.whole.from_ns,
             score: share(&self.recent) + share(&self.whole),
         }
     }

@@ -70,6 +70,8 @@ pub struct Process {
     pub seen: Seen,
     /// Resident set in KiB, by which it is told whether anything has changed.
     pub resident_kib: u32,
+    /// Its parent when it was seen first, whoever it is with now.
+    pub maker: u32,
     /// Real user.
     pub user: u32,
     /// KiB of its memory that would not come back, because others have it too (`Rss` less `Pss`), as seen some time ago.
@@ -213,6 +215,7 @@ impl Table {
         Process {
             seen,
             resident_kib,
+            maker: seen.parent,
             user: heir.user,
             shared_kib: 0,
             group: heir.group,

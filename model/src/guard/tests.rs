@@ -114,8 +114,11 @@ fn small_eaters_of_one_session_are_a_family_with_who_makes_them() {
     }
     let Finding::Family(suspect, kin) = world.choose() else { panic!("{:?}", world.choose()) };
     assert_eq!((kin, suspect.process.seen.pid), (Kin::Session(20), 20), "the maker is its head");
-    let recent = |pid| belongs(world.table.find(pid).unwrap(), kin, suspect.from_ns, &suspect.process);
-    assert!(recent(59) && recent(20) && !recent(10));
+    let recent = |pid| belongs(world.table.find(pid).unwrap(), kin, &suspect);
+    assert!(
+        recent(59) && recent(30) && recent(20) && !recent(10),
+        "those born before the last tenth went, too"
+    );
 }
 
 #[test]

@@ -190,16 +190,16 @@ impl Clerk {
             What::Answer(answer) => self.answer(state, event, &answer),
             What::Warn(finding) => self.warn(state, event, finding),
             What::Sent(sent) => self.sent(state, event, &sent),
-            What::Gone { suspect, after_ns } => {
-                self.tell(state, event, Kind::Gone, Some((&suspect, None)), |line| {
+            What::Gone { suspect, kin, after_ns } => {
+                self.tell(state, event, Kind::Gone, Some((&suspect, kin)), |line| {
                     line.after_ms = Some(after_ns as f64 / 1e6);
                 })
             }
-            What::Stuck(suspect) => {
+            What::Stuck(suspect, kin) => {
                 let why = stuck(suspect.process.seen.pid);
-                self.tell(state, event, Kind::Stuck, Some((&suspect, None)), |line| line.note = why);
+                self.tell(state, event, Kind::Stuck, Some((&suspect, kin)), |line| line.note = why);
             }
-            What::Spare(suspect) => self.tell(state, event, Kind::Spare, Some((&suspect, None)), |_| {}),
+            What::Spare(suspect, kin) => self.tell(state, event, Kind::Spare, Some((&suspect, kin)), |_| {}),
             What::Refused(suspect, number) => {
                 let error = std::io::Error::from_raw_os_error(number);
                 self.tell(state, event, Kind::Refused, Some((&suspect, None)), |line| {
@@ -450,8 +450,7 @@ pub fn why(
         (_, None) => false,
         (None, Some(process)) => process.seen.pid == suspect.process.seen.pid,
         (Some(kin), Some(process)) => {
-            manycore_model::guard::choice::belongs(process, *kin, suspect.from_ns, &suspect.process)
-                && process.shield.is_none()
+            manycore_model::guard::choice::belongs(process, *kin, suspect) && process.shield.is_none()
         }
     };
     let is_chosen = chosen.as_ref().is_some_and(|(suspect, kin)| is_member(suspect, kin));

@@ -31,13 +31,15 @@ pub enum What {
     Gone {
         /// Who.
         suspect: Suspect,
+        /// What they have in common, where they were several.
+        kin: Option<Kin>,
         /// Nanoseconds since the signal.
         after_ns: u64,
     },
     /// Somebody was killed and does not go away.
-    Stuck(Suspect),
+    Stuck(Suspect, Option<Kin>),
     /// The danger passed before the time of grace was over; whoever was asked to end may live.
-    Spare(Suspect),
+    Spare(Suspect, Option<Kin>),
     /// A signal could not be sent: the error number.
     Refused(Suspect, i32),
     /// Nobody who may be chosen has taken much.

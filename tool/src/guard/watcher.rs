@@ -9,10 +9,10 @@ pub use plan::{Plan, Watched};
 use super::event::{Answer, Event, Fact, What};
 use manycore_host::{clock::now_ns, memory_use::Survey, notify::Manager};
 use manycore_model::guard::{
-    choice::{Among, Chooser},
+    choice::{Among, Chooser, Finding, Kin, Suspect},
     incident::Order,
-    stage::{GAP_NS, Stage, assess, pause_ns},
-    table::{Process, Shield, Table},
+    stage::{Cause, GAP_NS, Stage, assess, pause_ns},
+    table::{Process, Shield, Table, WATCHES},
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -163,7 +163,7 @@ impl Watcher {
         for at in 0..self.plan.watches.len() {
             self.read(at, now);
         }
-        if now.saturating_sub(self.surveyed_ns) >= self.survey_every(now) {
+        if now.saturating_sub(self.surveyed_ns) >= self.survey_every() {
             self.look_at_all(now);
         }
         for at in 0..self.plan.watches.len() {
@@ -233,7 +233,7 @@ impl Watcher {
     }
 
     /// How often all processes are looked at.
-    fn survey_every(&self, now: u64) -> u64 {
+    fn survey_every(&self) -> u64 {
         let is_soon = |watch: &Watched| {
             watch.told.stage >= Stage::Warn || watch.told.seconds_left.is_some_and(|left| left < 60.0)
         };
@@ -245,7 +245,6 @@ impl Watcher {
             return if is_idle { 5 * SECOND } else { QUICK_SURVEY_NS.max(self.survey_ns * SURVEY_SHARE) };
         }
         let is_named = self.plan.watches.iter().any(Watched::is_named);
-        let _ = now;
         if is_named { NAMED_SURVEY_NS.max(self.survey_ns * 500) } else { CALM_SURVEY_NS }
     }
 
@@ -256,7 +255,7 @@ impl Watcher {
         if survey.run(table, now, swaps, |process| plan.judge(process)).is_err() {
             return;
         }
-        let mut readings = [Default::default(); manycore_model::guard::table::WATCHES];
+        let mut readings = [Default::default(); WATCHES];
         for (reading, watch) in readings.iter_mut().zip(&self.plan.watches) {
             *reading = watch.reading;
         }
@@ -323,14 +322,15 @@ impl Watcher {
             Order::Kill => self.act(at, true),
             Order::Finish => self.finish(at),
             Order::Gone => {
-                self.target_of(at, |suspect, at_ns| What::Gone {
+                self.target_of(at, |suspect, kin, at_ns| What::Gone {
                     suspect,
+                    kin,
                     after_ns: now.saturating_sub(at_ns),
                 });
                 self.plan.watches[at].target = None;
             }
             Order::Stuck => {
-                self.target_of(at, |suspect, _| What::Stuck(suspect));
+                self.target_of(at, |suspect, kin, _| What::Stuck(suspect, kin));
                 let watch = &mut self.plan.watches[at];
                 if let Some(target) = watch.target.take() {
                     let seen = target.suspect.process.seen;
@@ -338,7 +338,7 @@ impl Watcher {
                 }
             }
             Order::Spare => {
-                self.target_of(at, |suspect, _| What::Spare(suspect));
+                self.target_of(at, |suspect, kin, _| What::Spare(suspect, kin));
                 self.plan.watches[at].target = None;
             }
             Order::Over => {
@@ -349,18 +349,20 @@ impl Watcher {
         }
     }
 
-    fn target_of(&mut self, at: usize, what: impl Fn(manycore_model::guard::choice::Suspect, u64) -> What) {
-        let told = self.plan.watches[at].target.as_ref().map(|target| what(target.suspect, target.at_ns));
+    fn target_of(&mut self, at: usize, what: impl Fn(Suspect, Option<Kin>, u64) -> What) {
+        let told = self.plan.watches[at]
+            .target
+            .as_ref()
+            .map(|target| what(target.suspect, target.kin, target.at_ns));
         if let Some(what) = told {
             self.tell(at, what);
         }
     }
 
     /// Who has caused it, as far as the table knows.
-    fn find(&mut self, at: usize) -> manycore_model::guard::choice::Finding {
+    fn find(&mut self, at: usize) -> Finding {
         let watch = &self.plan.watches[at];
-        let is_desperate =
-            watch.told.stage == Stage::Kill && watch.told.cause == manycore_model::guard::stage::Cause::Stall;
+        let is_desperate = watch.told.stage == Stage::Kill && watch.told.cause == Cause::Stall;
         let among = Among { watch: at, except: watch.incident.left_out(), is_desperate };
         self.chooser.choose(&self.table, &watch.reading, &among)
     }
@@ -393,24 +395,28 @@ impl Watcher {
     }
 
     /// Waits until it is time, tasks stall for memory, whoever was killed is gone, or the clerk has found out something.
-    fn wait(&self, pause_ns: u64) {
-        const MOST: usize = 20;
-        let mut all: [Option<PollFd>; MOST] = [const { None }; MOST];
-        all[0] = Some(PollFd::new(&self.wake, PollFlags::IN));
-        let bells = self.plan.watches.iter().filter_map(|watch| watch.bell.as_ref());
-        let bells = bells.map(|bell| PollFd::from_borrowed_fd(bell.as_fd(), PollFlags::PRI));
-        let targets = self.plan.watches.iter().filter_map(|watch| watch.target.as_ref()?.held.as_ref());
-        let targets = targets.map(|held| PollFd::from_borrowed_fd(held.as_fd(), PollFlags::IN));
-        let mut count = 1;
-        for (place, one) in all[1..].iter_mut().zip(bells.chain(targets)) {
-            *place = Some(one);
-            count += 1;
+    fn wait(&mut self, pause_ns: u64) {
+        const PLACES: usize = 2 * WATCHES + 1;
+        let none = || PollFd::new(&self.wake, PollFlags::empty());
+        let mut all: [PollFd; PLACES] = std::array::from_fn(|_| none());
+        all[0] = PollFd::new(&self.wake, PollFlags::IN);
+        for (at, watch) in self.plan.watches.iter().enumerate().take(WATCHES) {
+            if let Some(bell) = &watch.bell {
+                all[1 + at] = PollFd::from_borrowed_fd(bell.as_fd(), PollFlags::PRI);
+            }
+            if let Some(held) = watch.target.as_ref().and_then(|target| target.held.as_ref()) {
+                all[1 + WATCHES + at] = PollFd::from_borrowed_fd(held.as_fd(), PollFlags::IN);
+            }
         }
-        let mut set: [PollFd; MOST] = std::array::from_fn(|at| {
-            all[at].take().unwrap_or_else(|| PollFd::new(&self.wake, PollFlags::empty()))
-        });
         let time = Timespec { tv_sec: (pause_ns / SECOND) as i64, tv_nsec: (pause_ns % SECOND) as i64 };
-        let _ = poll(&mut set[..count], Some(&time));
+        let _ = poll(&mut all, Some(&time));
+        // The bell of a group that was removed would ring for ever.
+        let is_broken =
+            |fd: &PollFd| fd.revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
+        let broken: [bool; WATCHES] = std::array::from_fn(|at| is_broken(&all[1 + at]));
+        for (watch, _) in self.plan.watches.iter_mut().zip(broken).filter(|(_, broken)| *broken) {
+            watch.bell = None;
+        }
     }
 
     /// Takes in what the clerk has found out.

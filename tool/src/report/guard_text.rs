@@ -91,7 +91,7 @@ fn took(culprit: &Culprit) -> String {
         return format!("holds {}, more than any other that may be ended", units::bytes(culprit.bytes));
     }
     format!(
-        "took {} of the {} that went in {:.1} s and holds {}",
+        "took {} while {} went in {:.1} s, and holds {}",
         units::bytes(culprit.growth_bytes),
         units::bytes(culprit.fall_bytes),
         culprit.fall_seconds,
@@ -175,7 +175,7 @@ pub fn why(why: &Why) -> String {
                 why.seen_seconds
             ),
             fall => format!(
-                "{} of the {} that went in {:.1} s",
+                "{} while {} went in {:.1} s",
                 units::bytes(why.growth_bytes),
                 units::bytes(fall),
                 why.fall_seconds

@@ -144,6 +144,7 @@ impl Watcher {
             fall: window.fall,
             whole_growth: window.shmem,
             from_ns: window.from_ns,
+            whole_ns: window.from_ns,
             score: 1.0,
         })
     }
@@ -269,7 +270,7 @@ impl Watcher {
     fn is_member(&self, at: usize, process: &Process, suspect: &Suspect, kin: Kin) -> bool {
         // Of one that was born a moment ago nothing else is known.
         let may = process.shield.is_none() && (process.watches >> at & 1 == 1 || !process.is_known);
-        may && belongs(process, kin, suspect.from_ns, &suspect.process)
+        may && belongs(process, kin, suspect)
     }
 
     /// Whether all that was sent a signal is gone. A family is where a look that began after the last signal finds nobody.
