@@ -49,6 +49,7 @@ struct Stat {
     name: Name,
     parent: u32,
     session: u32,
+    has_terminal: bool,
     is_kernel: bool,
     has_ended: bool,
     start: u64,
@@ -150,15 +151,17 @@ impl Survey {
             return true;
         }
         let shared_kib = known.map_or(0, |known| known.shared_kib);
-        let status = match stat.is_kernel {
-            true => Status::default(),
-            false => self.status(pid).unwrap_or(Status { user: 0, kib: stat.resident_kib }),
+        let status = if stat.is_kernel {
+            Status::default()
+        } else {
+            self.status(pid).unwrap_or(Status { user: 0, kib: stat.resident_kib })
         };
         let seen = Seen {
             pid,
             start: stat.start,
             parent: stat.parent,
             session: stat.session,
+            has_terminal: stat.has_terminal,
             name: stat.name,
             kib: status.kib.saturating_sub(shared_kib),
         };
@@ -248,6 +251,7 @@ fn parse_stat(text: &[u8], page_kib: u64) -> Option<Stat> {
             3 => stat.has_ended = matches!(word, b"Z" | b"X" | b"x"),
             4 => stat.parent = number(word)? as u32,
             6 => stat.session = number(word)? as u32,
+            7 => stat.has_terminal = number(word)? != 0,
             9 => stat.is_kernel = number(word)? & PF_KTHREAD != 0,
             22 => stat.start = number(word)?,
             24 => {

@@ -51,6 +51,27 @@ pub fn hurry() -> bool {
     unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) == 0 }
 }
 
+/// Gives back pages of program code that were needed once, at the start: those that are needed again come back from the
+/// page cache when they are. To be called before [`stay`], which would lock them.
+pub fn shed() {
+    let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return };
+    for line in maps.lines() {
+        // Only code: nobody writes there, while constants lie beside pages that the linker has written.
+        let mut words = line.split_ascii_whitespace();
+        let (Some(range), Some("r-xp"), Some(path)) = (words.next(), words.next(), words.nth(3)) else {
+            continue;
+        };
+        let ends = range
+            .split_once('-')
+            .map(|(from, to)| (usize::from_str_radix(from, 16), usize::from_str_radix(to, 16)));
+        if let (true, Some((Ok(from), Ok(to)))) = (path.starts_with('/'), ends) {
+            // SAFETY: the range is mapped code of a file that nobody has written to (private, not writable), so what is
+            // dropped is read again from the file unchanged.
+            unsafe { libc::madvise(from as *mut libc::c_void, to - from, libc::MADV_DONTNEED) };
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,6 +82,7 @@ mod tests {
         let program = std::env::current_exe().unwrap();
         if std::env::var_os("STAY").is_some() {
             let _ = hurry();
+            shed();
             let refused = stay().refused;
             let locked = fs::read_to_string("/proc/self/status").unwrap();
             let locked =

@@ -8,7 +8,7 @@ use super::{
     table::{Process, Shield, Table, Window},
 };
 
-/// Whoever took less than this share of a fall has not caused it.
+/// Whoever took less than this share of the recent fall has not caused it.
 const LEAST_SHARE: f64 = 0.1;
 
 /// Whoever grew by less than this share of all memory has not caused it either, whatever the fall: a machine that is
@@ -118,6 +118,7 @@ impl Chooser {
         let allowed = || table.processes().iter().filter(|process| among.allows(process));
         let worst = allowed()
             .map(|process| weigh.suspect(process))
+            .filter(|suspect| suspect.is_cause(&weigh))
             .max_by(|a, b| a.score.total_cmp(&b.score).then(a.bytes.cmp(&b.bytes)));
         let by_session = self.family(table, &weigh, among, |process| process.seen.session, Kin::Session);
         let by_group =
@@ -127,13 +128,12 @@ impl Chooser {
 
         let alone = worst.map_or(0.0, |suspect| suspect.score);
         let together = score(&family);
-        let best = worst.filter(|suspect| suspect.is_cause(&weigh));
         let taken =
             family.map_or(0, |(suspect, _)| suspect.growth).max(worst.map_or(0, |suspect| suspect.growth));
         if recent.shmem >= recent.fall / 2 && taken < recent.shmem / 2 && recent.fall > 0 {
             return Finding::Files(recent.shmem);
         }
-        match (best, family) {
+        match (worst, family) {
             (_, Some((suspect, kin))) if together >= FAMILY_FACTOR * alone && suspect.is_cause(&weigh) => {
                 Finding::Family(suspect, kin)
             }
@@ -184,17 +184,19 @@ impl Chooser {
     }
 }
 
-/// Whether a process belongs to the family that `suspect` stands for: it was born in the recent fall, or since the whole
-/// fall began to the one that makes the others, or is that one.
+/// Whether a process belongs to the family that `suspect` stands for: it was born in the recent fall; or since the whole
+/// fall began, to the one that makes the others or with the same name; or is that one. The leader of a session on a
+/// terminal, a shell that somebody works in, belongs to it only as the one that makes the others.
 pub fn belongs(process: &Process, kin: Kin, suspect: &Suspect) -> bool {
-    let head = suspect.process.seen;
+    let (seen, head) = (&process.seen, &suspect.process.seen);
     let is_kin = match kin {
-        Kin::Session(session) => process.seen.session == session,
+        Kin::Session(session) => seen.session == session,
         Kin::Group(group) => process.group == group,
     };
-    let is_child = process.maker == head.pid && process.first_ns >= suspect.whole_ns;
-    (process.seen.pid, process.seen.start) == (head.pid, head.start)
-        || is_kin && (process.first_ns >= suspect.from_ns || is_child)
+    let is_shell = seen.pid == seen.session && seen.has_terminal;
+    let is_like = process.maker == head.pid || seen.name == head.name;
+    let is_young = process.first_ns >= suspect.from_ns || process.first_ns >= suspect.whole_ns && is_like;
+    (seen.pid, seen.start) == (head.pid, head.start) || is_kin && is_young && !is_shell
 }
 
 /// The process that made more than half of these, where it may be chosen (Boyer and Moore's majority vote).
@@ -262,7 +264,8 @@ impl Suspect {
     /// Whether it took enough to have caused a fall.
     fn is_cause(&self, weigh: &Weigh) -> bool {
         let growth = self.growth.max(self.whole_growth);
-        weigh.recent.fall > 0 && self.score >= LEAST_SHARE && growth >= weigh.least_growth
+        let share = self.growth as f64 / weigh.recent.fall.max(1) as f64;
+        weigh.recent.fall > 0 && share >= LEAST_SHARE && growth >= weigh.least_growth
     }
 }
 

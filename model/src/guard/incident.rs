@@ -90,12 +90,11 @@ impl Incident {
             self.danger_ns = now_ns;
         }
         match self.state {
-            State::Idle => self.idle(now_ns, told.stage),
-            State::Settling { until_ns } if now_ns >= until_ns => {
+            State::Settling { until_ns } if now_ns < until_ns => Order::Nothing,
+            State::Idle | State::Settling { .. } => {
                 self.state = State::Idle;
                 self.idle(now_ns, told.stage)
             }
-            State::Settling { .. } => Order::Nothing,
             State::Asked { .. } | State::Killed { .. } if is_gone => {
                 self.state = State::Settling { until_ns: now_ns + SETTLE_NS };
                 Order::Gone
@@ -133,13 +132,12 @@ impl Incident {
                 self.warned = true;
                 Order::Warn
             }
-            Stage::Warn => Order::Nothing,
             Stage::Calm if self.danger_ns > 0 && now_ns.saturating_sub(self.danger_ns) >= OVER_NS => {
                 let was_told = self.warned || self.in_vain > 0 || self.tried_count > 0;
                 *self = Self::default();
                 if was_told { Order::Over } else { Order::Nothing }
             }
-            Stage::Calm => Order::Nothing,
+            Stage::Calm | Stage::Warn => Order::Nothing,
         }
     }
 

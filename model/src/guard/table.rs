@@ -8,6 +8,9 @@ use super::stage::Reading;
 /// Moments that are remembered.
 const MARKS: usize = 16;
 
+/// A mark that is older, in nanoseconds, goes first.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
 /// Watches at most: the machine, control groups and sets of processes that one guard keeps.
 pub const WATCHES: usize = 8;
 
@@ -57,6 +60,8 @@ pub struct Seen {
     pub parent: u32,
     /// Session.
     pub session: u32,
+    /// Whether the session has a terminal.
+    pub has_terminal: bool,
     /// Name.
     pub name: Name,
     /// Memory that would come back if it ended, in KiB: its own pages, shared memory that it uses, swap.
@@ -270,7 +275,6 @@ impl Table {
             gap as f64 / now_ns.saturating_sub(self.marks[at].at_ns).max(1) as f64
         };
         // The oldest goes once it is beyond an hour, so that the past does not weigh for ever.
-        const LONGEST_NS: u64 = 3_600_000_000_000;
         let least = if now_ns.saturating_sub(self.marks[0].at_ns) > LONGEST_NS {
             0
         } else {

@@ -19,6 +19,7 @@ use manycore_host::{clock::utc, memory_use, tasks};
 use manycore_model::guard::{
     choice::{Finding, Kin, Suspect},
     line::{Culprit, Kind, LINE_SCHEMA, Line, Why},
+    stage::{Assessment, Reading},
     table::Shield,
 };
 use rustix::{io::write, process::Signal};
@@ -304,7 +305,7 @@ impl Clerk {
         if !self.beam || !seen.name.as_bytes().starts_with(b"beam") {
             return;
         }
-        state.nodes.retain(|(_, asked)| asked.elapsed() < Duration::from_secs(60));
+        state.nodes.retain(|(_, asked)| asked.elapsed() < Duration::from_mins(1));
         if state.nodes.iter().any(|(pid, _)| *pid == seen.pid) {
             return;
         }
@@ -334,7 +335,8 @@ impl Clerk {
     }
 
     fn say(&mut self, state: &mut State, watch: usize, kind: Kind, fill: impl FnOnce(&mut Line)) {
-        let event = Event { watch, reading: Default::default(), told: Default::default(), what: What::Over };
+        let event =
+            Event { watch, reading: Reading::default(), told: Assessment::default(), what: What::Over };
         self.tell(state, &event, kind, None, fill);
     }
 

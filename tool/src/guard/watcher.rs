@@ -11,7 +11,7 @@ use manycore_host::{clock::now_ns, memory_use::Survey, notify::Manager};
 use manycore_model::guard::{
     choice::{Among, Chooser, Finding, Kin, Suspect},
     incident::Order,
-    stage::{Cause, GAP_NS, Stage, assess, pause_ns},
+    stage::{Assessment, Cause, GAP_NS, Reading, Stage, assess, pause_ns},
     table::{Process, Shield, Table, WATCHES},
 };
 use rustix::{
@@ -202,7 +202,7 @@ impl Watcher {
         let was_blind = std::mem::replace(&mut watch.is_blind, reading.is_none());
         let Some(reading) = reading else {
             watch.trend.clear();
-            watch.told = Default::default();
+            watch.told = Assessment::default();
             if !was_blind {
                 self.tell(at, What::Blind);
             }
@@ -255,7 +255,7 @@ impl Watcher {
         if survey.run(table, now, swaps, |process| plan.judge(process)).is_err() {
             return;
         }
-        let mut readings = [Default::default(); WATCHES];
+        let mut readings = [Reading::default(); WATCHES];
         for (reading, watch) in readings.iter_mut().zip(&self.plan.watches) {
             *reading = watch.reading;
         }
@@ -310,7 +310,7 @@ impl Watcher {
         let now = now_ns();
         let is_gone = self.is_gone(at);
         let watch = &mut self.plan.watches[at];
-        let order = watch.incident.step(now, &watch.told, watch.reading.room(), is_gone, watch.grace_ns);
+        let order = watch.incident.step(now, &watch.told, watch.reading.room(), is_gone, watch.grace_ns());
         match order {
             Order::Nothing => self.go_on(at),
             Order::Warn => {

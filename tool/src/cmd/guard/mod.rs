@@ -46,6 +46,7 @@ fn keep(args: &Guard) -> Outcome {
     // One that only says what it would do may run beside another.
     let desk = if args.dry_run { None } else { Some(Desk::open()?) };
     let hint = if getuid().is_root() { "" } else { " (not root: only your own processes can be ended)" };
+    resident::shed();
     let residence = if args.dry_run { resident::Residence::default() } else { resident::stay() };
     for note in notes.iter().chain(&residence.refused) {
         output::note(&format!("manycore: {note}"));

@@ -178,31 +178,33 @@ impl Watcher {
             return Err(Unsent::Spared);
         }
         let signal = if is_kill { Signal::KILL } else { Signal::TERM };
-        let count = if self.is_dry {
-            suspect.members
+        let reading_ns = self.plan.watches[at].reading.at_ns;
+        let (count, sent_ns) = if self.is_dry {
+            (suspect.members, now_ns())
         } else {
             match (kin, &held) {
                 (Some(kin), _) => self.send_all(at, &suspect, kin, signal),
                 (None, Some(held)) => {
                     held.signal(signal).map_err(|error| Unsent::of(&error))?;
-                    1
+                    (1, now_ns())
                 }
-                (None, None) => 0,
+                (None, None) => (0, now_ns()),
             }
         };
         let now = now_ns();
         let watch = &mut self.plan.watches[at];
         watch.asking_ns = None;
-        let after_ns = now.saturating_sub(watch.reading.at_ns);
+        let after_ns = sent_ns.saturating_sub(reading_ns);
         let is_dry = self.is_dry;
         if is_dry {
             watch.incident.pretended(now);
         } else {
             let held = held.filter(|_| kin.is_none());
             watch.target = Some(Target { suspect, kin, held, at_ns: now, last_ns: now, is_kill, is_writer });
-            match is_kill {
-                true => watch.incident.killed(now, watch.reading.room()),
-                false => watch.incident.asked(now),
+            if is_kill {
+                watch.incident.killed(now, watch.reading.room());
+            } else {
+                watch.incident.asked(now);
             }
         }
         self.tell(
@@ -218,10 +220,10 @@ impl Watcher {
             return self.plan.watches[at].incident.killed(now_ns(), 0);
         };
         let reading_ns = self.plan.watches[at].reading.at_ns;
-        let count = match (target.kin, &target.held) {
+        let (count, sent_ns) = match (target.kin, &target.held) {
             (Some(kin), _) => self.send_all(at, &target.suspect, kin, Signal::KILL),
-            (None, Some(held)) => u32::from(held.signal(Signal::KILL).is_ok()),
-            (None, None) => 0,
+            (None, Some(held)) => (u32::from(held.signal(Signal::KILL).is_ok()), now_ns()),
+            (None, None) => (0, now_ns()),
         };
         let now = now_ns();
         (target.at_ns, target.last_ns, target.is_kill) = (now, now, true);
@@ -232,7 +234,7 @@ impl Watcher {
             was_asked: true,
             is_writer: target.is_writer,
             is_dry: false,
-            after_ns: now.saturating_sub(reading_ns),
+            after_ns: sent_ns.saturating_sub(reading_ns),
             count,
         };
         let watch = &mut self.plan.watches[at];
@@ -241,9 +243,9 @@ impl Watcher {
         self.tell(at, What::Sent(sent));
     }
 
-    /// Sends a signal to all of a family, again while it has new members; how many were sent it.
-    fn send_all(&mut self, at: usize, suspect: &Suspect, kin: Kin, signal: Signal) -> u32 {
-        let mut count = 0;
+    /// Sends a signal to all of a family, again while it has new members; how many were sent it, and when the first.
+    fn send_all(&mut self, at: usize, suspect: &Suspect, kin: Kin, signal: Signal) -> (u32, u64) {
+        let (mut count, mut first_ns) = (0, 0);
         if let (Kin::Group(group), Signal::KILL, true) = (kin, signal, suspect.from_ns == 0)
             && let Some((_, file)) = self.group_kills.iter().find(|(number, _)| *number == group)
         {
@@ -253,10 +255,13 @@ impl Watcher {
             let before = count;
             for place in 0.. {
                 let Some(process) = self.table.processes().get(place).copied() else { break };
-                if self.is_member(at, &process, suspect, kin) {
+                if Self::is_member(at, &process, suspect, kin) {
                     let seen = process.seen;
                     let held = Held::of(&mut self.survey, seen.pid, seen.start);
                     count += u32::from(held.is_ok_and(|held| held.signal(signal).is_ok()));
+                    if count == 1 && first_ns == 0 {
+                        first_ns = now_ns();
+                    }
                 }
             }
             if count == before || signal != Signal::KILL || round + 1 == ROUNDS {
@@ -264,10 +269,10 @@ impl Watcher {
             }
             self.look_at_all(now_ns());
         }
-        count
+        (count, if first_ns == 0 { now_ns() } else { first_ns })
     }
 
-    fn is_member(&self, at: usize, process: &Process, suspect: &Suspect, kin: Kin) -> bool {
+    fn is_member(at: usize, process: &Process, suspect: &Suspect, kin: Kin) -> bool {
         // Of one that was born a moment ago nothing else is known.
         let may = process.shield.is_none() && (process.watches >> at & 1 == 1 || !process.is_known);
         may && belongs(process, kin, suspect)
@@ -284,7 +289,7 @@ impl Watcher {
                 if self.surveyed_ns <= target.last_ns {
                     self.look_at_all(now_ns());
                 }
-                !self.table.processes().iter().any(|process| self.is_member(at, process, &suspect, kin))
+                !self.table.processes().iter().any(|process| Self::is_member(at, process, &suspect, kin))
             }
         }
     }
@@ -294,7 +299,7 @@ impl Watcher {
         let Some(target) = &self.plan.watches[at].target else { return };
         if let (Some(kin), true) = (target.kin, target.is_kill) {
             let suspect = target.suspect;
-            if self.send_all(at, &suspect, kin, Signal::KILL) > 0
+            if self.send_all(at, &suspect, kin, Signal::KILL).0 > 0
                 && let Some(target) = &mut self.plan.watches[at].target
             {
                 target.last_ns = now_ns();

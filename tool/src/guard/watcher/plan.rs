@@ -17,6 +17,9 @@ const BELL_STALL_US: u32 = 50_000;
 /// The shortest window that the kernel takes, in microseconds.
 const BELL_WINDOW_US: u32 = 500_000;
 
+/// The grace of a family at most, in nanoseconds.
+const FAMILY_GRACE_NS: u64 = 1_000_000_000;
+
 /// All watches and rules.
 pub struct Plan {
     /// In the order of the rules.
@@ -33,8 +36,7 @@ pub struct Watched {
     source: Source,
     /// When something is done.
     pub limits: Limits,
-    /// Between SIGTERM and SIGKILL.
-    pub grace_ns: u64,
+    grace_ns: u64,
     /// Whether all of a control group is ended.
     pub end_group: bool,
     /// How a cause is slowed down.
@@ -147,6 +149,14 @@ impl Plan {
 }
 
 impl Watched {
+    /// Nanoseconds between SIGTERM and SIGKILL: a family that goes on making new members has little.
+    pub fn grace_ns(&self) -> u64 {
+        match self.target.as_ref().and_then(|target| target.kin) {
+            Some(_) => self.grace_ns.min(FAMILY_GRACE_NS),
+            None => self.grace_ns,
+        }
+    }
+
     /// Whether the clerk's word on a new process is waited for.
     pub fn is_asking(&self, now_ns: u64) -> bool {
         self.asking_ns.is_some_and(|since| now_ns.saturating_sub(since) < ASKING_NS)
