@@ -71,7 +71,7 @@ pub fn memberships(tree: &Tree, id: &str) -> Option<String> {
 fn only_ours(text: &str) -> String {
     let ours = |line: &&str| {
         line.starts_with("0::")
-            || ["cpu", "memory", "pids", "name=systemd"].iter().any(|name| line.contains(name))
+            || ["cpu", "memory", "pids", "freezer", "name=systemd"].iter().any(|name| line.contains(name))
     };
     text.lines().filter(ours).collect::<Vec<_>>().join("\n")
 }
@@ -157,7 +157,7 @@ pub fn memory_left(tree: &Tree) -> Option<u64> {
 /// Hierarchies that are mounted. `mountinfo` knows which group a mount shows; `mounts` is the older file.
 fn mounts(tree: &Tree) -> Vec<Mount> {
     let ours = |line: &&str| {
-        let asked_for = ["cpu", "memory", "pids"].iter().any(|name| line.contains(name));
+        let asked_for = ["cpu", "memory", "pids", "freezer"].iter().any(|name| line.contains(name));
         line.contains(" cgroup2 ") || asked_for && line.contains(" c")
     };
     let only_groups = |text: &str| text.lines().filter(ours).collect::<Vec<_>>().join("\n");

@@ -21,8 +21,7 @@ impl Held {
     /// `ESRCH` where it is gone, has ended already, or where its id is another's by now; those of `pidfd_open(2)`.
     pub fn of(survey: &mut Survey, pid: u32, start: u64) -> io::Result<Self> {
         let gone = || io::Error::from(rustix::io::Errno::SRCH);
-        let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
-        let held = Self(pidfd_open(number, PidfdFlags::empty())?);
+        let held = Self(open(pid)?);
         match survey.start(pid) {
             Some((found, false)) if found == start => Ok(held),
             _ => Err(gone()),
@@ -43,14 +42,6 @@ impl Held {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut one, Some(&now)).is_ok_and(|ready| ready > 0)
     }
-
-    /// Another descriptor of the same, for [`reap`].
-    ///
-    /// # Errors
-    /// Those of `dup(2)`.
-    pub fn again(&self) -> io::Result<OwnedFd> {
-        self.0.try_clone()
-    }
 }
 
 impl AsFd for Held {
@@ -58,6 +49,16 @@ impl AsFd for Held {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// A descriptor of whichever process has this id now.
+///
+/// # Errors
+/// `ESRCH` where there is none; those of `pidfd_open(2)`.
+pub fn open(pid: u32) -> io::Result<OwnedFd> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let number = number.ok_or_else(|| io::Error::from(rustix::io::Errno::SRCH))?;
+    Ok(pidfd_open(number, PidfdFlags::empty())?)
 }
 
 /// Takes the memory of a process that was killed away from it, so that it comes back even where the process cannot run

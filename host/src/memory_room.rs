@@ -118,9 +118,9 @@ impl MachineRoom {
             |error: io::Error| io::Error::other(format!("cannot read {}: {error}", path.display()));
         let meminfo = Kept::open(&path).map_err(unreadable)?;
         let stalls = Stalls::new(&root.join("proc/pressure/memory"));
-        let mut room = Self { meminfo, stalls, buffer: Box::new([0; LONGEST]) };
-        match room.meminfo.read(&mut *room.buffer).and_then(|text| field(text, b"MemAvailable:")) {
-            Some(_) => Ok(room),
+        let mut machine = Self { meminfo, stalls, buffer: Box::new([0; LONGEST]) };
+        match machine.meminfo.read(&mut *machine.buffer).and_then(|text| field(text, b"MemAvailable:")) {
+            Some(_) => Ok(machine),
             None => Err(io::Error::other(format!("{} tells no MemAvailable", path.display()))),
         }
     }
@@ -164,6 +164,7 @@ struct Bound {
 pub struct GroupRoom {
     folder: PathBuf,
     bounds: Vec<Bound>,
+    meminfo: Option<Kept>,
     stalls: Stalls,
     buffer: Box<[u8; LONGEST]>,
 }
@@ -188,7 +189,8 @@ impl GroupRoom {
             }
         }
         let stalls = Stalls::new(&folder.join("memory.pressure"));
-        Ok(Self { folder: folder.to_owned(), bounds, stalls, buffer: Box::new([0; LONGEST]) })
+        let meminfo = Kept::optional(Path::new("/proc/meminfo"));
+        Ok(Self { folder: folder.to_owned(), bounds, meminfo, stalls, buffer: Box::new([0; LONGEST]) })
     }
 
     /// Its folder.
@@ -205,7 +207,13 @@ impl GroupRoom {
     /// set. Page cache that can be given up counts as left.
     pub fn read(&mut self, now_ns: u64) -> Option<Reading> {
         let buffer = &mut *self.buffer;
-        let readings = self.bounds.iter().filter_map(|bound| bound.read(buffer));
+        // A group has no more swap than the machine.
+        let swap = self.meminfo.as_ref().and_then(|file| {
+            let text = file.read(buffer)?;
+            Some((field(text, b"SwapFree:")? << 10, field(text, b"SwapTotal:")? << 10))
+        });
+        let swap = swap.unwrap_or((0, 0));
+        let readings = self.bounds.iter().filter_map(|bound| bound.read(buffer, swap));
         let mut reading = readings.min_by_key(Reading::room)?;
         // Growth is the group's own, whoever bounds it.
         reading.shmem = self.bounds.first()?.shmem(buffer);
@@ -234,34 +242,44 @@ impl Bound {
         })
     }
 
-    /// `None` without a limit.
-    fn read(&self, buffer: &mut [u8]) -> Option<Reading> {
+    /// `None` without a limit. `swap` is the machine's: free, and all of it.
+    fn read(&self, buffer: &mut [u8], swap: (u64, u64)) -> Option<Reading> {
         // Version 1 writes "no limit" as the largest multiple of a page.
         let limit = self.limit.number(buffer).filter(|&limit| limit < 1 << 60)?;
         let usage = self.usage.number(buffer)?;
         let cache = self.cache(buffer);
         let mut number = |file: &Option<Kept>| file.as_ref().and_then(|file| file.number(buffer));
-        let (swap_usage, swap_limit) = (number(&self.swap_usage), number(&self.swap_limit));
-        let swap = match (self.is_unified, swap_usage, swap_limit) {
-            (true, Some(used), Some(limit)) => Some((limit.saturating_sub(used), limit)),
-            // Both together are limited there.
-            (false, Some(both), Some(limit)) if limit < 1 << 60 => {
-                Some((limit.saturating_sub(both).saturating_sub(limit.saturating_sub(usage)), 0))
+        let (used, most) =
+            (number(&self.swap_usage), number(&self.swap_limit).filter(|&most| most < 1 << 60));
+        let mut left = limit.saturating_sub(usage);
+        let (mut swap_free, mut swap_total) = swap;
+        match (self.is_unified, used, most) {
+            (true, Some(used), Some(most)) => {
+                swap_free = swap_free.min(most.saturating_sub(used));
+                swap_total = swap_total.min(most);
             }
-            _ => None,
-        };
-        let (swap_free, swap_total) = swap.filter(|&(_, total)| total > 0).unwrap_or((0, 0));
-        let available = limit.saturating_sub(usage).saturating_add(cache).min(limit);
+            // Memory and swap together are limited there.
+            (false, Some(both), Some(most)) => {
+                left = left.min(most.saturating_sub(both));
+                swap_total = swap_total.min(most.saturating_sub(limit));
+                swap_free = swap_free.min(swap_total.saturating_sub(both.saturating_sub(usage)));
+            }
+            (_, Some(_), None) => {}
+            // Swap is not accounted to groups.
+            (_, None, _) => (swap_free, swap_total) = (0, 0),
+        }
+        let available = left.saturating_add(cache).min(limit);
         Some(Reading { available, total: limit, swap_free, swap_total, ..Reading::default() })
     }
 
-    /// Page cache that the kernel would give up: file pages on its lists, which shared memory is not on.
+    /// Page cache that the kernel would give up: file pages on its lists, which shared memory is not on, and in version 2
+    /// names and inodes of files.
     fn cache(&self, buffer: &mut [u8]) -> u64 {
         let Some(text) = self.stat.read(buffer) else { return 0 };
-        let keys: [&[u8]; 2] = if self.is_unified {
-            [b"inactive_file ", b"active_file "]
+        let keys: &[&[u8]] = if self.is_unified {
+            &[b"inactive_file ", b"active_file ", b"slab_reclaimable "]
         } else {
-            [b"total_inactive_file ", b"total_active_file "]
+            &[b"total_inactive_file ", b"total_active_file "]
         };
         keys.iter().filter_map(|key| field(text, key)).sum()
     }
@@ -309,40 +327,40 @@ mod tests {
 
     #[test]
     fn a_machine_tells_what_is_left_and_how_long_tasks_stalled() {
-        let root = tempfile::tempdir().unwrap();
+        let place = tempfile::tempdir().unwrap();
         let meminfo = "MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable:   400 kB\nSwapTotal: 50 kB\nSwapFree: 20 kB\nShmem: 7 kB\n";
         let pressure = |total: u32| {
             format!("some avg10=0.00 total=9\nfull avg10=0.00 avg60=0.00 avg300=0.00 total={total}\n")
         };
-        write(root.path(), &[("proc/meminfo", meminfo), ("proc/pressure/memory", &pressure(1000))]);
-        let mut room = MachineRoom::open(root.path()).unwrap();
+        write(place.path(), &[("proc/meminfo", meminfo), ("proc/pressure/memory", &pressure(1000))]);
+        let mut room = MachineRoom::open(place.path()).unwrap();
         let reading = room.read(1_000_000_000).unwrap();
         assert_eq!((reading.available, reading.total, reading.room()), (400 << 10, 1000 << 10, 420 << 10));
         assert_eq!((reading.shmem, reading.stalled), (7 << 10, None));
-        write(root.path(), &[("proc/pressure/memory", &pressure(1_001_000))]);
+        write(place.path(), &[("proc/pressure/memory", &pressure(1_001_000))]);
         assert_eq!(room.read(2_000_000_000).unwrap().stalled, Some(0.5));
-        write(root.path(), &[("proc/pressure/memory", &pressure(1_001_000))]);
+        write(place.path(), &[("proc/pressure/memory", &pressure(1_001_000))]);
         assert_eq!(room.read(6_000_000_000).unwrap().stalled, Some(0.2));
         assert_eq!(room.read(9_000_000_000).unwrap().stalled, Some(0.0));
     }
 
     #[test]
     fn a_kernel_without_stalls_or_available_memory_is_told() {
-        let root = tempfile::tempdir().unwrap();
-        assert!(MachineRoom::open(root.path()).is_err());
-        write(root.path(), &[("proc/meminfo", "MemTotal: 1000 kB\n")]);
-        assert!(MachineRoom::open(root.path()).unwrap_err().to_string().contains("MemAvailable"));
-        write(root.path(), &[("proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 5 kB\n")]);
-        let mut room = MachineRoom::open(root.path()).unwrap();
+        let place = tempfile::tempdir().unwrap();
+        assert!(MachineRoom::open(place.path()).is_err());
+        write(place.path(), &[("proc/meminfo", "MemTotal: 1000 kB\n")]);
+        assert!(MachineRoom::open(place.path()).unwrap_err().to_string().contains("MemAvailable"));
+        write(place.path(), &[("proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 5 kB\n")]);
+        let mut room = MachineRoom::open(place.path()).unwrap();
         assert!(!room.tells_stalls() && room.read(5).unwrap().stalled.is_none());
     }
 
     #[test]
     fn the_tightest_limit_of_a_group_and_those_above_counts() {
-        let root = tempfile::tempdir().unwrap();
+        let place = tempfile::tempdir().unwrap();
         let stat = "anon 5\nfile 9\nshmem 3\ninactive_file 100\nactive_file 20\n";
         write(
-            root.path(),
+            place.path(),
             &[
                 ("a/memory.current", "900"),
                 ("a/memory.max", "1000"),
@@ -354,21 +372,23 @@ mod tests {
                 ("a/b/memory.swap.max", "30"),
             ],
         );
-        let mut room = GroupRoom::open(&root.path().join("a/b"), root.path()).unwrap();
+        let mut room = GroupRoom::open(&place.path().join("a/b"), place.path()).unwrap();
         let reading = room.read(7).unwrap();
         assert_eq!((reading.available, reading.total, reading.shmem, reading.at_ns), (220, 1000, 3, 7));
-        write(root.path(), &[("a/b/memory.max", "600")]);
-        assert_eq!(room.read(8).unwrap().room(), 220, "600 - 500 + 120, and 20 of swap, is more");
-        write(root.path(), &[("a/b/memory.max", "550")]);
-        assert_eq!(room.read(8).unwrap().room(), 190);
+        write(place.path(), &[("a/b/memory.max", "600")]);
+        assert_eq!(room.read(8).unwrap().available, 220, "600 - 500 + 120 is as much");
+        write(place.path(), &[("a/b/memory.max", "550")]);
+        let reading = room.read(8).unwrap();
+        assert_eq!(reading.available, 170);
+        assert!(reading.swap_free <= 20, "no more than memory.swap.max less what is used");
     }
 
     #[test]
     fn groups_of_version_1_have_other_names_and_a_number_for_no_limit() {
-        let root = tempfile::tempdir().unwrap();
+        let place = tempfile::tempdir().unwrap();
         let stat = "cache 5\ntotal_shmem 2\ntotal_inactive_file 100\ntotal_active_file 20\n";
         write(
-            root.path(),
+            place.path(),
             &[
                 ("g/memory.usage_in_bytes", "900"),
                 ("g/memory.limit_in_bytes", "1000"),
@@ -378,12 +398,12 @@ mod tests {
                 ("memory.stat", stat),
             ],
         );
-        let mut room = GroupRoom::open(&root.path().join("g"), root.path()).unwrap();
+        let mut room = GroupRoom::open(&place.path().join("g"), place.path()).unwrap();
         let reading = room.read(7).unwrap();
         assert_eq!((reading.available, reading.total, reading.shmem), (220, 1000, 2));
-        write(root.path(), &[("g/memory.limit_in_bytes", "9223372036854771712")]);
+        write(place.path(), &[("g/memory.limit_in_bytes", "9223372036854771712")]);
         assert_eq!(room.read(8), None, "no limit is set");
-        assert!(GroupRoom::open(&root.path().join("none"), root.path()).is_err());
+        assert!(GroupRoom::open(&place.path().join("none"), place.path()).is_err());
     }
 
     #[test]

@@ -20,8 +20,8 @@ use std::{
     path::Path,
 };
 
-/// Longest `status` and `stat`: groups of the user may make `status` longer, and come after what we need... which they
-/// do not: `Groups` is before the memory. A user may have 65,536 of them; beyond this length memory is `stat`'s.
+/// Longest `status` and `stat` that are read. A user who is in some thousand groups has a longer `status`, in which memory
+/// comes after them; of such a process nothing is known.
 const LONGEST: usize = 8 << 10;
 
 /// A change of the resident set by this part of it, or by [`LEAST_KIB`], makes us look at what it consists of.
@@ -38,6 +38,7 @@ pub struct Survey {
     proc: OwnedFd,
     names: Box<[MaybeUninit<u8>]>,
     pids: Vec<u32>,
+    unlisted: usize,
     text: Box<[u8; LONGEST]>,
     page_kib: u64,
     tick_ns: u64,
@@ -60,8 +61,9 @@ struct Stat {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Status {
     user: u32,
-    /// Own pages, shared memory and swap.
+    /// Own pages and swap.
     kib: u32,
+    shmem_kib: u32,
 }
 
 impl Survey {
@@ -77,6 +79,7 @@ impl Survey {
             proc: openat(CWD, root.join("proc"), flags, Mode::empty())?,
             names: vec![MaybeUninit::new(0); 32 << 10].into_boxed_slice(),
             pids,
+            unlisted: 0,
             text: Box::new([0; LONGEST]),
             page_kib: (page_size() >> 10) as u64,
             tick_ns: 1_000_000_000 / ticks_per_second(),
@@ -104,6 +107,7 @@ impl Survey {
             self.look(table, pid, now_ns, since_boot, swaps, &mut judge);
         }
         table.end();
+        table.left_out += self.unlisted;
         Ok(())
     }
 
@@ -150,12 +154,14 @@ impl Survey {
             table.keep(pid);
             return true;
         }
-        let shared_kib = known.map_or(0, |known| known.shared_kib);
-        let status = if stat.is_kernel {
-            Status::default()
-        } else {
-            self.status(pid).unwrap_or(Status { user: 0, kib: stat.resident_kib })
-        };
+        let before = known.map(|known| Status {
+            user: known.user,
+            kib: known.seen.kib,
+            shmem_kib: known.seen.shmem_kib,
+        });
+        let status = if stat.is_kernel { Some(Status::default()) } else { self.status(pid).or(before) };
+        // Of one that is new and cannot be looked at nobody knows whose it is: the next survey tells.
+        let Some(status) = status else { return false };
         let seen = Seen {
             pid,
             start: stat.start,
@@ -163,7 +169,8 @@ impl Survey {
             session: stat.session,
             has_terminal: stat.has_terminal,
             name: stat.name,
-            kib: status.kib.saturating_sub(shared_kib),
+            kib: status.kib,
+            shmem_kib: status.shmem_kib,
         };
         let age_ns = since_boot.saturating_sub(stat.start * self.tick_ns);
         table.see(seen, stat.resident_kib, now_ns, age_ns);
@@ -180,14 +187,17 @@ impl Survey {
     /// Lists the ids of all processes.
     fn list(&mut self) -> io::Result<()> {
         self.pids.clear();
+        self.unlisted = 0;
         seek(&self.proc, SeekFrom::Start(0))?;
         let mut names = RawDir::new(self.proc.as_fd(), &mut self.names);
         while let Some(entry) = names.next() {
             let entry = entry?;
             let pid =
                 std::str::from_utf8(entry.file_name().to_bytes()).ok().and_then(|name| name.parse().ok());
-            if let Some(pid) = pid.filter(|_| self.pids.len() < self.pids.capacity()) {
-                self.pids.push(pid);
+            match pid {
+                Some(pid) if self.pids.len() < self.pids.capacity() => self.pids.push(pid),
+                Some(_) => self.unlisted += 1,
+                None => {}
             }
         }
         Ok(())
@@ -274,11 +284,12 @@ fn parse_status(text: &[u8]) -> Option<Status> {
             words.next().and_then(number).map(|value| u32::try_from(value).unwrap_or(u32::MAX))
         };
         match &line[..colon] {
-            b"Uid" => status.user = value()?,
-            b"RssAnon" | b"RssShmem" | b"VmSwap" => {
-                status.kib = status.kib.saturating_add(value()?);
+            b"Uid" => {
+                status.user = value()?;
                 found = true;
             }
+            b"RssAnon" | b"VmSwap" => status.kib = status.kib.saturating_add(value()?),
+            b"RssShmem" => status.shmem_kib = value()?,
             _ => {}
         }
     }
@@ -298,7 +309,8 @@ pub fn shared(root: &Path, pid: u32) -> Option<u32> {
     // Shared memory is counted as such, what is a file's is not: Pss is split since Linux 5.9.
     let proportional = kib("Pss_Anon:")? + kib("Pss_Shmem:")? + kib("SwapPss:").unwrap_or(0);
     let status = parse_status(&std::fs::read(root.join(format!("proc/{pid}/status"))).ok()?)?;
-    Some(u64::from(status.kib).saturating_sub(proportional).min(u64::from(u32::MAX)) as u32)
+    let all = u64::from(status.kib) + u64::from(status.shmem_kib);
+    Some(all.saturating_sub(proportional).min(u64::from(u32::MAX)) as u32)
 }
 
 #[cfg(test)]
@@ -327,8 +339,9 @@ mod tests {
     #[test]
     fn memory_that_would_come_back_is_what_no_file_has() {
         let text = b"Name:\tx\nUid:\t1000\t0\t0\t0\nVmRSS:\t 900 kB\nRssAnon:\t 100 kB\nRssFile:\t 700 kB\nRssShmem:\t 100 kB\nVmSwap:\t 50 kB\n";
-        assert_eq!(parse_status(text), Some(Status { user: 1000, kib: 250 }));
-        assert_eq!(parse_status(b"Name:\tkthreadd\nUid:\t0\n"), None);
+        assert_eq!(parse_status(text), Some(Status { user: 1000, kib: 150, shmem_kib: 100 }));
+        assert_eq!(parse_status(b"Name:\tkthreadd\nUid:\t0\n"), Some(Status::default()));
+        assert_eq!(parse_status(b"Name:\tx\n"), None);
     }
 
     /// A machine with one process of so many own KiB, and an old one that was not looked at closely before.

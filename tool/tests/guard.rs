@@ -21,9 +21,10 @@ impl Group {
     fn new(name: &str, mib: u64) -> Option<Self> {
         let path = format!("/manycore-guard-{name}-{}", std::process::id());
         let v1 = Path::new("/sys/fs/cgroup/memory");
-        let (mount, limit) = match v1.join("memory.limit_in_bytes").exists() {
-            true => (v1.to_owned(), "memory.limit_in_bytes"),
-            false => (PathBuf::from("/sys/fs/cgroup"), "memory.max"),
+        let (mount, limit) = if v1.join("memory.limit_in_bytes").exists() {
+            (v1.to_owned(), "memory.limit_in_bytes")
+        } else {
+            (PathBuf::from("/sys/fs/cgroup"), "memory.max")
         };
         let folder = mount.join(&path[1..]);
         let make =
@@ -94,7 +95,7 @@ impl Guard {
             assert!(error.read_line(&mut first).unwrap() > 0, "the guard has ended");
         }
         thread::spawn(move || {
-            error.lines().map_while(Result::ok).for_each(|line| eprintln!("guard: {line}"))
+            error.lines().map_while(Result::ok).for_each(|line| eprintln!("guard: {line}"));
         });
         Self { child, lines, seen: Vec::new(), state }
     }

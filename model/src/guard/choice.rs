@@ -47,6 +47,8 @@ pub enum Kin {
     Session(u32),
     /// A control group, by its number in [`Process::group`].
     Group(u16),
+    /// The same, with all who are in it, old or young.
+    Whole(u16),
 }
 
 /// The one that was chosen; of a family, the process that makes the others, or the youngest of them.
@@ -168,7 +170,7 @@ impl Chooser {
                 let head =
                     maker(table, among, of()).or_else(|| of().max_by_key(|process| process.seen.start))?;
                 let mut sum = weigh.suspect(head);
-                let is_outside = !Table::is_young(head, &weigh.recent) || key(head) != members[0].0;
+                let is_outside = !Table::is_young(head, &weigh.recent);
                 sum.members = u32::from(is_outside);
                 (sum.bytes, sum.growth, sum.whole_growth, sum.score) = (0, 0, 0, 0.0);
                 for one in of().map(|process| weigh.suspect(process)) {
@@ -184,19 +186,26 @@ impl Chooser {
     }
 }
 
-/// Whether a process belongs to the family that `suspect` stands for: it was born in the recent fall; or since the whole
-/// fall began, to the one that makes the others or with the same name; or is that one. The leader of a session on a
-/// terminal, a shell that somebody works in, belongs to it only as the one that makes the others.
+/// Whether a process belongs to the family that `suspect` stands for: it is that one, or has the same session or control
+/// group and was born in the fall. Those that were born before the recent fall, and those that have only the group in
+/// common, have to be children of that one or have its name. The leader of a session on a terminal, a shell that somebody
+/// works in, belongs to it only as the one that makes the others.
 pub fn belongs(process: &Process, kin: Kin, suspect: &Suspect) -> bool {
     let (seen, head) = (&process.seen, &suspect.process.seen);
-    let is_kin = match kin {
-        Kin::Session(session) => seen.session == session,
-        Kin::Group(group) => process.group == group,
-    };
+    if (seen.pid, seen.start) == (head.pid, head.start) {
+        return true;
+    }
+    let is_like =
+        process.maker == head.pid && process.first_ns >= suspect.process.first_ns || seen.name == head.name;
+    // Those that were first seen when the window began are older than it.
+    let is_recent = process.first_ns > suspect.from_ns;
+    let is_young = process.first_ns > suspect.whole_ns && is_like;
     let is_shell = seen.pid == seen.session && seen.has_terminal;
-    let is_like = process.maker == head.pid || seen.name == head.name;
-    let is_young = process.first_ns >= suspect.from_ns || process.first_ns >= suspect.whole_ns && is_like;
-    (seen.pid, seen.start) == (head.pid, head.start) || is_kin && is_young && !is_shell
+    match kin {
+        Kin::Session(session) => seen.session == session && (is_recent || is_young) && !is_shell,
+        Kin::Group(group) => process.group == group && is_young && !is_shell,
+        Kin::Whole(group) => process.group == group,
+    }
 }
 
 /// The process that made more than half of these, where it may be chosen (Boyer and Moore's majority vote).
@@ -221,10 +230,10 @@ fn maker<'a>(
 /// The biggest process that may be chosen.
 fn biggest(table: &Table, among: &Among) -> Finding {
     let allowed = table.processes().iter().filter(|process| among.allows(process));
-    match allowed.max_by_key(|process| process.seen.kib) {
+    match allowed.max_by_key(|process| process.bytes()) {
         Some(process) => Finding::Process(Suspect {
             process: *process,
-            bytes: u64::from(process.seen.kib) << 10,
+            bytes: process.bytes(),
             members: 1,
             growth: 0,
             fall: 0,
@@ -248,7 +257,7 @@ impl Weigh {
         let share = |window: &Window| Table::growth(process, window) as f64 / window.fall.max(1) as f64;
         Suspect {
             process: *process,
-            bytes: u64::from(process.seen.kib) << 10,
+            bytes: process.bytes(),
             members: 1,
             growth: Table::growth(process, &self.recent),
             fall: self.recent.fall,

@@ -230,21 +230,20 @@ mod tests {
             (11_000, Calm, 50, false),
             (30_000, Calm, 50, false),
         ]);
-        use Order::{Finish, Gone, Nothing, Over};
         assert_eq!(
             orders,
             [
                 Order::Warn,
-                Nothing,
+                Order::Nothing,
                 Order::Term,
-                Nothing,
-                Finish,
-                Nothing,
-                Gone,
-                Nothing,
-                Nothing,
-                Over,
-                Nothing
+                Order::Nothing,
+                Order::Finish,
+                Order::Nothing,
+                Order::Gone,
+                Order::Nothing,
+                Order::Nothing,
+                Order::Over,
+                Order::Nothing
             ]
         );
     }
@@ -274,7 +273,7 @@ mod tests {
     #[test]
     fn where_nobody_is_to_blame_it_is_looked_again_ever_more_rarely() {
         let mut incident = Incident::default();
-        let told = Assessment { stage: Stage::Kill, ..Assessment::default() };
+        let told = Assessment { stage: Kill, ..Assessment::default() };
         let mut looks = Vec::new();
         for ms in (10..60_000).step_by(10) {
             if incident.step(ms * MS, &told, 0, false, GRACE) == Order::Kill {

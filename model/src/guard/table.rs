@@ -11,6 +11,9 @@ const MARKS: usize = 16;
 /// A mark that is older, in nanoseconds, goes first.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
+/// From this size of its maker on, a new process of the same name is taken for a copy of it, in KiB.
+const BIG_FORK_KIB: u32 = 32 << 10;
+
 /// Watches at most: the machine, control groups and sets of processes that one guard keeps.
 pub const WATCHES: usize = 8;
 
@@ -64,8 +67,10 @@ pub struct Seen {
     pub has_terminal: bool,
     /// Name.
     pub name: Name,
-    /// Memory that would come back if it ended, in KiB: its own pages, shared memory that it uses, swap.
+    /// Its own pages and swap, in KiB.
     pub kib: u32,
+    /// Shared memory and files in memory that it has mapped, in KiB.
+    pub shmem_kib: u32,
 }
 
 /// A process.
@@ -91,8 +96,8 @@ pub struct Process {
     pub group: u16,
     /// Whether group, shield and watches are its own, not its parent's.
     pub is_known: bool,
-    /// KiB at each mark, 0 where it was not there.
-    at: [u32; MARKS],
+    /// KiB at each mark, its own and shared; 0 where it was not there.
+    at: [(u32, u32); MARKS],
     /// When it was seen first, in nanoseconds of `CLOCK_MONOTONIC`.
     pub first_ns: u64,
     /// Survey that it was found in last.
@@ -211,10 +216,14 @@ impl Table {
         let kin = |other: &&Process| other.seen.session == seen.session && seen.session != 0;
         let heir = parent.filter(kin).or_else(|| self.processes.iter().find(kin)).or(parent);
         let heir = heir.copied().unwrap_or_default();
-        let mut at = [0; MARKS];
+        // A fork of a big process has its maker's memory, which is not taken again.
+        let is_fork =
+            heir.seen.pid == seen.parent && heir.seen.name == seen.name && heir.seen.kib >= BIG_FORK_KIB;
+        let given = if is_fork { seen.kib.min(heir.seen.kib) } else { 0 };
+        let mut at = [(given, 0); MARKS];
         for mark in &self.marks[..self.marked] {
             if now_ns.saturating_sub(age_ns) < mark.at_ns {
-                at[mark.slot] = seen.kib;
+                at[mark.slot] = (seen.kib, seen.shmem_kib);
             }
         }
         Process {
@@ -264,7 +273,7 @@ impl Table {
         self.marks[self.marked.min(MARKS - 1)] = mark;
         self.marked = (self.marked + 1).min(MARKS);
         for process in &mut self.processes {
-            process.at[slot] = process.seen.kib;
+            process.at[slot] = (process.seen.kib, process.seen.shmem_kib);
         }
     }
 
@@ -312,12 +321,40 @@ impl Table {
 
     /// Whether a process was not there when a window began.
     pub fn is_young(process: &Process, window: &Window) -> bool {
-        process.at[window.slot] == 0
+        process.at[window.slot] == (0, 0)
     }
 
-    /// Bytes that a process has grown by in a window.
+    /// Bytes that a process has grown by in a window. Shared memory that it maps is its growth only as far as there is
+    /// more of that on the machine: what was there before is only used by one more.
     pub fn growth(process: &Process, window: &Window) -> u64 {
-        u64::from(process.seen.kib.saturating_sub(process.at[window.slot])) << 10
+        let (own, shared) = process.at[window.slot];
+        let bytes = |now: u32, before: u32| u64::from(now.saturating_sub(before)) << 10;
+        bytes(process.seen.kib, own) + bytes(process.seen.shmem_kib, shared).min(window.shmem)
+    }
+
+    /// All that was said of processes by rules counts no more; what they had does.
+    pub fn forget_rules(&mut self) {
+        for process in &mut self.processes {
+            process.is_known = false;
+            process.watches = 0;
+            process.group_shield = None;
+            if matches!(process.shield, Some(Shield::Rule(_))) {
+                process.shield = None;
+            }
+        }
+    }
+
+    /// All of them, to be judged again.
+    pub fn all_mut(&mut self) -> &mut [Process] {
+        &mut self.processes
+    }
+}
+
+impl Process {
+    /// Bytes that would come back if it ended, as far as is known.
+    pub fn bytes(&self) -> u64 {
+        let kib = u64::from(self.seen.kib) + u64::from(self.seen.shmem_kib);
+        kib.saturating_sub(self.shared_kib.into()) << 10
     }
 }
 

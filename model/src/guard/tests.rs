@@ -60,7 +60,7 @@ impl World {
     }
 }
 
-fn pid(finding: Finding) -> Option<u32> {
+fn pid(finding: &Finding) -> Option<u32> {
     match finding {
         Finding::Process(suspect) => Some(suspect.process.seen.pid),
         _ => None,
@@ -85,7 +85,7 @@ fn who_takes_the_last_of_it_quickly_is_worse_than_who_took_more_long_ago() {
     world.look(&[(10, 10, 1, 600), (11, 11, 1, 10)]);
     (0..4).for_each(|_| world.look(&[(10, 10, 1, 600), (11, 11, 1, 10)]));
     world.look(&[(10, 10, 1, 600), (11, 11, 1, 330)]);
-    assert_eq!(pid(world.choose()), Some(11));
+    assert_eq!(pid(&world.choose()), Some(11));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn nobody_dies_on_a_machine_that_is_always_full() {
     let mut world = World::new();
     (0..5).for_each(|_| world.look(&[(10, 10, 1, 900), (11, 11, 1, 60)]));
     assert_eq!(world.choose(), Finding::Nobody);
-    assert_eq!(pid(world.choose_but(&[], true)), Some(10), "but where tasks do nothing but wait");
+    assert_eq!(pid(&world.choose_but(&[], true)), Some(10), "but where tasks do nothing but wait");
 }
 
 #[test]
@@ -119,6 +119,56 @@ fn small_eaters_of_one_session_are_a_family_with_who_makes_them() {
         recent(59) && recent(30) && recent(20) && !recent(10),
         "those born before the last tenth went, too"
     );
+}
+
+#[test]
+fn those_that_were_there_when_the_guard_began_are_no_family_of_those_that_come() {
+    let mut world = World::new();
+    let mut all: Vec<One> = vec![(20, 20, 1, 5), (21, 20, 20, 300), (22, 20, 20, 10)];
+    world.look(&all);
+    for child in 30..60 {
+        all.push((child, 20, 22, 15));
+        world.look(&all);
+    }
+    let Finding::Family(suspect, kin) = world.choose() else { panic!("{:?}", world.choose()) };
+    let is_one = |pid| belongs(world.table.find(pid).unwrap(), kin, &suspect);
+    assert!(is_one(22) && is_one(30) && !is_one(21) && !is_one(20), "{suspect:?}");
+}
+
+#[test]
+fn a_copy_of_a_big_process_has_not_taken_its_memory() {
+    let mut world = World::new();
+    let mut all: Vec<One> = vec![(10, 10, 1, 300), (11, 11, 1, 10)];
+    for grown in 0..6 {
+        all[1].3 = 10 + 40 * grown;
+        world.look(&all);
+    }
+    all.push((12, 10, 10, 300));
+    world.look(&all);
+    assert_eq!(Table::growth(world.table.find(12).unwrap(), &world.table.whole(0, &world.now).unwrap()), 0);
+    assert_ne!(pid(&world.choose()), Some(12));
+}
+
+#[test]
+fn whoever_maps_shared_memory_that_was_there_has_not_taken_it() {
+    let mut table = Table::new(4);
+    let reading = |room, shmem| Reading { available: room, total: 1000 * MIB, shmem, ..Reading::default() };
+    for (at, shmem_kib) in [(1, 0), (2, 200 << 10)] {
+        table.begin();
+        table.see(
+            Seen { pid: 7, start: 1, shmem_kib, kib: 1, ..Seen::default() },
+            1,
+            at * SECOND,
+            at * SECOND,
+        );
+        table.end();
+        table.mark(at * SECOND, &[reading((500 - at) * MIB, 300 * MIB)]);
+    }
+    let growth = |shmem| {
+        let now = reading(400 * MIB, shmem);
+        Table::growth(table.find(7).unwrap(), &table.whole(0, &now).unwrap())
+    };
+    assert_eq!((growth(300 * MIB), growth(350 * MIB), growth(900 * MIB)), (0, 50 * MIB, 200 * MIB));
 }
 
 #[test]
@@ -149,8 +199,8 @@ fn those_that_were_tried_already_are_left_out() {
     for grown in 0..8 {
         world.look(&[(10, 10, 1, 10 + 60 * grown), (11, 11, 1, 10 + 40 * grown)]);
     }
-    assert_eq!(pid(world.choose()), Some(10));
-    assert_eq!(pid(world.choose_but(&[(10, SECOND)], false)), Some(11));
+    assert_eq!(pid(&world.choose()), Some(10));
+    assert_eq!(pid(&world.choose_but(&[(10, SECOND)], false)), Some(11));
 }
 
 proptest! {

@@ -9,21 +9,23 @@ use super::{
     groups::Groups,
     metrics::{Metrics, Sink},
     question::{Desk, Question},
-    rules::Rules,
+    rules::{Of, Rules, Slow},
     watcher::Plan,
 };
 use crate::{cli::Format, failure::Outcome, live::History, output, report::guard_text, signals::Signals};
 use brake::Brake;
 use files::Spotter;
-use manycore_host::{clock::utc, memory_use, tasks};
+use manycore_host::{clock::utc, ending, memory_use, tasks};
 use manycore_model::guard::{
     choice::{Finding, Kin, Suspect},
     line::{Culprit, Kind, LINE_SCHEMA, Line, Why},
-    stage::{Assessment, Reading},
+    stage::{Assessment, Reading, Stage},
     table::Shield,
 };
 use rustix::{io::write, process::Signal};
 use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
     os::fd::OwnedFd,
     path::Path,
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
@@ -33,6 +35,9 @@ use std::{
 
 /// How often signals and questions are looked for while nothing happens.
 const IDLE: Duration = Duration::from_millis(250);
+
+/// Longest time that an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often figures are handed on.
 const FIGURES: Duration = Duration::from_secs(5);
@@ -65,18 +70,34 @@ pub struct Clerk {
     pub is_dry: bool,
 }
 
+/// Something to be told of a watch.
+type Note = (usize, String);
+
+/// A question that the watcher works on, and the answers so far.
+struct Asked {
+    question: Question,
+    answers: Vec<Why>,
+    since: Instant,
+}
+
 /// What it learns meanwhile.
 struct State {
     groups: Groups,
     metrics: Metrics,
     spotter: Spotter,
     brake: Brake,
-    /// A question that the watcher works on, and the answers so far.
-    asked: Option<(Question, Vec<Why>)>,
+    asked: Option<Asked>,
+    /// Looks at shared memory, which may take long.
+    closer: SyncSender<(u32, u64)>,
     /// Notes of threads that ask nodes.
-    notes: (SyncSender<(usize, String)>, Receiver<(usize, String)>),
+    notes: Receiver<Note>,
+    noting: SyncSender<Note>,
     /// Nodes that were asked, and when.
     nodes: Vec<(u32, Instant)>,
+    /// Watches that cannot be read.
+    blind: BTreeSet<usize>,
+    /// Who was in watched groups.
+    members: BTreeMap<usize, BTreeSet<u32>>,
     is_over: bool,
     started: Instant,
 }
@@ -89,14 +110,20 @@ impl Clerk {
     pub fn run(mut self) -> Outcome {
         let groups = Groups::new().map_err(crate::failure::Failure::missing)?;
         let names = self.rules.watches.iter().map(|watch| watch.name.clone());
+        let (noting, notes) = sync_channel(16);
+        let closer = self.closer().map_err(crate::failure::Failure::missing)?;
         let mut state = State {
             groups,
             metrics: Metrics::new(names),
             spotter: Spotter::default(),
             brake: Brake::default(),
             asked: None,
-            notes: sync_channel(16),
+            closer,
+            notes,
+            noting,
             nodes: Vec::new(),
+            blind: BTreeSet::new(),
+            members: BTreeMap::new(),
             is_over: false,
             started: Instant::now(),
         };
@@ -114,8 +141,24 @@ impl Clerk {
             }
         }
         self.release(&mut state, 0);
-        self.pass(Fact::Stop);
+        self.send(Fact::Stop);
         Ok(())
+    }
+
+    /// A thread that tells the watcher how much of processes' memory others have too: it may wait for somebody's
+    /// `mmap_lock`, and nobody waits for it.
+    fn closer(&self) -> std::io::Result<SyncSender<(u32, u64)>> {
+        let (sender, asked) = sync_channel::<(u32, u64)>(8);
+        let facts = self.facts.clone();
+        let look = move || {
+            for (pid, start) in asked {
+                if let Some(kib) = memory_use::shared(Path::new("/"), pid).filter(|_| is_same(pid, start)) {
+                    let _ = facts.try_send(Fact::Shared { pid, start, kib });
+                }
+            }
+        };
+        thread::Builder::new().name("closer".to_owned()).spawn(look)?;
+        Ok(sender)
     }
 
     /// Signals, questions, notes.
@@ -126,9 +169,11 @@ impl Clerk {
                 _ => state.is_over = true,
             }
         }
-        while let Ok((watch, note)) = state.notes.1.try_recv() {
+        while let Ok((watch, note)) = state.notes.try_recv() {
             self.say(state, watch, Kind::Note, |line| line.note = note);
         }
+        // One whose answer got lost must not stop all others.
+        state.asked.take_if(|asked| asked.since.elapsed() > PATIENCE);
         if state.asked.is_none()
             && let Some(question) = self.desk.as_ref().and_then(Desk::next)
         {
@@ -137,12 +182,19 @@ impl Clerk {
                 self.identify(state, question.pid, start);
             }
             self.pass(Fact::Why(question.pid));
-            state.asked = Some((question, Vec::new()));
+            state.asked = Some(Asked { question, answers: Vec::new(), since: Instant::now() });
         }
     }
 
     fn pass(&self, fact: Fact) {
         if self.facts.try_send(fact).is_ok() {
+            let _ = write(&self.wake, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// As [`Self::pass`], and waits until there is room.
+    fn send(&self, fact: Fact) {
+        if self.facts.send(fact).is_ok() {
             let _ = write(&self.wake, &1u64.to_ne_bytes());
         }
     }
@@ -159,7 +211,9 @@ impl Clerk {
                 state.metrics = Metrics::new(rules.watches.iter().map(|watch| watch.name.clone()));
                 self.release(state, 0);
                 self.rules = rules;
-                self.pass(Fact::Rules(Box::new(plan)));
+                state.blind.clear();
+                state.members.clear();
+                self.send(Fact::Rules(Box::new(plan)));
                 for note in notes.into_iter().chain(["the new rules count from now on".to_owned()]) {
                     self.say(state, 0, Kind::Note, |line| line.note = note);
                 }
@@ -177,34 +231,35 @@ impl Clerk {
             What::Look { processes, survey_ns } => {
                 (state.metrics.processes, state.metrics.survey_seconds) = (processes, survey_ns as f64 / 1e9);
                 state.metrics.look(watch, event.reading, event.told);
+                self.follow(state, watch);
                 if watch == 0 {
-                    state.spotter.look();
+                    state.spotter.look(event.told.stage == Stage::Calm);
                 }
             }
             What::Identify { pid, start } => self.identify(state, pid, start),
             What::Share { pid, start } => {
-                if let Some(kib) = memory_use::shared(Path::new("/"), pid).filter(|_| is_same(pid, start)) {
-                    self.pass(Fact::Shared { pid, start, kib });
-                }
+                let _ = state.closer.try_send((pid, start));
             }
             What::SeekWriter => self.pass(Fact::Writer(state.spotter.writer())),
             What::Answer(answer) => self.answer(state, event, &answer),
-            What::Warn(finding) => self.warn(state, event, finding),
+            What::Warn(finding) => self.warn(state, event, &finding),
             What::Sent(sent) => self.sent(state, event, &sent),
             What::Gone { suspect, kin, after_ns } => {
                 self.tell(state, event, Kind::Gone, Some((&suspect, kin)), |line| {
                     line.after_ms = Some(after_ns as f64 / 1e6);
-                })
+                });
             }
             What::Stuck(suspect, kin) => {
-                let why = stuck(suspect.process.seen.pid);
+                let seen = suspect.process.seen;
+                reap(seen.pid, seen.start);
+                let why = stuck(seen.pid);
                 self.tell(state, event, Kind::Stuck, Some((&suspect, kin)), |line| line.note = why);
             }
             What::Spare(suspect, kin) => self.tell(state, event, Kind::Spare, Some((&suspect, kin)), |_| {}),
             What::Refused(suspect, number) => {
                 let error = std::io::Error::from_raw_os_error(number);
                 self.tell(state, event, Kind::Refused, Some((&suspect, None)), |line| {
-                    line.note = error.to_string()
+                    line.note = error.to_string();
                 });
             }
             What::Nobody => self.tell(state, event, Kind::Nobody, None, |_| {}),
@@ -217,9 +272,16 @@ impl Clerk {
                 self.tell(state, event, Kind::Over, None, |_| {});
             }
             What::Blind => {
-                self.note(state, event, "cannot be read any more: the group is gone, or has no limit")
+                self.note(state, event, "cannot be read any more: the group is gone, or has no limit");
             }
-            What::Sighted => self.note(state, event, "can be read again"),
+            What::Sighted => {
+                state.blind.remove(&watch);
+                self.note(state, event, "can be read again");
+            }
+            What::Lame(number) => {
+                let error = std::io::Error::from_raw_os_error(number);
+                self.note(state, event, &format!("nobody can be ended: pidfd_open(2) fails: {error}"));
+            }
             What::LeftOut(count) => {
                 self.note(
                     state,
@@ -231,29 +293,51 @@ impl Clerk {
     }
 
     fn note(&mut self, state: &mut State, event: &Event, text: &str) {
-        self.tell(state, event, Kind::Note, None, |line| line.note = text.to_owned());
+        self.tell(state, event, Kind::Note, None, |line| text.clone_into(&mut line.note));
+    }
+
+    /// Tells the watcher who has come to a watched group or left it, and opens the group again where it was made anew.
+    fn follow(&mut self, state: &mut State, watch: usize) {
+        let Some(Of::Group { folder, .. }) = self.rules.watches.get(watch).map(|watch| &watch.of) else {
+            return;
+        };
+        if state.blind.contains(&watch) {
+            if folder.is_dir() {
+                self.open_again(state);
+            }
+            return;
+        }
+        let members = members(folder);
+        let before = state.members.insert(watch, members.clone()).unwrap_or_default();
+        for pid in members.symmetric_difference(&before) {
+            if let Some(start) = tasks::start_time(*pid) {
+                self.identify(state, *pid, start);
+            }
+        }
+    }
+
+    /// Opens all that is watched anew, by the same rules.
+    fn open_again(&mut self, state: &mut State) {
+        if let Ok((plan, _)) = Plan::open(&self.rules) {
+            state.blind.clear();
+            state.members.clear();
+            self.send(Fact::Rules(Box::new(plan)));
+        }
     }
 
     fn identify(&mut self, state: &mut State, pid: u32, start: u64) {
         let Some(found) = state.groups.identify(pid, start, &self.rules) else { return };
-        if found.is_new
-            && self.rules.watches.iter().any(|watch| watch.end_group)
-            && let Some(file) = state.groups.kill_file(found.number)
-        {
-            self.pass(Fact::GroupKill { group: found.number, file });
-        }
-        let (group, watches, shield) = (found.number, found.watches, found.shield);
-        self.pass(Fact::Group { pid, start, group, watches, shield });
+        self.pass(found.fact(pid, start));
     }
 
     /// Tells what is coming, slows it down and asks nodes.
-    fn warn(&mut self, state: &mut State, event: &Event, finding: Finding) {
-        let suspect = match finding {
+    fn warn(&mut self, state: &mut State, event: &Event, finding: &Finding) {
+        let suspect = match *finding {
             Finding::Process(suspect) => Some((suspect, None)),
             Finding::Family(suspect, kin) => Some((suspect, Some(kin))),
             Finding::Files(_) | Finding::Nobody => None,
         };
-        let files = match finding {
+        let files = match *finding {
             Finding::Files(bytes) => Some(state.spotter.files(bytes)),
             _ => None,
         };
@@ -261,10 +345,9 @@ impl Clerk {
         self.tell(state, event, Kind::Warn, who, |line| line.files = files);
         let Some((suspect, _)) = suspect else { return };
         let slow = self.rules.watches.get(event.watch).map(|watch| watch.slow).unwrap_or_default();
-        let told = match self.is_dry {
-            true => None,
-            false => state.brake.slow(slow, suspect.process.seen.pid, &state.groups, &self.rules),
-        };
+        let pid = suspect.process.seen.pid;
+        let slow = if self.is_dry { Slow::No } else { slow };
+        let told = state.brake.slow(slow, pid, &state.groups, &self.rules);
         match told {
             Some(Ok(note)) => {
                 self.tell(state, event, Kind::Slow, Some((&suspect, None)), |line| line.note = note);
@@ -285,7 +368,7 @@ impl Clerk {
             line.after_ms = Some(sent.after_ns as f64 / 1e6);
             line.files = files;
             if sent.was_asked {
-                line.note = "it was asked to end and has not done so in time".to_owned();
+                line.note.push_str("it was asked to end and has not done so in time");
             }
         });
         if !sent.is_kill {
@@ -310,7 +393,7 @@ impl Clerk {
             return;
         }
         state.nodes.push((seen.pid, Instant::now()));
-        let notes = state.notes.0.clone();
+        let notes = state.noting.clone();
         let ask = move || {
             let _ = notes.try_send((watch, node(seen.pid)));
         };
@@ -318,7 +401,7 @@ impl Clerk {
     }
 
     fn answer(&mut self, state: &mut State, event: &Event, answer: &super::event::Answer) {
-        let Some((question, mut answers)) = state.asked.take() else { return };
+        let Some(Asked { question, mut answers, since }) = state.asked.take() else { return };
         answers.push(why(
             &mut state.groups,
             &self.rules,
@@ -330,7 +413,7 @@ impl Clerk {
         if answers.len() == self.rules.watches.len() {
             question.answer(&answers);
         } else {
-            state.asked = Some((question, answers));
+            state.asked = Some(Asked { question, answers, since });
         }
     }
 
@@ -378,13 +461,36 @@ impl Clerk {
     }
 }
 
+/// Processes of a control group and those below it.
+fn members(folder: &Path) -> BTreeSet<u32> {
+    let own = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    let mut all: BTreeSet<u32> = own.lines().filter_map(|line| line.parse().ok()).collect();
+    let below = fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        all.extend(members(&entry.path()));
+    }
+    all
+}
+
 fn is_same(pid: u32, start: u64) -> bool {
     tasks::start_time(pid) == Some(start)
 }
 
+/// Takes its memory away from a process that was killed and does not end, in a thread that may wait.
+fn reap(pid: u32, start: u64) {
+    let reap = move || {
+        if let Ok(process) = ending::open(pid)
+            && is_same(pid, start)
+        {
+            let _ = ending::reap(&process);
+        }
+    };
+    let _ = thread::Builder::new().name("reaper".to_owned()).spawn(reap);
+}
+
 /// Why a killed process is still there.
 fn stuck(pid: u32) -> String {
-    let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let state = read("status")
         .lines()
         .find_map(|line| line.strip_prefix("State:"))
@@ -423,7 +529,7 @@ fn culprit(groups: &mut Groups, rules: &Rules, suspect: &Suspect, kin: Option<Ki
         kin: match kin {
             None => String::new(),
             Some(Kin::Session(session)) => format!("session {session}"),
-            Some(Kin::Group(_)) => format!("cgroup {cgroup}"),
+            Some(Kin::Group(_) | Kin::Whole(_)) => format!("cgroup {cgroup}"),
         },
         cgroup,
         bytes: suspect.bytes,
@@ -478,7 +584,7 @@ pub fn why(
         pid,
         name: process.map(|process| String::from_utf8_lossy(process.seen.name.as_bytes()).into_owned()),
         cgroup: group.unwrap_or_default(),
-        bytes: process.map_or(0, |process| u64::from(process.seen.kib) << 10),
+        bytes: process.map_or(0, |process| process.bytes()),
         growth_bytes,
         fall_bytes,
         fall_seconds: fall_ns as f64 / 1e9,

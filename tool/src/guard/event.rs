@@ -5,7 +5,6 @@ use manycore_model::guard::{
     stage::{Assessment, Reading},
     table::{Process, Shield},
 };
-use std::os::fd::OwnedFd;
 
 /// Something to be told, with the figures that it followed from.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +21,7 @@ pub struct Event {
 
 /// What happened, or is wanted.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a box would have to be allocated on the way to a kill")]
 pub enum What {
     /// Memory will run out; who it is that takes it.
     Warn(Finding),
@@ -52,6 +52,8 @@ pub enum What {
     Blind,
     /// It can be read again.
     Sighted,
+    /// Processes cannot be taken hold of: the error number.
+    Lame(i32),
     /// So many processes had no place in the table.
     LeftOut(usize),
     /// A reading, for metrics and for those who ask.
@@ -83,6 +85,7 @@ pub enum What {
 
 /// A signal.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "four things that can each be so or not")]
 pub struct Sent {
     /// To whom.
     pub suspect: Suspect,
@@ -129,13 +132,6 @@ pub enum Fact {
         watches: u32,
         /// Why nobody in it is chosen.
         shield: Option<Shield>,
-    },
-    /// The file that ends all of a group (`cgroup.kill`).
-    GroupKill {
-        /// The group's number.
-        group: u16,
-        /// Open for writing.
-        file: OwnedFd,
     },
     /// KiB that others have too.
     Shared {

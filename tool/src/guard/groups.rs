@@ -1,17 +1,18 @@
 //! The control groups of processes, by number.
 
-use super::rules::{Of, Rules};
+use super::{
+    event::Fact,
+    rules::{Of, Rules},
+};
 use manycore_host::{
     Tree,
     cgroup::{Hierarchies, memberships},
     tasks,
 };
 use manycore_model::guard::table::Shield;
-use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::{
     collections::HashMap,
     fs, io,
-    os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
 
@@ -38,12 +39,17 @@ pub struct Group {
 pub struct Found {
     /// The group's number, from 1.
     pub number: u16,
-    /// Whether it was met for the first time.
-    pub is_new: bool,
     /// Watches that include it.
     pub watches: u32,
     /// Why nobody in it is chosen.
     pub shield: Option<Shield>,
+}
+
+impl Found {
+    /// As the watcher takes it, of the process that it was found of.
+    pub fn fact(&self, pid: u32, start: u64) -> Fact {
+        Fact::Group { pid, start, group: self.number, watches: self.watches, shield: self.shield }
+    }
 }
 
 impl Groups {
@@ -63,21 +69,29 @@ impl Groups {
         if tasks::start_time(pid) != Some(start) {
             return None;
         }
-        let (number, is_new) = match self.numbers.get(&text) {
-            Some(&number) => (number, false),
-            None => {
-                let group = self.group(&text);
-                let number = u16::try_from(self.met.len() + 1).ok()?;
-                self.met.push(group);
-                self.numbers.insert(text, number);
-                (number, true)
-            }
+        let known = self.numbers.get(&text).copied();
+        let number = match known {
+            Some(number) => number,
+            None => self.meet(text)?,
         };
         let group = self.get(number)?;
         let includes = |of: &Of| matches!(of, Of::Group { folder, .. } if group.folder.starts_with(folder));
         let of_watches = rules.watches.iter().enumerate().filter(|(_, watch)| includes(&watch.of));
         let watches = of_watches.fold(0, |bits, (at, _)| bits | 1 << at);
-        Some(Found { number, is_new, watches, shield: rules.protect.group_shield(&group.paths) })
+        Some(Found { number, watches, shield: rules.protect.group_shield(&group.paths) })
+    }
+
+    /// Gives a group a number. Where there are too many, those that are gone are forgotten with all others.
+    fn meet(&mut self, text: String) -> Option<u16> {
+        if self.met.len() >= usize::from(u16::MAX) {
+            self.met.clear();
+            self.numbers.clear();
+        }
+        let group = self.group(&text);
+        self.met.push(group);
+        let number = u16::try_from(self.met.len()).ok()?;
+        self.numbers.insert(text, number);
+        Some(number)
     }
 
     fn group(&self, text: &str) -> Group {
@@ -105,22 +119,22 @@ impl Groups {
         self.met.get(usize::from(number).checked_sub(1)?)
     }
 
-    /// The file that ends all of a group (version 2, Linux 5.14), but of the root.
-    pub fn kill_file(&self, number: u16) -> Option<OwnedFd> {
-        let path = self.get(number)?.folder.join("cgroup.kill");
-        openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).ok()
-    }
-
-    /// The folder in which the group of a process can be frozen, and the words for it and back.
-    pub fn freezer(&self, pid: u32) -> Option<(PathBuf, &'static str, &'static str)> {
+    /// The file by which the group of a process can be frozen, and the word for it.
+    pub fn freezer(&self, pid: u32) -> Option<(PathBuf, &'static str)> {
         let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
         let found = self.hierarchies.folders(&text, "freezer")?;
         found.iter().find_map(|(name, folders)| {
             let folder = Path::new("/").join(&folders.last()?.path);
             let is_root = name == "/";
-            let files = [("cgroup.freeze", "0", "1"), ("freezer.state", "THAWED", "FROZEN")];
-            let has = files.into_iter().find(|(file, ..)| !is_root && folder.join(file).is_file());
-            has.map(|(file, old, new)| (folder.join(file), old, new))
+            let files = [("cgroup.freeze", "1"), ("freezer.state", "FROZEN")];
+            let has = files.into_iter().find(|(file, _)| !is_root && folder.join(file).is_file());
+            has.map(|(file, new)| (folder.join(file), new))
         })
+    }
+
+    /// The folder of the group of a process that limits memory; not the root.
+    pub fn memory_folder(&self, pid: u32) -> Option<PathBuf> {
+        let group = self.group(&memberships(&self.tree, &pid.to_string())?);
+        (group.name != "/" && group.folder.is_dir()).then_some(group.folder)
     }
 }

@@ -9,7 +9,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{TcpListener, TcpStream, ToSocketAddrs},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     thread,
@@ -80,7 +80,7 @@ impl Metrics {
             ("manycore_guard_available_bytes", "gauge", "Memory that can be had without swapping."),
             &mut |watch| Some(watch.reading.available as f64),
         );
-        family(("manycore_guard_total_bytes", "gauge", "All of it."), &mut |watch| {
+        family(("manycore_guard_memory_bytes", "gauge", "All of it."), &mut |watch| {
             Some(watch.reading.total as f64)
         });
         family(("manycore_guard_swap_free_bytes", "gauge", "Free swap."), &mut |watch| {
@@ -182,7 +182,8 @@ impl Sink {
     /// [`Failure::Missing`] where the address cannot be listened on or the folder of the file does not exist.
     pub fn open(place: Option<&str>) -> Outcome<Self> {
         let Some(place) = place else { return Ok(Self::None) };
-        if let Ok(address) = place.parse::<SocketAddr>() {
+        let addresses = if place.contains('/') { None } else { place.to_socket_addrs().ok() };
+        if let Some(address) = addresses.and_then(|mut all| all.next()) {
             let listener = TcpListener::bind(address)
                 .map_err(|error| Failure::missing(format!("cannot listen on {address}: {error}")))?;
             let page = Arc::new(Mutex::new(String::new()));
@@ -212,7 +213,7 @@ impl Sink {
 
 /// One request, whatever it asks for.
 fn answer(mut stream: TcpStream, page: &Mutex<String>) {
-    let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
+    let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
     let _ = stream.set_write_timeout(Some(Duration::from_secs(1)));
     let mut request = [0; 2048];
     let _ = stream.read(&mut request);

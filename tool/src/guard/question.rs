@@ -5,7 +5,7 @@ use manycore_host::journal;
 use manycore_model::guard::line::Why;
 use std::{
     fs,
-    io::{self, BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     os::unix::net::{UnixListener, UnixStream},
     path::PathBuf,
     sync::mpsc::{Receiver, SyncSender, sync_channel},
@@ -84,10 +84,10 @@ impl Drop for Desk {
 }
 
 fn read(stream: UnixStream, to: &SyncSender<Question>) {
-    let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
+    let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
     let _ = stream.set_write_timeout(Some(Duration::from_secs(1)));
     let mut line = String::new();
-    if BufReader::new(&stream).read_line(&mut line).is_ok()
+    if BufReader::new((&stream).take(64)).read_line(&mut line).is_ok()
         && let Some(pid) = line.trim().strip_prefix("why ").and_then(|pid| pid.parse().ok())
     {
         let _ = to.try_send(Question { pid, stream });

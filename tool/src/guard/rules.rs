@@ -7,6 +7,7 @@ use manycore_model::guard::{
     stage::{Amount, Limits},
     table::{Name, Shield, WATCHES},
 };
+use manycore_model::units;
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{
     fs,
@@ -16,6 +17,12 @@ use std::{
 
 /// Where rules are looked for.
 pub const USUAL: &str = "/etc/manycore/guard.toml";
+
+/// Largest file of rules.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Longest time that a rule may name, in seconds.
+const LONGEST: f64 = 86_400.0;
 
 /// Programs without which nobody gets in to look, unless the file says otherwise.
 const DEFAULTS: [&str; 9] =
@@ -227,7 +234,11 @@ fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> 
     let duration: humantime::Duration = text
         .parse()
         .map_err(|_| D::Error::custom(format!("{text:?} is no time: write \"30s\" or \"2min\"")))?;
-    Ok(Some(duration.as_secs_f64()))
+    let seconds = duration.as_secs_f64();
+    if seconds > LONGEST {
+        return Err(D::Error::custom(format!("{text:?} is longer than a day")));
+    }
+    Ok(Some(seconds))
 }
 
 fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
@@ -255,7 +266,7 @@ fn parse_percent(text: &str) -> Option<f64> {
     (percent > 0.0 && percent <= 100.0).then_some(percent)
 }
 
-/// `512M`, `4GiB`, `1048576`: powers of 1024 in any case.
+/// `512M`, `4GiB`, `1048576`: powers of 1024 in any case, from one MiB on.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
@@ -269,7 +280,8 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     let size = text[..digits].parse::<f64>().ok()? * 1024f64.powi(power);
-    (size >= 1.0 && size < (1u64 << 60) as f64).then_some(size as u64)
+    // Less is meant to have a unit.
+    (size >= 1_048_576.0 && size < (1u64 << 60) as f64).then_some(size as u64)
 }
 
 impl Rules {
@@ -283,8 +295,7 @@ impl Rules {
         let path = path.or(usual);
         let text = match path {
             None => String::new(),
-            Some(path) => fs::read_to_string(path)
-                .map_err(|error| Failure::missing(format!("cannot read {}: {error}", path.display())))?,
+            Some(path) => read(path)?,
         };
         let place = path.map_or("the default rules".to_owned(), |path| path.display().to_string());
         let parsed: Text =
@@ -293,6 +304,22 @@ impl Rules {
         rules.path = path.map(Path::to_owned);
         Ok(rules)
     }
+}
+
+/// A file of rules: a regular one of some size, so that nobody waits for it.
+fn read(path: &Path) -> Outcome<String> {
+    let unreadable =
+        |error: &dyn std::fmt::Display| Failure::missing(format!("cannot read {}: {error}", path.display()));
+    let about = fs::metadata(path).map_err(|error| unreadable(&error))?;
+    if !about.is_file() || about.len() > MOST_BYTES {
+        let place = path.display();
+        return Err(Failure::input(format!(
+            "{place}: a regular file of at most {} is expected",
+            units::bytes(MOST_BYTES)
+        )));
+    }
+    let bytes = fs::read(path).map_err(|error| unreadable(&error))?;
+    String::from_utf8(bytes).map_err(|_| Failure::input(format!("{}: it is not UTF-8", path.display())))
 }
 
 impl Text {
@@ -311,6 +338,11 @@ impl Text {
             let pattern = Pattern::new(&name);
             check_processes(&name, &pattern)?;
             watches.push(settings.watch(&name, Of::Processes { name: pattern, limit })?);
+        }
+        for (at, watch) in watches.iter().enumerate() {
+            if watches[..at].iter().any(|other: &Watch| other.of == watch.of) {
+                return Err(format!("{} is watched twice", watch.name));
+            }
         }
         if watches.len() > WATCHES {
             return Err(format!("{} watches, but one guard keeps {WATCHES} at most", watches.len()));
@@ -360,6 +392,17 @@ fn check_processes(name: &str, pattern: &Pattern) -> Result<(), String> {
     Ok(())
 }
 
+/// A pattern that no name can match protects nobody.
+fn check_name(what: &str, name: &str) -> Result<(), String> {
+    match name.bytes().filter(|&byte| byte != b'*').count() {
+        1..=15 => Ok(()),
+        0 => Err(format!("{what} {name:?} is no name")),
+        _ => Err(format!(
+            "{what} {name:?}: the kernel keeps 15 bytes of a name; shorten it, with \"*\" at its end"
+        )),
+    }
+}
+
 impl Settings {
     fn watch(self, name: &str, of: Of) -> Result<Watch, String> {
         let usual = Limits::default();
@@ -372,12 +415,10 @@ impl Settings {
             stalled: self.stalled.unwrap_or(usual.stalled),
         };
         for total in [1u64 << 30, 1 << 34, 1 << 40] {
-            if let (Amount::Percent(_), Amount::Percent(_)) | (Amount::Bytes(_), Amount::Bytes(_)) =
-                (limits.term_below, limits.kill_below)
-                && limits.kill_below.of(total) > limits.term_below.of(total)
-            {
+            if limits.kill_below.of(total) > limits.term_below.of(total) {
                 return Err(format!(
-                    "{name}: kill_below is more than term_below: nobody would be asked first"
+                    "{name}: kill_below is more than term_below on a machine with {}: nobody would be asked first",
+                    units::bytes(total)
                 ));
             }
         }
@@ -415,6 +456,15 @@ impl ProtectText {
         if let Some(path) = self.cgroups.iter().find(|path| path.trim_matches('/').is_empty()) {
             return Err(format!("protect.cgroups {path:?} matches everybody: the guard could do nothing"));
         }
+        if let Some(path) = self.cgroups.iter().find(|path| !path.starts_with(['/', '*'])) {
+            return Err(format!("protect.cgroups {path:?}: a path from the root is expected: \"/{path}\""));
+        }
+        if let Some(unit) = self.units.iter().find(|unit| !unit.contains(['.', '*'])) {
+            return Err(format!(
+                "protect.units {unit:?}: a unit with its ending is expected: \"{unit}.service\""
+            ));
+        }
+        self.names.iter().try_for_each(|name| check_name("protect.names", name))?;
         let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect::<Vec<_>>();
         let mut names = patterns(&self.names);
         if self.defaults {

@@ -33,7 +33,7 @@ const SECOND: u64 = 1_000_000_000;
 /// All processes are looked at so often while nothing happens.
 const CALM_SURVEY_NS: u64 = 30 * SECOND;
 
-/// So often while processes of a name are watched, if any was born.
+/// So often while processes of a name are watched.
 const NAMED_SURVEY_NS: u64 = 2 * SECOND;
 
 /// So often at most while memory goes.
@@ -47,6 +47,9 @@ const FRESH_NS: u64 = SECOND / 50;
 
 /// While somebody is waited for.
 const WAITING_NS: u64 = SECOND / 50;
+
+/// Where memory is always short and does not go.
+const STEADY_NS: u64 = SECOND / 10;
 
 /// Longest pause.
 const LONGEST_NS: u64 = SECOND;
@@ -83,7 +86,6 @@ pub struct Watcher {
     wake: OwnedFd,
     manager: Option<Manager>,
     beaten_ns: u64,
-    group_kills: Vec<(u16, OwnedFd)>,
     share_next: u32,
     who_next: u32,
     is_over: bool,
@@ -126,7 +128,6 @@ impl Watcher {
             wake: means.wake,
             manager: means.manager,
             beaten_ns: 0,
-            group_kills: Vec::with_capacity(512),
             share_next: 0,
             who_next: 0,
             is_over: false,
@@ -150,7 +151,9 @@ impl Watcher {
         if let Some(watch) = self.plan.watches.first() {
             let _ = self.chooser.choose(&self.table, &watch.reading, &among);
         }
-        act::rehearse(&mut self.survey);
+        if let Some(error) = self.rehearse_act() {
+            self.tell(0, &What::Lame(error.raw_os_error().unwrap_or(0)));
+        }
         if let Some(manager) = &self.manager {
             manager.tell("READY=1\nSTATUS=watching");
         }
@@ -174,7 +177,7 @@ impl Watcher {
             self.looked_ns = now;
             for at in 0..self.plan.watches.len() {
                 let what = What::Look { processes: self.table.processes().len(), survey_ns: self.survey_ns };
-                self.tell(at, what);
+                self.tell(at, &what);
             }
         }
         self.pause()
@@ -204,7 +207,7 @@ impl Watcher {
             watch.trend.clear();
             watch.told = Assessment::default();
             if !was_blind {
-                self.tell(at, What::Blind);
+                self.tell(at, &What::Blind);
             }
             return;
         };
@@ -216,12 +219,13 @@ impl Watcher {
         watch.trend.add(reading.at_ns, reading.room(), GAP_NS);
         watch.reading = reading;
         watch.told = assess(&reading, &watch.trend, &watch.limits);
+        watch.settle(now);
         if has_slept || was_blind {
             self.table.forget();
             self.surveyed_ns = 0;
         }
         if was_blind {
-            self.tell(at, What::Sighted);
+            self.tell(at, &What::Sighted);
         }
     }
 
@@ -238,14 +242,14 @@ impl Watcher {
             watch.told.stage >= Stage::Warn || watch.told.seconds_left.is_some_and(|left| left < 60.0)
         };
         if self.plan.watches.iter().any(|watch| watch.incident.is_waiting()) {
-            return QUICK_SURVEY_NS / 4;
+            return (QUICK_SURVEY_NS / 4).max(self.survey_ns * SURVEY_SHARE);
         }
         if self.plan.watches.iter().any(is_soon) {
-            let is_idle = self.plan.watches.iter().all(|watch| watch.told.rate < 1.0);
+            let is_idle = self.plan.watches.iter().all(Watched::is_steady);
             return if is_idle { 5 * SECOND } else { QUICK_SURVEY_NS.max(self.survey_ns * SURVEY_SHARE) };
         }
         let is_named = self.plan.watches.iter().any(Watched::is_named);
-        if is_named { NAMED_SURVEY_NS.max(self.survey_ns * 500) } else { CALM_SURVEY_NS }
+        if is_named { NAMED_SURVEY_NS.max(self.survey_ns * 100) } else { CALM_SURVEY_NS }
     }
 
     /// Looks at all processes, and makes this a moment from which growth is told.
@@ -263,10 +267,9 @@ impl Watcher {
         self.survey_ns = now_ns().saturating_sub(now);
         self.surveyed_ns = now;
         if self.table.left_out > 0 {
-            self.tell(0, What::LeftOut(self.table.left_out));
+            self.tell(0, &What::LeftOut(self.table.left_out));
         }
         self.who_next = 0;
-        self.ask_who();
         self.ask_shares();
     }
 
@@ -279,7 +282,7 @@ impl Watcher {
         let mut last = 0;
         for process in self.table.processes().iter().filter(is_unknown).take(WHO) {
             let what = What::Identify { pid: process.seen.pid, start: process.seen.start };
-            if !self.tell(0, what) {
+            if !self.tell(0, &what) {
                 break;
             }
             last = process.seen.pid;
@@ -300,7 +303,7 @@ impl Watcher {
         self.share_next = 0;
         for process in big.filter(|process| process.seen.pid > next).take(SHARES) {
             asked = process.seen.pid;
-            self.tell(0, What::Share { pid: process.seen.pid, start: process.seen.start });
+            self.tell(0, &What::Share { pid: process.seen.pid, start: process.seen.start });
         }
         self.share_next = asked;
     }
@@ -316,7 +319,10 @@ impl Watcher {
             Order::Warn => {
                 self.refresh();
                 let finding = self.find(at);
-                self.tell(at, What::Warn(finding));
+                if matches!(finding, Finding::Files(_)) {
+                    self.tell(at, &What::SeekWriter);
+                }
+                self.tell(at, &What::Warn(finding));
             }
             Order::Term => self.act(at, false),
             Order::Kill => self.act(at, true),
@@ -344,7 +350,7 @@ impl Watcher {
             Order::Over => {
                 self.writer = None;
                 self.plan.watches[at].asking_ns = None;
-                self.tell(at, What::Over);
+                self.tell(at, &What::Over);
             }
         }
     }
@@ -355,7 +361,7 @@ impl Watcher {
             .as_ref()
             .map(|target| what(target.suspect, target.kin, target.at_ns));
         if let Some(what) = told {
-            self.tell(at, what);
+            self.tell(at, &what);
         }
     }
 
@@ -387,6 +393,9 @@ impl Watcher {
                 act::MOMENT_NS
             } else if watch.is_blind {
                 LONGEST_NS
+            } else if watch.is_steady() && watch.told.cause != Cause::None {
+                // Always short, and no shorter.
+                STEADY_NS
             } else {
                 pause_ns(&watch.reading, &watch.told, &watch.limits, LONGEST_NS)
             }
@@ -434,29 +443,36 @@ impl Watcher {
                         plan.judge(process);
                     }
                 }
-                Fact::GroupKill { group, file } => {
-                    if self.group_kills.len() < self.group_kills.capacity() {
-                        self.group_kills.push((group, file));
-                    }
-                }
                 Fact::Shared { pid, start, kib } => {
                     let found = self.table.find_mut(pid).filter(|process| process.seen.start == start);
                     if let Some(process) = found {
-                        process.seen.kib = (process.seen.kib + process.shared_kib).saturating_sub(kib);
                         process.shared_kib = kib;
                     }
                 }
                 Fact::Writer(writer) => self.writer = writer,
                 Fact::Why(pid) => self.answer(pid),
-                Fact::Rules(plan) => {
-                    self.plan = plan;
-                    self.group_kills.clear();
-                    self.table = Table::new(CAPACITY);
-                    self.surveyed_ns = 0;
-                }
+                Fact::Rules(plan) => self.take_rules(plan),
                 Fact::Stop => self.is_over = true,
             }
         }
+    }
+
+    /// Goes by other rules from now on. What is known of growth stays, and so does whoever is waited for.
+    fn take_rules(&mut self, mut plan: Box<Plan>) {
+        for watch in &mut plan.watches {
+            let old = self.plan.watches.iter_mut().find(|old| old.name == watch.name);
+            if let Some(old) = old.filter(|old| old.target.is_some()) {
+                watch.target = old.target.take();
+                watch.incident = std::mem::take(&mut old.incident);
+            }
+        }
+        self.plan = plan;
+        self.table.forget();
+        self.table.forget_rules();
+        let Self { plan, table, .. } = self;
+        table.all_mut().iter_mut().for_each(|process| plan.judge(process));
+        (self.surveyed_ns, self.who_next) = (0, 0);
+        self.ask_who();
     }
 
     /// What would happen to a process now, in each watch.
@@ -473,14 +489,14 @@ impl Watcher {
                 (Table::growth(&process, &window), window.fall, age)
             });
             let is_watched = process.is_some_and(|process| process.watches >> at & 1 == 1);
-            self.tell(at, What::Answer(Answer { process, growth, is_watched, finding }));
+            self.tell(at, &What::Answer(Answer { process, growth, is_watched, finding }));
         }
     }
 
     /// Tells the clerk; `false` where there was no room.
-    fn tell(&self, at: usize, what: What) -> bool {
+    fn tell(&self, at: usize, what: &What) -> bool {
         let Some(watch) = self.plan.watches.get(at) else { return false };
-        let event = Event { watch: at, reading: watch.reading, told: watch.told, what };
+        let event = Event { watch: at, reading: watch.reading, told: watch.told, what: *what };
         self.events.try_send(event).is_ok()
     }
 }

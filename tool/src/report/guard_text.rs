@@ -117,7 +117,7 @@ fn left(reading: &Reading, told: &Assessment) -> String {
     }
     match (told.cause, reading.stalled) {
         (Cause::Stall, Some(stalled)) => {
-            text += &format!(", all tasks waited for it {} of the time", units::percent(stalled))
+            text += &format!(", all tasks waited for it {} of the time", units::percent(stalled));
         }
         (Cause::Level, _) => text += ", less than the limit",
         _ => {}

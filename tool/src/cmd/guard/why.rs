@@ -32,7 +32,7 @@ const BETWEEN: Duration = Duration::from_secs(2);
 /// # Errors
 /// [`Failure::Input`] where there is none of that id.
 pub fn run(args: &GuardWhy) -> Outcome {
-    if !tasks::is_alive(args.pid) {
+    if tasks::process_of(args.pid) != Some(args.pid) {
         return Err(Failure::input(format!("there is no process {}", args.pid)));
     }
     let answers = match question::ask(args.pid)? {
@@ -77,6 +77,11 @@ fn look(args: &GuardWhy) -> Outcome<Vec<Why>> {
             return Err(Failure::Interrupted("interrupted".to_owned()));
         }
     }
+    if let Some(start) = tasks::start_time(args.pid)
+        && let Some(found) = groups.identify(args.pid, start, &rules)
+    {
+        let _ = facts_in.try_send(found.fact(args.pid, start));
+    }
     let _ = facts_in.try_send(Fact::Why(args.pid));
     watcher.take_facts();
     let answered = events.try_iter().filter_map(|event| match event.what {
@@ -93,8 +98,7 @@ fn identify(events: &Receiver<Event>, facts: &SyncSender<Fact>, groups: &mut Gro
     for event in events.try_iter() {
         let What::Identify { pid, start } = event.what else { continue };
         if let Some(found) = groups.identify(pid, start, rules) {
-            let (group, watches, shield) = (found.number, found.watches, found.shield);
-            let _ = facts.try_send(Fact::Group { pid, start, group, watches, shield });
+            let _ = facts.try_send(found.fact(pid, start));
         }
     }
 }

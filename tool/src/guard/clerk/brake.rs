@@ -40,16 +40,18 @@ impl Brake {
     }
 
     fn freeze(&mut self, pid: u32, groups: &Groups, rules: &Rules) -> Result<String, String> {
-        let (file, old, new) = groups.freezer(pid).ok_or("its control group cannot be frozen")?;
+        let (file, new) = groups.freezer(pid).ok_or("its control group cannot be frozen")?;
         check(file.parent().unwrap_or(Path::new("/")), rules)?;
-        self.write(&file, old, new)?;
+        let old = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+        if old.trim() == new {
+            return Err(format!("{} says {new} already", file.display()));
+        }
+        self.write(&file, old.trim(), new)?;
         Ok(format!("frozen by {}", file.display()))
     }
 
     fn high(&mut self, pid: u32, groups: &Groups, rules: &Rules) -> Result<String, String> {
-        // Its number may not be known to us yet.
-        let (folder, ..) = groups.freezer(pid).ok_or("its control group has no memory.high")?;
-        let folder = folder.parent().unwrap_or(Path::new("/")).to_owned();
+        let folder = groups.memory_folder(pid).ok_or("its control group has no memory.high")?;
         let file = folder.join("memory.high");
         let read = |name: &str| fs::read_to_string(folder.join(name)).map(|text| text.trim().to_owned());
         let old =
@@ -95,12 +97,18 @@ impl Brake {
 
 /// A group with somebody in it who is spared is let be.
 fn check(folder: &Path, rules: &Rules) -> Result<(), String> {
+    let below = fs::read_dir(folder).into_iter().flatten().flatten();
+    for folder in below.map(|entry| entry.path()).filter(|path| path.is_dir()) {
+        check(&folder, rules)?;
+    }
     let members = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     for pid in members.lines().filter_map(|line| line.parse::<u32>().ok()) {
         let name = tasks::name(pid).unwrap_or_default();
         let user = fs::metadata(format!("/proc/{pid}"))
             .map_or(0, |about| std::os::unix::fs::MetadataExt::uid(&about));
-        let is_own = pid == std::process::id() || pid == 1;
+        let spared =
+            fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).is_ok_and(|text| text.trim() == "-1000");
+        let is_own = pid == std::process::id() || pid == 1 || spared;
         if is_own || rules.protect.shield(&Name::new(name.as_bytes()), user).is_some() {
             return Err(format!("{} holds {name} ({pid}), who is spared", folder.display()));
         }

@@ -15,7 +15,7 @@ use std::{
 const CALM: Duration = Duration::from_secs(30);
 
 /// Between two looks at what several writers have written.
-const MOMENT: Duration = Duration::from_millis(50);
+const MOMENT: Duration = Duration::from_millis(20);
 
 /// Keeps what mounts held some time ago.
 #[derive(Default)]
@@ -27,8 +27,11 @@ pub struct Spotter {
 }
 
 impl Spotter {
-    /// Notes what mounts hold, if it is time.
-    pub fn look(&mut self) {
+    /// Notes what mounts hold, if it is time; not in danger, when they may be what grows.
+    pub fn look(&mut self, is_calm: bool) {
+        if !is_calm {
+            return;
+        }
         if self.looked.is_none_or(|looked| looked.elapsed() >= CALM) {
             self.before = tmpfs::mounts().into_iter().map(|mount| (mount.device, mount.used)).collect();
             self.looked = Some(Instant::now());
@@ -44,18 +47,17 @@ impl Spotter {
         self.found.clone()
     }
 
-    /// The process that writes there: the one that writes most, where there are several.
+    /// The process that writes there: the one that writes most at this moment.
     pub fn writer(&mut self) -> Option<(u32, u64)> {
         let mount = self.grown()?;
-        let mut writers = tmpfs::writers(mount.device);
-        if writers.len() > 1 {
-            thread::sleep(MOMENT);
-            writers.sort_by_key(|writer| {
-                let written = tmpfs::written(writer.pid).zip(writer.written);
-                std::cmp::Reverse(written.map_or(0, |(now, before)| now.saturating_sub(before)))
-            });
-        }
-        let pid = writers.first()?.pid;
+        let writers = tmpfs::writers(mount.device);
+        thread::sleep(MOMENT);
+        let pace = |writer: &tmpfs::Writer| {
+            let written = tmpfs::written(writer.pid).zip(writer.written);
+            written.map_or(0, |(now, before)| now.saturating_sub(before))
+        };
+        let paces = writers.iter().map(|writer| (pace(writer), writer.pid));
+        let (_, pid) = paces.filter(|(pace, _)| *pace > 0).max()?;
         tasks::start_time(pid).map(|start| (pid, start))
     }
 

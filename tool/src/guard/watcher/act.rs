@@ -1,16 +1,14 @@
 //! From a cause to the signal.
 
-use super::Watcher;
+use super::{SURVEY_SHARE, Watcher};
 use crate::guard::event::{Sent, What};
-use manycore_host::{clock::now_ns, ending::Held, memory_use::Survey};
+use manycore_host::{clock::now_ns, ending::Held};
 use manycore_model::guard::{
     choice::{Finding, Kin, Suspect, belongs},
+    incident::Incident,
     table::{Process, Shield},
 };
-use rustix::{
-    io::{Errno, write},
-    process::Signal,
-};
+use rustix::{io::Errno, process::Signal};
 use std::io;
 
 /// Causes that are tried in one go: those that are gone meanwhile, or turn out to be spared.
@@ -44,6 +42,8 @@ pub struct Target {
 
 /// Why nothing was sent.
 enum Unsent {
+    /// For want of something that may be there in a moment.
+    Failed,
     /// The process is gone.
     Gone,
     /// The kernel is told to spare it, so we do, too.
@@ -55,27 +55,50 @@ enum Unsent {
 impl Unsent {
     fn of(error: &io::Error) -> Self {
         match error.raw_os_error() {
-            Some(number) if number != Errno::SRCH.raw_os_error() => Self::Refused(number),
-            _ => Self::Gone,
+            Some(number) if number == Errno::SRCH.raw_os_error() => Self::Gone,
+            Some(number) if number == Errno::PERM.raw_os_error() => Self::Refused(number),
+            _ => Self::Failed,
         }
     }
 }
 
-/// Takes hold of this process and sends it nothing, so that the way has been gone once.
-pub fn rehearse(survey: &mut Survey) {
-    let own = std::process::id();
-    if let Some((start, _)) = survey.start(own)
-        && let Ok(held) = Held::of(survey, own, start)
-    {
-        let _ = held.is_gone();
-        let _ = survey.is_spared(own);
-    }
-}
-
 impl Watcher {
+    /// Goes the way to a signal once, with this process as the cause and without sending it, so that the code lies in
+    /// memory. Returns why nobody could be ended, if so.
+    pub(super) fn rehearse_act(&mut self) -> Option<io::Error> {
+        let own = std::process::id();
+        let start = self.survey.start(own).map_or(0, |(start, _)| start);
+        let failed = Held::of(&mut self.survey, own, start).err();
+        if let (Some(process), false) = (self.table.find(own).copied(), self.plan.watches.is_empty()) {
+            let suspect = Suspect {
+                process,
+                bytes: 0,
+                members: 1,
+                growth: 0,
+                fall: 0,
+                whole_growth: 0,
+                from_ns: u64::MAX,
+                whole_ns: u64::MAX,
+                score: 0.0,
+            };
+            // Nobody has this session.
+            let _ = self.send_all(0, &suspect, Kin::Session(u32::MAX), Signal::TERM);
+            let _ = self.group_of(0, &suspect);
+            let _ = self.writer_of(0);
+            let _ = self.has_to_ask(0);
+            self.go_on(0);
+            self.plan.watches[0].asking_ns = None;
+            self.plan.watches[0].incident = Incident::default();
+        }
+        failed
+    }
+
     /// Finds the cause and sends it a signal.
     pub(super) fn act(&mut self, at: usize, is_kill: bool) {
         self.refresh();
+        if self.has_to_ask(at) {
+            return;
+        }
         for _ in 0..TRIES {
             let (suspect, kin, is_writer) = match self.find(at) {
                 Finding::Process(suspect) if self.plan.watches[at].end_group => {
@@ -88,11 +111,11 @@ impl Watcher {
                 Finding::Family(suspect, kin) => (suspect, Some(kin), false),
                 Finding::Files(bytes) => match self.writer_of(at) {
                     Some(suspect) => (suspect, None, true),
-                    None => return self.give_up(at, What::Files(bytes)),
+                    None => return self.give_up(at, &What::Files(bytes)),
                 },
-                Finding::Nobody => return self.give_up(at, What::Nobody),
+                Finding::Nobody => return self.give_up(at, &What::Nobody),
             };
-            match self.send(at, suspect, kin, is_kill, is_writer) {
+            match self.send(at, &suspect, kin, is_kill, is_writer) {
                 Ok(()) => return,
                 Err(Unsent::Gone) => self.table.remove(suspect.process.seen.pid),
                 Err(Unsent::Spared) => {
@@ -103,25 +126,41 @@ impl Watcher {
                 Err(Unsent::Refused(number)) => {
                     let seen = suspect.process.seen;
                     self.plan.watches[at].incident.leave_out(seen.pid, seen.start);
-                    self.tell(at, What::Refused(suspect, number));
+                    self.tell(at, &What::Refused(suspect, number));
                 }
+                Err(Unsent::Failed) => break,
             }
         }
+        self.plan.watches[at].incident.in_vain(now_ns());
     }
 
-    /// Nobody can be ended; said once. Where somebody has grown of whom it is not known yet whether he may be, that is
-    /// waited for.
-    fn give_up(&mut self, at: usize, what: What) {
+    /// Whether the clerk's word is waited for: rules speak of control groups, and it is not known yet in which somebody is
+    /// who has grown. After [`ASKING_NS`] what was inherited has to do.
+    fn has_to_ask(&mut self, at: usize) -> bool {
+        if !self.plan.has_groups() {
+            return false;
+        }
         let now = now_ns();
         let least = (self.plan.watches[at].reading.total >> 10) as u32 / 100;
         let is_open =
             |process: &Process| !process.is_known && process.shield.is_none() && process.seen.kib > least;
-        self.plan.watches[at].asking_ns.get_or_insert(now);
-        if self.plan.watches[at].is_asking(now) && self.table.processes().iter().any(is_open) {
-            return self.plan.watches[at].incident.wait(now + MOMENT_NS);
+        if !self.table.processes().iter().any(is_open) {
+            return false;
         }
+        self.plan.watches[at].asking_ns.get_or_insert(now);
+        let is_asking = self.plan.watches[at].is_asking(now);
+        if is_asking {
+            self.who_next = 0;
+            self.ask_who();
+            self.plan.watches[at].incident.wait(now + MOMENT_NS);
+        }
+        is_asking
+    }
+
+    /// Nobody can be ended; said once.
+    fn give_up(&mut self, at: usize, what: &What) {
         if matches!(what, What::Files(_)) {
-            self.tell(at, What::SeekWriter);
+            self.tell(at, &What::SeekWriter);
         }
         if self.plan.watches[at].incident.in_vain(now_ns()) {
             self.tell(at, what);
@@ -138,7 +177,7 @@ impl Watcher {
         let window = self.table.recent(at, reading, reading.total / 10)?;
         (may && !left_out).then(|| Suspect {
             process: *process,
-            bytes: u64::from(process.seen.kib) << 10,
+            bytes: process.bytes(),
             members: 1,
             growth: window.shmem,
             fall: window.fall,
@@ -150,20 +189,24 @@ impl Watcher {
     }
 
     /// All of the control group of a suspect, unless somebody in it is spared or it is not known.
-    fn group_of(&self, at: usize, suspect: &Suspect) -> Option<(Suspect, Kin)> {
+    fn group_of(&mut self, at: usize, suspect: &Suspect) -> Option<(Suspect, Kin)> {
         let group = Some(suspect.process.group).filter(|&group| group > 0 && suspect.process.is_known)?;
-        let members = || self.table.processes().iter().filter(|process| process.group == group);
+        let Self { table, survey, .. } = self;
+        let members = || table.processes().iter().filter(|process| process.group == group);
+        if members().any(|process| survey.is_spared(process.seen.pid)) {
+            return None;
+        }
         let all_may = members().all(|process| process.shield.is_none() && process.watches >> at & 1 == 1);
-        let bytes = members().map(|process| u64::from(process.seen.kib) << 10).sum();
-        let whole = Suspect { bytes, members: members().count() as u32, from_ns: 0, ..*suspect };
-        all_may.then_some((whole, Kin::Group(group)))
+        let bytes = members().map(Process::bytes).sum();
+        let whole = Suspect { bytes, members: members().count() as u32, ..*suspect };
+        all_may.then_some((whole, Kin::Whole(group)))
     }
 
     /// Sends the signal, notes it and tells it.
     fn send(
         &mut self,
         at: usize,
-        suspect: Suspect,
+        suspect: &Suspect,
         kin: Option<Kin>,
         is_kill: bool,
         is_writer: bool,
@@ -183,7 +226,7 @@ impl Watcher {
             (suspect.members, now_ns())
         } else {
             match (kin, &held) {
-                (Some(kin), _) => self.send_all(at, &suspect, kin, signal),
+                (Some(kin), _) => self.send_all(at, suspect, kin, signal),
                 (None, Some(held)) => {
                     held.signal(signal).map_err(|error| Unsent::of(&error))?;
                     (1, now_ns())
@@ -191,6 +234,9 @@ impl Watcher {
                 (None, None) => (0, now_ns()),
             }
         };
+        if count == 0 {
+            return Err(Unsent::Refused(Errno::PERM.raw_os_error()));
+        }
         let now = now_ns();
         let watch = &mut self.plan.watches[at];
         watch.asking_ns = None;
@@ -200,7 +246,8 @@ impl Watcher {
             watch.incident.pretended(now);
         } else {
             let held = held.filter(|_| kin.is_none());
-            watch.target = Some(Target { suspect, kin, held, at_ns: now, last_ns: now, is_kill, is_writer });
+            watch.target =
+                Some(Target { suspect: *suspect, kin, held, at_ns: now, last_ns: now, is_kill, is_writer });
             if is_kill {
                 watch.incident.killed(now, watch.reading.room());
             } else {
@@ -209,7 +256,16 @@ impl Watcher {
         }
         self.tell(
             at,
-            What::Sent(Sent { suspect, kin, is_kill, was_asked: false, is_writer, is_dry, after_ns, count }),
+            &What::Sent(Sent {
+                suspect: *suspect,
+                kin,
+                is_kill,
+                was_asked: false,
+                is_writer,
+                is_dry,
+                after_ns,
+                count,
+            }),
         );
         Ok(())
     }
@@ -240,22 +296,17 @@ impl Watcher {
         let watch = &mut self.plan.watches[at];
         watch.target = Some(target);
         watch.incident.killed(now, watch.reading.room());
-        self.tell(at, What::Sent(sent));
+        self.tell(at, &What::Sent(sent));
     }
 
     /// Sends a signal to all of a family, again while it has new members; how many were sent it, and when the first.
     fn send_all(&mut self, at: usize, suspect: &Suspect, kin: Kin, signal: Signal) -> (u32, u64) {
         let (mut count, mut first_ns) = (0, 0);
-        if let (Kin::Group(group), Signal::KILL, true) = (kin, signal, suspect.from_ns == 0)
-            && let Some((_, file)) = self.group_kills.iter().find(|(number, _)| *number == group)
-        {
-            let _ = write(file, b"1");
-        }
         for round in 0..ROUNDS {
             let before = count;
             for place in 0.. {
                 let Some(process) = self.table.processes().get(place).copied() else { break };
-                if Self::is_member(at, &process, suspect, kin) {
+                if Self::is_member(at, &process, suspect, kin) && !self.survey.is_spared(process.seen.pid) {
                     let seen = process.seen;
                     let held = Held::of(&mut self.survey, seen.pid, seen.start);
                     count += u32::from(held.is_ok_and(|held| held.signal(signal).is_ok()));
@@ -273,9 +324,7 @@ impl Watcher {
     }
 
     fn is_member(at: usize, process: &Process, suspect: &Suspect, kin: Kin) -> bool {
-        // Of one that was born a moment ago nothing else is known.
-        let may = process.shield.is_none() && (process.watches >> at & 1 == 1 || !process.is_known);
-        may && belongs(process, kin, suspect)
+        process.shield.is_none() && process.watches >> at & 1 == 1 && belongs(process, kin, suspect)
     }
 
     /// Whether all that was sent a signal is gone. A family is where a look that began after the last signal finds nobody.
@@ -286,6 +335,11 @@ impl Watcher {
             (None, None) => true,
             (None, Some(kin)) => {
                 let suspect = target.suspect;
+                let rest = self.survey_ns * SURVEY_SHARE / 2;
+                let is_due = now_ns().saturating_sub(self.surveyed_ns) >= rest;
+                if self.surveyed_ns <= target.last_ns && !is_due {
+                    return false;
+                }
                 if self.surveyed_ns <= target.last_ns {
                     self.look_at_all(now_ns());
                 }
@@ -297,7 +351,9 @@ impl Watcher {
     /// While a family dies, those that were born to it meanwhile are killed too.
     pub(super) fn go_on(&mut self, at: usize) {
         let Some(target) = &self.plan.watches[at].target else { return };
-        if let (Some(kin), true) = (target.kin, target.is_kill) {
+        // Only whom a look since has found is new.
+        let has_looked = self.surveyed_ns > target.last_ns;
+        if let (Some(kin), true, true) = (target.kin, target.is_kill, has_looked) {
             let suspect = target.suspect;
             if self.send_all(at, &suspect, kin, Signal::KILL).0 > 0
                 && let Some(target) = &mut self.plan.watches[at].target

@@ -6,7 +6,7 @@ use manycore_host::memory_room::{Bell, GroupRoom, MachineRoom};
 use manycore_model::guard::{
     incident::Incident,
     pattern::Pattern,
-    stage::{Assessment, Limits, Reading},
+    stage::{Assessment, Cause, Limits, Reading, Stage},
     table::{Process, Shield, Table},
     trend::Trend,
 };
@@ -33,6 +33,8 @@ pub struct Plan {
 
 /// One of them.
 pub struct Watched {
+    /// As the rules call it.
+    pub name: String,
     source: Source,
     /// When something is done.
     pub limits: Limits,
@@ -55,6 +57,8 @@ pub struct Watched {
     pub bell: Option<Bell>,
     /// Whether it could not be read.
     pub is_blind: bool,
+    /// Since when the trend alone says that something is to be done.
+    trend_ns: Option<u64>,
     /// Since when a cause is looked for among processes that the clerk has not told about yet.
     pub asking_ns: Option<u64>,
 }
@@ -105,6 +109,7 @@ impl Plan {
             }
             let bell = pressure.flatten().and_then(|path| Bell::set(&path, BELL_STALL_US, BELL_WINDOW_US));
             watches.push(Watched {
+                name: rule.name.clone(),
                 source,
                 limits: rule.limits,
                 grace_ns: rule.grace.as_nanos() as u64,
@@ -117,11 +122,22 @@ impl Plan {
                 target: None,
                 bell,
                 is_blind: false,
+                trend_ns: None,
                 asking_ns: None,
             });
         }
         let plan = Self { watches, protect: rules.protect.clone(), group_watches, own: std::process::id() };
         Ok((plan, notes))
+    }
+
+    /// Whether rules speak of control groups.
+    pub fn has_groups(&self) -> bool {
+        self.group_watches != 0 || self.spares_groups()
+    }
+
+    /// Whether rules spare whole control groups or units.
+    pub fn spares_groups(&self) -> bool {
+        !self.protect.units.is_empty() || !self.protect.groups.is_empty()
     }
 
     /// Sets what the rules say of a process.
@@ -140,7 +156,7 @@ impl Plan {
                 Source::Machine(_) => process.watches |= bit,
                 Source::Group(_) => {}
                 Source::Processes { name, .. } if name.matches(seen.name.as_bytes()) => {
-                    process.watches |= bit
+                    process.watches |= bit;
                 }
                 Source::Processes { .. } => process.watches &= !bit,
             }
@@ -155,6 +171,26 @@ impl Watched {
             Some(_) => self.grace_ns.min(FAMILY_GRACE_NS),
             None => self.grace_ns,
         }
+    }
+
+    /// Takes back what the trend alone says until it has said so for a while: a quarter of the time that is left, half a
+    /// second at most. One step down is no trend.
+    pub fn settle(&mut self, now_ns: u64) {
+        if self.told.cause != Cause::Trend || self.told.stage < Stage::Term {
+            self.trend_ns = None;
+            return;
+        }
+        let since = *self.trend_ns.get_or_insert(now_ns);
+        let left = self.told.seconds_left.unwrap_or(0.0);
+        let enough = (left / 4.0).min(0.5) * 1e9;
+        if (now_ns.saturating_sub(since) as f64) < enough {
+            self.told.stage = Stage::Warn;
+        }
+    }
+
+    /// Whether memory does not go, or only slowly.
+    pub fn is_steady(&self) -> bool {
+        self.told.seconds_left.is_none_or(|left| left > 60.0)
     }
 
     /// Whether the clerk's word on a new process is waited for.
@@ -173,9 +209,14 @@ impl Watched {
             Source::Machine(room) => room.read(now_ns),
             Source::Group(room) => room.read(now_ns),
             Source::Processes { name, limit } => {
-                let members =
-                    table.processes().iter().filter(|process| name.matches(process.seen.name.as_bytes()));
-                let used: u64 = members.map(|process| u64::from(process.seen.kib) << 10).sum();
+                let members = || {
+                    let all = table.processes().iter();
+                    all.filter(|process| name.matches(process.seen.name.as_bytes()))
+                };
+                // Memory that they share is there once.
+                let own: u64 = members().map(|process| u64::from(process.seen.kib) << 10).sum();
+                let shared = members().map(|process| process.seen.shmem_kib).max().unwrap_or(0);
+                let used = own + (u64::from(shared) << 10);
                 let available = limit.saturating_sub(used);
                 Some(Reading { at_ns: now_ns, available, total: *limit, ..Reading::default() })
             }
