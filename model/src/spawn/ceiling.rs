@@ -118,9 +118,10 @@ impl Run {
         (self.alive > 0 && more > 0).then(|| more as f64 / self.alive as f64)
     }
 
-    /// Seconds that the start of each took; absent where none lived.
+    /// Seconds that the start of each took; absent where none lived, or
+    /// the run ended before all did.
     pub fn seconds_each(&self) -> Option<f64> {
-        (self.alive > 0).then(|| self.start_seconds / self.alive as f64)
+        (self.alive > 0 && self.start_seconds > 0.0).then(|| self.start_seconds / self.alive as f64)
     }
 
     /// Growth of PSS (of resident sets where there is none) over the growth that the runtime tells; absent where it tells
@@ -225,9 +226,10 @@ impl Line {
     }
 }
 
-/// Runs of counts that were asked for, in which some lived until they were looked at.
+/// Runs of counts, in which some lived until they were looked at.
 fn counts(runs: &[Run]) -> impl Iterator<Item = &Run> {
-    runs.iter().filter(|run| run.purpose == Purpose::Count && run.alive > 0)
+    let held = |run: &&Run| run.alive > 0 && run.held != Memory::default();
+    runs.iter().filter(|run| run.purpose != Purpose::Ceiling).filter(held)
 }
 
 /// Bytes of one light process in words: `2,670 bytes`, `312 kB`.
