@@ -13,6 +13,10 @@ use serde::Serialize;
 /// Our figures and the runtime's own should differ by no more than this share.
 pub const GOAL: f64 = 0.05;
 
+/// Growth below which a control group's charge says little, in bytes: it is counted in batches of 64 pages on each CPU
+/// (`MEMCG_CHARGE_BATCH`, `mm/memcontrol.c`).
+const LITTLE_CHARGE: f64 = 16e6;
+
 /// Which figure of a [`Memory`] a line rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -141,15 +145,22 @@ impl Run {
 }
 
 impl Line {
-    /// The line that runs of counts give: by the charge of the control group where each has one, else by PSS, else by
-    /// resident sets. Absent where nothing grew.
+    /// The line that runs of counts give: by the charge of the control group where each has one and it grew enough, else
+    /// by PSS, else by resident sets. Absent where nothing grew.
     pub fn of(runs: &[Run]) -> Option<Self> {
         let everywhere = |measure: &Measure| {
             counts(runs)
                 .all(|run| run.held.of(*measure).is_some_and(|held| Some(held) > run.before.of(*measure)))
         };
+        let enough = |measure: &Measure| {
+            let grown = |run: &Run| Some(run.bytes_each(|memory| memory.of(*measure))? * run.alive as f64);
+            *measure != Measure::Charge || counts(runs).filter_map(grown).any(|grown| grown >= LITTLE_CHARGE)
+        };
         let measures = [Measure::Charge, Measure::Pss, Measure::Rss];
-        let measure = measures.into_iter().find(everywhere).unwrap_or(Measure::Rss);
+        let measure = measures
+            .into_iter()
+            .find(|measure| everywhere(measure) && enough(measure))
+            .unwrap_or(Measure::Rss);
         Self::by(runs, measure)
     }
 

@@ -229,3 +229,15 @@ fn a_run_that_was_killed_before_it_was_looked_at_is_no_point() {
     assert_eq!((line.points, line.measure), (2, Measure::Charge));
     assert_eq!((runs[2].seconds_each(), runs[2].bytes_each(|memory| Some(memory.rss_bytes))), (None, None));
 }
+
+#[test]
+fn a_charge_that_hardly_grew_is_not_believed() {
+    let measure = |count| {
+        let mut runs = straight(1_000_000, 1000, &[count]);
+        // The kernel has charged half of it until now.
+        runs[0].before.group_bytes = Some(0);
+        runs[0].held.group_bytes = Some(500 * count);
+        Line::of(&runs).unwrap().measure
+    };
+    assert_eq!((measure(1000), measure(100_000)), (Measure::Pss, Measure::Charge));
+}
