@@ -19,13 +19,14 @@ pub struct Footprint {
 pub fn of(pids: &BTreeSet<u32>) -> Footprint {
     let mut sum = Footprint { pss_bytes: Some(0), ..Footprint::default() };
     for pid in pids {
+        // First: of one that ends in between nothing is counted, and its missing share leaves the others theirs.
+        let pss = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok();
         let Ok(status) = fs::read(format!("/proc/{pid}/status")) else { continue };
         // Its second line is a name that need not be UTF-8.
         let status = String::from_utf8_lossy(&status);
         let Some(rss) = field(&status, "VmRSS:") else { continue };
         sum.rss_bytes += rss;
         sum.tables_bytes += field(&status, "VmPTE:").unwrap_or(0);
-        let pss = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok();
         let pss = pss.and_then(|text| field(&text, "Pss:"));
         sum.pss_bytes = sum.pss_bytes.zip(pss).map(|(sum, pss)| sum + pss);
     }
@@ -54,6 +55,23 @@ mod tests {
         }
         assert!(after.tables_bytes > 0);
         drop(block);
+    }
+
+    #[test]
+    fn who_ends_in_between_takes_nobody_elses_share_away() {
+        if of(&BTreeSet::from([std::process::id()])).pss_bytes.is_none() {
+            return eprintln!("SKIPPED: no smaps_rollup here");
+        }
+        for _ in 0..200 {
+            let mut child = std::process::Command::new("true").spawn().unwrap();
+            let both = BTreeSet::from([std::process::id(), child.id()]);
+            while fs::read_to_string(format!("/proc/{}/stat", child.id()))
+                .is_ok_and(|stat| !stat.contains(") Z "))
+            {
+                assert!(of(&both).pss_bytes.is_some());
+            }
+            child.wait().unwrap();
+        }
     }
 
     #[test]

@@ -276,10 +276,66 @@ fn the_ceiling_is_where_it_was_foretold() {
     }
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     let record = bench.record();
-    let reached = &record["spawnings"][0]["runs"][1];
-    assert_eq!((&reached["purpose"], &reached["ending"]["kind"]), (&"ceiling".into(), &"killed".into()));
+    let runs = record["spawnings"][0]["runs"].as_array().unwrap();
+    let purposes: Vec<&str> = runs.iter().map(|run| run["purpose"].as_str().unwrap()).collect();
+    assert_eq!(purposes, ["pilot", "pilot", "count", "ceiling"]);
+    let reached = &runs[3];
+    assert_eq!(reached["ending"]["kind"], "killed");
     assert_eq!(reached["memory_limit_bytes"], 128 << 20);
     // Half as many again as were foretold are asked for.
     let share = reached["alive"].as_f64().unwrap() / (reached["asked"].as_f64().unwrap() / 1.5);
     assert!((0.85..1.15).contains(&share), "{share}: {reached}");
+    // The report foretells by the pilots, too: a thousand tasks are less than a group is charged with at once.
+    assert!(!words(&run).contains("WARNING  tokio: with 134 MB"), "{}", words(&run));
+}
+
+#[test]
+fn processes_compute_while_they_are_watched() {
+    if !has("taskset") {
+        return eprintln!("SKIPPED: no taskset");
+    }
+    let bench = Bench::new();
+    let mut run = std::process::Command::new("taskset");
+    let cpu = manycore_host::affinity::allowed().unwrap().iter().next().unwrap().to_string();
+    run.args(["-c", &cpu]).arg(assert_cmd::cargo::cargo_bin!("manycore"));
+    run.args(["spawn", "--runtime", "processes", "--counts", "50", "--work", "spin", "--for", "1s"]);
+    let run = run.args(["--out", "out"]).current_dir(bench.0.path()).output().unwrap();
+    assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+    let spin = &bench.record()["spawnings"][0]["runs"][0]["spin"];
+    let busy: Vec<f64> =
+        spin["busy"].as_array().unwrap().iter().map(|row| row[0].as_f64().unwrap()).collect();
+    let mean = busy.iter().sum::<f64>() / busy.len() as f64;
+    // They had ended before the first look when each was told one after the other.
+    assert!(mean > 0.4, "{mean}: {spin}");
+}
+
+/// A run whose settings are a user's: those of `environment`.
+fn of_a_user(runtime: &str, environment: &[(&str, &Path)]) {
+    let bench = Bench::new();
+    let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
+    run.args(["spawn", "--runtime", runtime, "--counts", "10", "--out", "out"]).current_dir(bench.0.path());
+    run.env_remove("XDG_CACHE_HOME").env_remove("GOCACHE").envs(environment.iter().copied());
+    let run = run.output().unwrap();
+    assert_eq!(run.status.code(), Some(0), "{runtime}: {}", words(&run));
+}
+
+#[test]
+fn a_home_that_is_somebody_elses_does_not_matter() {
+    for (runtime, programs) in [("beam", &["erl", "erlc"][..]), ("go", &["go"])] {
+        if is_here(programs) {
+            of_a_user(runtime, &[("HOME", Path::new("/dev/null"))]);
+        }
+    }
+}
+
+#[test]
+fn what_a_users_settings_print_is_no_answer() {
+    if is_here(&["erl", "erlc"]) {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join(".erlang"), "io:format(\"welcome~n\").\n").unwrap();
+        of_a_user("beam", &[("HOME", home.path())]);
+    }
+    if is_here(&["java", "javac"]) {
+        of_a_user("jvm", &[("JAVA_TOOL_OPTIONS", Path::new("-Xlog:all=info:stdout"))]);
+    }
 }

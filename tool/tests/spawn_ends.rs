@@ -6,6 +6,7 @@ mod common;
 use common::study::{Bench, has, signal, unique, until};
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::{Child, Command, Stdio},
 };
@@ -20,13 +21,19 @@ struct Under {
 impl Under {
     /// Starts a run and waits until `program` works for it.
     fn way(program: &str, arguments: &[&str]) -> Self {
-        let bench = Bench::new();
+        Self::way_in(Bench::new(), program, arguments)
+    }
+
+    /// The same in a folder, whose `bin` has programs of its own.
+    fn way_in(bench: Bench, program: &str, arguments: &[&str]) -> Self {
+        let path = std::env::var("PATH").unwrap();
         let mark = format!("MANYCORE_TEST={}", unique());
         fs::create_dir(bench.path("scratch")).unwrap();
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
         command.args(["spawn", "--out", "out", "--scratch", "scratch"]).args(arguments);
         let (name, value) = mark.split_once('=').unwrap();
         command.env(name, value).env("MANYCORE_STATE", bench.path("state")).current_dir(bench.0.path());
+        command.env("PATH", format!("{}:{path}", bench.path("bin").display()));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let under = Self { bench, mark, child };
         until("the runtime", || under.processes().iter().any(|(_, line)| line.contains(program)));
@@ -98,6 +105,21 @@ fn an_interrupted_run_keeps_what_it_has_and_leaves_nothing_else() {
             assert_eq!(record["spawnings"][0]["runs"][0]["ending"]["kind"], "interrupted", "{record}");
         }
     }
+}
+
+#[test]
+fn a_compiler_that_says_nothing_does_not_hold_up_the_end() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("bin")).unwrap();
+    for name in ["erl", "erlc"] {
+        let file = bench.path("bin").join(name);
+        fs::write(&file, "#!/bin/sh\nexec sleep 77777\n").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut under = Under::way_in(bench, "sleep 77777", &["--runtime", "beam", "--counts", "10"]);
+    signal(under.child.id(), "INT");
+    assert_eq!(under.child.wait().unwrap().code(), Some(130));
+    under.nothing_is_left(&[]);
 }
 
 #[test]

@@ -13,6 +13,10 @@ use serde::Serialize;
 /// Our figures and the runtime's own should differ by no more than this share.
 pub const GOAL: f64 = 0.05;
 
+/// Growth below which a control group's charge says little, in bytes: it is counted in batches of 64 pages on each CPU
+/// (`MEMCG_CHARGE_BATCH`, `mm/memcontrol.c`).
+const LITTLE_CHARGE: f64 = 16e6;
+
 /// Which figure of a [`Memory`] a line rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -118,9 +122,10 @@ impl Run {
         (self.alive > 0 && more > 0).then(|| more as f64 / self.alive as f64)
     }
 
-    /// Seconds that the start of each took; absent where none lived.
+    /// Seconds that the start of each took; absent where none lived, or
+    /// the run ended before all did.
     pub fn seconds_each(&self) -> Option<f64> {
-        (self.alive > 0).then(|| self.start_seconds / self.alive as f64)
+        (self.alive > 0 && self.start_seconds > 0.0).then(|| self.start_seconds / self.alive as f64)
     }
 
     /// Growth of PSS (of resident sets where there is none) over the growth that the runtime tells; absent where it tells
@@ -140,15 +145,22 @@ impl Run {
 }
 
 impl Line {
-    /// The line that runs of counts give: by the charge of the control group where each has one, else by PSS, else by
-    /// resident sets. Absent where nothing grew.
+    /// The line that runs of counts give: by the charge of the control group where each has one and it grew enough, else
+    /// by PSS, else by resident sets. Absent where nothing grew.
     pub fn of(runs: &[Run]) -> Option<Self> {
         let everywhere = |measure: &Measure| {
             counts(runs)
                 .all(|run| run.held.of(*measure).is_some_and(|held| Some(held) > run.before.of(*measure)))
         };
+        let enough = |measure: &Measure| {
+            let grown = |run: &Run| Some(run.bytes_each(|memory| memory.of(*measure))? * run.alive as f64);
+            *measure != Measure::Charge || counts(runs).filter_map(grown).any(|grown| grown >= LITTLE_CHARGE)
+        };
         let measures = [Measure::Charge, Measure::Pss, Measure::Rss];
-        let measure = measures.into_iter().find(everywhere).unwrap_or(Measure::Rss);
+        let measure = measures
+            .into_iter()
+            .find(|measure| everywhere(measure) && enough(measure))
+            .unwrap_or(Measure::Rss);
         Self::by(runs, measure)
     }
 
@@ -225,9 +237,10 @@ impl Line {
     }
 }
 
-/// Runs of counts that were asked for, in which some lived until they were looked at.
+/// Runs of counts, in which some lived until they were looked at.
 fn counts(runs: &[Run]) -> impl Iterator<Item = &Run> {
-    runs.iter().filter(|run| run.purpose == Purpose::Count && run.alive > 0)
+    let held = |run: &&Run| run.alive > 0 && run.held != Memory::default();
+    runs.iter().filter(|run| run.purpose != Purpose::Ceiling).filter(held)
 }
 
 /// Bytes of one light process in words: `2,670 bytes`, `312 kB`.

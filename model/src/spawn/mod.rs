@@ -100,6 +100,8 @@ pub enum Purpose {
     /// This count was asked for.
     #[default]
     Count,
+    /// A small one, by which the memory of others is foretold.
+    Pilot,
     /// To see whether the predicted ceiling is there: started until the runtime could have no more, in a control group
     /// with a limit.
     Ceiling,

@@ -14,11 +14,18 @@ use std::{
     io,
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
+    time::Duration,
 };
 use tempfile::TempDir;
 
 /// File with the list of an entry.
 const LIST: &str = "entry";
+
+/// How an entry is called while it is made, and while it goes.
+const UNDER_WAY: [&str; 2] = [".new-", ".old-"];
+
+/// Age from which an entry under way is one that a killed run has left: compilers take minutes.
+const LEFT: Duration = Duration::from_hours(1);
 
 /// Where compiled programs are.
 pub struct Cache {
@@ -37,6 +44,7 @@ impl Cache {
         let above = home("XDG_CACHE_HOME").or_else(|| home("HOME").map(|home| home.join(".cache")));
         let folder = above.map(|above| above.join("manycore"));
         if let Some(folder) = folder.filter(|folder| make_private(folder).is_ok()) {
+            sweep(&folder, LEFT);
             return Ok(Self { folder, _own: None });
         }
         let own = tempfile::Builder::new().prefix("manycore-").tempdir();
@@ -66,7 +74,7 @@ impl Cache {
         }
         let cannot =
             |error: io::Error| Failure::missing(format!("cannot write {}: {error}", place.display()));
-        let new = tempfile::Builder::new().prefix(".new-").tempdir_in(&self.folder).map_err(cannot)?;
+        let new = tempfile::Builder::new().prefix(UNDER_WAY[0]).tempdir_in(&self.folder).map_err(cannot)?;
         compile(new.path())?;
         let list = list(new.path(), &first).map_err(cannot)?;
         fs::write(new.path().join(LIST), list).map_err(cannot)?;
@@ -80,7 +88,8 @@ impl Cache {
             if is_whole(&place, &first) {
                 return Ok(place);
             }
-            let old = tempfile::Builder::new().prefix(".old-").tempdir_in(&self.folder).map_err(cannot)?;
+            let old =
+                tempfile::Builder::new().prefix(UNDER_WAY[1]).tempdir_in(&self.folder).map_err(cannot)?;
             let _ = fs::rename(&place, old.path());
         }
         // Somebody damages it as we look: this run has one of its own.
@@ -97,6 +106,18 @@ fn make_private(folder: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     tempfile::tempfile_in(&folder).map(drop)
+}
+
+/// Removes what killed runs have left, `age` ago at least.
+fn sweep(folder: &Path, age: Duration) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let under_way = UNDER_WAY.iter().any(|prefix| name.to_string_lossy().starts_with(prefix));
+        let changed = entry.metadata().and_then(|about| about.modified());
+        if under_way && changed.is_ok_and(|time| time.elapsed().is_ok_and(|since| since >= age)) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// Whether nobody but root and we can put something else in the place of what is in a folder.
@@ -176,6 +197,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let failed = cache(folder.path()).get("x", "", "", |_| Err(Failure::missing("no")));
         assert!(failed.is_err() && fs::read_dir(folder.path()).unwrap().count() == 0);
+    }
+
+    #[test]
+    fn what_a_killed_run_left_goes_when_it_is_old() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join(".new-abc/parts")).unwrap();
+        fs::create_dir(folder.path().join("go-1")).unwrap();
+        sweep(folder.path(), LEFT);
+        assert!(folder.path().join(".new-abc").exists(), "another run may be making it");
+        sweep(folder.path(), Duration::ZERO);
+        assert!(!folder.path().join(".new-abc").exists() && folder.path().join("go-1").exists());
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! Whether what is asked for will fit, before it is started: memory, ids of tasks, room for files.
 
-use super::{Asked, runtimes::Program, trial::FILE_BYTES};
+use super::{
+    Asked,
+    runtimes::Program,
+    trial::{FILE_BYTES, Versed},
+};
 use crate::failure::{Failure, Outcome};
 use manycore_host::{
     Tree,
@@ -22,8 +26,8 @@ const SHARED: [&str; 2] = ["kernel.pid_max", "kernel.threads-max"];
 /// Small runs, by which the memory of larger ones is foretold.
 #[derive(Default)]
 pub struct Pilots {
-    /// What a light process is called.
-    pub unit: String,
+    /// What the runtime said about itself.
+    pub versed: Versed,
     /// None where all that was asked for is as small.
     pub runs: Vec<Run>,
 }
@@ -80,7 +84,7 @@ pub fn check(
     pilots: &Pilots,
     room: Option<&(u64, String)>,
 ) -> Outcome {
-    let unit = &pilots.unit;
+    let unit = &pilots.versed.unit;
     if let (Some(line), Some((bytes, source)), false) = (Line::of(&pilots.runs), room, asked.force) {
         line.fits(count, unit, *bytes, source).map_err(|why| {
             let name = runtime.name();

@@ -148,6 +148,12 @@ impl Stage<'_> {
         let pilots = self.pilots(runtime, &*program)?;
         let counts = self.fitting(runtime, &pilots)?;
         let place = self.record.spawnings.len();
+        if self.asked.ceiling.is_some() || self.asked.force {
+            // What the ceiling was foretold by: counts that were asked for may be too small, or killed.
+            for run in pilots.runs.clone() {
+                self.keep(place, runtime, &*program, pilots.versed.clone(), run);
+            }
+        }
         let mut ending = Ok(());
         for count in counts {
             self.begin(&format!("{}: {} {}", runtime.name(), units::count(count), self.doing()));
@@ -193,8 +199,8 @@ impl Stage<'_> {
             let (versed, run) = self.trial(program, Trial::of(count), self.most_memory())?;
             judge(&run)?;
             interrupt::check()?;
-            pilots.unit = versed.unit;
-            pilots.runs.push(run);
+            pilots.versed = versed;
+            pilots.runs.push(Run { purpose: Purpose::Pilot, ..run });
         }
         Ok(pilots)
     }

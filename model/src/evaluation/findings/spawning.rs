@@ -4,7 +4,7 @@ use super::{Finding, Kind};
 use crate::{
     evaluation::{Balance, LightProcesses, LightRun, words::percent},
     spawn::{
-        Ending, Limit, Purpose,
+        Ending, Limit, Purpose, Runtime,
         ceiling::{Bound, Ceiling, GOAL, Line, Reached, each, plural},
     },
     units::{count, decimal},
@@ -154,9 +154,13 @@ fn schedulers(light: &LightProcesses) -> Option<Finding> {
     Some(finding(Kind::Warning, text, vec![evidence]))
 }
 
+/// What Java's own figure is: seen by counting the present pages of each stack of its threads.
+const JAVA: &str = "Java's Native Memory Tracking counts 16 KiB of guard pages with each stack of a platform thread, and \
+                    the heap before an object is in it: the kernel counts neither";
+
 /// The largest count in which our figures and the runtime's differ by more than they should.
 fn not_ours(light: &LightProcesses) -> Option<Finding> {
-    let counted = light.runs.iter().filter(|run| run.purpose == Purpose::Count);
+    let counted = light.runs.iter().filter(|run| run.purpose == Purpose::Count && run.rss_bytes > 0);
     let run = counted.max_by_key(|run| run.alive)?;
     let off = |ratio: &f64| (ratio - 1.0).abs() > GOAL;
     let enough = |_: &f64| run.pss_each.or(run.rss_each).unwrap_or(0.0) * run.alive as f64 >= LITTLE;
@@ -173,7 +177,8 @@ fn not_ours(light: &LightProcesses) -> Option<Finding> {
             run.start_seconds
         )
     });
-    let evidence: Vec<String> = memory.into_iter().chain(start).collect();
+    let java = Some(JAVA.to_owned()).filter(|_| light.runtime == Runtime::Jvm && memory.is_some());
+    let evidence: Vec<String> = memory.into_iter().chain(java).chain(start).collect();
     let text = format!(
         "{}: our figures and the runtime's own differ by more than {}. What the kernel counts is what has to fit: a \
          runtime may leave out what its allocators keep, and count what nobody has touched.",

@@ -214,3 +214,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_run_that_was_killed_before_it_was_looked_at_is_no_point() {
+    let mut runs = straight(1_000_000, 1000, &[10_000, 100_000]);
+    for run in &mut runs {
+        run.purpose = Purpose::Pilot;
+        (run.before.group_bytes, run.held.group_bytes) =
+            (Some(run.before.rss_bytes), Some(run.held.rss_bytes));
+    }
+    let ending = Ending::Killed { why: "memory limit".to_owned() };
+    runs.push(Run { asked: 1_000_000, alive: 200_000, ending, ..Run::default() });
+    let line = Line::of(&runs).unwrap();
+    assert_eq!((line.points, line.measure), (2, Measure::Charge));
+    assert_eq!((runs[2].seconds_each(), runs[2].bytes_each(|memory| Some(memory.rss_bytes))), (None, None));
+}
+
+#[test]
+fn a_charge_that_hardly_grew_is_not_believed() {
+    let measure = |count| {
+        let mut runs = straight(1_000_000, 1000, &[count]);
+        // The kernel has charged half of it until now.
+        runs[0].before.group_bytes = Some(0);
+        runs[0].held.group_bytes = Some(500 * count);
+        Line::of(&runs).unwrap().measure
+    };
+    assert_eq!((measure(1000), measure(100_000)), (Measure::Pss, Measure::Charge));
+}

@@ -43,7 +43,11 @@ pub(super) fn runs(named: &Named) -> Vec<Vec<String>> {
 
 fn spawning_runs(spawning: &Spawning) -> impl Iterator<Item = Vec<String>> {
     let of_run = |run: &Run| {
-        let purpose = if run.purpose == Purpose::Count { "count" } else { "ceiling" };
+        let purpose = match run.purpose {
+            Purpose::Count => "count",
+            Purpose::Pilot => "pilot",
+            Purpose::Ceiling => "ceiling",
+        };
         let first =
             [spawning.runtime.name(), &spawning.version, work(spawning.work), purpose].map(str::to_owned);
         let counts = [whole(run.asked), whole(run.alive), ending(&run.ending).to_owned()];

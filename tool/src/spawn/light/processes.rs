@@ -1,8 +1,8 @@
 //! Processes of the operating system, each a fork of this one without a program of its own: the least that a process
 //! can be.
 //!
-//! They hear and answer through pipes. All wait to read from one, and an order is written once for each of them: the kernel
-//! keeps apart what is written in pieces of 4096 bytes at most (`PIPE_BUF`), and so orders and answers are.
+//! All wait at a pipe, which ends for all at once, and then read from a file what they are to do. They answer through
+//! another pipe: the kernel keeps apart what is written in pieces of 4096 bytes at most (`PIPE_BUF`), and so answers are.
 
 use super::{
     Crowd,
@@ -10,12 +10,15 @@ use super::{
 };
 use manycore_host::child;
 use rustix::{
+    fs::{MemfdFlags, memfd_create},
     io::Errno,
     process::{Pid, WaitOptions, waitpid},
 };
 use std::{
     fmt::Write as _,
+    fs::File,
     io::{self, BufRead, BufReader, PipeReader, PipeWriter, Read, Write},
+    os::unix::fs::FileExt,
     thread,
     time::Duration,
 };
@@ -23,16 +26,18 @@ use std::{
 /// Longest line that is written to a pipe in one piece (`PIPE_BUF`, pipe(7)), with room for its other words.
 const PIECE: usize = 3800;
 
-/// Pipes that all have: one for each order, which are closed in turn, and one for answers.
+/// What all have: pipes that are closed in turn, what is to be done when the first is, and a pipe for answers.
 pub(super) struct Processes {
     children: Vec<Pid>,
     /// What children read; a child leaves one stage when its pipe's last writer has gone.
     begin: (PipeReader, Option<PipeWriter>),
     end: (PipeReader, Option<PipeWriter>),
+    /// Empty where nothing is to be done.
+    order: File,
     answers: (BufReader<PipeReader>, PipeWriter),
 }
 
-/// What is to be done, as a line in the pipe that begins work.
+/// What is to be done, as the line of a file.
 #[derive(Clone)]
 struct Order {
     /// When to stop, on the clock that all processes share, in nanoseconds.
@@ -48,19 +53,9 @@ impl Processes {
             children: Vec::new(),
             begin: open(io::pipe()?),
             end: open(io::pipe()?),
+            order: memfd_create(c"order", MemfdFlags::CLOEXEC)?.into(),
             answers: (BufReader::new(reader), writer),
         })
-    }
-
-    /// Writes the order once for each child, all in lines of the same length, and then closes the pipe.
-    fn order(&mut self, order: &Order) {
-        let line = order.line();
-        if let Some(mut pipe) = self.begin.1.take() {
-            for _ in &self.children {
-                // The pipe is full when children are slow; whoever reads makes room.
-                let _ = pipe.write_all(&line);
-            }
-        }
     }
 
     /// Reads an answer of each child.
@@ -79,29 +74,25 @@ impl Processes {
 
     fn work(&mut self, time: Duration, files: Option<Files>, begun: &mut dyn FnMut()) -> Done {
         let until_ns = now_ns() + time.as_nanos() as u64;
-        self.order(&Order { until_ns, files });
+        let _ = self.order.write_all(Order { until_ns, files }.line().as_bytes());
+        // Before they are told: all of them would have the CPUs first.
         begun();
+        self.begin.1 = None;
         let mut done = Done::default();
         self.answers(&mut done);
         done
     }
 }
 
-/// Length of an order, which many children read from one pipe: all the same.
-const ORDER: usize = 4096;
-
 impl Order {
-    fn line(&self) -> Vec<u8> {
+    fn line(&self) -> String {
         let files = self.files.as_ref();
         let bytes = files.map_or(0, |files| files.bytes);
         let folder = files.map_or_else(String::new, |files| files.folder.display().to_string());
-        let mut line = format!("{}\t{bytes}\t{folder}\t", self.until_ns).into_bytes();
-        line.resize(ORDER, b' ');
-        line
+        format!("{}\t{bytes}\t{folder}\t", self.until_ns)
     }
 
-    fn read(line: &[u8]) -> Option<Self> {
-        let text = String::from_utf8_lossy(line);
+    fn read(text: &str) -> Option<Self> {
         let mut words = text.split('\t');
         let until_ns = words.next()?.parse().ok()?;
         let bytes = words.next()?.parse().ok()?;
@@ -131,19 +122,30 @@ fn take(line: &str, done: &mut Done) -> bool {
 }
 
 /// The life of a child; returns its exit status.
-fn live(number: u64, begin: &mut PipeReader, end: &mut PipeReader, answers: &mut PipeWriter) -> i32 {
+fn live(
+    number: u64,
+    begin: &mut PipeReader,
+    end: &mut PipeReader,
+    order: &File,
+    answers: &mut PipeWriter,
+) -> i32 {
     if answers.write_all(b".\n").is_err() {
         return 1;
     }
-    let mut order = vec![0; ORDER];
-    if begin.read_exact(&mut order).is_ok()
-        && let Some(order) = Order::read(&order)
-    {
+    // Nothing is ever written to these: they end when their writers do.
+    let _ = begin.read(&mut [0]);
+    if let Some(order) = read_all(order).as_deref().and_then(Order::read) {
         answer(&work_on(number, &order), answers);
     }
-    // Nothing is ever written: it ends when the writer does.
     let _ = end.read(&mut [0]);
     0
+}
+
+/// The text of a file whose position is everybody's.
+fn read_all(file: &File) -> Option<String> {
+    let mut bytes = vec![0; file.metadata().ok()?.len() as usize];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    String::from_utf8(bytes).ok()
 }
 
 fn work_on(number: u64, order: &Order) -> Done {
@@ -190,13 +192,13 @@ impl Crowd for Processes {
         let mut unheard = 0;
         for number in 0..count {
             tell(number);
-            let (begin, end) = (&mut self.begin, &mut self.end);
+            let (begin, end, order) = (&mut self.begin, &mut self.end, &self.order);
             let answers = &mut self.answers.1;
             let forked = child::fork(move || {
                 // Those of the parent, without which no pipe would ever end.
                 begin.1 = None;
                 end.1 = None;
-                live(number, &mut begin.0, &mut end.0, answers)
+                live(number, &mut begin.0, &mut end.0, order, answers)
             });
             match forked {
                 Ok(pid) => self.children.push(pid),

@@ -112,7 +112,7 @@ impl Crowd for Tasks {
     }
 
     fn own(&self) -> Option<u64> {
-        allocator::in_use()
+        allocator::taken()
     }
 
     fn start(&mut self, count: u64, tell: &mut dyn FnMut(u64)) -> Result<(), (u64, String)> {

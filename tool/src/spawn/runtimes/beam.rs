@@ -42,6 +42,8 @@ impl Program for Beam {
         let processes = DEFAULT_PROCESSES.max(count + OTHERS).min(MOST_PROCESSES);
         let mut command = Command::new(&self.erl);
         command.args(["+P", &processes.to_string(), "-noinput", "-pa"]).arg(&self.folder);
+        // Neither the user's `.erlang` nor the system's log may speak where our protocol does.
+        command.args(["-boot", "no_dot_erlang", "-kernel", "logger_level", "none"]);
         // A dump of a million processes would fill the disk.
         command.args(["-s", "manycore_light", "main"]).env("ERL_CRASH_DUMP_SECONDS", "0");
         command

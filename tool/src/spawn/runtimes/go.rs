@@ -6,7 +6,7 @@ use crate::{
     spawn::cache::Cache,
 };
 use manycore_model::spawn::Runtime;
-use std::{env, fs, path::PathBuf, process::Command};
+use std::{fs, path::PathBuf, process::Command};
 
 const SOURCE: &str = include_str!("../programs/manycore_light.go");
 
@@ -25,18 +25,13 @@ pub(super) fn find(cache: &Cache) -> Outcome<Go> {
     let folder = cache.get("go", SOURCE, &key, |folder| {
         let source = folder.join("manycore_light.go");
         fs::write(&source, SOURCE).map_err(Failure::missing)?;
-        // Where there is no HOME it has no place for what it compiles.
-        let own = tempfile::tempdir().map_err(Failure::missing)?;
+        // A place of its own for what it compiles: there may be no HOME, or one that is somebody else's (sudo, su).
+        let parts = folder.join("parts");
         let mut build = Command::new(&go);
         local(&mut build);
-        if env::var_os("GOCACHE")
-            .or_else(|| env::var_os("HOME"))
-            .or_else(|| env::var_os("XDG_CACHE_HOME"))
-            .is_none()
-        {
-            build.env("GOCACHE", own.path());
-        }
-        compile(build.args(["build", "-trimpath", "-o"]).arg(folder.join("light")).arg(&source))
+        build.env("GOCACHE", &parts).args(["build", "-trimpath", "-o"]).arg(folder.join("light"));
+        compile(build.arg(&source))?;
+        fs::remove_dir_all(parts).map_err(Failure::missing)
     })?;
     Ok(Go(folder.join("light")))
 }

@@ -33,7 +33,8 @@ impl Program for Jvm {
         let mut command = Command::new(&self.java);
         // Its own word about its memory, which costs 16 bytes for each block; and no file that others could read.
         command.args(["-XX:NativeMemoryTracking=summary", "-XX:-UsePerfData", "-cp"]).arg(&self.folder);
-        command.arg("ManycoreLight");
+        // Its warnings go to standard output where it is told nothing, into the midst of our protocol.
+        command.args(["-Xlog:disable", "-Xlog:all=warning:stderr", "ManycoreLight"]);
         command
     }
 

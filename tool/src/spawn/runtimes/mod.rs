@@ -15,13 +15,7 @@ use manycore_host::{
     job::{self, Job},
 };
 use manycore_model::spawn::Runtime;
-use std::{
-    env,
-    os::unix::fs::PermissionsExt,
-    path::PathBuf,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{env, os::unix::fs::PermissionsExt, path::PathBuf, process::Command, time::Duration};
 
 /// A runtime that is here, and the program that speaks our protocol in it.
 pub trait Program {
@@ -75,36 +69,39 @@ fn installed(program: &str, runtime: Runtime, package: &str) -> Outcome<PathBuf>
 /// What a compiler says about its version, on whichever output.
 ///
 /// # Errors
-/// [`Failure::Missing`] where it cannot be started or fails.
+/// As [`finish`].
 fn version(command: &mut Command) -> Outcome<String> {
     let shown = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|error| Failure::missing(format!("cannot start {shown}: {error}")))?;
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).trim().to_owned();
-    if output.status.success() {
-        Ok(format!("{shown}\n{said}"))
-    } else {
-        Err(Failure::missing(format!("{shown} cannot tell its version ({}): {said}", output.status)))
-    }
+    let job = finish(command, "tell its version")?;
+    let said = format!("{}{}", String::from_utf8_lossy(job.output()), job.complaints());
+    Ok(format!("{shown}\n{}", said.trim()))
 }
 
 /// Runs a compiler to its end.
 ///
 /// # Errors
-/// [`Failure::Missing`] where it cannot be started or fails, [`Failure::Interrupted`].
+/// As [`finish`].
 fn compile(command: &mut Command) -> Outcome {
+    finish(command, "compile").map(drop)
+}
+
+/// Runs a program to a good end; `what` it does is for messages.
+///
+/// # Errors
+/// [`Failure::Missing`] where it cannot be started or fails, [`Failure::Interrupted`].
+fn finish(command: &mut Command, what: &str) -> Outcome<Job> {
     let shown = command.get_program().to_string_lossy().into_owned();
     let cannot = |error| Failure::missing(format!("cannot run {shown}: {error}"));
-    let mut jobs = [Job::start(command, &Start::default(), false).map_err(cannot)?];
+    let mut jobs = [Job::start(command, &Start::default(), true).map_err(cannot)?];
     while !job::wait(&mut jobs, Duration::from_millis(200), &mut |_| {}).map_err(cannot)? {
         interrupt::check()?;
     }
-    match jobs[0].ended() {
-        Some(ended) if ended.status.success() => Ok(()),
+    let [job] = jobs;
+    match job.ended() {
+        Some(ended) if ended.status.success() => Ok(job),
         ended => {
             let status = ended.map_or_else(String::new, |ended| format!(" ({})", ended.status));
-            Err(Failure::missing(format!("{shown} cannot compile{status}: {}", jobs[0].last_words())))
+            Err(Failure::missing(format!("{shown} cannot {what}{status}: {}", job.last_words())))
         }
     }
 }

@@ -45,12 +45,22 @@ fn counted(light: &LightProcesses) -> impl Iterator<Item = &LightRun> {
 
 /// Memory of the runtime as the kernel counts it.
 fn held(run: &LightRun) -> String {
-    decimal(run.pss_bytes.unwrap_or(run.rss_bytes) as f64)
+    while_held(run, decimal(run.pss_bytes.unwrap_or(run.rss_bytes) as f64))
+}
+
+/// What a run shows that held its light processes; one that ended before has no such figures.
+fn while_held(run: &LightRun, figure: String) -> String {
+    if run.rss_bytes > 0 { figure } else { ABSENT.to_owned() }
+}
+
+/// Seconds until all lived.
+fn started(run: &LightRun) -> String {
+    while_held(run, seconds(run.start_seconds))
 }
 
 /// Bytes that each took at the largest count.
 fn bytes_each(light: &LightProcesses) -> Option<f64> {
-    let run = counted(light).max_by_key(|run| run.alive)?;
+    let run = counted(light).filter(|run| run.rss_bytes > 0).max_by_key(|run| run.alive)?;
     run.pss_each.or(run.rss_each)
 }
 
@@ -73,11 +83,7 @@ fn published(all: &[LightProcesses]) -> Table {
             table.rows.push(name.chain(measured).chain([known.unwrap_or_else(absent)]).collect());
         };
         row("memory", &held, known.map(|known| decimal(known.memory_bytes)));
-        row(
-            "seconds to start",
-            &|run| seconds(run.start_seconds),
-            known.map(|known| number(known.start_seconds)),
-        );
+        row("seconds to start", &started, known.map(|known| number(known.start_seconds)));
     }
     let each = all.iter().map(|light| optional(bytes_each(light), grouped));
     table.rows.push(
@@ -105,7 +111,7 @@ fn times_of(all: &[LightProcesses]) -> Table {
                 light.name.clone(),
                 count(run.asked),
                 count(run.alive),
-                seconds(run.start_seconds),
+                started(run),
                 optional(run.own_start_seconds, seconds),
                 optional(run.start_over_own, times),
                 optional(run.seconds_each.map(|each| each * 1e6), number),
@@ -135,7 +141,7 @@ fn memory(all: &[LightProcesses]) -> Table {
                 light.name.clone(),
                 count(run.alive),
                 optional(run.pss_bytes.map(|bytes| bytes as f64), decimal),
-                decimal(run.rss_bytes as f64),
+                while_held(run, decimal(run.rss_bytes as f64)),
                 optional(run.pss_each, grouped),
                 optional(run.rss_each, grouped),
                 optional(run.kernel_each, grouped),
@@ -167,7 +173,7 @@ fn lines(light: &LightProcesses) -> Vec<(String, String)> {
     for run in counted(light) {
         let asked = count(run.asked);
         add(format!("{asked}, memory"), held(run));
-        add(format!("{asked}, seconds to start"), seconds(run.start_seconds));
+        add(format!("{asked}, seconds to start"), started(run));
         if let Some(index) = run.balance.as_ref().and_then(|balance| balance.fairness) {
             add(format!("{asked}, Jain's index over CPUs"), format!("{index:.3}"));
         }
