@@ -53,7 +53,7 @@ impl Trend {
         (back < self.len()).then(|| self.readings[(self.count - 1 - back) % KEPT])
     }
 
-    /// Bytes a second that the room falls by now: what it falls by over the last `window_ns` (and [`FEWEST`] readings
+    /// Bytes a second that the room falls by now: what it falls by over the last `window_ns` (and four readings
     /// at least) and over their second half, the smaller of both, so that a step is soon forgotten. 0 where it does not
     /// fall.
     pub fn sharp(&self, window_ns: u64) -> f64 {

@@ -1,8 +1,8 @@
 //! Light processes by the hundred thousand: started in a runtime, held, and ended, with what that took.
 //!
-//! Each count has a fresh runtime ([`runtimes`], [`session`]), so that none profits from what the one before has
-//! allocated. What would not fit is refused before it is started ([`fit`]); a control group bounds the rest
-//! ([`shelter`]). What is said between us and a runtime is in [`protocol`]; [`light`] are the runtimes of our own.
+//! Each count has a fresh runtime (`runtimes`, `session`), so that none profits from what the one before has
+//! allocated. What would not fit is refused before it is started (`fit`); a control group bounds the rest
+//! (`shelter`). What is said between us and a runtime is in `protocol`; [`light`] are the runtimes of our own.
 
 mod cache;
 mod cpus;

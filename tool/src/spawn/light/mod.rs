@@ -1,5 +1,5 @@
 //! Light processes of our own: tasks of tokio, threads and processes, which speak the same protocol as the programs
-//! of other runtimes (see [`protocol`](super::protocol)).
+//! of other runtimes (see `protocol`).
 //!
 //! tokio is measured here, and used nowhere else.
 
