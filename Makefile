@@ -57,6 +57,7 @@ bench: build
 	cargo bench --locked --bench plan
 	cargo bench --locked --bench vm
 	cargo bench --locked --bench watch
+	cargo bench --locked --bench guard
 	cargo bench --locked --bench audit
 	cargo bench --locked --bench run
 	cargo bench --locked --manifest-path percpu/peers/Cargo.toml --target-dir target/peers

@@ -169,7 +169,7 @@ fn parse(text: &str) -> Option<Heaviest> {
     let mut number = || words.next()?.trim().parse().ok();
     let (bytes, heap, messages, second_bytes) = (number()?, number()?, number()?, number()?);
     let (processes, limit_words) = (number()?, number()?);
-    let current = words.next()?.trim_end_matches(['}', ',']).to_owned();
+    let current = words.next()?.trim_matches(['{', '}', ',']).to_owned();
     Some(Heaviest { pid, name, current, bytes, words: heap, messages, second_bytes, processes, limit_words })
 }
 

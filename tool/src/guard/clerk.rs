@@ -1,10 +1,12 @@
 //! Everything of the guard that may take time: names, files in memory, lines, metrics, questions, new rules.
 
+mod about;
 mod brake;
 mod files;
 
+pub use about::why;
+
 use super::{
-    beam::Node,
     event::{Event, Fact, Sent, What},
     groups::Groups,
     metrics::{Metrics, Sink},
@@ -13,14 +15,14 @@ use super::{
     watcher::Plan,
 };
 use crate::{cli::Format, failure::Outcome, live::History, output, report::guard_text, signals::Signals};
+use about::{culprit, is_same, node, reap, stuck};
 use brake::Brake;
 use files::Spotter;
-use manycore_host::{clock::utc, ending, memory_use, tasks};
+use manycore_host::{clock::utc, memory_use, tasks};
 use manycore_model::guard::{
     choice::{Finding, Kin, Suspect},
-    line::{Culprit, Kind, LINE_SCHEMA, Line, Why},
+    line::{Kind, LINE_SCHEMA, Line, Why},
     stage::{Assessment, Reading, Stage},
-    table::Shield,
 };
 use rustix::{io::write, process::Signal};
 use std::{
@@ -85,7 +87,8 @@ struct State {
     groups: Groups,
     metrics: Metrics,
     spotter: Spotter,
-    brake: Brake,
+    /// What each watch has slowed down.
+    brakes: BTreeMap<usize, Brake>,
     asked: Option<Asked>,
     /// Looks at shared memory, which may take long.
     closer: SyncSender<(u32, u64)>,
@@ -116,7 +119,7 @@ impl Clerk {
             groups,
             metrics: Metrics::new(names),
             spotter: Spotter::default(),
-            brake: Brake::default(),
+            brakes: BTreeMap::new(),
             asked: None,
             closer,
             notes,
@@ -140,7 +143,7 @@ impl Clerk {
                 shown = Instant::now();
             }
         }
-        self.release(&mut state, 0);
+        self.release_all(&mut state);
         self.send(Fact::Stop);
         Ok(())
     }
@@ -209,7 +212,7 @@ impl Clerk {
         match opened {
             Ok((rules, plan, notes)) => {
                 state.metrics = Metrics::new(rules.watches.iter().map(|watch| watch.name.clone()));
-                self.release(state, 0);
+                self.release_all(state);
                 self.rules = rules;
                 state.blind.clear();
                 state.members.clear();
@@ -347,7 +350,8 @@ impl Clerk {
         let slow = self.rules.watches.get(event.watch).map(|watch| watch.slow).unwrap_or_default();
         let pid = suspect.process.seen.pid;
         let slow = if self.is_dry { Slow::No } else { slow };
-        let told = state.brake.slow(slow, pid, &state.groups, &self.rules);
+        let brake = state.brakes.entry(event.watch).or_default();
+        let told = brake.slow(slow, pid, &state.groups, &self.rules);
         match told {
             Some(Ok(note)) => {
                 self.tell(state, event, Kind::Slow, Some((&suspect, None)), |line| line.note = note);
@@ -376,8 +380,15 @@ impl Clerk {
         }
     }
 
+    fn release_all(&mut self, state: &mut State) {
+        while let Some((&watch, _)) = state.brakes.first_key_value() {
+            self.release(state, watch);
+        }
+    }
+
     fn release(&mut self, state: &mut State, watch: usize) {
-        for note in state.brake.release() {
+        let Some(mut brake) = state.brakes.remove(&watch) else { return };
+        for note in brake.release() {
             self.say(state, watch, Kind::Release, |line| line.note = note);
         }
     }
@@ -470,131 +481,4 @@ fn members(folder: &Path) -> BTreeSet<u32> {
         all.extend(members(&entry.path()));
     }
     all
-}
-
-fn is_same(pid: u32, start: u64) -> bool {
-    tasks::start_time(pid) == Some(start)
-}
-
-/// Takes its memory away from a process that was killed and does not end, in a thread that may wait.
-fn reap(pid: u32, start: u64) {
-    let reap = move || {
-        if let Ok(process) = ending::open(pid)
-            && is_same(pid, start)
-        {
-            let _ = ending::reap(&process);
-        }
-    };
-    let _ = thread::Builder::new().name("reaper".to_owned()).spawn(reap);
-}
-
-/// Why a killed process is still there.
-fn stuck(pid: u32) -> String {
-    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
-    let state = read("status")
-        .lines()
-        .find_map(|line| line.strip_prefix("State:"))
-        .map(|state| state.trim().to_owned());
-    let place = Some(read("wchan")).filter(|place| !place.is_empty() && place != "0");
-    match (state, place) {
-        (Some(state), Some(place)) => format!("it is in state {state}, in the kernel's {place}"),
-        (Some(state), None) => format!("it is in state {state}"),
-        (None, _) => "it cannot be looked at".to_owned(),
-    }
-}
-
-/// What a node says of its heaviest process.
-fn node(pid: u32) -> String {
-    match Node::of(pid).and_then(|node| Ok((node.heaviest()?, node))) {
-        Ok((heaviest, node)) => guard_text::node(node.name(), &heaviest),
-        Err(why) => format!("the node of process {pid} cannot be asked: {why}"),
-    }
-}
-
-/// A suspect with the names that take time.
-fn culprit(groups: &mut Groups, rules: &Rules, suspect: &Suspect, kin: Option<Kin>, now_ns: u64) -> Culprit {
-    let process = &suspect.process;
-    // It may have come too late to be known.
-    let number = match process.group {
-        0 => groups.identify(process.seen.pid, process.seen.start, rules).map_or(0, |found| found.number),
-        number => number,
-    };
-    let cgroup = groups.get(number).map(|group| group.name.clone()).unwrap_or_default();
-    Culprit {
-        pid: process.seen.pid,
-        start: process.seen.start,
-        name: String::from_utf8_lossy(process.seen.name.as_bytes()).into_owned(),
-        user: process.user,
-        processes: suspect.members,
-        kin: match kin {
-            None => String::new(),
-            Some(Kin::Session(session)) => format!("session {session}"),
-            Some(Kin::Group(_) | Kin::Whole(_)) => format!("cgroup {cgroup}"),
-        },
-        cgroup,
-        bytes: suspect.bytes,
-        growth_bytes: suspect.growth,
-        fall_bytes: suspect.fall,
-        fall_seconds: now_ns.saturating_sub(suspect.from_ns) as f64 / 1e9,
-    }
-}
-
-/// The answer to a question.
-pub fn why(
-    groups: &mut Groups,
-    rules: &Rules,
-    pid: u32,
-    event: &Event,
-    answer: &super::event::Answer,
-    seen: Duration,
-) -> Why {
-    let process = answer.process;
-    let chosen = match answer.finding {
-        Finding::Process(suspect) => Some((suspect, None)),
-        Finding::Family(suspect, kin) => Some((suspect, Some(kin))),
-        Finding::Files(_) | Finding::Nobody => None,
-    };
-    let is_member = |suspect: &Suspect, kin: &Option<Kin>| match (kin, &process) {
-        (_, None) => false,
-        (None, Some(process)) => process.seen.pid == suspect.process.seen.pid,
-        (Some(kin), Some(process)) => {
-            manycore_model::guard::choice::belongs(process, *kin, suspect) && process.shield.is_none()
-        }
-    };
-    let is_chosen = chosen.as_ref().is_some_and(|(suspect, kin)| is_member(suspect, kin));
-    let watch = rules.watches.get(event.watch);
-    let total = event.reading.total;
-    let levels =
-        watch.map_or([0, 0], |watch| [watch.limits.term_below.of(total), watch.limits.kill_below.of(total)]);
-    let group = process.and_then(|process| {
-        let number = match process.group {
-            0 => groups.identify(pid, process.seen.start, rules)?.number,
-            number => number,
-        };
-        groups.get(number).map(|group| group.name.clone())
-    });
-    let spared = process.and_then(|process| process.shield).map(|shield| match shield {
-        Shield::Rule(rule) => format!("{} protects it", rules.protect.words(rule)),
-        other => other.why().to_owned(),
-    });
-    let (growth_bytes, fall_bytes, fall_ns) = answer.growth.unwrap_or_default();
-    Why {
-        schema: LINE_SCHEMA.to_owned(),
-        watch: watch.map_or(String::new(), |watch| watch.name.clone()),
-        pid,
-        name: process.map(|process| String::from_utf8_lossy(process.seen.name.as_bytes()).into_owned()),
-        cgroup: group.unwrap_or_default(),
-        bytes: process.map_or(0, |process| process.bytes()),
-        growth_bytes,
-        fall_bytes,
-        fall_seconds: fall_ns as f64 / 1e9,
-        is_watched: answer.is_watched,
-        spared,
-        is_chosen,
-        chosen: chosen.map(|(suspect, kin)| culprit(groups, rules, &suspect, kin, event.reading.at_ns)),
-        reading: event.reading,
-        told: event.told,
-        levels,
-        seen_seconds: seen.as_secs_f64(),
-    }
 }

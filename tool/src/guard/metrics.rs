@@ -33,11 +33,46 @@ struct Watch {
     told: Assessment,
     events: BTreeMap<&'static str, u64>,
     killed_bytes: u64,
-    signal_seconds: f64,
+    signal_seconds: Option<f64>,
 }
 
-/// Name, type, help.
-type Family = (&'static str, &'static str, &'static str);
+/// A figure of each watch: name, type, help, and where it comes from; absent where there is none.
+type Family = (&'static str, &'static str, &'static str, fn(&Watch) -> Option<f64>);
+
+const FAMILIES: [Family; 9] = [
+    ("manycore_guard_available_bytes", "gauge", "Memory that can be had without swapping.", |watch| {
+        Some(watch.reading.available as f64)
+    }),
+    ("manycore_guard_memory_bytes", "gauge", "All of it.", |watch| Some(watch.reading.total as f64)),
+    ("manycore_guard_swap_free_bytes", "gauge", "Free swap.", |watch| Some(watch.reading.swap_free as f64)),
+    ("manycore_guard_fall_bytes_per_second", "gauge", "Rate at which memory goes.", |watch| {
+        Some(watch.told.rate)
+    }),
+    (
+        "manycore_guard_exhausted_seconds",
+        "gauge",
+        "Time until it is gone at this rate; absent where it does not go.",
+        |watch| watch.told.seconds_left,
+    ),
+    (
+        "manycore_guard_stalled_ratio",
+        "gauge",
+        "Share of time in which all tasks wait for memory (PSI full).",
+        |watch| watch.reading.stalled,
+    ),
+    ("manycore_guard_stage", "gauge", "0 calm, 1 warn, 2 term, 3 kill.", |watch| {
+        Some(f64::from(watch.told.stage as u8))
+    }),
+    ("manycore_guard_killed_bytes_total", "counter", "Memory of those that were killed.", |watch| {
+        Some(watch.killed_bytes as f64)
+    }),
+    (
+        "manycore_guard_signal_seconds",
+        "gauge",
+        "From the reading to the last signal; absent before one.",
+        |watch| watch.signal_seconds,
+    ),
+];
 
 impl Metrics {
     /// For watches of these names.
@@ -61,62 +96,19 @@ impl Metrics {
             watch.killed_bytes += bytes;
         }
         if let Some(seconds) = seconds.filter(|_| matches!(kind, Kind::Term | Kind::Kill)) {
-            watch.signal_seconds = seconds;
+            watch.signal_seconds = Some(seconds);
         }
     }
 
     /// All of it as Prometheus reads it.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let mut family = |(name, kind, help): Family, values: &mut dyn FnMut(&Watch) -> Option<f64>| {
+        for (name, kind, help, value) in FAMILIES {
             text.push_str(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
-            for watch in &self.watches {
-                if let Some(value) = values(watch) {
-                    text.push_str(&format!("{name}{{watch=\"{}\"}} {value}\n", escaped(&watch.name)));
-                }
+            for (watch, value) in self.watches.iter().filter_map(|watch| Some((watch, value(watch)?))) {
+                text.push_str(&format!("{name}{{watch=\"{}\"}} {value}\n", escaped(&watch.name)));
             }
-        };
-        family(
-            ("manycore_guard_available_bytes", "gauge", "Memory that can be had without swapping."),
-            &mut |watch| Some(watch.reading.available as f64),
-        );
-        family(("manycore_guard_memory_bytes", "gauge", "All of it."), &mut |watch| {
-            Some(watch.reading.total as f64)
-        });
-        family(("manycore_guard_swap_free_bytes", "gauge", "Free swap."), &mut |watch| {
-            Some(watch.reading.swap_free as f64)
-        });
-        family(
-            ("manycore_guard_fall_bytes_per_second", "gauge", "Rate at which memory goes."),
-            &mut |watch| Some(watch.told.rate),
-        );
-        family(
-            (
-                "manycore_guard_exhausted_seconds",
-                "gauge",
-                "Time until it is gone at this rate; absent where it does not go.",
-            ),
-            &mut |watch| watch.told.seconds_left,
-        );
-        family(
-            (
-                "manycore_guard_stalled_ratio",
-                "gauge",
-                "Share of time in which all tasks wait for memory (PSI full).",
-            ),
-            &mut |watch| watch.reading.stalled,
-        );
-        family(("manycore_guard_stage", "gauge", "0 calm, 1 warn, 2 term, 3 kill."), &mut |watch| {
-            Some(f64::from(watch.told.stage as u8))
-        });
-        family(
-            ("manycore_guard_killed_bytes_total", "counter", "Memory of those that were killed."),
-            &mut |watch| Some(watch.killed_bytes as f64),
-        );
-        family(
-            ("manycore_guard_signal_seconds", "gauge", "From the reading to the last signal."),
-            &mut |watch| Some(watch.signal_seconds),
-        );
+        }
         text.push_str(
             "# HELP manycore_guard_events_total What was told.\n# TYPE manycore_guard_events_total counter\n",
         );

@@ -75,7 +75,10 @@ impl Brake {
                 .map_err(|error| format!("the change cannot be noted beforehand: {error}"))?;
         }
         fs::write(file, new).map_err(|error| format!("{}: {error}", file.display()))?;
-        self.held.push(file.display().to_string());
+        let name = file.display().to_string();
+        if !self.held.contains(&name) {
+            self.held.push(name);
+        }
         Ok(())
     }
 

@@ -1,0 +1,94 @@
+//! Growth over marks, births and ends.
+
+use super::*;
+use proptest::prelude::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn seen(pid: u32, start: u64, kib: u32) -> Seen {
+    Seen { pid, start, kib, parent: 1, ..Seen::default() }
+}
+
+fn reading(room: u64) -> Reading {
+    Reading { available: room, ..Reading::default() }
+}
+
+/// A survey at `at` in seconds: `(pid, KiB)` of processes that started at 1.
+fn survey(table: &mut Table, at: u64, room: u64, processes: &[(u32, u32)]) {
+    table.begin();
+    for &(pid, kib) in processes {
+        table.see(seen(pid, 1, kib), kib, at * SECOND, 0);
+    }
+    table.end();
+    table.mark(at * SECOND, &[reading(room)]);
+}
+
+#[test]
+fn growth_is_told_over_the_window_in_which_the_room_fell() {
+    let mut table = Table::new(8);
+    survey(&mut table, 10, 1000 << 10, &[(5, 100), (6, 10)]);
+    survey(&mut table, 20, 900 << 10, &[(5, 200), (6, 10)]);
+    survey(&mut table, 30, 800 << 10, &[(5, 200), (6, 110)]);
+    let grown = |window: &Window| [5, 6].map(|pid| Table::growth(table.find(pid).unwrap(), window) >> 10);
+    let recent = table.recent(0, &reading(800 << 10), 50 << 10).unwrap();
+    assert_eq!((recent.from_ns, recent.fall, grown(&recent)), (20 * SECOND, 100 << 10, [0, 100]));
+    let whole = table.whole(0, &reading(800 << 10)).unwrap();
+    assert_eq!((whole.from_ns, whole.fall, grown(&whole)), (10 * SECOND, 200 << 10, [100, 100]));
+    assert_eq!(table.recent(0, &reading(800 << 10), 1 << 30).unwrap(), whole, "no window is so long");
+    assert_eq!(table.whole(0, &reading(2000 << 10)), None, "the room has not fallen");
+}
+
+#[test]
+fn all_memory_of_a_process_that_was_born_since_is_growth() {
+    let mut table = Table::new(8);
+    survey(&mut table, 10, 1000, &[]);
+    table.begin();
+    table.see(seen(7, 900, 64), 64, 12 * SECOND, SECOND);
+    // One that was overlooked: it is older than the mark, so nobody knows that it has grown.
+    table.see(seen(8, 1, 64), 64, 12 * SECOND, 100 * SECOND);
+    table.end();
+    let window = table.whole(0, &reading(0)).unwrap();
+    assert_eq!(Table::growth(table.find(7).unwrap(), &window), 64 << 10);
+    assert_eq!(Table::growth(table.find(8).unwrap(), &window), 0);
+}
+
+#[test]
+fn an_id_that_is_given_again_begins_anew() {
+    let mut table = Table::new(8);
+    survey(&mut table, 10, 1000, &[(7, 500)]);
+    table.begin();
+    assert!(table.see(seen(7, 99, 40), 40, 12 * SECOND, SECOND));
+    assert_eq!(Table::growth(table.find(7).unwrap(), &table.whole(0, &reading(0)).unwrap()), 40 << 10);
+}
+
+#[test]
+fn who_is_not_seen_is_gone_and_who_has_no_place_is_counted() {
+    let mut table = Table::new(2);
+    survey(&mut table, 10, 1000, &[(7, 1), (9, 1), (11, 1)]);
+    assert_eq!((table.processes().len(), table.left_out), (2, 1));
+    survey(&mut table, 11, 1000, &[(9, 1)]);
+    survey(&mut table, 12, 1000, &[(9, 1), (10, 1)]);
+    let ids: Vec<u32> = table.processes().iter().map(|process| process.seen.pid).collect();
+    assert_eq!(ids, [9, 10]);
+    assert_eq!(table.processes.capacity(), 2);
+}
+
+proptest! {
+    #[test]
+    fn marks_reach_far_back_and_stay_in_order(gaps in prop::collection::vec(1u64..100, 20..400)) {
+        let mut table = Table::new(1);
+        let mut at = 0;
+        for gap in gaps {
+            at += gap;
+            table.mark(at * SECOND, &[reading(1)]);
+            let marks = &table.marks[..table.marked];
+            prop_assert!(marks.windows(2).all(|pair| pair[0].at_ns < pair[1].at_ns));
+            let mut slots: Vec<usize> = marks.iter().map(|mark| mark.slot).collect();
+            slots.sort_unstable();
+            slots.dedup();
+            prop_assert_eq!(slots.len(), marks.len());
+        }
+        let oldest = table.marks[0].at_ns / SECOND;
+        prop_assert!(at < 3000 || at - oldest >= 1000, "the oldest of {at} s is at {oldest} s");
+    }
+}
