@@ -59,22 +59,27 @@ pub fn run(args: &Probe) -> Outcome {
     output::print(&text)
 }
 
+/// The only CPU that this thread may run on.
+fn own_cpu() -> Option<u32> {
+    affinity::allowed().ok().filter(|cpus| cpus.len() == 1).as_ref().and_then(CpuSet::first)
+}
+
 fn see(looks: u32, work: Duration, sleep: bool) -> Seen {
     let began = now_ns();
     let mut bound = None;
+    // The kernel tells the new CPU a moment before it has moved us there.
     while bound.is_none() && Duration::from_nanos(now_ns() - began) < PATIENCE {
-        bound = affinity::allowed().ok().filter(|cpus| cpus.len() == 1).as_ref().and_then(CpuSet::first);
+        bound = own_cpu().filter(|&cpu| affinity::current_cpu() == cpu);
     }
     let mut seen = Seen { bound, delay_ns: now_ns() - began, elsewhere: 0 };
     for _ in 0..looks {
         let cpu = affinity::current_cpu();
         if bound != Some(cpu) {
-            let now =
-                affinity::allowed().ok().filter(|cpus| cpus.len() == 1).as_ref().and_then(CpuSet::first);
+            let now = own_cpu();
             // A new thread has its maker's CPU until it gets its own.
             if now == seen.bound {
                 seen.elsewhere += 1;
-            } else {
+            } else if now.is_none_or(|now| affinity::current_cpu() == now) {
                 (seen.bound, seen.delay_ns) = (now, now_ns() - began);
             }
         }
