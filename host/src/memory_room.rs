@@ -11,7 +11,7 @@ use std::{
         fd::{AsFd, BorrowedFd},
         unix::fs::FileExt,
     },
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 /// Longest file that is read: `memory.stat` of the latest kernels has some 3 KiB.
@@ -162,7 +162,6 @@ struct Bound {
 /// A control group.
 #[derive(Debug)]
 pub struct GroupRoom {
-    folder: PathBuf,
     bounds: Vec<Bound>,
     meminfo: Option<Kept>,
     stalls: Stalls,
@@ -190,12 +189,7 @@ impl GroupRoom {
         }
         let stalls = Stalls::new(&folder.join("memory.pressure"));
         let meminfo = Kept::optional(Path::new("/proc/meminfo"));
-        Ok(Self { folder: folder.to_owned(), bounds, meminfo, stalls, buffer: Box::new([0; LONGEST]) })
-    }
-
-    /// Its folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+        Ok(Self { bounds, meminfo, stalls, buffer: Box::new([0; LONGEST]) })
     }
 
     /// Whether the kernel tells stalls of it.

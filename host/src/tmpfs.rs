@@ -1,6 +1,7 @@
 //! Files that lie in memory (`tmpfs`): which mounts hold how much, and who writes there. Their memory belongs to no
 //! process and stays until the files are removed.
 
+use crate::cgroup::unescape;
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, StatVfsMountFlags, StatxFlags, fstatvfs, makedev, openat, statvfs, statx,
 };
@@ -71,25 +72,6 @@ fn parse_mount(line: &str) -> Option<(u64, String)> {
     let (major, minor) = words.next()?.split_once(':')?;
     let point = unescape(words.nth(1)?);
     Some((makedev(major.parse().ok()?, minor.parse().ok()?), point))
-}
-
-/// Blanks, tabs, newlines and backslashes are written as three octal digits there.
-fn unescape(text: &str) -> String {
-    let mut parts = text.split('\\');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        match part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                bytes.extend_from_slice(&part.as_bytes()[3..]);
-            }
-            None => {
-                bytes.push(b'\\');
-                bytes.extend_from_slice(part.as_bytes());
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Bytes in use, and at most. A mount that another one covers is not seen from its path: its numbers are the other's,

@@ -94,9 +94,7 @@ pub struct Among<'a> {
 impl Among<'_> {
     /// Whether a process may be chosen.
     pub fn allows(&self, process: &Process) -> bool {
-        process.shield.is_none()
-            && process.watches >> self.watch & 1 == 1
-            && !self.except.contains(&(process.seen.pid, process.seen.start))
+        process.may_end(self.watch) && !self.except.contains(&(process.seen.pid, process.seen.start))
     }
 }
 

@@ -183,11 +183,6 @@ impl Incident {
     pub fn is_waiting(&self) -> bool {
         matches!(self.state, State::Asked { .. } | State::Killed { .. })
     }
-
-    /// Whether there is or was danger within the last seconds.
-    pub fn is_on(&self) -> bool {
-        self.danger_ns > 0 || self.state != State::Idle
-    }
 }
 
 #[cfg(test)]

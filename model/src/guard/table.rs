@@ -351,6 +351,11 @@ impl Table {
 }
 
 impl Process {
+    /// Whether a watch includes it, and nothing spares it.
+    pub fn may_end(&self, watch: usize) -> bool {
+        self.shield.is_none() && self.watches >> watch & 1 == 1
+    }
+
     /// Bytes that would come back if it ended, as far as is known.
     pub fn bytes(&self) -> u64 {
         let kib = u64::from(self.seen.kib) + u64::from(self.seen.shmem_kib);

@@ -51,8 +51,11 @@ fn collect(xml: &Xml, node: Node, path: &str, out: &mut Vec<String>) {
         return;
     }
     if !MADE.contains(&path.as_str()) {
-        let end = node.first_child().map_or(raw.len(), |child| child.range().start - node.range().start);
-        // An element that gets its first child has another end of its tag.
+        // An element that gets its first child, or loses its last one, has another end of its tag.
+        let end = match node.first_child() {
+            Some(child) => child.range().start - node.range().start,
+            None => raw.find("</").unwrap_or(raw.len()),
+        };
         out.push(format!("{path} {}", raw[..end].trim_end_matches(['/', '>']).trim_end()));
     }
     node.children().for_each(|child| collect(xml, child, &path, out));
@@ -161,6 +164,17 @@ proptest! {
         }
         let _ = plan(&String::from_utf8_lossy(&bytes), &machine(2, 1, 1, 2, 1), &wish("close"));
     }
+}
+
+#[test]
+fn a_device_that_was_the_only_one_leaves_its_list_as_it_was() {
+    let devices = "<devices><controller type='pci' index='2' model='pcie-expander-bus'><target busNr='180'><node>1</node></target></controller></devices>";
+    let text = format!(
+        "<domain type='kvm'><name>x</name><memory unit='GiB'>2</memory><vcpu>1</vcpu><os><type arch='x86_64' machine='pc-q35-7.2'>hvm</type></os>{devices}</domain>"
+    );
+    let planned = plan(&text, &machine(2, 1, 2, 2, 2), &wish("close")).unwrap().xml;
+    assert!(planned.contains("<devices></devices>"), "{planned}");
+    assert_eq!(theirs(&Xml::parse(&text).unwrap()), theirs(&Xml::parse(&planned).unwrap()));
 }
 
 #[test]

@@ -171,11 +171,10 @@ impl Watcher {
     fn writer_of(&self, at: usize) -> Option<Suspect> {
         let (pid, start) = self.writer?;
         let process = self.table.find(pid).filter(|process| process.seen.start == start)?;
-        let may = process.shield.is_none() && process.watches >> at & 1 == 1;
         let left_out = self.plan.watches[at].incident.left_out().contains(&(pid, start));
         let reading = &self.plan.watches[at].reading;
         let window = self.table.recent(at, reading, reading.total / 10)?;
-        (may && !left_out).then(|| Suspect {
+        (process.may_end(at) && !left_out).then(|| Suspect {
             process: *process,
             bytes: process.bytes(),
             members: 1,
@@ -196,7 +195,7 @@ impl Watcher {
         if members().any(|process| survey.is_spared(process.seen.pid)) {
             return None;
         }
-        let all_may = members().all(|process| process.shield.is_none() && process.watches >> at & 1 == 1);
+        let all_may = members().all(|process| process.may_end(at));
         let bytes = members().map(Process::bytes).sum();
         let whole = Suspect { bytes, members: members().count() as u32, ..*suspect };
         all_may.then_some((whole, Kin::Whole(group)))
@@ -324,7 +323,7 @@ impl Watcher {
     }
 
     fn is_member(at: usize, process: &Process, suspect: &Suspect, kin: Kin) -> bool {
-        process.shield.is_none() && process.watches >> at & 1 == 1 && belongs(process, kin, suspect)
+        process.may_end(at) && belongs(process, kin, suspect)
     }
 
     /// Whether all that was sent a signal is gone. A family is where a look that began after the last signal finds nobody.

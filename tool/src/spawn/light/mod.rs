@@ -14,6 +14,7 @@ use manycore_model::spawn::Runtime;
 use std::{
     io::{BufRead, Write, stdin, stdout},
     path::PathBuf,
+    thread,
     time::{Duration, Instant},
 };
 use work::Files;
@@ -128,4 +129,11 @@ fn start(crowd: &mut dyn Crowd, count: u64, step: u64) {
         Ok(()) => format!("started\talive={count}\tseconds={seconds}"),
         Err((alive, why)) => format!("started\talive={alive}\tseconds={seconds}\trefused={why}"),
     });
+}
+
+/// Waits for what light processes count, and leaves them the CPUs meanwhile.
+fn wait(condition: impl Fn() -> bool) {
+    while !condition() {
+        thread::sleep(Duration::from_micros(200));
+    }
 }

@@ -1,7 +1,7 @@
 //! Tasks of tokio.
 
 use super::{
-    Crowd,
+    Crowd, wait,
     work::{self, Done, Files, Tally},
 };
 use manycore_host::allocator;
@@ -57,13 +57,6 @@ impl Tasks {
         thread::sleep(time);
         shared.stop.store(true, Relaxed);
         wait(|| shared.working.load(Relaxed) == 0);
-    }
-}
-
-/// Waits for what tasks count, and leaves them the CPUs meanwhile.
-fn wait(condition: impl Fn() -> bool) {
-    while !condition() {
-        thread::sleep(Duration::from_micros(200));
     }
 }
 

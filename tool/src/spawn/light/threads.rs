@@ -1,7 +1,7 @@
 //! Threads of the operating system.
 
 use super::{
-    Crowd,
+    Crowd, wait,
     work::{self, Done, Files, Tally},
 };
 use std::{
@@ -46,13 +46,6 @@ impl Threads {
         thread::sleep(time);
         shared.stop.store(true, Relaxed);
         wait(|| shared.working.load(Relaxed) == 0);
-    }
-}
-
-/// Waits for what threads count, and leaves them the CPUs meanwhile.
-fn wait(condition: impl Fn() -> bool) {
-    while !condition() {
-        thread::sleep(Duration::from_micros(200));
     }
 }
 
