@@ -1,6 +1,7 @@
 //! Which control groups a process is in, and where their files are (`cgroups(7)`, `proc(5)`).
 
 use crate::tree::Tree;
+use std::path::Path;
 
 /// Groups are nested a dozen deep at most, and a few hierarchies mounted; a file that claims more is damaged
 /// and must not cost a look-up for each.
@@ -127,6 +128,11 @@ impl Mount {
     fn membership<'a>(&self, memberships: &'a str, controller: &str) -> Option<&'a str> {
         membership(memberships, (self.flavour != Flavour::Unified).then_some(controller))
     }
+}
+
+/// Whether the memory of a group is accounted: in `memory.current` (version 2) or `memory.usage_in_bytes`.
+pub fn has_memory(group: &Path) -> bool {
+    ["memory.current", "memory.usage_in_bytes"].iter().any(|name| group.join(name).is_file())
 }
 
 /// The service of a process with these [`memberships`], where systemd started it.

@@ -14,6 +14,7 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 use std::{
+    fmt::Arguments,
     io,
     mem::MaybeUninit,
     os::fd::{AsFd, OwnedFd},
@@ -28,6 +29,12 @@ const LONGEST: usize = 8 << 10;
 const CHANGE: u32 = 64;
 /// See [`CHANGE`].
 const LEAST_KIB: u32 = 512;
+
+/// `4194304/task/4194304/status` and some more.
+const LONGEST_PATH: usize = 48;
+
+/// Threads of a process whose first one has ended that are looked at for one that lives.
+const SURVIVORS: usize = 64;
 
 /// `PF_KTHREAD` (`include/linux/sched.h`) in the flags of `stat`.
 const PF_KTHREAD: u64 = 0x0020_0000;
@@ -53,8 +60,11 @@ struct Stat {
     has_terminal: bool,
     is_kernel: bool,
     has_ended: bool,
+    threads: u64,
     start: u64,
     resident_kib: u32,
+    /// The thread that tells of its memory: not always the first.
+    teller: u32,
 }
 
 /// What `/proc/PID/status` tells, in KiB.
@@ -159,7 +169,8 @@ impl Survey {
             kib: known.seen.kib,
             shmem_kib: known.seen.shmem_kib,
         });
-        let status = if stat.is_kernel { Some(Status::default()) } else { self.status(pid).or(before) };
+        let status =
+            if stat.is_kernel { Some(Status::default()) } else { self.status(pid, stat.teller).or(before) };
         // Of one that is new and cannot be looked at nobody knows whose it is: the next survey tells.
         let Some(status) = status else { return false };
         let seen = Seen {
@@ -193,11 +204,8 @@ impl Survey {
         seek(&self.proc, SeekFrom::Start(0))?;
         let mut names = RawDir::new(self.proc.as_fd(), &mut self.names);
         while let Some(entry) = names.next() {
-            let entry = entry?;
-            let pid =
-                std::str::from_utf8(entry.file_name().to_bytes()).ok().and_then(|name| name.parse().ok());
-            match pid {
-                Some(pid) if self.pids.len() < self.pids.capacity() => self.pids.push(pid),
+            match number(entry?.file_name().to_bytes()) {
+                Some(pid) if self.pids.len() < self.pids.capacity() => self.pids.push(pid as u32),
                 Some(_) => self.unlisted += 1,
                 None => {}
             }
@@ -207,11 +215,42 @@ impl Survey {
 
     fn stat(&mut self, pid: u32) -> Option<Stat> {
         let page_kib = self.page_kib;
-        parse_stat(self.file(pid, "stat")?, page_kib)
+        let stat = parse_stat(self.file(format_args!("{pid}/stat"))?, page_kib)?;
+        if !stat.has_ended || stat.threads < 2 {
+            return Some(Stat { teller: pid, ..stat });
+        }
+        // Its first thread has ended, the process has not.
+        let alive = self.survivor(pid);
+        Some(alive.map_or(stat, |alive| Stat { start: stat.start, name: stat.name, ..alive }))
     }
 
-    fn status(&mut self, pid: u32) -> Option<Status> {
-        parse_status(self.file(pid, "status")?)
+    /// A thread of a process that has not ended.
+    fn survivor(&mut self, pid: u32) -> Option<Stat> {
+        let mut path = [0u8; LONGEST_PATH];
+        let path = write_path(&mut path, format_args!("{pid}/task"))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let tasks = openat(&self.proc, path, flags, Mode::empty()).ok()?;
+        let page_kib = self.page_kib;
+        let mut tids = [0u32; SURVIVORS];
+        let mut names = RawDir::new(tasks.as_fd(), &mut self.names);
+        let mut count = 0;
+        while let Some(Ok(entry)) = names.next() {
+            let tid = number(entry.file_name().to_bytes()).map(|tid| tid as u32);
+            if let Some(tid) = tid.filter(|&tid| tid != pid && count < SURVIVORS) {
+                (tids[count], count) = (tid, count + 1);
+            }
+        }
+        tids[..count].iter().find_map(|&tid| {
+            let stat = parse_stat(self.file(format_args!("{pid}/task/{tid}/stat"))?, page_kib)?;
+            (!stat.has_ended).then_some(Stat { teller: tid, ..stat })
+        })
+    }
+
+    fn status(&mut self, pid: u32, teller: u32) -> Option<Status> {
+        match teller {
+            _ if teller == pid => parse_status(self.file(format_args!("{pid}/status"))?),
+            _ => parse_status(self.file(format_args!("{pid}/task/{teller}/status"))?),
+        }
     }
 
     /// The start of a process in ticks since boot, and whether it has ended without being waited for; `None` where there
@@ -222,12 +261,12 @@ impl Survey {
 
     /// Whether the kernel is told to spare it.
     pub fn is_spared(&mut self, pid: u32) -> bool {
-        self.file(pid, "oom_score_adj").is_some_and(|text| text.starts_with(b"-1000"))
+        self.file(format_args!("{pid}/oom_score_adj")).is_some_and(|text| text.starts_with(b"-1000"))
     }
 
-    fn file(&mut self, pid: u32, name: &str) -> Option<&[u8]> {
-        let mut path = [0u8; 32];
-        let path = write_path(&mut path, pid, name)?;
+    fn file(&mut self, path: Arguments) -> Option<&[u8]> {
+        let mut buffer = [0u8; LONGEST_PATH];
+        let path = write_path(&mut buffer, path)?;
         let file = openat(&self.proc, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
         let length = loop {
             match read(&file, &mut self.text[..]) {
@@ -239,12 +278,12 @@ impl Survey {
     }
 }
 
-/// `PID/NAME`, without allocating.
-fn write_path<'a>(buffer: &'a mut [u8; 32], pid: u32, name: &str) -> Option<&'a str> {
+/// A path, without allocating.
+fn write_path<'a>(buffer: &'a mut [u8; LONGEST_PATH], path: Arguments) -> Option<&'a str> {
     use std::io::Write;
     let mut rest = &mut buffer[..];
-    write!(rest, "{pid}/{name}").ok()?;
-    let length = 32 - rest.len();
+    rest.write_fmt(path).ok()?;
+    let length = LONGEST_PATH - rest.len();
     std::str::from_utf8(&buffer[..length]).ok()
 }
 
@@ -265,6 +304,7 @@ fn parse_stat(text: &[u8], page_kib: u64) -> Option<Stat> {
             6 => stat.session = number(word)? as u32,
             7 => stat.has_terminal = number(word)? != 0,
             9 => stat.is_kernel = number(word)? & PF_KTHREAD != 0,
+            20 => stat.threads = number(word)?,
             22 => stat.start = number(word)?,
             24 => {
                 stat.resident_kib = u32::try_from(number(word)?.saturating_mul(page_kib)).unwrap_or(u32::MAX);

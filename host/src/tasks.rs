@@ -2,7 +2,10 @@
 //! there.
 
 use manycore_model::{CpuId, names::printable};
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path, thread, time::Duration};
+
+/// Longest time in milliseconds that a process is waited for which is between two programs.
+const EXEC_MS: u32 = 100;
 
 /// Children of process `pid`, ascending.
 ///
@@ -87,8 +90,29 @@ pub fn all() -> Vec<u32> {
 /// Whether process `pid` was started with `assignment` (`NAME=VALUE`) in its environment
 /// (`/proc/PID/environ`).
 pub fn has_environment(pid: u32, assignment: &str) -> bool {
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|one| one == assignment.as_bytes())
+    let of = |what: &str| format!("/proc/{pid}/{what}");
+    for _ in 0..EXEC_MS {
+        let environment = fs::read(of("environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|one| one == assignment.as_bytes()) {
+            return true;
+        }
+        // Between two programs a process has neither environment nor arguments; threads of the kernel and processes
+        // that have ended have no program either.
+        let is_between = environment.is_empty()
+            && fs::read(of("cmdline")).is_ok_and(|arguments| arguments.is_empty())
+            && fs::read_link(of("exe")).is_ok();
+        if !is_between {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+/// Whether process `pid` runs that began at `start` (clock ticks since boot): one that has ended and waits for its
+/// parent (state `Z`) does not.
+pub fn runs(pid: u32, start: u64) -> bool {
+    start_time(pid) == Some(start) && stat_field(&pid.to_string(), 3).is_some_and(|state| state != "Z")
 }
 
 /// Whether process `pid` is a thread of the kernel (`PF_KTHREAD` among the flags of `/proc/PID/stat`, field 9).
@@ -171,7 +195,7 @@ mod tests {
         assert!(tree(&[std::process::id()]).contains(&sleeper[0]));
         Command::new("kill").arg(sleeper[0].to_string()).status().unwrap();
         while is_alive(shell.id()) {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         shell.wait().unwrap();
         assert!(threads(shell.id()).is_empty());

@@ -66,6 +66,49 @@ impl Drop for Group {
     }
 }
 
+/// Whether members of a group are frozen: one of the hierarchy of freezers (version 1), or the group itself.
+struct Freezer {
+    made: Option<PathBuf>,
+    state: PathBuf,
+}
+
+impl Freezer {
+    fn new(group: &Group) -> Option<Self> {
+        let own = group.folder.join("cgroup.freeze");
+        if own.exists() {
+            return Some(Self { made: None, state: own });
+        }
+        let folder = PathBuf::from(format!("/sys/fs/cgroup/freezer{}", group.path));
+        match fs::create_dir(&folder) {
+            Ok(()) => Some(Self { state: folder.join("freezer.state"), made: Some(folder) }),
+            Err(error) => {
+                eprintln!("SKIPPED: no control group that can be frozen: {error}");
+                None
+            }
+        }
+    }
+
+    fn take(&self, pid: u32) {
+        if let Some(folder) = &self.made {
+            fs::write(folder.join("cgroup.procs"), pid.to_string()).unwrap();
+        }
+    }
+
+    fn is_frozen(&self) -> bool {
+        let state = fs::read_to_string(&self.state).unwrap();
+        ["1", "FREEZING", "FROZEN"].contains(&state.trim())
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        let Some(folder) = &self.made else { return };
+        while fs::remove_dir(folder).is_err() {
+            thread::yield_now();
+        }
+    }
+}
+
 /// A guard with its own folder for sockets and journals, and its lines as JSON.
 struct Guard {
     child: Child,
@@ -112,6 +155,10 @@ impl Guard {
                 return line;
             }
         }
+    }
+
+    fn wait_for_note(&mut self, words: &str) {
+        while !self.wait("note")["note"].as_str().unwrap().contains(words) {}
     }
 
     fn signal(&self, signal: &str) {
@@ -278,6 +325,53 @@ fn new_rules_count_after_sighup_and_wrong_ones_do_not() {
 }
 
 #[test]
+fn a_group_that_comes_later_or_again_is_watched_then() {
+    if !has_python() {
+        return;
+    }
+    let Some(group) = Group::new("later", 64) else { return };
+    let rules = tempfile::NamedTempFile::new().unwrap();
+    fs::write(rules.path(), format!("[[cgroup]]\npath = {:?}\n", group.path)).unwrap();
+    fs::remove_dir(&group.folder).unwrap();
+    let mut guard = Guard::start(&["--config", rules.path().to_str().unwrap()]);
+    for _ in 0..2 {
+        guard.wait_for_note("cannot be read: there is no such group");
+        let group = Group::new("later", 64).unwrap();
+        guard.wait_for_note("can be read");
+        let mut eater = group.start(&eater(0.02, false));
+        assert_eq!(guard.wait("gone")["culprit"]["pid"], eater.id());
+        assert!(!eater.wait().unwrap().success());
+        guard.wait("over");
+    }
+    guard.end();
+}
+
+#[test]
+fn whoever_grows_is_frozen_until_the_danger_is_over() {
+    if !has_python() {
+        return;
+    }
+    let Some(group) = Group::new("frozen", 128) else { return };
+    let Some(freezer) = Freezer::new(&group) else { return };
+    let rules = tempfile::NamedTempFile::new().unwrap();
+    // Far from any signal, so that freezing is all that is done.
+    let text = "warn_before = \"1h\"\nterm_before = \"1s\"\nkill_before = \"1s\"\nslow = \"freeze\"\n";
+    fs::write(rules.path(), format!("[[cgroup]]\npath = {:?}\n{text}", group.path)).unwrap();
+    let mut guard = Guard::start(&["--config", rules.path().to_str().unwrap()]);
+    let mut eater = group.start(&eater(0.1, false));
+    freezer.take(eater.id());
+    let told = guard.wait("slow");
+    assert_eq!(told["culprit"]["pid"], eater.id(), "{told:#}");
+    assert!(freezer.is_frozen(), "{told:#}");
+    // It is let go when the guard ends.
+    let (status, lines) = guard.end();
+    assert!(status.success() && !freezer.is_frozen(), "{lines:#?}");
+    assert!(lines.iter().any(|line| line["event"] == "release"), "{lines:#?}");
+    eater.kill().unwrap();
+    eater.wait().unwrap();
+}
+
+#[test]
 fn a_guard_that_runs_answers_why() {
     if !has_python() {
         return;
@@ -321,7 +415,7 @@ fn wrong_rules_are_told_with_their_place() {
         ("[machine]\nterm_below = \"x\"\n", "no part of memory"),
         ("[machine]\ngrace = \"soon\"\n", "no time"),
         ("[machine]\nterm_below = \"5%\"\nkill_below = \"9%\"\n", "kill_below is more than term_below"),
-        ("[[cgroup]]\npath = \"/none-such\"\n", "no control group"),
+        ("[[cgroup]]\npath = \"/../x\"\n", "without \"..\""),
         ("[[cgroup]]\npath = \"/x\"\ngraze = \"3s\"\n", "graze"),
         ("[[processes]]\nname = \"*\"\nlimit = \"4G\"\n", "matches init"),
         ("[[processes]]\nname = \"manycor?\"\nlimit = \"4G\"\n", "matches the guard itself"),
@@ -342,4 +436,13 @@ fn wrong_rules_are_told_with_their_place() {
         assert_eq!(out.status.code(), Some(2), "{text}: {said}");
         assert!(said.contains(expected) && said.contains("rules.toml"), "{text}: {said}");
     }
+    // A group that is not there yet may come; one that is typed is there.
+    fs::write(&path, "[[cgroup]]\npath = \"/none-such\"\n").unwrap();
+    let guard = |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_manycore")).arg("guard").args(args).output();
+    let out = guard(&["check", path.to_str().unwrap()]).unwrap();
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success() && said.contains("there is no such control group yet"), "{said}");
+    let out = guard(&["--cgroup", "/none-such"]).unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(2) && said.contains("there is no control group"), "{said}");
 }

@@ -14,6 +14,7 @@ mod undo;
 pub use pending::{Pending, pending};
 pub use undo::Restored;
 
+use crate::tasks;
 use manycore_model::CpuSet;
 use rustix::{
     fs::{FlockOperation, Mode, OFlags, flock, open},
@@ -47,6 +48,9 @@ pub struct Header {
     pub began: String,
     /// The same in nanoseconds of `CLOCK_MONOTONIC`, to order journals by.
     pub began_ns: u64,
+    /// Process id and start (clock ticks since boot) of its owner. Older versions wrote none.
+    #[serde(default)]
+    pub owner: Option<(u32, u64)>,
     /// What was asked for, for people: `pin --pid 812 --place close`.
     pub what: String,
     /// Whether the changes are meant to stay after their maker has ended, until they are taken back.
@@ -224,6 +228,7 @@ impl Journal {
             namespace: namespace(),
             began: crate::clock::utc(),
             began_ns: crate::clock::now_ns(),
+            owner: tasks::start_time(std::process::id()).map(|start| (std::process::id(), start)),
             what: what.replace(char::is_control, "\u{fffd}"),
             stays,
         });

@@ -1,12 +1,15 @@
 //! Journals that were left.
 
 use super::{Change, EXTENSION, Header, JOURNAL_SCHEMA, boot_id, check_owner, id};
+use crate::tasks;
 use rustix::fs::{FlockOperation, flock};
 use std::{
     fs::{self, File},
     io::{self, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// A journal and what it says.
@@ -53,6 +56,9 @@ pub fn pending(folder: &Path) -> io::Result<(Vec<Pending>, Vec<String>)> {
     found.sort_by_key(|pending| std::cmp::Reverse(pending.header.began_ns));
     Ok((found, problems))
 }
+
+/// How long a process may take from its birth to another program.
+const LONGEST_START: Duration = Duration::from_secs(2);
 
 impl Pending {
     /// Reads a journal. A last line that is not whole was written by somebody who was stopped before he made the
@@ -101,16 +107,30 @@ impl Pending {
 
     /// Keeps everybody else from undoing it, until the file is dropped.
     ///
+    /// What its owner was about to start when he was killed has the lock too until it is the other program, and only
+    /// then is known by its environment: that is waited for.
+    ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`] where all was given back since it was read, [`io::ErrorKind::WouldBlock`] where its
     /// owner lives or somebody is at it already.
     pub(super) fn lock(&self) -> io::Result<File> {
         let file = File::open(&self.path)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        let deadline = Instant::now() + LONGEST_START;
+        while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            if self.owner_lives() || Instant::now() > deadline {
+                return Err(error.into());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
         if file.metadata()?.nlink() == 0 {
             return Err(io::ErrorKind::NotFound.into());
         }
         Ok(file)
+    }
+
+    /// Whether the process that began it runs, as far as is known.
+    fn owner_lives(&self) -> bool {
+        self.header.owner.is_none_or(|(pid, start)| tasks::runs(pid, start))
     }
 
     /// Its name, as `undo` takes it.

@@ -178,6 +178,28 @@ fn what_was_written_after_the_journal_was_read_is_taken_back_too() {
     assert_eq!(read_early[0].undo(), Some(Restored::default()));
 }
 
+/// Between fork and exec the child of a killed owner has his lock, and none of the marks that it is known by.
+#[test]
+fn a_child_that_a_killed_owner_had_not_started_yet_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let setting = folder.path().join("setting");
+    fs::write(&setting, "1").unwrap();
+    let journal = Journal::begin(folder.path(), "run", "", false).unwrap();
+    journal.note(&Change::File { path: setting.clone(), old: "0".into(), new: "1".into() }).unwrap();
+    let text = fs::read_to_string(&journal.path).unwrap();
+    let (owner, nobody) = (format!("[{},", std::process::id()), "[4194305,");
+    assert!(text.contains(&owner), "{text}");
+    // With a living owner it is his.
+    assert_eq!(pending(folder.path()).unwrap().0[0].undo(), None);
+    fs::write(&journal.path, text.replacen(&owner, nobody, 1)).unwrap();
+    let child = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        drop(journal);
+    });
+    assert_eq!(pending(folder.path()).unwrap().0[0].undo().unwrap().files, 1);
+    child.join().unwrap();
+}
+
 #[test]
 fn half_a_line_was_never_acted_on() {
     let folder = tempfile::tempdir().unwrap();

@@ -13,6 +13,7 @@ fn a_name_with_brackets_and_blanks_is_no_field() {
         name: Name::new(b"a) (b c"),
         parent: 5,
         session: 700,
+        threads: 3,
         start: 98765,
         resident_kib: 1000,
         ..Stat::default()
@@ -76,6 +77,30 @@ fn this_process_and_a_child_are_found_with_their_memory() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(survey.start(child.id()), None);
+}
+
+#[test]
+fn a_process_whose_first_thread_has_ended_still_has_its_memory() {
+    let script = "import ctypes, sys, threading\ndef hold():\n global x\n x = bytearray(64 << 20)\n sys.stdout.write('1\\n'); sys.stdout.flush()\n sys.stdin.read(1)\n import os; os._exit(0)\nthreading.Thread(target=hold).start()\nctypes.CDLL(None).pthread_exit(None)";
+    let mut python = std::process::Command::new("python3");
+    python.args(["-c", script]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let Ok(mut child) = python.spawn() else { return eprintln!("SKIPPED: python3 is not installed") };
+    let mut line = [0; 2];
+    io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+    let stat = format!("/proc/{}/stat", child.id());
+    while !fs::read_to_string(&stat).unwrap().contains(") Z ") {
+        std::thread::yield_now();
+    }
+    let mut survey = Survey::open(Path::new("/"), 1 << 15).unwrap();
+    let mut table = Table::new(1 << 15);
+    let start = survey.start(child.id());
+    survey.run(&mut table, 5, false, |_| {}).unwrap();
+    let found = table.find(child.id()).copied();
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    let found = found.unwrap();
+    assert!((64 << 10..96 << 10).contains(&found.seen.kib), "{found:?}");
+    assert_eq!((start, found.seen.name), (Some((found.seen.start, false)), Name::new(b"python3")));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::{cli::Format, failure::Outcome, live::History, output, report::guard_
 use about::{culprit, is_same, node, reap, stuck};
 use brake::Brake;
 use files::Spotter;
-use manycore_host::{clock::utc, memory_use, tasks};
+use manycore_host::{clock::utc, memory_room::GroupRoom, memory_use, tasks};
 use manycore_model::guard::{
     choice::{Finding, Kin, Suspect},
     line::{Kind, LINE_SCHEMA, Line, Why},
@@ -275,11 +275,12 @@ impl Clerk {
                 self.tell(state, event, Kind::Over, None, |_| {});
             }
             What::Blind => {
-                self.note(state, event, "cannot be read any more: the group is gone, or has no limit");
+                state.blind.insert(watch);
+                self.note(state, event, "cannot be read: there is no such group, or it has no limit");
             }
             What::Sighted => {
                 state.blind.remove(&watch);
-                self.note(state, event, "can be read again");
+                self.note(state, event, "can be read");
             }
             What::Lame(number) => {
                 let error = std::io::Error::from_raw_os_error(number);
@@ -301,11 +302,14 @@ impl Clerk {
 
     /// Tells the watcher who has come to a watched group or left it, and opens the group again where it was made anew.
     fn follow(&mut self, state: &mut State, watch: usize) {
-        let Some(Of::Group { folder, .. }) = self.rules.watches.get(watch).map(|watch| &watch.of) else {
+        let Some(Of::Group { folder, mount }) = self.rules.watches.get(watch).map(|watch| &watch.of) else {
             return;
         };
         if state.blind.contains(&watch) {
-            if folder.is_dir() {
+            // What was opened before is that of a group which is gone, though this one has its name.
+            let room = GroupRoom::open(folder, mount);
+            if room.is_ok_and(|mut room| room.read(0).is_some()) {
+                self.say(state, watch, Kind::Note, |line| "can be read".clone_into(&mut line.note));
                 self.open_again(state);
             }
             return;

@@ -6,7 +6,7 @@ use super::{
 };
 use manycore_host::{
     Tree,
-    cgroup::{Hierarchies, memberships},
+    cgroup::{Hierarchies, has_memory, memberships},
     tasks,
 };
 use manycore_model::guard::table::Shield;
@@ -97,9 +97,6 @@ impl Groups {
     fn group(&self, text: &str) -> Group {
         let found = self.hierarchies.folders(text, "memory").unwrap_or_default();
         // Where both versions are mounted, memory is limited in the first (version 2 has it last).
-        let has_memory = |folder: &Path| {
-            ["memory.current", "memory.usage_in_bytes"].iter().any(|name| folder.join(name).is_file())
-        };
         let folders = found.iter().filter_map(|(name, folders)| {
             let folder = Path::new("/").join(&folders.last()?.path);
             Some((name.clone(), folder))

@@ -43,7 +43,7 @@ fn words(watch: &Watch, total: Option<(u64, u64)>) -> String {
     let limits = &watch.limits;
     let name = printable(&watch.name);
     let Some((total, available)) = total else {
-        return format!("{name}: no limit is set, nothing is done\n");
+        return format!("{name}: nothing is done until it is there and has a limit\n");
     };
     let size = |amount: manycore_model::guard::stage::Amount| units::bytes(amount.of(total));
     let whom = if watch.end_group { "the control group of the process" } else { "the process" };

@@ -1,7 +1,11 @@
 //! The file as people write it, and what is wrong with it.
 
 use super::{Of, Protect, Rules, Slow, Watch};
-use manycore_host::{Tree, cgroup::Hierarchies, tasks};
+use manycore_host::{
+    Tree,
+    cgroup::{Hierarchies, has_memory},
+    tasks,
+};
 use manycore_model::{
     guard::{
         pattern::Pattern,
@@ -186,7 +190,12 @@ impl Text {
         }
         let asked = groups.iter().map(|path| GroupText { path: path.clone(), settings: Settings::default() });
         for GroupText { path, settings } in self.cgroup.into_iter().chain(asked) {
-            watches.push(settings.watch(&path, group(&path)?)?);
+            let of = group(&path)?;
+            // A service of the rules may not run yet, but what somebody types now is there now.
+            if groups.contains(&path) && !matches!(&of, Of::Group { folder, .. } if folder.is_dir()) {
+                return Err(format!("there is no control group {path:?} with a memory controller"));
+            }
+            watches.push(settings.watch(&path, of)?);
         }
         for ProcessesText { name, limit, settings } in self.processes {
             let pattern = Pattern::new(&name);
@@ -205,7 +214,7 @@ impl Text {
     }
 }
 
-/// The folder of a control group with memory limits.
+/// The folder of a control group with memory limits; of one that is not there yet, where it would be.
 fn group(path: &str) -> Result<Of, String> {
     let tree = Tree::open(Path::new("/")).map_err(|error| error.to_string())?;
     let points = Hierarchies::read(&tree).points();
@@ -213,16 +222,24 @@ fn group(path: &str) -> Result<Of, String> {
     if below.split('/').any(|part| part == "..") {
         return Err(format!("cgroup {path:?}: a path without \"..\" is expected"));
     }
+    let mut coming = None;
     for point in points {
         let mount = Path::new("/").join(point);
         let within = Path::new(path).strip_prefix(&mount).map_or(PathBuf::from(below), Path::to_owned);
         let folder = mount.join(within);
-        let has = |name: &str| folder.join(name).is_file();
-        if folder != mount && (has("memory.current") || has("memory.usage_in_bytes")) {
+        if folder == mount {
+            continue;
+        }
+        if has_memory(&folder) {
             return Ok(Of::Group { folder, mount });
         }
+        let controls = fs::read_to_string(mount.join("cgroup.controllers")).unwrap_or_default();
+        let is_his = controls.split_whitespace().any(|name| name == "memory") || has_memory(&mount);
+        if is_his && !folder.is_dir() {
+            coming = Some(Of::Group { folder, mount });
+        }
     }
-    Err(format!("there is no control group {path:?} with a memory controller"))
+    coming.ok_or_else(|| format!("there is no control group {path:?} with a memory controller"))
 }
 
 /// Processes that are to be ended for their name must not be those that everything needs.

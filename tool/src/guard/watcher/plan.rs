@@ -65,8 +65,12 @@ pub struct Watched {
 
 enum Source {
     Machine(MachineRoom),
-    Group(GroupRoom),
-    Processes { name: Pattern, limit: u64 },
+    /// Absent until the group is made.
+    Group(Option<GroupRoom>),
+    Processes {
+        name: Pattern,
+        limit: u64,
+    },
 }
 
 impl Plan {
@@ -87,15 +91,20 @@ impl Plan {
                 }
                 Of::Group { folder, mount } => {
                     group_watches |= 1 << at;
-                    let mut room = GroupRoom::open(folder, mount)?;
-                    if room.read(0).is_none() {
-                        notes.push(format!(
-                            "{}: no limit is set, so nothing is done until there is one",
-                            rule.name
-                        ));
-                    }
-                    let pressure = room.tells_stalls().then(|| folder.join("memory.pressure"));
-                    (Source::Group(room), Some(pressure))
+                    let mut room = match GroupRoom::open(folder, mount) {
+                        Err(_) if !folder.exists() => None,
+                        room => Some(room?),
+                    };
+                    let limit = room.as_mut().map(|room| room.read(0));
+                    let trouble = match limit {
+                        None => Some("there is no such control group yet; it is watched when there is"),
+                        Some(Some(_)) => None,
+                        Some(None) => Some("no limit is set, so nothing is done until there is one"),
+                    };
+                    notes.extend(trouble.map(|trouble| format!("{}: {trouble}", rule.name)));
+                    let tells = room.as_ref().map(GroupRoom::tells_stalls);
+                    let pressure = tells.map(|tells| tells.then(|| folder.join("memory.pressure")));
+                    (Source::Group(room), pressure)
                 }
                 Of::Processes { name, limit } => {
                     (Source::Processes { name: name.clone(), limit: *limit }, None)
@@ -207,7 +216,7 @@ impl Watched {
     pub fn read(&mut self, now_ns: u64, table: &Table) -> Option<Reading> {
         match &mut self.source {
             Source::Machine(room) => room.read(now_ns),
-            Source::Group(room) => room.read(now_ns),
+            Source::Group(room) => room.as_mut()?.read(now_ns),
             Source::Processes { name, limit } => {
                 let members = || {
                     let all = table.processes().iter();
