@@ -33,6 +33,9 @@ const LEAST_KIB: u32 = 512;
 /// `4194304/task/4194304/status` and some more.
 const LONGEST_PATH: usize = 48;
 
+/// Ids that are looked at for new processes at once.
+const MOST_NEWBORN: u32 = 512;
+
 /// Threads of a process whose first one has ended that are looked at for one that lives.
 const SURVIVORS: usize = 64;
 
@@ -49,6 +52,7 @@ pub struct Survey {
     text: Box<[u8; LONGEST]>,
     page_kib: u64,
     tick_ns: u64,
+    last_pid: u32,
 }
 
 /// A line of `/proc/PID/stat`.
@@ -70,6 +74,8 @@ struct Stat {
 /// What `/proc/PID/status` tells, in KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Status {
+    /// The process that it is a thread of; 0 where that is not told.
+    process: u32,
     user: u32,
     /// Own pages and swap.
     kib: u32,
@@ -93,6 +99,7 @@ impl Survey {
             text: Box::new([0; LONGEST]),
             page_kib: (page_size() >> 10) as u64,
             tick_ns: 1_000_000_000 / ticks_per_second(),
+            last_pid: 0,
         })
     }
 
@@ -140,6 +147,23 @@ impl Survey {
         }
     }
 
+    /// Looks at those that have begun since the last call, as far as the kernel's last process id tells (last field of
+    /// `/proc/loadavg`, proc(5)). Where there are many, the next [`Survey::run`] finds them.
+    pub fn newborn(&mut self, table: &mut Table, now_ns: u64, mut judge: impl FnMut(&mut Process)) {
+        let last = self.file(format_args!("loadavg")).and_then(|text| {
+            let last = text.trim_ascii_end().rsplit(u8::is_ascii_whitespace).next()?;
+            number(last).map(|last| last as u32)
+        });
+        let Some(last) = last else { return };
+        let before = std::mem::replace(&mut self.last_pid, last);
+        if before == 0 || last.wrapping_sub(before) > MOST_NEWBORN {
+            return;
+        }
+        for pid in before + 1..=last {
+            self.look(table, pid, now_ns, 0, false, &mut judge);
+        }
+    }
+
     /// Looks at one process; whether it is there.
     fn look(
         &mut self,
@@ -165,6 +189,7 @@ impl Survey {
             return true;
         }
         let before = known.map(|known| Status {
+            process: pid,
             user: known.user,
             kib: known.seen.kib,
             shmem_kib: known.seen.shmem_kib,
@@ -173,6 +198,9 @@ impl Survey {
             if stat.is_kernel { Some(Status::default()) } else { self.status(pid, stat.teller).or(before) };
         // Of one that is new and cannot be looked at nobody knows whose it is: the next survey tells.
         let Some(status) = status else { return false };
+        if status.process != pid && status.process != 0 {
+            return false;
+        }
         let seen = Seen {
             pid,
             start: stat.start,
@@ -326,6 +354,7 @@ fn parse_status(text: &[u8]) -> Option<Status> {
             words.next().and_then(number).map(|value| u32::try_from(value).unwrap_or(u32::MAX))
         };
         match &line[..colon] {
+            b"Tgid" => status.process = value()?,
             b"Uid" => {
                 status.user = value()?;
                 found = true;

@@ -234,6 +234,35 @@ fn the_one_that_grows_is_ended_and_the_bigger_one_lives() {
 }
 
 #[test]
+fn processes_of_a_name_are_followed_from_their_first_moment() {
+    if !has_python() {
+        return;
+    }
+    // Its own limit is far above that of the rule, which it takes in less than the time between two surveys.
+    let Some(group) = Group::new("named", 400) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let name = format!("mc-{}", std::process::id());
+    let script = "import os, sys; print(os.path.realpath(sys.executable))";
+    let python = Command::new("python3").args(["-c", script]).output().unwrap().stdout;
+    let python = String::from_utf8(python).unwrap();
+    std::os::unix::fs::symlink(python.trim(), folder.path().join(&name)).unwrap();
+    let rules = folder.path().join("rules.toml");
+    fs::write(&rules, format!("[[processes]]\nname = \"{name}\"\nlimit = \"100M\"\ngrace = \"1s\"\n"))
+        .unwrap();
+    let mut guard = Guard::start(&["--config", rules.to_str().unwrap()]);
+    let enter = format!("echo $$ > {}/cgroup.procs && exec ./{name} -c \"$0\"", group.folder.display());
+    let mut child =
+        Command::new("sh").args(["-c", &enter, &eater(0.005, true)]).current_dir(&folder).spawn().unwrap();
+    let killed = guard.wait("kill");
+    assert_eq!(killed["culprit"]["pid"], child.id());
+    let bytes = killed["culprit"]["bytes"].as_u64().unwrap();
+    assert!(bytes < 300 << 20, "it had {bytes} bytes");
+    guard.wait("gone");
+    child.wait().unwrap();
+    guard.end();
+}
+
+#[test]
 fn one_that_does_not_listen_is_killed() {
     if !has_python() {
         return;
@@ -414,6 +443,8 @@ fn wrong_rules_are_told_with_their_place() {
         ("[machine]\nwarn_befor = \"3s\"\n", "warn_befor"),
         ("[machine]\nterm_below = \"x\"\n", "no part of memory"),
         ("[machine]\ngrace = \"soon\"\n", "no time"),
+        ("[machine]\ngrace = 2.5\n", "in quotes"),
+        ("[protect]\nusers = [-1]\n", "the number of a user"),
         ("[machine]\nterm_below = \"5%\"\nkill_below = \"9%\"\n", "kill_below is more than term_below"),
         ("[[cgroup]]\npath = \"/../x\"\n", "without \"..\""),
         ("[[cgroup]]\npath = \"/x\"\ngraze = \"3s\"\n", "graze"),

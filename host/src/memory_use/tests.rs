@@ -24,8 +24,8 @@ fn a_name_with_brackets_and_blanks_is_no_field() {
 
 #[test]
 fn memory_that_would_come_back_is_what_no_file_has() {
-    let text = b"Name:\tx\nUid:\t1000\t0\t0\t0\nVmRSS:\t 900 kB\nRssAnon:\t 100 kB\nRssFile:\t 700 kB\nRssShmem:\t 100 kB\nVmSwap:\t 50 kB\n";
-    assert_eq!(parse_status(text), Some(Status { user: 1000, kib: 150, shmem_kib: 100 }));
+    let text = b"Name:\tx\nTgid:\t7\nUid:\t1000\t0\t0\t0\nVmRSS:\t 900 kB\nRssAnon:\t 100 kB\nRssFile:\t 700 kB\nRssShmem:\t 100 kB\nVmSwap:\t 50 kB\n";
+    assert_eq!(parse_status(text), Some(Status { process: 7, user: 1000, kib: 150, shmem_kib: 100 }));
     assert_eq!(parse_status(b"Name:\tkthreadd\nUid:\t0\n"), Some(Status::default()));
     assert_eq!(parse_status(b"Name:\tx\n"), None);
 }
@@ -80,6 +80,29 @@ fn this_process_and_a_child_are_found_with_their_memory() {
 }
 
 #[test]
+fn newborn_processes_are_found_and_new_threads_are_none() {
+    let mut survey = Survey::open(Path::new("/"), 1 << 15).unwrap();
+    let mut table = Table::new(1 << 15);
+    survey.newborn(&mut table, 4, |_| {});
+    let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let (tid, told) = std::sync::mpsc::channel();
+    let (end, wait) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        tid.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+        let _ = wait.recv();
+    });
+    let tid = told.recv().unwrap();
+    survey.newborn(&mut table, 5, |_| {});
+    let found = table.find(child.id()).is_some();
+    let thread_found = table.find(tid).is_some();
+    drop(end);
+    thread.join().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!((found, thread_found), (true, false));
+}
+
+#[test]
 fn a_process_whose_first_thread_has_ended_still_has_its_memory() {
     let script = "import ctypes, sys, threading\ndef hold():\n global x\n x = bytearray(64 << 20)\n sys.stdout.write('1\\n'); sys.stdout.flush()\n sys.stdin.read(1)\n import os; os._exit(0)\nthreading.Thread(target=hold).start()\nctypes.CDLL(None).pthread_exit(None)";
     let mut python = std::process::Command::new("python3");
@@ -93,14 +116,14 @@ fn a_process_whose_first_thread_has_ended_still_has_its_memory() {
     }
     let mut survey = Survey::open(Path::new("/"), 1 << 15).unwrap();
     let mut table = Table::new(1 << 15);
-    let start = survey.start(child.id());
+    let began = survey.start(child.id());
     survey.run(&mut table, 5, false, |_| {}).unwrap();
     let found = table.find(child.id()).copied();
     drop(child.stdin.take());
     child.wait().unwrap();
     let found = found.unwrap();
     assert!((64 << 10..96 << 10).contains(&found.seen.kib), "{found:?}");
-    assert_eq!((start, found.seen.name), (Some((found.seen.start, false)), Name::new(b"python3")));
+    assert_eq!((began, found.seen.name), (Some((found.seen.start, false)), Name::new(b"python3")));
 }
 
 #[test]

@@ -18,8 +18,9 @@ Examples:
   sudo manycore guard why 812                        what would happen to this process now, and why?
 
 It reads how much memory is left, how fast it goes and how long tasks stall for it; warns; asks the process whose
-growth took it to end (SIGTERM), and ends it (SIGKILL) where that is too late. Process 1, the guard, kernel threads,
-what has an oom_score_adj of -1000 and what the rules protect are never ended. SIGHUP reads the rules again.
+growth took it to end (SIGTERM), and ends it (SIGKILL) where that is too late. Where all tasks only wait for memory
+and nobody has grown, the biggest is ended. Process 1, the guard, kernel threads, what has an oom_score_adj of -1000
+and what the rules protect are never ended. SIGHUP reads the rules again.
 
 Rules (all of it may be left out):
   [machine]                  watch the machine (the default where nothing else is named)

@@ -86,6 +86,8 @@ pub struct Watcher {
     beaten_ns: u64,
     share_next: u32,
     who_next: u32,
+    /// Nothing is told.
+    is_rehearsing: bool,
     is_over: bool,
 }
 
@@ -128,6 +130,7 @@ impl Watcher {
             beaten_ns: 0,
             share_next: 0,
             who_next: 0,
+            is_rehearsing: false,
             is_over: false,
         })
     }
@@ -161,6 +164,7 @@ impl Watcher {
     pub fn tick(&mut self) -> u64 {
         let now = now_ns();
         self.beat(now);
+        self.follow(now);
         for at in 0..self.plan.watches.len() {
             self.read(at, now);
         }
@@ -194,10 +198,6 @@ impl Watcher {
 
     /// Reads one watch and judges it.
     fn read(&mut self, at: usize, now: u64) {
-        let is_named = self.plan.watches[at].is_named();
-        if is_named {
-            self.follow(at, now);
-        }
         let watch = &mut self.plan.watches[at];
         let reading = watch.read(now, &self.table);
         let was_blind = std::mem::replace(&mut watch.is_blind, reading.is_none());
@@ -227,11 +227,18 @@ impl Watcher {
         }
     }
 
-    /// Brings the members of a watch by name up to date.
-    fn follow(&mut self, at: usize, now: u64) {
+    /// Brings those up to date that are watched by their names. Who has just begun may become another program.
+    fn follow(&mut self, now: u64) {
         let Self { plan, table, survey, .. } = self;
-        let judge = |process: &mut Process| plan.judge(process);
-        survey.again(table, now, |process| process.watches >> at & 1 == 1, judge);
+        let named = plan.named_watches;
+        if named == 0 {
+            return;
+        }
+        survey.newborn(table, now, |process| plan.judge(process));
+        let is_followed = |process: &Process| {
+            process.watches & named != 0 || now.saturating_sub(process.first_ns) < NAMED_SURVEY_NS
+        };
+        survey.again(table, now, is_followed, |process| plan.judge(process));
     }
 
     /// How often all processes are looked at.
@@ -246,8 +253,7 @@ impl Watcher {
             let is_idle = self.plan.watches.iter().all(Watched::is_steady);
             return if is_idle { 5 * SECOND } else { QUICK_SURVEY_NS.max(self.survey_ns * SURVEY_SHARE) };
         }
-        let is_named = self.plan.watches.iter().any(Watched::is_named);
-        if is_named { NAMED_SURVEY_NS.max(self.survey_ns * 100) } else { CALM_SURVEY_NS }
+        if self.plan.named_watches != 0 { NAMED_SURVEY_NS.max(self.survey_ns * 100) } else { CALM_SURVEY_NS }
     }
 
     /// Looks at all processes, and makes this a moment from which growth is told.
@@ -428,7 +434,7 @@ impl Watcher {
 
     /// Tells the clerk; `false` where there was no room.
     fn tell(&self, at: usize, what: &What) -> bool {
-        let Some(watch) = self.plan.watches.get(at) else { return false };
+        let Some(watch) = self.plan.watches.get(at).filter(|_| !self.is_rehearsing) else { return false };
         let event = Event { watch: at, reading: watch.reading, told: watch.told, what: *what };
         self.events.try_send(event).is_ok()
     }

@@ -105,7 +105,7 @@ impl Default for ProtectText {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "the name or the number of a user is expected")]
 enum User {
     Id(u32),
     Name(String),
@@ -113,7 +113,7 @@ enum User {
 
 fn said<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged)]
+    #[serde(untagged, expecting = "a text in quotes is expected: \"30s\", \"512M\" or \"5%\"")]
     enum Said {
         Text(String),
         Number(u64),

@@ -9,7 +9,10 @@ use manycore_model::guard::{
     table::{Process, Shield},
 };
 use rustix::{io::Errno, process::Signal};
-use std::io;
+use std::{
+    io,
+    process::{Command, Stdio},
+};
 
 /// Causes that are tried in one go: those that are gone meanwhile, or turn out to be spared.
 const TRIES: usize = 8;
@@ -63,34 +66,51 @@ impl Unsent {
 }
 
 impl Watcher {
-    /// Goes the way to a signal once, with this process as the cause and without sending it, so that the code lies in
-    /// memory. Returns why nobody could be ended, if so.
+    /// Goes the way to a signal once, to a child of ours, so that the code lies in memory before it is needed. Returns why
+    /// nobody could be ended, if so.
     pub(super) fn rehearse_act(&mut self) -> Option<io::Error> {
         let own = std::process::id();
         let start = self.survey.start(own).map_or(0, |(start, _)| start);
         let failed = Held::of(&mut self.survey, own, start).err();
-        if let (Some(process), false) = (self.table.find(own).copied(), self.plan.watches.is_empty()) {
-            let suspect = Suspect {
-                process,
-                bytes: 0,
-                members: 1,
-                growth: 0,
-                fall: 0,
-                whole_growth: 0,
-                from_ns: u64::MAX,
-                whole_ns: u64::MAX,
-                score: 0.0,
-            };
-            // Nobody has this session.
-            let _ = self.send_all(0, &suspect, Kin::Session(u32::MAX), Signal::TERM);
-            let _ = self.group_of(0, &suspect);
-            let _ = self.writer_of(0);
-            let _ = self.has_to_ask(0);
-            self.go_on(0);
-            self.plan.watches[0].asking_ns = None;
-            self.plan.watches[0].incident = Incident::default();
-        }
+        // It waits for input that never comes.
+        let victim = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        let Ok(mut victim) = victim else { return failed };
+        self.look_at_all(now_ns());
+        self.is_rehearsing = true;
+        self.rehearse_on(victim.id());
+        self.is_rehearsing = false;
+        let _ = victim.kill();
+        let _ = victim.wait();
         failed
+    }
+
+    fn rehearse_on(&mut self, victim: u32) {
+        let (Some(process), false) = (self.table.find_mut(victim), self.plan.watches.is_empty()) else {
+            return;
+        };
+        // Alone in a group that there is not.
+        (process.group, process.shield, process.watches) = (u16::MAX, None, 1);
+        let suspect = Suspect {
+            process: *process,
+            bytes: 0,
+            members: 1,
+            growth: 0,
+            fall: 0,
+            whole_growth: 0,
+            from_ns: u64::MAX,
+            whole_ns: u64::MAX,
+            score: 0.0,
+        };
+        let _ = self.group_of(0, &suspect);
+        let _ = self.writer_of(0);
+        let _ = self.has_to_ask(0);
+        let _ = self.send_all(0, &suspect, Kin::Whole(u16::MAX), Signal::CONT);
+        let _ = self.send(0, &suspect, None, false, false);
+        self.finish(0);
+        let _ = self.is_gone(0);
+        self.go_on(0);
+        let watch = &mut self.plan.watches[0];
+        (watch.target, watch.asking_ns, watch.incident) = (None, None, Incident::default());
     }
 
     /// Finds the cause and sends it a signal.

@@ -28,6 +28,8 @@ pub struct Plan {
     pub protect: Protect,
     /// Bits of the watches that are control groups.
     pub group_watches: u32,
+    /// Bits of those that are processes by name.
+    pub named_watches: u32,
     own: u32,
 }
 
@@ -81,7 +83,7 @@ impl Plan {
     pub fn open(rules: &Rules) -> io::Result<(Self, Vec<String>)> {
         let mut notes = Vec::new();
         let mut watches = Vec::new();
-        let mut group_watches = 0;
+        let (mut group_watches, mut named_watches) = (0, 0);
         for (at, rule) in rules.watches.iter().enumerate() {
             let (source, pressure) = match &rule.of {
                 Of::Machine => {
@@ -107,6 +109,7 @@ impl Plan {
                     (Source::Group(room), pressure)
                 }
                 Of::Processes { name, limit } => {
+                    named_watches |= 1 << at;
                     (Source::Processes { name: name.clone(), limit: *limit }, None)
                 }
             };
@@ -135,8 +138,8 @@ impl Plan {
                 asking_ns: None,
             });
         }
-        let plan = Self { watches, protect: rules.protect.clone(), group_watches, own: std::process::id() };
-        Ok((plan, notes))
+        let (protect, own) = (rules.protect.clone(), std::process::id());
+        Ok((Self { watches, protect, group_watches, named_watches, own }, notes))
     }
 
     /// Whether rules speak of control groups.
@@ -205,11 +208,6 @@ impl Watched {
     /// Whether the clerk's word on a new process is waited for.
     pub fn is_asking(&self, now_ns: u64) -> bool {
         self.asking_ns.is_some_and(|since| now_ns.saturating_sub(since) < ASKING_NS)
-    }
-
-    /// Whether processes are watched by their name.
-    pub fn is_named(&self) -> bool {
-        matches!(self.source, Source::Processes { .. })
     }
 
     /// What is left now.
