@@ -1,7 +1,7 @@
 //! Files that lie in memory (`tmpfs`): which mounts hold how much, and who writes there. Their memory belongs to no
 //! process and stays until the files are removed.
 
-use crate::cgroup::unescape;
+use crate::{cgroup::unescape, tasks};
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, StatVfsMountFlags, StatxFlags, fstatvfs, makedev, openat, statvfs, statx,
 };
@@ -40,10 +40,15 @@ pub struct Writer {
 
 /// All `tmpfs` mounts, in all mount namespaces that processes are in, each device once.
 pub fn mounts() -> Vec<Mount> {
+    seen_by(tasks::all())
+}
+
+/// Those that we or these processes see, each device once.
+pub fn seen_by(viewers: impl IntoIterator<Item = u32>) -> Vec<Mount> {
     let mut found: BTreeMap<u64, Mount> = BTreeMap::new();
     let mut namespaces = BTreeSet::new();
     let own = std::process::id();
-    for pid in [own].into_iter().chain(processes()) {
+    for pid in [own].into_iter().chain(viewers) {
         let Ok(namespace) = fs::read_link(format!("/proc/{pid}/ns/mnt")) else { continue };
         if !namespaces.insert(namespace) {
             continue;
@@ -99,7 +104,7 @@ pub fn writers(device: u64) -> Vec<Writer> {
         flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|flags| flags & 3 != 0)
     };
     let mut found = Vec::new();
-    for pid in processes() {
+    for pid in tasks::all() {
         let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         let is_writer = files.flatten().any(|file| {
             is_there(&file.path()) && file.file_name().to_str().is_some_and(|name| writes(pid, name))
@@ -115,11 +120,6 @@ pub fn writers(device: u64) -> Vec<Writer> {
 pub fn written(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
     text.lines().find_map(|line| line.strip_prefix("wchar:"))?.trim().parse().ok()
-}
-
-fn processes() -> Vec<u32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 #[cfg(test)]

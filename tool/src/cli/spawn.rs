@@ -33,9 +33,9 @@ pub struct Spawn {
     /// Runtimes to measure: beam, go, jvm, tokio, threads, processes, or all that are here
     #[arg(long, value_name = "RUNTIME", value_delimiter = ',', default_value = ALL, value_parser = names())]
     pub runtime: Vec<String>,
-    /// How many light processes to start, each in a fresh runtime: 1e5, 100000, 100k or 1M
-    #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = "1e4,1e5", value_parser = count,
-        allow_hyphen_values = true)]
+    /// How many light processes to start, each in a fresh runtime: 1e5, 100000, 100k or 1M [default: 1e4,1e5 as far as
+    /// they fit]
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = count, allow_hyphen_values = true)]
     pub counts: Vec<u64>,
     /// What each of them does
     #[arg(long, value_enum, default_value_t = WorkChoice::Idle)]

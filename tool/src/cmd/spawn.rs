@@ -12,6 +12,9 @@ use crate::{
 use manycore_model::spawn::{Runtime, Work};
 use std::time::Duration;
 
+/// Counts where none are named.
+const USUAL_COUNTS: [u64; 2] = [10_000, 100_000];
+
 /// Seconds that a run takes beside the work: a guess for the progress bar.
 const RUN_SECONDS: f64 = 2.0;
 
@@ -61,7 +64,8 @@ fn asked(args: &Spawn) -> Asked {
     Asked {
         runtimes: Runtime::ALL.into_iter().filter(wanted).collect(),
         named: !all,
-        counts: args.counts.clone(),
+        chosen: !args.counts.is_empty(),
+        counts: if args.counts.is_empty() { USUAL_COUNTS.to_vec() } else { args.counts.clone() },
         work: match args.work {
             WorkChoice::Idle => Work::Idle,
             WorkChoice::Spin => Work::Spin,

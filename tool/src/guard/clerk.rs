@@ -3,26 +3,26 @@
 mod about;
 mod brake;
 mod files;
+mod lines;
 
 pub use about::why;
 
 use super::{
-    event::{Event, Fact, Sent, What},
+    event::{Event, Fact, What},
     groups::Groups,
     metrics::{Metrics, Sink},
     question::{Desk, Question},
-    rules::{Of, Rules, Slow},
+    rules::{Of, Rules},
     watcher::Plan,
 };
-use crate::{cli::Format, failure::Outcome, live::History, output, report::guard_text, signals::Signals};
-use about::{culprit, is_same, node, reap, stuck};
+use crate::{cli::Format, failure::Outcome, live::History, signals::Signals};
+use about::is_same;
 use brake::Brake;
 use files::Spotter;
-use manycore_host::{clock::utc, memory_room::GroupRoom, memory_use, tasks};
+use manycore_host::{memory_room::GroupRoom, memory_use, tasks};
 use manycore_model::guard::{
-    choice::{Finding, Kin, Suspect},
-    line::{Kind, LINE_SCHEMA, Line, Why},
-    stage::{Assessment, Reading, Stage},
+    line::{Kind, Why},
+    stage::Stage,
 };
 use rustix::{io::write, process::Signal};
 use std::{
@@ -99,6 +99,10 @@ struct State {
     nodes: Vec<(u32, Instant)>,
     /// Watches that cannot be read.
     blind: BTreeSet<usize>,
+    /// Number of the rules that count.
+    rules: u32,
+    /// Names of the watches before.
+    former: Vec<String>,
     /// Who was in watched groups.
     members: BTreeMap<usize, BTreeSet<u32>>,
     is_over: bool,
@@ -126,6 +130,8 @@ impl Clerk {
             noting,
             nodes: Vec::new(),
             blind: BTreeSet::new(),
+            rules: 0,
+            former: Vec::new(),
             members: BTreeMap::new(),
             is_over: false,
             started: Instant::now(),
@@ -213,10 +219,8 @@ impl Clerk {
             Ok((rules, plan, notes)) => {
                 state.metrics = Metrics::new(rules.watches.iter().map(|watch| watch.name.clone()));
                 self.release_all(state);
-                self.rules = rules;
-                state.blind.clear();
-                state.members.clear();
-                self.send(Fact::Rules(Box::new(plan)));
+                let former = std::mem::replace(&mut self.rules, rules);
+                self.begin(state, plan, &former);
                 for note in notes.into_iter().chain(["the new rules count from now on".to_owned()]) {
                     self.say(state, 0, Kind::Note, |line| line.note = note);
                 }
@@ -230,7 +234,10 @@ impl Clerk {
 
     fn take(&mut self, state: &mut State, event: &Event) {
         let watch = event.watch;
+        let is_former = event.rules != state.rules;
         match event.what {
+            // Of rules that count no more; the new ones tell again.
+            What::Look { .. } | What::Answer(_) | What::Blind | What::Sighted if is_former => {}
             What::Look { processes, survey_ns } => {
                 (state.metrics.processes, state.metrics.survey_seconds) = (processes, survey_ns as f64 / 1e9);
                 state.metrics.look(watch, event.reading, event.told);
@@ -245,35 +252,6 @@ impl Clerk {
             }
             What::SeekWriter => self.pass(Fact::Writer(state.spotter.writer())),
             What::Answer(answer) => self.answer(state, event, &answer),
-            What::Warn(finding) => self.warn(state, event, &finding),
-            What::Sent(sent) => self.sent(state, event, &sent),
-            What::Gone { suspect, kin, after_ns } => {
-                self.tell(state, event, Kind::Gone, Some((&suspect, kin)), |line| {
-                    line.after_ms = Some(after_ns as f64 / 1e6);
-                });
-            }
-            What::Stuck(suspect, kin) => {
-                let seen = suspect.process.seen;
-                reap(seen.pid, seen.start);
-                let why = stuck(seen.pid);
-                self.tell(state, event, Kind::Stuck, Some((&suspect, kin)), |line| line.note = why);
-            }
-            What::Spare(suspect, kin) => self.tell(state, event, Kind::Spare, Some((&suspect, kin)), |_| {}),
-            What::Refused(suspect, number) => {
-                let error = std::io::Error::from_raw_os_error(number);
-                self.tell(state, event, Kind::Refused, Some((&suspect, None)), |line| {
-                    line.note = error.to_string();
-                });
-            }
-            What::Nobody => self.tell(state, event, Kind::Nobody, None, |_| {}),
-            What::Files(bytes) => {
-                let files = state.spotter.files(bytes);
-                self.tell(state, event, Kind::Files, None, |line| line.files = Some(files));
-            }
-            What::Over => {
-                self.release(state, watch);
-                self.tell(state, event, Kind::Over, None, |_| {});
-            }
             What::Blind => {
                 state.blind.insert(watch);
                 self.note(state, event, "cannot be read: there is no such group, or it has no limit");
@@ -282,22 +260,8 @@ impl Clerk {
                 state.blind.remove(&watch);
                 self.note(state, event, "can be read");
             }
-            What::Lame(number) => {
-                let error = std::io::Error::from_raw_os_error(number);
-                self.note(state, event, &format!("nobody can be ended: pidfd_open(2) fails: {error}"));
-            }
-            What::LeftOut(count) => {
-                self.note(
-                    state,
-                    event,
-                    &format!("{count} processes more than there is room for are not followed"),
-                );
-            }
+            _ => self.line_of(state, event),
         }
-    }
-
-    fn note(&mut self, state: &mut State, event: &Event, text: &str) {
-        self.tell(state, event, Kind::Note, None, |line| text.clone_into(&mut line.note));
     }
 
     /// Tells the watcher who has come to a watched group or left it, and opens the group again where it was made anew.
@@ -326,62 +290,23 @@ impl Clerk {
     /// Opens all that is watched anew, by the same rules.
     fn open_again(&mut self, state: &mut State) {
         if let Ok((plan, _)) = Plan::open(&self.rules) {
-            state.blind.clear();
-            state.members.clear();
-            self.send(Fact::Rules(Box::new(plan)));
+            self.begin(state, plan, &self.rules);
         }
+    }
+
+    /// Has the watcher go by our rules from now on.
+    fn begin(&self, state: &mut State, mut plan: Plan, former: &Rules) {
+        state.rules += 1;
+        plan.number = state.rules;
+        state.former = former.watches.iter().map(|watch| watch.name.clone()).collect();
+        state.blind.clear();
+        state.members.clear();
+        self.send(Fact::Rules(Box::new(plan)));
     }
 
     fn identify(&mut self, state: &mut State, pid: u32, start: u64) {
         let Some(found) = state.groups.identify(pid, start, &self.rules) else { return };
         self.pass(found.fact(pid, start));
-    }
-
-    /// Tells what is coming, slows it down and asks nodes.
-    fn warn(&mut self, state: &mut State, event: &Event, finding: &Finding) {
-        let suspect = match *finding {
-            Finding::Process(suspect) => Some((suspect, None)),
-            Finding::Family(suspect, kin) => Some((suspect, Some(kin))),
-            Finding::Files(_) | Finding::Nobody => None,
-        };
-        let files = match *finding {
-            Finding::Files(bytes) => Some(state.spotter.files(bytes)),
-            _ => None,
-        };
-        let who = suspect.as_ref().map(|(suspect, kin)| (suspect, *kin));
-        self.tell(state, event, Kind::Warn, who, |line| line.files = files);
-        let Some((suspect, _)) = suspect else { return };
-        let slow = self.rules.watches.get(event.watch).map(|watch| watch.slow).unwrap_or_default();
-        let pid = suspect.process.seen.pid;
-        let slow = if self.is_dry { Slow::No } else { slow };
-        let brake = state.brakes.entry(event.watch).or_default();
-        let told = brake.slow(slow, pid, &state.groups, &self.rules);
-        match told {
-            Some(Ok(note)) => {
-                self.tell(state, event, Kind::Slow, Some((&suspect, None)), |line| line.note = note);
-            }
-            Some(Err(note)) => self.note(state, event, &note),
-            None => {}
-        }
-        self.ask_node(state, event.watch, &suspect);
-    }
-
-    fn sent(&mut self, state: &mut State, event: &Event, sent: &Sent) {
-        // What is frozen could not end.
-        self.release(state, event.watch);
-        let kind = if sent.is_kill { Kind::Kill } else { Kind::Term };
-        let files = sent.is_writer.then(|| state.spotter.files(sent.suspect.growth));
-        self.tell(state, event, kind, Some((&sent.suspect, sent.kin)), |line| {
-            line.dry_run = sent.is_dry;
-            line.after_ms = Some(sent.after_ns as f64 / 1e6);
-            line.files = files;
-            if sent.was_asked {
-                line.note.push_str("it was asked to end and has not done so in time");
-            }
-        });
-        if !sent.is_kill {
-            self.ask_node(state, event.watch, &sent.suspect);
-        }
     }
 
     fn release_all(&mut self, state: &mut State) {
@@ -395,24 +320,6 @@ impl Clerk {
         for note in brake.release() {
             self.say(state, watch, Kind::Release, |line| line.note = note);
         }
-    }
-
-    /// Has a thread ask an Erlang node for its heaviest process, once a minute.
-    fn ask_node(&self, state: &mut State, watch: usize, suspect: &Suspect) {
-        let seen = suspect.process.seen;
-        if !self.beam || !seen.name.as_bytes().starts_with(b"beam") {
-            return;
-        }
-        state.nodes.retain(|(_, asked)| asked.elapsed() < Duration::from_mins(1));
-        if state.nodes.iter().any(|(pid, _)| *pid == seen.pid) {
-            return;
-        }
-        state.nodes.push((seen.pid, Instant::now()));
-        let notes = state.noting.clone();
-        let ask = move || {
-            let _ = notes.try_send((watch, node(seen.pid)));
-        };
-        let _ = thread::Builder::new().name("node".to_owned()).spawn(ask);
     }
 
     fn answer(&mut self, state: &mut State, event: &Event, answer: &super::event::Answer) {
@@ -430,49 +337,6 @@ impl Clerk {
         } else {
             state.asked = Some(Asked { question, answers, since });
         }
-    }
-
-    fn say(&mut self, state: &mut State, watch: usize, kind: Kind, fill: impl FnOnce(&mut Line)) {
-        let event =
-            Event { watch, reading: Reading::default(), told: Assessment::default(), what: What::Over };
-        self.tell(state, &event, kind, None, fill);
-    }
-
-    fn tell(
-        &mut self,
-        state: &mut State,
-        event: &Event,
-        kind: Kind,
-        who: Option<(&Suspect, Option<Kin>)>,
-        fill: impl FnOnce(&mut Line),
-    ) {
-        let name = self.rules.watches.get(event.watch).map_or("", |watch| watch.name.as_str());
-        let mut line = Line {
-            schema: LINE_SCHEMA.to_owned(),
-            at: utc(),
-            watch: name.to_owned(),
-            event: kind,
-            dry_run: false,
-            reading: event.reading,
-            told: event.told,
-            culprit: who.map(|(suspect, kin)| {
-                culprit(&mut state.groups, &self.rules, suspect, kin, event.reading.at_ns)
-            }),
-            files: None,
-            after_ms: None,
-            note: String::new(),
-        };
-        fill(&mut line);
-        let bytes = line.culprit.as_ref().map_or(0, |culprit| culprit.bytes);
-        if !line.dry_run {
-            state.metrics.count(event.watch, kind, bytes, line.after_ms.map(|ms| ms / 1e3));
-        }
-        self.sink.put(&state.metrics);
-        // A reader that went away, or a full disk, must not end the guard.
-        if self.format == Format::Text {
-            let _ = output::print(&format!("{}\n", guard_text::line(&line)));
-        }
-        let _ = self.history.keep(&line, self.format);
     }
 }
 

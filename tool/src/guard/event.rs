@@ -9,7 +9,9 @@ use manycore_model::guard::{
 /// Something to be told, with the figures that it followed from.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// Number of the watch.
+    /// Number of the rules that count where it comes from: later ones may count already where it goes.
+    pub rules: u32,
+    /// Number of the watch in them.
     pub watch: usize,
     /// What was read.
     pub reading: Reading,

@@ -8,7 +8,7 @@ mod plan;
 pub use plan::{Plan, Watched};
 
 use super::event::{Event, Fact, What};
-use manycore_host::{clock::now_ns, memory_use::Survey, notify::Manager};
+use manycore_host::{clock::now_ns, memory_use::Survey, notify::Manager, tasks};
 use manycore_model::guard::{
     choice::{Among, Chooser, Finding, Kin, Suspect},
     incident::Order,
@@ -22,14 +22,21 @@ use std::{
     sync::mpsc::{Receiver, SyncSender},
 };
 
-/// Processes that are known at once.
-pub const CAPACITY: usize = 1 << 14;
+/// Processes that there is room for at least: some 2 MB.
+const LEAST_CAPACITY: usize = 1 << 13;
+/// Room for so many times as many as there are at the start, and at most for [`MOST_CAPACITY`].
+const SPARE: usize = 4;
+/// See [`SPARE`].
+const MOST_CAPACITY: usize = 1 << 17;
 
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 
 /// All processes are looked at so often while nothing happens.
 const CALM_SURVEY_NS: u64 = 30 * SECOND;
+
+/// Looking at all processes may take this part of the time then.
+const CALM_SURVEY_SHARE: u64 = 2_500;
 
 /// So often while processes of a name are watched.
 const NAMED_SURVEY_NS: u64 = 2 * SECOND;
@@ -113,11 +120,12 @@ impl Watcher {
     /// # Errors
     /// The folder of processes cannot be read.
     pub fn new(means: Means) -> std::io::Result<Self> {
+        let capacity = (tasks::all().len() * SPARE).clamp(LEAST_CAPACITY, MOST_CAPACITY);
         Ok(Self {
             plan: means.plan,
-            table: Table::new(CAPACITY),
-            chooser: Chooser::new(CAPACITY),
-            survey: Survey::open(Path::new("/"), CAPACITY)?,
+            table: Table::new(capacity),
+            chooser: Chooser::new(capacity),
+            survey: Survey::open(Path::new("/"), capacity)?,
             survey_ns: 0,
             surveyed_ns: 0,
             looked_ns: 0,
@@ -253,7 +261,11 @@ impl Watcher {
             let is_idle = self.plan.watches.iter().all(Watched::is_steady);
             return if is_idle { 5 * SECOND } else { QUICK_SURVEY_NS.max(self.survey_ns * SURVEY_SHARE) };
         }
-        if self.plan.named_watches != 0 { NAMED_SURVEY_NS.max(self.survey_ns * 100) } else { CALM_SURVEY_NS }
+        if self.plan.named_watches != 0 {
+            NAMED_SURVEY_NS.max(self.survey_ns * 100)
+        } else {
+            CALM_SURVEY_NS.max(self.survey_ns * CALM_SURVEY_SHARE)
+        }
     }
 
     /// Looks at all processes, and makes this a moment from which growth is told.
@@ -435,7 +447,13 @@ impl Watcher {
     /// Tells the clerk; `false` where there was no room.
     fn tell(&self, at: usize, what: &What) -> bool {
         let Some(watch) = self.plan.watches.get(at).filter(|_| !self.is_rehearsing) else { return false };
-        let event = Event { watch: at, reading: watch.reading, told: watch.told, what: *what };
+        let event = Event {
+            rules: self.plan.number,
+            watch: at,
+            reading: watch.reading,
+            told: watch.told,
+            what: *what,
+        };
         self.events.try_send(event).is_ok()
     }
 }

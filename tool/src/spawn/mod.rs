@@ -39,6 +39,8 @@ pub struct Asked {
     pub runtimes: Vec<Runtime>,
     /// Whether they were named; those that were not are missed without harm.
     pub named: bool,
+    /// Whether the counts were named; of those that were not, some are missed without harm.
+    pub chosen: bool,
     /// Light processes of each run, at least one.
     pub counts: Vec<u64>,
     /// What each does.
@@ -169,13 +171,16 @@ impl Stage<'_> {
         ending
     }
 
-    /// The counts that will fit. Of runtimes that were not named the others are missed, so that all show what they can.
+    /// The counts that will fit. Where runtimes or counts were not named the others are missed, so that all show what
+    /// they can.
     fn fitting(&mut self, runtime: Runtime, pilots: &Pilots) -> Outcome<Vec<u64>> {
         let mut fitting = Vec::new();
         for count in self.asked.counts.clone() {
             match fit::check(&self.asked, count, runtime, pilots, self.room.as_ref()) {
                 Ok(()) => fitting.push(count),
-                Err(Failure::Input(why)) if !self.asked.named => self.miss(runtime, why),
+                Err(Failure::Input(why)) if !self.asked.named || !self.asked.chosen => {
+                    self.miss(runtime, why);
+                }
                 Err(failure) => return Err(failure),
             }
         }

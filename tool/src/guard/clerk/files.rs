@@ -6,13 +6,16 @@ use manycore_host::{
 };
 use manycore_model::guard::line::Files;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     thread,
     time::{Duration, Instant},
 };
 
 /// How often mounts are looked at while nothing happens.
 const CALM: Duration = Duration::from_secs(30);
+
+/// How often all processes are asked which mounts they see, which takes long where there are thousands.
+const ALL: Duration = Duration::from_mins(10);
 
 /// Between two looks at what several writers have written.
 const MOMENT: Duration = Duration::from_millis(20);
@@ -22,6 +25,9 @@ const MOMENT: Duration = Duration::from_millis(20);
 pub struct Spotter {
     before: BTreeMap<u64, u64>,
     looked: Option<Instant>,
+    looked_at_all: Option<Instant>,
+    /// Processes that saw mounts which we do not.
+    viewers: BTreeSet<u32>,
     /// What grew, as it was found last.
     found: Option<Mount>,
 }
@@ -32,10 +38,21 @@ impl Spotter {
         if !is_calm {
             return;
         }
-        if self.looked.is_none_or(|looked| looked.elapsed() >= CALM) {
-            self.before = tmpfs::mounts().into_iter().map(|mount| (mount.device, mount.used)).collect();
-            self.looked = Some(Instant::now());
+        let is_due = |looked: Option<Instant>, every| looked.is_none_or(|looked| looked.elapsed() >= every);
+        if !is_due(self.looked, CALM) {
+            return;
         }
+        self.looked = Some(Instant::now());
+        let mounts = if is_due(self.looked_at_all, ALL) {
+            self.looked_at_all = self.looked;
+            self.before.clear();
+            let mounts = tmpfs::mounts();
+            self.viewers = mounts.iter().filter_map(|mount| mount.seen_by).collect();
+            mounts
+        } else {
+            tmpfs::seen_by(self.viewers.iter().copied())
+        };
+        self.before.extend(mounts.into_iter().map(|mount| (mount.device, mount.used)));
     }
 
     /// The mount that has grown most since.

@@ -22,6 +22,8 @@ const FAMILY_GRACE_NS: u64 = 1_000_000_000;
 
 /// All watches and rules.
 pub struct Plan {
+    /// How many there were before.
+    pub number: u32,
     /// In the order of the rules.
     pub watches: Vec<Watched>,
     /// Who is spared.
@@ -139,7 +141,7 @@ impl Plan {
             });
         }
         let (protect, own) = (rules.protect.clone(), std::process::id());
-        Ok((Self { watches, protect, group_watches, named_watches, own }, notes))
+        Ok((Self { number: 0, watches, protect, group_watches, named_watches, own }, notes))
     }
 
     /// Whether rules speak of control groups.
