@@ -24,8 +24,8 @@ const SECONDS: u64 = 60;
 const RUNS: usize = 20;
 /// Limit of the group in MiB.
 const LIMIT: u64 = 256;
-/// SIGKILL below this share of it, in percent: the default.
-const KILL_PERCENT: u64 = 5;
+/// SIGTERM below this share of it, in percent: the default.
+const TERM_PERCENT: u64 = 10;
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();
@@ -85,61 +85,85 @@ fn guard(state: &Path, words: &[&str]) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the guard starts")
 }
 
-fn to_the_signal(runs: usize) {
-    let mount = Path::new("/sys/fs/cgroup/memory");
-    let (mount, limit, usage) = if mount.exists() {
-        (mount, "memory.limit_in_bytes", "memory.usage_in_bytes")
-    } else {
-        (Path::new("/sys/fs/cgroup"), "memory.max", "memory.current")
-    };
-    let name = format!("manycore-bench-{}", std::process::id());
-    let group = mount.join(&name);
-    if let Err(error) =
-        fs::create_dir(&group).and_then(|()| fs::write(group.join(limit), (LIMIT << 20).to_string()))
-    {
-        let _ = fs::remove_dir(&group);
-        return println!("SKIPPED: from a limit to the signal: no control group can be made: {error}");
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let big = folder.path().join("big");
-    File::create(&big).and_then(|file| file.set_len((2 * LIMIT) << 20)).expect("a file");
-    // Two read a file that is larger than the group, so that every page is fought for.
-    let read = format!("while :; do cat {} >/dev/null; done", big.display());
-    let mut readers: Vec<Child> = (0..2).map(|_| enter(&group, "sh", &["-c", &read])).collect();
-    let path = format!("/{name}");
-    let events = folder.path().join("events");
-    let mut guard = guard(folder.path(), &["--cgroup", &path, "--events", events.to_str().expect("a path")]);
-    thread::sleep(Duration::from_secs(2));
+/// A control group with a limit, in which two read a file that is larger, so that every page is fought for.
+struct Arena {
+    group: PathBuf,
+    name: String,
+    folder: tempfile::TempDir,
+    readers: Vec<Child>,
+}
 
-    let (mut after, mut left) = (Vec::new(), Vec::new());
-    for run in 0..runs {
-        let log = Path::new("/dev/shm").join(format!("{name}-{run}"));
-        let mut eater =
-            enter(&group, this().to_str().expect("a path"), &["eat", log.to_str().expect("a path")]);
+impl Arena {
+    fn open() -> std::io::Result<Self> {
+        let mount = Path::new("/sys/fs/cgroup/memory");
+        let (mount, limit) = if mount.exists() {
+            (mount, "memory.limit_in_bytes")
+        } else {
+            (Path::new("/sys/fs/cgroup"), "memory.max")
+        };
+        let name = format!("manycore-bench-{}", std::process::id());
+        let group = mount.join(&name);
+        fs::create_dir(&group)?;
+        let mut arena = Self { group, name, folder: tempfile::tempdir()?, readers: Vec::new() };
+        fs::write(arena.group.join(limit), (LIMIT << 20).to_string())?;
+        let big = arena.folder.path().join("big");
+        File::create(&big)?.set_len((2 * LIMIT) << 20)?;
+        let read = format!("while :; do cat {} >/dev/null; done", big.display());
+        arena.readers = (0..2).map(|_| enter(&arena.group, "sh", &["-c", &read])).collect();
+        Ok(arena)
+    }
+
+    /// When an eater had how much: nanoseconds and MiB, to its death.
+    fn eat(&self) -> Vec<(u64, u64)> {
+        let log = Path::new("/dev/shm").join(&self.name);
+        let words = ["eat", log.to_str().expect("a path")];
+        let mut eater = enter(&self.group, this().to_str().expect("a path"), &words);
         eater.wait().expect("it ends");
         let text = fs::read_to_string(&log).unwrap_or_default();
         let _ = fs::remove_file(&log);
-        let points: Vec<(u64, u64)> = text
-            .lines()
-            .filter_map(|line| {
-                let (at, mib) = line.split_once(' ')?;
-                Some((at.parse().ok()?, mib.parse().ok()?))
-            })
-            .collect();
+        let point = |line: &str| {
+            let (at, mib) = line.split_once(' ')?;
+            Some((at.parse().ok()?, mib.parse().ok()?))
+        };
+        text.lines().filter_map(point).collect()
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        self.readers.iter_mut().for_each(end);
+        while fs::remove_dir(&self.group).is_err() {
+            for pid in fs::read_to_string(self.group.join("cgroup.procs")).unwrap_or_default().lines() {
+                let _ = Command::new("kill").args(["-KILL", pid]).status();
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+fn to_the_signal(runs: usize) {
+    let arena = match Arena::open() {
+        Ok(arena) => arena,
+        Err(error) => {
+            return println!("SKIPPED: from a limit to the signal: no control group can be made: {error}");
+        }
+    };
+    let path = format!("/{}", arena.name);
+    let events = arena.folder.path().join("events");
+    let words = ["--cgroup", &path, "--events", events.to_str().expect("a path")];
+    let mut guard = guard(arena.folder.path(), &words);
+    thread::sleep(Duration::from_secs(2));
+    let (mut after, mut left) = (Vec::new(), Vec::new());
+    for _ in 0..runs {
+        let points = arena.eat();
         let Some(&(last, most)) = points.last() else { continue };
-        let level = LIMIT * (100 - KILL_PERCENT) / 100;
+        let level = LIMIT * (100 - TERM_PERCENT) / 100;
         left.push(LIMIT as f64 - most as f64);
         let crossed = points.iter().find(|(_, mib)| *mib >= level);
         after.push(crossed.map_or(0.0, |&(at, _)| (last - at) as f64 / 1e6));
-        // Until its memory is back.
-        let free = || fs::read_to_string(group.join(usage)).is_ok();
-        while !free() {
-            thread::yield_now();
-        }
         thread::sleep(Duration::from_millis(500));
     }
     end(&mut guard);
-    readers.iter_mut().for_each(end);
     let lines = fs::read_to_string(&events).unwrap_or_default();
     let signals: Vec<f64> = lines
         .lines()
@@ -148,14 +172,8 @@ fn to_the_signal(runs: usize) {
         .filter_map(|line| line["after_ms"].as_f64())
         .collect();
     tell("from the reading to the signal (the guard's word), ms", &signals);
-    tell("life beyond the limit of SIGKILL (the eater's word; 0: it did not come so far), ms", &after);
+    tell("life beyond the first limit (the eater's word; 0: it did not come so far), ms", &after);
     tell("what was left when it died, MiB", &left);
-    while fs::remove_dir(&group).is_err() {
-        for pid in fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default().lines() {
-            let _ = Command::new("kill").args(["-KILL", pid]).status();
-        }
-        thread::yield_now();
-    }
 }
 
 fn tell(what: &str, values: &[f64]) {

@@ -1,6 +1,9 @@
 //! From a reading to the signal the guard allocates nothing: every call of the allocator by its thread is counted.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod common;
+
+use common::memory_group::Group;
 use manycore::guard::{
     event::{Event, Fact, What},
     groups::Groups,
@@ -11,10 +14,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
-    fs,
     io::{BufRead, BufReader},
-    path::Path,
-    process::{Command, Stdio},
     sync::mpsc::{Receiver, SyncSender, sync_channel},
     time::{Duration, Instant},
 };
@@ -65,71 +65,63 @@ fn identify(
     others
 }
 
+/// A watcher of one group, and what its clerk has.
+struct Watch {
+    watcher: Watcher,
+    events: Receiver<Event>,
+    facts: SyncSender<Fact>,
+    groups: Groups,
+    rules: Rules,
+}
+
+impl Watch {
+    fn of(group: &Group) -> Self {
+        let rules = Rules::load(None, std::slice::from_ref(&group.path)).unwrap();
+        let (plan, _) = Plan::open(&rules).unwrap();
+        let (events_in, events) = sync_channel(QUEUE);
+        let (facts, facts_out) = sync_channel(QUEUE);
+        let means = Means {
+            plan: Box::new(plan),
+            is_dry: false,
+            events: events_in,
+            facts: facts_out,
+            wake: eventfd(0, EventfdFlags::NONBLOCK).unwrap(),
+            manager: None,
+        };
+        Self { watcher: Watcher::new(means).unwrap(), events, facts, groups: Groups::new().unwrap(), rules }
+    }
+
+    /// One tick, and what it told; calls of the allocator in it.
+    fn tick(&mut self) -> (Vec<Event>, u64) {
+        self.watcher.take_facts();
+        let before = CALLS.get();
+        self.watcher.tick();
+        let calls = CALLS.get() - before;
+        (identify(&self.events, &self.facts, &mut self.groups, &self.rules), calls)
+    }
+}
+
 #[test]
 fn nothing_is_allocated_between_a_reading_and_the_signal() {
-    let name = format!("/manycore-path-{}", std::process::id());
-    let mount = Path::new("/sys/fs/cgroup/memory");
-    let (mount, limit) = if mount.exists() {
-        (mount, "memory.limit_in_bytes")
-    } else {
-        (Path::new("/sys/fs/cgroup"), "memory.max")
-    };
-    let folder = mount.join(&name[1..]);
-    let made = fs::create_dir(&folder).and_then(|()| fs::write(folder.join(limit), (200 << 20).to_string()));
-    if let Err(error) = made {
-        let _ = fs::remove_dir(&folder);
-        return eprintln!("SKIPPED: no control group with a memory limit can be made: {error}");
-    }
-    let rules = Rules::load(None, std::slice::from_ref(&name)).unwrap();
-    let (plan, _) = Plan::open(&rules).unwrap();
-    let (events_in, events) = sync_channel(QUEUE);
-    let (facts, facts_out) = sync_channel(QUEUE);
-    let wake = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
-    let means = Means {
-        plan: Box::new(plan),
-        is_dry: false,
-        events: events_in,
-        facts: facts_out,
-        wake,
-        manager: None,
-    };
-    let mut watcher = Watcher::new(means).unwrap();
-    let mut groups = Groups::new().unwrap();
-    watcher.tick();
-    identify(&events, &facts, &mut groups, &rules);
-    watcher.take_facts();
-
-    // It waits in the group until it is told to take most of it.
-    let script =
-        "import sys\nsys.stdin.readline()\nx = bytearray(186 << 20)\nprint(1, flush=True)\nsys.stdin.read()";
-    let script_in = format!("echo $$ > {}/cgroup.procs && exec python3 -c \"$0\"", folder.display());
-    let mut python = Command::new("sh");
-    python.args(["-c", &script_in, script]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut python = python.spawn().unwrap();
-    let mut stdin = python.stdin.take().unwrap();
-    std::io::Write::write_all(&mut stdin, b"\n").unwrap();
+    let Some(group) = Group::new("path", 200) else { return };
+    let mut watch = Watch::of(&group);
+    watch.tick();
+    // It takes most of it at once.
+    let script = "import sys\nx = bytearray(186 << 20)\nprint(1, flush=True)\nsys.stdin.read()";
+    let mut python = group.start(script);
     let mut line = String::new();
     BufReader::new(python.stdout.take().unwrap()).read_line(&mut line).unwrap();
     if line.is_empty() {
         python.wait().unwrap();
-        fs::remove_dir(&folder).unwrap();
         return eprintln!("SKIPPED: python3 is not installed, or takes too much");
     }
-
-    let mut calls = 0;
-    let mut told = Vec::new();
+    let (mut calls, mut told) = (0, Vec::new());
     let end = Instant::now() + Duration::from_secs(10);
     while !told.iter().any(|event: &Event| matches!(event.what, What::Gone { .. })) {
-        watcher.take_facts();
-        let before = CALLS.get();
-        watcher.tick();
-        calls += CALLS.get() - before;
-        told.extend(identify(&events, &facts, &mut groups, &rules));
-        if Instant::now() >= end {
-            facts.try_send(Fact::Why(python.id())).ok().unwrap();
-            watcher.take_facts();
-            panic!("{told:#?} {:#?}", events.try_iter().collect::<Vec<_>>());
-        }
+        let (events, new) = watch.tick();
+        calls += new;
+        told.extend(events);
+        assert!(Instant::now() < end, "{told:#?}");
         // One that is a zombie is gone.
         let _ = python.try_wait();
     }
@@ -137,7 +129,4 @@ fn nothing_is_allocated_between_a_reading_and_the_signal() {
     assert!(told.iter().any(is_kill), "{told:?}");
     assert_eq!(calls, 0, "calls of the allocator");
     python.wait().unwrap();
-    while fs::remove_dir(&folder).is_err() {
-        std::thread::yield_now();
-    }
 }

@@ -244,23 +244,12 @@ impl Watcher {
         let (count, sent_ns) = if self.is_dry {
             (suspect.members, now_ns())
         } else {
-            match (kin, &held) {
-                (Some(kin), _) => self.send_all(at, suspect, kin, signal),
-                (None, Some(held)) => {
-                    held.signal(signal).map_err(|error| Unsent::of(&error))?;
-                    (1, now_ns())
-                }
-                (None, None) => (0, now_ns()),
-            }
+            self.deliver(at, suspect, kin, held.as_ref(), signal)?
         };
-        if count == 0 {
-            return Err(Unsent::Refused(Errno::PERM.raw_os_error()));
-        }
         let now = now_ns();
+        let is_dry = self.is_dry;
         let watch = &mut self.plan.watches[at];
         watch.asking_ns = None;
-        let after_ns = sent_ns.saturating_sub(reading_ns);
-        let is_dry = self.is_dry;
         if is_dry {
             watch.incident.pretended(now);
         } else {
@@ -273,20 +262,34 @@ impl Watcher {
                 watch.incident.asked(now);
             }
         }
-        self.tell(
-            at,
-            &What::Sent(Sent {
-                suspect: *suspect,
-                kin,
-                is_kill,
-                was_asked: false,
-                is_writer,
-                is_dry,
-                after_ns,
-                count,
-            }),
-        );
+        let after_ns = sent_ns.saturating_sub(reading_ns);
+        let suspect = *suspect;
+        let sent = Sent { suspect, kin, is_kill, was_asked: false, is_writer, is_dry, after_ns, count };
+        self.tell(at, &What::Sent(sent));
         Ok(())
+    }
+
+    /// Sends a signal to one process or a family; to how many, and when to the first.
+    fn deliver(
+        &mut self,
+        at: usize,
+        suspect: &Suspect,
+        kin: Option<Kin>,
+        held: Option<&Held>,
+        signal: Signal,
+    ) -> Result<(u32, u64), Unsent> {
+        let refused = || Unsent::Refused(Errno::PERM.raw_os_error());
+        match (kin, held) {
+            (Some(kin), _) => {
+                let (count, first_ns) = self.send_all(at, suspect, kin, signal);
+                if count == 0 { Err(refused()) } else { Ok((count, first_ns)) }
+            }
+            (None, Some(held)) => {
+                held.signal(signal).map_err(|error| Unsent::of(&error))?;
+                Ok((1, now_ns()))
+            }
+            (None, None) => Err(refused()),
+        }
     }
 
     /// Kills whoever was asked to end.
@@ -295,12 +298,9 @@ impl Watcher {
             return self.plan.watches[at].incident.killed(now_ns(), 0);
         };
         let reading_ns = self.plan.watches[at].reading.at_ns;
-        let (count, sent_ns) = match (target.kin, &target.held) {
-            (Some(kin), _) => self.send_all(at, &target.suspect, kin, Signal::KILL),
-            (None, Some(held)) => (u32::from(held.signal(Signal::KILL).is_ok()), now_ns()),
-            (None, None) => (0, now_ns()),
-        };
+        let delivered = self.deliver(at, &target.suspect, target.kin, target.held.as_ref(), Signal::KILL);
         let now = now_ns();
+        let (count, sent_ns) = delivered.unwrap_or((0, now));
         (target.at_ns, target.last_ns, target.is_kill) = (now, now, true);
         let sent = Sent {
             suspect: target.suspect,
