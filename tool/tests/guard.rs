@@ -6,7 +6,7 @@ mod common;
 use common::memory_group::Group;
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc::{Receiver, channel},
@@ -346,6 +346,35 @@ fn whoever_grows_is_frozen_until_the_danger_is_over() {
     assert!(lines.iter().any(|line| line["event"] == "release"), "{lines:#?}");
     eater.kill().unwrap();
     eater.wait().unwrap();
+}
+
+#[test]
+fn a_reader_who_does_not_read_stops_nobody() {
+    if !has_python() {
+        return;
+    }
+    let Some(group) = Group::new("unread", 128) else { return };
+    let (unread, mut full) = std::io::pipe().unwrap();
+    let flags = rustix::fs::fcntl_getfl(&full).unwrap();
+    rustix::fs::fcntl_setfl(&full, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
+    while full.write(&[b'\n'; 4096]).is_ok() {}
+    rustix::fs::fcntl_setfl(&full, flags).unwrap();
+    let state = tempfile::tempdir().unwrap();
+    let mut guard = Command::new(env!("CARGO_BIN_EXE_manycore"))
+        .args(["guard", "--cgroup", &group.path])
+        .env("MANYCORE_STATE", state.path())
+        .stdout(full)
+        .spawn()
+        .unwrap();
+    while !state.path().join("guard.sock").exists() {
+        thread::yield_now();
+    }
+    for _ in 0..2 {
+        assert!(!group.start(&eater(0.01, false)).wait().unwrap().success());
+    }
+    assert!(Command::new("kill").arg(guard.id().to_string()).status().unwrap().success());
+    assert!(guard.wait().unwrap().success());
+    drop(unread);
 }
 
 #[test]

@@ -4,8 +4,10 @@ mod about;
 mod brake;
 mod files;
 mod lines;
+mod scribe;
 
 pub use about::why;
+pub use scribe::Scribe;
 
 use super::{
     event::{Event, Fact, What},
@@ -15,7 +17,7 @@ use super::{
     rules::{Of, Rules},
     watcher::Plan,
 };
-use crate::{cli::Format, failure::Outcome, live::History, signals::Signals};
+use crate::{failure::Outcome, signals::Signals};
 use about::is_same;
 use brake::Brake;
 use files::Spotter;
@@ -60,10 +62,8 @@ pub struct Clerk {
     pub signals: Signals,
     /// Questions.
     pub desk: Option<Desk>,
-    /// How lines are printed.
-    pub format: Format,
-    /// Where lines are kept as JSON.
-    pub history: History,
+    /// Where lines go.
+    pub scribe: Scribe,
     /// Where figures go.
     pub sink: Sink,
     /// Whether Erlang nodes are asked before they are ended.
@@ -151,6 +151,7 @@ impl Clerk {
         }
         self.release_all(&mut state);
         self.send(Fact::Stop);
+        self.scribe.end();
         Ok(())
     }
 

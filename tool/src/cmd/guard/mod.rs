@@ -7,7 +7,7 @@ use crate::{
     cli::{Guard, GuardVerb},
     failure::{Failure, Outcome},
     guard::{
-        clerk::Clerk,
+        clerk::{Clerk, Scribe},
         metrics::Sink,
         question::Desk,
         rules::Rules,
@@ -66,8 +66,7 @@ fn keep(args: &Guard) -> Outcome {
         wake: wake.try_clone().map_err(Failure::missing)?,
         signals,
         desk,
-        format: args.format,
-        history,
+        scribe: Scribe::begin(args.format, history).map_err(Failure::missing)?,
         sink,
         beam: args.beam,
         is_dry: args.dry_run,

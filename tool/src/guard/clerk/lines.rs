@@ -4,14 +4,9 @@ use super::{
     Clerk, State,
     about::{culprit, node, reap, stuck},
 };
-use crate::{
-    cli::Format,
-    guard::{
-        event::{Event, Sent, What},
-        rules::Slow,
-    },
-    output,
-    report::guard_text,
+use crate::guard::{
+    event::{Event, Sent, What},
+    rules::Slow,
 };
 use manycore_host::clock::utc;
 use manycore_model::guard::{
@@ -192,10 +187,6 @@ impl Clerk {
             state.metrics.count(event.watch, kind, bytes, line.after_ms.map(|ms| ms / 1e3));
         }
         self.sink.put(&state.metrics);
-        // A reader that went away, or a full disk, must not end the guard.
-        if self.format == Format::Text {
-            let _ = output::print(&format!("{}\n", guard_text::line(&line)));
-        }
-        let _ = self.history.keep(&line, self.format);
+        self.scribe.write(line);
     }
 }
