@@ -78,12 +78,17 @@ man: build
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
-install: build man
+# `make`, then `sudo make install`: cargo need not be there for root.
+install:
+	@test -x $(MANYCORE) || $(MAKE) build
+	$(MANYCORE) man target/man
 	install -D $(MANYCORE) $(DESTDIR)$(PREFIX)/bin/manycore
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 target/man/*.1
 	$(MANYCORE) completions bash | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/manycore
 	$(MANYCORE) completions zsh | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_manycore
 	$(MANYCORE) completions fish | install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/manycore.fish
+	sed 's,/usr/bin/manycore,$(PREFIX)/bin/manycore,' contrib/manycore-guard.service | \
+	install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/manycore-guard.service
 
 clean:
 	cargo clean

@@ -33,7 +33,7 @@ pub fn stay() -> Residence {
         if locked == 0 { Ok(()) } else { Err(io::Error::last_os_error()) },
     );
     told(
-        "the kernel may choose the guard itself (oom_score_adj)",
+        "the kernel may choose the guard itself (oom_score_adj of -1000 needs CAP_SYS_RESOURCE)",
         fs::write("/proc/self/oom_score_adj", "-1000"),
     );
     residence

@@ -19,6 +19,12 @@ fn compact(utc: &str) -> String {
     utc.chars().filter(|character| !matches!(character, '-' | ':')).collect()
 }
 
+/// A folder of this name, or with a number behind it where another run of the same second has that.
+fn unused(name: &str) -> PathBuf {
+    let numbered = (2..).map(|number| PathBuf::from(format!("{name}-{number}")));
+    [PathBuf::from(name)].into_iter().chain(numbered).find(|path| !path.exists()).unwrap_or_default()
+}
+
 /// Where the results of a run go.
 pub struct Folder {
     path: PathBuf,
@@ -35,8 +41,7 @@ impl Folder {
     /// # Errors
     /// [`Failure::Missing`] where they cannot.
     pub fn make(path: Option<PathBuf>, verb: &str) -> Outcome<Self> {
-        let path =
-            path.unwrap_or_else(|| PathBuf::from(format!("manycore-{verb}-{}", compact(&clock::utc()))));
+        let path = path.unwrap_or_else(|| unused(&format!("manycore-{verb}-{}", compact(&clock::utc()))));
         let made = !path.exists();
         fs::create_dir_all(&path).map_err(|error| {
             Failure::missing(format!("cannot make the folder {}: {error}", path.display()))

@@ -98,9 +98,10 @@ fn resource(tree: &Tree, process: &str, name: &str) -> Option<(Option<u64>, Opti
     Some((value()?, value()?))
 }
 
-/// Twice a soft limit, or the hard one where that is less: what lifts a limit always lifts it.
+/// Twice a soft limit, or the hard one where that is between: what lifts a limit always lifts it.
 fn doubled(soft: u64, hard: Option<u64>) -> u64 {
-    soft.saturating_mul(2).min(hard.unwrap_or(u64::MAX))
+    let double = soft.saturating_mul(2);
+    hard.filter(|hard| *hard > soft).map_or(double, |hard| hard.min(double))
 }
 
 /// What sets a resource limit to `wanted` (absent: to unlimited): the shell's `ulimit` up to the hard limit, and

@@ -45,16 +45,18 @@ pub struct Line {
     pub schema: String,
     /// When, UTC.
     pub at: String,
-    /// `machine`, the group's path or the name of the processes.
+    /// `machine`, the group's path or the name of the processes; `guard` where it is about the guard itself.
     pub watch: String,
     /// What happened.
     pub event: Kind,
     /// Whether it was only said.
     pub dry_run: bool,
-    /// What was read.
-    pub reading: Reading,
+    /// What was read; absent where it is not about memory.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reading: Option<Reading>,
     /// What follows from it.
-    pub told: Assessment,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub told: Option<Assessment>,
     /// Who it is about.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub culprit: Option<Culprit>,

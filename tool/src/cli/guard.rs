@@ -45,7 +45,10 @@ Rules (all of it may be left out):
   names = [\"postgres*\"]      what ps -o comm shows; sshd, systemd* and others too, unless defaults = false
   units = [\"ssh.service\"]
   cgroups = [\"/db.slice\"]    with all below them
-  users = [\"postgres\", 1000]"
+  users = [\"postgres\", 1000]
+
+A control group of the rules that is not there yet is watched when it comes; one of --cgroup has to be there.
+Exit codes: 0 ended by a signal; 2 wrong rules; 3 a guard runs already, or something is missing."
 )]
 pub struct Guard {
     #[command(subcommand)]
@@ -85,9 +88,10 @@ pub enum GuardVerb {
 #[command(after_help = "\
 Examples:
   manycore guard check                       those of /etc/manycore/guard.toml
-  manycore guard check new.toml && sudo systemctl reload manycore-guard
+  manycore guard check new.toml && sudo cp new.toml /etc/manycore/guard.toml && sudo systemctl reload manycore-guard
 
-Exit codes: 0 the rules are right; 2 they are not: the line and what is wrong with it are told.")]
+Exit codes: 0 the rules are right; 2 they are not: the line and what is wrong with it are told; 3 the file cannot be
+read.")]
 pub struct GuardCheck {
     /// Rules to check [default: /etc/manycore/guard.toml where it exists, otherwise the default rules]
     #[arg(value_name = "FILE")]
@@ -101,7 +105,8 @@ Examples:
   sudo manycore guard why 812
   sudo manycore guard why $(pgrep -o beam.smp) --beam      and which of its processes is the heaviest
 
-The guard that runs is asked, because it knows who has grown; where none runs, two looks two seconds apart tell.
+The guard that runs is asked, because it knows who has grown, or one that only says what it would do; where none runs,
+two looks two seconds apart tell.
 
 Exit codes: 2 there is no such process.")]
 pub struct GuardWhy {
@@ -114,6 +119,9 @@ pub struct GuardWhy {
     /// Rules to go by where no guard runs [default: /etc/manycore/guard.toml where it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Look at this control group, too, where no guard runs
+    #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new())]
+    pub cgroup: Vec<String>,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

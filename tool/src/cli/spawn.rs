@@ -28,7 +28,7 @@ Examples:
 Runtimes: beam (erlang-base), go (golang-go), jvm (default-jdk-headless): Debian's packages; tokio, threads and
 processes are built in. Each count is started in a fresh runtime. What would not fit into the available memory less
 a tenth is refused beforehand. As root, the runtime runs in a control group with that limit.
-Ctrl-C saves what was measured.")]
+Ctrl-C saves the runs that were over.")]
 pub struct Spawn {
     /// Runtimes to measure: beam, go, jvm, tokio, threads, processes, or all that are here
     #[arg(long, value_name = "RUNTIME", value_delimiter = ',', default_value = ALL, value_parser = names())]

@@ -32,7 +32,27 @@ fn write(command: &Command, name: &str, folder: &Path) -> Outcome {
     let rendered =
         if is_verb_with_verbs { with_verbs(command, &page, &mut text) } else { page.render(&mut text) };
     rendered.map_err(|error| Failure::missing(format!("cannot render {name}: {error}")))?;
-    output::write_file(&folder.join(format!("{name}.1")), &text)
+    let text = unfilled(&String::from_utf8_lossy(&text));
+    output::write_file(&folder.join(format!("{name}.1")), text.as_bytes())
+}
+
+/// A page whose examples and samples of files keep their lines (`.nf`, man(7)).
+fn unfilled(page: &str) -> String {
+    let mut text = String::new();
+    let mut is_open = false;
+    for line in page.lines() {
+        let is_heading = line.starts_with(".SH") || line.starts_with(".SS");
+        if is_heading && std::mem::take(&mut is_open) {
+            text += ".fi\n";
+        }
+        text += line;
+        text.push('\n');
+        if is_heading && line.ends_with("EXTRA") {
+            is_open = true;
+            text += ".nf\n";
+        }
+    }
+    text
 }
 
 /// A page with a section for each verb below its own: those have no pages to refer to.
@@ -41,6 +61,9 @@ fn with_verbs(command: &Command, page: &Page, text: &mut Vec<u8>) -> io::Result<
     page.render_name_section(text)?;
     page.render_synopsis_section(text)?;
     page.render_description_section(text)?;
+    if command.get_arguments().any(|argument| argument.get_id() != "help") {
+        page.render_options_section(text)?;
+    }
     for verb in verbs(command) {
         let part = Page::new(verb.clone());
         let mut sections = Vec::new();

@@ -20,6 +20,9 @@ const RUN_SECONDS: f64 = 2.0;
 
 /// Measures, saves the record, writes the report and prints it.
 pub fn run(args: &Spawn) -> Outcome {
+    if let Some(folder) = args.scratch.as_ref().filter(|folder| !folder.is_dir()) {
+        return Err(Failure::input(format!("--scratch: there is no folder {}", folder.display())));
+    }
     let machine = source::live()?;
     let asked = asked(args);
     interrupt::catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))?;

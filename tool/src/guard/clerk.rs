@@ -72,6 +72,9 @@ pub struct Clerk {
     pub is_dry: bool,
 }
 
+/// The watch that what is told of the guard itself belongs to: none.
+const GUARD: usize = usize::MAX;
+
 /// Something to be told of a watch.
 type Note = (usize, String);
 
@@ -223,12 +226,12 @@ impl Clerk {
                 let former = std::mem::replace(&mut self.rules, rules);
                 self.begin(state, plan, &former);
                 for note in notes.into_iter().chain(["the new rules count from now on".to_owned()]) {
-                    self.say(state, 0, Kind::Note, |line| line.note = note);
+                    self.say(state, GUARD, Kind::Note, |line| line.note = note);
                 }
             }
             Err(failure) => {
                 let note = format!("the old rules still count: {}", failure.message());
-                self.say(state, 0, Kind::Note, |line| line.note = note);
+                self.say(state, GUARD, Kind::Note, |line| line.note = note);
             }
         }
     }

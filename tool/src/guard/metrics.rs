@@ -178,11 +178,18 @@ impl Sink {
         if let Some(address) = addresses.and_then(|mut all| all.next()) {
             let listener = TcpListener::bind(address)
                 .map_err(|error| Failure::missing(format!("cannot listen on {address}: {error}")))?;
+            let address = listener.local_addr().unwrap_or(address);
             let page = Arc::new(Mutex::new(String::new()));
             let shared = Arc::clone(&page);
             let serve = move || listener.incoming().flatten().for_each(|stream| answer(stream, &shared));
             thread::Builder::new().name("metrics".to_owned()).spawn(serve).map_err(Failure::missing)?;
+            crate::output::note(&format!("manycore: metrics are at http://{address}/metrics"));
             return Ok(Self::Served(page));
+        }
+        if !place.contains('/') && (place.contains(':') || place.bytes().all(|byte| byte.is_ascii_digit())) {
+            return Err(Failure::input(format!(
+                "--metrics: {place:?} is no address: write 127.0.0.1:9101, or ./{place} for a file"
+            )));
         }
         crate::output::check_file(Path::new(place))?;
         Ok(Self::File(place.into()))
@@ -236,5 +243,8 @@ mod tests {
         let sink = Sink::open(Some("127.0.0.1:0"));
         assert!(matches!(sink, Ok(Sink::Served(_))));
         assert!(matches!(Sink::open(Some("/nonexistent/x.prom")), Err(Failure::Missing(_))));
+        for wrong in ["99999", "127.0.0.1:99999", "no-such-host.invalid:1"] {
+            assert!(matches!(Sink::open(Some(wrong)), Err(Failure::Input(_))), "{wrong}");
+        }
     }
 }

@@ -16,9 +16,9 @@ use std::{
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The socket of the guard that runs.
-pub fn path() -> PathBuf {
-    journal::folder().join("guard.sock")
+/// The socket of the guard that runs, or of one that only says what it would do.
+fn path(is_dry: bool) -> PathBuf {
+    journal::folder().join(if is_dry { "guard-dry-run.sock" } else { "guard.sock" })
 }
 
 /// A question with the way back.
@@ -48,8 +48,8 @@ impl Desk {
     ///
     /// # Errors
     /// [`Failure::Missing`] where another guard runs, or the socket cannot be made.
-    pub fn open() -> Outcome<Self> {
-        let path = path();
+    pub fn open(is_dry: bool) -> Outcome<Self> {
+        let path = path(is_dry);
         let failed =
             |error: io::Error| Failure::missing(format!("cannot listen on {}: {error}", path.display()));
         if UnixStream::connect(&path).is_ok() {
@@ -99,19 +99,19 @@ fn read(stream: UnixStream, to: &SyncSender<Question>) {
 /// # Errors
 /// [`Failure::Missing`] where it does not answer.
 pub fn ask(pid: u32) -> Outcome<Option<Vec<Why>>> {
-    let Ok(mut stream) = UnixStream::connect(path()) else { return Ok(None) };
-    let asked = || -> io::Result<Vec<Why>> {
+    let Some(mut stream) = [false, true].iter().find_map(|is_dry| UnixStream::connect(path(*is_dry)).ok())
+    else {
+        return Ok(None);
+    };
+    let mut asked = || -> io::Result<Vec<Why>> {
         stream.set_read_timeout(Some(PATIENCE))?;
         writeln!(stream, "why {pid}")?;
         let mut line = String::new();
         BufReader::new(&stream).read_line(&mut line)?;
         serde_json::from_str(&line).map_err(io::Error::other)
     };
-    let asked = {
-        let mut asked = asked;
-        asked()
-    };
-    asked.map(Some).map_err(|error| {
-        Failure::missing(format!("the guard on {} does not answer: {error}", path().display()))
+    let folder = journal::folder();
+    asked().map(Some).map_err(|error| {
+        Failure::missing(format!("the guard in {} does not answer: {error}", folder.display()))
     })
 }

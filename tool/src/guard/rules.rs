@@ -146,7 +146,9 @@ impl Rules {
         let place = path.map_or("the default rules".to_owned(), |path| path.display().to_string());
         let parsed: Text =
             toml::from_str(&text).map_err(|error| Failure::input(format!("{place}: {error}")))?;
-        let mut rules = parsed.rules(groups).map_err(|why| Failure::input(format!("{place}: {why}")))?;
+        let asked = groups.iter().map(|path| text::asked(path)).collect::<Result<_, _>>();
+        let asked = asked.map_err(|why| Failure::input(format!("--{why}")))?;
+        let mut rules = parsed.rules(asked).map_err(|why| Failure::input(format!("{place}: {why}")))?;
         rules.path = path.map(Path::to_owned);
         Ok(rules)
     }

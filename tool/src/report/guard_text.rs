@@ -31,8 +31,10 @@ pub fn line(line: &Line) -> String {
     };
     let mut parts = vec![what(line)];
     parts.extend(line.files.as_ref().map(files));
-    if line.reading.total > 0 && !matches!(line.event, Kind::Gone | Kind::Slow | Kind::Release) {
-        parts.push(left(&line.reading, &line.told));
+    if let (Some(reading), Some(told)) = (&line.reading, &line.told)
+        && !matches!(line.event, Kind::Gone | Kind::Slow | Kind::Release)
+    {
+        parts.push(left(reading, told));
     }
     if let (Kind::Term | Kind::Kill, Some(ms)) = (line.event, line.after_ms) {
         parts.push(format!("{ms:.1} ms from reading to signal"));
@@ -119,7 +121,7 @@ fn left(reading: &Reading, told: &Assessment) -> String {
         (Cause::Stall, Some(stalled)) => {
             text += &format!(", all tasks waited for it {} of the time", units::percent(stalled));
         }
-        (Cause::Level, _) => text += ", less than the limit",
+        (Cause::Level, _) => text += ", less than its limit for this",
         _ => {}
     }
     text
@@ -151,7 +153,8 @@ pub fn node(name: &str, heaviest: &Heaviest) -> String {
     };
     format!(
         "{first}; {limit}. It would have been held by process_flag(max_heap_size, #{{size => {words}, kill => true, \
-         error_logger => true}}) in it, or for all that start later by erl +hmax {words} +hmaxk true"
+         error_logger => true}}) in it, twice what the next one has; erl +hmax {words} +hmaxk true sets it for all that \
+         start later, so look first at what others need"
     )
 }
 
@@ -166,7 +169,7 @@ pub fn why(why: &Why) -> String {
         printable(&why.watch)
     );
     let mut row = |key: &str, value: String| text += &format!("  {key:<10}{value}\n");
-    row("holds", format!("{} that would come back", units::bytes(why.bytes)));
+    row("holds", format!("{}, which would come back if it ended", units::bytes(why.bytes)));
     row(
         "took",
         match why.fall_bytes {
@@ -191,8 +194,8 @@ pub fn why(why: &Why) -> String {
             (Some(spared), ..) => format!("never ended: {spared}"),
             (None, false, ..) => "never ended: this watch does not include it".to_owned(),
             (None, true, true, _) => "would be ended if memory ran out now: it took most".to_owned(),
-            (None, true, false, Some(other)) => format!("would live: {} took more", who(other)),
-            (None, true, false, None) => "would live: nobody has taken enough to be ended".to_owned(),
+            (None, true, false, Some(other)) => format!("would live now: {} took more", who(other)),
+            (None, true, false, None) => "would live now: nobody has taken enough to be ended".to_owned(),
         },
     );
     text
@@ -212,13 +215,13 @@ mod tests {
             watch: "machine".to_owned(),
             event,
             dry_run: false,
-            reading: Reading { available: 41 * MIB, total: 460 * MIB, ..Reading::default() },
-            told: Assessment {
+            reading: Some(Reading { available: 41 * MIB, total: 460 * MIB, ..Reading::default() }),
+            told: Some(Assessment {
                 stage: Stage::Kill,
                 cause: Cause::Level,
                 rate: 150e6,
                 seconds_left: Some(0.28),
-            },
+            }),
             culprit: Some(Culprit {
                 pid: 812,
                 start: 1,
@@ -279,8 +282,8 @@ mod tests {
             spared: None,
             is_chosen: false,
             chosen: sample.culprit.clone(),
-            reading: sample.reading,
-            told: sample.told,
+            reading: sample.reading.unwrap(),
+            told: sample.told.unwrap(),
             levels: [46 * MIB, 23 * MIB],
             seen_seconds: 60.0,
         };

@@ -20,7 +20,7 @@ use crate::{
 };
 use cache::Cache;
 use fit::Pilots;
-use manycore_host::{ceilings, clock};
+use manycore_host::{ceilings, clock, memory_group::MemoryGroup};
 use manycore_model::{
     Machine, Record,
     record::Missed,
@@ -125,6 +125,10 @@ fn what(asked: &Asked) -> String {
 
 impl Stage<'_> {
     fn perform(&mut self) -> Outcome {
+        // What cannot be had is told before anything takes its time.
+        if let Some(limit) = self.asked.ceiling.or(self.most_memory().filter(|_| self.asked.force)) {
+            self.bounded(limit)?.remove().map_err(Failure::missing)?;
+        }
         let mut ending = Ok(());
         for runtime in self.asked.runtimes.clone() {
             match self.runtime(runtime) {
@@ -235,21 +239,26 @@ impl Stage<'_> {
         self.room.as_ref().map(|(bytes, _)| *bytes)
     }
 
+    /// A control group for what nothing else would bound.
+    fn bounded(&mut self, limit: u64) -> Outcome<MemoryGroup> {
+        let option = if self.asked.force { "--force" } else { "--ceiling" };
+        self.shelter.group(limit).map_err(|why| {
+            Failure::missing(format!("{option} needs a control group with a memory limit: {why}"))
+        })
+    }
+
     /// Makes one run in a control group of its own, where that can be made. Where the memory must be bounded it has to.
     fn trial(&mut self, program: &dyn Program, trial: Trial, limit: Option<u64>) -> Outcome<(Versed, Run)> {
         let must = self.asked.force || trial.purpose == Purpose::Ceiling;
-        let group = match limit.map(|limit| self.shelter.group(limit)) {
-            Some(Ok(group)) => Some(group),
-            Some(Err(why)) if must => {
-                let option = if self.asked.force { "--force" } else { "--ceiling" };
-                return Err(Failure::missing(format!(
-                    "{option} needs a control group with a memory limit: {why}"
-                )));
-            }
-            Some(Err(why)) => {
-                self.note(format!("The runtimes had no control group of their own: {why}"));
-                None
-            }
+        let group = match limit {
+            Some(limit) if must => Some(self.bounded(limit)?),
+            Some(limit) => match self.shelter.group(limit) {
+                Ok(group) => Some(group),
+                Err(why) => {
+                    self.note(format!("The runtimes had no control group of their own: {why}"));
+                    None
+                }
+            },
             None => None,
         };
         let folder = match trial.work {

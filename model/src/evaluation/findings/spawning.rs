@@ -50,8 +50,12 @@ fn of_run(light: &LightProcesses, run: &LightRun) -> String {
 
 fn how_many(light: &LightProcesses, ceiling: &Ceiling) -> Finding {
     let (memory, source) = &light.memory;
+    let bound = match &ceiling.bound {
+        Bound::Limit(first) => format!(" below {}, {} in memory", first.name, count(ceiling.by_memory)),
+        Bound::Memory => String::new(),
+    };
     let text = format!(
-        "{}: {} {} fit. Each takes {}.",
+        "{}: {} {} fit{bound}. Each takes {}.",
         light.version,
         count(ceiling.count),
         plural(&light.unit),

@@ -4,13 +4,17 @@ use crate::{
     cli::GuardCheck,
     failure::{Failure, Outcome},
     guard::{
-        rules::{Rules, Slow, Watch},
+        rules::{Of, Rules, Slow, Watch},
         watcher::Plan,
     },
     output,
 };
-use manycore_host::clock::now_ns;
+use manycore_host::{clock::now_ns, memory_use::Survey};
 use manycore_model::{guard::table::Table, names::printable, units};
+use std::path::Path;
+
+/// Processes that are looked at.
+const MOST_PROCESSES: usize = 1 << 17;
 
 /// Checks rules and prints what they mean here.
 ///
@@ -19,7 +23,9 @@ use manycore_model::{guard::table::Table, names::printable, units};
 pub fn run(args: &GuardCheck) -> Outcome {
     let rules = Rules::load(args.file.as_deref(), &[])?;
     let (mut plan, notes) = Plan::open(&rules).map_err(Failure::missing)?;
-    let table = Table::new(1);
+    let mut table = Table::new(MOST_PROCESSES);
+    let mut survey = Survey::open(Path::new("/"), MOST_PROCESSES).map_err(Failure::missing)?;
+    survey.run(&mut table, now_ns(), false, |process| plan.judge(process)).map_err(Failure::missing)?;
     let mut text = match &rules.path {
         Some(path) => format!("{}: right\n", path.display()),
         None => "No file of rules: these are the default ones\n".to_owned(),
@@ -27,6 +33,9 @@ pub fn run(args: &GuardCheck) -> Outcome {
     for (watch, watched) in rules.watches.iter().zip(&mut plan.watches) {
         let total = watched.read(now_ns(), &table).map(|reading| (reading.total, reading.available));
         text += &words(watch, total);
+    }
+    if !rules.watches.iter().any(|watch| watch.of == Of::Machine) {
+        text += "the machine: not watched beside these; [machine] adds it\n";
     }
     let mut spared: Vec<String> = rules.protect.names.iter().map(ToString::to_string).collect();
     spared.extend(rules.protect.units.iter().map(|unit| format!("unit {unit}")));
@@ -45,6 +54,7 @@ fn words(watch: &Watch, total: Option<(u64, u64)>) -> String {
     let Some((total, available)) = total else {
         return format!("{name}: nothing is done until it is there and has a limit\n");
     };
+    let [left, all] = [available, total].map(units::bytes);
     let size = |amount: manycore_model::guard::stage::Amount| units::bytes(amount.of(total));
     let whom = if watch.end_group { "the control group of the process" } else { "the process" };
     let slow = match watch.slow {
@@ -53,14 +63,19 @@ fn words(watch: &Watch, total: Option<(u64, u64)>) -> String {
         Slow::High => ", and its control group held at what it has",
     };
     format!(
-        "{name}: {} of {} left now\n  warned      {} s before the end{slow}\n  asked       {whom} that took most: below {}, or {} s before the end\n  ended       below {}, {} s before the end, or {} s after it was asked\n",
-        units::bytes(available),
-        units::bytes(total),
+        "{name}: {left} of {all} left now
+  warned      {} s before the end, while less than half is left{slow}
+  asked       {whom} that took most: below {}; or {} s before the end, while less than a quarter is left
+  ended       below {}; {} s before the end; {} s after it was asked; or where all tasks wait for memory {}
+              of the time and less than twice {} is left
+",
         limits.warn_before,
         size(limits.term_below),
         limits.term_before,
         size(limits.kill_below),
         limits.kill_before,
         watch.grace.as_secs_f64(),
+        units::percent(limits.stalled),
+        size(limits.term_below),
     )
 }

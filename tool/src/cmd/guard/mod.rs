@@ -43,8 +43,8 @@ fn keep(args: &Guard) -> Outcome {
     let history = History::open(args.events.as_deref())?;
     let sink = Sink::open(args.metrics.as_deref())?;
     let signals = Signals::catch(&ENDS)?;
-    // One that only says what it would do may run beside another.
-    let desk = if args.dry_run { None } else { Some(Desk::open()?) };
+    // Several that only say what they would do may run beside another: the first of them answers.
+    let desk = if args.dry_run { Desk::open(true).ok() } else { Some(Desk::open(false)?) };
     let hint = if getuid().is_root() { "" } else { " (not root: only your own processes can be ended)" };
     resident::shed();
     let residence = if args.dry_run { resident::Residence::default() } else { resident::stay() };
@@ -52,8 +52,9 @@ fn keep(args: &Guard) -> Outcome {
         output::note(&format!("manycore: {note}"));
     }
     let names: Vec<&str> = rules.watches.iter().map(|watch| watch.name.as_str()).collect();
+    let names = names.join(", ").replacen("machine", "the machine", usize::from(names.contains(&"machine")));
     let mode = if args.dry_run { "watches, and would keep" } else { "keeps" };
-    output::note(&format!("manycore guard {mode} {} from dying of memory{hint}", names.join(", ")));
+    output::note(&format!("manycore guard {mode} {names} from dying of memory{hint}"));
 
     let (events_in, events) = sync_channel(QUEUE);
     let (facts_in, facts) = sync_channel(QUEUE);

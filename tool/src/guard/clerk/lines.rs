@@ -112,7 +112,6 @@ impl Clerk {
         let kind = if sent.is_kill { Kind::Kill } else { Kind::Term };
         let files = sent.is_writer.then(|| state.spotter.files(sent.suspect.growth));
         self.tell(state, event, kind, Some((&sent.suspect, sent.kin)), |line| {
-            line.dry_run = sent.is_dry;
             line.after_ms = Some(sent.after_ns as f64 / 1e6);
             line.files = files;
             if sent.was_asked {
@@ -161,19 +160,20 @@ impl Clerk {
         who: Option<(&Suspect, Option<Kin>)>,
         fill: impl FnOnce(&mut Line),
     ) {
+        let is_read = event.reading.total > 0;
         let is_former = event.rules != state.rules;
         let name = match state.former.get(event.watch).filter(|_| is_former) {
             Some(name) => name,
-            None => self.rules.watches.get(event.watch).map_or("", |watch| watch.name.as_str()),
+            None => self.rules.watches.get(event.watch).map_or("guard", |watch| watch.name.as_str()),
         };
         let mut line = Line {
             schema: LINE_SCHEMA.to_owned(),
             at: utc(),
             watch: name.to_owned(),
             event: kind,
-            dry_run: false,
-            reading: event.reading,
-            told: event.told,
+            dry_run: self.is_dry,
+            reading: is_read.then_some(event.reading),
+            told: is_read.then_some(event.told),
             culprit: who.map(|(suspect, kin)| {
                 culprit(&mut state.groups, &self.rules, suspect, kin, event.reading.at_ns)
             }),

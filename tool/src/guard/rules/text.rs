@@ -34,35 +34,24 @@ const LONGEST: f64 = 86_400.0;
 pub(super) struct Text {
     machine: Option<Settings>,
     #[serde(default)]
-    cgroup: Vec<GroupText>,
+    cgroup: Vec<Settings>,
     #[serde(default)]
-    processes: Vec<ProcessesText>,
+    processes: Vec<Settings>,
     #[serde(default)]
     protect: ProtectText,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GroupText {
-    path: String,
-    #[serde(flatten)]
-    settings: Settings,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ProcessesText {
-    name: String,
-    #[serde(deserialize_with = "bytes")]
-    limit: u64,
-    #[serde(flatten)]
-    settings: Settings,
-}
-
-/// Of one watch; what is absent has its default.
+/// Of one watch; what is absent has its default. One for all kinds, so that errors have the line of their key.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
+    /// Of a control group.
+    path: Option<String>,
+    /// Of processes.
+    name: Option<String>,
+    /// Likewise.
+    #[serde(default, deserialize_with = "bytes")]
+    limit: Option<u64>,
     #[serde(default, deserialize_with = "seconds")]
     warn_before: Option<f64>,
     #[serde(default, deserialize_with = "amount")]
@@ -136,9 +125,10 @@ fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> 
     Ok(Some(seconds))
 }
 
-fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let text = said(from)?;
     parse_bytes(&text)
+        .map(Some)
         .ok_or_else(|| D::Error::custom(format!("{text:?} is no size: write \"512M\" or \"4G\"")))
 }
 
@@ -180,26 +170,29 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
 }
 
 impl Text {
-    /// The rules, if they can be kept. `groups` are watched beside what the text says.
-    pub(super) fn rules(self, groups: &[String]) -> Result<Rules, String> {
+    /// The rules, if they can be kept. The control groups `asked` are watched beside what the text says.
+    pub(super) fn rules(self, asked: Vec<(String, Of)>) -> Result<Rules, String> {
         let mut watches = Vec::new();
-        let is_named = !groups.is_empty() || !self.cgroup.is_empty() || !self.processes.is_empty();
+        let is_named = !asked.is_empty() || !self.cgroup.is_empty() || !self.processes.is_empty();
         let machine = self.machine.or_else(|| (!is_named).then(Settings::default));
         if let Some(settings) = machine {
+            settings.have_only("[machine]", [])?;
             watches.push(settings.watch("machine", Of::Machine)?);
         }
-        let asked = groups.iter().map(|path| GroupText { path: path.clone(), settings: Settings::default() });
-        for GroupText { path, settings } in self.cgroup.into_iter().chain(asked) {
-            let of = group(&path)?;
-            // A service of the rules may not run yet, but what somebody types now is there now.
-            if groups.contains(&path) && !matches!(&of, Of::Group { folder, .. } if folder.is_dir()) {
-                return Err(format!("there is no control group {path:?} with a memory controller"));
-            }
-            watches.push(settings.watch(&path, of)?);
+        for settings in self.cgroup {
+            settings.have_only("[[cgroup]]", ["path"])?;
+            let (name, of) = group(settings.path.as_deref().unwrap_or_default())?;
+            watches.push(settings.watch(&name, of)?);
         }
-        for ProcessesText { name, limit, settings } in self.processes {
+        for (name, of) in asked {
+            watches.push(Settings::default().watch(&name, of)?);
+        }
+        for settings in self.processes {
+            settings.have_only("[[processes]]", ["name", "limit"])?;
+            let name = settings.name.clone().unwrap_or_default();
             let pattern = Pattern::new(&name);
             check_processes(&name, &pattern)?;
+            let limit = settings.limit.unwrap_or(0);
             watches.push(settings.watch(&name, Of::Processes { name: pattern, limit })?);
         }
         for (at, watch) in watches.iter().enumerate() {
@@ -214,11 +207,22 @@ impl Text {
     }
 }
 
-/// The folder of a control group with memory limits; of one that is not there yet, where it would be.
-fn group(path: &str) -> Result<Of, String> {
+/// A control group that somebody names now, and that has to be there.
+pub(super) fn asked(path: &str) -> Result<(String, Of), String> {
+    let (name, of) = group(path)?;
+    match &of {
+        Of::Group { folder, .. } if !folder.is_dir() => {
+            Err(format!("cgroup {path:?}: there is no control group {}", folder.display()))
+        }
+        _ => Ok((name, of)),
+    }
+}
+
+/// A control group with memory limits, and its name; one that is not there yet, where it would be.
+fn group(path: &str) -> Result<(String, Of), String> {
     let tree = Tree::open(Path::new("/")).map_err(|error| error.to_string())?;
     let points = Hierarchies::read(&tree).points();
-    let below = path.trim_start_matches('/');
+    let below = path.trim_matches('/');
     if below.split('/').any(|part| part == "..") {
         return Err(format!("cgroup {path:?}: a path without \"..\" is expected"));
     }
@@ -226,20 +230,21 @@ fn group(path: &str) -> Result<Of, String> {
     for point in points {
         let mount = Path::new("/").join(point);
         let within = Path::new(path).strip_prefix(&mount).map_or(PathBuf::from(below), Path::to_owned);
-        let folder = mount.join(within);
+        let folder = mount.join(&within);
         if folder == mount {
             continue;
         }
+        let name = format!("/{}", within.display().to_string().trim_matches('/'));
         if has_memory(&folder) {
-            return Ok(Of::Group { folder, mount });
+            return Ok((name, Of::Group { folder, mount }));
         }
         let controls = fs::read_to_string(mount.join("cgroup.controllers")).unwrap_or_default();
         let is_his = controls.split_whitespace().any(|name| name == "memory") || has_memory(&mount);
         if is_his && !folder.is_dir() {
-            coming = Some(Of::Group { folder, mount });
+            coming = Some((name, Of::Group { folder, mount }));
         }
     }
-    coming.ok_or_else(|| format!("there is no control group {path:?} with a memory controller"))
+    coming.ok_or_else(|| format!("cgroup {path:?}: there is no such group with a memory controller"))
 }
 
 /// Processes that are to be ended for their name must not be those that everything needs.
@@ -275,6 +280,20 @@ fn check_name(what: &str, name: &str) -> Result<(), String> {
 }
 
 impl Settings {
+    /// Whether all of `keys` are there, and no other that names what is watched.
+    fn have_only<const N: usize>(&self, table: &str, keys: [&str; N]) -> Result<(), String> {
+        let all =
+            [("path", self.path.is_some()), ("name", self.name.is_some()), ("limit", self.limit.is_some())];
+        for (key, is_there) in all {
+            match (is_there, keys.contains(&key)) {
+                (true, false) => return Err(format!("{table} has no {key:?}")),
+                (false, true) => return Err(format!("a {table} lacks {key:?}")),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn watch(self, name: &str, of: Of) -> Result<Watch, String> {
         let usual = Limits::default();
         let limits = Limits {
@@ -287,9 +306,10 @@ impl Settings {
         };
         for total in [1u64 << 30, 1 << 34, 1 << 40] {
             if limits.kill_below.of(total) > limits.term_below.of(total) {
+                let [kill, term, total] =
+                    [limits.kill_below.of(total), limits.term_below.of(total), total].map(units::bytes);
                 return Err(format!(
-                    "{name}: kill_below is more than term_below on a machine with {}: nobody would be asked first",
-                    units::bytes(total)
+                    "{name}: kill_below is more than term_below ({kill} and {term} of {total}): nobody would be asked first"
                 ));
             }
         }

@@ -24,7 +24,8 @@ impl Program for Own {
         match self.0 {
             Runtime::Processes => 200,
             Runtime::Threads => 1000,
-            _ => 10_000,
+            // Of some 700 bytes each: fewer would drown in what a control group is charged with at once.
+            _ => 50_000,
         }
     }
 }

@@ -90,7 +90,8 @@ fn published(all: &[LightProcesses]) -> Table {
         std::iter::once("bytes each".to_owned()).chain(each).chain([grouped(PUBLISHED_BYTES)]).collect(),
     );
     table.notes.push(
-        "Memory is PSS (RSS where the kernel tells none). The published figures are of four Xeon E7-4820 with 125 GB."
+        "Memory is PSS (RSS where the kernel tells none); stacks and tables that the kernel keeps for threads and processes \
+         come on top. The published figures are of four Xeon E7-4820 with 125 GB."
             .to_owned(),
     );
     table
