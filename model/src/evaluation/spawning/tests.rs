@@ -36,7 +36,11 @@ fn every_runtime_has_its_ceiling_and_what_bounds_it() {
     assert_eq!([ceilings[0].0, ceilings[2].0], [2_097_100, 32_384]);
     assert_eq!(ceilings[1].0, ceilings[1].1, "nothing but memory bounds Go");
     let record = guest(Work::Idle);
-    assert!(told(&record, Kind::Answer, "Erlang/OTP 25 (ERTS 13.1.5): 2.09e6 processes fit."));
+    assert!(told(
+        &record,
+        Kind::Answer,
+        "Erlang/OTP 25 (ERTS 13.1.5): 2.09e6 processes fit below +P, 2.23e6 in memory."
+    ));
     assert!(told(&record, Kind::Advice, "threads: kernel.pid_max ends at 32,384 threads, before memory"));
     assert!(!told(&record, Kind::Advice, "go:"));
 }
