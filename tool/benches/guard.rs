@@ -61,7 +61,8 @@ fn at_rest(seconds: u64) {
         Ok(child) => all.push(("earlyoom", child)),
         Err(error) => println!("SKIPPED: earlyoom beside it: {error}"),
     }
-    thread::sleep(Duration::from_secs(5));
+    // Until it knows them all.
+    thread::sleep(Duration::from_secs(20));
     let cpu = |child: &Child| process_cpu_ns(child.id()).expect("it runs");
     let before: Vec<u64> = all.iter().map(|(_, child)| cpu(child)).collect();
     thread::sleep(Duration::from_secs(seconds));

@@ -45,17 +45,7 @@ fn keep(args: &Guard) -> Outcome {
     let signals = Signals::catch(&ENDS)?;
     // Several that only say what they would do may run beside another: the first of them answers.
     let desk = if args.dry_run { Desk::open(true).ok() } else { Some(Desk::open(false)?) };
-    let hint = if getuid().is_root() { "" } else { " (not root: only your own processes can be ended)" };
-    resident::shed();
-    let residence = if args.dry_run { resident::Residence::default() } else { resident::stay() };
-    for note in notes.iter().chain(&residence.refused) {
-        output::note(&format!("manycore: {note}"));
-    }
-    let names: Vec<&str> = rules.watches.iter().map(|watch| watch.name.as_str()).collect();
-    let names = names.join(", ").replacen("machine", "the machine", usize::from(names.contains(&"machine")));
-    let mode = if args.dry_run { "watches, and would keep" } else { "keeps" };
-    output::note(&format!("manycore guard {mode} {names} from dying of memory{hint}"));
-
+    let told = greeting(&rules, args.dry_run);
     let (events_in, events) = sync_channel(QUEUE);
     let (facts_in, facts) = sync_channel(QUEUE);
     let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(Failure::missing)?;
@@ -81,6 +71,14 @@ fn keep(args: &Guard) -> Outcome {
         manager: Manager::of_environment(),
     };
     let mut watcher = Watcher::new(means).map_err(Failure::missing)?;
+    watcher.prepare();
+    // From here on little code is needed.
+    resident::shed();
+    let residence = if args.dry_run { resident::Residence::default() } else { resident::stay() };
+    for note in notes.iter().chain(&residence.refused) {
+        output::note(&format!("manycore: {note}"));
+    }
+    output::note(&told);
     let watch = move || {
         urgency::take();
         resident::hurry();
@@ -90,4 +88,13 @@ fn keep(args: &Guard) -> Outcome {
         thread::Builder::new().name("watcher".to_owned()).spawn(watch).map_err(Failure::missing)?;
     clerk.run()?;
     watching.join().map_err(|_| Failure::missing("the watching thread has failed"))
+}
+
+/// What is said once all is in place.
+fn greeting(rules: &Rules, is_dry: bool) -> String {
+    let hint = if getuid().is_root() { "" } else { " (not root: only your own processes can be ended)" };
+    let names: Vec<&str> = rules.watches.iter().map(|watch| watch.name.as_str()).collect();
+    let names = names.join(", ").replacen("machine", "the machine", usize::from(names.contains(&"machine")));
+    let mode = if is_dry { "watches, and would keep" } else { "keeps" };
+    format!("manycore guard {mode} {names} from dying of memory{hint}")
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 /// Lines that may wait; what is more is lost.
-const QUEUE: usize = 256;
+const QUEUE: usize = 64;
 
 /// Longest wait for those that are left at the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
