@@ -38,7 +38,7 @@ use std::{
 };
 
 /// How often signals and questions are looked for while nothing happens.
-const IDLE: Duration = Duration::from_millis(250);
+const IDLE: Duration = Duration::from_millis(500);
 
 /// Longest time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);

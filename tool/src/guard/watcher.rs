@@ -158,9 +158,14 @@ impl Watcher {
     pub fn run(&mut self) {
         self.rehearse();
         while !self.is_over {
-            let pause = self.tick();
-            self.wait(pause);
-            self.take_facts();
+            let end = self.tick().saturating_add(now_ns());
+            // What the clerk has found out is taken in as it comes, and seldom a reason to look again.
+            loop {
+                let only_facts = self.wait(end.saturating_sub(now_ns()));
+                if self.take_facts() || !only_facts {
+                    break;
+                }
+            }
         }
     }
 
@@ -302,20 +307,21 @@ impl Watcher {
 
     /// Has the clerk find out the control groups of some that are new; the others come with the next ticks.
     fn ask_who(&mut self) {
-        let next = self.who_next;
+        let mut next = self.who_next;
+        let (from, mut asked) = (next, 0);
         let is_unknown = |process: &&Process| {
-            process.seen.pid > next && !process.is_known && process.shield != Some(Shield::Kernel)
+            process.seen.pid > from && !process.is_known && process.shield != Some(Shield::Kernel)
         };
-        let mut last = 0;
-        for process in self.table.processes().iter().filter(is_unknown).take(WHO) {
+        for process in self.table.processes().iter().filter(is_unknown) {
             let what = What::Identify { pid: process.seen.pid, start: process.seen.start };
-            if !self.tell(0, &what) {
-                break;
+            if asked == WHO || !self.tell(0, &what) {
+                self.who_next = next;
+                return;
             }
-            last = process.seen.pid;
+            (next, asked) = (process.seen.pid, asked + 1);
         }
-        // None after the last: those that had to wait come after the next survey.
-        self.who_next = if last == 0 { u32::MAX } else { last };
+        // None is left; the next survey may find more.
+        self.who_next = u32::MAX;
     }
 
     /// Has the clerk find out how much of some processes others have too.
@@ -430,8 +436,9 @@ impl Watcher {
         self.plan.watches.iter().map(of).min().unwrap_or(LONGEST_NS)
     }
 
-    /// Waits until it is time, tasks stall for memory, whoever was killed is gone, or the clerk has found out something.
-    fn wait(&mut self, pause_ns: u64) {
+    /// Waits until it is time, tasks stall for memory or whoever was killed is gone; or, which is told, until the clerk
+    /// has found out something and nothing else has happened.
+    fn wait(&mut self, pause_ns: u64) -> bool {
         const PLACES: usize = 2 * WATCHES + 1;
         let none = || PollFd::new(&self.wake, PollFlags::empty());
         let mut all: [PollFd; PLACES] = std::array::from_fn(|_| none());
@@ -445,7 +452,8 @@ impl Watcher {
             }
         }
         let time = Timespec { tv_sec: (pause_ns / SECOND) as i64, tv_nsec: (pause_ns % SECOND) as i64 };
-        let _ = poll(&mut all, Some(&time));
+        let count = poll(&mut all, Some(&time)).unwrap_or(0);
+        let only_facts = count == 1 && !all[0].revents().is_empty();
         // The bell of a group that was removed would ring for ever.
         let is_broken =
             |fd: &PollFd| fd.revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
@@ -453,6 +461,7 @@ impl Watcher {
         for (watch, _) in self.plan.watches.iter_mut().zip(broken).filter(|(_, broken)| *broken) {
             watch.bell = None;
         }
+        only_facts
     }
 
     /// Tells the clerk; `false` where there was no room.

@@ -6,10 +6,12 @@ use manycore_model::guard::table::Table;
 use rustix::io::read;
 
 impl Watcher {
-    /// Takes in what the clerk has found out.
-    pub fn take_facts(&mut self) {
+    /// Takes in what the clerk has found out; whether something follows from it at once.
+    pub fn take_facts(&mut self) -> bool {
+        let mut is_urgent = false;
         let _ = read(&self.wake, &mut [0u8; 8]);
         while let Ok(fact) = self.facts.try_recv() {
+            is_urgent |= matches!(fact, Fact::Writer(_) | Fact::Rules(_) | Fact::Stop);
             match fact {
                 Fact::Group { pid, start, group, watches, shield } => {
                     let Self { plan, table, .. } = self;
@@ -33,6 +35,7 @@ impl Watcher {
                 Fact::Stop => self.is_over = true,
             }
         }
+        is_urgent
     }
 
     /// Goes by other rules from now on. What is known of growth stays, and so does whoever is waited for.
