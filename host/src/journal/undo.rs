@@ -14,6 +14,8 @@ use std::{
     fs::{self, File},
     io,
     path::Path,
+    thread,
+    time::Duration,
 };
 
 /// What became of a journal's changes.
@@ -46,6 +48,10 @@ pub struct Restored {
 
 /// Rounds in which tasks are sought that were born in the one before.
 const ROUNDS: usize = 20;
+
+/// A task that is being born has the CPUs that its maker had when that began (`dup_task_struct` in `kernel/fork.c`), and
+/// is seen only at the end of it: the next look comes so much later.
+const BIRTH: Duration = Duration::from_millis(20);
 
 /// A process of the journal that still runs.
 struct Process {
@@ -141,6 +147,9 @@ impl Pending {
                 if task.restore(restored) {
                     given_back.insert(task.tid);
                 }
+            }
+            if !ours.is_empty() {
+                thread::sleep(BIRTH);
             }
             ours = self.tasks().into_iter().filter(|task| task.ours).collect();
             if ours.is_empty() || !restored.failed.is_empty() {
