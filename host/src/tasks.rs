@@ -109,10 +109,9 @@ pub fn has_environment(pid: u32, assignment: &str) -> bool {
     false
 }
 
-/// Whether process `pid` runs that began at `start` (clock ticks since boot): one that has ended and waits for its
-/// parent (state `Z`) does not.
+/// Whether process `pid` is alive and the one that began at `start` (clock ticks since boot).
 pub fn runs(pid: u32, start: u64) -> bool {
-    start_time(pid) == Some(start) && stat_field(&pid.to_string(), 3).is_some_and(|state| state != "Z")
+    start_time(pid) == Some(start) && is_alive(pid)
 }
 
 /// Whether process `pid` is a thread of the kernel (`PF_KTHREAD` among the flags of `/proc/PID/stat`, field 9).

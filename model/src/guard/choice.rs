@@ -40,6 +40,17 @@ pub enum Finding {
     Nobody,
 }
 
+impl Finding {
+    /// Who it is, and what they have in common where they are several; `None` where it is nobody.
+    pub fn suspect(&self) -> Option<(Suspect, Option<Kin>)> {
+        match *self {
+            Self::Process(suspect) => Some((suspect, None)),
+            Self::Family(suspect, kin) => Some((suspect, Some(kin))),
+            Self::Files(_) | Self::Nobody => None,
+        }
+    }
+}
+
 /// What the members of a family have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kin {

@@ -87,7 +87,7 @@ pub enum What {
 
 /// A signal.
 #[derive(Clone, Copy, Debug)]
-#[allow(clippy::struct_excessive_bools, reason = "four things that can each be so or not")]
+#[allow(clippy::struct_excessive_bools, reason = "three things that can each be so or not")]
 pub struct Sent {
     /// To whom.
     pub suspect: Suspect,
@@ -99,8 +99,6 @@ pub struct Sent {
     pub was_asked: bool,
     /// It writes files into memory, and this is why it was chosen.
     pub is_writer: bool,
-    /// Only said.
-    pub is_dry: bool,
     /// Nanoseconds from the end of the reading to the signal.
     pub after_ns: u64,
     /// Processes that were sent it at once.

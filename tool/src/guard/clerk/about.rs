@@ -11,9 +11,9 @@ use crate::{
 };
 use manycore_host::{ending, tasks};
 use manycore_model::guard::{
-    choice::{Finding, Kin, Suspect, belongs},
+    choice::{Kin, Suspect, belongs},
     line::{Culprit, LINE_SCHEMA, Why},
-    table::Shield,
+    table::{Process, Shield},
 };
 use std::{fs, thread, time::Duration};
 
@@ -56,6 +56,16 @@ pub(super) fn node(pid: u32) -> String {
     }
 }
 
+/// The control group of a process; empty where it is not known.
+fn group_name(groups: &mut Groups, rules: &Rules, process: &Process) -> String {
+    // It may have come too late to be known to the watcher.
+    let number = match process.group {
+        0 => groups.identify(process.seen.pid, process.seen.start, rules).map_or(0, |found| found.number),
+        number => number,
+    };
+    groups.get(number).map(|group| group.name.clone()).unwrap_or_default()
+}
+
 /// A suspect with the names that take time.
 pub(super) fn culprit(
     groups: &mut Groups,
@@ -65,12 +75,7 @@ pub(super) fn culprit(
     now_ns: u64,
 ) -> Culprit {
     let process = &suspect.process;
-    // It may have come too late to be known.
-    let number = match process.group {
-        0 => groups.identify(process.seen.pid, process.seen.start, rules).map_or(0, |found| found.number),
-        number => number,
-    };
-    let cgroup = groups.get(number).map(|group| group.name.clone()).unwrap_or_default();
+    let cgroup = group_name(groups, rules, process);
     Culprit {
         pid: process.seen.pid,
         start: process.seen.start,
@@ -100,11 +105,7 @@ pub fn why(
     seen: Duration,
 ) -> Why {
     let process = answer.process;
-    let chosen = match answer.finding {
-        Finding::Process(suspect) => Some((suspect, None)),
-        Finding::Family(suspect, kin) => Some((suspect, Some(kin))),
-        Finding::Files(_) | Finding::Nobody => None,
-    };
+    let chosen = answer.finding.suspect();
     let is_member = |suspect: &Suspect, kin: &Option<Kin>| match (kin, &process) {
         (_, None) => false,
         (None, Some(process)) => process.seen.pid == suspect.process.seen.pid,
@@ -115,13 +116,6 @@ pub fn why(
     let total = event.reading.total;
     let levels =
         watch.map_or([0, 0], |watch| [watch.limits.term_below.of(total), watch.limits.kill_below.of(total)]);
-    let group = process.and_then(|process| {
-        let number = match process.group {
-            0 => groups.identify(pid, process.seen.start, rules)?.number,
-            number => number,
-        };
-        groups.get(number).map(|group| group.name.clone())
-    });
     let spared = process.and_then(|process| process.shield).map(|shield| match shield {
         Shield::Rule(rule) => format!("{} protects it", rules.protect.words(rule)),
         other => other.why().to_owned(),
@@ -132,7 +126,7 @@ pub fn why(
         watch: watch.map_or(String::new(), |watch| watch.name.clone()),
         pid,
         name: process.map(|process| String::from_utf8_lossy(process.seen.name.as_bytes()).into_owned()),
-        cgroup: group.unwrap_or_default(),
+        cgroup: process.map(|process| group_name(groups, rules, &process)).unwrap_or_default(),
         bytes: process.map_or(0, |process| process.bytes()),
         growth_bytes,
         fall_bytes,

@@ -79,11 +79,7 @@ impl Clerk {
 
     /// Tells what is coming, slows it down and asks nodes.
     fn warn(&mut self, state: &mut State, event: &Event, finding: &Finding) {
-        let suspect = match *finding {
-            Finding::Process(suspect) => Some((suspect, None)),
-            Finding::Family(suspect, kin) => Some((suspect, Some(kin))),
-            Finding::Files(_) | Finding::Nobody => None,
-        };
+        let suspect = finding.suspect();
         let files = match *finding {
             Finding::Files(bytes) => Some(state.spotter.files(bytes)),
             _ => None,

@@ -259,7 +259,7 @@ impl Watcher {
         }
         let after_ns = sent_ns.saturating_sub(reading_ns);
         let suspect = *suspect;
-        let sent = Sent { suspect, kin, is_kill, was_asked: false, is_writer, is_dry, after_ns, count };
+        let sent = Sent { suspect, kin, is_kill, was_asked: false, is_writer, after_ns, count };
         self.tell(at, &What::Sent(sent));
         Ok(())
     }
@@ -303,7 +303,6 @@ impl Watcher {
             is_kill: true,
             was_asked: true,
             is_writer: target.is_writer,
-            is_dry: false,
             after_ns: sent_ns.saturating_sub(reading_ns),
             count,
         };
