@@ -3,7 +3,7 @@
 MANYCORE := target/release/manycore
 PREFIX ?= /usr/local
 
-.PHONY: build eval test percpu lab memory arm bench calibrate man doc install clean
+.PHONY: build eval test fresh percpu lab memory arm bench calibrate man doc install clean
 
 build:
 	@scripts/need build
@@ -24,6 +24,12 @@ test:
 	@scripts/need lab
 	lab/run
 	lab/libvirt
+
+# `make eval` and `make test` where nothing is but Rust and make: in a minimal Debian, and on Fedora or openEuler where
+# this machine can make one. Needs root and debootstrap; takes half an hour, not part of `make test`.
+fresh:
+	@scripts/need fresh
+	scripts/fresh
 
 # The counters of percpu/ under Miri, with musl, and for AArch64, as far as the tools are there; `make test` runs it.
 percpu:

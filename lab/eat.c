@@ -15,6 +15,9 @@
 //   eat beat                 an innocent: a time stamp and one page of a file every 50 ms
 //   eat idle                 an innocent: a service that waits
 //
+//   eat take MB US [deaf]    for tests of thresholds, outside of the laboratory: a MB each US microseconds until it has
+//                            MB (0: for ever), then a line, then the end at that of its input; deaf: not by SIGTERM
+//
 //   eat observe LIMIT NAME=PID ...   watches for LIMIT seconds, or until the eater is gone; see observe()
 //
 // All times are CLOCK_MONOTONIC in milliseconds: of one guest they can be compared. Everything is below /run/lab.
@@ -234,6 +237,21 @@ static void beat(void) {
     }
 }
 
+// Of known size: what it was told, and the program itself with less than 2 MB.
+static void take(uint64_t most, uint64_t us, int is_deaf) {
+    if (is_deaf) signal(SIGTERM, SIG_IGN);
+    for (uint64_t sum = 0; !most || sum < most; sum++) {
+        char *more = mmap(NULL, MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (more == MAP_FAILED) die("mmap");
+        touch(more, MB);
+        struct timespec pause = {us / 1000000, us % 1000000 * 1000};
+        if (us) nanosleep(&pause, NULL);
+    }
+    if (write(1, "1\n", 2) < 0) die("standard output");
+    for (char rest[64]; read(0, rest, sizeof rest) > 0;) {}
+    exit(0);
+}
+
 // --- the observer ---
 
 #define WATCHED 16
@@ -372,6 +390,8 @@ int main(int count, char **words) {
         return 2;
     }
     const char *kind = words[1];
+    // By the name that its file has.
+    if (!strcmp(kind, "take") && count > 3) take(atoi(words[2]), atoi(words[3]), count > 4);
     char name[32];
     int innocent = !strcmp(kind, "hold") || !strcmp(kind, "beat") || !strcmp(kind, "idle");
     snprintf(name, sizeof name, "%s%s", innocent ? "" : "eat-", kind);

@@ -4,7 +4,7 @@
 mod common;
 
 use assert_cmd::cargo::cargo_bin;
-use common::manycore;
+use common::{first_cpu, manycore};
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
@@ -144,7 +144,7 @@ fn every_load_is_measured_judged_and_leaves_nothing() {
 fn a_section_of_eval_is_measured_alone_and_on_some_cpus() {
     let folder = tempfile::tempdir().unwrap();
     let run = manycore()
-        .args(["bench", "noise", "--cpus", "0", "--seconds", "1", "--quiet", "--out"])
+        .args(["bench", "noise", "--cpus", &first_cpu(), "--seconds", "1", "--quiet", "--out"])
         .arg(folder.path())
         .assert()
         .success();

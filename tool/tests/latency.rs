@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use assert_cmd::cargo::cargo_bin;
+use manycore_model::CpuSet;
 use std::{
     fs,
     path::Path,
     process::{Command, Output, Stdio},
-    thread::available_parallelism,
 };
 
 fn eval(program: &mut Command, folder: &Path) -> Output {
@@ -26,8 +26,13 @@ fn record(folder: &Path) -> serde_json::Value {
     json(&fs::read(folder.join("record.json")).unwrap())
 }
 
+/// CPUs that this process may use.
+fn cpus() -> CpuSet {
+    manycore_host::affinity::allowed().unwrap()
+}
+
 fn two_cpus() -> bool {
-    let two = available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
+    let two = cpus().len() > 1;
     if !two {
         eprintln!("SKIPPED: it takes two CPUs");
     }
@@ -57,7 +62,7 @@ fn every_pair_has_a_plausible_figure() {
         assert!(number(6) > 1.0, "{line}");
         pairs += 1;
     }
-    let cpus = available_parallelism().unwrap().get();
+    let cpus = cpus().len();
     assert!(pairs == cpus * (cpus - 1) / 2 || cpus > 70, "{pairs} pairs of {cpus} CPUs");
     let record = record(folder.path());
     assert_eq!(record["missed"], serde_json::json!([]), "nothing was left out");
@@ -77,28 +82,31 @@ fn every_pair_has_a_plausible_figure() {
 fn one_cpu_alone_has_no_pair_and_that_is_no_failure() {
     let folder = tempfile::tempdir().unwrap();
     let mut bound = Command::new("taskset");
-    bound.args(["--cpu-list", "0"]).arg(cargo_bin("manycore"));
+    let first = cpus().first().unwrap().to_string();
+    bound.args(["--cpu-list", &first]).arg(cargo_bin("manycore"));
     let run = eval(&mut bound, folder.path());
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     let record = record(folder.path());
     assert_eq!(record["experiments"], serde_json::json!([]));
     let why = record["missed"][0]["why"].as_str().unwrap();
-    assert_eq!(why, "a cache line goes from one CPU to another, and only CPU 0 may be used");
+    assert_eq!(why, format!("a cache line goes from one CPU to another, and only CPU {first} may be used"));
 }
 
 #[test]
 fn only_cpus_that_may_be_used_are_visited() {
-    if available_parallelism().map_or(0, std::num::NonZero::get) < 3 {
+    let cpus = cpus();
+    if cpus.len() < 3 {
         eprintln!("SKIPPED: it takes three CPUs to leave one out");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let mut bound = Command::new("taskset");
-    bound.args(["--cpu-list", "0,2"]).arg(cargo_bin("manycore"));
+    let (first, last) = (cpus.first().unwrap(), cpus.last().unwrap());
+    bound.args(["--cpu-list", &format!("{first},{last}")]).arg(cargo_bin("manycore"));
     let run = eval(&mut bound, folder.path());
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     let table = fs::read_to_string(folder.path().join("latency.csv")).unwrap();
-    assert!(table.lines().skip(1).all(|line| line.starts_with("0,2,")), "{table}");
+    assert!(table.lines().skip(1).all(|line| line.starts_with(&format!("{first},{last},"))), "{table}");
 }
 
 /// Voluntary context switches of the thread of `pid` that measures: it sleeps between visits.

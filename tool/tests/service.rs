@@ -3,7 +3,10 @@
 
 mod common;
 
-use common::study::{Bench, end_of, findings, has, running, signal, unique, until, words};
+use common::{
+    first_cpu, last_cpu,
+    study::{Bench, end_of, findings, has, running, signal, unique, until, words},
+};
 use std::{collections::BTreeSet, fs, net::TcpListener};
 
 /// A port of the loopback address that nobody listens on.
@@ -29,20 +32,19 @@ fn a_service_lives_on_while_its_place_is_switched() {
         return;
     }
     let (bench, port) = (Bench::new(), free_port());
-    let cpus = std::thread::available_parallelism().unwrap().get();
-    let last = format!("cpus={}", cpus - 1);
+    let [first, last] = [first_cpu(), last_cpu()].map(|cpu| format!("cpus={cpu}"));
     let server = format!(
         "python3 -c \"import http.server as s, os; open('pids','a').write(str(os.getpid())); \
         s.HTTPServer(('127.0.0.1', {port}), s.SimpleHTTPRequestHandler).serve_forever()\""
     );
     // The load asks for nothing but notes where the service may run.
     let load = "grep Cpus_allowed_list /proc/$(cat pids)/status >> places";
-    let place = ["--a", "cpus=0", "--b", &last, "--pairs", "3", "--timeout", "10s"];
+    let place = ["--a", &first, "--b", &last, "--pairs", "3", "--timeout", "10s"];
     let service = ["--service", &server, "--ready-port", &port, "--", "sh", "-c", load];
     let judged = bench.judged(&with(&[&["compare"], &place, &service]));
     let places = fs::read_to_string(bench.path("places")).unwrap();
     let seen: BTreeSet<&str> = places.lines().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
-    assert_eq!(seen, BTreeSet::from(["0", &last[5..]]), "{places}");
+    assert_eq!(seen, BTreeSet::from([&first[5..], &last[5..]]), "{places}");
     assert_eq!(places.lines().count(), 8);
     let pid: u32 = fs::read_to_string(bench.path("pids")).unwrap().parse().unwrap();
     assert!(!fs::exists(format!("/proc/{pid}")).unwrap());
@@ -61,7 +63,8 @@ fn redis_is_measured_on_both_places() {
     let server = format!("redis-server --port {port} --save '' --appendonly no");
     let load = ["redis-benchmark", "-p", &port, "-q", "-t", "get", "-n", "2000"];
     let service = ["--service", &server, "--ready-port", &port, "--metric", "redis-benchmark", "--"];
-    let judged = bench.judged(&with(&[&["compare", "--pairs", "2", "--a", "cpus=0"], &service, &load]));
+    let first = format!("cpus={}", first_cpu());
+    let judged = bench.judged(&with(&[&["compare", "--pairs", "2", "--a", &first], &service, &load]));
     assert!(judged["comparison"]["metrics"].to_string().contains("service_cpu"), "{judged}");
     assert!(running(&port).is_empty());
 }
@@ -197,7 +200,8 @@ fn nginx_in_the_background_is_found_and_ended() {
     // It binds its port before it goes into the background: the first run meets it on its way.
     let load = "until test -s pid; do sleep 0.01; done; cp pid seen; kill -0 $(cat pid)";
     let start = ["compare", "--pairs", "3", "--service", &server, "--ready-port", &port];
-    let judged = bench.judged(&with(&[&start, &["--a", "cpus=0", "--", "sh", "-c", load]]));
+    let first = format!("cpus={}", first_cpu());
+    let judged = bench.judged(&with(&[&start, &["--a", &first, "--", "sh", "-c", load]]));
     assert!(!findings(&judged).contains("left a process behind"), "{judged}");
     let pid = fs::read_to_string(bench.path("seen")).unwrap();
     assert!(!fs::exists(format!("/proc/{}", pid.trim())).unwrap());

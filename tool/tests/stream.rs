@@ -4,7 +4,7 @@
 mod common;
 
 use assert_cmd::cargo::cargo_bin;
-use common::manycore;
+use common::{first_cpu, manycore};
 use serde_json::Value;
 use std::{
     fs,
@@ -81,7 +81,7 @@ fn every_kernel_and_every_way_has_a_plausible_figure() {
 #[test]
 fn what_is_named_is_measured_and_nothing_else() {
     let (judged, _folder) =
-        bench(&["--kernel", "triad,copy", "--workers", "1", "--cpus", "0", "--nodes", "0"]);
+        bench(&["--kernel", "triad,copy", "--workers", "1", "--cpus", &first_cpu(), "--nodes", "0"]);
     let points = judged["stream"]["points"].as_array().unwrap();
     let names: Vec<&str> = points.iter().map(|point| point["kernel"].as_str().unwrap()).collect();
     assert!(names.starts_with(&["triad"]) && names.ends_with(&["copy"]), "{names:?}");

@@ -3,7 +3,10 @@
 
 mod common;
 
-use common::study::{Bench, findings, has, words};
+use common::{
+    allowed, first_cpu, last_cpu,
+    study::{Bench, findings, has, words},
+};
 use std::{collections::BTreeSet, fs, process::Command};
 
 /// Two pairs of a command against itself.
@@ -11,7 +14,7 @@ const TWO: [&str; 3] = ["compare", "--pairs", "2"];
 
 /// CPUs that this process may use.
 fn cpus() -> usize {
-    std::thread::available_parallelism().unwrap().get()
+    allowed().len()
 }
 
 fn with<'a>(start: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
@@ -23,13 +26,13 @@ fn a_command_that_sets_its_own_affinity_is_told() {
     if !has("taskset") {
         return;
     }
-    // CPU 0 is the first seat of `close`: who goes there does what would be done to it.
-    for (cpu, place) in [("0", "free"), ("1", "close")] {
+    // The first CPU is the first place of `close`: a command that goes there does what would be done to it.
+    for (cpu, place) in [(first_cpu(), "free"), (last_cpu(), "close")] {
         if cpus() < 2 {
             eprintln!("SKIPPED: one CPU leaves no choice");
             return;
         }
-        let arguments = ["--a", place, "--b", place, "--", "taskset", "-c", cpu, "sleep", "0.1"];
+        let arguments = ["--a", place, "--b", place, "--", "taskset", "-c", &cpu, "sleep", "0.1"];
         let judged = Bench::new().judged(&with(&TWO, &arguments));
         let found = findings(&judged);
         assert!(found.contains("set its own affinity to CPU"), "{cpu} {place}: {found}");

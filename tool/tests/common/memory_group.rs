@@ -4,9 +4,58 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::OnceLock,
     thread,
     time::{Duration, Instant},
 };
+use tempfile::TempDir;
+
+/// How a program takes memory: a MiB and then a pause, so many times.
+#[derive(Clone, Copy)]
+pub struct Take {
+    /// 0: until it is ended.
+    pub mib: u32,
+    pub pause: Duration,
+    /// SIGTERM does not end it.
+    pub is_deaf: bool,
+}
+
+impl Take {
+    /// All at once, and holds it until its input ends.
+    pub fn held(mib: u32) -> Self {
+        Self { mib, pause: Duration::ZERO, is_deaf: false }
+    }
+
+    /// So many MiB a second at most, until it is ended.
+    pub fn endless(mib_per_second: u32) -> Self {
+        Self { mib: 0, pause: Duration::from_secs(1) / mib_per_second, is_deaf: false }
+    }
+
+    pub fn deaf(self) -> Self {
+        Self { is_deaf: true, ..self }
+    }
+
+    /// Its command line.
+    pub fn words(self) -> Vec<String> {
+        let mut words = vec!["take".into(), self.mib.to_string(), self.pause.as_micros().to_string()];
+        words.extend(self.is_deaf.then(|| "deaf".into()));
+        words
+    }
+}
+
+/// The program of lab/eat.c, built when it is needed.
+pub fn eat() -> &'static Path {
+    static PROGRAM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, program) = PROGRAM.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("eat");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/eat.c");
+        let built = Command::new("cc").arg("-O2").arg(source).arg("-o").arg(&program).status();
+        assert!(built.unwrap().success(), "cc cannot compile lab/eat.c");
+        (folder, program)
+    });
+    program
+}
 
 /// A group with a limit of so many MiB, below the memory controller that this machine has.
 pub struct Group {
@@ -37,15 +86,23 @@ impl Group {
         Some(Self { folder, path })
     }
 
-    /// Starts a Python program in the group.
-    pub fn start(&self, script: &str) -> Child {
-        let enter = format!("echo $$ > {}/cgroup.procs && exec python3 -c \"$0\"", self.folder.display());
+    /// Starts a program in the group.
+    pub fn start(&self, program: &Path, words: &[&str]) -> Child {
+        let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", self.folder.display());
         Command::new("sh")
-            .args(["-c", &enter, script])
+            .args(["-c", &enter])
+            .arg(program)
+            .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap()
+    }
+
+    /// Starts a program in the group that takes memory, of known size: see `take` in lab/eat.c.
+    pub fn eat(&self, take: Take) -> Child {
+        let words = take.words();
+        self.start(eat(), &words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     /// Processes in it.

@@ -11,7 +11,9 @@ pub mod vm;
 pub mod watching;
 
 use assert_cmd::Command;
+use manycore_host::affinity;
 use manycore_model::{
+    CpuSet,
     record::Record,
     synthetic::{Trouble, World},
 };
@@ -49,6 +51,21 @@ pub fn interrupted() -> Record {
     record.experiments.truncate(3);
     record.interrupted = true;
     record
+}
+
+/// The CPUs that the tests may use. What the standard library counts is less in a group with a quota.
+pub fn allowed() -> CpuSet {
+    affinity::allowed().unwrap()
+}
+
+/// The number of the first CPU that the tests may use, which need not be 0.
+pub fn first_cpu() -> String {
+    allowed().first().unwrap().to_string()
+}
+
+/// The number of the last one.
+pub fn last_cpu() -> String {
+    allowed().last().unwrap().to_string()
 }
 
 /// Runs a script in bash.

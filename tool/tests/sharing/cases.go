@@ -1,4 +1,5 @@
-// Two goroutines with counters of their own, where the first argument says.
+// Two goroutines with counters of their own, where the first argument says. Written for Go 1.19, which Debian 12 has:
+// a loop has one variable there, not one for each round.
 package main
 
 import (
@@ -32,7 +33,7 @@ func both(step func(me, round int)) {
 	start.Add(2)
 	done.Add(2)
 	for me := 0; me < 2; me++ {
-		go func() {
+		go func(me int) {
 			runtime.LockOSThread()
 			start.Done()
 			start.Wait()
@@ -46,7 +47,7 @@ func both(step func(me, round int)) {
 				}
 			}
 			done.Done()
-		}()
+		}(me)
 	}
 	done.Wait()
 }

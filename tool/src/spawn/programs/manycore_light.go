@@ -1,4 +1,5 @@
-// Light processes of Go: see protocol.rs for what is said on standard input and output.
+// Light processes of Go: see protocol.rs for what is said on standard input and output. Written for Go 1.19, which
+// Debian 12 has.
 package main
 
 import (
@@ -182,7 +183,9 @@ func round(name string, data, back []byte) error {
 }
 
 func bucket(ns uint64) uint64 {
-	ns = min(ns, 1<<40-1)
+	if ns > 1<<40-1 {
+		ns = 1<<40 - 1
+	}
 	if ns < 64 {
 		return ns
 	}

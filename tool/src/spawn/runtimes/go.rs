@@ -29,7 +29,9 @@ pub(super) fn find(cache: &Cache) -> Outcome<Go> {
         let parts = folder.join("parts");
         let mut build = Command::new(&go);
         local(&mut build);
-        build.env("GOCACHE", &parts).args(["build", "-trimpath", "-o"]).arg(folder.join("light"));
+        // The language of the oldest Go that a supported distribution has (1.19, Debian 12), whichever is installed.
+        build.env("GOCACHE", &parts).args(["build", "-trimpath", "-gcflags=-lang=go1.19", "-o"]);
+        build.arg(folder.join("light"));
         compile(build.arg(&source))?;
         fs::remove_dir_all(parts).map_err(Failure::missing)
     })?;
