@@ -1,9 +1,8 @@
 //! A library with a counter in it, for the test that loads and unloads one.
 
 use manycore_percpu::{Engine, PerCpuCounter, engine};
-use std::sync::LazyLock;
 
-static COUNTER: LazyLock<PerCpuCounter> = LazyLock::new(PerCpuCounter::new);
+static COUNTER: PerCpuCounter = PerCpuCounter::new();
 
 /// Adds `n` times 1 and returns the sum.
 #[unsafe(no_mangle)]

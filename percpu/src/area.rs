@@ -16,6 +16,8 @@ use crate::{
     thread::turn,
 };
 use std::{
+    alloc::{self, Layout},
+    mem::size_of,
     ptr::NonNull,
     sync::atomic::{
         AtomicI64,
@@ -23,14 +25,15 @@ use std::{
     },
 };
 
-/// Two cache lines, because the hardware fetches them in pairs.
-#[repr(align(128))]
-struct Lines(#[expect(dead_code, reason = "reached by address")] [AtomicI64; 16]);
+/// Bytes of two cache lines, which the hardware fetches as a pair.
+const PAIR: usize = 128;
 
 /// Rows for a number of counters.
 pub(crate) struct Area {
-    /// From a box, and freed as one: cells point into it, which a box that is moved would forbid.
-    lines: NonNull<[Lines]>,
+    /// The first cell of the first row. A raw pointer and not a box: cells point into the area, and moving a box
+    /// would invalidate these pointers.
+    start: NonNull<AtomicI64>,
+    layout: Layout,
     registration: Registration,
     /// Rows for threads without registration: a power of two.
     shards: usize,
@@ -42,20 +45,23 @@ pub(crate) struct Area {
 const FEW_SHARDS: usize = 4;
 
 impl Area {
-    /// Zeroes for `counters` counters, untouched until they are used.
+    /// Zeroes for `counters` counters. Their pages are not touched until they are used.
     ///
-    /// Panics where `Vec::with_capacity` would: more bytes than an address can tell.
+    /// Panics where `Vec::with_capacity` does: the size in bytes exceeds `isize::MAX`.
     pub fn new(counters: usize, registration: Registration) -> Self {
         let online = (possible::online() as usize).next_power_of_two();
         let shards = if registration.cpus > 0 { online.min(FEW_SHARDS) } else { online };
         let rows = registration.cpus as usize + shards + 2;
-        let lines_of_row = counters.div_ceil(16).max(1);
-        // So large a product is refused by the allocation.
-        let lines = Box::new_zeroed_slice(rows.saturating_mul(lines_of_row));
-        // SAFETY: zeroes are valid atomics.
-        let lines: Box<[Lines]> = unsafe { lines.assume_init() };
-        let lines = NonNull::from(Box::leak(lines));
-        Self { lines, registration, shards, stride: lines_of_row * size_of::<Lines>() }
+        let pairs = counters.saturating_mul(size_of::<AtomicI64>()).saturating_add(PAIR - 1) / PAIR;
+        let stride = pairs.max(1).saturating_mul(PAIR);
+        let Ok(layout) = Layout::from_size_align(rows.saturating_mul(stride), PAIR) else {
+            too_many(counters)
+        };
+        // SAFETY: there is at least one row of at least one pair of lines, so the size is not 0.
+        let start = unsafe { alloc::alloc_zeroed(layout) };
+        #[allow(clippy::cast_ptr_alignment)] // The layout's alignment is that of a pair of lines.
+        let Some(start) = NonNull::new(start.cast::<AtomicI64>()) else { alloc::handle_alloc_error(layout) };
+        Self { start, layout, registration, shards, stride }
     }
 
     pub fn engine(&self) -> Engine {
@@ -64,20 +70,20 @@ impl Area {
 
     /// Bytes that the rows take.
     pub fn bytes(&self) -> usize {
-        self.lines.len() * size_of::<Lines>()
+        self.layout.size()
     }
 
     /// The cells of counter `index`, which has to be below the number of counters: valid as long as this area.
     pub fn cells(&self, index: usize) -> Cells {
         debug_assert!(index * size_of::<AtomicI64>() < self.stride);
-        let first = self.lines.as_ptr().cast::<AtomicI64>().cast_const().wrapping_add(index);
+        let first = self.start.as_ptr().cast_const().wrapping_add(index);
         let Registration { offset, cpus } = self.registration;
         Cells {
+            shard: below(first, cpus as usize * self.stride),
             cpus,
             offset,
             stride: self.stride,
             first,
-            shard: first.wrapping_byte_add(cpus as usize * self.stride),
             shards: self.shards,
         }
     }
@@ -85,20 +91,34 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: the pointer is that of a box, and who holds cells saw to it that this area lived until now.
-        drop(unsafe { Box::from_raw(self.lines.as_ptr()) });
+        // SAFETY: allocated with this layout, and all cells that point into it are gone.
+        unsafe { alloc::dealloc(self.start.as_ptr().cast(), self.layout) };
     }
 }
 
-// SAFETY: the lines are atomics that the area owns.
+// SAFETY: the rows are atomics that the area owns.
 unsafe impl Send for Area {}
 // SAFETY: as above.
 unsafe impl Sync for Area {}
 
-/// One counter's cells. Whoever holds one sees to it that the area lives.
+#[cold]
+#[allow(clippy::panic)] // As `Vec` does: no program can go on from here.
+fn too_many(counters: usize) -> ! {
+    panic!("{counters} counters exceed the address space")
+}
+
+/// The cell `bytes` after `first`, in a later row.
+fn below(first: *const AtomicI64, bytes: usize) -> *const AtomicI64 {
+    first.wrapping_add(bytes / size_of::<AtomicI64>())
+}
+
+/// One counter's cells. The holder keeps the area alive.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Cells {
+    /// The cell in the row of shard 0, to which interrupted sequences add, too. The first field: sequences read it
+    /// at offset 0.
+    pub shard: *const AtomicI64,
     /// CPU numbers below this have a row.
     pub cpus: u32,
     /// From the thread pointer to the area of restartable sequences.
@@ -107,8 +127,6 @@ pub(crate) struct Cells {
     pub stride: usize,
     /// The cell in the row of CPU 0.
     pub first: *const AtomicI64,
-    /// The cell in the row of shard 0, to which sequences that were broken off add, too.
-    pub shard: *const AtomicI64,
     shards: usize,
 }
 
@@ -203,7 +221,7 @@ impl Cells {
     fn row(&self, row: usize) -> &AtomicI64 {
         debug_assert!(row < self.rows() + 2);
         // SAFETY: the area has that many rows, each with a cell of this counter at this place, and lives.
-        unsafe { &*self.first.wrapping_byte_add(row * self.stride) }
+        unsafe { &*below(self.first, row * self.stride) }
     }
 }
 
@@ -215,7 +233,7 @@ mod tests {
     /// Cells of counters never overlap, stay inside, and rows never share a pair of lines.
     fn check(counters: usize, cpus: u32) {
         let area = Area::new(counters, Registration { offset: 0, cpus });
-        let start = area.lines.as_ptr().cast::<u8>() as usize;
+        let start = area.start.as_ptr() as usize;
         let inside = start..start + area.bytes();
         let mut seen = std::collections::HashSet::new();
         for index in 0..counters {
@@ -247,7 +265,7 @@ mod tests {
         assert_eq!(area.stride, 8064);
     }
 
-    #[cfg_attr(miri, ignore = "many cases of what the test above does")]
+    #[cfg_attr(miri, ignore = "many cases of what `layout_at_the_ends_of_lines` checks")]
     #[test]
     fn layout() {
         proptest!(|(counters in 0_usize..200, cpus in 0_u32..40)| check(counters, cpus));

@@ -4,25 +4,31 @@ use crate::{
     area::{Area, Cells},
     engine::{Engine, Registration},
 };
-use std::{fmt, marker::PhantomData};
+use std::{fmt, marker::PhantomData, ops::Range, sync::OnceLock};
 
 /// A counter that many threads add to, and that is read now and then.
 ///
-/// It takes 128 bytes for each possible CPU and a few more; where there are many counters, [`PerCpuCounters`] packs
-/// them. The type is meant to be shared: in a `static` with [`LazyLock`](std::sync::LazyLock), in an `Arc`, or
-/// borrowed by scoped threads.
+/// It takes 128 bytes for each possible CPU and a few more, allocated at its first use; where there are many
+/// counters, [`PerCpuCounters`] packs them. The type is meant to be shared: in a `static`, in an `Arc`, or borrowed by
+/// scoped threads.
 ///
 /// ```
 /// use manycore_percpu::PerCpuCounter;
-/// use std::sync::LazyLock;
 ///
-/// static BYTES: LazyLock<PerCpuCounter> = LazyLock::new(PerCpuCounter::new);
+/// static BYTES: PerCpuCounter = PerCpuCounter::new();
 ///
 /// BYTES.add_local(1500);
 /// BYTES.sub_local(500);
 /// assert_eq!(BYTES.sum(), 1000);
 /// ```
 pub struct PerCpuCounter {
+    rows: OnceLock<Rows>,
+    /// Whether restartable sequences are left unused.
+    atomics: bool,
+}
+
+/// The memory of one counter.
+struct Rows {
     cells: Cells,
     area: Area,
 }
@@ -32,17 +38,19 @@ pub struct PerCpuCounter {
 /// ```
 /// use manycore_percpu::PerCpuCounters;
 ///
-/// let by_status = PerCpuCounters::new(600);
-/// by_status.get(404).unwrap().add_local(1);
-/// by_status.add_local(200, 3);
-/// assert_eq!(by_status.sums()[404], 1);
+/// static BY_STATUS: PerCpuCounters = PerCpuCounters::new(600);
+///
+/// BY_STATUS.get(404).unwrap().add_local(1);
+/// BY_STATUS.add_local(200, 3);
+/// assert_eq!(BY_STATUS.sums()[404], 1);
+/// assert_eq!(BY_STATUS.iter().map(|counter| counter.sum()).max(), Some(3));
 /// ```
 pub struct PerCpuCounters {
-    area: Area,
+    area: OnceLock<Area>,
     len: usize,
 }
 
-/// One of [`PerCpuCounters`]. Whoever adds often keeps it: its adds need no look at the index.
+/// One of [`PerCpuCounters`]. Keep it where adds are frequent: they do not check the index again.
 #[derive(Clone, Copy)]
 pub struct Counter<'a> {
     cells: Cells,
@@ -51,32 +59,40 @@ pub struct Counter<'a> {
 
 impl PerCpuCounter {
     /// A counter at 0.
-    pub fn new() -> Self {
-        Self::on(Registration::of_process())
-    }
-
-    fn on(registration: Registration) -> Self {
-        let area = Area::new(1, registration);
-        Self { cells: area.cells(0), area }
+    ///
+    /// Its memory is allocated by the first use. Use it once, by [`sum`](Self::sum) for example, before a signal
+    /// handler adds to it.
+    pub const fn new() -> Self {
+        Self { rows: OnceLock::new(), atomics: false }
     }
 
     /// A counter at 0 with [`Engine::Atomics`], to compare with.
-    pub fn with_atomics() -> Self {
-        Self::on(Registration::NONE)
+    pub const fn with_atomics() -> Self {
+        Self { rows: OnceLock::new(), atomics: true }
+    }
+
+    #[inline]
+    fn rows(&self) -> &Rows {
+        self.rows.get_or_init(|| Rows::allocated(self.atomics))
+    }
+
+    #[inline]
+    fn cells(&self) -> &Cells {
+        &self.rows().cells
     }
 
     /// Adds `n`: a plain load, add and store in the cache line of this CPU. The count wraps modulo 2⁶⁴.
     ///
-    /// It never waits and never fails, and it is async-signal-safe.
+    /// It never waits and never fails, and it is async-signal-safe once the counter was used.
     #[inline]
     pub fn add_local(&self, n: i64) {
-        self.cells.add(n);
+        self.cells().add(n);
     }
 
     /// Subtracts `n`, as [`add_local`](Self::add_local) adds.
     #[inline]
     pub fn sub_local(&self, n: i64) {
-        self.cells.add(n.wrapping_neg());
+        self.cells().add(n.wrapping_neg());
     }
 
     /// What was added since the counter was made or [`reset`](Self::reset), by reading the line of each CPU.
@@ -85,7 +101,7 @@ impl PerCpuCounter {
     /// with since), and of those that are made meanwhile some. So it is exact when nobody adds. Where all amounts
     /// are positive and nobody resets, sums that one thread reads never shrink.
     pub fn sum(&self) -> i64 {
-        self.cells.sum()
+        self.cells().sum()
     }
 
     /// Nearly the [`sum`](Self::sum), by reading one shared value, however many CPUs there are.
@@ -104,13 +120,13 @@ impl PerCpuCounter {
     /// value. A row that is taken to and fro across one such value by each add pays it each time: the count stays
     /// right, and the cost is that of a shared counter.
     pub fn approx(&self) -> i64 {
-        self.cells.approx()
+        self.cells().approx()
     }
 
     /// The most that [`approx`](Self::approx) differs from the sum when nobody is in the middle of an add: 512 for
     /// each row, of which there is one for each possible CPU and a few more.
     pub fn approx_error(&self) -> i64 {
-        self.cells.approx_error()
+        self.cells().approx_error()
     }
 
     /// Starts at 0 anew, and returns what the counter was at.
@@ -120,17 +136,26 @@ impl PerCpuCounter {
     /// that ever was returned, together with [`sum`](Self::sum), is all that was added. That holds for resets
     /// beside each other, too.
     pub fn reset(&self) -> i64 {
-        self.cells.reset()
+        self.cells().reset()
     }
 
     /// How adds of registered threads are made.
     pub fn engine(&self) -> Engine {
-        self.area.engine()
+        self.rows().area.engine()
     }
 
-    /// Bytes that this counter takes, of which those of CPUs that never add stay untouched.
+    /// Bytes that this counter takes. Those of CPUs that never add are not touched.
     pub fn bytes(&self) -> usize {
-        self.area.bytes()
+        self.rows().area.bytes()
+    }
+}
+
+impl Rows {
+    #[cold]
+    fn allocated(atomics: bool) -> Self {
+        let registration = if atomics { Registration::NONE } else { Registration::of_process() };
+        let area = Area::new(1, registration);
+        Self { cells: area.cells(0), area }
     }
 }
 
@@ -149,31 +174,35 @@ impl fmt::Debug for PerCpuCounter {
 impl PerCpuCounters {
     /// `len` counters at 0.
     ///
-    /// # Panics
-    /// Where the bytes that they take are more than an address can tell.
-    pub fn new(len: usize) -> Self {
-        Self { area: Area::new(len, Registration::of_process()), len }
+    /// Their memory is allocated by the first use. That use panics where the size in bytes exceeds `isize::MAX`.
+    pub const fn new(len: usize) -> Self {
+        Self { area: OnceLock::new(), len }
+    }
+
+    #[inline]
+    fn area(&self) -> &Area {
+        self.area.get_or_init(|| Area::new(self.len, Registration::of_process()))
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub const fn len(&self) -> usize {
         self.len
     }
 
     /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// The counter at `index`, where there is one.
     #[inline]
     pub fn get(&self, index: usize) -> Option<Counter<'_>> {
-        (index < self.len).then(|| Counter { cells: self.area.cells(index), of: PhantomData })
+        (index < self.len).then(|| Counter { cells: self.area().cells(index), of: PhantomData })
     }
 
     /// All counters, in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Counter<'_>> {
-        (0..self.len).map(|index| Counter { cells: self.area.cells(index), of: PhantomData })
+    pub fn iter(&self) -> Iter<'_> {
+        Iter { counters: self, indices: 0..self.len }
     }
 
     /// Adds `n` to the counter at `index`, as [`PerCpuCounter::add_local`] does.
@@ -183,7 +212,16 @@ impl PerCpuCounters {
     #[inline]
     pub fn add_local(&self, index: usize, n: i64) {
         assert!(index < self.len, "counter {index} of {}", self.len);
-        self.area.cells(index).add(n);
+        self.area().cells(index).add(n);
+    }
+
+    /// Subtracts `n` from the counter at `index`, as [`PerCpuCounter::sub_local`] does.
+    ///
+    /// # Panics
+    /// Where there is no counter of that index.
+    #[inline]
+    pub fn sub_local(&self, index: usize, n: i64) {
+        self.add_local(index, n.wrapping_neg());
     }
 
     /// Each counter's [`sum`](PerCpuCounter::sum), in order.
@@ -193,14 +231,52 @@ impl PerCpuCounters {
 
     /// How adds of registered threads are made.
     pub fn engine(&self) -> Engine {
-        self.area.engine()
+        self.area().engine()
     }
 
     /// Bytes that all counters take together.
     pub fn bytes(&self) -> usize {
-        self.area.bytes()
+        self.area().bytes()
     }
 }
+
+impl<'a> IntoIterator for &'a PerCpuCounters {
+    type Item = Counter<'a>;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+/// The counters of [`PerCpuCounters::iter`], in order.
+#[derive(Clone, Debug)]
+pub struct Iter<'a> {
+    counters: &'a PerCpuCounters,
+    indices: Range<usize>,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Counter<'a>;
+
+    fn next(&mut self) -> Option<Counter<'a>> {
+        self.counters.get(self.indices.next()?)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.indices.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Iter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.counters.get(self.indices.next_back()?)
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+impl std::iter::FusedIterator for Iter<'_> {}
 
 impl fmt::Debug for PerCpuCounters {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {

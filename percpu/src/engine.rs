@@ -5,6 +5,7 @@ use std::{fmt, sync::OnceLock};
 
 /// How adds are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Engine {
     /// Plain adds in the line of the CPU, guarded by restartable sequences that glibc registered.
     Rseq,
@@ -22,8 +23,8 @@ impl fmt::Display for Engine {
 }
 
 impl Engine {
-    /// The one that adds of the calling thread go by. It differs from [`engine`] where this thread is not registered
-    /// though others are.
+    /// The engine of the calling thread. It differs from [`engine`] where this thread is not registered and others
+    /// are.
     pub fn of_thread() -> Self {
         let Registration { offset, cpus } = Registration::of_process();
         if crate::sequence::cpu_id(offset) < cpus { Self::Rseq } else { Self::Atomics }
@@ -64,7 +65,7 @@ impl Registration {
 
 #[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
 mod glibc {
-    use std::ffi::{CStr, c_void};
+    use std::ffi::c_void;
 
     /// Bytes of the area up to the end of `flags`: the fields that the first kernels with restartable sequences had.
     const LEAST: u32 = 20;
@@ -72,17 +73,19 @@ mod glibc {
     /// `__rseq_offset`, where `__rseq_size` says that there is a registration: it is 0 where the kernel refused or
     /// the user switched it off (glibc manual, "Restartable Sequences").
     pub fn offset() -> Option<isize> {
-        let size = symbol(c"__rseq_size")?.cast::<u32>();
-        let offset = symbol(c"__rseq_offset")?.cast::<isize>();
+        let size = symbol(b"__rseq_size\0")?.cast::<u32>();
+        let offset = symbol(b"__rseq_offset\0")?.cast::<isize>();
         // SAFETY: glibc exports the two as `const unsigned int` and `const ptrdiff_t`, and has written them before
         // any code of the program runs.
         let (size, offset) = unsafe { (*size, *offset) };
         (size >= LEAST && offset != 0).then_some(offset)
     }
 
-    fn symbol(name: &CStr) -> Option<*const c_void> {
+    /// `name` ends in a zero byte.
+    fn symbol(name: &'static [u8]) -> Option<*const c_void> {
+        debug_assert_eq!(name.last(), Some(&0));
         // SAFETY: the name ends in a zero byte; the default handle needs no opening.
-        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr().cast()) };
         (!found.is_null()).then_some(found.cast_const())
     }
 

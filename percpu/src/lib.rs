@@ -34,8 +34,8 @@
 //! - **Adds** of any thread, in any mixture, are all counted, exactly once. An add is one to its own thread at
 //!   once; to others it is visible as a relaxed atomic store is. It orders nothing else.
 //! - **Overflow** wraps, as [`i64::wrapping_add`] does, also in the sum: a counter counts modulo 2⁶⁴.
-//! - **Signal handlers** may add: [`PerCpuCounter::add_local`] and `sub_local` are async-signal-safe. They take no
-//!   lock, allocate nothing and wait for nobody. (Where this crate is in a library that is loaded with `dlopen` and
+//! - **Signal handlers** may add: [`PerCpuCounter::add_local`] and `sub_local` are async-signal-safe from the counter's
+//!   first use on, which allocates its memory. They take no lock, allocate nothing and never wait. (Where this crate is in a library that is loaded with `dlopen` and
 //!   there are no restartable sequences, the first use of thread-local storage in a thread may allocate: add once
 //!   in the thread before its handlers do.)
 //! - **Fork**: the child has a copy of all counters as they are in the instant of the fork, and parent and child
@@ -66,5 +66,16 @@ mod possible;
 mod sequence;
 mod thread;
 
-pub use counter::{Counter, PerCpuCounter, PerCpuCounters};
+pub use counter::{Counter, Iter, PerCpuCounter, PerCpuCounters};
 pub use engine::{Engine, engine};
+
+/// Cases of property tests: few under Miri, which has no files to keep failures in.
+#[cfg(test)]
+fn cases() -> proptest::test_runner::Config {
+    use proptest::test_runner::Config;
+    if cfg!(miri) {
+        Config { cases: 16, failure_persistence: None, ..Config::default() }
+    } else {
+        Config::default()
+    }
+}

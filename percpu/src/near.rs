@@ -37,6 +37,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(crate::cases())]
+
         #[test]
         fn what_is_owed_adds_up_to_what_is_published(amounts in proptest::collection::vec(any::<i64>(), 0..50)) {
             let (mut value, mut shared) = (0_i64, 0_i64);

@@ -61,6 +61,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::cases())]
+
         #[test]
         fn hostile_text_is_no_panic(text in ".{0,40}") {
             prop_assert!(end_of(&text).is_none_or(|end| end <= MOST));

@@ -4,10 +4,7 @@
 use manycore_percpu::{Engine, PerCpuCounter, PerCpuCounters, engine};
 use std::{
     process::Command,
-    sync::{
-        LazyLock,
-        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst},
-    },
+    sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst},
     thread,
 };
 
@@ -20,7 +17,7 @@ fn adds() -> u64 {
     std::env::var("PERCPU_ADDS").map_or(1_000_000_000, |adds| adds.parse().unwrap())
 }
 
-static STORM: LazyLock<PerCpuCounter> = LazyLock::new(PerCpuCounter::new);
+static STORM: PerCpuCounter = PerCpuCounter::new();
 static BY_HANDLERS: AtomicI64 = AtomicI64::new(0);
 
 extern "C" fn add_in_handler(_: i32) {
@@ -31,7 +28,8 @@ extern "C" fn add_in_handler(_: i32) {
 /// Threads on all CPUs, moved about by others and interrupted by signals whose handlers add, too.
 #[test]
 fn a_billion_adds_among_migrations_and_signals_are_all_counted() {
-    LazyLock::force(&STORM);
+    // Allocates, which a handler may not.
+    assert_eq!(STORM.sum(), 0);
     on_signal(libc::SIGUSR2, add_in_handler);
     let cpus = thread::available_parallelism().unwrap().get();
     let (threads, stop) = (2 * cpus as u64, AtomicBool::new(false));
@@ -185,6 +183,33 @@ fn many_counters_share_rows_and_nothing_else() {
 #[should_panic(expected = "counter 3 of 3")]
 fn an_index_beyond_the_counters_panics() {
     PerCpuCounters::new(3).add_local(3, 1);
+}
+
+#[test]
+fn counters_of_statics_are_allocated_once_by_threads_that_use_them_first_together() {
+    static ONE: PerCpuCounter = PerCpuCounter::new();
+    static MANY: PerCpuCounters = PerCpuCounters::new(40);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                ONE.add_local(1);
+                MANY.add_local(39, 2);
+                MANY.sub_local(0, 1);
+            });
+        }
+    });
+    let mut sums = Vec::new();
+    for counter in &MANY {
+        sums.push(counter.sum());
+    }
+    assert_eq!((ONE.sum(), sums[0], sums[39], sums.iter().sum::<i64>()), (8, -8, 16, 8));
+    assert_eq!((MANY.iter().next_back().unwrap().sum(), MANY.iter().len()), (16, 40));
+}
+
+#[test]
+#[should_panic(expected = "exceed the address space")]
+fn counters_that_no_address_space_holds_panic_at_their_first_use() {
+    PerCpuCounters::new(usize::MAX).add_local(0, 1);
 }
 
 #[test]

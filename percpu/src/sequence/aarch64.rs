@@ -1,7 +1,7 @@
 //! AArch64: the thread pointer is `tpidr_el0`.
 
 use crate::area::Cells;
-use std::{arch::asm, mem::offset_of};
+use std::arch::asm;
 
 /// Whether there is a sequence for this architecture.
 pub(crate) const PRESENT: bool = true;
@@ -68,7 +68,8 @@ pub(crate) unsafe fn add(cells: &Cells, cpu: u32, n: i64) -> i64 {
             // The signature is an instruction: brk #0x45e0.
             ".inst 0xd428bc00",
             "26:",
-            "ldr {cell}, [{cells}, {shard}]",
+            // `Cells::shard` is the first field.
+            "ldr {cell}, [{cells}]",
             "27:",
             "ldxr {new}, [{cell}]",
             "add {new}, {new}, {n}",
@@ -83,8 +84,7 @@ pub(crate) unsafe fn add(cells: &Cells, cpu: u32, n: i64) -> i64 {
             first = in(reg) cells.first,
             area = in(reg) area(cells.offset),
             n = in(reg) n,
-            cells = in(reg) std::ptr::from_ref(cells),
-            shard = const offset_of!(Cells, shard),
+            cells = in(reg) cells as *const Cells,
             options(nostack),
         );
     }

@@ -5,6 +5,7 @@
 //! the sequence that `rseq_cs` names, it goes on at the abort handler; `rseq_cs` is cleared, and the CPU changed.
 //! Then it adds, too, in the row of that CPU: what a thread that came in between would do.
 #![allow(clippy::unwrap_used, reason = "a test that cannot run fails")]
+#![allow(clippy::incompatible_msrv, reason = "tests are built with the workspace's Rust")]
 
 use super::{add, cpu_id};
 use crate::{
@@ -152,9 +153,8 @@ fn interrupt(context: *mut c_void) {
     let pc = unsafe { program_counter(context) };
     let descriptor = made.rseq_cs.swap(0, SeqCst) as *const Descriptor;
     // SAFETY: null, or what a sequence of this crate has named.
-    if let Some(descriptor) = unsafe { descriptor.as_ref() }
-        && pc.wrapping_sub(descriptor.start) < descriptor.length
-    {
+    let entered = unsafe { descriptor.as_ref() };
+    if let Some(descriptor) = entered.filter(|it| pc.wrapping_sub(it.start) < it.length) {
         if signature(descriptor) != SIGNATURE {
             std::process::abort();
         }

@@ -8,7 +8,7 @@
 //! `cpu_id` names takes four fifths of the time.
 
 use crate::area::Cells;
-use std::{arch::asm, mem::offset_of};
+use std::arch::asm;
 
 /// Whether there is a sequence for this architecture.
 pub(crate) const PRESENT: bool = true;
@@ -66,7 +66,8 @@ pub(crate) unsafe fn add(cells: &Cells, cpu: u32, n: i64) -> i64 {
             ".byte 0x0f, 0xb9, 0x3d",
             ".long 0x53053053",
             "26:",
-            "mov {cell}, [{cells} + {shard}]",
+            // `Cells::shard` is the first field.
+            "mov {cell}, [{cells}]",
             "mov {new}, {n}",
             "lock xadd [{cell}], {new}",
             "add {new}, {n}",
@@ -78,8 +79,7 @@ pub(crate) unsafe fn add(cells: &Cells, cpu: u32, n: i64) -> i64 {
             first = in(reg) cells.first,
             area = in(reg) cells.offset,
             n = in(reg) n,
-            cells = in(reg) std::ptr::from_ref(cells),
-            shard = const offset_of!(Cells, shard),
+            cells = in(reg) cells as *const Cells,
             options(nostack),
         );
     }

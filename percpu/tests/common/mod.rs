@@ -69,7 +69,7 @@ pub fn rseq(flags: i32) -> bool {
     let area = thread.wrapping_add_signed(offset);
     // The size that glibc registered with is 32 at first; later that of the kernel's features, rounded up or not.
     let features = symbol(c"__rseq_size").unwrap_or(32);
-    [32, features, features.next_multiple_of(32)].into_iter().any(|size| {
+    [32, features, (features + 31) / 32 * 32].into_iter().any(|size| {
         // SAFETY: the area is glibc's for this thread, which is used as glibc does.
         unsafe { libc::syscall(libc::SYS_rseq, area, size, flags, SIGNATURE) == 0 }
     })
