@@ -20,6 +20,7 @@ pub mod counters;
 pub mod cpuinfo;
 pub mod cpus;
 pub mod cpuset;
+pub mod deputy;
 pub mod devices;
 pub mod emulator;
 pub mod ending;

@@ -126,3 +126,11 @@ pub struct GuardWhy {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
+
+/// Print the cookie of an Erlang node's user; run as that user, by the guard.
+#[derive(Debug, Args)]
+pub struct Cookie {
+    /// The user's home
+    #[arg(value_name = "FOLDER")]
+    pub home: PathBuf,
+}

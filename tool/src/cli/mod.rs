@@ -17,7 +17,7 @@ mod vm;
 pub use audit::Audit;
 pub use bench::Bench;
 pub use falseshare::{EngineChoice, Falseshare};
-pub use guard::{Guard, GuardCheck, GuardVerb, GuardWhy};
+pub use guard::{Cookie, Guard, GuardCheck, GuardVerb, GuardWhy};
 pub use irq::{Irq, IrqPlace, IrqShow, IrqVerb};
 pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Results, Scale, Tune};
 pub use place::{Hold, Pin, Placing, Probe, Run, Undo};
@@ -77,6 +77,8 @@ pub enum Verb {
     Probe(Probe),
     #[command(hide = true)]
     Light(Light),
+    #[command(hide = true)]
+    Cookie(Cookie),
 }
 
 /// Which machine is meant.

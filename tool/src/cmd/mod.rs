@@ -4,6 +4,7 @@ mod audit;
 mod bench;
 mod compare;
 mod completions;
+mod cookie;
 mod eval;
 mod falseshare;
 mod guard;
@@ -42,6 +43,7 @@ pub fn run(cli: Cli) -> Outcome {
         Verb::Completions(args) => completions::run(&args),
         Verb::Man(args) => man::run(&args),
         Verb::Worker(args) => worker::run(&args),
+        Verb::Cookie(args) => cookie::run(&args),
         Verb::Irq(args) => irq::run(&args),
         Verb::Qos(args) => qos::run(&args),
         Verb::Report(args) => report::run(&args),

@@ -1,22 +1,36 @@
 //! What an Erlang node has to say before it is ended: the process with the most memory, and the setting that would have
 //! held it (`erl_call(1)`, `max_heap_size` of `process_flag/2`).
 
-use manycore_model::guard::node::Heaviest;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+mod port;
+
+use manycore_host::deputy::{self, Owner, Subject};
+use manycore_model::{guard::node::Heaviest, names::printable};
 use std::{
+    ffi::OsStr,
     fs,
-    io::{Read, Write},
-    os::{
-        fd::AsFd,
-        unix::{ffi::OsStrExt, fs::OpenOptionsExt},
-    },
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    time::{Duration, Instant},
+    io::Write,
+    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt, fs::PermissionsExt},
+    path::Path,
+    process::Command,
+    time::Duration,
 };
 
 /// A node that does not answer is left to itself after this time.
 const PATIENCE: Duration = Duration::from_secs(4);
+
+/// Longest cookie: an atom's length.
+pub const MOST_COOKIE: usize = 255;
+
+/// Longest command line and environment that are read: a process can make its own as long as it likes.
+const MOST_WORDS: u64 = 1 << 20;
+
+/// Longest answer.
+const MOST_ANSWER: usize = 16 << 10;
+
+/// Whether these may be a cookie.
+pub fn is_cookie(bytes: &[u8]) -> bool {
+    (1..=MOST_COOKIE).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic)
+}
 
 /// Asks all processes of a node, one after the other, so that no list of them is sorted. Prints what it found in words
 /// that are read again here: id, registered name or first function, bytes, words of the heap, messages that wait, bytes
@@ -48,33 +62,38 @@ lists:flatten(io_lib:format("HEAVIEST ~s|~s|~p|~p|~p|~p|~p|~p|~s", [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     name: String,
-    is_long: bool,
+    owner: Owner,
     cookie: Vec<u8>,
+    port: u16,
 }
 
 impl Node {
-    /// That of a process, from its command line and the cookie of its user.
+    /// That of a process, from its command line and the cookie of its user. Nothing of what the process says is followed
+    /// with our rights: the cookie is read as its user, and the node is found where this process itself listens.
     ///
     /// # Errors
-    /// In words: it is no node, it has no name, its cookie cannot be read.
+    /// In words: it is no node, it has no name, its cookie cannot be read, it is not on this machine's own network.
     pub fn of(pid: u32) -> Result<Self, String> {
-        let line =
-            fs::read(format!("/proc/{pid}/cmdline")).map_err(|error| format!("process {pid}: {error}"))?;
+        let failed = |error: std::io::Error| format!("process {pid}: {error}");
+        let process = Subject::open(pid).map_err(failed)?;
+        let owner = process.owner().map_err(failed)?;
+        let line = process.read("cmdline", MOST_WORDS).map_err(failed)?;
         let words: Vec<&[u8]> = line.split(|&byte| byte == 0).collect();
         let after =
             |key: &[u8]| words.iter().position(|word| *word == key).and_then(|at| words.get(at + 1).copied());
-        let (name, is_long) = match (after(b"-sname"), after(b"-name")) {
-            (Some(name), _) => (name, false),
-            (None, Some(name)) => (name, true),
-            (None, None) => {
-                return Err(format!("process {pid} is no node: it was started without -sname or -name"));
-            }
+        let Some(name) = after(b"-sname").or_else(|| after(b"-name")) else {
+            return Err(format!("process {pid} is no node: it was started without -sname or -name"));
         };
+        // The host behind the @ leads nowhere: a node is asked on this machine alone.
+        let alive = name.split(|&byte| byte == b'@').next().unwrap_or_default();
+        let alive = alive_name(alive).ok_or_else(|| format!("process {pid}: its node's name is none"))?;
         let cookie = match after(b"-setcookie") {
-            Some(cookie) => cookie.to_vec(),
-            None => cookie_of(pid)?,
+            Some(cookie) if is_cookie(cookie) => cookie.to_vec(),
+            Some(_) => return Err(format!("process {pid}: what it says after -setcookie is no cookie")),
+            None => cookie_of(&process, &owner)?,
         };
-        Ok(Self { name: String::from_utf8_lossy(name).into_owned(), is_long, cookie })
+        let port = port::of(pid, &alive)?;
+        Ok(Self { name: String::from_utf8_lossy(name).into_owned(), owner, cookie, port })
     }
 
     /// Its name.
@@ -82,83 +101,80 @@ impl Node {
         &self.name
     }
 
-    /// Asks it.
+    /// Asks it, as the user whose node it is.
     ///
     /// # Errors
     /// In words: `erl_call` is not installed, the node does not answer in time, or not as expected.
     pub fn heaviest(&self) -> Result<Heaviest, String> {
-        // The cookie must not be seen in a list of processes, so `erl_call` reads it from a file.
+        // The cookie must not be seen in a list of processes, so `erl_call` reads it from a file: one that the user can
+        // read, in a folder that only we can change.
         let home = tempfile::tempdir().map_err(|error| error.to_string())?;
         let path = home.path().join(".erlang.cookie");
         let write = || -> std::io::Result<()> {
-            fs::OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o400)
-                .open(&path)?
-                .write_all(&self.cookie)
+            let options = fs::OpenOptions::new().write(true).create_new(true).mode(0o400).open(&path);
+            let mut file = options?;
+            file.write_all(&self.cookie)?;
+            std::os::unix::fs::fchown(&file, Some(self.owner.user), None)?;
+            fs::set_permissions(home.path(), fs::Permissions::from_mode(0o711))
         };
         write().map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         let text = self.call(home.path())?;
-        parse(&text).ok_or_else(|| {
-            format!("{} answered {:?}", self.name, text.trim().chars().take(200).collect::<String>())
-        })
+        parse(&text).ok_or_else(|| format!("{} answered {:?}", printable(&self.name), short(&text)))
     }
 
     fn call(&self, home: &Path) -> Result<String, String> {
-        let kind = if self.is_long { "-name" } else { "-sname" };
-        let mut command = Command::new("erl_call");
-        command.args([kind, &self.name, "-timeout", "3", "-e"]).env("HOME", home);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| {
+        let address = format!("127.0.0.1:{}", self.port);
+        let mut command = lean("erl_call");
+        command.args(["-address", &address, "-timeout", "3", "-e"]).env("HOME", home);
+        let said = deputy::run(&mut command, &self.owner, QUESTION.as_bytes(), MOST_ANSWER, PATIENCE);
+        let said = said.map_err(|error| {
             format!("cannot start erl_call: {error} (it is in Debian's package erlang-base)")
         })?;
-        if let Some(mut stdin) = child.stdin.take() {
-            let _ = stdin.write_all(QUESTION.as_bytes());
-        }
-        let text = child.stdout.take().map(|out| read_until(out, Instant::now() + PATIENCE));
-        let _ = child.kill();
-        let mut error = String::new();
-        let _ = child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut error));
-        let _ = child.wait();
-        match text {
-            Some(text) if !text.is_empty() => Ok(text),
-            _ if error.trim().is_empty() => {
-                Err(format!("{} does not answer within {} s", self.name, PATIENCE.as_secs()))
+        let name = printable(&self.name);
+        match (said.out.trim(), short(&said.error)) {
+            ("", error) if error.is_empty() => {
+                Err(format!("{name} does not answer within {} s", PATIENCE.as_secs()))
             }
-            _ => Err(format!("{}: {}", self.name, error.trim())),
+            ("", error) => Err(format!("{name}: {error}")),
+            _ => Ok(said.out),
         }
     }
 }
 
-/// What comes until the end, or the time.
-fn read_until(mut from: impl Read + AsFd, end: Instant) -> String {
-    let mut text = Vec::new();
-    let mut buffer = [0; 4096];
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        let time = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
-        let mut one = [PollFd::from_borrowed_fd(from.as_fd(), PollFlags::IN)];
-        if left.is_zero() || !poll(&mut one, Some(&time)).is_ok_and(|count| count > 0) {
-            break;
-        }
-        match from.read(&mut buffer) {
-            Ok(0) | Err(_) => break,
-            Ok(count) => text.extend_from_slice(&buffer[..count]),
-        }
-    }
-    String::from_utf8_lossy(&text).into_owned()
+/// A command with nothing of our environment but where programs are.
+fn lean(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
+    command
 }
 
-/// The cookie in the home of a process's user.
-fn cookie_of(pid: u32) -> Result<Vec<u8>, String> {
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+/// What another process said, as far as it can be shown.
+fn short(text: &str) -> String {
+    printable(&text.trim().chars().take(200).collect::<String>()).into()
+}
+
+/// The part of a node's name that epmd knows it by.
+fn alive_name(bytes: &[u8]) -> Option<String> {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let is_name = (1..=MOST_COOKIE).contains(&bytes.len()) && bytes.iter().all(is_plain);
+    is_name.then(|| String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// The cookie in the home that a process names, read as its user.
+fn cookie_of(process: &Subject, owner: &Owner) -> Result<Vec<u8>, String> {
+    let environment = process.read("environ", MOST_WORDS).unwrap_or_default();
     let home = environment.split(|&byte| byte == 0).find_map(|one| one.strip_prefix(b"HOME="));
-    let home = home.ok_or_else(|| format!("process {pid} has no HOME, where its cookie would be"))?;
-    let path = PathBuf::from(std::ffi::OsStr::from_bytes(home)).join(".erlang.cookie");
-    let cookie =
-        fs::read(&path).map_err(|error| format!("cannot read the cookie {}: {error}", path.display()))?;
-    Ok(cookie.trim_ascii().to_vec())
+    let home = home.filter(|home| home.starts_with(b"/"));
+    let home = home.ok_or("it has no HOME, where its cookie would be")?;
+    let mut command = lean("/proc/self/exe");
+    command.arg("cookie").arg("--").arg(OsStr::from_bytes(home));
+    let said = deputy::run(&mut command, owner, b"", 2 * MOST_COOKIE, PATIENCE);
+    let said = said.map_err(|error| format!("cannot look for its cookie as its user: {error}"))?;
+    match said.out.trim() {
+        cookie if said.is_done && is_cookie(cookie.as_bytes()) => Ok(cookie.as_bytes().to_vec()),
+        _ if said.error.trim().is_empty() => Err("its cookie cannot be read in time".to_owned()),
+        _ => Err(short(said.error.trim().trim_start_matches("manycore: "))),
+    }
 }
 
 fn parse(text: &str) -> Option<Heaviest> {
@@ -201,5 +217,12 @@ mod tests {
     fn a_process_that_is_no_node_is_told_so() {
         let why = Node::of(std::process::id()).unwrap_err();
         assert!(why.contains("-sname"), "{why}");
+    }
+
+    #[test]
+    fn a_name_has_no_host_and_nothing_that_epmd_or_a_terminal_takes_for_more() {
+        assert_eq!(alive_name(b"rabbit"), Some("rabbit".to_owned()));
+        assert_eq!((alive_name(b""), alive_name(b"a\x1b[2J"), alive_name(b"a b")), (None, None, None));
+        assert!(is_cookie(b"ABC") && !is_cookie(b"") && !is_cookie(b"a\n") && !is_cookie(&[b'a'; 256]));
     }
 }

@@ -32,7 +32,11 @@ use std::{
     fs,
     os::fd::OwnedFd,
     path::Path,
-    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    sync::{
+        Arc,
+        atomic::AtomicUsize,
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -100,6 +104,8 @@ struct State {
     noting: SyncSender<Note>,
     /// Nodes that were asked, and when.
     nodes: Vec<(u32, Instant)>,
+    /// How many are asked now.
+    asking: Arc<AtomicUsize>,
     /// Watches that cannot be read.
     blind: BTreeSet<usize>,
     /// Number of the rules that count.
@@ -132,6 +138,7 @@ impl Clerk {
             notes,
             noting,
             nodes: Vec::new(),
+            asking: Arc::default(),
             blind: BTreeSet::new(),
             rules: 0,
             former: Vec::new(),

@@ -15,9 +15,14 @@ use manycore_model::guard::{
     stage::{Assessment, Reading},
 };
 use std::{
-    io, thread,
+    io,
+    sync::{Arc, atomic::Ordering},
+    thread,
     time::{Duration, Instant},
 };
+
+/// Nodes that are asked at once.
+const MOST_ASKED: usize = 4;
 
 impl Clerk {
     /// Tells what has happened.
@@ -129,10 +134,17 @@ impl Clerk {
         if state.nodes.iter().any(|(pid, _)| *pid == seen.pid) {
             return;
         }
+        // One that has its file system or its memory make us wait holds up a thread, and not more than these.
+        let asking = Arc::clone(&state.asking);
+        if asking.fetch_add(1, Ordering::Relaxed) >= MOST_ASKED {
+            asking.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
         state.nodes.push((seen.pid, Instant::now()));
         let notes = state.noting.clone();
         let ask = move || {
             let _ = notes.try_send((watch, node(seen.pid)));
+            asking.fetch_sub(1, Ordering::Relaxed);
         };
         let _ = thread::Builder::new().name("node".to_owned()).spawn(ask);
     }

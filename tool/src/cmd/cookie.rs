@@ -1,0 +1,73 @@
+//! The hidden verb by which the guard reads an Erlang cookie: as the node's user, without root's rights
+//! ([`manycore_host::deputy`]).
+
+use crate::{
+    cli::Cookie,
+    failure::{Failure, Outcome},
+    guard::beam::{MOST_COOKIE, is_cookie},
+    output,
+};
+use rustix::{
+    fs::{CWD, FileType, Mode, OFlags, fstat, openat},
+    process::geteuid,
+};
+use std::{fs::File, io::Read, path::Path};
+
+/// Prints it.
+///
+/// # Errors
+/// [`Failure::Missing`] where there is none, or it is anything but a short regular file of this user.
+pub fn run(args: &Cookie) -> Outcome {
+    let path = args.home.join(".erlang.cookie");
+    output::print(&read(&path).map_err(|why| Failure::missing(format!("{}: {why}", path.display())))?)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    // Opening a link, a FIFO or a device must neither lead elsewhere nor wait.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(CWD, path, flags, Mode::empty()).map_err(|error| match error {
+        rustix::io::Errno::LOOP => "it is a link".to_owned(),
+        error => error.to_string(),
+    })?;
+    let about = fstat(&file).map_err(|error| error.to_string())?;
+    if FileType::from_raw_mode(about.st_mode) != FileType::RegularFile {
+        return Err("it is no regular file".to_owned());
+    }
+    let user = geteuid().as_raw();
+    if about.st_uid != user {
+        return Err(format!("it is user {}'s, not user {user}'s", about.st_uid));
+    }
+    let mut bytes = Vec::new();
+    let most = MOST_COOKIE as u64 + 1;
+    File::from(file).take(most).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    let cookie = bytes.trim_ascii();
+    if !is_cookie(cookie) {
+        return Err(format!("it is no cookie: 1 to {MOST_COOKIE} printable characters are expected"));
+    }
+    Ok(String::from_utf8_lossy(cookie).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::symlink};
+
+    #[test]
+    fn a_cookie_that_is_a_link_a_fifo_or_endless_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join(".erlang.cookie");
+        let put = |what: &dyn Fn()| {
+            let _ = fs::remove_file(&path);
+            what();
+            read(&path)
+        };
+        assert_eq!(put(&|| fs::write(&path, "ABC\n").unwrap()), Ok("ABC".to_owned()));
+        assert!(put(&|| symlink("/dev/zero", &path).unwrap()).unwrap_err().contains("link"));
+        assert!(put(&|| fs::write(&path, "A".repeat(256)).unwrap()).unwrap_err().contains("no cookie"));
+        assert!(put(&|| fs::write(&path, "A B").unwrap()).unwrap_err().contains("no cookie"));
+        assert!(put(&|| fs::create_dir(&path).unwrap()).unwrap_err().contains("no regular file"));
+        fs::remove_dir(&path).unwrap();
+        let fifo = || assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(put(&fifo).unwrap_err().contains("no regular file"));
+    }
+}

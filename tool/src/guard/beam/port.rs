@@ -1,0 +1,91 @@
+//! Where a node listens on this machine: what epmd says, as far as the kernel shows that it is this process which
+//! listens there. Another process can register any name, and run an epmd of its own.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    time::Duration,
+};
+
+/// Port of epmd (`epmd(1)`).
+const EPMD: u16 = 4369;
+
+/// An epmd that does not answer is left to itself after this time.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Open files of a process that are looked at.
+const MOST_FILES: usize = 1 << 16;
+
+/// The port of the node of this name, where `pid` itself listens.
+///
+/// # Errors
+/// In words: epmd does not know the name, or it is another process that listens there.
+pub fn of(pid: u32, alive: &str) -> Result<u16, String> {
+    let port = registered(alive).map_err(|error| format!("epmd of this machine: {error}"))?;
+    let port = port.ok_or_else(|| format!("epmd of this machine knows no node {alive}"))?;
+    let listening = listening(port);
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).map_err(|error| format!("process {pid}: {error}"))?;
+    let is_its_own = files.flatten().take(MOST_FILES).any(|file| {
+        let link = fs::read_link(file.path()).unwrap_or_default();
+        let inode =
+            link.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
+        inode.is_some_and(|inode: u64| listening.contains(&inode))
+    });
+    if is_its_own {
+        Ok(port)
+    } else {
+        Err(format!(
+            "process {pid} does not listen at port {port}, which epmd of this machine names for {alive}"
+        ))
+    }
+}
+
+/// What epmd on this machine says (`PORT_PLEASE2_REQ`, chapter "Distribution Protocol" of ERTS).
+fn registered(alive: &str) -> std::io::Result<Option<u16>> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, EPMD));
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let length = (alive.len() + 1) as u16;
+    stream.write_all(&[&length.to_be_bytes(), &b"z"[..], alive.as_bytes()].concat())?;
+    let mut answer = [0; 4];
+    match stream.read_exact(&mut answer) {
+        // 119: PORT2_RESP; 0: it is known.
+        Ok(()) if answer[..2] == [119, 0] => Ok(Some(u16::from_be_bytes([answer[2], answer[3]]))),
+        Ok(()) => Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sockets that listen at a port, by inode (`proc_net_tcp(5)`), in the network that we are in.
+fn listening(port: u16) -> BTreeSet<u64> {
+    let tables =
+        ["tcp", "tcp6"].map(|name| fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default());
+    tables.iter().flat_map(|table| table.lines()).filter_map(|line| parse(line, port)).collect()
+}
+
+/// The inode of a line, if it is of a socket that listens at `port`.
+fn parse(line: &str, port: u16) -> Option<u64> {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let (_, at) = words.get(1)?.rsplit_once(':')?;
+    // TCP_LISTEN
+    let is_it = u16::from_str_radix(at, 16) == Ok(port) && words.get(3) == Some(&"0A");
+    words.get(9)?.parse().ok().filter(|_| is_it)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_that_of_the_socket_which_listens_there() {
+        let line = "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 27864 1 0";
+        assert_eq!((parse(line, 8080), parse(line, 8081)), (Some(27864), None));
+        assert_eq!(parse(&line.replace(" 0A ", " 01 "), 8080), None, "a connection");
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        assert_eq!(listening(listener.local_addr().unwrap().port()).len(), 1);
+    }
+}
