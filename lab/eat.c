@@ -9,6 +9,14 @@
 //   eat mmap-private FILE    private mappings of a file, written to
 //   eat mmap-tmp FOLDER      a file in this tmpfs, mapped and written to
 //   eat tmpfs FOLDER         files written into this tmpfs, which no process holds
+//   eat memfd                one memfd, written to
+//   eat sysv                 System V segments, touched and let go of
+//   eat pipes                pipes of 1 MB, filled
+//   eat sockets              pairs of sockets, filled
+//   eat immune               as fast, as user 1000 and by the name of sshd
+//   eat crowd COUNT          COUNT idle processes, then one that is as fast
+//   eat cookie MB            as leak, as user 1000 and as an Erlang node whose cookie is a link to /dev/zero
+//   eat spike PERCENT        takes memory as fast as it can until PERCENT are available, has it for 3 s, and ends by itself
 //   eat cache SECONDS FILE   reads a file larger than memory, by read and through a mapping; ends by itself
 //
 //   eat hold PERCENT         an innocent: holds this part of memory, touches all of it every two seconds
@@ -26,6 +34,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <stddef.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,8 +42,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -164,8 +177,108 @@ static void fill(const char *folder) {
     }
 }
 
+static char block[MB];
+
+static void memfd(void) {
+    int file = memfd_create("eater", 0);
+    if (file < 0) die("memfd_create");
+    for (memset(block, 1, MB);;) {
+        ssize_t written = write(file, block, MB);
+        if (written > 0) ate(written);
+        if (written < 0) rest(10);
+    }
+}
+
+static void segments(void) {
+    for (;;) {
+        int id = shmget(IPC_PRIVATE, 4 * MB, 0600);
+        void *memory = id < 0 ? (void *)-1 : shmat(id, NULL, 0);
+        if (memory == (void *)-1) {
+            rest(10);
+            continue;
+        }
+        touch(memory, 4 * MB);
+        shmdt(memory);
+        ate(4 * MB);
+    }
+}
+
+// Pairs of descriptors whose first one takes what is written until it is full.
+static void buffers(int pair(int *)) {
+    struct rlimit most;
+    getrlimit(RLIMIT_NOFILE, &most);
+    most.rlim_cur = most.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &most);
+    for (int both[2];;) {
+        if (pair(both)) {
+            rest(10);
+            continue;
+        }
+        fcntl(both[1], F_SETFL, O_NONBLOCK);
+        for (ssize_t written; (written = write(both[1], block, 64 * 1024)) > 0;) ate(written);
+    }
+}
+
+static int pipe_pair(int *both) {
+    if (pipe(both)) return -1;
+    fcntl(both[1], F_SETPIPE_SZ, MB);
+    return 0;
+}
+
+static int socket_pair(int *both) {
+    int size = MB;
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, both)) return -1;
+    return setsockopt(both[1], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size);
+}
+
+static void become_user(const char *name) {
+    if (getuid() == 0 && (setgid(1000) || setuid(1000))) die("setuid");
+    prctl(PR_SET_NAME, name);
+}
+
+static void crowd(uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) {
+        pid_t child = fork();
+        if (child == 0)
+            for (;;) pause();
+        if (child < 0) rest(10);
+    }
+    if (fork() == 0) leak(0);
+    for (;;) pause();
+}
+
+static void cookie(int count, char **words) {
+    if (count > 2) { // as it was started below
+        become_user("beam.smp");
+        leak(atoi(words[1]));
+    }
+    mkdir("/tmp/node", 0755);
+    if (symlink("/dev/zero", "/tmp/node/.erlang.cookie") && errno != EEXIST) die("/tmp/node");
+    char *line[] = {"beam.smp", "cookie", words[1], "-sname", "node", NULL}, *home[] = {"HOME=/tmp/node", NULL};
+    execve("/proc/self/exe", line, home);
+    die("/proc/self/exe");
+}
+
+static uint64_t field(const char *text, const char *name);
+static void reread(int file, char *text, size_t size);
+
+static void spike(uint64_t percent) {
+    static char text[8192];
+    int meminfo = open("/proc/meminfo", O_RDONLY);
+    if (meminfo < 0) die("/proc/meminfo");
+    for (;;) {
+        reread(meminfo, text, sizeof text);
+        if (field(text, "MemAvailable:") * 100 <= field(text, "MemTotal:") * percent) break;
+        char *more = malloc(MB);
+        if (more) touch(more, MB);
+        ate(MB);
+    }
+    rest(3000);
+    if (creat("/run/lab/shared/done", 0644) < 0) die("/run/lab/shared/done");
+    exit(0);
+}
+
 static void read_cache(uint64_t seconds, const char *name) {
-    static char block[MB];
     int file = open(name, O_RDONLY);
     if (file < 0) die(name);
     uint64_t size = lseek(file, 0, SEEK_END), end = now() + seconds * 1000;
@@ -190,9 +303,21 @@ static void erlang(void) {
     die("/usr/bin/erl");
 }
 
+// A socket without a file, by which the observer hears that the last process of the eater is gone: nothing that the eater
+// has open tells where its memory is.
+static int alive(struct sockaddr_un *address, socklen_t *length) {
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX, .sun_path = "\0lab-eater"};
+    *length = offsetof(struct sockaddr_un, sun_path) + sizeof "\0lab-eater" - 1;
+    return socket(AF_UNIX, SOCK_STREAM, 0);
+}
+
 static void eater(int count, char **words) {
-    // Who has this open is of the eater: the observer hears when nobody is left.
-    if (open("/run/lab/eater.alive", O_WRONLY) < 0) die("/run/lab/eater.alive");
+    struct sockaddr_un address;
+    socklen_t length;
+    int way = alive(&address, &length);
+    // One that has started itself anew has it already.
+    int is_again = getenv("HOME") && !strcmp(getenv("HOME"), "/tmp/node");
+    if (!is_again && connect(way, (void *)&address, length)) die("the observer");
     const char *kind = words[0], *first = count > 1 ? words[1] : "";
     if (!strcmp(kind, "fast")) leak(0);
     if (!strcmp(kind, "leak")) leak(atoi(first));
@@ -206,6 +331,14 @@ static void eater(int count, char **words) {
         mappings(MAP_SHARED, name, 1);
     }
     if (!strcmp(kind, "tmpfs")) fill(first);
+    if (!strcmp(kind, "memfd")) memfd();
+    if (!strcmp(kind, "sysv")) segments();
+    if (!strcmp(kind, "pipes")) buffers(pipe_pair);
+    if (!strcmp(kind, "sockets")) buffers(socket_pair);
+    if (!strcmp(kind, "immune")) become_user("sshd"), leak(0);
+    if (!strcmp(kind, "crowd")) crowd(atoi(first));
+    if (!strcmp(kind, "cookie")) cookie(count, words);
+    if (!strcmp(kind, "spike")) spike(atoi(first));
     if (!strcmp(kind, "cache") && count > 2) read_cache(atoi(first), words[2]);
     fprintf(stderr, "eat: no such eater: %s\n", kind);
     exit(2);
@@ -357,12 +490,16 @@ static void watch(const char *word) {
 }
 
 // Samples every 10 ms, before all others and out of memory that is locked, until the eater is gone and two more seconds
-// have passed, or until `limit`. Its kill is when the last process that has eater.alive open is gone.
+// have passed, or until `limit`. Its kill is when the last process that has the eater's socket is gone.
 static void observe(uint64_t limit, int count, char **words) {
     for (int i = 0; i < count; i++) watch(words[i]);
     int meminfo = open("/proc/meminfo", O_RDONLY), pressure = open("/proc/pressure/memory", O_RDONLY);
-    struct pollfd alive = {open("/run/lab/eater.alive", O_RDONLY | O_NONBLOCK), POLLIN, 0};
-    if (meminfo < 0 || pressure < 0 || alive.fd < 0) die("what is observed");
+    struct sockaddr_un address;
+    socklen_t length;
+    int door = alive(&address, &length);
+    struct pollfd eater = {-1, POLLRDHUP, 0};
+    if (meminfo < 0 || pressure < 0 || bind(door, (void *)&address, length) || listen(door, 1)) die("what is observed");
+    fcntl(door, F_SETFL, O_NONBLOCK);
     struct sched_param first = {.sched_priority = 50};
     if (mlockall(MCL_CURRENT | MCL_FUTURE) || sched_setscheduler(0, SCHED_FIFO, &first)) die("rights");
     seen.begin = now();
@@ -372,8 +509,9 @@ static void observe(uint64_t limit, int count, char **words) {
         sample(meminfo, pressure);
         for (int i = 0; i < count_watched; i++)
             if (!watched[i].died && poll(&watched[i].fd, 1, 0) == 1) watched[i].died = now();
-        poll(&alive, 1, 0);
-        if (seen.gone < 0 && alive.revents & POLLHUP) seen.gone = now() - seen.begin;
+        if (eater.fd < 0) eater.fd = accept(door, NULL, NULL);
+        if (eater.fd >= 0) poll(&eater, 1, 0);
+        if (seen.gone < 0 && eater.revents & (POLLHUP | POLLRDHUP)) seen.gone = now() - seen.begin;
         uint64_t time = now() - seen.begin;
         if (time >= limit * 1000 || (seen.gone >= 0 && time >= (uint64_t)seen.gone + 2000)) break;
         if (now() - told < 1000) continue;

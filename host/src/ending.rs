@@ -87,7 +87,7 @@ mod tests {
     }
 
     fn survey() -> Survey {
-        Survey::open(Path::new("/"), 16).unwrap()
+        Survey::open(Path::new("/")).unwrap()
     }
 
     #[test]

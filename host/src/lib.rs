@@ -26,6 +26,7 @@ pub mod emulator;
 pub mod ending;
 pub mod footprint;
 pub mod go;
+pub mod holdings;
 pub mod interrupts;
 pub mod irq;
 pub mod job;

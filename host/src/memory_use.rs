@@ -36,6 +36,12 @@ const LONGEST_PATH: usize = 48;
 /// Ids that are looked at for new processes at once.
 const MOST_NEWBORN: u32 = 512;
 
+/// Bytes of the list of processes that are read at once, and how many there can be in it: an entry has 24 bytes at least
+/// (`linux_dirent64`).
+const PIECE: usize = 32 << 10;
+/// See [`PIECE`].
+const MOST_LISTED: usize = PIECE / 24;
+
 /// Threads of a process whose first one has ended that are looked at for one that lives.
 const SURVIVORS: usize = 64;
 
@@ -47,8 +53,8 @@ const PF_KTHREAD: u64 = 0x0020_0000;
 pub struct Survey {
     proc: OwnedFd,
     names: Box<[MaybeUninit<u8>]>,
+    /// Those of one piece of the list.
     pids: Vec<u32>,
-    unlisted: usize,
     text: Box<[u8; LONGEST]>,
     page_kib: u64,
     tick_ns: u64,
@@ -83,19 +89,18 @@ struct Status {
 }
 
 impl Survey {
-    /// Of the processes below `root`, `capacity` at most.
+    /// Of the processes below `root`, however many they are.
     ///
     /// # Errors
     /// There is no such folder.
-    pub fn open(root: &Path, capacity: usize) -> io::Result<Self> {
+    pub fn open(root: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut pids = vec![1; capacity];
+        let mut pids = vec![1; MOST_LISTED];
         pids.clear();
         Ok(Self {
             proc: openat(CWD, root.join("proc"), flags, Mode::empty())?,
-            names: vec![MaybeUninit::new(0); 32 << 10].into_boxed_slice(),
+            names: vec![MaybeUninit::new(0); PIECE].into_boxed_slice(),
             pids,
-            unlisted: 0,
             text: Box::new([0; LONGEST]),
             page_kib: (page_size() >> 10) as u64,
             tick_ns: 1_000_000_000 / ticks_per_second(),
@@ -115,16 +120,17 @@ impl Survey {
         swaps: bool,
         mut judge: impl FnMut(&mut Process),
     ) -> io::Result<()> {
-        self.list()?;
+        seek(&self.proc, SeekFrom::Start(0))?;
         let since_boot = clock_gettime(ClockId::Boottime);
         let since_boot = since_boot.tv_sec as u64 * 1_000_000_000 + since_boot.tv_nsec as u64;
         table.begin();
-        for at in 0..self.pids.len() {
-            let pid = self.pids[at];
-            self.look(table, pid, now_ns, since_boot, swaps, &mut judge);
+        while self.list()? {
+            for at in 0..self.pids.len() {
+                let pid = self.pids[at];
+                self.look(table, pid, now_ns, since_boot, swaps, &mut judge);
+            }
         }
         table.end();
-        table.left_out += self.unlisted;
         Ok(())
     }
 
@@ -136,11 +142,9 @@ impl Survey {
         wanted: impl Fn(&Process) -> bool,
         mut judge: impl FnMut(&mut Process),
     ) {
-        self.pids.clear();
-        let wanted = table.processes().iter().filter(|process| wanted(process));
-        self.pids.extend(wanted.map(|process| process.seen.pid).take(self.pids.capacity()));
-        for at in 0..self.pids.len() {
-            let pid = self.pids[at];
+        let mut last = 0;
+        while let Some(pid) = table.after(last, &wanted) {
+            last = pid;
             if !self.look(table, pid, now_ns, 0, false, &mut judge) {
                 table.remove(pid);
             }
@@ -225,20 +229,22 @@ impl Survey {
         true
     }
 
-    /// Lists the ids of all processes.
-    fn list(&mut self) -> io::Result<()> {
+    /// Lists the ids of the next piece of all processes; whether there was one.
+    fn list(&mut self) -> io::Result<bool> {
         self.pids.clear();
-        self.unlisted = 0;
-        seek(&self.proc, SeekFrom::Start(0))?;
         let mut names = RawDir::new(self.proc.as_fd(), &mut self.names);
+        let mut is_any = false;
         while let Some(entry) = names.next() {
-            match number(entry?.file_name().to_bytes()) {
-                Some(pid) if self.pids.len() < self.pids.capacity() => self.pids.push(pid as u32),
-                Some(_) => self.unlisted += 1,
-                None => {}
+            is_any = true;
+            let pid = number(entry?.file_name().to_bytes());
+            if let Some(pid) = pid.filter(|_| self.pids.len() < MOST_LISTED) {
+                self.pids.push(pid as u32);
+            }
+            if names.is_buffer_empty() {
+                break;
             }
         }
-        Ok(())
+        Ok(is_any)
     }
 
     fn stat(&mut self, pid: u32) -> Option<Stat> {
@@ -285,6 +291,11 @@ impl Survey {
     /// is none.
     pub fn start(&mut self, pid: u32) -> Option<(u64, bool)> {
         self.stat(pid).map(|stat| (stat.start, stat.has_ended))
+    }
+
+    /// How gladly the kernel would end it for want of memory, 0 to 2000 (`oom_badness`, `mm/oom_kill.c`).
+    pub fn oom_score(&mut self, pid: u32) -> Option<u32> {
+        number(self.file(format_args!("{pid}/oom_score"))?.trim_ascii()).map(|score| score as u32)
     }
 
     /// Whether the kernel is told to spare it.

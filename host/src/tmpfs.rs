@@ -1,67 +1,34 @@
-//! Files that lie in memory (`tmpfs`): which mounts hold how much, and who writes there. Their memory belongs to no
-//! process and stays until the files are removed.
+//! Files that lie in memory (`tmpfs`): which mounts hold how much. Their memory belongs to no process and stays until the
+//! files are removed.
 
-use crate::{cgroup::unescape, tasks};
-use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, StatVfsMountFlags, StatxFlags, fstatvfs, makedev, openat, statvfs, statx,
-};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    os::fd::AsFd,
-    path::{Path, PathBuf},
-};
+use crate::cgroup::unescape;
+use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags, fstatvfs, makedev, openat, statvfs};
+use std::{collections::BTreeMap, fs, os::fd::AsFd, path::Path};
 
 /// A mounted `tmpfs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// Number of the device, by which files are told to be on it.
     pub device: u64,
-    /// Where it is mounted, as its processes see it.
+    /// Where it is mounted.
     pub point: String,
-    /// A process that sees it there, where we do not.
-    pub seen_by: Option<u32>,
     /// Bytes in use.
     pub used: u64,
     /// Bytes at most, where it has a limit.
     pub size: Option<u64>,
 }
 
-/// A process with a file of such a mount open for writing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Writer {
-    /// Process id.
-    pub pid: u32,
-    /// Device of the mount.
-    pub device: u64,
-    /// Bytes that it has passed to `write(2)` so far (`wchar` of `/proc/PID/io`), where we may know.
-    pub written: Option<u64>,
-}
-
-/// All `tmpfs` mounts, in all mount namespaces that processes are in, each device once.
+/// The `tmpfs` mounts that we see ourselves, each device once. Those of other mount namespaces are not looked at: their
+/// paths lead where their processes want, to a server that never answers as well.
 pub fn mounts() -> Vec<Mount> {
-    seen_by(tasks::all())
-}
-
-/// Those that we or these processes see, each device once.
-pub fn seen_by(viewers: impl IntoIterator<Item = u32>) -> Vec<Mount> {
     let mut found: BTreeMap<u64, Mount> = BTreeMap::new();
-    let mut namespaces = BTreeSet::new();
-    let own = std::process::id();
-    for pid in [own].into_iter().chain(viewers) {
-        let Ok(namespace) = fs::read_link(format!("/proc/{pid}/ns/mnt")) else { continue };
-        if !namespaces.insert(namespace) {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    for (device, point) in table.lines().filter_map(parse_mount) {
+        if found.contains_key(&device) {
             continue;
         }
-        let Ok(table) = fs::read_to_string(format!("/proc/{pid}/mountinfo")) else { continue };
-        for (device, point) in table.lines().filter_map(parse_mount) {
-            if found.contains_key(&device) {
-                continue;
-            }
-            let path = PathBuf::from(format!("/proc/{pid}/root{point}"));
-            let Some((used, size)) = usage(&path) else { continue };
-            let seen_by = (pid != own).then_some(pid);
-            found.insert(device, Mount { device, point, seen_by, used, size });
+        if let Some((used, size)) = usage(Path::new(&point)) {
+            found.insert(device, Mount { device, point, used, size });
         }
     }
     found.into_values().collect()
@@ -79,8 +46,7 @@ fn parse_mount(line: &str) -> Option<(u64, String)> {
     Some((makedev(major.parse().ok()?, minor.parse().ok()?), point))
 }
 
-/// Bytes in use, and at most. A mount that another one covers is not seen from its path: its numbers are the other's,
-/// which is why the device is compared by whoever looks for writers.
+/// Bytes in use, and at most. A mount that another one covers is not seen from its path: its numbers are the other's.
 fn usage(path: &Path) -> Option<(u64, Option<u64>)> {
     let folder = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let status = fstatvfs(folder.as_fd()).or_else(|_| statvfs(path)).ok()?;
@@ -88,38 +54,6 @@ fn usage(path: &Path) -> Option<(u64, Option<u64>)> {
     let is_writable = !status.f_flag.contains(StatVfsMountFlags::RDONLY);
     let size = status.f_blocks.saturating_mul(status.f_frsize);
     is_writable.then_some((used, (size > 0).then_some(size)))
-}
-
-/// Processes that have files on `device` open for writing. Files are asked for what is known of them without asking a
-/// server (`AT_STATX_DONT_SYNC`), so that one that does not answer stops nobody.
-pub fn writers(device: u64) -> Vec<Writer> {
-    let is_there = |path: &Path| {
-        let status = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE).ok();
-        status.is_some_and(|status| makedev(status.stx_dev_major, status.stx_dev_minor) == device)
-    };
-    let writes = |pid: u32, name: &str| {
-        let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{name}")).unwrap_or_default();
-        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
-        // O_WRONLY and O_RDWR.
-        flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|flags| flags & 3 != 0)
-    };
-    let mut found = Vec::new();
-    for pid in tasks::all() {
-        let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
-        let is_writer = files.flatten().any(|file| {
-            is_there(&file.path()) && file.file_name().to_str().is_some_and(|name| writes(pid, name))
-        });
-        if is_writer {
-            found.push(Writer { pid, device, written: written(pid) });
-        }
-    }
-    found
-}
-
-/// Bytes that a process has passed to `write(2)` so far.
-pub fn written(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("wchar:"))?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -153,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_its_usage_and_who_writes_there_are_found() {
+    fn a_mount_and_its_usage_are_found() {
         let folder = match mounted() {
             Ok(folder) => folder,
             Err(error) => return eprintln!("SKIPPED: cannot mount: {error}"),
@@ -163,14 +97,6 @@ mod tests {
         let point = folder.0.path().canonicalize().unwrap();
         let all = mounts();
         let mount = all.iter().find(|mount| Path::new(&mount.point) == point).unwrap();
-        assert_eq!((mount.used, mount.size, mount.seen_by), (3 << 20, Some(8 << 20), None));
-        let own = |writer: &Writer| {
-            writer.pid == std::process::id() && writer.written.is_some_and(|bytes| bytes >= 3 << 20)
-        };
-        assert!(writers(mount.device).iter().any(own));
-        drop(file);
-        let reader = fs::File::open(folder.0.path().join("x")).unwrap();
-        assert!(!writers(mount.device).iter().any(own), "one that reads is no writer");
-        drop(reader);
+        assert_eq!((mount.used, mount.size), (3 << 20, Some(8 << 20)));
     }
 }

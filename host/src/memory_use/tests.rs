@@ -48,7 +48,7 @@ fn machine(pid: u32, start: u64, kib: u32) -> tempfile::TempDir {
 #[test]
 fn what_has_not_changed_is_not_looked_at_closely_nor_judged_again() {
     let root = machine(40, 9, 100_000);
-    let mut survey = Survey::open(root.path(), 8).unwrap();
+    let mut survey = Survey::open(root.path()).unwrap();
     let mut table = Table::new(8);
     let mut judged = 0;
     for (pages, expected) in [(25_000, 1), (25_001, 1), (26_000, 2)] {
@@ -64,8 +64,26 @@ fn what_has_not_changed_is_not_looked_at_closely_nor_judged_again() {
 }
 
 #[test]
+fn no_number_of_processes_is_too_many_to_be_listed() {
+    let root = tempfile::tempdir().unwrap();
+    for pid in 1..=3000 {
+        let folder = root.path().join(format!("proc/{pid}"));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(
+            folder.join("stat"),
+            format!("{pid} (x) S 1 {pid} 7 0 -1 0 1 2 3 4 5 6 7 8 20 0 3 0 9 9 25 1"),
+        )
+        .unwrap();
+        fs::write(folder.join("status"), "Uid:\t5\t5\nRssAnon:\t100 kB\n").unwrap();
+    }
+    let mut table = Table::new(4000);
+    Survey::open(root.path()).unwrap().run(&mut table, 5, false, |_| {}).unwrap();
+    assert_eq!(table.processes().len(), 3000);
+}
+
+#[test]
 fn this_process_and_a_child_are_found_with_their_memory() {
-    let mut survey = Survey::open(Path::new("/"), 1 << 15).unwrap();
+    let mut survey = Survey::open(Path::new("/")).unwrap();
     let mut table = Table::new(1 << 15);
     let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
     survey.run(&mut table, 5, true, |_| {}).unwrap();
@@ -74,6 +92,7 @@ fn this_process_and_a_child_are_found_with_their_memory() {
     let found = table.find(child.id()).unwrap();
     assert_eq!(found.seen.parent, std::process::id());
     assert_eq!(survey.start(child.id()), Some((found.seen.start, false)));
+    assert!(survey.oom_score(child.id()).is_some_and(|score| score <= 2000));
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(survey.start(child.id()), None);
@@ -81,7 +100,7 @@ fn this_process_and_a_child_are_found_with_their_memory() {
 
 #[test]
 fn newborn_processes_are_found_and_new_threads_are_none() {
-    let mut survey = Survey::open(Path::new("/"), 1 << 15).unwrap();
+    let mut survey = Survey::open(Path::new("/")).unwrap();
     let mut table = Table::new(1 << 15);
     survey.newborn(&mut table, 4, |_| {});
     let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
@@ -114,7 +133,7 @@ fn a_process_whose_first_thread_has_ended_still_has_its_memory() {
     while !fs::read_to_string(&stat).unwrap().contains(") Z ") {
         std::thread::yield_now();
     }
-    let mut survey = Survey::open(Path::new("/"), 1 << 15).unwrap();
+    let mut survey = Survey::open(Path::new("/")).unwrap();
     let mut table = Table::new(1 << 15);
     let began = survey.start(child.id());
     survey.run(&mut table, 5, false, |_| {}).unwrap();

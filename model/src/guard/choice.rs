@@ -27,6 +27,10 @@ const LEAST_FAMILY: usize = 4;
 /// A family is chosen where it took this many times what the worst process took.
 const FAMILY_FACTOR: f64 = 2.0;
 
+/// A process is no cause where this many times what it took is explained by no process. Stacks and page tables of its
+/// threads may be twice as much.
+const LARGEST_UNEXPLAINED: u64 = 3;
+
 /// What was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Finding {
@@ -34,9 +38,9 @@ pub enum Finding {
     Process(Suspect),
     /// The young processes of a session or control group, none of which is much by itself.
     Family(Suspect, Kin),
-    /// Files of `tmpfs`, which belong to no process: bytes that they grew by.
+    /// Shared memory or files of `tmpfs` that no process is shown to have taken: bytes that they grew by.
     Files(u64),
-    /// Nobody who may be chosen has grown much.
+    /// No process that may be chosen is shown to have taken much.
     Nobody,
 }
 
@@ -98,8 +102,6 @@ pub struct Among<'a> {
     pub watch: usize,
     /// Those that were tried already: id and start.
     pub except: &'a [(u32, u64)],
-    /// Whether the biggest is taken where nobody has grown: tasks do nothing but wait for memory.
-    pub is_desperate: bool,
 }
 
 impl Among<'_> {
@@ -122,7 +124,7 @@ impl Chooser {
         let least = (now.total as f64 * RECENT_SHARE) as u64;
         let windows = table.recent(among.watch, now, least).zip(table.whole(among.watch, now));
         let Some((recent, whole)) = windows else {
-            return if among.is_desperate { biggest(table, among) } else { Finding::Nobody };
+            return Finding::Nobody;
         };
         let least_growth = MOST_GROWTH.min((now.total as f64 * LEAST_GROWTH) as u64);
         let weigh = Weigh { recent, whole, least_growth };
@@ -139,6 +141,7 @@ impl Chooser {
 
         let alone = worst.map_or(0.0, |suspect| suspect.score);
         let together = score(&family);
+        let unexplained = table.unexplained(among.watch, &recent);
         let taken =
             family.map_or(0, |(suspect, _)| suspect.growth).max(worst.map_or(0, |suspect| suspect.growth));
         if recent.shmem >= recent.fall / 2 && taken < recent.shmem / 2 && recent.fall > 0 {
@@ -148,8 +151,9 @@ impl Chooser {
             (_, Some((suspect, kin))) if together >= FAMILY_FACTOR * alone && suspect.is_cause(&weigh) => {
                 Finding::Family(suspect, kin)
             }
+            // Where no process is shown to have taken most of it, one that took a little is not the cause.
+            (Some(suspect), _) if unexplained > LARGEST_UNEXPLAINED * suspect.growth => Finding::Nobody,
             (Some(suspect), _) => Finding::Process(suspect),
-            (None, _) if among.is_desperate => biggest(table, among),
             (None, _) => Finding::Nobody,
         }
     }
@@ -236,25 +240,6 @@ fn maker<'a>(
     table.find(parent).filter(|process| is_most && among.allows(process))
 }
 
-/// The biggest process that may be chosen.
-fn biggest(table: &Table, among: &Among) -> Finding {
-    let allowed = table.processes().iter().filter(|process| among.allows(process));
-    match allowed.max_by_key(|process| process.bytes()) {
-        Some(process) => Finding::Process(Suspect {
-            process: *process,
-            bytes: process.bytes(),
-            members: 1,
-            growth: 0,
-            fall: 0,
-            whole_growth: 0,
-            from_ns: process.first_ns,
-            whole_ns: process.first_ns,
-            score: 0.0,
-        }),
-        None => Finding::Nobody,
-    }
-}
-
 struct Weigh {
     recent: Window,
     whole: Window,
@@ -279,6 +264,21 @@ impl Weigh {
 }
 
 impl Suspect {
+    /// One that is chosen for another reason than its growth.
+    pub fn by_policy(process: &Process) -> Self {
+        Self {
+            process: *process,
+            bytes: process.bytes(),
+            members: 1,
+            growth: 0,
+            fall: 0,
+            whole_growth: 0,
+            from_ns: process.first_ns,
+            whole_ns: process.first_ns,
+            score: 0.0,
+        }
+    }
+
     /// Whether it took enough to have caused a fall.
     fn is_cause(&self, weigh: &Weigh) -> bool {
         let growth = self.growth.max(self.whole_growth);

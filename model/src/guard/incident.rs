@@ -78,6 +78,8 @@ pub struct Incident {
     not_before_ns: u64,
     /// How often nobody was found in a row.
     in_vain: u32,
+    /// The stage at which a cause was looked for last.
+    sought: Stage,
     tried: [(u32, u64); TRIED],
     tried_count: usize,
 }
@@ -125,9 +127,14 @@ impl Incident {
 
     fn idle(&mut self, now_ns: u64, stage: Stage) -> Order {
         match stage {
-            Stage::Term | Stage::Kill if now_ns < self.not_before_ns => Order::Nothing,
-            Stage::Term => Order::Term,
-            Stage::Kill => Order::Kill,
+            // That nobody was found before it was worse says nothing.
+            Stage::Term | Stage::Kill if now_ns < self.not_before_ns && stage <= self.sought => {
+                Order::Nothing
+            }
+            Stage::Term | Stage::Kill => {
+                self.sought = stage;
+                if stage == Stage::Term { Order::Term } else { Order::Kill }
+            }
             Stage::Warn if !self.warned => {
                 self.warned = true;
                 Order::Warn
@@ -263,6 +270,21 @@ mod tests {
     fn nobody_else_is_chosen_while_one_is_dying() {
         let orders = course(&[(1, Kill, 9, false), (20, Kill, 9, false), (500, Kill, 9, false)]);
         assert_eq!(orders, [Order::Kill, Order::Nothing, Order::Nothing]);
+    }
+
+    #[test]
+    fn that_nobody_was_found_in_time_does_not_blind_it_at_the_end() {
+        let mut incident = Incident::default();
+        let step = |incident: &mut Incident, ms: u64, stage| {
+            incident.step(ms * MS, &Assessment { stage, ..Assessment::default() }, 0, false, GRACE)
+        };
+        for ms in (10..10_000).step_by(10) {
+            if step(&mut incident, ms, Term) == Order::Term {
+                incident.in_vain(ms * MS);
+            }
+        }
+        assert_eq!(step(&mut incident, 10_010, Term), Order::Nothing, "it is looked more rarely by now");
+        assert_eq!(step(&mut incident, 10_020, Kill), Order::Kill);
     }
 
     #[test]

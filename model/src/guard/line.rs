@@ -92,12 +92,26 @@ pub struct Culprit {
     pub kin: String,
     /// Bytes that would come back.
     pub bytes: u64,
+    /// What it was found to hold beside its own pages.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub held: Option<Holding>,
     /// Bytes that it took in the recent fall.
     pub growth_bytes: u64,
     /// Bytes that went in it.
     pub fall_bytes: u64,
     /// Seconds that it has lasted.
     pub fall_seconds: f64,
+}
+
+/// Memory that a process holds beside its own pages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {
+    /// In words: what most of it is.
+    pub what: String,
+    /// Bytes that it has grown by since nothing happened.
+    pub growth_bytes: u64,
+    /// Whether it stays when the process has ended.
+    pub stays: bool,
 }
 
 /// A mount whose files are in memory.

@@ -1,8 +1,10 @@
 //! Keeping a machine from dying of memory: when something has to be done, to whom, and in which order.
 //!
-//! All of it is called on the way to a kill, when memory may have run out, so nothing here allocates after it was made.
+//! All of it is called on the way to a kill, when memory may have run out, so nothing here allocates after it was made;
+//! [`holdings`] does, which is found out beside that.
 
 pub mod choice;
+pub mod holdings;
 pub mod incident;
 pub mod line;
 pub mod node;

@@ -19,8 +19,18 @@ const LASTING_NS: u64 = 10 * SECOND;
 /// memory quickly and then stop.
 const WARN_SHARE: f64 = 0.5;
 
-/// A trend alone has us act only while less than this share is left: nobody dies while memory is free.
-const ACT_SHARE: f64 = 0.25;
+/// A trend alone has us act only while less than this many times `term_below` is left: what takes memory quickly and
+/// then stops is let be as long as it fits.
+pub const ACT_FACTOR: f64 = 1.5;
+
+/// The last resort acts where memory will be exhausted within this time, in seconds.
+const LAST_SECONDS: f64 = 30.0;
+
+/// Or where less than this share is left and some tasks wait for it for [`LAST_STALLED`] of the time.
+const LAST_SHARE: f64 = 1.0 / 256.0;
+
+/// See [`LAST_SHARE`].
+const LAST_STALLED: f64 = 0.1;
 
 /// Part of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,9 +79,9 @@ impl Default for Limits {
         Self {
             warn_before: 60.0,
             term_below: Amount::Capped(10.0, 4 * GIB),
-            term_before: 5.0,
+            term_before: 1.0,
             kill_below: Amount::Capped(5.0, 2 * GIB),
-            kill_before: 0.5,
+            kill_before: 0.2,
             stalled: 0.4,
         }
     }
@@ -158,23 +168,25 @@ pub fn assess(reading: &Reading, trend: &Trend, limits: &Limits) -> Assessment {
 
 /// `soon` and `left` are the seconds that are left at the rate of now, and at the larger of both.
 fn stage(reading: &Reading, limits: &Limits, soon: f64, left: f64) -> (Stage, Cause) {
-    let below = |amount: Amount| {
-        let swap = reading.swap_total == 0 || reading.swap_free <= amount.of(reading.swap_total);
-        swap && reading.available <= amount.of(reading.total)
+    let below = |amount: Amount, factor: f64| {
+        let of = |total: u64| amount.of(total) as f64 * factor;
+        let swap = reading.swap_total == 0 || reading.swap_free as f64 <= of(reading.swap_total);
+        swap && reading.available as f64 <= of(reading.total)
     };
+    let is_short = below(limits.term_below, ACT_FACTOR);
     let share =
         |share: f64| reading.room() as f64 <= reading.total.saturating_add(reading.swap_total) as f64 * share;
     let term = limits.term_below.of(reading.total);
     let stalled = reading.stalled.is_some_and(|stalled| stalled >= limits.stalled);
-    if below(limits.kill_below) {
+    if below(limits.kill_below, 1.0) {
         (Stage::Kill, Cause::Level)
-    } else if share(ACT_SHARE) && soon <= limits.kill_before {
+    } else if is_short && soon <= limits.kill_before {
         (Stage::Kill, Cause::Trend)
     } else if stalled && reading.available <= term {
         (Stage::Kill, Cause::Stall)
-    } else if below(limits.term_below) {
+    } else if below(limits.term_below, 1.0) {
         (Stage::Term, Cause::Level)
-    } else if share(ACT_SHARE) && soon <= limits.term_before {
+    } else if is_short && soon <= limits.term_before {
         (Stage::Term, Cause::Trend)
     } else if stalled && reading.available <= term.saturating_mul(2) {
         (Stage::Term, Cause::Stall)
@@ -185,13 +197,24 @@ fn stage(reading: &Reading, limits: &Limits, soon: f64, left: f64) -> (Stage, Ca
     }
 }
 
-/// How long to wait for the next reading, in nanoseconds: as long as the fastest writer would take to get to
-/// `term_below`, or an eighth of the time that is left, whichever is shorter; between 20 ms and `most_ns`.
+/// Whether the end is so near that it has to be somebody, though nobody is shown to be the cause: memory still falls, or
+/// tasks wait for what is not there. A machine that is always full and works is not at its end.
+pub fn is_end(reading: &Reading, told: &Assessment, limits: &Limits) -> bool {
+    let is_soon = told.seconds_left.is_some_and(|left| left <= LAST_SECONDS);
+    let is_none = reading.room() as f64 <= reading.total as f64 * LAST_SHARE;
+    let waits = reading.stalled.is_none_or(|stalled| stalled >= LAST_STALLED);
+    let is_stalled = reading.stalled.is_some_and(|stalled| stalled >= limits.stalled);
+    let is_trend = told.cause == Cause::Trend;
+    told.stage == Stage::Kill && (is_trend || is_stalled || is_soon || is_none && waits)
+}
+
+/// How long to wait for the next reading, in nanoseconds: as long as the fastest writer would take to where trends have us
+/// act, or an eighth of the time that is left, whichever is shorter; between 20 ms and `most_ns`.
 pub fn pause_ns(reading: &Reading, assessment: &Assessment, limits: &Limits, most_ns: u64) -> u64 {
     /// Bytes a second that one CPU can ask for and clear at most; several take less than proportionally more.
     const FASTEST: f64 = 6e9;
     const SHORTEST_NS: u64 = 20_000_000;
-    let spare = reading.room().saturating_sub(limits.term_below.of(reading.total)) as f64;
+    let spare = (reading.room() as f64 - limits.term_below.of(reading.total) as f64 * ACT_FACTOR).max(0.0);
     let fastest = spare / FASTEST;
     let trend = assessment.seconds_left.map_or(f64::INFINITY, |left| left / 8.0);
     ((fastest.min(trend) * 1e9) as u64).clamp(SHORTEST_NS, most_ns.max(SHORTEST_NS))
@@ -231,12 +254,49 @@ mod tests {
 
     #[test]
     fn a_trend_acts_before_levels_but_never_while_memory_is_free() {
-        assert_eq!(at(3 * GIB, GIB), (Stage::Term, Cause::Trend));
-        assert_eq!(at(3 * GIB, 7 * GIB), (Stage::Kill, Cause::Trend));
+        assert_eq!(at(2 * GIB, 3 * GIB), (Stage::Term, Cause::Trend));
+        assert_eq!(at(2 * GIB, 11 * GIB), (Stage::Kill, Cause::Trend));
+        assert_eq!(
+            at(3 * GIB, 7 * GIB),
+            (Stage::Warn, Cause::Trend),
+            "more than 1.5 times term_below is left"
+        );
         assert_eq!(at(6 * GIB, 20 * GIB), (Stage::Warn, Cause::Trend));
         assert_eq!(at(12 * GIB, 100 * GIB), (Stage::Calm, Cause::None));
         assert_eq!(at(7 * GIB, GIB / 64), (Stage::Calm, Cause::None), "448 s are left");
         assert_eq!(at(7 * GIB, GIB / 4), (Stage::Warn, Cause::Trend), "28 s are left");
+    }
+
+    /// The stage of a machine of `total` bytes of which `available` are left after it took the rest at `rate`.
+    fn spike(total: u64, available: u64, rate: u64) -> Stage {
+        let reading = Reading { available, total, ..Reading::default() };
+        assess(&reading, &falling(available, rate), &Limits::default()).stage
+    }
+
+    #[test]
+    fn a_spike_that_fits_is_let_be_on_small_and_large_machines() {
+        const MIB: u64 = 1 << 20;
+        // Seen: SIGTERM with 196 of 1,000 MiB left, and 2 MiB still to come.
+        assert_eq!(spike(1000 * MIB, 196 * MIB, 1400 * MIB), Stage::Warn);
+        assert_eq!(spike(1000 * MIB, 151 * MIB, 1400 * MIB), Stage::Warn);
+        assert_eq!(spike(1000 * MIB, 149 * MIB, 1400 * MIB), Stage::Kill, "it is gone in 0.1 s");
+        assert_eq!(spike(1000 * MIB, 149 * MIB, 100 * MIB), Stage::Warn, "it lasts for 1.5 s");
+        assert_eq!(spike(1024 * GIB, 7 * GIB, 40 * GIB), Stage::Warn);
+        assert_eq!(spike(1024 * GIB, 5 * GIB, 40 * GIB), Stage::Kill);
+        assert_eq!(spike(1024 * GIB, 5 * GIB, GIB), Stage::Warn);
+    }
+
+    #[test]
+    fn the_end_is_near_where_memory_falls_or_tasks_wait_but_not_where_it_is_always_full() {
+        let limits = Limits::default();
+        let end = |available: u64, rate: u64, stalled| {
+            let reading = Reading { stalled, ..reading(available) };
+            is_end(&reading, &assess(&reading, &falling(available, rate), &limits), &limits)
+        };
+        assert!(!end(GIB / 2, 0, Some(0.0)), "full, and it works");
+        assert!(end(GIB / 2, GIB / 8, Some(0.0)) && end(GIB / 2, 0, Some(0.9)));
+        assert!(!end(GIB / 32, 0, Some(0.0)) && end(GIB / 32, 0, Some(0.2)) && end(GIB / 32, 0, None));
+        assert!(end(GIB, 0, Some(0.9)) && !end(3 * GIB, 0, Some(0.9)), "stalls count where little is left");
     }
 
     #[test]
@@ -275,7 +335,7 @@ mod tests {
             pause_ns(&reading, &assess(&reading, &trend, &limits), &limits, SECOND)
         };
         assert_eq!(pause(12 * GIB, 0), SECOND);
-        assert!(pause(2 * GIB, 0) < SECOND / 5);
+        assert!(pause(3 * GIB, 0) < SECOND / 5);
         assert_eq!(pause(GIB, 0), SECOND / 50);
         assert!(pause(4 * GIB, GIB) <= SECOND / 2);
     }

@@ -3,7 +3,12 @@
 //! All of it is allocated when it is made. Moments ([`Table::mark`]) are thinned as they age, so that sixteen of them
 //! reach from fractions of a second to hours.
 
+mod seen;
+
+pub use seen::{Held, Name, Seen, Shield};
+
 use super::stage::Reading;
+use std::cmp::Reverse;
 
 /// Moments that are remembered.
 const MARKS: usize = 16;
@@ -16,62 +21,6 @@ const BIG_FORK_KIB: u32 = 32 << 10;
 
 /// Watches at most: the machine, control groups and sets of processes that one guard keeps.
 pub const WATCHES: usize = 8;
-
-/// A process's name as the kernel keeps it (`comm`): up to 15 bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Name([u8; 16]);
-
-impl Name {
-    /// The first 15 bytes.
-    pub fn new(text: &[u8]) -> Self {
-        let mut name = Self::default();
-        let count = text.len().min(15);
-        name.0[..count].copy_from_slice(&text[..count]);
-        name
-    }
-
-    /// Without what is unused.
-    pub fn as_bytes(&self) -> &[u8] {
-        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
-        &self.0[..end]
-    }
-}
-
-/// Why a process is never chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shield {
-    /// It is process 1.
-    Init,
-    /// It is the guard.
-    Guard,
-    /// It is a thread of the kernel.
-    Kernel,
-    /// The kernel is told to spare it (`oom_score_adj` is -1000).
-    Spared,
-    /// A rule names it: the number of the rule.
-    Rule(u16),
-}
-
-/// What was read of a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// Process id.
-    pub pid: u32,
-    /// Start in clock ticks since boot (`starttime` of `/proc/PID/stat`): with the id it names one process for good.
-    pub start: u64,
-    /// Parent.
-    pub parent: u32,
-    /// Session.
-    pub session: u32,
-    /// Whether the session has a terminal.
-    pub has_terminal: bool,
-    /// Name.
-    pub name: Name,
-    /// Its own pages and swap, in KiB.
-    pub kib: u32,
-    /// Shared memory and files in memory that it has mapped, in KiB.
-    pub shmem_kib: u32,
-}
 
 /// A process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,6 +35,8 @@ pub struct Process {
     pub user: u32,
     /// KiB of its memory that would not come back, because others have it too (`Rss` less `Pss`), as seen some time ago.
     pub shared_kib: u32,
+    /// What it was found to hold beside.
+    pub held: Held,
     /// Why it is never chosen.
     pub shield: Option<Shield>,
     /// Why nobody in its control group is chosen.
@@ -122,6 +73,8 @@ pub struct Table {
     marks: [Mark; MARKS],
     marked: usize,
     round: u32,
+    /// Nobody in a full table is smaller.
+    least_kib: u64,
     /// Processes that there was no place for in the last survey.
     pub left_out: usize,
 }
@@ -144,7 +97,7 @@ impl Table {
         let one = Process { round: 1, ..Process::default() };
         let mut processes = vec![one; capacity];
         processes.clear();
-        Self { processes, marks: [Mark::default(); MARKS], marked: 0, round: 0, left_out: 0 }
+        Self { processes, marks: [Mark::default(); MARKS], marked: 0, round: 0, least_kib: 0, left_out: 0 }
     }
 
     /// All of them, by id.
@@ -170,7 +123,7 @@ impl Table {
     /// Begins a survey: those that are not seen in it are gone at its end.
     pub fn begin(&mut self) {
         self.round += 1;
-        self.left_out = 0;
+        (self.left_out, self.least_kib) = (0, 0);
     }
 
     /// Takes in what was read. A process that is new, or another one with this id, takes `heir` for its group and so on
@@ -190,16 +143,57 @@ impl Table {
                 self.processes[at] = self.born(seen, resident_kib, now_ns, age_ns);
                 true
             }
-            Err(_) if self.processes.len() == self.processes.capacity() => {
+            Err(_) if self.processes.len() == self.processes.capacity() && !self.give_way(&seen) => {
                 self.left_out += 1;
                 false
             }
-            Err(at) => {
+            Err(_) => {
+                let at = self.place(seen.pid).unwrap_or_else(|at| at);
                 let process = self.born(seen, resident_kib, now_ns, age_ns);
                 self.processes.insert(at, process);
                 true
             }
         }
+    }
+
+    /// Makes a place in a full table for one that is at least twice as big as the smallest: that, the youngest of several,
+    /// goes. So a crowd of small ones hides nobody. Returns whether there is a place.
+    fn give_way(&mut self, seen: &Seen) -> bool {
+        let size = |seen: &Seen| u64::from(seen.kib) + u64::from(seen.shmem_kib);
+        if size(seen) < 2 * self.least_kib.max(1) {
+            return false;
+        }
+        let all = self.processes.iter().enumerate();
+        let weight = |process: &Process| size(&process.seen) + u64::from(process.held.growth_kib);
+        let least = all.min_by_key(|(_, process)| (weight(process), Reverse(process.seen.start)));
+        let Some((at, kib)) = least.map(|(at, process)| (at, weight(process))) else { return false };
+        // It only grows while one survey goes on, so most are turned down at once.
+        self.least_kib = kib;
+        let is_worth_it = size(seen) >= 2 * kib.max(1);
+        if is_worth_it {
+            self.processes.remove(at);
+            self.left_out += 1;
+        }
+        is_worth_it
+    }
+
+    /// Takes all of another one, which has no more processes than there is room for here.
+    pub fn take_over(&mut self, other: &Self) {
+        let room = self.processes.capacity();
+        self.processes.clear();
+        self.processes.extend_from_slice(&other.processes[..other.processes.len().min(room)]);
+        (self.marks, self.marked, self.round) = (other.marks, other.marked, other.round);
+    }
+
+    /// Processes that there is room for.
+    pub fn capacity(&self) -> usize {
+        self.processes.capacity()
+    }
+
+    /// The first one with a larger id than `pid` that is `wanted`.
+    pub fn after(&self, pid: u32, wanted: impl Fn(&Process) -> bool) -> Option<u32> {
+        let at = self.place(pid.checked_add(1)?).unwrap_or_else(|at| at);
+        self.processes[at..].iter().find(|process| wanted(process)).map(|process| process.seen.pid)
     }
 
     /// Notes that it is still there, with the memory that it had.
@@ -232,6 +226,7 @@ impl Table {
             maker: seen.parent,
             user: heir.user,
             shared_kib: 0,
+            held: Held::default(),
             group: heir.group,
             // Rules that name processes are looked at again; those of groups are inherited.
             shield: None,
@@ -324,12 +319,19 @@ impl Table {
         process.at[window.slot] == (0, 0)
     }
 
-    /// Bytes that a process has grown by in a window. Shared memory that it maps is its growth only as far as there is
-    /// more of that on the machine: what was there before is only used by one more.
+    /// Bytes that a process has grown by in a window: its own pages, and what else it was found to hold as far as there is
+    /// more of that. Shared memory that it only maps may be anybody's.
     pub fn growth(process: &Process, window: &Window) -> u64 {
-        let (own, shared) = process.at[window.slot];
-        let bytes = |now: u32, before: u32| u64::from(now.saturating_sub(before)) << 10;
-        bytes(process.seen.kib, own) + bytes(process.seen.shmem_kib, shared).min(window.shmem)
+        let own = process.seen.kib.saturating_sub(process.at[window.slot].0);
+        let most = if process.held.kind.is_shmem() { window.shmem } else { window.fall };
+        (u64::from(own) << 10) + (u64::from(process.held.growth_kib) << 10).min(most)
+    }
+
+    /// Bytes of a fall that the growth of no process of the watch explains.
+    pub fn unexplained(&self, watch: usize, window: &Window) -> u64 {
+        let members = self.processes.iter().filter(|process| process.watches >> watch & 1 == 1);
+        let explained = members.map(|process| Self::growth(process, window)).sum();
+        window.fall.saturating_sub(explained)
     }
 
     /// All that was said of processes by rules counts no more; what they had does.
@@ -358,8 +360,10 @@ impl Process {
 
     /// Bytes that would come back if it ended, as far as is known.
     pub fn bytes(&self) -> u64 {
-        let kib = u64::from(self.seen.kib) + u64::from(self.seen.shmem_kib);
-        kib.saturating_sub(self.shared_kib.into()) << 10
+        let held = if self.held.stays { 0 } else { self.held.growth_kib };
+        let mapped = self.seen.shmem_kib.saturating_sub(self.shared_kib);
+        let own = self.seen.kib.saturating_sub(self.shared_kib.saturating_sub(self.seen.shmem_kib));
+        (u64::from(own) + u64::from(mapped.max(held))) << 10
     }
 }
 

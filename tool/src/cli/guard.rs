@@ -18,20 +18,23 @@ Examples:
   sudo manycore guard why 812                        what would happen to this process now, and why?
 
 It reads how much memory is left, how fast it goes and how long tasks stall for it; warns; asks the process whose
-growth took it to end (SIGTERM), and ends it (SIGKILL) where that is too late. Where all tasks only wait for memory
-and nobody has grown, the biggest is ended. Process 1, the guard, kernel threads, what has an oom_score_adj of -1000
+growth took it to end (SIGTERM), and ends it (SIGKILL) where that is too late. A process is the cause only by memory
+that is shown to be its own: its pages, and shared memory, files in memory, pipes and sockets that it alone holds. Where
+no process is shown to be the cause and the end is near, the last resort acts. Process 1, the guard, kernel threads, what has an oom_score_adj of -1000
 and what the rules protect are never ended. SIGHUP reads the rules again.
 
 Rules (all of it may be left out):
   [machine]                  watch the machine (the default where nothing else is named)
   warn_before = \"60s\"        warn where memory will be gone in this time (while less than half is left)
   term_below = \"10%\"         ask to end where less is available [10%, 4 GiB at most]
-  term_before = \"5s\"         or it will be gone in this time (while less than a quarter is left)
+  term_before = \"1s\"         or it will be gone in this time (while less than 1.5 times term_below is left)
   kill_below = \"5%\"          end where less is available [5%, 2 GiB at most]
-  kill_before = \"500ms\"      or it will be gone in this time
+  kill_before = \"200ms\"      or it will be gone in this time (while less than 1.5 times term_below is left)
   stalled = \"40%\"            or all tasks wait for memory so long, and less than twice term_below is left
   grace = \"5s\"               between asking and ending
   end = \"process\"            or \"cgroup\": all of its control group
+  last_resort = \"oom_score\"  no process is shown to be the cause, and memory is nearly gone: end the one that the
+                             kernel would, of those that may be ended; or \"none\"
   slow = \"no\"                or \"freeze\", \"high\": its control group, when it is warned of
 
   [[cgroup]]                 watch a control group within its limit; settings as above
@@ -127,7 +130,7 @@ pub struct GuardWhy {
     pub format: Format,
 }
 
-/// Print the cookie of an Erlang node's user; run as that user, by the guard.
+/// Check the cookie of an Erlang node's user; run as that user, by the guard.
 #[derive(Debug, Args)]
 pub struct Cookie {
     /// The user's home

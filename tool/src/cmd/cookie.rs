@@ -1,11 +1,10 @@
-//! The hidden verb by which the guard reads an Erlang cookie: as the node's user, without root's rights
+//! The hidden verb by which the guard finds out whether an Erlang cookie is one: as the node's user, without root's rights
 //! ([`manycore_host::deputy`]).
 
 use crate::{
     cli::Cookie,
     failure::{Failure, Outcome},
     guard::beam::{MOST_COOKIE, is_cookie},
-    output,
 };
 use rustix::{
     fs::{CWD, FileType, Mode, OFlags, fstat, openat},
@@ -13,16 +12,16 @@ use rustix::{
 };
 use std::{fs::File, io::Read, path::Path};
 
-/// Prints it.
+/// Checks it.
 ///
 /// # Errors
 /// [`Failure::Missing`] where there is none, or it is anything but a short regular file of this user.
 pub fn run(args: &Cookie) -> Outcome {
     let path = args.home.join(".erlang.cookie");
-    output::print(&read(&path).map_err(|why| Failure::missing(format!("{}: {why}", path.display())))?)
+    check(&path).map_err(|why| Failure::missing(format!("{}: {why}", path.display())))
 }
 
-fn read(path: &Path) -> Result<String, String> {
+fn check(path: &Path) -> Result<(), String> {
     // Opening a link, a FIFO or a device must neither lead elsewhere nor wait.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(CWD, path, flags, Mode::empty()).map_err(|error| match error {
@@ -40,11 +39,11 @@ fn read(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     let most = MOST_COOKIE as u64 + 1;
     File::from(file).take(most).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    let cookie = bytes.trim_ascii();
-    if !is_cookie(cookie) {
-        return Err(format!("it is no cookie: 1 to {MOST_COOKIE} printable characters are expected"));
+    if is_cookie(bytes.trim_ascii()) {
+        Ok(())
+    } else {
+        Err(format!("it is no cookie: 1 to {MOST_COOKIE} printable characters are expected"))
     }
-    Ok(String::from_utf8_lossy(cookie).into_owned())
 }
 
 #[cfg(test)]
@@ -59,9 +58,9 @@ mod tests {
         let put = |what: &dyn Fn()| {
             let _ = fs::remove_file(&path);
             what();
-            read(&path)
+            check(&path)
         };
-        assert_eq!(put(&|| fs::write(&path, "ABC\n").unwrap()), Ok("ABC".to_owned()));
+        assert_eq!(put(&|| fs::write(&path, "ABC\n").unwrap()), Ok(()));
         assert!(put(&|| symlink("/dev/zero", &path).unwrap()).unwrap_err().contains("link"));
         assert!(put(&|| fs::write(&path, "A".repeat(256)).unwrap()).unwrap_err().contains("no cookie"));
         assert!(put(&|| fs::write(&path, "A B").unwrap()).unwrap_err().contains("no cookie"));

@@ -6,11 +6,8 @@ mod port;
 use manycore_host::deputy::{self, Owner, Subject};
 use manycore_model::{guard::node::Heaviest, names::printable};
 use std::{
-    ffi::OsStr,
-    fs,
-    io::Write,
-    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt, fs::PermissionsExt},
-    path::Path,
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
     process::Command,
     time::Duration,
 };
@@ -63,8 +60,17 @@ lists:flatten(io_lib:format("HEAVIEST ~s|~s|~p|~p|~p|~p|~p|~p|~s", [
 pub struct Node {
     name: String,
     owner: Owner,
-    cookie: Vec<u8>,
+    cookie: Cookie,
     port: u16,
+}
+
+/// Where its cookie is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Cookie {
+    /// In the home that the process names: nobody but its user reads it.
+    Home(OsString),
+    /// On its command line, where everybody can read it.
+    Said(OsString),
 }
 
 impl Node {
@@ -88,9 +94,9 @@ impl Node {
         let alive = name.split(|&byte| byte == b'@').next().unwrap_or_default();
         let alive = alive_name(alive).ok_or_else(|| format!("process {pid}: its node's name is none"))?;
         let cookie = match after(b"-setcookie") {
-            Some(cookie) if is_cookie(cookie) => cookie.to_vec(),
+            Some(cookie) if is_cookie(cookie) => Cookie::Said(OsStr::from_bytes(cookie).to_owned()),
             Some(_) => return Err(format!("process {pid}: what it says after -setcookie is no cookie")),
-            None => cookie_of(&process, &owner)?,
+            None => Cookie::Home(home(&process, &owner)?),
         };
         let port = port::of(pid, &alive)?;
         Ok(Self { name: String::from_utf8_lossy(name).into_owned(), owner, cookie, port })
@@ -106,26 +112,18 @@ impl Node {
     /// # Errors
     /// In words: `erl_call` is not installed, the node does not answer in time, or not as expected.
     pub fn heaviest(&self) -> Result<Heaviest, String> {
-        // The cookie must not be seen in a list of processes, so `erl_call` reads it from a file: one that the user can
-        // read, in a folder that only we can change.
-        let home = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let path = home.path().join(".erlang.cookie");
-        let write = || -> std::io::Result<()> {
-            let options = fs::OpenOptions::new().write(true).create_new(true).mode(0o400).open(&path);
-            let mut file = options?;
-            file.write_all(&self.cookie)?;
-            std::os::unix::fs::fchown(&file, Some(self.owner.user), None)?;
-            fs::set_permissions(home.path(), fs::Permissions::from_mode(0o711))
-        };
-        write().map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-        let text = self.call(home.path())?;
+        let text = self.call()?;
         parse(&text).ok_or_else(|| format!("{} answered {:?}", printable(&self.name), short(&text)))
     }
 
-    fn call(&self, home: &Path) -> Result<String, String> {
+    fn call(&self) -> Result<String, String> {
         let address = format!("127.0.0.1:{}", self.port);
         let mut command = lean("erl_call");
-        command.args(["-address", &address, "-timeout", "3", "-e"]).env("HOME", home);
+        command.args(["-address", &address, "-timeout", "3", "-e"]);
+        match &self.cookie {
+            Cookie::Home(home) => command.env("HOME", home),
+            Cookie::Said(cookie) => command.arg("-c").arg(cookie),
+        };
         let said = deputy::run(&mut command, &self.owner, QUESTION.as_bytes(), MOST_ANSWER, PATIENCE);
         let said = said.map_err(|error| {
             format!("cannot start erl_call: {error} (it is in Debian's package erlang-base)")
@@ -160,20 +158,21 @@ fn alive_name(bytes: &[u8]) -> Option<String> {
     is_name.then(|| String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// The cookie in the home that a process names, read as its user.
-fn cookie_of(process: &Subject, owner: &Owner) -> Result<Vec<u8>, String> {
+/// The home that a process names, if there is a cookie of its user's in it, as a child of ours finds that has that user's
+/// rights.
+fn home(process: &Subject, owner: &Owner) -> Result<OsString, String> {
     let environment = process.read("environ", MOST_WORDS).unwrap_or_default();
     let home = environment.split(|&byte| byte == 0).find_map(|one| one.strip_prefix(b"HOME="));
     let home = home.filter(|home| home.starts_with(b"/"));
-    let home = home.ok_or("it has no HOME, where its cookie would be")?;
+    let home = OsStr::from_bytes(home.ok_or("it has no HOME, where its cookie would be")?);
     let mut command = lean("/proc/self/exe");
-    command.arg("cookie").arg("--").arg(OsStr::from_bytes(home));
-    let said = deputy::run(&mut command, owner, b"", 2 * MOST_COOKIE, PATIENCE);
+    command.arg("cookie").arg("--").arg(home);
+    let said = deputy::run(&mut command, owner, b"", MOST_ANSWER, PATIENCE);
     let said = said.map_err(|error| format!("cannot look for its cookie as its user: {error}"))?;
-    match said.out.trim() {
-        cookie if said.is_done && is_cookie(cookie.as_bytes()) => Ok(cookie.as_bytes().to_vec()),
-        _ if said.error.trim().is_empty() => Err("its cookie cannot be read in time".to_owned()),
-        _ => Err(short(said.error.trim().trim_start_matches("manycore: "))),
+    match short(said.error.trim().trim_start_matches("manycore: ")) {
+        _ if said.is_done => Ok(home.to_owned()),
+        error if error.is_empty() => Err("its cookie cannot be read in time".to_owned()),
+        error => Err(error),
     }
 }
 

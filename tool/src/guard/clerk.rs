@@ -5,9 +5,11 @@ mod brake;
 mod files;
 mod lines;
 mod scribe;
+mod seeker;
 
 pub use about::why;
 pub use scribe::Scribe;
+pub use seeker::look as look_at_holdings;
 
 use super::{
     event::{Event, Fact, What},
@@ -27,6 +29,7 @@ use manycore_model::guard::{
     stage::Stage,
 };
 use rustix::{io::write, process::Signal};
+use seeker::Seeker;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -94,6 +97,10 @@ struct State {
     groups: Groups,
     metrics: Metrics,
     spotter: Spotter,
+    /// Absent where the kernel does not tell what it takes.
+    seeker: Option<Seeker>,
+    /// Processes that there was room made for, or as many as there can be.
+    room: usize,
     /// What each watch has slowed down.
     brakes: BTreeMap<usize, Brake>,
     asked: Option<Asked>,
@@ -128,10 +135,14 @@ impl Clerk {
         let names = self.rules.watches.iter().map(|watch| watch.name.clone());
         let (noting, notes) = sync_channel(16);
         let closer = self.closer().map_err(crate::failure::Failure::missing)?;
+        let wake = self.wake.try_clone().map_err(crate::failure::Failure::missing)?;
+        let seeker = Seeker::begin(self.facts.clone(), wake).ok();
         let mut state = State {
             groups,
             metrics: Metrics::new(names),
             spotter: Spotter::default(),
+            seeker,
+            room: 0,
             brakes: BTreeMap::new(),
             asked: None,
             closer,
@@ -254,14 +265,22 @@ impl Clerk {
                 state.metrics.look(watch, event.reading, event.told);
                 self.follow(state, watch);
                 if watch == 0 {
-                    state.spotter.look(event.told.stage == Stage::Calm);
+                    let is_calm = event.told.stage == Stage::Calm;
+                    state.spotter.look(is_calm);
+                    if let Some(seeker) = state.seeker.as_ref().filter(|_| is_calm) {
+                        seeker.look(true);
+                    }
                 }
             }
             What::Identify { pid, start } => self.identify(state, pid, start),
             What::Share { pid, start } => {
                 let _ = state.closer.try_send((pid, start));
             }
-            What::SeekWriter => self.pass(Fact::Writer(state.spotter.writer())),
+            What::SeekHolders => match &state.seeker {
+                Some(seeker) => seeker.look(false),
+                None => self.pass(Fact::Holdings(Vec::new())),
+            },
+            What::LeftOut(count) => self.make_room(state, event, count),
             What::Answer(answer) => self.answer(state, event, &answer),
             What::Blind => {
                 state.blind.insert(watch);

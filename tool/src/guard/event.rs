@@ -3,7 +3,7 @@
 use manycore_model::guard::{
     choice::{Finding, Kin, Suspect},
     stage::{Assessment, Reading},
-    table::{Process, Shield},
+    table::{Held, Process, Shield},
 };
 
 /// Something to be told, with the figures that it followed from.
@@ -44,9 +44,9 @@ pub enum What {
     Spare(Suspect, Option<Kin>),
     /// A signal could not be sent: the error number.
     Refused(Suspect, i32),
-    /// Nobody who may be chosen has taken much.
+    /// No process that may be chosen is shown to have taken much.
     Nobody,
-    /// Files in memory have grown by so many bytes, and nobody is known who writes them.
+    /// Shared memory and files in memory have grown by so many bytes, and no process is shown to have taken them.
     Files(u64),
     /// The danger has been over for a while.
     Over,
@@ -81,13 +81,12 @@ pub enum What {
         /// Its start.
         start: u64,
     },
-    /// Who writes files into memory?
-    SeekWriter,
+    /// Which processes hold memory that is in no process's pages?
+    SeekHolders,
 }
 
 /// A signal.
 #[derive(Clone, Copy, Debug)]
-#[allow(clippy::struct_excessive_bools, reason = "three things that can each be so or not")]
 pub struct Sent {
     /// To whom.
     pub suspect: Suspect,
@@ -97,8 +96,8 @@ pub struct Sent {
     pub is_kill: bool,
     /// It had been asked before.
     pub was_asked: bool,
-    /// It writes files into memory, and this is why it was chosen.
-    pub is_writer: bool,
+    /// It was chosen by policy, because no process is shown to be the cause: its `oom_score`.
+    pub resort: Option<u32>,
     /// Nanoseconds from the end of the reading to the signal.
     pub after_ns: u64,
     /// Processes that were sent it at once.
@@ -142,8 +141,10 @@ pub enum Fact {
         /// See [`Process::shared_kib`].
         kib: u32,
     },
-    /// Who writes files into memory: nobody is known, or this one.
-    Writer(Option<(u32, u64)>),
+    /// Processes, by id and start, that hold memory which is in no process's pages: all that there are.
+    Holdings(Vec<((u32, u64), Held)>),
+    /// Room for more processes.
+    Room(Box<super::watcher::Room>),
     /// Somebody asks about a process.
     Why(u32),
     /// Other rules count from now on.

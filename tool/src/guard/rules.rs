@@ -51,6 +51,19 @@ pub struct Watch {
     pub end_group: bool,
     /// What is done to the cause when a warning is written.
     pub slow: Slow,
+    /// What is done where nobody is shown to be the cause and the end is near.
+    pub last_resort: LastResort,
+}
+
+/// What is done where no process is shown to be the cause, and memory is about to run out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LastResort {
+    /// The process with the highest `oom_score` of those that may be ended, as the kernel would choose.
+    #[default]
+    OomScore,
+    /// Nothing.
+    None,
 }
 
 /// What is watched.

@@ -2,13 +2,16 @@
 //! lock that somebody can hold who waits for memory, what it says goes through a channel with room, or is lost.
 
 mod act;
+mod doubt;
 mod facts;
 mod plan;
+mod room;
 
 pub use plan::{Plan, Watched};
+pub use room::Room;
 
 use super::event::{Event, Fact, What};
-use manycore_host::{clock::now_ns, memory_use::Survey, notify::Manager, tasks};
+use manycore_host::{clock::now_ns, memory_use::Survey, notify::Manager};
 use manycore_model::guard::{
     choice::{Among, Chooser, Finding, Kin, Suspect},
     incident::Order,
@@ -22,13 +25,6 @@ use std::{
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, SyncSender},
 };
-
-/// Processes that there is room for at least: some 1 MB.
-const LEAST_CAPACITY: usize = 1 << 12;
-/// Room for so many times as many as there are at the start, and at most for [`MOST_CAPACITY`].
-const SPARE: usize = 2;
-/// See [`SPARE`].
-const MOST_CAPACITY: usize = 1 << 17;
 
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
@@ -84,8 +80,8 @@ pub struct Watcher {
     survey_ns: u64,
     surveyed_ns: u64,
     looked_ns: u64,
-    /// Who writes files into memory, when that is known.
-    writer: Option<(u32, u64)>,
+    /// When it was found last what processes hold beside their pages.
+    held_ns: u64,
     is_dry: bool,
     events: SyncSender<Event>,
     facts: Receiver<Fact>,
@@ -123,16 +119,16 @@ impl Watcher {
     /// # Errors
     /// The folder of processes cannot be read.
     pub fn new(means: Means) -> std::io::Result<Self> {
-        let capacity = (tasks::all().len() * SPARE).clamp(LEAST_CAPACITY, MOST_CAPACITY);
+        let Room { table, chooser } = Room::enough();
         Ok(Self {
             plan: means.plan,
-            table: Table::new(capacity),
-            chooser: Chooser::new(capacity),
-            survey: Survey::open(Path::new("/"), capacity)?,
+            table,
+            chooser,
+            survey: Survey::open(Path::new("/"))?,
             survey_ns: 0,
             surveyed_ns: 0,
             looked_ns: 0,
-            writer: None,
+            held_ns: 0,
             is_dry: means.is_dry,
             events: means.events,
             facts: means.facts,
@@ -172,7 +168,7 @@ impl Watcher {
     /// Goes the whole way once without harm, so that its code and data lie in memory before they are needed.
     fn rehearse(&mut self) {
         self.tick();
-        let among = Among { watch: 0, except: &[], is_desperate: true };
+        let among = Among { watch: 0, except: &[] };
         if let Some(watch) = self.plan.watches.first() {
             let _ = self.chooser.choose(&self.table, &watch.reading, &among);
         }
@@ -352,8 +348,8 @@ impl Watcher {
             Order::Warn => {
                 self.refresh();
                 let finding = self.find(at);
-                if matches!(finding, Finding::Files(_)) {
-                    self.tell(at, &What::SeekWriter);
+                if self.is_unexplained(at) {
+                    self.tell(at, &What::SeekHolders);
                 }
                 self.tell(at, &What::Warn(finding));
             }
@@ -381,8 +377,8 @@ impl Watcher {
                 self.plan.watches[at].target = None;
             }
             Order::Over => {
-                self.writer = None;
                 self.plan.watches[at].asking_ns = None;
+                self.plan.watches[at].seeking_ns = None;
                 self.tell(at, &What::Over);
             }
         }
@@ -401,8 +397,7 @@ impl Watcher {
     /// Who has caused it, as far as the table knows.
     fn find(&mut self, at: usize) -> Finding {
         let watch = &self.plan.watches[at];
-        let is_desperate = watch.told.stage == Stage::Kill && watch.told.cause == Cause::Stall;
-        let among = Among { watch: at, except: watch.incident.left_out(), is_desperate };
+        let among = Among { watch: at, except: watch.incident.left_out() };
         self.chooser.choose(&self.table, &watch.reading, &among)
     }
 
@@ -422,8 +417,8 @@ impl Watcher {
         let of = |watch: &Watched| {
             if watch.incident.is_waiting() {
                 WAITING_NS
-            } else if watch.told.stage >= Stage::Term && watch.is_asking(now) {
-                act::MOMENT_NS
+            } else if watch.told.stage >= Stage::Term && (watch.is_asking(now) || watch.is_seeking(now)) {
+                doubt::MOMENT_NS
             } else if watch.is_blind {
                 LONGEST_NS
             } else if watch.is_steady() && watch.told.cause != Cause::None {

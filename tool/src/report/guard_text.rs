@@ -52,7 +52,9 @@ fn what(line: &Line) -> String {
     match (line.event, who, took) {
         (Kind::Note | Kind::Release, ..) => line.note.clone(),
         (Kind::Warn, Some(who), Some(took)) => format!("memory will run out, by {who}, which {took}"),
-        (Kind::Warn, ..) => "memory will run out; nobody who may be ended has taken much of it".to_owned(),
+        (Kind::Warn, ..) => {
+            "memory will run out; no process that may be ended is shown to have taken much of it".to_owned()
+        }
         (Kind::Term, Some(who), Some(took)) => format!("SIGTERM to {who}, which {took}"),
         (Kind::Kill, Some(who), Some(took)) => format!("SIGKILL to {who}, which {took}"),
         (Kind::Refused, Some(who), Some(took)) => format!("no signal reaches {who}, which {took}"),
@@ -68,8 +70,10 @@ fn what(line: &Line) -> String {
         }
         (Kind::Spare, Some(who), _) => format!("{who} may live: the danger passed in its time of grace"),
         (Kind::Slow, Some(who), _) => format!("{who} is slowed down"),
-        (Kind::Files, ..) => "no process holds what was taken: removing files brings it back".to_owned(),
-        (Kind::Nobody, ..) => "nobody who may be ended has taken much, so nobody is".to_owned(),
+        (Kind::Files, ..) => "no process is shown to have taken it, so none is ended yet".to_owned(),
+        (Kind::Nobody, ..) => {
+            "no process that may be ended is shown to have taken much, so none is ended yet".to_owned()
+        }
         (Kind::Over, ..) => "the danger is over".to_owned(),
         _ => String::new(),
     }
@@ -90,10 +94,17 @@ pub fn who(culprit: &Culprit) -> String {
 
 fn took(culprit: &Culprit) -> String {
     if culprit.fall_bytes == 0 {
-        return format!("holds {}, more than any other that may be ended", units::bytes(culprit.bytes));
+        return format!("holds {}", units::bytes(culprit.bytes));
     }
+    let beside = match &culprit.held {
+        None => String::new(),
+        Some(held) => {
+            let stays = if held.stays { ", which stays there" } else { "" };
+            format!(" ({} of it since all was well as {}{stays})", units::bytes(held.growth_bytes), held.what)
+        }
+    };
     format!(
-        "took {} while {} went in {:.1} s, and holds {}",
+        "took {} while {} went in {:.1} s, and holds {}{beside}",
         units::bytes(culprit.growth_bytes),
         units::bytes(culprit.fall_bytes),
         culprit.fall_seconds,
@@ -103,10 +114,10 @@ fn took(culprit: &Culprit) -> String {
 
 fn files(files: &Files) -> String {
     let place = match (&files.mount, files.used_bytes) {
-        (Some(mount), Some(used)) => format!("{} hold {}", printable(mount), units::bytes(used)),
+        (Some(mount), Some(used)) => format!("files in {} hold {}", printable(mount), units::bytes(used)),
         _ => "no mount of them was found".to_owned(),
     };
-    format!("files in memory grew by {}, those in {place}", units::bytes(files.growth_bytes))
+    format!("shared memory and files in memory grew by {}, {place}", units::bytes(files.growth_bytes))
 }
 
 fn left(reading: &Reading, told: &Assessment) -> String {
@@ -231,6 +242,7 @@ mod tests {
                 processes: 1,
                 kin: String::new(),
                 bytes: 310 * MIB,
+                held: None,
                 growth_bytes: 300 * MIB,
                 fall_bytes: 310 * MIB,
                 fall_seconds: 2.14,

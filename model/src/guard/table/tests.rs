@@ -73,6 +73,35 @@ fn who_is_not_seen_is_gone_and_who_has_no_place_is_counted() {
     assert_eq!(table.processes.capacity(), 2);
 }
 
+#[test]
+fn a_crowd_of_small_processes_hides_no_big_one() {
+    let mut table = Table::new(4);
+    survey(&mut table, 10, 1000 << 10, &[(5, 900), (6, 30), (7, 30), (8, 40)]);
+    survey(
+        &mut table,
+        11,
+        900 << 10,
+        &[(5, 900), (6, 30), (7, 30), (8, 40), (9, 35), (10, 50), (4000, 5000)],
+    );
+    let ids: Vec<u32> = table.processes().iter().map(|process| process.seen.pid).collect();
+    assert_eq!(ids.len(), 4);
+    assert!(ids.contains(&5) && ids.contains(&4000), "{ids:?}");
+    assert!(table.left_out >= 3 && table.processes.capacity() == 4);
+}
+
+#[test]
+fn a_larger_table_takes_over_what_was_known() {
+    let mut table = Table::new(2);
+    survey(&mut table, 10, 1000 << 10, &[(5, 100), (6, 10)]);
+    let mut larger = Table::new(8);
+    larger.take_over(&table);
+    survey(&mut larger, 20, 900 << 10, &[(5, 200), (6, 10), (7, 1), (8, 1)]);
+    let window = larger.whole(0, &reading(900 << 10)).unwrap();
+    assert_eq!((larger.left_out, Table::growth(larger.find(5).unwrap(), &window)), (0, 100 << 10));
+    assert_eq!(larger.after(5, |process| process.seen.kib == 1), Some(7));
+    assert_eq!(larger.after(8, |_| true), None);
+}
+
 proptest! {
     #[test]
     fn marks_reach_far_back_and_stay_in_order(gaps in prop::collection::vec(1u64..100, 20..400)) {

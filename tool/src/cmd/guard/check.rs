@@ -4,13 +4,17 @@ use crate::{
     cli::GuardCheck,
     failure::{Failure, Outcome},
     guard::{
-        rules::{Of, Rules, Slow, Watch},
+        rules::{LastResort, Of, Rules, Slow, Watch},
         watcher::Plan,
     },
     output,
 };
 use manycore_host::{clock::now_ns, memory_use::Survey};
-use manycore_model::{guard::table::Table, names::printable, units};
+use manycore_model::{
+    guard::{stage::ACT_FACTOR, table::Table},
+    names::printable,
+    units,
+};
 use std::path::Path;
 
 /// Processes that are looked at.
@@ -24,7 +28,7 @@ pub fn run(args: &GuardCheck) -> Outcome {
     let rules = Rules::load(args.file.as_deref(), &[])?;
     let (mut plan, notes) = Plan::open(&rules).map_err(Failure::missing)?;
     let mut table = Table::new(MOST_PROCESSES);
-    let mut survey = Survey::open(Path::new("/"), MOST_PROCESSES).map_err(Failure::missing)?;
+    let mut survey = Survey::open(Path::new("/")).map_err(Failure::missing)?;
     survey.run(&mut table, now_ns(), false, |process| plan.judge(process)).map_err(Failure::missing)?;
     let mut text = match &rules.path {
         Some(path) => format!("{}: right\n", path.display()),
@@ -62,16 +66,22 @@ fn words(watch: &Watch, total: Option<(u64, u64)>) -> String {
         Slow::Freeze => ", and its control group frozen",
         Slow::High => ", and its control group held at what it has",
     };
+    let last = match watch.last_resort {
+        LastResort::OomScore => "where no process is shown to be the cause: that with the highest oom_score",
+        LastResort::None => "none: where no process is shown to be the cause, none is ended",
+    };
     format!(
         "{name}: {left} of {all} left now
   warned      {} s before the end, while less than half is left{slow}
-  asked       {whom} that took most: below {}; or {} s before the end, while less than a quarter is left
+  asked       {whom} that took most: below {}; or {} s before the end, while less than {} is left
   ended       below {}; {} s before the end; {} s after it was asked; or where all tasks wait for memory {}
               of the time and less than twice {} is left
+  last resort {last}
 ",
         limits.warn_before,
         size(limits.term_below),
         limits.term_before,
+        units::bytes((limits.term_below.of(total) as f64 * ACT_FACTOR) as u64),
         size(limits.kill_below),
         limits.kill_before,
         watch.grace.as_secs_f64(),

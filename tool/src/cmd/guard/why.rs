@@ -16,8 +16,8 @@ use crate::{
     report::guard_text,
     signals::{ENDS, Signals},
 };
-use manycore_host::tasks;
-use manycore_model::guard::line::Why;
+use manycore_host::{holdings::Scanner, tasks};
+use manycore_model::guard::{holdings::Ledger, line::Why};
 use rustix::event::{EventfdFlags, eventfd};
 use std::{
     sync::mpsc::{Receiver, SyncSender, sync_channel},
@@ -68,8 +68,10 @@ fn look(args: &GuardWhy) -> Outcome<Vec<Why>> {
     let mut watcher = Watcher::new(means).map_err(Failure::missing)?;
     let mut groups = Groups::new().map_err(Failure::missing)?;
     let signals = Signals::catch(&ENDS)?;
+    let (mut scanner, mut ledger) = (Scanner::new().map_err(Failure::missing)?, Ledger::default());
     let began = Instant::now();
     watcher.tick();
+    clerk::look_at_holdings(&mut scanner, &mut ledger, true);
     identify(&events, &facts_in, &mut groups, &rules);
     while began.elapsed() < BETWEEN {
         signals.wait(BETWEEN.saturating_sub(began.elapsed()))?;
@@ -77,6 +79,8 @@ fn look(args: &GuardWhy) -> Outcome<Vec<Why>> {
             return Err(Failure::Interrupted("interrupted".to_owned()));
         }
     }
+    clerk::look_at_holdings(&mut scanner, &mut ledger, false);
+    let _ = facts_in.try_send(Fact::Holdings(ledger.held()));
     if let Some(start) = tasks::start_time(args.pid)
         && let Some(found) = groups.identify(args.pid, start, &rules)
     {

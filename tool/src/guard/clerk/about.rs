@@ -12,7 +12,7 @@ use crate::{
 use manycore_host::{ending, tasks};
 use manycore_model::guard::{
     choice::{Kin, Suspect, belongs},
-    line::{Culprit, LINE_SCHEMA, Why},
+    line::{Culprit, Holding, LINE_SCHEMA, Why},
     table::{Process, Shield},
 };
 use std::{fs, thread, time::Duration};
@@ -89,10 +89,21 @@ pub(super) fn culprit(
         },
         cgroup,
         bytes: suspect.bytes,
+        held: held(process),
         growth_bytes: suspect.growth,
         fall_bytes: suspect.fall,
         fall_seconds: now_ns.saturating_sub(suspect.from_ns) as f64 / 1e9,
     }
+}
+
+/// What it was found to hold beside its own pages, where that is part of the reason.
+fn held(process: &Process) -> Option<Holding> {
+    let held = process.held;
+    (held.growth_kib > 0).then(|| Holding {
+        what: held.kind.words().to_owned(),
+        growth_bytes: u64::from(held.growth_kib) << 10,
+        stays: held.stays,
+    })
 }
 
 /// The answer to a question.

@@ -5,12 +5,14 @@ use super::{
     about::{culprit, node, reap, stuck},
 };
 use crate::guard::{
-    event::{Event, Sent, What},
+    event::{Event, Fact, Sent, What},
     rules::Slow,
+    watcher::Room,
 };
 use manycore_host::clock::utc;
 use manycore_model::guard::{
     choice::{Finding, Kin, Suspect},
+    holdings,
     line::{Kind, LINE_SCHEMA, Line},
     stage::{Assessment, Reading},
 };
@@ -61,17 +63,11 @@ impl Clerk {
                 let error = io::Error::from_raw_os_error(number);
                 self.note(state, event, &format!("nobody can be ended: pidfd_open(2) fails: {error}"));
             }
-            What::LeftOut(count) => {
-                self.note(
-                    state,
-                    event,
-                    &format!("{count} processes more than there is room for are not followed"),
-                );
-            }
             What::Look { .. }
             | What::Identify { .. }
             | What::Share { .. }
-            | What::SeekWriter
+            | What::SeekHolders
+            | What::LeftOut(_)
             | What::Answer(_)
             | What::Blind
             | What::Sighted => {}
@@ -111,11 +107,18 @@ impl Clerk {
         // What is frozen could not end.
         self.release(state, event.watch);
         let kind = if sent.is_kill { Kind::Kill } else { Kind::Term };
-        let files = sent.is_writer.then(|| state.spotter.files(sent.suspect.growth));
+        let held = &sent.suspect.process.held;
+        let is_writer = held.kind == holdings::Kind::File && held.growth_kib > 0 && sent.resort.is_none();
+        let files = is_writer.then(|| state.spotter.files(sent.suspect.growth));
         self.tell(state, event, kind, Some((&sent.suspect, sent.kin)), |line| {
             line.after_ms = Some(sent.after_ns as f64 / 1e6);
             line.files = files;
-            if sent.was_asked {
+            if let Some(score) = sent.resort {
+                line.note = format!(
+                    "last resort: no process is shown to have taken the memory, and this one has the highest oom_score \
+                     ({score}) of those that may be ended"
+                );
+            } else if sent.was_asked {
                 line.note.push_str("it was asked to end and has not done so in time");
             }
         });
@@ -147,6 +150,26 @@ impl Clerk {
             asking.fetch_sub(1, Ordering::Relaxed);
         };
         let _ = thread::Builder::new().name("node".to_owned()).spawn(ask);
+    }
+
+    /// Gives the watcher room for more processes, as long as there may be more.
+    pub(super) fn make_room(&mut self, state: &mut State, event: &Event, left_out: usize) {
+        let room = Room::enough();
+        let capacity = room.capacity();
+        if capacity > state.room {
+            state.room = capacity;
+            self.pass(Fact::Room(Box::new(room)));
+            self.note(
+                state,
+                event,
+                &format!("room for {capacity} processes is made, for there are {left_out} more"),
+            );
+        } else if state.room != usize::MAX {
+            state.room = usize::MAX;
+            let text =
+                format!("{left_out} processes more than there is room for: the smallest are not followed");
+            self.note(state, event, &text);
+        }
     }
 
     pub(super) fn say(&mut self, state: &mut State, watch: usize, kind: Kind, fill: impl FnOnce(&mut Line)) {

@@ -1,6 +1,6 @@
 //! The file as people write it, and what is wrong with it.
 
-use super::{Of, Protect, Rules, Slow, Watch};
+use super::{LastResort, Of, Protect, Rules, Slow, Watch};
 use manycore_host::{
     Tree,
     cgroup::{Hierarchies, has_memory},
@@ -68,6 +68,7 @@ struct Settings {
     grace: Option<f64>,
     end: Option<End>,
     slow: Option<Slow>,
+    last_resort: Option<LastResort>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -325,6 +326,7 @@ impl Settings {
             grace: Duration::from_secs_f64(self.grace.unwrap_or(5.0)),
             end_group: self.end == Some(End::Cgroup),
             slow: self.slow.unwrap_or_default(),
+            last_resort: self.last_resort.unwrap_or_default(),
         })
     }
 }

@@ -14,11 +14,6 @@ use std::io;
 /// Causes that are tried in one go: those that are gone meanwhile, or turn out to be spared.
 const TRIES: usize = 8;
 
-/// So long at most the clerk's word on a new process is waited for, in nanoseconds, and so often it is looked for.
-pub(super) const ASKING_NS: u64 = 200_000_000;
-/// See [`ASKING_NS`].
-pub(super) const MOMENT_NS: u64 = 2_000_000;
-
 /// Rounds over a family in one go: it may have new members after each.
 const ROUNDS: usize = 3;
 
@@ -36,8 +31,8 @@ pub struct Target {
     pub last_ns: u64,
     /// SIGKILL.
     pub is_kill: bool,
-    /// It writes files into memory.
-    pub is_writer: bool,
+    /// It was chosen by policy: see [`Sent::resort`].
+    pub resort: Option<u32>,
 }
 
 /// Why nothing was sent.
@@ -97,40 +92,41 @@ impl Watcher {
             score: 0.0,
         };
         let _ = self.group_of(0, &suspect);
-        let _ = self.writer_of(0);
-        let _ = self.has_to_ask(0);
+        let _ = (self.has_to_ask(0), self.has_to_seek(0));
+        let _ = self.highest_score(0);
         let _ = self.send_all(0, &suspect, Kin::Whole(u16::MAX), Signal::CONT);
-        let _ = self.send(0, &suspect, None, false, false);
+        let _ = self.send(0, &suspect, None, false, None);
         self.finish(0);
         let _ = self.is_gone(0);
         self.go_on(0);
         let watch = &mut self.plan.watches[0];
-        (watch.target, watch.asking_ns, watch.incident) = (None, None, Incident::default());
+        (watch.target, watch.asking_ns, watch.seeking_ns) = (None, None, None);
+        watch.incident = Incident::default();
     }
 
     /// Finds the cause and sends it a signal.
     pub(super) fn act(&mut self, at: usize, is_kill: bool) {
         self.refresh();
-        if self.has_to_ask(at) {
+        if self.has_to_ask(at) || self.has_to_seek(at) {
             return;
         }
         for _ in 0..TRIES {
-            let (suspect, kin, is_writer) = match self.find(at) {
+            let (suspect, kin, resort) = match self.find(at) {
                 Finding::Process(suspect) if self.plan.watches[at].end_group => {
                     match self.group_of(at, &suspect) {
-                        Some((suspect, kin)) => (suspect, Some(kin), false),
-                        None => (suspect, None, false),
+                        Some((suspect, kin)) => (suspect, Some(kin), None),
+                        None => (suspect, None, None),
                     }
                 }
-                Finding::Process(suspect) => (suspect, None, false),
-                Finding::Family(suspect, kin) => (suspect, Some(kin), false),
-                Finding::Files(bytes) => match self.writer_of(at) {
-                    Some(suspect) => (suspect, None, true),
-                    None => return self.give_up(at, &What::Files(bytes)),
+                Finding::Process(suspect) => (suspect, None, None),
+                Finding::Family(suspect, kin) => (suspect, Some(kin), None),
+                other => match (self.last_resort(at), other) {
+                    (Some((suspect, score)), _) => (suspect, None, Some(score)),
+                    (None, Finding::Files(bytes)) => return self.give_up(at, &What::Files(bytes)),
+                    (None, _) => return self.give_up(at, &What::Nobody),
                 },
-                Finding::Nobody => return self.give_up(at, &What::Nobody),
             };
-            match self.send(at, &suspect, kin, is_kill, is_writer) {
+            match self.send(at, &suspect, kin, is_kill, resort) {
                 Ok(()) => return,
                 Err(Unsent::Gone) => self.table.remove(suspect.process.seen.pid),
                 Err(Unsent::Spared) => {
@@ -149,57 +145,11 @@ impl Watcher {
         self.plan.watches[at].incident.in_vain(now_ns());
     }
 
-    /// Whether the clerk's word is waited for: rules speak of control groups, and it is not known yet in which somebody is
-    /// who has grown. After [`ASKING_NS`] what was inherited has to do.
-    fn has_to_ask(&mut self, at: usize) -> bool {
-        if !self.plan.has_groups() {
-            return false;
-        }
-        let now = now_ns();
-        let least = (self.plan.watches[at].reading.total >> 10) as u32 / 100;
-        let is_open =
-            |process: &Process| !process.is_known && process.shield.is_none() && process.seen.kib > least;
-        if !self.table.processes().iter().any(is_open) {
-            return false;
-        }
-        self.plan.watches[at].asking_ns.get_or_insert(now);
-        let is_asking = self.plan.watches[at].is_asking(now);
-        if is_asking {
-            self.who_next = 0;
-            self.ask_who();
-            self.plan.watches[at].incident.wait(now + MOMENT_NS);
-        }
-        is_asking
-    }
-
     /// Nobody can be ended; said once.
     fn give_up(&mut self, at: usize, what: &What) {
-        if matches!(what, What::Files(_)) {
-            self.tell(at, &What::SeekWriter);
-        }
         if self.plan.watches[at].incident.in_vain(now_ns()) {
             self.tell(at, what);
         }
-    }
-
-    /// The process that is known to write files into memory, if it may be chosen.
-    fn writer_of(&self, at: usize) -> Option<Suspect> {
-        let (pid, start) = self.writer?;
-        let process = self.table.find(pid).filter(|process| process.seen.start == start)?;
-        let left_out = self.plan.watches[at].incident.left_out().contains(&(pid, start));
-        let reading = &self.plan.watches[at].reading;
-        let window = self.table.recent(at, reading, reading.total / 10)?;
-        (process.may_end(at) && !left_out).then(|| Suspect {
-            process: *process,
-            bytes: process.bytes(),
-            members: 1,
-            growth: window.shmem,
-            fall: window.fall,
-            whole_growth: window.shmem,
-            from_ns: window.from_ns,
-            whole_ns: window.from_ns,
-            score: 1.0,
-        })
     }
 
     /// All of the control group of a suspect, unless somebody in it is spared or it is not known.
@@ -223,7 +173,7 @@ impl Watcher {
         suspect: &Suspect,
         kin: Option<Kin>,
         is_kill: bool,
-        is_writer: bool,
+        resort: Option<u32>,
     ) -> Result<(), Unsent> {
         let seen = suspect.process.seen;
         let held = match (Held::of(&mut self.survey, seen.pid, seen.start), kin) {
@@ -250,7 +200,7 @@ impl Watcher {
         } else {
             let held = held.filter(|_| kin.is_none());
             watch.target =
-                Some(Target { suspect: *suspect, kin, held, at_ns: now, last_ns: now, is_kill, is_writer });
+                Some(Target { suspect: *suspect, kin, held, at_ns: now, last_ns: now, is_kill, resort });
             if is_kill {
                 watch.incident.killed(now, watch.reading.room());
             } else {
@@ -259,7 +209,7 @@ impl Watcher {
         }
         let after_ns = sent_ns.saturating_sub(reading_ns);
         let suspect = *suspect;
-        let sent = Sent { suspect, kin, is_kill, was_asked: false, is_writer, after_ns, count };
+        let sent = Sent { suspect, kin, is_kill, was_asked: false, resort, after_ns, count };
         self.tell(at, &What::Sent(sent));
         Ok(())
     }
@@ -302,7 +252,7 @@ impl Watcher {
             kin: target.kin,
             is_kill: true,
             was_asked: true,
-            is_writer: target.is_writer,
+            resort: target.resort,
             after_ns: sent_ns.saturating_sub(reading_ns),
             count,
         };

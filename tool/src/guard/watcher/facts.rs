@@ -1,8 +1,9 @@
 //! What the clerk has found out, and what he wants.
 
-use super::{Plan, Watcher};
+use super::{Plan, Room, Watcher};
 use crate::guard::event::{Answer, Fact, What};
-use manycore_model::guard::table::Table;
+use manycore_host::clock::now_ns;
+use manycore_model::guard::table::{Held, Table};
 use rustix::io::read;
 
 impl Watcher {
@@ -11,7 +12,7 @@ impl Watcher {
         let mut is_urgent = false;
         let _ = read(&self.wake, &mut [0u8; 8]);
         while let Ok(fact) = self.facts.try_recv() {
-            is_urgent |= matches!(fact, Fact::Writer(_) | Fact::Rules(_) | Fact::Stop);
+            is_urgent |= matches!(fact, Fact::Holdings(_) | Fact::Rules(_) | Fact::Stop);
             match fact {
                 Fact::Group { pid, start, group, watches, shield } => {
                     let Self { plan, table, .. } = self;
@@ -29,13 +30,39 @@ impl Watcher {
                         process.shared_kib = kib;
                     }
                 }
-                Fact::Writer(writer) => self.writer = writer,
+                Fact::Holdings(held) => self.take_holdings(&held),
+                Fact::Room(room) => self.take_room(*room),
                 Fact::Why(pid) => self.answer(pid),
                 Fact::Rules(plan) => self.take_rules(plan),
                 Fact::Stop => self.is_over = true,
             }
         }
         is_urgent
+    }
+
+    /// What processes hold beside their pages: what was known before counts no more.
+    fn take_holdings(&mut self, all: &[((u32, u64), Held)]) {
+        for process in self.table.all_mut() {
+            process.held = Held::default();
+        }
+        for ((pid, start), held) in all {
+            if let Some(process) = self.table.find_mut(*pid).filter(|process| process.seen.start == *start) {
+                process.held = *held;
+            }
+        }
+        self.held_ns = now_ns();
+        for watch in &mut self.plan.watches {
+            watch.seeking_ns = None;
+        }
+    }
+
+    /// Goes on in a larger table.
+    fn take_room(&mut self, mut room: Room) {
+        if room.capacity() > self.table.capacity() {
+            room.table.take_over(&self.table);
+            (self.table, self.chooser) = (room.table, room.chooser);
+            self.surveyed_ns = 0;
+        }
     }
 
     /// Goes by other rules from now on. What is known of growth stays, and so does whoever is waited for.

@@ -1,7 +1,10 @@
 //! What is watched, with everything that is kept of it.
 
-use super::act::{ASKING_NS, Target};
-use crate::guard::rules::{Of, Protect, Rules, Slow};
+use super::{
+    act::Target,
+    doubt::{ASKING_NS, SEEKING_NS},
+};
+use crate::guard::rules::{LastResort, Of, Protect, Rules, Slow};
 use manycore_host::memory_room::{Bell, GroupRoom, MachineRoom};
 use manycore_model::guard::{
     incident::Incident,
@@ -63,6 +66,10 @@ pub struct Watched {
     pub is_blind: bool,
     /// Since when the trend alone says that something is to be done.
     trend_ns: Option<u64>,
+    /// What is done where nobody is shown to be the cause and the end is near.
+    pub last_resort: LastResort,
+    /// Since when it is looked for who holds what no process has in its pages.
+    pub seeking_ns: Option<u64>,
     /// Since when a cause is looked for among processes that the clerk has not told about yet.
     pub asking_ns: Option<u64>,
 }
@@ -138,6 +145,8 @@ impl Plan {
                 is_blind: false,
                 trend_ns: None,
                 asking_ns: None,
+                last_resort: rule.last_resort,
+                seeking_ns: None,
             });
         }
         let (protect, own) = (rules.protect.clone(), std::process::id());
@@ -210,6 +219,13 @@ impl Watched {
     /// Whether the clerk's word on a new process is waited for.
     pub fn is_asking(&self, now_ns: u64) -> bool {
         self.asking_ns.is_some_and(|since| now_ns.saturating_sub(since) < ASKING_NS)
+    }
+
+    /// Whether it is looked for who holds what no process has in its pages, and there is time for that: half of what is
+    /// left, and [`SEEKING_NS`] at most.
+    pub fn is_seeking(&self, now_ns: u64) -> bool {
+        let left = self.told.seconds_left.map_or(u64::MAX, |left| (left * 5e8) as u64);
+        self.seeking_ns.is_some_and(|since| now_ns.saturating_sub(since) < SEEKING_NS.min(left))
     }
 
     /// What is left now.

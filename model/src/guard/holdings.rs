@@ -1,0 +1,252 @@
+//! Memory that processes hold beside their own pages: shared memory without a name, files of `tmpfs`, segments of System V,
+//! pipes and sockets. It is a process's own only where that is shown: it alone, or the head of one session of one user,
+//! holds what grows, and that user has made it.
+//!
+//! A [`Ledger`] takes one look at all such objects after the other, and says by how much each owner's have grown since
+//! the last calm one.
+
+use super::table::Held;
+use std::collections::BTreeMap;
+
+/// What sort of memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Shared memory that is gone with its holders: `memfd_create(2)`, removed files of `tmpfs`, shared anonymous mappings.
+    #[default]
+    Shared,
+    /// A segment of System V (`shmget(2)`).
+    Segment,
+    /// A file of `tmpfs`: it stays when its writer has ended.
+    File,
+    /// What is in a pipe.
+    Pipe,
+    /// Buffers of a socket.
+    Socket,
+    /// All that the kernel accounts to a control group with this one process: shared memory, sockets, its own structures.
+    Group,
+}
+
+impl Kind {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Shared => "shared memory and removed files in memory",
+            Self::Segment => "System V shared memory",
+            Self::File => "files in memory",
+            Self::Pipe => "pipes",
+            Self::Socket => "socket buffers",
+            Self::Group => "shared memory and kernel memory of its control group",
+        }
+    }
+
+    /// Whether it is counted as shared memory (`Shmem` of `/proc/meminfo`).
+    pub fn is_shmem(self) -> bool {
+        matches!(self, Self::Shared | Self::Segment | Self::File)
+    }
+}
+
+/// Which object: its kind, device and inode (of a segment: its id; of a group: the inode of its folder).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(pub Kind, pub u64, pub u64);
+
+/// A process that has an object open or mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Process id.
+    pub pid: u32,
+    /// Its start in clock ticks since boot.
+    pub start: u64,
+    /// Real user.
+    pub user: u32,
+    /// Session.
+    pub session: u32,
+    /// Whether it can write there.
+    pub writes: bool,
+}
+
+/// Memory that processes hold together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Object {
+    /// KiB that it takes.
+    pub kib: u64,
+    /// The user that has made it; absent where that says nothing.
+    pub maker: Option<u32>,
+    /// Whether its memory stays when all holders have ended.
+    pub stays: bool,
+    /// Whether it was made since the last look.
+    pub is_new: bool,
+    /// Who has it.
+    pub holders: Vec<Holder>,
+}
+
+impl Object {
+    /// The process that it is shown to belong to.
+    pub fn owner(&self) -> Option<(u32, u64)> {
+        let mut writers = self.holders.iter().filter(|holder| holder.writes);
+        let eldest = *writers.clone().min_by_key(|holder| (holder.start, holder.pid))?;
+        let is_own = |holder: &Holder| {
+            let is_made = self.maker.is_none_or(|maker| maker == holder.user);
+            is_made && (holder.pid == eldest.pid || eldest.session != 0 && holder.session == eldest.session)
+        };
+        writers.all(is_own).then_some((eldest.pid, eldest.start))
+    }
+}
+
+/// One look.
+pub type Objects = BTreeMap<Key, Object>;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    kib: u64,
+    growth: i64,
+    stays: bool,
+    owner: Option<(u32, u64)>,
+}
+
+/// What has grown since the last calm look.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    entries: BTreeMap<Key, Entry>,
+    /// Whether the last look has seen all there was.
+    knows_all: bool,
+}
+
+impl Ledger {
+    /// Takes in a look; a calm one is what growth is counted from, from now on. What one that is not whole has not seen
+    /// may be there.
+    pub fn take(&mut self, objects: &Objects, is_calm: bool, is_whole: bool) {
+        let knows_all = std::mem::replace(&mut self.knows_all, is_whole);
+        // What was removed is free again; a file that was closed is still there.
+        let stays = |key: &Key| !is_whole || !is_calm && key.0 == Kind::File;
+        self.entries.retain(|key, _| stays(key) || objects.contains_key(key));
+        for (key, object) in objects {
+            // A file that was not open before may have been there.
+            let is_growth = knows_all && (key.0 != Kind::File || object.is_new);
+            let first = Entry {
+                kib: if is_growth { 0 } else { object.kib },
+                growth: 0,
+                stays: object.stays,
+                owner: None,
+            };
+            let entry = self.entries.entry(*key).or_insert(first);
+            entry.growth = (entry.growth + object.kib as i64 - entry.kib as i64).max(0);
+            (entry.kib, entry.stays, entry.owner) = (object.kib, object.stays, object.owner());
+            if is_calm {
+                entry.growth = 0;
+            }
+        }
+    }
+
+    /// Each owner with what it holds, those that grew most first.
+    pub fn held(&self) -> Vec<((u32, u64), Held)> {
+        let mut sums: BTreeMap<(u32, u64), BTreeMap<Kind, (u64, u64, bool)>> = BTreeMap::new();
+        for (key, entry) in &self.entries {
+            let Some(owner) = entry.owner else { continue };
+            let sum = sums.entry(owner).or_default().entry(key.0).or_default();
+            *sum = (sum.0 + entry.kib, sum.1 + entry.growth as u64, sum.2 | entry.stays);
+        }
+        let mut held: Vec<_> =
+            sums.into_iter().filter_map(|(owner, kinds)| Some((owner, sum(&kinds)?))).collect();
+        held.retain(|(_, held)| held.growth_kib > 0);
+        held.sort_by_key(|(_, held)| std::cmp::Reverse(held.growth_kib));
+        held
+    }
+}
+
+/// All kinds of one owner together. What its group is accounted for holds all others already.
+fn sum(kinds: &BTreeMap<Kind, (u64, u64, bool)>) -> Option<Held> {
+    let kib = |kib: u64| u32::try_from(kib).unwrap_or(u32::MAX);
+    let group = kinds.get(&Kind::Group).map_or(0, |sum| sum.1);
+    let single = || kinds.iter().filter(|(kind, _)| **kind != Kind::Group);
+    let alone: u64 = single().map(|(_, sum)| sum.1).sum();
+    let (kind, most) = single().max_by_key(|(_, sum)| sum.1).or_else(|| kinds.iter().next())?;
+    // Where single objects show most of it, they say more.
+    Some(if group > 2 * alone {
+        Held { growth_kib: kib(group), kind: Kind::Group, stays: false }
+    } else {
+        Held { growth_kib: kib(alone), kind: *kind, stays: most.2 }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(pid: u32, user: u32, session: u32) -> Holder {
+        Holder { pid, start: u64::from(pid), user, session, writes: true }
+    }
+
+    fn object(kib: u64, holders: &[Holder]) -> Object {
+        Object { kib, maker: Some(1000), holders: holders.to_vec(), ..Object::default() }
+    }
+
+    fn owner(holders: &[Holder]) -> Option<u32> {
+        object(1, holders).owner().map(|(pid, _)| pid)
+    }
+
+    #[test]
+    fn memory_is_its_only_writers_or_its_familys_and_otherwise_nobodys() {
+        assert_eq!(owner(&[holder(7, 1000, 5)]), Some(7));
+        assert_eq!(owner(&[holder(9, 1000, 5), holder(7, 1000, 5)]), Some(7), "a fork has it too");
+        assert_eq!(owner(&[holder(7, 1000, 5), holder(8, 1000, 6)]), None, "two that share it");
+        assert_eq!(owner(&[]), None);
+        let reader = Holder { writes: false, ..holder(3, 0, 3) };
+        assert_eq!(owner(&[reader, holder(7, 1000, 5)]), Some(7));
+    }
+
+    #[test]
+    fn memory_that_a_user_passes_to_a_daemon_is_not_the_daemons() {
+        assert_eq!(owner(&[holder(3, 0, 3)]), None);
+        assert_eq!(owner(&[holder(3, 0, 3), holder(7, 1000, 5)]), None);
+    }
+
+    fn ledger(looks: &[&[(Key, Object)]]) -> Vec<((u32, u64), Held)> {
+        let mut ledger = Ledger::default();
+        for (at, look) in looks.iter().enumerate() {
+            ledger.take(&look.iter().cloned().collect(), at == 0, true);
+        }
+        ledger.held()
+    }
+
+    const MEMFD: Key = Key(Kind::Shared, 1, 1);
+    const FILE: Key = Key(Kind::File, 2, 1);
+
+    #[test]
+    fn only_what_grew_since_the_last_calm_look_counts() {
+        let own = [holder(7, 1000, 5)];
+        let held = ledger(&[&[(MEMFD, object(500, &own))], &[(MEMFD, object(700, &own))]]);
+        assert_eq!(held, [((7, 7), Held { growth_kib: 200, kind: Kind::Shared, stays: false })]);
+        let held = ledger(&[&[], &[(MEMFD, object(700, &own))], &[]]);
+        assert_eq!(held, [], "it was closed");
+        let held = ledger(&[&[(MEMFD, object(500, &own))]]);
+        assert_eq!(held, [], "it was there at the first look");
+    }
+
+    #[test]
+    fn a_writer_of_one_file_after_the_other_is_told_by_those_that_it_was_seen_to_write() {
+        let own = [holder(7, 1000, 5)];
+        let file = |kib, is_new| Object { stays: true, is_new, ..object(kib, &own) };
+        let second = Key(Kind::File, 2, 2);
+        let third = Key(Kind::File, 2, 3);
+        let held = ledger(&[
+            &[],
+            &[(FILE, file(100, true))],
+            &[(FILE, file(160, false))],
+            &[(second, file(40, true))],
+            // An old one that is opened again.
+            &[(third, file(9000, false))],
+        ]);
+        assert_eq!(held, [((7, 7), Held { growth_kib: 200, kind: Kind::File, stays: true })]);
+    }
+
+    #[test]
+    fn what_a_group_is_accounted_for_shows_what_no_object_does() {
+        let own = [holder(7, 1000, 5)];
+        let group = |kib| (Key(Kind::Group, 0, 9), Object { maker: None, ..object(kib, &own) });
+        let pipe = |kib| (Key(Kind::Pipe, 0, 3), object(kib, &own));
+        let held = ledger(&[&[group(100)], &[group(900), pipe(10)]]);
+        assert_eq!(held[0].1, Held { growth_kib: 800, kind: Kind::Group, stays: false });
+        let held = ledger(&[&[group(100)], &[group(900), pipe(700)]]);
+        assert_eq!(held[0].1, Held { growth_kib: 700, kind: Kind::Pipe, stays: false });
+    }
+}

@@ -1,0 +1,170 @@
+//! Memory that is in no process's pages: `manycore guard` ends who is shown to hold it, in control groups with limits of
+//! their own, and says so where that is nobody.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use common::memory_group::Group;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+};
+
+/// A guard of one group whose first signal is waited for.
+struct Guard {
+    child: Child,
+    state: tempfile::TempDir,
+}
+
+impl Guard {
+    fn start(group: &Group, rules: &str) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let path = state.path().join("rules.toml");
+        fs::write(&path, format!("[[cgroup]]\npath = \"{}\"\n{rules}", group.path)).unwrap();
+        let mut command = Command::new("timeout");
+        // It ends by itself where nothing happens, and with it the lines that are waited for.
+        command.args([
+            "-k",
+            "5",
+            "90",
+            env!("CARGO_BIN_EXE_manycore"),
+            "guard",
+            "--format",
+            "json",
+            "--config",
+        ]);
+        command.arg(&path).env("MANYCORE_STATE", state.path());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut error = BufReader::new(child.stderr.take().unwrap());
+        let mut first = String::new();
+        while !first.contains("manycore guard ") {
+            first.clear();
+            assert!(error.read_line(&mut first).unwrap() > 0, "the guard has ended");
+        }
+        std::thread::spawn(move || {
+            error.lines().map_while(Result::ok).for_each(|line| eprintln!("guard: {line}"))
+        });
+        Self { child, state }
+    }
+
+    /// The first line with one of these events, and all before it.
+    fn wait(mut self, events: &[&str]) -> (serde_json::Value, Vec<serde_json::Value>) {
+        let out = BufReader::new(self.child.stdout.take().unwrap());
+        let mut seen = Vec::new();
+        for line in out.lines().map_while(Result::ok) {
+            let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+            if events.iter().any(|event| line["event"] == *event) {
+                return (line, seen);
+            }
+            seen.push(line);
+        }
+        panic!("none of {events:?} in {}: {seen:#?}", self.state.path().display());
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        let _ = self.child.wait();
+    }
+}
+
+fn started(child: &mut Child) {
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "1\n");
+}
+
+fn ended(child: &mut Child) {
+    let _ = child.kill();
+    child.wait().unwrap();
+}
+
+/// Ends when its input does. It holds a file in memory open for writing, and writes more than any other, elsewhere.
+const INNOCENT: &str = "import os, select, sys, tempfile
+x = bytearray(b'x') * (40 << 20)
+f = tempfile.TemporaryFile(dir='/dev/shm')
+n = open('/dev/null', 'wb', buffering=0)
+print(1, flush=True)
+while not select.select([0], [], [], 0)[0]: n.write(x[:1 << 20])";
+
+/// Lets an eater take memory beside the innocent; what was said of the one who was sent the first signal.
+fn who_is_ended(name: &str, eater: &str) -> Option<String> {
+    let python = Command::new("python3").args(["-c", "import os; os.memfd_create('x')"]).output();
+    if !python.is_ok_and(|out| out.status.success()) {
+        eprintln!("SKIPPED: python3 is not installed, or has no memfd_create");
+        return None;
+    }
+    let group = Group::new(name, 256)?;
+    let mut innocent = group.start(INNOCENT);
+    started(&mut innocent);
+    let guard = Guard::start(&group, "");
+    let mut eater = group.start(eater);
+    let (line, seen) = guard.wait(&["term", "kill"]);
+    assert_eq!(line["culprit"]["pid"], eater.id(), "{line:#} after {seen:#?}");
+    assert!(innocent.try_wait().unwrap().is_none(), "the innocent has ended");
+    ended(&mut eater);
+    ended(&mut innocent);
+    Some(line["culprit"]["held"]["what"].as_str().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn a_memfd_that_is_written_to_is_its_writers() {
+    let eater = "import os, time\nf, b = os.memfd_create('x'), b'x' * (1 << 20)\nwhile True:\n os.write(f, b)\n time.sleep(0.01)";
+    let Some(what) = who_is_ended("memfd", eater) else { return };
+    assert!(what.contains("shared memory"), "{what}");
+}
+
+#[test]
+fn pipes_that_are_filled_are_their_writers() {
+    let eater = "import fcntl, os, time\nkeep = []\nwhile True:\n keep.append(os.pipe())\n fcntl.fcntl(keep[-1][1], 1031, 1 << 20)\n os.write(keep[-1][1], b'x' * (1 << 20))\n time.sleep(0.01)";
+    let Some(what) = who_is_ended("pipes", eater) else { return };
+    assert!(what.contains("pipes"), "{what}");
+}
+
+#[test]
+fn a_file_in_memory_is_its_writers_and_not_of_one_who_writes_elsewhere() {
+    let folder = tempfile::tempdir_in("/dev/shm");
+    let Ok(folder) = folder else { return eprintln!("SKIPPED: no folder in /dev/shm can be made") };
+    let path = folder.path().join("file");
+    let eater = format!(
+        "import time\nf, b = open('{}', 'wb', buffering=0), b'x' * (1 << 20)\nwhile True:\n f.write(b)\n time.sleep(0.01)",
+        path.display()
+    );
+    let Some(what) = who_is_ended("file", &eater) else { return };
+    assert!(what.contains("files in memory"), "{what}");
+}
+
+/// Two processes of two sessions that hold the same memory: it is not shown to be of one of them.
+const PAIR: &str = "import os, sys, time
+f, b = os.memfd_create('x'), b'x' * (1 << 20)
+if os.fork() == 0: os.setsid()
+while True:
+ try: os.write(f, b)
+ except OSError: pass
+ time.sleep(0.02)";
+
+#[test]
+fn where_nobody_is_shown_to_be_the_cause_the_last_resort_acts_and_says_so() {
+    let Some(group) = Group::new("resort", 200) else { return };
+    let mut big =
+        group.start("import sys\nx = bytearray(b'x') * (70 << 20)\nprint(1, flush=True)\nsys.stdin.read()");
+    started(&mut big);
+    let guard = Guard::start(&group, "");
+    let mut pair = group.start(PAIR);
+    let (line, seen) = guard.wait(&["kill", "term"]);
+    ended(&mut pair);
+    ended(&mut big);
+    assert_eq!(
+        (line["event"].as_str(), line["culprit"]["pid"].as_u64()),
+        (Some("kill"), Some(big.id().into())),
+        "{line:#}"
+    );
+    let note = line["note"].as_str().unwrap();
+    assert!(note.contains("last resort") && note.contains("oom_score"), "{note}");
+    assert!(
+        seen.iter().any(|line| line["event"] == "files"),
+        "it says first that nobody is known: {seen:#?}"
+    );
+}
