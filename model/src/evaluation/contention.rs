@@ -106,7 +106,8 @@ pub(crate) fn judge(record: &Record, floor: impl Fn(&Experiment) -> Option<f64>)
             pairs: pairs(experiment),
             unixbench: (load == "pipe").then(|| unixbench(experiment)).flatten(),
             peer: beside.and_then(|beside| beside.parameters.get("version").cloned()),
-            peers: beside.map(peer::judge).unwrap_or_default(),
+            // stress-ng's sem tries, waits with a time-out and yields in turns.
+            peers: beside.map(|beside| peer::judge(beside, load != "sem")).unwrap_or_default(),
         })
     };
     record.experiments.iter().filter_map(of).collect()

@@ -149,7 +149,7 @@ impl Evaluation {
             affinity: experiment(id::AFFINITY).and_then(|e| affinity::judge(e, floor(e))),
             latency: experiment(id::LATENCY).and_then(|e| latency::judge(e, &record.machine)),
             stream: stream::judge(record),
-            peers: experiment(id::SYSBENCH).map(peer::judge).unwrap_or_default(),
+            peers: experiment(id::SYSBENCH).map(|beside| peer::judge(beside, true)).unwrap_or_default(),
             contention: contention::judge(record, floor),
             comparison: experiment(id::COMPARE).and_then(comparison::judge),
             tuning: tuning::judge(record),

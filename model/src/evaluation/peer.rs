@@ -16,12 +16,15 @@ pub struct Peer {
     pub ours: Estimate,
     /// Events per second of the other one.
     pub theirs: Estimate,
-    /// Ours over theirs, from pairs of the same block.
-    pub ratio: Estimate,
+    /// Ours over theirs, from pairs of the same block. Absent where the operations differ, so that a ratio of their
+    /// numbers means nothing, and where there are too few pairs for an interval.
+    pub ratio: Option<Estimate>,
+    /// Pairs that there are.
+    pub pairs: usize,
 }
 
-/// One [`Peer`] for each number of workers that has both.
-pub(crate) fn judge(experiment: &Experiment) -> Vec<Peer> {
+/// One [`Peer`] for each number of workers that has both; `is_same` says whether an operation is the same in both.
+pub(crate) fn judge(experiment: &Experiment, is_same: bool) -> Vec<Peer> {
     with_factor(experiment, "program", "manycore")
         .filter_map(|ours| {
             let workers = experiment.treatments[ours].workers;
@@ -30,11 +33,14 @@ pub(crate) fn judge(experiment: &Experiment) -> Vec<Peer> {
                 program.is_some_and(|program| program != "manycore") && treatment.workers == workers
             };
             let theirs = experiment.treatments.iter().position(other)?;
+            let ratios = experiment.log_ratios(theirs, ours);
+            let ratio = Estimate::of(&ratios).filter(|ratio| is_same && ratio.interval.is_some());
             Some(Peer {
                 workers,
                 ours: Estimate::of(&experiment.rates(ours))?,
                 theirs: Estimate::of(&experiment.rates(theirs))?,
-                ratio: Estimate::of(&experiment.log_ratios(theirs, ours))?.map(f64::exp),
+                ratio: ratio.map(|ratio| ratio.map(f64::exp)),
+                pairs: ratios.len(),
             })
         })
         .collect()

@@ -141,18 +141,32 @@ fn the_index_drops_the_worst_third_and_takes_the_geometric_mean() {
 
 #[test]
 fn a_peer_is_compared_in_pairs() {
-    let ours = experiment("sem", &[("threads", 2, &[], 90.0)]);
+    let of = |load: &str, blocks: usize| {
+        let mut beside = beside(load);
+        beside.samples.retain(|sample| sample.block < blocks);
+        let ours = experiment(load, &[("threads", 2, &[], 90.0)]);
+        let [load] = &judged(vec![ours, beside]).contention[..] else { panic!("one load") };
+        load.clone()
+    };
+    let load = of("sem-sysv", usize::MAX);
+    assert_eq!(load.peer.as_deref(), Some("stress-ng 0.15.06"));
+    let ratio = load.peers[0].ratio.as_ref().unwrap();
+    assert!((ratio.median - 0.9).abs() < 1e-12 && ratio.interval.is_some());
+    let few = &of("sem-sysv", 2).peers[0];
+    assert_eq!((few.pairs, few.ratio.as_ref()), (2, None), "too few pairs for an interval");
+    assert_eq!(of("sem", usize::MAX).peers[0].ratio, None, "another operation");
+}
+
+/// Ours beside stress-ng.
+fn beside(load: &str) -> Experiment {
     let mut beside = experiment(
-        "sem",
+        load,
         &[
             ("threads", 2, &[("program", "manycore")], 90.0),
             ("threads", 2, &[("program", "stress-ng")], 100.0),
         ],
     );
-    beside.id = format!("{}sem", id::CONTENTION_PEER);
+    beside.id = format!("{}{load}", id::CONTENTION_PEER);
     beside.parameters.insert("version".to_owned(), "stress-ng 0.15.06".to_owned());
-    let evaluation = judged(vec![ours, beside]);
-    let [load] = &evaluation.contention[..] else { panic!("one load") };
-    assert_eq!(load.peer.as_deref(), Some("stress-ng 0.15.06"));
-    assert!((load.peers[0].ratio.median - 0.9).abs() < 1e-12);
+    beside
 }

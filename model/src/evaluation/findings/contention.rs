@@ -194,15 +194,15 @@ fn index(unixbench: &UnixBench) -> String {
 
 fn peers(load: &Contention) -> impl Iterator<Item = Finding> {
     load.peers.iter().filter_map(|peer| {
-        let program = load.peer.as_ref()?;
+        let (program, ratio) = (load.peer.as_ref()?, peer.ratio.as_ref()?);
         let text = format!(
             "{} with {} {}: the built-in load does {:.3} times the operations of {program}.",
             load.load,
             peer.workers,
             if peer.workers == 1 { load.counted.trim_end_matches('s') } else { &load.counted },
-            peer.ratio.median
+            ratio.median
         );
-        let evidence = vec![format!("{} pairs, {}", peer.ratio.n, times(&peer.ratio))];
+        let evidence = vec![format!("{} pairs, {}", peer.pairs, times(ratio))];
         Some(Finding::new(Kind::Fact, "contention", text, evidence))
     })
 }

@@ -25,7 +25,7 @@ pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     findings.extend(evaluation.affinity.as_ref().map(affinity).unwrap_or_default());
     findings.extend(evaluation.matrix.last().map(matrix));
     findings.extend(evaluation.matrix.iter().filter_map(beyond_matrix));
-    findings.extend(evaluation.peers.iter().map(peer));
+    findings.extend(evaluation.peers.iter().filter_map(peer));
     findings
 }
 
@@ -241,13 +241,14 @@ fn matrix(point: &MatrixPoint) -> Finding {
     )
 }
 
-fn peer(peer: &Peer) -> Finding {
-    let alike = (peer.ratio.median - 1.0).abs() <= COMPARABLE;
+fn peer(peer: &Peer) -> Option<Finding> {
+    let ratio = peer.ratio.as_ref()?;
+    let alike = (ratio.median - 1.0).abs() <= COMPARABLE;
     let meaning = if alike { ": figures of both can be compared" } else { "" };
     let text = format!(
         "With {}, the built-in prime events run at {:.3} times sysbench's rate{meaning}.",
         workers(peer.workers),
-        peer.ratio.median
+        ratio.median
     );
-    Finding::new(Kind::Fact, "peer", text, vec![format!("{} pairs, {}", peer.ratio.n, times(&peer.ratio))])
+    Some(Finding::new(Kind::Fact, "peer", text, vec![format!("{} pairs, {}", peer.pairs, times(ratio))]))
 }

@@ -180,8 +180,8 @@ pub(super) fn verdicts(named: &Named) -> Vec<Vec<String>> {
 pub(super) fn peers(named: &Named) -> Vec<Vec<String>> {
     let rows = named.evaluation.peers.iter().map(|peer| {
         let mut row = vec![peer.workers.to_string(), cell(peer.ours.median), cell(peer.theirs.median)];
-        row.extend(estimate(Some(&peer.ratio)));
-        row.push(peer.ratio.n.to_string());
+        row.extend(estimate(peer.ratio.as_ref()));
+        row.push(peer.pairs.to_string());
         row
     });
     rows.collect()
@@ -209,7 +209,7 @@ pub(super) fn contention(named: &Named) -> Vec<Vec<String>> {
         for peer in &load.peers {
             let program = load.peer.clone().unwrap_or_default();
             let start = start("", &peer.workers.to_string(), "", "");
-            rows.push(whole(start, &peer.ours, Some(&peer.ratio), [String::new(), program]));
+            rows.push(whole(start, &peer.ours, peer.ratio.as_ref(), [String::new(), program]));
         }
     }
     rows

@@ -111,7 +111,8 @@ fn peers(load: &Contention) -> Table {
     if program.starts_with("stress-ng") {
         let note = match load.load.as_str() {
             "sem" => {
-                "stress-ng's operation is another one: it tries and waits with a time-out in turns, and yields."
+                "stress-ng's operation is another one (it tries, waits with a time-out and yields in turns), so there is no \
+                 ratio."
             }
             _ => {
                 "The operation is the same; stress-ng also asks the kernel for statistics between operations."

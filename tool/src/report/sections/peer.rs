@@ -2,10 +2,10 @@
 
 use super::{Named, Table, by_workers};
 use crate::report::{
-    figure::{interval, number, with_interval},
+    figure::{ABSENT, interval, number, optional, with_interval},
     table::Align,
 };
-use manycore_model::evaluation::Peer;
+use manycore_model::{evaluation::Peer, stats::Estimate};
 
 fn ratio(value: f64) -> String {
     format!("{value:.3}")
@@ -18,9 +18,9 @@ pub(super) fn rows(peers: &[Peer]) -> Vec<Vec<String>> {
             peer.workers.to_string(),
             number(peer.ours.median),
             number(peer.theirs.median),
-            ratio(peer.ratio.median),
-            interval(&peer.ratio, ratio),
-            peer.ratio.n.to_string(),
+            optional(peer.ratio.as_ref().map(|ratio| ratio.median), ratio),
+            peer.ratio.as_ref().map_or_else(|| ABSENT.to_owned(), |over| interval(over, ratio)),
+            peer.pairs.to_string(),
         ]
     };
     peers.iter().map(row).collect()
@@ -39,6 +39,7 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
 pub(super) fn beside(all: &[Named]) -> Vec<Table> {
     vec![by_workers("Ratio of our events per second to sysbench's (95 % interval)", all, |named| {
         let peers = named.evaluation.peers.iter();
-        peers.map(|peer| (peer.workers, with_interval(&peer.ratio, ratio, ratio))).collect()
+        let cell = |over: &Estimate| with_interval(over, ratio, ratio);
+        peers.filter_map(|peer| Some((peer.workers, cell(peer.ratio.as_ref()?)))).collect()
     })]
 }
