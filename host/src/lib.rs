@@ -54,6 +54,7 @@ pub mod targets;
 pub mod tasks;
 pub mod tmpfs;
 pub mod tree;
+pub mod trust;
 pub mod urgency;
 
 pub use machine::{ReadError, read};

@@ -5,6 +5,10 @@
 //! `mmap_lock` (`smaps`, `smaps_rollup`, `maps`, `cmdline`, `environ`) is not read here, but by [`shared`], for those
 //! who have time.
 
+mod single;
+
+pub use single::{owner, shared};
+
 use crate::counters::ticks_per_second;
 use manycore_model::guard::table::{Name, Process, Seen, Shield, Table};
 use rustix::{
@@ -83,6 +87,8 @@ struct Status {
     /// The process that it is a thread of; 0 where that is not told.
     process: u32,
     user: u32,
+    /// See [`Process::is_contained`].
+    is_contained: bool,
     /// Own pages and swap.
     kib: u32,
     shmem_kib: u32,
@@ -195,6 +201,7 @@ impl Survey {
         let before = known.map(|known| Status {
             process: pid,
             user: known.user,
+            is_contained: known.is_contained,
             kib: known.seen.kib,
             shmem_kib: known.seen.shmem_kib,
         });
@@ -220,7 +227,7 @@ impl Survey {
         let age_ns = since_boot.saturating_sub((stat.start + 1) * self.tick_ns);
         table.see(seen, stat.resident_kib, now_ns, age_ns);
         if let Some(process) = table.find_mut(pid) {
-            process.user = status.user;
+            (process.user, process.is_contained) = (status.user, status.is_contained);
             if stat.is_kernel {
                 process.shield = Some(Shield::Kernel);
             }
@@ -370,29 +377,14 @@ fn parse_status(text: &[u8]) -> Option<Status> {
                 status.user = value()?;
                 found = true;
             }
+            // One id for each process namespace from that of `/proc` on down to its own.
+            b"NSpid" => status.is_contained = line[colon + 1..].trim_ascii().contains(&b'\t'),
             b"RssAnon" | b"VmSwap" => status.kib = status.kib.saturating_add(value()?),
             b"RssShmem" => status.shmem_kib = value()?,
             _ => {}
         }
     }
     found.then_some(status)
-}
-
-/// KiB of a process's own pages, shared memory and swap that others have too, and that would not come back with it: the
-/// resident sets less the proportional ones (`/proc/PID/smaps_rollup`, Linux 4.14). This walks its page tables and waits
-/// for `mmap_lock`.
-pub fn shared(root: &Path, pid: u32) -> Option<u32> {
-    let text = std::fs::read(root.join(format!("proc/{pid}/smaps_rollup"))).ok()?;
-    let kib = |key: &str| {
-        let lines = text.split(|&byte| byte == b'\n');
-        let line = lines.into_iter().find_map(|line| line.strip_prefix(key.as_bytes()))?;
-        number(line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?)
-    };
-    // Shared memory is counted as such, what is a file's is not: Pss is split since Linux 5.9.
-    let proportional = kib("Pss_Anon:")? + kib("Pss_Shmem:")? + kib("SwapPss:").unwrap_or(0);
-    let status = parse_status(&std::fs::read(root.join(format!("proc/{pid}/status"))).ok()?)?;
-    let all = u64::from(status.kib) + u64::from(status.shmem_kib);
-    Some(all.saturating_sub(proportional).min(u64::from(u32::MAX)) as u32)
 }
 
 #[cfg(test)]

@@ -14,9 +14,45 @@ pub fn similar<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Vec<
     names.into_iter().take(MOST).map(|(_, known)| printable(known)).collect()
 }
 
-/// A name that somebody else has chosen, as a terminal may take it: with a replacement for what is no letter.
+/// A name that a process or a file has chosen, as a line for people may hold it: with a replacement (U+FFFD) for each
+/// character that is not [shown](is_shown).
 pub fn printable(name: &str) -> String {
-    name.replace(char::is_control, "\u{fffd}")
+    name.chars().map(|letter| if is_shown(letter) { letter } else { char::REPLACEMENT_CHARACTER }).collect()
+}
+
+/// The same for a text of several lines and columns: line feeds and tabs stay.
+pub fn printable_text(text: &str) -> String {
+    let shown = |letter: char| is_shown(letter) || matches!(letter, '\n' | '\t');
+    text.chars().map(|letter| if shown(letter) { letter } else { char::REPLACEMENT_CHARACTER }).collect()
+}
+
+/// The same JSON with `\u` escapes for what is not shown, so that a reader gets it unchanged and a terminal does not.
+pub fn printable_json(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for letter in json.chars() {
+        if is_shown(letter) || matches!(letter, '\n' | '\t') {
+            text.push(letter);
+        } else {
+            let mut units = [0; 2];
+            for unit in letter.encode_utf16(&mut units) {
+                text.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    text
+}
+
+/// Whether a character is seen where it stands. Not so are control characters, which command a terminal; those that
+/// change the direction of the text around them; line separators; and those without width, with which two names
+/// that differ look the same (`Default_Ignorable_Code_Point` of Unicode's `DerivedCoreProperties.txt`).
+pub fn is_shown(letter: char) -> bool {
+    !letter.is_control()
+        && !matches!(letter,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// What there is, for an error: all names where they are few, otherwise those nearest to `name`.
@@ -58,6 +94,24 @@ mod tests {
         );
         assert_eq!(similar(["a", "b", "c", "d", "e"], "").len(), MOST);
         assert!(similar([], "eth0").is_empty());
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_or_hide_is_replaced() {
+        // Escape, bell, delete, a C1 control; right-to-left override and isolate; zero-width space and joiner; a tag.
+        let nasty = "a\u{1b}[2J\u{7}\u{7f}\u{9b}\u{202e}\u{2066}\u{200b}\u{200d}\u{2028}\u{feff}\u{e0041}\nz";
+        assert_eq!(printable(nasty), format!("a{0}[2J{1}z", '\u{fffd}', "\u{fffd}".repeat(11)));
+        assert_eq!(printable_text("a\tb\n\u{202e}"), "a\tb\n\u{fffd}");
+        let plain = "Käse \\x2d \"q\" नमस्ते ไทย é 中文 שלום →";
+        assert_eq!((printable(plain), printable_text(plain)), (plain.to_owned(), plain.to_owned()));
+    }
+
+    #[test]
+    fn json_says_the_same_without_what_a_terminal_obeys() {
+        assert_eq!(
+            printable_json("{\n \"name\": \"a\u{202e}\u{9b}\u{e0041}\"}"),
+            "{\n \"name\": \"a\\u202e\\u009b\\udb40\\udc41\"}"
+        );
     }
 
     #[test]

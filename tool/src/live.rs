@@ -7,6 +7,8 @@ use crate::{
     output,
     signals::{ENDS, Signals},
 };
+use manycore_host::trust;
+use manycore_model::names::{printable_json, printable_text};
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use std::{
@@ -78,7 +80,7 @@ impl Screen {
         let (rows, columns) = size.map_or((24, 80), |size| (size.ws_row.into(), size.ws_col.into()));
         let clear = if self.is_clear { "" } else { "\x1b[2J" };
         self.is_clear = true;
-        output::print(&format!("{clear}{}", frame(text, rows, columns)))
+        output::print_raw(&format!("{clear}{}", frame(&printable_text(text), rows, columns)))
     }
 }
 
@@ -119,6 +121,27 @@ impl History {
         Ok(Self { file: path.map(open).transpose()? })
     }
 
+    /// The same for a tool that runs for long as root: only a regular file of its own user is written
+    /// ([`trust::append`]).
+    ///
+    /// # Errors
+    /// [`Failure::Missing`] with the path and what is wrong with it.
+    pub fn of_own(path: Option<&Path>) -> Outcome<Self> {
+        let open = |path: &Path| Ok((path.to_owned(), trust::append(path).map_err(Failure::missing)?));
+        Ok(Self { file: path.map(open).transpose()? })
+    }
+
+    /// Opens the file of [`Self::of_own`] again: another has its name now, or none.
+    ///
+    /// # Errors
+    /// Those of [`Self::of_own`]; the old one stays open then.
+    pub fn reopen(&mut self) -> Outcome {
+        if let Some((path, file)) = &mut self.file {
+            *file = trust::append(path).map_err(Failure::missing)?;
+        }
+        Ok(())
+    }
+
     /// Adds a look, and prints the same line where that is the format.
     ///
     /// # Errors
@@ -127,7 +150,7 @@ impl History {
         if self.file.is_none() && format != Format::Json {
             return Ok(());
         }
-        let line = serde_json::to_string(look).map_err(Failure::missing)?;
+        let line = printable_json(&serde_json::to_string(look).map_err(Failure::missing)?);
         self.add(&line)?;
         if format == Format::Json { output::print(&format!("{line}\n")) } else { Ok(()) }
     }

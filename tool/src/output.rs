@@ -1,10 +1,11 @@
 //! Where results go: standard output and files that are either whole or absent.
 
 use crate::failure::{Failure, Outcome};
+use manycore_model::names::{printable_json, printable_text};
 use serde::Serialize;
 use std::{
     fs::{self, File, Metadata, Permissions},
-    io::{self, ErrorKind, Write},
+    io::{self, ErrorKind, IsTerminal, Write},
     os::{
         fd::AsFd,
         unix::fs::{MetadataExt, PermissionsExt, fchown},
@@ -12,11 +13,20 @@ use std::{
     path::Path,
 };
 
-/// Writes `text` to standard output; a reader that went away ends the run quietly.
+/// Writes `text` to standard output; a reader that went away ends the run quietly. A terminal gets it without what
+/// would command it ([`printable_text`]), wherever in the text that comes from; a file or a program gets all of it.
 ///
 /// # Errors
 /// [`Failure::ReaderGone`] on a closed pipe, [`Failure::Missing`] on any other error.
 pub fn print(text: &str) -> Outcome {
+    if io::stdout().is_terminal() { print_raw(&printable_text(text)) } else { print_raw(text) }
+}
+
+/// Writes `text`, which commands the terminal itself, to standard output.
+///
+/// # Errors
+/// Those of [`print`].
+pub fn print_raw(text: &str) -> Outcome {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
@@ -28,14 +38,13 @@ pub fn print(text: &str) -> Outcome {
 /// # Errors
 /// [`Failure::Missing`] where it cannot be put into JSON.
 pub fn json(value: &impl Serialize) -> Outcome<String> {
-    serde_json::to_string_pretty(value).map(|json| json + "\n").map_err(Failure::missing)
+    serde_json::to_string_pretty(value).map(|json| printable_json(&json) + "\n").map_err(Failure::missing)
 }
 
 /// Prints a line for people on standard error, in which names that others have chosen cannot command the terminal.
 /// Where nobody can read it, nothing is lost: the run goes on.
 pub fn note(line: &str) {
-    let is_command = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
-    let _ = writeln!(io::stderr(), "{}", line.replace(is_command, "\u{fffd}"));
+    let _ = writeln!(io::stderr(), "{}", printable_text(line));
 }
 
 /// Writes a file whole or not at all: to a temporary file beside it, then renamed over it. A symbolic link

@@ -15,7 +15,7 @@ pub use pending::{Pending, pending};
 pub use undo::Restored;
 
 use crate::tasks;
-use manycore_model::CpuSet;
+use manycore_model::{CpuSet, names::printable};
 use rustix::{
     fs::{FlockOperation, Mode, OFlags, flock, open},
     process::getuid,
@@ -34,6 +34,9 @@ pub const JOURNAL_SCHEMA: &str = "manycore/journal/1";
 
 /// Environment variable with another folder for journals.
 pub const FOLDER_VARIABLE: &str = "MANYCORE_STATE";
+
+/// The folder of root's journals. Others can pass through it, to the socket of root's guard, but list nothing.
+pub const ROOTS_FOLDER: &str = "/run/manycore";
 
 /// Who changes things.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -229,7 +232,7 @@ impl Journal {
             began: crate::clock::utc(),
             began_ns: crate::clock::now_ns(),
             owner: tasks::start_time(std::process::id()).map(|start| (std::process::id(), start)),
-            what: what.replace(char::is_control, "\u{fffd}"),
+            what: printable(what),
             stays,
         });
         let published = written.and_then(|()| publish(&journal.path, folder, verb));
@@ -286,7 +289,7 @@ pub fn folder() -> PathBuf {
         return folder.into();
     }
     if getuid().is_root() {
-        return "/run/manycore".into();
+        return ROOTS_FOLDER.into();
     }
     match env::var_os("XDG_RUNTIME_DIR").filter(|folder| Path::new(folder).is_dir()) {
         Some(folder) => Path::new(&folder).join("manycore"),
@@ -295,8 +298,12 @@ pub fn folder() -> PathBuf {
 }
 
 /// A folder of our own: in `/tmp` somebody else might have made it, to have us undo what he writes there.
-fn make_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+///
+/// # Errors
+/// It cannot be made, or others can write to it.
+pub fn make_folder(folder: &Path) -> io::Result<()> {
+    let mode = if folder == Path::new(ROOTS_FOLDER) { 0o711 } else { 0o700 };
+    DirBuilder::new().recursive(true).mode(mode).create(folder)?;
     check_owner(&fs::metadata(folder)?)
 }
 

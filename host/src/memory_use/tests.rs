@@ -25,7 +25,12 @@ fn a_name_with_brackets_and_blanks_is_no_field() {
 #[test]
 fn memory_that_would_come_back_is_what_no_file_has() {
     let text = b"Name:\tx\nTgid:\t7\nUid:\t1000\t0\t0\t0\nVmRSS:\t 900 kB\nRssAnon:\t 100 kB\nRssFile:\t 700 kB\nRssShmem:\t 100 kB\nVmSwap:\t 50 kB\n";
-    assert_eq!(parse_status(text), Some(Status { process: 7, user: 1000, kib: 150, shmem_kib: 100 }));
+    assert_eq!(
+        parse_status(text),
+        Some(Status { process: 7, user: 1000, kib: 150, shmem_kib: 100, is_contained: false })
+    );
+    let contained = |text: &[u8]| parse_status(text).unwrap().is_contained;
+    assert!(contained(b"NSpid:\t812\t7\nUid:\t0\n") && !contained(b"NSpid:\t812\nUid:\t0\n"));
     assert_eq!(parse_status(b"Name:\tkthreadd\nUid:\t0\n"), Some(Status::default()));
     assert_eq!(parse_status(b"Name:\tx\n"), None);
 }

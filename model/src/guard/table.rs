@@ -33,6 +33,10 @@ pub struct Process {
     pub maker: u32,
     /// Real user.
     pub user: u32,
+    /// Whether it is in a process namespace below that of whoever reads these, as in a container.
+    pub is_contained: bool,
+    /// Bit `n`: the `n`-th rule by name that asks for a unit or a file holds for it.
+    pub proof: u64,
     /// KiB of its memory that would not come back, because others have it too (`Rss` less `Pss`), as seen some time ago.
     pub shared_kib: u32,
     /// What it was found to hold beside.
@@ -225,6 +229,8 @@ impl Table {
             resident_kib,
             maker: seen.parent,
             user: heir.user,
+            is_contained: heir.is_contained,
+            proof: 0,
             shared_kib: 0,
             held: Held::default(),
             group: heir.group,
@@ -340,6 +346,7 @@ impl Table {
             process.is_known = false;
             process.watches = 0;
             process.group_shield = None;
+            process.proof = 0;
             if matches!(process.shield, Some(Shield::Rule(_))) {
                 process.shield = None;
             }
@@ -353,6 +360,11 @@ impl Table {
 }
 
 impl Process {
+    /// One of which nothing else is known.
+    pub fn new(seen: Seen, user: u32, is_contained: bool) -> Self {
+        Self { seen, user, is_contained, ..Self::default() }
+    }
+
     /// Whether a watch includes it, and nothing spares it.
     pub fn may_end(&self, watch: usize) -> bool {
         self.shield.is_none() && self.watches >> watch & 1 == 1

@@ -45,12 +45,16 @@ Rules (all of it may be left out):
   limit = \"4G\"
 
   [protect]                  never ended
-  names = [\"postgres*\"]      what ps -o comm shows; sshd, systemd* and others too, unless defaults = false
+  names = [\"postgres*\"]      what ps -o comm shows, which any process can choose; so it can ask for more:
+  names = [{ name = \"postgres*\", user = \"postgres\" }]   also unit = \"...\" and exe = \"/usr/...\" (/proc/PID/exe)
+                             sshd*, systemd* and others of root or in their own unit too, unless defaults = false
   units = [\"ssh.service\"]
   cgroups = [\"/db.slice\"]    with all below them
   users = [\"postgres\", 1000]
 
+Users are those of this machine, not of containers; units those of the system, not of a user's service manager.
 A control group of the rules that is not there yet is watched when it comes; one of --cgroup has to be there.
+The file of rules, and each folder above it, must belong to root or the guard's user and be writable by no others.
 Exit codes: 0 ended by a signal; 2 wrong rules; 3 a guard runs already, or something is missing."
 )]
 pub struct Guard {
@@ -68,10 +72,10 @@ pub struct Guard {
     /// Ask Erlang nodes for their heaviest process, before they are ended
     #[arg(long)]
     pub beam: bool,
-    /// Add each decision to FILE as a line of JSON
+    /// Add each decision to FILE as a line of JSON: a regular file of this user, opened again on SIGHUP
     #[arg(long, value_name = "FILE")]
     pub events: Option<PathBuf>,
-    /// Serve figures for Prometheus at ADDRESS:PORT, or keep them in a FILE (for the textfile collector)
+    /// Serve figures for Prometheus at ADDRESS:PORT/metrics, or keep them in a FILE (for the textfile collector)
     #[arg(long, value_name = "ADDRESS|FILE", value_parser = NonEmptyStringValueParser::new())]
     pub metrics: Option<String>,
     /// How to print decisions
@@ -108,10 +112,10 @@ Examples:
   sudo manycore guard why 812
   sudo manycore guard why $(pgrep -o beam.smp) --beam      and which of its processes is the heaviest
 
-The guard that runs is asked, because it knows who has grown, or one that only says what it would do; where none runs,
-two looks two seconds apart tell.
+The guard that runs is asked, because it knows which processes have grown: root's before one of your own, then a dry run.
+Any user may ask. Where none runs, two looks two seconds apart are judged by the rules here.
 
-Exit codes: 2 there is no such process.")]
+Exit codes: 2 there is no such process; 3 a guard cannot be asked.")]
 pub struct GuardWhy {
     /// Its id
     #[arg(value_name = "PID")]

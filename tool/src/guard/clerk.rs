@@ -50,8 +50,8 @@ const IDLE: Duration = Duration::from_millis(500);
 /// Longest time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often figures are handed on.
-const FIGURES: Duration = Duration::from_secs(5);
+/// Between two questions at least: each has the watcher look at all processes, and any user may ask.
+const QUESTIONS: Duration = Duration::from_millis(250);
 
 /// What a clerk works with.
 pub struct Clerk {
@@ -104,6 +104,8 @@ struct State {
     /// What each watch has slowed down.
     brakes: BTreeMap<usize, Brake>,
     asked: Option<Asked>,
+    /// When the last question was passed on.
+    answered: Option<Instant>,
     /// Looks at shared memory, which may take long.
     closer: SyncSender<(u32, u64)>,
     /// Notes of threads that ask nodes.
@@ -145,6 +147,7 @@ impl Clerk {
             room: 0,
             brakes: BTreeMap::new(),
             asked: None,
+            answered: None,
             closer,
             notes,
             noting,
@@ -157,7 +160,8 @@ impl Clerk {
             is_over: false,
             started: Instant::now(),
         };
-        let mut shown = Instant::now();
+        // The first figures are handed on as soon as there are any.
+        let mut shown: Option<Instant> = None;
         while !state.is_over {
             match self.events.recv_timeout(IDLE) {
                 Ok(event) => self.take(&mut state, &event),
@@ -165,9 +169,8 @@ impl Clerk {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.attend(&mut state);
-            if shown.elapsed() >= FIGURES {
-                self.sink.put(&state.metrics);
-                shown = Instant::now();
+            if shown.is_none_or(|shown| shown.elapsed() >= self.sink.every()) {
+                shown = self.sink.put(&state.metrics).then(Instant::now);
             }
         }
         self.release_all(&mut state);
@@ -196,7 +199,10 @@ impl Clerk {
     fn attend(&mut self, state: &mut State) {
         for signal in self.signals.take() {
             match signal {
-                Signal::HUP => self.reload(state),
+                Signal::HUP => {
+                    self.scribe.reopen();
+                    self.reload(state);
+                }
                 _ => state.is_over = true,
             }
         }
@@ -206,6 +212,7 @@ impl Clerk {
         // One whose answer got lost must not stop all others.
         state.asked.take_if(|asked| asked.since.elapsed() > PATIENCE);
         if state.asked.is_none()
+            && state.answered.is_none_or(|answered| answered.elapsed() >= QUESTIONS)
             && let Some(question) = self.desk.as_ref().and_then(Desk::next)
         {
             // So that it is known which watches include it.
@@ -213,6 +220,7 @@ impl Clerk {
                 self.identify(state, question.pid, start);
             }
             self.pass(Fact::Why(question.pid));
+            state.answered = Some(Instant::now());
             state.asked = Some(Asked { question, answers: Vec::new(), since: Instant::now() });
         }
     }
@@ -239,7 +247,8 @@ impl Clerk {
         });
         match opened {
             Ok((rules, plan, notes)) => {
-                state.metrics = Metrics::new(rules.watches.iter().map(|watch| watch.name.clone()));
+                let names = rules.watches.iter().map(|watch| watch.name.clone());
+                state.metrics = state.metrics.renewed(names);
                 self.release_all(state);
                 let former = std::mem::replace(&mut self.rules, rules);
                 self.begin(state, plan, &former);

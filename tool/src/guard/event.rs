@@ -131,6 +131,8 @@ pub enum Fact {
         watches: u32,
         /// Why nobody in it is chosen.
         shield: Option<Shield>,
+        /// See [`Process::proof`].
+        proof: u64,
     },
     /// KiB that others have too.
     Shared {

@@ -7,7 +7,7 @@ use super::{
 use manycore_host::{
     Tree,
     cgroup::{Hierarchies, has_memory, memberships},
-    tasks,
+    memory_use, tasks,
 };
 use manycore_model::guard::table::Shield;
 use std::{
@@ -43,12 +43,15 @@ pub struct Found {
     pub watches: u32,
     /// Why nobody in it is chosen.
     pub shield: Option<Shield>,
+    /// See [`manycore_model::guard::table::Process::proof`].
+    pub proof: u64,
 }
 
 impl Found {
     /// As the watcher takes it, of the process that it was found of.
     pub fn fact(&self, pid: u32, start: u64) -> Fact {
-        Fact::Group { pid, start, group: self.number, watches: self.watches, shield: self.shield }
+        let Self { number, watches, shield, proof } = *self;
+        Fact::Group { pid, start, group: number, watches, shield, proof }
     }
 }
 
@@ -66,6 +69,8 @@ impl Groups {
     /// The group of a process, if it is still the one that started at `start`.
     pub fn identify(&mut self, pid: u32, start: u64, rules: &Rules) -> Option<Found> {
         let text = memberships(&self.tree, &pid.to_string())?;
+        // The name as it is, not as it is printed.
+        let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
         if tasks::start_time(pid) != Some(start) {
             return None;
         }
@@ -78,7 +83,17 @@ impl Groups {
         let includes = |of: &Of| matches!(of, Of::Group { folder, .. } if group.folder.starts_with(folder));
         let of_watches = rules.watches.iter().enumerate().filter(|(_, watch)| includes(&watch.of));
         let watches = of_watches.fold(0, |bits, (at, _)| bits | 1 << at);
-        Some(Found { number, watches, shield: rules.protect.group_shield(&group.paths) })
+        let shield = rules.protect.group_shield(&group.paths);
+        let proof = rules.protect.proof(pid, name.trim_ascii_end(), &group.paths);
+        Some(Found { number, watches, shield, proof })
+    }
+
+    /// Whether the rules protect a process, as far as can be seen now.
+    pub fn is_protected(&self, pid: u32, rules: &Rules) -> bool {
+        let Some(mut process) = memory_use::owner(Path::new("/"), pid) else { return false };
+        let paths = memberships(&self.tree, &pid.to_string()).map_or(Vec::new(), |text| paths(&text));
+        process.proof = rules.protect.proof(pid, process.seen.name.as_bytes(), &paths);
+        rules.protect.shield(&process).or(rules.protect.group_shield(&paths)).is_some()
     }
 
     /// Gives a group a number. Where there are too many, those that are gone are forgotten with all others.
@@ -104,11 +119,7 @@ impl Groups {
         let folders: Vec<(String, PathBuf)> = folders.collect();
         let best = folders.iter().find(|(_, folder)| has_memory(folder)).or(folders.first());
         let (name, folder) = best.cloned().unwrap_or_default();
-        let mut paths: Vec<String> =
-            text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).map(str::to_owned).collect();
-        paths.sort();
-        paths.dedup();
-        Group { name, paths, folder }
+        Group { name, paths: paths(text), folder }
     }
 
     /// The group of this number.
@@ -134,4 +145,13 @@ impl Groups {
         let group = self.group(&memberships(&self.tree, &pid.to_string())?);
         (group.name != "/" && group.folder.is_dir()).then_some(group.folder)
     }
+}
+
+/// Its paths in all hierarchies, by the text of `/proc/PID/cgroup`.
+fn paths(text: &str) -> Vec<String> {
+    let mut paths: Vec<String> =
+        text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).map(str::to_owned).collect();
+    paths.sort();
+    paths.dedup();
+    paths
 }

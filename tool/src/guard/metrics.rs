@@ -1,23 +1,43 @@
-//! Figures for Prometheus, in its text format, over HTTP or in a file for the node exporter's textfile collector.
+//! Figures for Prometheus, in its text formats, over HTTP or in a file for the node exporter's textfile collector.
+
+mod server;
 
 use crate::failure::{Failure, Outcome};
+use manycore_host::trust;
 use manycore_model::guard::{
     line::Kind,
     stage::{Assessment, Reading},
 };
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric, text},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+    registry::Registry,
+};
+use server::Page;
 use std::{
     collections::BTreeMap,
-    fs,
-    io::{Read, Write},
-    net::{TcpListener, TcpStream, ToSocketAddrs},
+    fmt,
+    fs::{self, File},
+    io::{self, Write},
+    net::{TcpListener, ToSocketAddrs},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
-    thread,
+    sync::Arc,
     time::Duration,
 };
 
+/// How often a file is written anew while nothing happens.
+const FILE_EVERY: Duration = Duration::from_secs(5);
+
+/// How often the page is.
+const PAGE_EVERY: Duration = Duration::from_secs(1);
+
+/// Counters, whose samples end with `_total`: names and help.
+const EVENTS: (&str, &str) = ("manycore_guard_events", "Decisions by kind.");
+const KILLED: (&str, &str) = ("manycore_guard_killed_bytes", "Memory of processes that were killed.");
+
 /// What is counted and read.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Metrics {
     watches: Vec<Watch>,
     /// Processes that are known.
@@ -26,7 +46,7 @@ pub struct Metrics {
     pub survey_seconds: f64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Watch {
     name: String,
     reading: Reading,
@@ -36,42 +56,32 @@ struct Watch {
     signal_seconds: Option<f64>,
 }
 
-/// A figure of each watch: name, type, help, and where it comes from; absent where there is none.
-type Family = (&'static str, &'static str, &'static str, fn(&Watch) -> Option<f64>);
+/// A gauge of each watch: name, help, and where it comes from; absent where there is none.
+type Family = (&'static str, &'static str, fn(&Watch) -> Option<f64>);
 
-const FAMILIES: [Family; 9] = [
-    ("manycore_guard_available_bytes", "gauge", "Memory that can be had without swapping.", |watch| {
+const FAMILIES: [Family; 8] = [
+    ("manycore_guard_available_bytes", "Memory that can be had without swapping.", |watch| {
         Some(watch.reading.available as f64)
     }),
-    ("manycore_guard_memory_bytes", "gauge", "All of it.", |watch| Some(watch.reading.total as f64)),
-    ("manycore_guard_swap_free_bytes", "gauge", "Free swap.", |watch| Some(watch.reading.swap_free as f64)),
-    ("manycore_guard_fall_bytes_per_second", "gauge", "Rate at which memory goes.", |watch| {
-        Some(watch.told.rate)
-    }),
+    ("manycore_guard_memory_bytes", "All of it.", |watch| Some(watch.reading.total as f64)),
+    ("manycore_guard_swap_free_bytes", "Free swap.", |watch| Some(watch.reading.swap_free as f64)),
+    ("manycore_guard_fall_bytes_per_second", "Rate at which memory goes.", |watch| Some(watch.told.rate)),
     (
         "manycore_guard_exhausted_seconds",
-        "gauge",
         "Time until it is gone at this rate; absent where it does not go.",
         |watch| watch.told.seconds_left,
     ),
     (
         "manycore_guard_stalled_ratio",
-        "gauge",
         "Share of time in which all tasks wait for memory (PSI full).",
         |watch| watch.reading.stalled,
     ),
-    ("manycore_guard_stage", "gauge", "0 calm, 1 warn, 2 term, 3 kill.", |watch| {
+    ("manycore_guard_stage", "0 calm, 1 warn, 2 term, 3 kill.", |watch| {
         Some(f64::from(watch.told.stage as u8))
     }),
-    ("manycore_guard_killed_bytes_total", "counter", "Memory of those that were killed.", |watch| {
-        Some(watch.killed_bytes as f64)
+    ("manycore_guard_signal_seconds", "From the reading to the last signal; absent before one.", |watch| {
+        watch.signal_seconds
     }),
-    (
-        "manycore_guard_signal_seconds",
-        "gauge",
-        "From the reading to the last signal; absent before one.",
-        |watch| watch.signal_seconds,
-    ),
 ];
 
 impl Metrics {
@@ -79,6 +89,23 @@ impl Metrics {
     pub fn new(names: impl Iterator<Item = String>) -> Self {
         let watches = names.map(|name| Watch { name, ..Watch::default() }).collect();
         Self { watches, ..Self::default() }
+    }
+
+    /// For watches of these names, which go on counting where they had the same name before.
+    pub fn renewed(&self, names: impl Iterator<Item = String>) -> Self {
+        let mut renewed = Self::new(names);
+        for watch in &mut renewed.watches {
+            if let Some(former) = self.watches.iter().find(|former| former.name == watch.name) {
+                (watch.events, watch.killed_bytes) = (former.events.clone(), former.killed_bytes);
+                watch.signal_seconds = former.signal_seconds;
+            }
+        }
+        renewed
+    }
+
+    /// Whether there is a reading yet.
+    fn is_there(&self) -> bool {
+        self.watches.iter().any(|watch| watch.reading.at_ns > 0)
     }
 
     /// Takes a reading.
@@ -100,24 +127,52 @@ impl Metrics {
         }
     }
 
-    /// All of it as Prometheus reads it.
+    /// All of it in the `OpenMetrics` format.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        for (name, kind, help, value) in FAMILIES {
-            text.push_str(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
-            for (watch, value) in self.watches.iter().filter_map(|watch| Some((watch, value(watch)?))) {
-                text.push_str(&format!("{name}{{watch=\"{}\"}} {value}\n", escaped(&watch.name)));
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self.clone()));
+        let mut written = String::new();
+        // Writing to a string does not fail.
+        let _ = text::encode(&mut written, &registry);
+        written
+    }
+}
+
+/// The same in the older text format (0.0.4), in which a counter is described by the name of its samples.
+fn classic(open: &str) -> String {
+    let mut text = open.replace("# EOF\n", "");
+    for (name, _) in [EVENTS, KILLED] {
+        for what in ["HELP", "TYPE"] {
+            text = text.replace(&format!("# {what} {name} "), &format!("# {what} {name}_total "));
+        }
+    }
+    text
+}
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let read = || self.watches.iter().filter(|watch| watch.reading.at_ns > 0);
+        for (name, help, value) in FAMILIES {
+            let values: Vec<_> = read().filter_map(|watch| Some((watch, value(watch)?))).collect();
+            if values.is_empty() {
+                continue;
+            }
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (watch, value) in values {
+                let labels = [("watch", watch.name.as_str())];
+                ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
             }
         }
-        text.push_str(
-            "# HELP manycore_guard_events_total What was told.\n# TYPE manycore_guard_events_total counter\n",
-        );
+        let mut family = encoder.encode_descriptor(KILLED.0, KILLED.1, None, MetricType::Counter)?;
+        for watch in &self.watches {
+            let labels = [("watch", watch.name.as_str())];
+            ConstCounter::new(watch.killed_bytes).encode(family.encode_family(&labels)?)?;
+        }
+        let mut family = encoder.encode_descriptor(EVENTS.0, EVENTS.1, None, MetricType::Counter)?;
         for watch in &self.watches {
             for (event, count) in &watch.events {
-                let name = escaped(&watch.name);
-                text.push_str(&format!(
-                    "manycore_guard_events_total{{watch=\"{name}\",event=\"{event}\"}} {count}\n"
-                ));
+                let labels = [("watch", watch.name.as_str()), ("event", event)];
+                ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
             }
         }
         for (name, help, value) in [
@@ -128,14 +183,11 @@ impl Metrics {
                 self.survey_seconds,
             ),
         ] {
-            text.push_str(&format!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n"));
+            let one = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            ConstGauge::new(value).encode(one)?;
         }
-        text
+        Ok(())
     }
-}
-
-fn escaped(name: &str) -> String {
-    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// As it is written in JSON, too.
@@ -159,30 +211,29 @@ pub fn name(kind: Kind) -> &'static str {
 
 /// Where metrics go.
 pub enum Sink {
-    /// Nobody wants them.
+    /// Nowhere.
     None,
     /// A file that is replaced.
     File(PathBuf),
-    /// Whoever asks over HTTP.
-    Served(Arc<Mutex<String>>),
+    /// A page over HTTP.
+    Served(Arc<Page>),
 }
 
 impl Sink {
     /// `ADDRESS:PORT` or a file.
     ///
     /// # Errors
-    /// [`Failure::Missing`] where the address cannot be listened on or the folder of the file does not exist.
+    /// [`Failure::Missing`] where the address cannot be listened on, or the folder of the file does not exist or others
+    /// can replace it.
     pub fn open(place: Option<&str>) -> Outcome<Self> {
         let Some(place) = place else { return Ok(Self::None) };
         let addresses = if place.contains('/') { None } else { place.to_socket_addrs().ok() };
         if let Some(address) = addresses.and_then(|mut all| all.next()) {
-            let listener = TcpListener::bind(address)
-                .map_err(|error| Failure::missing(format!("cannot listen on {address}: {error}")))?;
+            let cannot = |error: io::Error| Failure::missing(format!("cannot listen on {address}: {error}"));
+            let listener = TcpListener::bind(address).map_err(cannot)?;
             let address = listener.local_addr().unwrap_or(address);
-            let page = Arc::new(Mutex::new(String::new()));
-            let shared = Arc::clone(&page);
-            let serve = move || listener.incoming().flatten().for_each(|stream| answer(stream, &shared));
-            thread::Builder::new().name("metrics".to_owned()).spawn(serve).map_err(Failure::missing)?;
+            let page = Arc::new(Page::default());
+            server::start(listener, Arc::clone(&page)).map_err(cannot)?;
             crate::output::note(&format!("manycore: metrics are at http://{address}/metrics"));
             return Ok(Self::Served(page));
         }
@@ -192,59 +243,38 @@ impl Sink {
             )));
         }
         crate::output::check_file(Path::new(place))?;
+        trust::check_way(Path::new(place)).map_err(Failure::missing)?;
         Ok(Self::File(place.into()))
     }
 
-    /// Hands on the present figures.
-    pub fn put(&self, metrics: &Metrics) {
+    /// How often figures are wanted while nothing happens.
+    pub fn every(&self) -> Duration {
+        if matches!(self, Self::Served(_)) { PAGE_EVERY } else { FILE_EVERY }
+    }
+
+    /// Hands on the present figures; whether there are any yet.
+    pub fn put(&self, metrics: &Metrics) -> bool {
+        if !metrics.is_there() {
+            return false;
+        }
         match self {
             Self::None => {}
             Self::File(path) => {
-                let new = path.with_extension("prom.new");
-                if fs::write(&new, metrics.text()).is_ok() {
-                    let _ = fs::rename(&new, path);
-                }
+                let _ = replace(path, &classic(&metrics.text()));
             }
-            Self::Served(page) => *page.lock().unwrap_or_else(PoisonError::into_inner) = metrics.text(),
+            Self::Served(page) => page.put(metrics.text()),
         }
+        true
     }
 }
 
-/// One request, whatever it asks for.
-fn answer(mut stream: TcpStream, page: &Mutex<String>) {
-    let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
-    let _ = stream.set_write_timeout(Some(Duration::from_secs(1)));
-    let mut request = [0; 2048];
-    let _ = stream.read(&mut request);
-    let text = page.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let kind = "text/plain; version=0.0.4; charset=utf-8";
-    let head = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        text.len()
-    );
-    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(text.as_bytes()));
+/// Puts a file in the place of another, through one that is made for that and was not there.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("prom.new");
+    let _ = fs::remove_file(&new);
+    File::create_new(&new)?.write_all(text.as_bytes())?;
+    fs::rename(&new, path)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_are_as_prometheus_reads_them() {
-        let mut metrics = Metrics::new(["machine".to_owned(), "a\"b".to_owned()].into_iter());
-        let reading = Reading { available: 5, total: 10, ..Reading::default() };
-        metrics.look(0, reading, Assessment { seconds_left: Some(2.5), rate: 2.0, ..Assessment::default() });
-        metrics.count(0, Kind::Kill, 7, Some(0.012));
-        insta::assert_snapshot!(metrics.text());
-    }
-
-    #[test]
-    fn they_are_served_to_whoever_asks() {
-        let sink = Sink::open(Some("127.0.0.1:0"));
-        assert!(matches!(sink, Ok(Sink::Served(_))));
-        assert!(matches!(Sink::open(Some("/nonexistent/x.prom")), Err(Failure::Missing(_))));
-        for wrong in ["99999", "127.0.0.1:99999", "no-such-host.invalid:1"] {
-            assert!(matches!(Sink::open(Some(wrong)), Err(Failure::Input(_))), "{wrong}");
-        }
-    }
-}
+mod tests;

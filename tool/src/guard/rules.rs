@@ -1,14 +1,16 @@
 //! The file of rules: TOML, checked whole before any of it counts.
 
+mod protect;
+mod protect_text;
 mod text;
+mod value;
+
+pub use protect::{Named, Protect};
 
 use crate::failure::{Failure, Outcome};
+use manycore_host::trust;
 use manycore_model::{
-    guard::{
-        pattern::Pattern,
-        stage::Limits,
-        table::{Name, Shield},
-    },
+    guard::{pattern::Pattern, stage::Limits},
     units,
 };
 use serde::Deserialize;
@@ -25,14 +27,14 @@ pub const USUAL: &str = "/etc/manycore/guard.toml";
 /// Largest file of rules.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What to watch, how, and whom to spare.
+/// What to watch, how, and what to spare.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// Where they are from; absent for those that need no file.
     pub path: Option<PathBuf>,
     /// At most [`manycore_model::guard::table::WATCHES`].
     pub watches: Vec<Watch>,
-    /// Who is never chosen.
+    /// What is never chosen.
     pub protect: Protect,
 }
 
@@ -100,58 +102,27 @@ pub enum Slow {
     Freeze,
 }
 
-/// Who is never chosen, beside process 1, the guard, threads of the kernel and what the kernel itself is told to spare.
-#[derive(Clone, Debug, Default)]
-pub struct Protect {
-    /// Names of processes, then those of everywhere.
-    pub names: Vec<Pattern>,
-    /// Units of systemd.
-    pub units: Vec<Pattern>,
-    /// Paths of control groups, with all below them.
-    pub groups: Vec<Pattern>,
-    /// Users by number.
-    pub users: Vec<u32>,
-}
-
-impl Protect {
-    /// What names and users say of a process.
-    pub fn shield(&self, name: &Name, user: u32) -> Option<Shield> {
-        let named = self.names.iter().position(|pattern| pattern.matches(name.as_bytes()));
-        let owned = || self.users.iter().position(|&one| one == user).map(|at| at + self.names.len());
-        named.or_else(owned).map(|at| Shield::Rule(at as u16))
-    }
-
-    /// What units and control groups say of a process in groups of these paths.
-    pub fn group_shield(&self, paths: &[String]) -> Option<Shield> {
-        let before = self.names.len() + self.users.len();
-        let is_unit = |pattern: &Pattern| {
-            paths.iter().any(|path| path.split('/').any(|part| pattern.matches(part.as_bytes())))
-        };
-        let unit = self.units.iter().position(is_unit).map(|at| at + before);
-        let covers = |pattern: &Pattern| paths.iter().any(|path| pattern.covers(path));
-        let group = || self.groups.iter().position(covers).map(|at| at + before + self.units.len());
-        unit.or_else(group).map(|at| Shield::Rule(at as u16))
-    }
-
-    /// A rule in words: `protect.names "sshd*"`.
-    pub fn words(&self, rule: u16) -> String {
-        let names = self.names.iter().map(|name| format!("protect.names {:?}", name.to_string()));
-        let users = self.users.iter().map(|user| format!("protect.users {user}"));
-        let units = self.units.iter().map(|unit| format!("protect.units {:?}", unit.to_string()));
-        let groups = self.groups.iter().map(|group| format!("protect.cgroups {:?}", group.to_string()));
-        names.chain(users).chain(units).chain(groups).nth(rule.into()).unwrap_or_default()
-    }
-}
-
 impl Rules {
     /// Those of a file, or of [`USUAL`], or those that need none. `groups` are watched beside what the file says;
     /// instead of the machine where it says nothing.
     ///
     /// # Errors
-    /// [`Failure::Input`] with the file, the line and what is wrong; [`Failure::Missing`] where it cannot be read.
+    /// [`Failure::Input`] with the file, the line and what is wrong, or where others can change the file;
+    /// [`Failure::Missing`] where it cannot be read.
     pub fn load(path: Option<&Path>, groups: &[String]) -> Outcome<Self> {
-        let usual = Some(Path::new(USUAL)).filter(|path| path.exists());
-        let path = path.or(usual);
+        // What cannot be looked at cannot be read either, which is said there.
+        if let Some(path) = of(path).filter(|path| fs::metadata(path).is_ok()) {
+            trust::check(path).map_err(|why| untrusted(&why))?;
+        }
+        Self::read(path, groups)
+    }
+
+    /// The same whoever can change the file: to look at it, not to go by it.
+    ///
+    /// # Errors
+    /// Those of [`Self::load`] but the last.
+    pub fn read(path: Option<&Path>, groups: &[String]) -> Outcome<Self> {
+        let path = of(path);
         let text = match path {
             None => String::new(),
             Some(path) => read(path)?,
@@ -161,10 +132,20 @@ impl Rules {
             toml::from_str(&text).map_err(|error| Failure::input(format!("{place}: {error}")))?;
         let asked = groups.iter().map(|path| text::asked(path)).collect::<Result<_, _>>();
         let asked = asked.map_err(|why| Failure::input(format!("--{why}")))?;
-        let mut rules = parsed.rules(asked).map_err(|why| Failure::input(format!("{place}: {why}")))?;
+        let wrong = |wrong: text::Wrong| Failure::input(format!("{place}: {}", wrong.words(&text)));
+        let mut rules = parsed.rules(asked).map_err(wrong)?;
         rules.path = path.map(Path::to_owned);
         Ok(rules)
     }
+}
+
+/// The file that is meant: the usual one where none is named and that exists.
+fn of(path: Option<&Path>) -> Option<&Path> {
+    path.or(Some(Path::new(USUAL)).filter(|path| path.exists()))
+}
+
+fn untrusted(why: &str) -> Failure {
+    Failure::input(format!("a guard would go by what others write: {why}"))
 }
 
 /// A file of rules: a regular one of some size, so that nobody waits for it.
@@ -182,3 +163,6 @@ fn read(path: &Path) -> Outcome<String> {
     let bytes = fs::read(path).map_err(|error| unreadable(&error))?;
     String::from_utf8(bytes).map_err(|_| Failure::input(format!("{}: it is not UTF-8", path.display())))
 }
+
+#[cfg(test)]
+mod tests;

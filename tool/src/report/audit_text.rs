@@ -1,10 +1,10 @@
 //! An audit as text: each finding with its evidence and its cure, then what was looked at.
 
-use super::{
-    eval_text::harmless,
-    table::{WIDTH, fold},
+use super::table::{WIDTH, fold};
+use manycore_model::{
+    audit::{Audit, Finding, NotSeen, Severity, Unseen},
+    names::printable_text,
 };
-use manycore_model::audit::{Audit, Finding, NotSeen, Severity, Unseen};
 
 /// Room of a finding's severity.
 const LEAD: usize = 7;
@@ -35,7 +35,7 @@ pub fn render(audit: &Audit) -> String {
         looked.seconds
     ));
     // Processes name themselves.
-    text.chars().map(harmless).collect()
+    printable_text(&text)
 }
 
 fn lay_out(finding: &Finding, text: &mut String) {

@@ -8,6 +8,7 @@ use super::{
 use manycore_model::{
     Record,
     evaluation::{Finding, Kind},
+    names::printable_text,
     units::bytes,
 };
 
@@ -29,22 +30,12 @@ pub fn text(all: &[Named]) -> String {
     for section in sections::of(all).iter().filter(|section| about_machine || section.id != "conditions") {
         lay_out(section, all, &mut text);
     }
-    text.chars().map(harmless).collect()
+    printable_text(&text)
 }
 
 /// Said where records stand beside each other.
 pub const SIDE_BY_SIDE: &str = "Runs in columns were not measured in turns: a difference between them also holds \
                                 whatever else changed between those times.";
-
-/// Records come from elsewhere: nothing in them may steer the terminal or turn the writing direction.
-pub(super) fn harmless(letter: char) -> char {
-    match letter {
-        '\n' => '\n',
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
-        control if control.is_control() => '\u{fffd}',
-        _ => letter,
-    }
-}
 
 fn head(named: &Named, several: bool, text: &mut String) {
     let record = &named.record;

@@ -4,6 +4,7 @@ use super::table::{Align, Table};
 use manycore_model::{
     CpuId, CpuSet, Machine,
     interrupts::{Interrupt, Interrupts, Kind, Move, Moves, OnCpu},
+    names::printable,
 };
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -16,8 +17,10 @@ pub fn interrupts(all: &Interrupts, machine: &Machine, device: Option<&str>) -> 
         Some(seconds) => format!("per second, over {seconds:.1} s"),
         None => "since the start of the machine".to_owned(),
     };
-    let whose = device
-        .map_or_else(|| "Interrupts".to_owned(), |name| format!("Interrupts of {}", heading(machine, name)));
+    let whose = device.map_or_else(
+        || "Interrupts".to_owned(),
+        |name| format!("Interrupts of {}", printable(&heading(machine, name))),
+    );
     let mut text = format!("{whose}, {span}\n\n");
     if all.devices.is_empty() {
         text.push_str("  No device had any.\n");
@@ -109,7 +112,7 @@ pub fn moves(all: &Moves) -> String {
         Some(journal) => format!("manycore undo {journal} gives them back the CPUs that they had."),
         None => "All were there already: nothing was changed.".to_owned(),
     };
-    format!("Interrupts of {}\n\n{text}\n{ending}\n", all.device)
+    format!("Interrupts of {}\n\n{text}\n{ending}\n", printable(&all.device))
 }
 
 /// Some interrupt controllers move an interrupt only when it comes.

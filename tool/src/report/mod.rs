@@ -32,7 +32,7 @@ pub use csv::{NAMES as CSV_NAMES, csv};
 pub use eval_text::text;
 pub use html::html;
 
-use manycore_model::{Record, evaluation::Evaluation};
+use manycore_model::{Record, evaluation::Evaluation, names::printable_json};
 use serde_json::Value;
 
 /// A record with its judgement, and the name by which the report tells it from others.
@@ -65,5 +65,5 @@ pub fn json(all: &[Named]) -> String {
         })
         .collect();
     let value = if objects.len() == 1 { objects.remove(0) } else { objects.into() };
-    format!("{value:#}\n")
+    printable_json(&format!("{value:#}\n"))
 }

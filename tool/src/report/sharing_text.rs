@@ -6,11 +6,11 @@ mod tests;
 
 use super::{
     audit_text::paragraph,
-    eval_text::harmless,
     figure::grouped,
     table::{Align, Table},
 };
 use manycore_model::{
+    names::{printable, printable_text},
     sharing::{
         Allocation, Class, End, Engine, Field, Finding, Findings, Frame, Holder, Party, Site, Touch,
         Variable, bytes,
@@ -46,7 +46,7 @@ pub fn render(findings: &Findings) -> String {
     paragraph("", &timing(&findings.engine), 0, &mut text);
     paragraph("", &summary(findings), 0, &mut text);
     // Programs name themselves, their threads and their functions.
-    text.chars().map(harmless).collect()
+    printable_text(&text)
 }
 
 const LATENT: &str =
@@ -186,7 +186,8 @@ fn picture(finding: &Finding) -> String {
     }
     let line = finding.layout.line_bytes;
     let scale = line.div_ceil(COLUMNS).max(1);
-    let label = |(tid, name): (i32, &str)| format!("{} {tid}", name.chars().take(16).collect::<String>());
+    let label =
+        |(tid, name): (i32, &str)| format!("{} {tid}", printable(name).chars().take(16).collect::<String>());
     let width = rows.keys().map(|key| label(*key).chars().count()).max().unwrap_or(0);
     let marks: Vec<String> =
         (0..line / scale).step_by(8).map(|column| format!("{:<8}", column * scale)).collect();

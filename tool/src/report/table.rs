@@ -1,5 +1,7 @@
 //! Tables as data, and their layout as text.
 
+use manycore_model::names::printable;
+
 /// Widest line of a text report.
 pub const WIDTH: usize = 100;
 
@@ -141,7 +143,7 @@ pub fn fold(text: &str, width: usize) -> Vec<String> {
             line.push(' ');
             used += 1;
         }
-        for letter in word.chars() {
+        for letter in printable(word).chars() {
             if used == width {
                 lines.push(String::new());
                 used = 0;
@@ -184,6 +186,11 @@ mod tests {
             for line in table.text().lines() {
                 prop_assert!(line.chars().count() <= WIDTH, "{line}");
             }
+        }
+
+        #[test]
+        fn folded_words_hold_nothing_that_a_terminal_obeys(text in "[a \u{1b}\u{202e}\u{200b}\n]{0,40}") {
+            prop_assert!(fold(&text, 10).concat().chars().all(manycore_model::names::is_shown));
         }
 
         #[test]

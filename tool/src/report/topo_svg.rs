@@ -8,6 +8,7 @@ use super::{
 use manycore_model::{
     CpuId, CpuSet, Machine,
     machine::CacheKind,
+    names::printable_text,
     outline::{Part, Unit, kind_of, outline},
     placement::Plan,
     units,
@@ -62,7 +63,7 @@ pub fn render(machine: &Machine, plan: Option<&Plan>) -> String {
             g transform={ "translate(" (MARGIN) " " (MARGIN) ")" } { (PreEscaped(shapes)) }
         }
     };
-    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", svg.into_string())
+    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", printable_text(&svg.into_string()))
 }
 
 fn draw(shape: &Shape) -> String {

@@ -4,6 +4,7 @@ use super::table::{Align, Table};
 use manycore_model::{
     CpuSet,
     domain::{Guest, Planned, Topology, check::Check},
+    names::printable,
     units,
 };
 use similar::TextDiff;
@@ -30,7 +31,7 @@ pub fn summary(planned: &Planned) -> String {
     let pinned = CpuSet::union_of(guest.pins.iter().flatten());
     let mut text = format!(
         "{}: {} on CPUs {}\n",
-        guest.name,
+        printable(&guest.name),
         units::counted(guest.pins.len(), "virtual CPU"),
         pinned.brief()
     );

@@ -9,7 +9,7 @@ use crate::{
     },
     output,
 };
-use manycore_host::{clock::now_ns, memory_use::Survey};
+use manycore_host::{clock::now_ns, memory_use::Survey, trust};
 use manycore_model::{
     guard::{stage::ACT_FACTOR, table::Table},
     names::printable,
@@ -25,7 +25,7 @@ const MOST_PROCESSES: usize = 1 << 17;
 /// # Errors
 /// [`Failure::Input`] with the line that is wrong.
 pub fn run(args: &GuardCheck) -> Outcome {
-    let rules = Rules::load(args.file.as_deref(), &[])?;
+    let rules = Rules::read(args.file.as_deref(), &[])?;
     let (mut plan, notes) = Plan::open(&rules).map_err(Failure::missing)?;
     let mut table = Table::new(MOST_PROCESSES);
     let mut survey = Survey::open(Path::new("/")).map_err(Failure::missing)?;
@@ -46,10 +46,31 @@ pub fn run(args: &GuardCheck) -> Outcome {
     spared.extend(rules.protect.groups.iter().map(|group| format!("cgroup {group}")));
     spared.extend(rules.protect.users.iter().map(|user| format!("user {user}")));
     text += &format!("never ended: process 1, the guard, {}\n", printable(&spared.join(", ")));
-    for note in notes {
-        text += &format!("note: {note}\n");
+    for note in notes.into_iter().chain(doubts(&rules)) {
+        text += &format!("note: {}\n", printable(&note));
     }
     output::print(&text)
+}
+
+/// What a guard would not go by, or what protects more than is meant.
+fn doubts(rules: &Rules) -> Vec<String> {
+    let untrusted = rules.path.as_deref().and_then(|path| trust::check(path).err());
+    let mut doubts: Vec<String> =
+        untrusted.into_iter().map(|why| format!("a guard refuses this file: {why}")).collect();
+    let bare: Vec<String> = rules
+        .protect
+        .names
+        .iter()
+        .filter(|name| name.is_bare())
+        .map(|name| format!("{:?}", name.to_string()))
+        .collect();
+    if !bare.is_empty() {
+        doubts.push(format!(
+            "any process can take the name {}: ask for a user, unit or exe too, as in {{ name = \"...\", user = \"...\" }}",
+            bare.join(" or ")
+        ));
+    }
+    doubts
 }
 
 fn words(watch: &Watch, total: Option<(u64, u64)>) -> String {

@@ -40,7 +40,7 @@ pub fn run(args: &Guard) -> Outcome {
 fn keep(args: &Guard) -> Outcome {
     let rules = Rules::load(args.config.as_deref(), &args.cgroup)?;
     let (plan, notes) = Plan::open(&rules).map_err(Failure::missing)?;
-    let history = History::open(args.events.as_deref())?;
+    let history = History::of_own(args.events.as_deref())?;
     let sink = Sink::open(args.metrics.as_deref())?;
     let signals = Signals::catch(&ENDS)?;
     // Several that only say what they would do may run beside another: the first of them answers.

@@ -58,7 +58,7 @@ pub fn run(args: &GuardWhy) -> Outcome {
 
 /// Looks twice, as a guard that has just started would.
 fn look(args: &GuardWhy) -> Outcome<Vec<Why>> {
-    let rules = Rules::load(args.config.as_deref(), &args.cgroup)?;
+    let rules = Rules::read(args.config.as_deref(), &args.cgroup)?;
     output::note("manycore: no guard runs here, so growth is looked at for 2 s");
     let (plan, _) = Plan::open(&rules).map_err(Failure::missing)?;
     let (events_in, events) = sync_channel(QUEUE);

@@ -8,7 +8,6 @@ use manycore_host::{
     journal::{self, Change, Journal},
     tasks,
 };
-use manycore_model::guard::table::Name;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -41,7 +40,7 @@ impl Brake {
 
     fn freeze(&mut self, pid: u32, groups: &Groups, rules: &Rules) -> Result<String, String> {
         let (file, new) = groups.freezer(pid).ok_or("its control group cannot be frozen")?;
-        check(file.parent().unwrap_or(Path::new("/")), rules)?;
+        check(file.parent().unwrap_or(Path::new("/")), groups, rules)?;
         let old = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
         if old.trim() == new {
             return Err(format!("{} says {new} already", file.display()));
@@ -57,7 +56,7 @@ impl Brake {
         let old =
             read("memory.high").map_err(|_| "its control group has no memory.high (version 2)".to_owned())?;
         let now = read("memory.current").map_err(|error| error.to_string())?;
-        check(&folder, rules)?;
+        check(&folder, groups, rules)?;
         self.write(&file, &old, &now)?;
         Ok(format!("{} is {now} now, was {old}", file.display()))
     }
@@ -98,22 +97,20 @@ impl Brake {
     }
 }
 
-/// A group with somebody in it who is spared is let be.
-fn check(folder: &Path, rules: &Rules) -> Result<(), String> {
+/// A group with a protected process in it is let be.
+fn check(folder: &Path, groups: &Groups, rules: &Rules) -> Result<(), String> {
     let below = fs::read_dir(folder).into_iter().flatten().flatten();
     for folder in below.map(|entry| entry.path()).filter(|path| path.is_dir()) {
-        check(&folder, rules)?;
+        check(&folder, groups, rules)?;
     }
     let members = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     for pid in members.lines().filter_map(|line| line.parse::<u32>().ok()) {
-        let name = tasks::name(pid).unwrap_or_default();
-        let user = fs::metadata(format!("/proc/{pid}"))
-            .map_or(0, |about| std::os::unix::fs::MetadataExt::uid(&about));
         let spared =
             fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).is_ok_and(|text| text.trim() == "-1000");
         let is_own = pid == std::process::id() || pid == 1 || spared;
-        if is_own || rules.protect.shield(&Name::new(name.as_bytes()), user).is_some() {
-            return Err(format!("{} holds {name} ({pid}), who is spared", folder.display()));
+        if is_own || groups.is_protected(pid, rules) {
+            let name = tasks::name(pid).unwrap_or_default();
+            return Err(format!("{} holds {name} ({pid}), which is protected", folder.display()));
         }
     }
     Ok(())

@@ -1,6 +1,10 @@
 //! The file as people write it, and what is wrong with it.
 
-use super::{LastResort, Of, Protect, Rules, Slow, Watch};
+use super::{
+    LastResort, Of, Rules, Slow, Watch,
+    protect_text::ProtectText,
+    value::{Bytes, amount, seconds, share},
+};
 use manycore_host::{
     Tree,
     cgroup::{Hierarchies, has_memory},
@@ -14,31 +18,49 @@ use manycore_model::{
     },
     units,
 };
-use serde::{Deserialize, Deserializer, de::Error};
+use serde::Deserialize;
 use std::{
     fs,
     path::{Path, PathBuf},
     time::Duration,
 };
-
-/// Programs without which nobody gets in to look, unless the file says otherwise.
-const DEFAULTS: [&str; 9] =
-    ["sshd*", "systemd*", "dbus-*", "login", "agetty", "getty", "containerd*", "dockerd", "libvirtd"];
-
-/// Longest time that a rule may name, in seconds.
-const LONGEST: f64 = 86_400.0;
+use toml::Spanned;
 
 /// The file as it is written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Text {
-    machine: Option<Settings>,
+    machine: Option<Spanned<Settings>>,
     #[serde(default)]
-    cgroup: Vec<Settings>,
+    cgroup: Vec<Spanned<Settings>>,
     #[serde(default)]
-    processes: Vec<Settings>,
-    #[serde(default)]
-    protect: ProtectText,
+    processes: Vec<Spanned<Settings>>,
+    protect: Option<Spanned<ProtectText>>,
+}
+
+/// What is wrong, and where in the text, as far as that is known.
+pub(super) struct Wrong {
+    pub(super) at: Option<usize>,
+    pub(super) why: String,
+}
+
+impl Wrong {
+    /// What is wrong at a place of the text.
+    pub(super) fn at<T>(place: &Spanned<T>) -> impl Fn(String) -> Self + use<T> {
+        let at = Some(place.span().start);
+        move |why| Self { at, why }
+    }
+
+    /// What is wrong with no one place of it.
+    pub(super) fn somewhere(why: String) -> Self {
+        Self { at: None, why }
+    }
+
+    /// `line 3: [machine] has no "path"`
+    pub(super) fn words(&self, text: &str) -> String {
+        let line = |at: usize| text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1;
+        self.at.map_or(String::new(), |at| format!("line {}: ", line(at))) + &self.why
+    }
 }
 
 /// Of one watch; what is absent has its default. One for all kinds, so that errors have the line of their key.
@@ -46,12 +68,11 @@ pub(super) struct Text {
 #[serde(deny_unknown_fields)]
 struct Settings {
     /// Of a control group.
-    path: Option<String>,
+    path: Option<Spanned<String>>,
     /// Of processes.
-    name: Option<String>,
+    name: Option<Spanned<String>>,
     /// Likewise.
-    #[serde(default, deserialize_with = "bytes")]
-    limit: Option<u64>,
+    limit: Option<Spanned<Bytes>>,
     #[serde(default, deserialize_with = "seconds")]
     warn_before: Option<f64>,
     #[serde(default, deserialize_with = "amount")]
@@ -78,134 +99,64 @@ enum End {
     Cgroup,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct ProtectText {
-    names: Vec<String>,
-    units: Vec<String>,
-    cgroups: Vec<String>,
-    users: Vec<User>,
-    defaults: bool,
-}
-
-impl Default for ProtectText {
-    fn default() -> Self {
-        Self { names: Vec::new(), units: Vec::new(), cgroups: Vec::new(), users: Vec::new(), defaults: true }
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "the name or the number of a user is expected")]
-enum User {
-    Id(u32),
-    Name(String),
-}
-
-fn said<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a text in quotes is expected: \"30s\", \"512M\" or \"5%\"")]
-    enum Said {
-        Text(String),
-        Number(u64),
-    }
-    Ok(match Said::deserialize(from)? {
-        Said::Text(text) => text,
-        Said::Number(number) => number.to_string(),
-    })
-}
-
-fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-    let text = said(from)?;
-    let duration: humantime::Duration = text
-        .parse()
-        .map_err(|_| D::Error::custom(format!("{text:?} is no time: write \"30s\" or \"2min\"")))?;
-    let seconds = duration.as_secs_f64();
-    if seconds > LONGEST {
-        return Err(D::Error::custom(format!("{text:?} is longer than a day")));
-    }
-    Ok(Some(seconds))
-}
-
-fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    let text = said(from)?;
-    parse_bytes(&text)
-        .map(Some)
-        .ok_or_else(|| D::Error::custom(format!("{text:?} is no size: write \"512M\" or \"4G\"")))
-}
-
-fn amount<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
-    let text = said(from)?;
-    let percent = parse_percent(&text).map(Amount::Percent);
-    let amount = percent.or_else(|| parse_bytes(&text).map(Amount::Bytes));
-    let what = || D::Error::custom(format!("{text:?} is no part of memory: write \"5%\" or \"512M\""));
-    amount.map(Some).ok_or_else(what)
-}
-
-fn share<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-    let text = said(from)?;
-    let share = parse_percent(&text).map(|percent| percent / 100.0);
-    share.map(Some).ok_or_else(|| D::Error::custom(format!("{text:?} is no share of time: write \"40%\"")))
-}
-
-fn parse_percent(text: &str) -> Option<f64> {
-    let percent: f64 = text.trim().strip_suffix('%')?.trim().parse().ok()?;
-    (percent > 0.0 && percent <= 100.0).then_some(percent)
-}
-
-/// `512M`, `4GiB`, `1048576`: powers of 1024 in any case, from one MiB on.
-pub fn parse_bytes(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
-    let unit = text[digits..].trim().to_ascii_lowercase();
-    let power = match unit.trim_end_matches('b').trim_end_matches('i') {
-        "" => 0,
-        "k" => 1,
-        "m" => 2,
-        "g" => 3,
-        "t" => 4,
-        _ => return None,
-    };
-    let size = text[..digits].parse::<f64>().ok()? * 1024f64.powi(power);
-    // Less is meant to have a unit.
-    (size >= 1_048_576.0 && size < (1u64 << 60) as f64).then_some(size as u64)
-}
-
 impl Text {
     /// The rules, if they can be kept. The control groups `asked` are watched beside what the text says.
-    pub(super) fn rules(self, asked: Vec<(String, Of)>) -> Result<Rules, String> {
-        let mut watches = Vec::new();
+    pub(super) fn rules(self, asked: Vec<(String, Of)>) -> Result<Rules, Wrong> {
+        // With the table that each is from.
+        let mut watches: Vec<(Watch, Option<usize>)> = Vec::new();
         let is_named = !asked.is_empty() || !self.cgroup.is_empty() || !self.processes.is_empty();
-        let machine = self.machine.or_else(|| (!is_named).then(Settings::default));
-        if let Some(settings) = machine {
-            settings.have_only("[machine]", [])?;
-            watches.push(settings.watch("machine", Of::Machine)?);
+        if let Some(settings) = self.machine {
+            watches.push(watch(settings, "[machine]", &[], |_| Ok(("machine".to_owned(), Of::Machine)))?);
+        } else if !is_named {
+            let machine = Settings::default().watch("machine", Of::Machine);
+            watches.push((machine.map_err(Wrong::somewhere)?, None));
         }
         for settings in self.cgroup {
-            settings.have_only("[[cgroup]]", ["path"])?;
-            let (name, of) = group(settings.path.as_deref().unwrap_or_default())?;
-            watches.push(settings.watch(&name, of)?);
+            let of = |settings: &Settings| group(settings.path.as_ref().map_or("", |path| path.get_ref()));
+            watches.push(watch(settings, "[[cgroup]]", &["path"], of)?);
         }
         for (name, of) in asked {
-            watches.push(Settings::default().watch(&name, of)?);
+            let asked = Settings::default().watch(&name, of);
+            watches.push((asked.map_err(Wrong::somewhere)?, None));
         }
         for settings in self.processes {
-            settings.have_only("[[processes]]", ["name", "limit"])?;
-            let name = settings.name.clone().unwrap_or_default();
-            let pattern = Pattern::new(&name);
-            check_processes(&name, &pattern)?;
-            let limit = settings.limit.unwrap_or(0);
-            watches.push(settings.watch(&name, Of::Processes { name: pattern, limit })?);
+            watches.push(watch(settings, "[[processes]]", &["name", "limit"], processes)?);
         }
-        for (at, watch) in watches.iter().enumerate() {
-            if watches[..at].iter().any(|other: &Watch| other.of == watch.of) {
-                return Err(format!("{} is watched twice", watch.name));
+        for (number, (watch, at)) in watches.iter().enumerate() {
+            if watches[..number].iter().any(|(other, _)| other.of == watch.of) {
+                return Err(Wrong { at: *at, why: format!("{} is watched twice", watch.name) });
             }
         }
         if watches.len() > WATCHES {
-            return Err(format!("{} watches, but one guard keeps {WATCHES} at most", watches.len()));
+            let why = format!("{} watches, but one guard keeps {WATCHES} at most", watches.len());
+            return Err(Wrong::somewhere(why));
         }
-        Ok(Rules { path: None, watches, protect: self.protect.protect()? })
+        let protect = ProtectText::protect(self.protect)?;
+        Ok(Rules { path: None, watches: watches.into_iter().map(|(watch, _)| watch).collect(), protect })
     }
+}
+
+/// The watch of a table that has to have `keys`, and no other that names what is watched.
+fn watch(
+    settings: Spanned<Settings>,
+    table: &str,
+    keys: &[&str],
+    of: impl Fn(&Settings) -> Result<(String, Of), String>,
+) -> Result<(Watch, Option<usize>), Wrong> {
+    let (start, wrong) = (settings.span().start, Wrong::at(&settings));
+    let settings = settings.into_inner();
+    settings.have_only(table, keys, start)?;
+    let (name, of) = of(&settings).map_err(&wrong)?;
+    Ok((settings.watch(&name, of).map_err(&wrong)?, Some(start)))
+}
+
+/// What a table of processes watches.
+fn processes(settings: &Settings) -> Result<(String, Of), String> {
+    let name = settings.name.as_ref().map_or("", |name| name.get_ref());
+    let pattern = Pattern::new(name);
+    check_processes(name, &pattern)?;
+    let limit = settings.limit.as_ref().map_or(0, |limit| limit.get_ref().0);
+    Ok((name.to_owned(), Of::Processes { name: pattern, limit }))
 }
 
 /// A control group that somebody names now, and that has to be there.
@@ -269,26 +220,20 @@ fn check_processes(name: &str, pattern: &Pattern) -> Result<(), String> {
     Ok(())
 }
 
-/// A pattern that no name can match protects nobody.
-fn check_name(what: &str, name: &str) -> Result<(), String> {
-    match name.bytes().filter(|&byte| byte != b'*').count() {
-        1..=15 => Ok(()),
-        0 => Err(format!("{what} {name:?} is no name")),
-        _ => Err(format!(
-            "{what} {name:?}: the kernel keeps 15 bytes of a name; shorten it, with \"*\" at its end"
-        )),
-    }
-}
-
 impl Settings {
-    /// Whether all of `keys` are there, and no other that names what is watched.
-    fn have_only<const N: usize>(&self, table: &str, keys: [&str; N]) -> Result<(), String> {
-        let all =
-            [("path", self.path.is_some()), ("name", self.name.is_some()), ("limit", self.limit.is_some())];
-        for (key, is_there) in all {
-            match (is_there, keys.contains(&key)) {
-                (true, false) => return Err(format!("{table} has no {key:?}")),
-                (false, true) => return Err(format!("a {table} lacks {key:?}")),
+    /// Whether all of `keys` are there, and no other that names what is watched; the table begins at `start`.
+    fn have_only(&self, table: &str, keys: &[&str], start: usize) -> Result<(), Wrong> {
+        let all = [
+            ("path", self.path.as_ref().map(|path| path.span().start)),
+            ("name", self.name.as_ref().map(|name| name.span().start)),
+            ("limit", self.limit.as_ref().map(|limit| limit.span().start)),
+        ];
+        for (key, at) in all {
+            match (at, keys.contains(&key)) {
+                (Some(_), false) => return Err(Wrong { at, why: format!("{table} has no {key:?}") }),
+                (None, true) => {
+                    return Err(Wrong { at: Some(start), why: format!("a {table} lacks {key:?}") });
+                }
                 _ => {}
             }
         }
@@ -328,65 +273,5 @@ impl Settings {
             slow: self.slow.unwrap_or_default(),
             last_resort: self.last_resort.unwrap_or_default(),
         })
-    }
-}
-
-impl ProtectText {
-    fn protect(self) -> Result<Protect, String> {
-        let everybody = |kind: &str, texts: &[String]| {
-            texts.iter().find(|text| text.bytes().all(|byte| byte == b'*') || text.is_empty()).map(|text| {
-                format!(
-                    "protect.{kind} {text:?} matches {}",
-                    if text.is_empty() { "nobody" } else { "everybody: the guard could do nothing" }
-                )
-            })
-        };
-        for (kind, texts) in [("names", &self.names), ("units", &self.units), ("cgroups", &self.cgroups)] {
-            if let Some(why) = everybody(kind, texts) {
-                return Err(why);
-            }
-        }
-        if let Some(path) = self.cgroups.iter().find(|path| path.trim_matches('/').is_empty()) {
-            return Err(format!("protect.cgroups {path:?} matches everybody: the guard could do nothing"));
-        }
-        if let Some(path) = self.cgroups.iter().find(|path| !path.starts_with(['/', '*'])) {
-            return Err(format!("protect.cgroups {path:?}: a path from the root is expected: \"/{path}\""));
-        }
-        if let Some(unit) = self.units.iter().find(|unit| !unit.contains(['.', '*'])) {
-            return Err(format!(
-                "protect.units {unit:?}: a unit with its ending is expected: \"{unit}.service\""
-            ));
-        }
-        self.names.iter().try_for_each(|name| check_name("protect.names", name))?;
-        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect::<Vec<_>>();
-        let mut names = patterns(&self.names);
-        if self.defaults {
-            names.extend(DEFAULTS.map(Pattern::new));
-        }
-        Ok(Protect {
-            names,
-            units: patterns(&self.units),
-            groups: patterns(&self.cgroups),
-            users: self.users.into_iter().map(User::id).collect::<Result<_, _>>()?,
-        })
-    }
-}
-
-impl User {
-    /// The number, by `/etc/passwd`.
-    fn id(self) -> Result<u32, String> {
-        let name = match self {
-            Self::Id(id) => return Ok(id),
-            Self::Name(name) => name,
-        };
-        let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
-        let of = |line: &str| {
-            let mut fields = line.split(':');
-            (fields.next() == Some(&name)).then(|| fields.nth(1)?.parse().ok()).flatten()
-        };
-        users
-            .lines()
-            .find_map(of)
-            .ok_or_else(|| format!("protect.users {name:?}: there is no such user in /etc/passwd"))
     }
 }

@@ -21,13 +21,9 @@ impl Watcher {
     /// Whether the clerk's word is waited for: rules speak of control groups, and it is not known yet in which somebody is
     /// who has grown. After [`ASKING_NS`] what was inherited has to do.
     pub(super) fn has_to_ask(&mut self, at: usize) -> bool {
-        if !self.plan.has_groups() {
-            return false;
-        }
         let now = now_ns();
         let least = (self.plan.watches[at].reading.total >> 10) as u32 / 100;
-        let is_open =
-            |process: &Process| !process.is_known && process.shield.is_none() && process.seen.kib > least;
+        let is_open = |process: &Process| process.seen.kib > least && self.plan.waits_for(process);
         if !self.table.processes().iter().any(is_open) {
             return false;
         }

@@ -14,13 +14,13 @@ impl Watcher {
         while let Ok(fact) = self.facts.try_recv() {
             is_urgent |= matches!(fact, Fact::Holdings(_) | Fact::Rules(_) | Fact::Stop);
             match fact {
-                Fact::Group { pid, start, group, watches, shield } => {
+                Fact::Group { pid, start, group, watches, shield, proof } => {
                     let Self { plan, table, .. } = self;
                     if let Some(process) = table.find_mut(pid).filter(|process| process.seen.start == start) {
                         process.is_known = true;
                         process.group = group;
                         process.watches = process.watches & !plan.group_watches | watches;
-                        process.group_shield = shield;
+                        (process.group_shield, process.proof) = (shield, proof);
                         plan.judge(process);
                     }
                 }

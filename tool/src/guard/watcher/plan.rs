@@ -163,6 +163,13 @@ impl Plan {
         !self.protect.units.is_empty() || !self.protect.groups.is_empty()
     }
 
+    /// Whether the clerk's word on a process that is not known yet decides about it.
+    pub fn waits_for(&self, process: &Process) -> bool {
+        !process.is_known
+            && process.shield.is_none()
+            && (self.has_groups() || self.protect.asks_for_proof(process))
+    }
+
     /// Sets what the rules say of a process.
     pub fn judge(&self, process: &mut Process) {
         let seen = process.seen;
@@ -171,7 +178,7 @@ impl Plan {
             pid if pid == self.own => Some(Shield::Guard),
             _ if process.shield == Some(Shield::Kernel) => process.shield,
             _ if process.shield == Some(Shield::Spared) => process.shield,
-            _ => self.protect.shield(&seen.name, process.user).or(process.group_shield),
+            _ => self.protect.shield(process).or(process.group_shield),
         };
         for (at, watch) in self.watches.iter().enumerate() {
             let bit = 1 << at;

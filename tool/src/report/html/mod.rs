@@ -10,7 +10,10 @@ use super::{
     table::{Align, Table},
 };
 use charts::Figure;
-use manycore_model::evaluation::{Finding, Kind};
+use manycore_model::{
+    evaluation::{Finding, Kind},
+    names::printable_text,
+};
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 
 const STYLE: &str = include_str!("style.css");
@@ -53,7 +56,8 @@ pub fn html(all: &[Named]) -> String {
             }
         }
     };
-    page.into_string()
+    // What a record holds was written elsewhere; `maud` escapes what HTML reads, not what turns the writing direction.
+    printable_text(&page.into_string())
 }
 
 fn title(all: &[Named]) -> String {
