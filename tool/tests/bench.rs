@@ -137,7 +137,8 @@ fn every_load_is_measured_judged_and_leaves_nothing() {
         assert_eq!((&record["verb"], &record["subject"]), (&"bench".into(), &load.into()));
         manycore().arg("report").arg(folder.path().join("record.json")).assert().success();
     }
-    assert!(objects().is_subset(&before), "{:?}", objects().difference(&before));
+    // Others on this machine may have some for a moment, too.
+    gone(&before);
 }
 
 #[test]
