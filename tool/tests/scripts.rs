@@ -19,6 +19,7 @@ impl Programs {
     fn new() -> Self {
         let programs = Self(tempfile::tempdir().unwrap());
         programs.add("id", "echo 0");
+        programs.add("cargo", "echo cargo 9999.0.0");
         programs.add("apt-get", &format!("echo \"$@\" >>{}/installed", programs.0.path().display()));
         programs
     }
