@@ -248,9 +248,10 @@ impl Watched {
                 // Memory that they share is there once.
                 let own: u64 = members().map(|process| u64::from(process.seen.kib) << 10).sum();
                 let shared = members().map(|process| process.seen.shmem_kib).max().unwrap_or(0);
-                let used = own + (u64::from(shared) << 10);
+                let shmem = u64::from(shared) << 10;
+                let used = own + shmem;
                 let available = limit.saturating_sub(used);
-                Some(Reading { at_ns: now_ns, available, total: *limit, ..Reading::default() })
+                Some(Reading { at_ns: now_ns, available, total: *limit, shmem, ..Reading::default() })
             }
         }
     }
