@@ -139,32 +139,42 @@ impl Ledger {
 
     /// Each owner with what it holds, those that grew most first.
     pub fn held(&self) -> Vec<((u32, u64), Held)> {
-        let mut sums: BTreeMap<(u32, u64), BTreeMap<Kind, (u64, u64, bool)>> = BTreeMap::new();
+        let mut owners: BTreeMap<(u32, u64), Sums> = BTreeMap::new();
         for (key, entry) in &self.entries {
             let Some(owner) = entry.owner else { continue };
-            let sum = sums.entry(owner).or_default().entry(key.0).or_default();
-            *sum = (sum.0 + entry.kib, sum.1 + entry.growth as u64, sum.2 | entry.stays);
+            let sum = owners.entry(owner).or_default().entry(key.0).or_default();
+            sum.growth += entry.growth as u64;
+            sum.stays |= entry.stays;
         }
         let mut held: Vec<_> =
-            sums.into_iter().filter_map(|(owner, kinds)| Some((owner, sum(&kinds)?))).collect();
+            owners.into_iter().filter_map(|(owner, sums)| Some((owner, together(&sums)?))).collect();
         held.retain(|(_, held)| held.growth_kib > 0);
         held.sort_by_key(|(_, held)| std::cmp::Reverse(held.growth_kib));
         held
     }
 }
 
+/// What one owner holds, by kind.
+type Sums = BTreeMap<Kind, Sum>;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    growth: u64,
+    stays: bool,
+}
+
 /// All kinds of one owner together. What its group is accounted for holds all others already.
-fn sum(kinds: &BTreeMap<Kind, (u64, u64, bool)>) -> Option<Held> {
+fn together(sums: &Sums) -> Option<Held> {
     let kib = |kib: u64| u32::try_from(kib).unwrap_or(u32::MAX);
-    let group = kinds.get(&Kind::Group).map_or(0, |sum| sum.1);
-    let single = || kinds.iter().filter(|(kind, _)| **kind != Kind::Group);
-    let alone: u64 = single().map(|(_, sum)| sum.1).sum();
-    let (kind, most) = single().max_by_key(|(_, sum)| sum.1).or_else(|| kinds.iter().next())?;
+    let group = sums.get(&Kind::Group).map_or(0, |sum| sum.growth);
+    let single = || sums.iter().filter(|(kind, _)| **kind != Kind::Group);
+    let alone: u64 = single().map(|(_, sum)| sum.growth).sum();
+    let (kind, most) = single().max_by_key(|(_, sum)| sum.growth).or_else(|| sums.iter().next())?;
     // Where single objects show most of it, they say more.
     Some(if group > 2 * alone {
         Held { growth_kib: kib(group), kind: Kind::Group, stays: false }
     } else {
-        Held { growth_kib: kib(alone), kind: *kind, stays: most.2 }
+        Held { growth_kib: kib(alone), kind: *kind, stays: most.stays }
     })
 }
 
