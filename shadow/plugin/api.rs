@@ -17,6 +17,8 @@ pub struct Info {
 
 /// Is told accesses.
 pub type OnAccess = extern "C" fn(c_uint, u32, u64, *mut c_void);
+/// Is told that an instruction is executed.
+pub type OnInstruction = extern "C" fn(c_uint, *mut c_void);
 /// Is told system calls: number and arguments.
 pub type OnCall = extern "C" fn(u64, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
 /// Is told what a system call returned.
@@ -33,10 +35,17 @@ unsafe extern "C" {
         accesses: c_int,
         data: *mut c_void,
     );
+    pub fn qemu_plugin_register_vcpu_insn_exec_cb(
+        instruction: *mut c_void,
+        function: OnInstruction,
+        registers: c_int,
+        data: *mut c_void,
+    );
     pub fn qemu_plugin_mem_size_shift(info: u32) -> c_uint;
     pub fn qemu_plugin_tb_n_insns(block: *mut c_void) -> usize;
     pub fn qemu_plugin_tb_get_insn(block: *mut c_void, index: usize) -> *mut c_void;
     pub fn qemu_plugin_insn_vaddr(instruction: *mut c_void) -> u64;
+    pub fn qemu_plugin_insn_size(instruction: *mut c_void) -> usize;
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 

@@ -1,19 +1,20 @@
 //! System calls of the program that tell where its memory is, who ends, and what it becomes.
 
-use crate::{VCPUS, api, process, shadow};
+use crate::{VCPUS, api, buffers, launch, process, shadow};
 use manycore_shadow::{
     Shadow,
-    calls::{TELL, TELL_ALLOCATED, TELL_FREED},
+    calls::{TELL, TELL_ALLOCATED, TELL_CALLS, TELL_FREED},
     escape,
+    lane::Calls,
     maps::Mapped,
     region::{BECOMES, ENDED, RUNS},
     sys,
 };
 use std::{
-    ffi::{CStr, c_uint},
+    ffi::{CStr, c_uint, c_void},
     fs,
     os::unix::ffi::OsStrExt,
-    path::Path,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
@@ -67,6 +68,34 @@ static BREAK: AtomicU64 = AtomicU64::new(0);
 /// Arguments of the call that each emulated CPU is in.
 static UNDER_WAY: [[AtomicU64; 6]; VCPUS] = [const { [const { AtomicU64::new(0) }; 6] }; VCPUS];
 
+/// The instruction by which each emulated CPU called last.
+static CALLER: [AtomicU64; VCPUS] = [const { AtomicU64::new(0) }; VCPUS];
+
+/// The instruction at `code` is about to make a system call.
+pub extern "C" fn on_call_instruction(vcpu: c_uint, code: *mut c_void) {
+    if let Some(caller) = CALLER.get(vcpu as usize) {
+        caller.store(code as u64, Relaxed);
+    }
+}
+
+/// Whether the instruction at `code`, which is translated now, makes system calls.
+///
+/// # Safety
+/// There are `bytes` bytes of it.
+pub unsafe fn is_call(code: u64, bytes: usize) -> bool {
+    if code >> 47 != 0 {
+        // The page of `vsyscall`, which is nowhere.
+        return false;
+    }
+    // SAFETY: the caller says so.
+    let instruction = unsafe { std::slice::from_raw_parts(code as *const u8, bytes) };
+    match instruction {
+        // `svc`, with any number.
+        [low, _, high, 0xd4] if IS_ARM.load(Relaxed) => low & 0x1f == 1 && high >> 5 == 0,
+        _ => !IS_ARM.load(Relaxed) && instruction.ends_with(&[0x0f, 0x05]),
+    }
+}
+
 /// Takes the numbers of the architecture that is emulated.
 pub fn choose(info: &api::Info) {
     // SAFETY: QEMU gives a text.
@@ -95,7 +124,7 @@ pub extern "C" fn on_call(
 ) {
     let Some(shadow) = shadow() else { return };
     if number == TELL {
-        told(shadow, [a, b, c, d, e]);
+        told(shadow, vcpu, [a, b, c, d, e]);
         return;
     }
     if let Some(kept) = UNDER_WAY.get(vcpu as usize) {
@@ -114,15 +143,9 @@ pub extern "C" fn on_call(
             shadow.unmapped(start, end);
         }
     } else if number == numbers.execve {
-        becomes(shadow, &sys::peek_text(a, 4096));
+        becomes(shadow, launch::at(launch::AT_FDCWD, &sys::peek_text(a, 4096)), b, c);
     } else if number == numbers.execveat {
-        let path = sys::peek_text(b, 4096);
-        let opened = || fs::read_link(format!("/proc/self/fd/{a}")).unwrap_or_default();
-        if path.is_empty() {
-            becomes(shadow, opened().as_os_str().as_bytes())
-        } else {
-            becomes(shadow, &path)
-        }
+        becomes(shadow, launch::at(a as i32, &sys::peek_text(b, 4096)), c, d);
     } else if number == numbers.prctl && a == PR_SET_NAME {
         let name = sys::peek_text(b, 16);
         if let Some(thread) = process::thread_of(vcpu) {
@@ -155,6 +178,8 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
         return;
     }
     let result = result as u64;
+    let code = CALLER.get(vcpu as usize).map_or(0, |code| code.load(Relaxed));
+    buffers::returned(shadow, vcpu, code, number, std::array::from_fn(argument), result);
     if number == numbers.mmap {
         shadow.mapped(&mapping(result, whole(argument(1)), argument(3), argument(4), argument(5)));
     } else if number == numbers.mremap {
@@ -207,19 +232,32 @@ fn broke(shadow: &Shadow, now: u64) {
     }
 }
 
-/// The process wants to be another program: it is seen further only where that is run by this emulator.
-fn becomes(shadow: &Shadow, path: &[u8]) {
-    let own = fs::canonicalize("/proc/self/exe").ok();
-    let path = Path::new(std::ffi::OsStr::from_bytes(path));
+/// The process wants to be the program at `path`, with the lists of texts `words` and `variables`: it becomes the
+/// emulator of that, where it can. Returns where the emulator has to go on with the call.
+fn becomes(shadow: &Shadow, path: PathBuf, words: u64, variables: u64) {
     process::ends(shadow, BECOMES);
-    if own.is_none() || fs::canonicalize(path).ok() != own {
-        let why = escape::why(path, Path::new(crate::region_path()));
-        shadow.escapes(&[path.as_os_str().as_bytes(), why.as_bytes()].join(&0));
+    let path = launch::file(path, |pid| shadow.program_of(pid));
+    let why = escape::why(&path, Path::new(crate::region_path()));
+    let escapes = || shadow.escapes(&[path.as_os_str().as_bytes(), why.as_bytes()].join(&0));
+    let lists = sys::peek_texts(words).zip(sys::peek_texts(variables));
+    let start = lists.and_then(|(words, variables)| {
+        launch::Start { path: path.clone(), words, variables }.in_emulator()
+    });
+    match start {
+        Some((start, true)) => {
+            start.execute();
+            escapes();
+        }
+        Some((start, false)) => {
+            escapes();
+            start.execute();
+        }
+        None => escapes(),
     }
 }
 
 /// What the library in the program tells.
-fn told(shadow: &Shadow, [what, a, b, c, d]: [u64; 5]) {
+fn told(shadow: &Shadow, vcpu: c_uint, [what, a, b, c, d]: [u64; 5]) {
     match what {
         TELL_ALLOCATED => {
             let mut callers = [0_u8; 8 * manycore_shadow::heap::CALLERS];
@@ -230,6 +268,7 @@ fn told(shadow: &Shadow, [what, a, b, c, d]: [u64; 5]) {
             shadow.allocated(a, b, &callers);
         }
         TELL_FREED => shadow.freed(a),
+        TELL_CALLS => process::calls_at(vcpu, Calls::new(a, (b, c))),
         _ => {}
     }
 }

@@ -5,10 +5,12 @@
 //! [`api::install`] is not gone on with otherwise.
 
 mod api;
+mod buffers;
 mod calls;
+mod launch;
 mod process;
 
-use manycore_shadow::{Kind, Lane, Shadow, region::Region};
+use manycore_shadow::{Kind, Lane, Shadow, lane::Calls, region::Region};
 use std::{
     cell::UnsafeCell,
     ffi::{c_char, c_int, c_uint, c_void},
@@ -36,6 +38,8 @@ struct Runs {
     thread: AtomicU32,
     /// Valid where there is a thread; only that reads and writes it.
     lane: UnsafeCell<MaybeUninit<Lane>>,
+    /// Which call the thread is in; only that writes it.
+    calls: UnsafeCell<Calls>,
 }
 
 // SAFETY: each emulated CPU is one thread at a time.
@@ -44,8 +48,13 @@ unsafe impl Sync for Runs {}
 /// There are too many threads for this one.
 const STRANGER: u32 = u32::MAX;
 
-static RUNS: [Runs; VCPUS] =
-    [const { Runs { thread: AtomicU32::new(0), lane: UnsafeCell::new(MaybeUninit::uninit()) } }; VCPUS];
+static RUNS: [Runs; VCPUS] = [const {
+    Runs {
+        thread: AtomicU32::new(0),
+        lane: UnsafeCell::new(MaybeUninit::uninit()),
+        calls: UnsafeCell::new(Calls::NONE),
+    }
+}; VCPUS];
 
 /// Where the region is.
 static REGION: OnceLock<String> = OnceLock::new();
@@ -98,6 +107,8 @@ fn on_other_access(vcpu: c_uint, info: u32, address: u64, code: u64) {
     };
     // SAFETY: it looks at the number only.
     let bytes = 1 << unsafe { api::qemu_plugin_mem_size_shift(info) }.min(6);
+    // SAFETY: the thread is registered.
+    let code = unsafe { (*runs.lane.get()).assume_init_ref().code(code) };
     shadow.access(thread - 1, code, address, bytes, kind);
 }
 
@@ -110,6 +121,10 @@ extern "C" fn on_translation(_id: u64, block: *mut c_void) {
             let code = api::qemu_plugin_insn_vaddr(instruction);
             // One function for both: QEMU 7 tells an access of its helpers to the first function only.
             api::qemu_plugin_register_vcpu_mem_cb(instruction, on_access, 0, 3, code as *mut c_void);
+            if calls::is_call(code, api::qemu_plugin_insn_size(instruction)) {
+                let data = code as *mut c_void;
+                api::qemu_plugin_register_vcpu_insn_exec_cb(instruction, calls::on_call_instruction, 0, data);
+            }
         }
     }
 }
@@ -145,6 +160,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     };
     // SAFETY: QEMU gives its own description.
     calls::choose(unsafe { &*info });
+    launch::remember();
     process::remember_own_maps();
     SHADOW.store(Box::into_raw(shadow), Release);
     process::follow_forks();

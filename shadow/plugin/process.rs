@@ -3,6 +3,7 @@
 use crate::{RUNS, SHADOW, STRANGER, api, shadow};
 use manycore_shadow::{
     Shadow,
+    lane::Calls,
     maps::{self, Mapped},
     sys,
 };
@@ -46,8 +47,11 @@ fn begin(shadow: &Shadow) {
     {
         sys::name_thread(&name);
     }
-    if let Ok(whole) = fs::canonicalize(OsStr::from_bytes(&path)) {
+    // A file that has no name any more is called as its mappings are.
+    let named = OsStr::from_bytes(&path);
+    if let Ok(whole) = fs::canonicalize(named).or_else(|_| fs::read_link(named)) {
         path = whole.into_os_string().into_encoded_bytes();
+        path.truncate(path.strip_suffix(b" (deleted)").map_or(path.len(), <[u8]>::len));
     }
     shadow.set_program(&path);
 }
@@ -71,12 +75,27 @@ pub fn register(shadow: &Shadow, vcpu: c_uint, address: u64) {
     let runs = &RUNS[vcpu as usize];
     let index = shadow.register(sys::thread_id(), address);
     let lane = index.and_then(|index| Some((index, shadow.lane(index)?)));
-    let thread = lane.map_or(STRANGER, |(index, lane)| {
+    let thread = lane.map_or(STRANGER, |(index, mut lane)| {
         // SAFETY: this thread is the one that the emulated CPU runs.
-        unsafe { (*runs.lane.get()).write(lane) };
+        unsafe {
+            lane.calls = *runs.calls.get();
+            (*runs.lane.get()).write(lane);
+        }
         index + 1
     });
     runs.thread.store(thread, Relaxed);
+}
+
+/// The calling thread, which `vcpu` runs, keeps there which call of a lock's function it is in.
+pub fn calls_at(vcpu: c_uint, calls: Calls) {
+    let Some(runs) = RUNS.get(vcpu as usize) else { return };
+    // SAFETY: the calling thread is the one that the emulated CPU runs.
+    unsafe {
+        *runs.calls.get() = calls;
+        if !matches!(runs.thread.load(Relaxed), 0 | STRANGER) {
+            (*runs.lane.get()).assume_init_mut().calls = calls;
+        }
+    }
 }
 
 /// The number of the thread that `vcpu` runs.
@@ -88,7 +107,10 @@ pub fn thread_of(vcpu: c_uint) -> Option<u32> {
 /// The calling thread ends.
 pub fn thread_ends(shadow: &Shadow, vcpu: c_uint) {
     let Some(index) = thread_of(vcpu) else { return };
-    RUNS[vcpu as usize].thread.store(0, Relaxed);
+    let runs = &RUNS[vcpu as usize];
+    runs.thread.store(0, Relaxed);
+    // SAFETY: the calling thread is the one that the emulated CPU runs.
+    unsafe { *runs.calls.get() = Calls::NONE };
     name_from_kernel(shadow, index);
     if let Some(thread) = shadow.thread(index) {
         thread.ended.store(1, Relaxed);
@@ -135,12 +157,18 @@ extern "C" fn after() {
 
 extern "C" fn in_child() {
     let Some(shadow) = shadow() else { return };
+    let caller = FORKING.load(Relaxed);
     for runs in &RUNS {
-        if runs.thread.load(Relaxed) != 0 {
+        let thread = runs.thread.load(Relaxed);
+        if thread != 0 {
             runs.thread.store(0, Relaxed);
+            if thread != caller {
+                // SAFETY: a child of fork has one thread.
+                unsafe { *runs.calls.get() = Calls::NONE };
+            }
         }
     }
-    if !shadow.in_child(FORKING.load(Relaxed).checked_sub(1)) {
+    if !shadow.in_child(caller.checked_sub(1)) {
         SHADOW.store(ptr::null_mut(), Relaxed);
     }
 }

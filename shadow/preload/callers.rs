@@ -145,16 +145,30 @@ fn unwind(height: usize) -> Calls {
 fn is_own(code: usize) -> bool {
     static SPAN: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
     if SPAN[1].load(Acquire) == 0 {
-        // SAFETY: it calls `span` for each object that is loaded, with words of our own.
-        unsafe { dl_iterate_phdr(span, (&raw const SPAN).cast_mut().cast()) };
+        let (start, end) = span_of(is_own as *const () as usize);
+        SPAN[0].store(start, Relaxed);
+        SPAN[1].store(end, Release);
     }
     (SPAN[0].load(Relaxed)..SPAN[1].load(Acquire)).contains(&code)
 }
 
-/// Writes the first address of the object that has this function, and the one behind its last.
+/// A function that is looked for, and the object that has it.
+struct Wanted {
+    function: usize,
+    found: (usize, usize),
+}
+
+/// The first address of the object that has this function, and the one behind its last; zeros where none has it.
+pub fn span_of(function: usize) -> (usize, usize) {
+    let mut wanted = Wanted { function, found: (0, 0) };
+    // SAFETY: it calls `span` for each object that is loaded, with what is wanted.
+    unsafe { dl_iterate_phdr(span, (&raw mut wanted).cast()) };
+    wanted.found
+}
+
 extern "C" fn span(object: *const Object, _size: usize, to: *mut c_void) -> c_int {
-    // SAFETY: the loader gives an object that is valid during the call; `is_own` gave two words.
-    let (object, to) = unsafe { (&*object, &*to.cast::<[AtomicUsize; 2]>()) };
+    // SAFETY: the loader gives an object that is valid during the call; `span_of` gave what is wanted.
+    let (object, wanted) = unsafe { (&*object, &mut *to.cast::<Wanted>()) };
     // SAFETY: the loader says that there are so many.
     let segments = unsafe { std::slice::from_raw_parts(object.segments, usize::from(object.count)) };
     let loaded = segments.iter().filter(|segment| segment.kind == LOAD);
@@ -163,14 +177,13 @@ extern "C" fn span(object: *const Object, _size: usize, to: *mut c_void) -> c_in
         (start, start.wrapping_add(segment.bytes))
     });
     let whole = spans.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
-    if let Some((start, end)) =
-        whole.filter(|(start, end)| (*start..*end).contains(&(span as *const () as usize)))
-    {
-        to[0].store(start, Relaxed);
-        to[1].store(end, Release);
-        return 1;
+    match whole.filter(|(start, end)| (*start..*end).contains(&wanted.function)) {
+        Some(found) => {
+            wanted.found = found;
+            1
+        }
+        None => 0,
     }
-    0
 }
 
 extern "C" fn visit(context: *mut c_void, data: *mut c_void) -> c_int {

@@ -1,11 +1,10 @@
-//! The part of manycore that lives in the emulated program: it tells the plugin which blocks the allocator gives
-//! and to whom, and has programs that this one becomes or starts run in the emulator too.
+//! The part of manycore that lives in the emulated program: it reports to the plugin which blocks the allocator gives
+//! and which locks are taken, with the calls that led there.
 //!
-//! Its functions stand before those of the C library, which do the work.
+//! Its functions stand before those of the C library, which do the work. It allocates nothing itself, so that the
+//! program's heap is laid out as it would be without it.
 
 mod callers;
-mod launch;
+mod locks;
 mod memory;
 mod next;
-mod own;
-mod programs;

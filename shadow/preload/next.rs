@@ -1,7 +1,7 @@
 //! The functions that ours stand before, and system calls.
 
 use std::{
-    ffi::{c_char, c_int, c_void},
+    ffi::{c_char, c_void},
     mem,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
@@ -10,7 +10,6 @@ const RTLD_NEXT: *mut c_void = -1_isize as *mut c_void;
 
 unsafe extern "C" {
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
-    fn __errno_location() -> *mut c_int;
 }
 
 /// A function of the next library that has it, looked up once.
@@ -40,12 +39,6 @@ impl Next {
         // SAFETY: the caller says so.
         (address != 0).then(|| unsafe { mem::transmute_copy(&address) })
     }
-}
-
-/// Sets what the program finds in `errno`.
-pub fn set_errno(value: c_int) {
-    // SAFETY: the C library gives the calling thread's own.
-    unsafe { *__errno_location() = value };
 }
 
 /// A system call that nothing but the plugin sees; leaves `errno` alone.

@@ -11,8 +11,11 @@ use std::{
     sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed},
 };
 
-/// Accesses to followed lines that a thread finds again at once.
-pub(crate) const RECENT: usize = 512;
+/// Accesses to followed lines that a thread finds again at once, as a power of two: those of a loop over a block of a
+/// matrix that threads share, each element by each instruction.
+const RECENT_BITS: u32 = 12;
+/// As many.
+pub(crate) const RECENT: usize = 1 << RECENT_BITS;
 
 /// An access to a followed line, to find it again; only its thread writes and reads it.
 #[repr(C)]
@@ -36,9 +39,46 @@ pub(crate) fn is_turn(count: u64) -> bool {
     count <= PAUSE * FIRST
 }
 
+/// Where a thread keeps which call of a lock's function it is in, and the library that has these functions.
+#[derive(Clone, Copy, Debug)]
+pub struct Calls {
+    call: *const AtomicU64,
+    library: (u64, u64),
+}
+
+impl Calls {
+    /// No call is known.
+    pub const NONE: Self = Self { call: ptr::null(), library: (0, 0) };
+
+    /// The word at `address` of the process has the call, or 0; `library` is the first address of the functions' library
+    /// and that behind its last.
+    pub fn new(address: u64, library: (u64, u64)) -> Self {
+        let call = ptr::with_exposed_provenance::<AtomicU64>(address as usize);
+        if call.is_aligned() { Self { call, library } } else { Self::NONE }
+    }
+
+    /// The code that stands for the instruction at `code`: the call that led to it, where that is known.
+    ///
+    /// # Safety
+    /// The word is there.
+    #[inline]
+    unsafe fn code(&self, code: u64) -> u64 {
+        if self.call.is_null() || !(self.library.0..self.library.1).contains(&code) {
+            return code;
+        }
+        // SAFETY: the caller says so.
+        match unsafe { (*self.call).load(Relaxed) } {
+            0 => code,
+            call => call,
+        }
+    }
+}
+
 /// What one thread needs for the accesses of which nothing is new.
 #[derive(Clone, Copy, Debug)]
 pub struct Lane {
+    /// Which call it is in.
+    pub calls: Calls,
     record: *const Thread,
     own: Option<Own>,
     recent: *const Recent,
@@ -53,7 +93,7 @@ impl Lane {
     /// The lane of the thread of `record`, which has [`RECENT`] entries from `recent` on; `own` is its part of the
     /// grid, where there is but one.
     pub(crate) fn new(record: *const Thread, own: Option<Own>, recent: *const Recent) -> Self {
-        Self { record, own, recent }
+        Self { calls: Calls::NONE, record, own, recent }
     }
 
     /// Takes note of an access of at most 16 bytes, where nothing about it is new; returns whether that was so.
@@ -75,9 +115,12 @@ impl Lane {
             Glance::Own => true,
             Glance::Other => false,
             Glance::Followed(index, offset) => {
-                let entry = self.entry(index, code);
+                // SAFETY: the caller says so.
+                let code = unsafe { self.calls.code(code) };
+                let place = u64::from(index) << 32 | u64::from(offset);
+                let entry = self.entry(place, code);
                 entry.code.load(Relaxed) == code
-                    && entry.index.load(Relaxed) == u64::from(index) << 32 | u64::from(offset)
+                    && entry.index.load(Relaxed) == place
                     // SAFETY: the entry is this thread's, whole, and of this line.
                     && unsafe { (*entry.count.load(Relaxed)).again(&*entry.line.load(Relaxed), reads, writes) }
             }
@@ -88,6 +131,15 @@ impl Lane {
         done
     }
 
+    /// The code that stands for the instruction at `code`.
+    ///
+    /// # Safety
+    /// As of [`Lane::quick`].
+    pub unsafe fn code(&self, code: u64) -> u64 {
+        // SAFETY: the caller says so.
+        unsafe { self.calls.code(code) }
+    }
+
     /// Has all accesses be as new.
     pub(crate) fn forget(&self) {
         for place in 0..RECENT {
@@ -96,19 +148,21 @@ impl Lane {
         }
     }
 
+    /// The entry of an instruction and an offset of a line, spread by the golden ratio (Fibonacci hashing).
     #[inline]
-    fn entry(&self, line: u32, code: u64) -> &Recent {
-        let place = (code ^ code >> 7 ^ u64::from(line)) as usize % RECENT;
+    fn entry(&self, place: u64, code: u64) -> &Recent {
+        let spread = (code ^ place.rotate_left(24)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // SAFETY: each thread has so many.
-        unsafe { &*self.recent.add(place) }
+        unsafe { &*self.recent.add((spread >> (64 - RECENT_BITS)) as usize) }
     }
 
     /// Has the thread find this access to the line at `index` again.
     pub(crate) fn remember(&self, index: u32, line: &Line, access: &Access, count: &Count) {
-        let entry = self.entry(index, access.code);
+        let place = u64::from(index) << 32 | u64::from(access.offset);
+        let entry = self.entry(place, access.code);
         entry.count.store(ptr::from_ref(count).cast_mut(), Relaxed);
         entry.line.store(ptr::from_ref(line).cast_mut(), Relaxed);
-        entry.index.store(u64::from(index) << 32 | u64::from(access.offset), Relaxed);
+        entry.index.store(place, Relaxed);
         entry.code.store(access.code, Relaxed);
     }
 }

@@ -3,10 +3,11 @@
 //! The emulated program could write into the region, by mistake: nothing here trusts an index or a chain.
 
 use crate::{
+    calls::OF_LOCK,
     counts::{Counts, of_key},
     heap::{self, Callers},
     lines::{self, Line},
-    region::{RUNS, Region, SLOTS, Slot, THREADS},
+    region::{BECOMES, RUNS, Region, SLOTS, Slot, THREADS},
 };
 use std::{
     collections::{BTreeMap, HashSet},
@@ -35,6 +36,8 @@ pub struct ProcessSeen {
     pub escape: Option<(String, String)>,
     /// Whether it said that it ends.
     pub ended: bool,
+    /// Whether it tried to become another program in the emulator, which did not begin.
+    pub vanished: bool,
     /// Accesses for which there was no room.
     pub not_followed: u64,
     /// Accesses of threads that were too many.
@@ -99,8 +102,10 @@ pub struct LineSeen {
 pub struct AccessSeen {
     /// The thread.
     pub thread: usize,
-    /// The instruction.
+    /// The instruction, or the call of a lock's function that it is part of.
     pub code: u64,
+    /// Whether it is such a call.
+    pub of_lock: bool,
     /// First byte.
     pub offset: u32,
     /// Bytes.
@@ -154,6 +159,7 @@ fn process(region: &Region, slot: &Slot) -> ProcessSeen {
         lines: every_line(region, slot),
         escape: (slot.escaped.load(Acquire) != 0).then(|| two_texts(&slot.escape)),
         ended: slot.ended.load(Relaxed) != RUNS,
+        vanished: slot.ended.load(Relaxed) == BECOMES && slot.escaped.load(Acquire) == 0,
         not_followed: slot.not_followed.load(Relaxed),
         strangers: slot.strangers.load(Relaxed),
         lost_maps: slot.lost_maps.load(Relaxed),
@@ -243,7 +249,8 @@ fn accesses(region: &Region, slot: &Slot, line: &Line, told: &mut HashSet<u32>) 
                     continue;
                 }
                 let (code, offset, bytes) = of_key(key);
-                let entry = AccessSeen { thread, code, offset, bytes, reads: 0, writes: 0 };
+                let (of_lock, at) = (code & OF_LOCK != 0, code & !OF_LOCK);
+                let entry = AccessSeen { thread, code: at, of_lock, offset, bytes, reads: 0, writes: 0 };
                 let entry = seen.entry((thread, code, offset, bytes)).or_insert(entry);
                 let add = |sum: u64, times: usize| {
                     sum.saturating_add(count.times[times].load(Relaxed)).min(MOST_TIMES)

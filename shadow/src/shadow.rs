@@ -13,7 +13,10 @@ use crate::{
     windows,
 };
 use std::{
+    ffi::OsStr,
     io,
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
     sync::atomic::{
         AtomicU32, AtomicUsize,
         Ordering::{Relaxed, Release},
@@ -168,6 +171,18 @@ impl Shadow {
         let slot = self.region.slot_address(self.slot.load(Relaxed));
         // SAFETY: the slot is this process's, and its first thread does this.
         unsafe { region::write_text(&raw mut (*slot).program, path) };
+    }
+
+    /// The program that process `pid` runs, where it is observed.
+    pub fn program_of(&self, pid: i32) -> Option<PathBuf> {
+        let taken = (self.region.header().taken.load(Relaxed) as usize).min(region::SLOTS);
+        // Of several programs that it was, the last.
+        let slot = (0..taken)
+            .rev()
+            .map(|index| self.region.slot(index))
+            .find(|slot| slot.pid.load(Relaxed) == pid)?;
+        let end = slot.program.iter().position(|byte| *byte == 0).filter(|end| *end > 0)?;
+        Some(PathBuf::from(OsStr::from_bytes(&slot.program[..end])))
     }
 
     /// Takes note that the process becomes a program that runs unobserved.

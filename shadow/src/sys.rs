@@ -1,7 +1,7 @@
 //! The few functions of the C library that are needed, declared by hand: the plugin is built without crates.
 
 use std::{
-    ffi::{c_char, c_int, c_long, c_void},
+    ffi::{CStr, CString, c_char, c_int, c_long, c_void},
     io, ptr,
 };
 
@@ -59,6 +59,8 @@ unsafe extern "C" {
     fn sysconf(name: c_int) -> c_long;
     fn geteuid() -> u32;
     fn prctl(option: c_int, ...) -> c_int;
+    fn execve(path: *const c_char, words: *const *const c_char, variables: *const *const c_char) -> c_int;
+    fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
 }
 
 /// Memory that was mapped; unmapped with it.
@@ -139,7 +141,7 @@ impl Drop for Memory {
 ///
 /// # Errors
 /// Those of `memfd_create(2)`.
-pub fn memory_file(name: &std::ffi::CStr) -> io::Result<std::fs::File> {
+pub fn memory_file(name: &CStr) -> io::Result<std::fs::File> {
     // SAFETY: the name ends with a zero.
     let fd = unsafe { memfd_create(name.as_ptr(), MFD_CLOEXEC) };
     if fd < 0 {
@@ -183,6 +185,54 @@ pub fn peek_text(address: u64, limit: usize) -> Vec<u8> {
     text
 }
 
+/// Reads a list of texts that ends with null, as `execve(2)` is given it; `None` where it cannot be read, or is longer
+/// than the kernel takes.
+pub fn peek_texts(list: u64) -> Option<Vec<Vec<u8>>> {
+    /// A text (`MAX_ARG_STRLEN`), and all of them.
+    const LONGEST: usize = 128 << 10;
+    const MOST: usize = 8 << 20;
+    let mut texts = Vec::new();
+    let mut bytes = 0;
+    // The kernel takes null for an empty list.
+    while list != 0 {
+        let mut word = [0; 8];
+        if peek(list.checked_add(8 * texts.len() as u64)?, &mut word) != word.len() {
+            return None;
+        }
+        let address = u64::from_le_bytes(word);
+        if address == 0 {
+            break;
+        }
+        if peek(address, &mut [0]) != 1 {
+            return None;
+        }
+        let text = peek_text(address, LONGEST);
+        bytes += text.len() + word.len();
+        if text.len() == LONGEST || bytes > MOST {
+            return None;
+        }
+        texts.push(text);
+    }
+    Some(texts)
+}
+
+/// Becomes another program; returns where that fails.
+pub fn execute(path: &CStr, words: &[CString], variables: &[CString]) {
+    let list = |texts: &[CString]| -> Vec<*const c_char> {
+        texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+    };
+    let (words, variables) = (list(words), list(variables));
+    // SAFETY: the lists end with null and live as long as the call.
+    unsafe { execve(path.as_ptr(), words.as_ptr(), variables.as_ptr()) };
+}
+
+/// Has programs that are executed inherit a descriptor.
+pub fn keep_open(fd: c_int) {
+    const F_SETFD: c_int = 2;
+    // SAFETY: it changes a flag of a descriptor, if there is such a one.
+    unsafe { fcntl(fd, F_SETFD, 0) };
+}
+
 /// Nanoseconds since some moment, as of the kernel's last tick.
 pub fn coarse_ns() -> u64 {
     let mut time = Timespec { seconds: 0, nanoseconds: 0 };
@@ -204,7 +254,7 @@ pub fn user() -> u32 {
 }
 
 /// Names the calling thread; the kernel keeps the first 15 bytes.
-pub fn name_thread(name: &std::ffi::CStr) {
+pub fn name_thread(name: &CStr) {
     const PR_SET_NAME: c_int = 15;
     // SAFETY: the name ends with a zero.
     unsafe { prctl(PR_SET_NAME, name.as_ptr()) };

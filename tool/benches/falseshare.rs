@@ -56,6 +56,65 @@ int main(void) {
 }
 ";
 
+/// Four threads that factor a matrix by blocks, which lie in it as they are: the columns of a block begin and end on
+/// lines that other threads write too. The access pattern of SPLASH's LU without contiguous blocks.
+const LU: &str = r"
+#include <pthread.h>
+#include <stdlib.h>
+enum { ORDER = 512, BLOCK = 16, BLOCKS = ORDER / BLOCK, THREADS = 4 };
+static double *matrix;
+static pthread_barrier_t barrier;
+static double *at(int row, int column) { return &matrix[row + (long)column * ORDER]; }
+static int is_mine(int row, int column, int me) { return (row % 2) * 2 + column % 2 == me; }
+/* Subtracts from block (row, column) what column `pivot` of the blocks beside and above it adds. */
+static void eliminate(int row, int column, int pivot, int first) {
+    for (int j = column * BLOCK; j < (column + 1) * BLOCK; j++) {
+        double factor = *at(pivot, j);
+        for (int i = first > row * BLOCK ? first : row * BLOCK; i < (row + 1) * BLOCK; i++)
+            *at(i, j) -= factor * *at(i, pivot);
+    }
+}
+static void divide(int row, int pivot, int first) {
+    for (int i = first > row * BLOCK ? first : row * BLOCK; i < (row + 1) * BLOCK; i++)
+        *at(i, pivot) /= *at(pivot, pivot);
+}
+static void step(int step, int me) {
+    for (int row = step; row < BLOCKS; row++) {
+        for (int pivot = step * BLOCK; pivot < (step + 1) * BLOCK && is_mine(row, step, me); pivot++) {
+            divide(row, pivot, pivot + 1);
+            for (int j = pivot + 1; j < (step + 1) * BLOCK; j++)
+                for (int i = pivot + 1 > row * BLOCK ? pivot + 1 : row * BLOCK; i < (row + 1) * BLOCK; i++)
+                    *at(i, j) -= *at(pivot, j) * *at(i, pivot);
+        }
+        if (row == step)
+            pthread_barrier_wait(&barrier);
+    }
+    pthread_barrier_wait(&barrier);
+    for (int row = step; row < BLOCKS; row++) {
+        for (int column = step + 1; column < BLOCKS; column++)
+            for (int pivot = step * BLOCK; pivot < (step + 1) * BLOCK && is_mine(row, column, me); pivot++)
+                eliminate(row, column, pivot, pivot + 1);
+        if (row == step)
+            pthread_barrier_wait(&barrier);
+    }
+    pthread_barrier_wait(&barrier);
+}
+static void *work(void *me) {
+    for (int k = 0; k < BLOCKS; k++) step(k, (int)(long)me);
+    return 0;
+}
+int main(void) {
+    pthread_t threads[THREADS];
+    matrix = (double *)((char *)malloc(sizeof(double) * ORDER * ORDER + 16) + 16);
+    for (int j = 0; j < ORDER; j++)
+        for (int i = 0; i < ORDER; i++) *at(i, j) = i == j ? ORDER : 1.0 / (1 + i + j);
+    pthread_barrier_init(&barrier, 0, THREADS);
+    for (long i = 0; i < THREADS; i++) pthread_create(&threads[i], 0, work, (void *)i);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], 0);
+    return *at(ORDER - 1, ORDER - 1) > 0 ? 0 : 1;
+}
+";
+
 /// CPU seconds of children that have ended (`/proc/self/stat`, fields 16 and 17, in hundredths).
 fn children_seconds() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").expect("proc");
@@ -130,6 +189,14 @@ fn compile(folder: &Path, name: &str, source: &str, options: &[&str]) -> OsStrin
 }
 
 fn main() {
+    // Commands as arguments are measured instead, each as one word: published programs, say.
+    let commands: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    if !commands.is_empty() {
+        for command in commands {
+            compare(&command, &command.split_whitespace().map(OsString::from).collect::<Vec<_>>());
+        }
+        return;
+    }
     let folder = tempfile::tempdir().expect("a folder");
     println!("CPU time with every access observed, {PAIRS} pairs; the target is 10 x at most");
     let plain_add = "-DADD=++*(volatile long *)counter";
@@ -141,6 +208,7 @@ fn main() {
     ] {
         compare(name, &[compile(folder.path(), &name.replace([' ', ','], "_"), COUNTERS, options)]);
     }
+    compare("LU, blocks interleaved", &[compile(folder.path(), "lu", LU, &["-O2"])]);
     compare("sort of many blocks", &[compile(folder.path(), "sort", SORT, &[])]);
     let memory = "sysbench memory --threads=2 --memory-total-size=200M --memory-block-size=4K run";
     let cpu = "sysbench cpu --threads=2 --events=100 --time=0 run";

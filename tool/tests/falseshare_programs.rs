@@ -6,7 +6,7 @@ mod common;
 
 use common::{
     manycore,
-    sharing::{c, can_emulate, judged, plain},
+    sharing::{build, c, can_emulate, judged, only, plain, source},
     text,
 };
 use serde_json::Value;
@@ -15,6 +15,7 @@ use std::{
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Command, Output},
+    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -39,6 +40,7 @@ fn run(folder: &Path, words: &[&str]) -> Output {
         .current_dir(folder)
         .args(["falseshare", "--quiet", "--json", "--"])
         .args(words)
+        .timeout(Duration::from_secs(300))
         .output()
         .unwrap()
 }
@@ -211,4 +213,86 @@ fn a_program_is_called_as_it_was_started() {
     let (_, findings) = judged(&[], &link, "heap");
     let notes = findings["notes"].to_string();
     assert!(notes.contains("/server (process ") && !notes.contains("check-rdb"), "{notes}");
+}
+
+/// Routes by which a program becomes another one. Those that did not lead through `execve(3)`, `execv(3)` and the like
+/// ran unobserved, and `/proc/self/exe` without a note and with exit code 0.
+const ROUTES: [&str; 12] = [
+    "execl", "execlp", "execle", "syscall", "execveat", "fexecve", "memfd", "self", "link", "vfork", "spawn",
+    "shell",
+];
+
+#[test]
+fn every_route_to_another_program_is_followed_from_static_programs_too() {
+    let source = source("routes.c");
+    for (flags, name) in [(&["-O2"][..], "routes"), (&["-O2", "-static"], "routes-static")] {
+        let flags = [flags, &["-g", "-pthread", source.to_str().unwrap()]].concat();
+        let Some(program) = build("gcc", &flags, name) else { return };
+        for route in ROUTES {
+            let (code, findings) = judged(&[], &program, route);
+            let finding = only(&findings, "false_sharing");
+            assert_eq!((code, &findings["escaped"]), (Some(1), &0.into()), "{name} {route}: {findings:#}");
+            // The file that had the names is gone.
+            let named = if route == "memfd" { Value::Null } else { "shared".into() };
+            assert_eq!(finding["holder"]["variables"][0]["name"], named, "{name} {route}: {finding:#}");
+        }
+    }
+}
+
+/// Code that was generated at run time was filed as the runtime's, with exit code 0.
+#[test]
+fn generated_code_counts_by_its_name_and_without_one_nothing_is_called_clean() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return eprintln!("SKIPPED: the program generates code for x86-64");
+    }
+    let source = source("generated.c");
+    let Some(program) = build("gcc", &["-O2", "-g", "-pthread", source.to_str().unwrap()], "generated")
+    else {
+        return;
+    };
+    let (code, findings) = judged(&[], &program, "App.count()");
+    let finding = only(&findings, "false_sharing");
+    assert_eq!(
+        (code, &finding["sites"][0]["frame"]["function"]),
+        (Some(1), &"App.count()".into()),
+        "{finding:#}"
+    );
+    // A piece of V8.
+    let (code, findings) = judged(&[], &program, "Builtin:Add");
+    assert_eq!((code, &findings["nameless"]), (Some(0), &0.into()), "{findings:#}");
+    let (code, findings) = judged(&[], &program, "");
+    assert_eq!((code, &findings["nameless"]), (Some(3), &1.into()), "{findings:#}");
+}
+
+/// A virtual machine's own code shares lines too, and is not the program's.
+#[test]
+fn methods_of_java_are_named() {
+    if !can_emulate() {
+        return;
+    }
+    let folder = open_folder();
+    fs::copy(source("Shared.java"), folder.path().join("Shared.java")).unwrap();
+    match Command::new("javac").arg("Shared.java").current_dir(folder.path()).output() {
+        Err(_) => return eprintln!("SKIPPED: javac is not installed"),
+        Ok(build) => assert!(build.status.success(), "{}", text(&build.stderr)),
+    }
+    let run = run(
+        folder.path(),
+        &[
+            "java",
+            "-XX:+UnlockDiagnosticVMOptions",
+            "-XX:+DumpPerfMapAtExit",
+            "-XX:-BackgroundCompilation",
+            "Shared",
+        ],
+    );
+    let said = text(&run.stderr);
+    if said.contains("Unrecognized VM option") {
+        return eprintln!("SKIPPED: this Java writes no map of its code: {said}");
+    }
+    let findings: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let pid = findings["false_sharing"][0]["pids"][0].to_string();
+    let _ = fs::remove_file(format!("/tmp/perf-{pid}.map"));
+    let sites = findings["false_sharing"][0]["sites"].to_string();
+    assert!(run.status.code() == Some(1) && sites.contains("void Shared.first()"), "{findings:#}\n{said}");
 }

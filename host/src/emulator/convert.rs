@@ -2,7 +2,7 @@
 
 use super::Program;
 use crate::job::left_behind;
-use manycore_model::sharing::{Access, Block, Line, Module, Names, Observation, Place, Process, Thread};
+use manycore_model::sharing::{Access, Block, End, Line, Module, Names, Observation, Place, Process, Thread};
 use manycore_shadow::{
     reader::{self, LineSeen, MapSeen, ProcessSeen},
     region::{Region, SLOTS},
@@ -17,7 +17,11 @@ pub fn observed(
     program: &Program,
     strays: &[String],
 ) -> Observation {
-    let (processes, untold) = reader::read(region);
+    let (mut processes, untold) = reader::read(region);
+    if matches!(observation.end, End::Timeout | End::Interrupted) {
+        // It was ended in the middle of that.
+        processes.iter_mut().for_each(|process| process.vanished = false);
+    }
     observation.notes.extend(program.notes.iter().cloned());
     observation.processes = processes.iter().map(convert).collect();
     for (seen, process) in processes.iter().zip(&observation.processes) {
@@ -34,6 +38,7 @@ pub fn observed(
         let text = format!("{} processes of one thread, which shared nothing, are not listed", untold.ended);
         observation.notes.push(text);
     }
+    observation.unobserved = untold.strangers as usize;
     if untold.strangers > 0 {
         observation.notes.push(format!(
             "{} processes were not observed: there were more than {SLOTS} at a time",
@@ -60,6 +65,9 @@ fn notes(process: &ProcessSeen, name: &str, notes: &mut Vec<String>) {
             notes.push(format!("{path}, which {name} became, was not observed"));
         }
         Some((path, why)) => notes.push(format!("{path}, which {name} became, was not observed: {why}")),
+        None if process.vanished => {
+            notes.push(format!("what {name} became did not begin in the emulator, and was not observed"));
+        }
         None => {}
     }
     let often = process.lines.iter().filter(|line| line.hand_overs > windows::MANY).count();
@@ -111,8 +119,8 @@ fn convert(process: &ProcessSeen) -> Process {
     Process {
         pid: process.pid,
         program: process.program.clone(),
-        unfollowed: process.not_followed,
-        escaped: process.escape.is_some(),
+        unfollowed: process.not_followed.saturating_add(process.strangers),
+        escaped: process.escape.is_some() || process.vanished,
         threads: process
             .threads
             .iter()
@@ -154,6 +162,7 @@ fn convert_line(process: &ProcessSeen, files: &[&MapSeen], line: &LineSeen) -> L
             .map(|access| Access {
                 thread: access.thread,
                 code: access.code,
+                of_lock: access.of_lock,
                 offset: access.offset,
                 bytes: access.bytes,
                 reads: access.reads,

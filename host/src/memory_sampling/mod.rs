@@ -133,6 +133,7 @@ fn sample(request: &Request, events: &[Event], stop: &dyn Fn() -> bool) -> Resul
         end,
         layouts: vec![layout],
         processes: gathered.processes(pid, layout),
+        unobserved: 0,
         notes: Vec::new(),
     })
 }

@@ -18,11 +18,13 @@ const DEBUG_FILES: &str = "/usr/lib/debug";
 const PAGE: u64 = 4096;
 
 /// A program or library.
+#[derive(Default)]
 pub(super) struct ObjectFile {
     segments: Vec<Segment>,
     functions: Vec<Symbol>,
     variables: Vec<Symbol>,
     lines: Option<Loader>,
+    bytes: Option<Mmap>,
 }
 
 /// A part of the file that is loaded into memory.
@@ -47,8 +49,7 @@ impl ObjectFile {
             let (offset, file_bytes) = segment.file_range();
             Segment { offset, file_bytes, address: segment.address() }
         });
-        let mut file =
-            Self { segments: segments.collect(), functions: Vec::new(), variables: Vec::new(), lines: None };
+        let mut file = Self { segments: segments.collect(), ..Self::default() };
         file.take_symbols(&object);
         let debug = if has_lines(&object) { Some(path.to_owned()) } else { debug_file(&object, path) };
         if let Some(debug) = debug {
@@ -64,6 +65,7 @@ impl ObjectFile {
             // Of several names of one address, the longest symbol comes last and is found first.
             symbols.sort_by(|a, b| (a.start, a.bytes, &b.name).cmp(&(b.start, b.bytes, &a.name)));
         }
+        file.bytes = Some(bytes);
         Some(file)
     }
 
@@ -131,6 +133,23 @@ impl ObjectFile {
         let offset = address - symbol.start;
         // Hand-written code may have no size: it reaches to the next symbol.
         (symbol.bytes == 0 || offset < symbol.bytes).then_some((symbol, offset))
+    }
+
+    /// Whether it has a function of this name.
+    pub fn has_function(&self, name: &str) -> bool {
+        self.functions.iter().any(|symbol| symbol.name == name)
+    }
+
+    /// The file's bytes from an address on, to the end of the part that is loaded there.
+    pub fn code_at(&self, address: u64) -> Option<&[u8]> {
+        let (bytes, inside) = self.segments.iter().find_map(|segment| {
+            let inside =
+                address.checked_sub(segment.address).filter(|inside| *inside < segment.file_bytes)?;
+            let start = usize::try_from(segment.offset).ok()?;
+            let count = usize::try_from(segment.file_bytes).ok()?;
+            Some((self.bytes.as_ref()?.get(start..start.checked_add(count)?)?, inside))
+        })?;
+        bytes.get(usize::try_from(inside).ok()?..)
     }
 
     /// Variables that hold any of these bytes, of several names for one the first.
@@ -223,8 +242,7 @@ mod tests {
     #[test]
     fn a_part_that_ends_beyond_all_addresses_has_a_bias() {
         let part = Segment { offset: u64::MAX - 8, file_bytes: u64::MAX, address: 3 };
-        let file =
-            ObjectFile { segments: vec![part], functions: Vec::new(), variables: Vec::new(), lines: None };
+        let file = ObjectFile { segments: vec![part], ..ObjectFile::default() };
         let module = Module { start: 0x1000, end: 0x2000, file_offset: u64::MAX - 1, path: String::new() };
         assert_eq!(file.bias(&[&module]), 0x1000 - 10);
     }

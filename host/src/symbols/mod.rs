@@ -1,23 +1,32 @@
 //! What code and data addresses of a process are called, from the files that it had mapped.
 //!
 //! Lines come from DWARF, in the file itself or in its separate debug file; where there is none, functions come
-//! from the symbol tables, and where those are stripped, a place is the file and an offset in it.
+//! from the symbol tables, and where those are stripped, a place is the file and an offset in it. Code that was
+//! generated at run time has the names that its runtime wrote for profilers.
 
 mod file;
+mod generated;
+mod instruction;
+mod runtime;
 
 use file::ObjectFile;
-use manycore_model::sharing::{Code, Frame, Global, Line, Module, Names, Observation, Place, Process};
+use manycore_model::sharing::{
+    Code, Frame, GENERATED, Global, Line, Module, Names, Observation, Place, Process,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
+    time::Duration,
 };
 
 /// Looks up the names of all code and data of shared lines, and keeps them in the observation. A file that cannot
 /// be read, or that is no longer there, leaves its addresses as offsets.
 pub fn resolve(seen: &mut Observation) {
     let mut files = BTreeMap::new();
+    // Clocks of files are a little behind.
+    let age = Duration::try_from_secs_f64(seen.seconds + 5.0).unwrap_or(Duration::MAX);
     for process in &mut seen.processes {
-        process.names = Lookup { process, files: &mut files, biases: BTreeMap::new() }.names();
+        process.names = Lookup { process, files: &mut files, biases: BTreeMap::new() }.names(age);
     }
 }
 
@@ -44,7 +53,7 @@ impl<'a> Lookup<'a> {
         Some((file, bias))
     }
 
-    fn names(&mut self) -> Names {
+    fn names(&mut self, age: Duration) -> Names {
         let mut addresses = BTreeSet::new();
         let mut globals = BTreeMap::new();
         for line in &self.process.lines {
@@ -58,20 +67,52 @@ impl<'a> Lookup<'a> {
                 globals.entry(global.start).or_insert(global);
             }
         }
-        let code = addresses.into_iter().map(|address| self.code(address)).collect();
-        Names { code, globals: globals.into_values().collect() }
+        let mut code: Vec<Code> = addresses.into_iter().map(|address| self.code(address)).collect();
+        let nameless = |code: &&mut Code| code.module.is_empty();
+        let addresses = code.iter_mut().filter(nameless).map(|code| code.address).collect();
+        let mut generated = generated::names(self.process, &addresses, age);
+        for code in code.iter_mut().filter(nameless) {
+            if let Some(frame) = generated.remove(&code.address) {
+                (code.module, code.frames) = (GENERATED.to_owned(), vec![frame]);
+            }
+        }
+        Names { code, globals: globals.into_values().collect(), runtimes: self.runtimes() }
+    }
+
+    /// Files that are a language's interpreter or virtual machine.
+    fn runtimes(&mut self) -> Vec<String> {
+        let process = self.process;
+        let mut found = BTreeSet::new();
+        for module in &process.modules {
+            if !found.contains(&module.path)
+                && let Some(function) = runtime::function(&module.path)
+                && self.get(module).is_some_and(|(file, _)| file.has_function(function))
+            {
+                found.insert(module.path.clone());
+            }
+        }
+        found.into_iter().collect()
     }
 
     fn code(&mut self, address: u64) -> Code {
         let holds = |module: &&Module| (module.start..module.end).contains(&address);
-        let Some(module) = self.process.modules.iter().find(holds) else {
+        // Runtimes generate code in files without a name, too.
+        let process = self.process;
+        let is_file =
+            |module: &&Module| !module.path.starts_with("/memfd:") || module.path == process.program;
+        let Some(module) = process.modules.iter().filter(is_file).find(holds) else {
             let frame = Frame { function: format!("{address:#x}"), ..Frame::default() };
-            return Code { address, module: String::new(), frames: vec![frame] };
+            return Code { address, frames: vec![frame], ..Code::default() };
         };
-        let found = self.get(module).map(|(file, bias)| file.frames(address.wrapping_sub(bias)));
-        let frames =
-            found.filter(|frames| !frames.is_empty()).unwrap_or_else(|| vec![offset(module, address)]);
-        Code { address, module: module.path.clone(), frames }
+        let found = self.get(module).map(|(file, bias)| {
+            let address = address.wrapping_sub(bias);
+            (file.frames(address), file.code_at(address).is_some_and(instruction::exchanges))
+        });
+        let (mut frames, exchanges) = found.unwrap_or_default();
+        if frames.is_empty() {
+            frames.push(offset(module, address));
+        }
+        Code { address, module: module.path.clone(), frames, exchanges }
     }
 
     /// The variables that hold the shared bytes of a line.

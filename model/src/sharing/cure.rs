@@ -17,6 +17,8 @@ pub enum Cure {
     Allocate(String),
     /// Fewer threads should write there: they do share it.
     Rethink(String),
+    /// Threads wait for the same lock: it should be held less.
+    Lock(String),
 }
 
 /// The language of a source file, by its extension.
@@ -42,7 +44,8 @@ impl Cure {
             | Self::Split(text)
             | Self::PerThread(text)
             | Self::Allocate(text)
-            | Self::Rethink(text) => text,
+            | Self::Rethink(text)
+            | Self::Lock(text) => text,
         }
     }
 
@@ -59,7 +62,10 @@ impl Cure {
                 language.allocate(line_bytes)
             ));
         }
-        if let Some(count) = writers.iter().find(|site| site.is_counting() && site.threads > 1) {
+        if writers.iter().all(|site| site.is_lock) && writers.iter().any(|site| site.threads > 1) {
+            return Self::Pad(format!("give each lock a line of its own: {align}"));
+        }
+        if let Some(count) = writers.iter().find(|site| site.counts_alone()) {
             return Self::PerThread(format!(
                 "each thread writes its own part at {}: count in a local variable and store it once at the end, or \
                  give each part a line of its own: {align}",
@@ -82,22 +88,48 @@ impl Cure {
         Self::Pad(format!("give what each thread writes a line of its own: {align}"))
     }
 
-    /// What eases true sharing; `fields` are those that lines of their own would help in part.
-    pub(super) fn of_true(sites: &[Site], fields: &[Field]) -> Self {
-        let counter = sites.iter().find(|site| site.is_counting() && site.threads > 1);
-        match counter {
-            Some(site) => Self::PerThread(format!(
+    /// What eases true sharing of data in `holder`; `fields` are those that lines of their own would help in part.
+    pub(super) fn of_true(holder: &Holder, sites: &[Site], fields: &[Field]) -> Self {
+        if let Some(site) = sites.iter().find(|site| site.is_lock && site.writes > 0 && site.threads > 1) {
+            return Self::Lock(format!(
+                "threads take turns at a lock{}, at {}: hold it for less, take it for several items at once, or give \
+                 parts of the data locks of their own",
+                holder.name().map(|name| format!(" in {name}")).unwrap_or_default(),
+                site.frame.brief()
+            ));
+        }
+        if let Some(site) = sites.iter().find(|site| site.counts_alone()) {
+            return Self::PerThread(format!(
                 "threads count together at {}: let each count on a line of its own (per thread or per CPU), and add \
                  up when somebody asks",
                 site.frame.brief()
-            )),
-            None => {
-                let padding = if fields.is_empty() { " padding does not help;" } else { "" };
-                Self::Rethink(format!(
-                    "threads use the same bytes:{padding} hand over less often (batches, a copy for each thread, a \
-                     lock held for less)"
-                ))
+            ));
+        }
+        let padding = if fields.is_empty() { " padding does not help;" } else { "" };
+        Self::Rethink(format!(
+            "threads use the same bytes:{padding} hand over less often (batches, a copy for each thread, a \
+             lock held for less)"
+        ))
+    }
+}
+
+impl Site {
+    /// Whether several threads count there, and not for a lock.
+    fn counts_alone(&self) -> bool {
+        self.is_counting() && self.threads > 1 && !self.is_lock
+    }
+}
+
+impl Holder {
+    /// The variable, or the block by its allocation; none where there is no name.
+    fn name(&self) -> Option<String> {
+        match self {
+            Self::Globals { variables } => variables.first().map(|variable| variable.name.clone()),
+            Self::Heap { blocks } => {
+                let caller = blocks.first()?.callers.first()?;
+                Some(format!("the block from {}", caller.brief()))
             }
+            _ => None,
         }
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn apart(spot: &Spot<'_>, needless: u64, hand_overs: u64, threshold: 
         .filter_map(|(_, pieces)| {
             let busiest = pieces.iter().flat_map(|piece| &piece.writes).max_by_key(|access| access.writes)?;
             let bytes = merged(pieces.iter().map(|piece| piece.bytes).collect());
-            Some(Field { bytes, frame: spot.code(busiest).0 })
+            Some(Field { bytes, frame: spot.code(busiest).0.clone() })
         })
         .collect();
     fields.sort_by(|one, other| one.bytes.cmp(&other.bytes));
@@ -49,7 +49,7 @@ pub(super) fn apart(spot: &Spot<'_>, needless: u64, hand_overs: u64, threshold: 
 }
 
 /// What is written on a line, in order. Who writes hardly ever does not count: it filled the line once.
-fn pieces<'a>(spot: &Spot<'a>) -> Vec<Piece<'a>> {
+fn pieces<'a>(spot: &'a Spot<'_>) -> Vec<Piece<'a>> {
     let accesses = &spot.line.accesses;
     let total = accesses.iter().fold(0_u64, |sum, access| sum.saturating_add(access.writes));
     let mut writes: Vec<&Access> =

@@ -42,12 +42,16 @@ pub struct Findings {
     pub threads: usize,
     /// Memory accesses that were followed.
     pub accesses: u64,
-    /// Accesses that were not, as the memory for that was used up.
+    /// Accesses that were not, as the memory for that was used up or there were too many threads.
     #[serde(default)]
     pub unfollowed: u64,
-    /// Processes that became a program that was not observed.
+    /// Processes that were not observed, or became a program that was not.
     #[serde(default)]
     pub escaped: usize,
+    /// Findings of [`Findings::in_libraries`] that may be the program's own, as code without a name has part in them that
+    /// was generated at run time.
+    #[serde(default)]
+    pub nameless: usize,
     /// What could not be observed.
     pub notes: Vec<String>,
 }
@@ -138,6 +142,9 @@ pub struct Site {
     pub threads: usize,
     /// These threads.
     pub parties: Vec<Party>,
+    /// Whether it takes or gives back a lock: a function of the C library, or an instruction that exchanges values.
+    #[serde(default)]
+    pub is_lock: bool,
 }
 
 /// Bytes of a line that the same threads write.

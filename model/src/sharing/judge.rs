@@ -3,7 +3,7 @@
 use super::{
     Class, Cure, FINDINGS_SCHEMA, Finding, Findings, Frame, Holder, Line, Observation, Party, Settings, Site,
     Thread, Touch, fields,
-    spot::{self, Spot, called},
+    spot::{self, Named, Spot, called},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,16 +38,17 @@ impl Findings {
             threads: seen.processes.iter().map(|process| process.threads.len()).sum(),
             accesses: seen.processes.iter().fold(0, |sum, process| process.accesses.saturating_add(sum)),
             unfollowed: seen.processes.iter().fold(0, |sum, process| process.unfollowed.saturating_add(sum)),
-            escaped: seen.processes.iter().filter(|process| process.escaped).count(),
+            escaped: seen.unobserved.saturating_add(seen.processes.iter().filter(|it| it.escaped).count()),
             notes: seen.notes.clone(),
             ..Self::default()
         };
         if seen.processes.len() > 1 {
             findings.notes.push(UNCOMPARED.to_owned());
         }
+        let processes: Vec<Named<'_>> = seen.processes.iter().map(Named::of).collect();
         let mut groups: BTreeMap<(bool, Key), Vec<Spot<'_>>> = BTreeMap::new();
-        for process in &seen.processes {
-            for line in &process.lines {
+        for named in &processes {
+            for line in &named.process.lines {
                 let Some(layout) = seen.layouts.get(line.layout) else { continue };
                 let class = Class::of(line.needless, line.hand_overs);
                 let counts = line.needless >= (settings.threshold / PART_OF_THRESHOLD).max(1);
@@ -55,7 +56,7 @@ impl Findings {
                 if !is_false && line.hand_overs < settings.threshold {
                     continue;
                 }
-                let spot = Spot::of(process, line, *layout);
+                let spot = Spot::of(named, line, *layout);
                 groups.entry((is_false, Key::of(&spot, line.layout))).or_default().push(spot);
             }
         }
@@ -85,6 +86,9 @@ impl Findings {
         match (is_false, key.layout) {
             (true, _) if needless < settings.threshold => {}
             (true, 0) => {
+                if !own && spots.iter().any(Spot::is_nameless) {
+                    self.nameless += 1;
+                }
                 let list = if own { &mut self.false_sharing } else { &mut self.in_libraries };
                 list.push(Finding::of(spots, settings));
                 told.insert(key);
@@ -155,7 +159,7 @@ impl Finding {
         let rank = |spot: &&Spot<'_>| (spot.line.needless, spot.line.hand_overs);
         let worst = spots.iter().max_by_key(rank).unwrap_or(&spots[0]);
         let sum = |count: fn(&Line) -> u64| {
-            spots.iter().fold(0_u64, |sum, spot| sum.saturating_add(count(spot.line)))
+            spots.iter().fold(0_u64, |sum, spot| sum.saturating_add(count(&spot.line)))
         };
         let (hand_overs, needless) = (sum(|line| line.hand_overs), sum(|line| line.needless));
         let class = Class::of(needless, hand_overs);
@@ -172,7 +176,7 @@ impl Finding {
             _ => Vec::new(),
         };
         let cure = match class {
-            Class::True => Cure::of_true(&sites, &fields),
+            Class::True => Cure::of_true(&worst.holder, &sites, &fields),
             _ => Cure::of_false(&worst.holder, &to_change(spots, &sites), worst.layout.line_bytes),
         };
         Self {
@@ -235,24 +239,28 @@ fn sites(spots: &[Spot<'_>], worst: &Spot<'_>) -> Vec<Site> {
         writes: u64,
         bytes: Vec<(u32, u32)>,
         threads: Vec<(i32, &'a Thread)>,
+        is_lock: bool,
     }
-    let mut sums: BTreeMap<Frame, Sum<'_>> = BTreeMap::new();
+    let mut sums: BTreeMap<&Frame, Sum<'_>> = BTreeMap::new();
     for spot in spots {
         for access in &spot.line.accesses {
-            let new = || Sum { reads: 0, writes: 0, bytes: Vec::new(), threads: Vec::new() };
+            let new = || Sum { reads: 0, writes: 0, bytes: Vec::new(), threads: Vec::new(), is_lock: false };
             let sum = sums.entry(spot.code(access).0).or_insert_with(new);
+            sum.is_lock |= spot.is_of_lock(access);
             sum.reads = sum.reads.saturating_add(access.reads);
             sum.writes = sum.writes.saturating_add(access.writes);
             sum.threads.extend(spot.process.threads.get(access.thread).map(|it| (spot.process.pid, it)));
-            if std::ptr::eq(spot.line, worst.line) {
+            if std::ptr::eq(spot, worst) {
                 sum.bytes.push((access.offset, access.offset.saturating_add(access.bytes.max(1))));
             }
         }
     }
-    let site = |(frame, sum): (Frame, Sum<'_>)| {
-        let parties = parties(sum.threads.into_iter());
+    let site = |(frame, sum): (&Frame, Sum<'_>)| {
+        let frame = frame.clone();
+        let parties = parties(sum.threads.iter().copied());
         let threads = parties.iter().map(|party| party.tids.len()).sum();
-        Site { frame, reads: sum.reads, writes: sum.writes, bytes: merged(sum.bytes), threads, parties }
+        let Sum { reads, writes, bytes, is_lock, .. } = sum;
+        Site { frame, reads, writes, bytes: merged(bytes), threads, parties, is_lock }
     };
     let mut sites: Vec<Site> = sums.into_iter().map(site).collect();
     sites.sort_by_key(|site| std::cmp::Reverse(site.accesses()));
@@ -263,7 +271,7 @@ fn sites(spots: &[Spot<'_>], worst: &Spot<'_>) -> Vec<Site> {
 fn to_change(spots: &[Spot<'_>], sites: &[Site]) -> Vec<Site> {
     let accesses =
         spots.iter().flat_map(|spot| spot.line.accesses.iter().map(move |access| spot.code(access)));
-    let own: BTreeSet<Frame> = accesses.filter_map(|(frame, own)| own.then_some(frame)).collect();
+    let own: BTreeSet<&Frame> = accesses.filter_map(|(frame, own)| own.then_some(frame)).collect();
     let total = sites.iter().fold(0_u64, |sum, site| sum.saturating_add(site.accesses()));
     let mut all: Vec<Site> =
         sites.iter().filter(|site| !spot::is_negligible(site.accesses(), total)).cloned().collect();

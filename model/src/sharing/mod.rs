@@ -15,7 +15,7 @@ mod tests;
 
 pub use cure::{Cure, Language, bytes};
 pub use findings::{Class, FINDINGS_SCHEMA, Field, Finding, Findings, Party, Settings, Site, Touch};
-pub use names::{Code, Frame, Global, Names};
+pub use names::{Code, Frame, GENERATED, Global, Names};
 pub use spot::{Allocation, Holder, Variable};
 
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,9 @@ pub struct Observation {
     pub layouts: Vec<Layout>,
     /// The processes, the command's own first.
     pub processes: Vec<Process>,
+    /// Processes of which nothing is known, as there was no room for them.
+    #[serde(default)]
+    pub unobserved: usize,
     /// What could not be observed, one sentence each.
     pub notes: Vec<String>,
 }
@@ -108,7 +111,7 @@ pub struct Process {
     pub lines: Vec<Line>,
     /// Accesses of all threads that were followed.
     pub accesses: u64,
-    /// Accesses that were not, as the memory for that was used up.
+    /// Accesses that were not, as the memory for that was used up or there were too many threads.
     #[serde(default)]
     pub unfollowed: u64,
     /// Whether it became a program that was not observed.
@@ -166,8 +169,11 @@ pub struct Line {
 pub struct Access {
     /// Index into [`Process::threads`].
     pub thread: usize,
-    /// Address of the instruction.
+    /// Address of the instruction; of the call, where it is part of a function that takes or gives back a lock.
     pub code: u64,
+    /// Whether it is such a call.
+    #[serde(default)]
+    pub of_lock: bool,
     /// First byte, counted from the start of the line.
     pub offset: u32,
     /// Bytes, those beyond the line's end left out; 0 where the engine does not tell.

@@ -9,6 +9,10 @@ pub struct Names {
     pub code: Vec<Code>,
     /// Global variables that hold shared bytes, by address.
     pub globals: Vec<Global>,
+    /// Files that are a language's interpreter or virtual machine: what their code does with their data, such as counts
+    /// of references, a program in that language does not change.
+    #[serde(default)]
+    pub runtimes: Vec<String>,
 }
 
 /// What is at a code address.
@@ -16,10 +20,14 @@ pub struct Names {
 pub struct Code {
     /// The address, as it is in [`Access::code`](super::Access::code) and [`Block::callers`](super::Block::callers).
     pub address: u64,
-    /// The file that it belongs to; empty where no mapped file holds it.
+    /// The file that it belongs to; [`GENERATED`] where it was generated at run time and has a name; empty where it was
+    /// and has none.
     pub module: String,
     /// The function with those that were inlined there, innermost first; never empty.
     pub frames: Vec<Frame>,
+    /// Whether the instruction exchanges a value, or does so if it is the expected one: locks are made of such.
+    #[serde(default)]
+    pub exchanges: bool,
 }
 
 /// A function, and the place in it.
@@ -43,6 +51,28 @@ pub struct Global {
     /// Its bytes.
     pub bytes: u64,
 }
+
+/// What is the file of code that was generated at run time, in [`Code::module`].
+pub const GENERATED: &str = "[generated]";
+
+/// Beginnings of names of generated code that belongs to the runtime: of V8, HotSpot, and the classes of Java.
+const GENERATED_RUNTIMES: [&str; 15] = [
+    "Builtin:",
+    "BytecodeHandler:",
+    "Stub:",
+    "RegExp:",
+    "Interpreter",
+    "StubRoutines",
+    "java.",
+    "javax.",
+    "jdk.",
+    "sun.",
+    "com.sun.",
+    "Ljava/",
+    "Ljdk/",
+    "Lsun/",
+    "Ljavax/",
+];
 
 /// Parts of paths of sources that belong to a language and not to a program.
 const LIBRARIES: [&str; 8] = [
@@ -91,14 +121,36 @@ impl Names {
     /// What is the program's own at an address: the innermost frame that is no library's, if there is one.
     pub fn own(&self, address: u64, program: &str) -> Option<&Frame> {
         let code = self.code(address)?;
-        if is_of_system(&code.module, program) {
+        if is_of_system(&code.module, program) || self.runtimes.contains(&code.module) {
             return None;
+        }
+        if code.module == GENERATED {
+            return code.frames.iter().find(|frame| !self.is_generated_by_runtime(&frame.function));
         }
         let silent = code.frames.iter().all(|frame| frame.file.is_none());
         if silent && (code.module != program || self.tells_lines(program)) {
             return None;
         }
         code.frames.iter().find(|frame| !frame.is_library())
+    }
+}
+
+impl Names {
+    /// Whether generated code of this name is a part of the language's runtime, or of its library.
+    fn is_generated_by_runtime(&self, name: &str) -> bool {
+        // `java.lang.Object java.util.Map.get(java.lang.Object)`: without its result and its arguments.
+        let (head, is_method) = match name.split_once('(') {
+            Some((head, _)) => (head.trim_end(), true),
+            None => (name, false),
+        };
+        let last = head.rsplit(' ').next().unwrap_or(head);
+        let is_runtime = |name: &str| GENERATED_RUNTIMES.iter().any(|start| name.starts_with(start));
+        // HotSpot's own pieces of code have no class.
+        let is_piece = !(is_method && last.contains('.') || name.contains("::") || name.contains(';'));
+        is_runtime(head) && !is_method
+            || is_runtime(last)
+            || name.contains("[System.")
+            || is_piece && self.runtimes.iter().any(|path| path.ends_with("/libjvm.so"))
     }
 }
 
@@ -119,6 +171,28 @@ impl Frame {
             Some(line) => format!("{file}:{line} ({})", self.function),
             None => format!("{file} ({})", self.function),
         }
+    }
+}
+
+/// Functions of the C runtime that the linker puts into each program and that run as it begins and ends.
+const AT_THE_END: [&str; 9] = [
+    "__do_global_dtors_aux",
+    "__do_global_ctors_aux",
+    "frame_dummy",
+    "register_tm_clones",
+    "deregister_tm_clones",
+    "_init",
+    "_fini",
+    "__cxa_finalize",
+    "_dl_fini",
+];
+
+impl Code {
+    /// Whether the C runtime does it as the program begins or ends, when no other thread works.
+    pub(super) fn is_at_the_end(&self) -> bool {
+        let name =
+            |frame: &Frame| frame.function.split("+0x").next().is_some_and(|name| AT_THE_END.contains(&name));
+        self.frames.first().is_some_and(name)
     }
 }
 

@@ -1,7 +1,11 @@
 //! A shared line with the names of what it holds and of the code that touches it.
 
-use super::{Access, Block, Frame, Layout, Line, Module, Names, Place, Process, Thread, names};
+use super::{Access, Block, Code, Frame, Layout, Line, Module, Names, Place, Process, Thread, names};
 use serde::{Deserialize, Serialize};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashMap},
+};
 
 /// How many of the program's own callers of an allocation are told.
 const CALLERS: usize = 2;
@@ -66,30 +70,90 @@ pub struct Allocation {
     pub own: bool,
 }
 
+/// What is known of the code at an address.
+struct Known {
+    /// The frame by which it is named.
+    frame: Frame,
+    /// Whether it is the program's own.
+    own: bool,
+    exchanges: bool,
+    at_the_end: bool,
+    nameless: bool,
+}
+
+/// A process with what is known of its code, by address.
+pub(super) struct Named<'a> {
+    pub process: &'a Process,
+    code: HashMap<u64, Known>,
+    /// Whether any of it belongs to the C runtime's end.
+    ends: bool,
+}
+
+impl<'a> Named<'a> {
+    pub fn of(process: &'a Process) -> Self {
+        let names = &process.names;
+        let mut code_of: HashMap<u64, Known> = HashMap::new();
+        for access in process.lines.iter().flat_map(|line| &line.accesses) {
+            code_of.entry(access.code).or_insert_with(|| {
+                let (frame, own) = code(names, access.code, &process.program);
+                let at = names.code(access.code);
+                Known {
+                    frame,
+                    own,
+                    exchanges: at.is_some_and(|code| code.exchanges),
+                    at_the_end: at.is_some_and(Code::is_at_the_end),
+                    nameless: at.is_none_or(|code| code.module.is_empty()),
+                }
+            });
+        }
+        let ends = code_of.values().any(|known| known.at_the_end);
+        Self { process, code: code_of, ends }
+    }
+
+    fn code(&self, access: &Access) -> &Known {
+        // Every access of the process's lines has one.
+        &self.code[&access.code]
+    }
+}
+
 /// A line of a process with its names.
 pub(super) struct Spot<'a> {
     pub process: &'a Process,
-    pub line: &'a Line,
+    named: &'a Named<'a>,
+    /// Without what the C runtime does at the end.
+    pub line: Cow<'a, Line>,
     pub layout: Layout,
     pub holder: Holder,
 }
 
 impl<'a> Spot<'a> {
-    pub fn of(process: &'a Process, line: &'a Line, layout: Layout) -> Self {
-        Self { process, line, layout, holder: holder(process, line) }
+    /// `line` is one of the process's.
+    pub fn of(named: &'a Named<'a>, line: &'a Line, layout: Layout) -> Self {
+        let process = named.process;
+        let is_at_the_end = |access: &Access| named.code(access).at_the_end;
+        let mut line = Cow::Borrowed(line);
+        if named.ends && line.accesses.iter().any(is_at_the_end) {
+            line.to_mut().accesses.retain(|access| !is_at_the_end(access));
+        }
+        let holder = holder(process, &line);
+        Self { process, named, line, layout, holder }
+    }
+
+    /// Whether an access takes or gives back a lock, as far as the code shows.
+    pub fn is_of_lock(&self, access: &Access) -> bool {
+        access.of_lock || access.writes > 0 && self.named.code(access).exchanges
     }
 
     /// The code of an access as the report names it, and whether it is the program's own.
-    pub fn code(&self, access: &Access) -> (Frame, bool) {
-        code(&self.process.names, access.code, &self.process.program)
+    pub fn code(&self, access: &Access) -> (&'a Frame, bool) {
+        let known = self.named.code(access);
+        (&known.frame, known.own)
     }
 
     /// The lines of code, without doubles.
     pub fn frames(&self) -> Vec<Frame> {
-        let mut frames: Vec<Frame> = self.line.accesses.iter().map(|access| self.code(access).0).collect();
-        frames.sort();
-        frames.dedup();
-        frames
+        let frames: BTreeSet<&Frame> = self.line.accesses.iter().map(|access| self.code(access).0).collect();
+        frames.into_iter().cloned().collect()
     }
 
     /// Whether the program itself could change it: its own code touches it, or it has allocated or declared it.
@@ -106,9 +170,21 @@ impl<'a> Spot<'a> {
         }
     }
 
+    /// Whether code without a name that was generated at run time has part in it: whose it is cannot be said.
+    pub fn is_nameless(&self) -> bool {
+        let total = line_total(&self.line);
+        let is_nameless = |access: &&Access| self.named.code(access).nameless;
+        let part = self.line.accesses.iter().filter(is_nameless);
+        let part =
+            part.fold(0_u64, |sum, access| sum.saturating_add(access.reads).saturating_add(access.writes));
+        part > 0 && !is_negligible(part, total)
+    }
+
     /// Whether a variable is of the program or of a library that comes with it.
     fn declares(&self, variable: &Variable) -> bool {
-        !names::is_of_system(&variable.module, &self.process.program) && !names::is_runtime(&variable.name)
+        !names::is_of_system(&variable.module, &self.process.program)
+            && !names::is_runtime(&variable.name)
+            && !self.process.names.runtimes.contains(&variable.module)
     }
 }
 

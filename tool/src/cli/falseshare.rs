@@ -22,8 +22,11 @@ Examples:
 
 Engines:
   emulation  runs the program's instructions in qemu-user and follows each access
-             of each thread, of each process that it starts. It needs no rights
-             and no hardware, and takes some ten to a hundred times as long. Which
+             of each thread, of each process that it starts by whatever call. What
+             system calls read and write for a thread counts as its access where
+             they move data (read, recv, write, send and their like); what other
+             calls write is not seen. It needs no rights and no hardware, and takes
+             some ten to a hundred times as long. Which
              lines, bytes and code are shared is exact. How often a line changes
              hands depends on who runs when, and threads do not keep their pace of
              before; code that depends on time may take other ways. What a
@@ -41,9 +44,14 @@ Engines:
   auto       takes emulation, as it misses nothing and needs no rights, and sampling
              only where there is no qemu-user; where both can be had, a note says so.
 
+Code that is generated at run time (by a compiler of Java, JavaScript, .NET) is named
+by the map /tmp/perf-PID.map or the dump jit-PID.dump that its runtime writes for
+profilers: java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node
+--perf-basic-prof, DOTNET_PerfMapEnabled=1.
+
 Exit codes: 1 where false sharing was found, also when the run was cut short; else
-3 where memory for following accesses was used up or a program ran unobserved, 4
-where the program failed, 130 after Ctrl-C, and 0 otherwise. What is latent, in libraries, or true sharing is told
+3 where memory for following accesses was used up, a program ran unobserved, or the
+code that shares has no name as it was generated at run time, 4 where the program failed, 130 after Ctrl-C, and 0 otherwise. What is latent, in libraries, or true sharing is told
 and never counts; --latent has latent findings count.")]
 pub struct Falseshare {
     /// How accesses are observed; auto takes emulation, and sampling where there is no qemu-user

@@ -75,14 +75,23 @@ fn verdict(findings: &Findings, args: &Args) -> Outcome {
     let latent = if args.latent { findings.latent.len() } else { 0 };
     match (findings.false_sharing.len() + latent, findings.end) {
         (0, _) if findings.unfollowed > 0 => Err(Failure::Missing(format!(
-            "no false sharing among the accesses that were followed, but memory for the others was used up: \
-                 nothing can be told; observe with more than --memory {}",
-            args.memory
+            "no false sharing among the accesses that were followed, but {} were not: see why in the report, and where \
+             memory was used up, observe with more than --memory {}",
+            findings.unfollowed, args.memory
         ))),
         (0, end) if findings.escaped > 0 && (args.from.is_some() || ended_well(end)) => {
             Err(Failure::Missing(format!(
                 "no false sharing in the programs that were observed, but {} ran unobserved: see why in the report",
                 findings.escaped
+            )))
+        }
+        (0, end) if findings.nameless > 0 && (args.from.is_some() || ended_well(end)) => {
+            Err(Failure::Missing(format!(
+                "no false sharing in code that has a name, but {} of the cases in the report may be the program's: code \
+                 that was generated at run time and has no name; have its runtime write names (java \
+                 -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node --perf-basic-prof, \
+                 DOTNET_PerfMapEnabled=1)",
+                findings.nameless
             )))
         }
         (0, _) if args.from.is_some() => Ok(()),

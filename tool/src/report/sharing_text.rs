@@ -252,9 +252,10 @@ fn shown<'a>(sites: &[&'a Site]) -> Vec<&'a Site> {
 fn timing(engine: &Engine) -> String {
     match engine {
         Engine::Emulator { version } => format!(
-            "Every access was followed under emulation ({version}). Threads take turns there as they do on CPUs, but \
-             not at the same pace: which lines, bytes and code are shared is exact, how often they change hands is \
-             the run's own, and what it costs is not told."
+            "Every access of the program's instructions was followed under emulation ({version}), and those of system \
+             calls that move data (read, recv, write, send and their like; what other calls write is not seen). Threads \
+             take turns there as they do on CPUs, but not at the same pace: which lines, bytes and code are shared is \
+             exact, how often they change hands is the run's own, and what it costs is not told."
         ),
         Engine::Sampling { events, lost } => format!(
             "The hardware told some of the accesses ({}; {} samples lost): hand-overs are those among samples, and \
@@ -269,6 +270,7 @@ fn summary(findings: &Findings) -> String {
     let found = match findings.false_sharing.len() {
         0 if findings.unfollowed > 0 => "among the accesses that were followed, no false sharing".to_owned(),
         0 if findings.escaped > 0 => "in the programs that were observed, no false sharing".to_owned(),
+        0 if findings.nameless > 0 => "in code that has a name, no false sharing".to_owned(),
         0 => "no false sharing".to_owned(),
         1 => "1 case of false sharing".to_owned(),
         several => format!("{several} cases of false sharing"),

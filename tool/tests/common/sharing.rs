@@ -7,8 +7,12 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
     sync::OnceLock,
+    time::Duration,
 };
 use tempfile::TempDir;
+
+/// How long a program may take, on a machine that is busy with other tests.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Where sources of programs are.
 pub fn source(name: &str) -> PathBuf {
@@ -78,6 +82,7 @@ pub fn falseshare(arguments: &[&str], program: &Path, case: &str) -> Output {
         .arg("--")
         .arg(program)
         .arg(case)
+        .timeout(LIMIT)
         .output()
         .unwrap()
 }

@@ -1,6 +1,7 @@
 /* Cases of sharing with known layouts; the first argument says which. Lines that a finding must name carry the
    markers A, B and so on. Threads hand a baton to each other, so that they take turns however busy the machine is. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -26,6 +27,8 @@ static _Alignas(LINE) uint64_t table[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 static _Alignas(LINE) volatile uint64_t slots[16];
 static __thread volatile uint64_t own;
 static _Alignas(LINE) struct { pthread_mutex_t lock; volatile uint64_t count; } guarded = { PTHREAD_MUTEX_INITIALIZER, 0 };
+
+static _Alignas(LINE) struct { _Atomic int lock; volatile uint64_t count; } spun;
 
 static _Alignas(LINE) struct { _Atomic int arrived, baton; char rest[56]; } order;
 static __thread int me = -1;
@@ -150,10 +153,34 @@ static void *locked(void *data) {
     (void)data;
     begin();
     for (int i = 0; i < ROUNDS / 10; i++) {
-        pthread_mutex_lock(&guarded.lock);
+        pthread_mutex_lock(&guarded.lock); /* K */
         guarded.count += 1;
         pthread_mutex_unlock(&guarded.lock);
         turn(i);
+    }
+    return NULL;
+}
+
+static void *spinning(void *data) {
+    (void)data;
+    begin();
+    for (int i = 0; i < ROUNDS / 10; i++) {
+        while (atomic_exchange(&spun.lock, 1)) /* L */
+            sched_yield();
+        spun.count += 1;
+        atomic_store(&spun.lock, 0);
+        turn(i);
+    }
+    return NULL;
+}
+
+static void *filled(void *data) {
+    int zeros = open("/dev/zero", O_RDONLY);
+    begin();
+    for (int i = 0; i < 200; i++) {
+        if (read(zeros, data, sizeof(uint64_t)) != sizeof(uint64_t))
+            abort();
+        turn(0);
     }
     return NULL;
 }
@@ -217,6 +244,10 @@ int main(int count, char **arguments) {
         both(first, &on_stack, second, &on_stack);
     } else if (!strcmp(name, "mutex")) {
         both(locked, NULL, locked, NULL);
+    } else if (!strcmp(name, "spin")) {
+        both(spinning, NULL, spinning, NULL);
+    } else if (!strcmp(name, "filled")) {
+        both(filled, (void *)&slots[2], filled, (void *)&slots[3]);
     } else if (!strcmp(name, "crash")) {
         both(first, &counters, second, &counters);
         volatile uintptr_t nowhere = 8;

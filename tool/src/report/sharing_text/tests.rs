@@ -4,7 +4,7 @@ use manycore_model::sharing::{
 };
 
 fn access(thread: usize, code: u64, offset: u32, reads: u64, writes: u64) -> Access {
-    Access { thread, code, offset, bytes: 8, reads, writes }
+    Access { thread, code, offset, bytes: 8, reads, writes, of_lock: false }
 }
 
 /// The text of what two producers and two consumers do with lines of one queue and of a stack.
@@ -18,6 +18,7 @@ fn text_of(lines: Vec<Line>, processes: usize) -> String {
             file: line.map(|_| "src/queue.c".to_owned()),
             line,
         }],
+        exchanges: false,
     };
     let threads = [(40, "queue"), (41, "producer"), (42, "producer"), (43, "consumer"), (44, "consumer")];
     let process = Process {
@@ -33,6 +34,7 @@ fn text_of(lines: Vec<Line>, processes: usize) -> String {
                 code(4, "_int_free+0x18", None),
             ],
             globals: vec![Global { name: "queue".to_owned(), start: 0x1000, bytes: 16 }],
+            runtimes: Vec::new(),
         },
         accesses: 6007,
         lines,
