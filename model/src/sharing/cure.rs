@@ -114,9 +114,9 @@ impl Cure {
 }
 
 impl Site {
-    /// Whether several threads count there, and not for a lock.
+    /// Whether several threads count there, by the program's own code and not for a lock.
     fn counts_alone(&self) -> bool {
-        self.is_counting() && self.threads > 1 && !self.is_lock
+        self.is_counting() && self.threads > 1 && self.is_own && !self.is_lock
     }
 }
 

@@ -142,6 +142,9 @@ pub struct Site {
     pub threads: usize,
     /// These threads.
     pub parties: Vec<Party>,
+    /// Whether it is the program's own.
+    #[serde(default)]
+    pub is_own: bool,
     /// Whether it takes or gives back a lock: a function of the C library, or an instruction that exchanges values.
     #[serde(default)]
     pub is_lock: bool,

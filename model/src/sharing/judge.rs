@@ -234,18 +234,21 @@ fn touches(spot: &Spot<'_>) -> Vec<Touch> {
 
 /// The code that touches these lines; of bytes, those of the worst one are told.
 fn sites(spots: &[Spot<'_>], worst: &Spot<'_>) -> Vec<Site> {
+    #[derive(Default)]
     struct Sum<'a> {
         reads: u64,
         writes: u64,
         bytes: Vec<(u32, u32)>,
         threads: Vec<(i32, &'a Thread)>,
+        is_own: bool,
         is_lock: bool,
     }
     let mut sums: BTreeMap<&Frame, Sum<'_>> = BTreeMap::new();
     for spot in spots {
         for access in &spot.line.accesses {
-            let new = || Sum { reads: 0, writes: 0, bytes: Vec::new(), threads: Vec::new(), is_lock: false };
-            let sum = sums.entry(spot.code(access).0).or_insert_with(new);
+            let (frame, is_own) = spot.code(access);
+            let sum = sums.entry(frame).or_default();
+            sum.is_own |= is_own;
             sum.is_lock |= spot.is_of_lock(access);
             sum.reads = sum.reads.saturating_add(access.reads);
             sum.writes = sum.writes.saturating_add(access.writes);
@@ -259,8 +262,8 @@ fn sites(spots: &[Spot<'_>], worst: &Spot<'_>) -> Vec<Site> {
         let frame = frame.clone();
         let parties = parties(sum.threads.iter().copied());
         let threads = parties.iter().map(|party| party.tids.len()).sum();
-        let Sum { reads, writes, bytes, is_lock, .. } = sum;
-        Site { frame, reads, writes, bytes: merged(bytes), threads, parties, is_lock }
+        let Sum { reads, writes, bytes, is_own, is_lock, .. } = sum;
+        Site { frame, reads, writes, bytes: merged(bytes), threads, parties, is_own, is_lock }
     };
     let mut sites: Vec<Site> = sums.into_iter().map(site).collect();
     sites.sort_by_key(|site| std::cmp::Reverse(site.accesses()));

@@ -139,9 +139,11 @@ impl<'a> Spot<'a> {
         Self { process, named, line, layout, holder }
     }
 
-    /// Whether an access takes or gives back a lock, as far as the code shows.
+    /// Whether an access takes or gives back a lock, as far as the code shows. What libraries exchange may be a barrier's
+    /// or a queue's.
     pub fn is_of_lock(&self, access: &Access) -> bool {
-        access.of_lock || access.writes > 0 && self.named.code(access).exchanges
+        let known = self.named.code(access);
+        access.of_lock || access.writes > 0 && known.exchanges && known.own
     }
 
     /// The code of an access as the report names it, and whether it is the program's own.

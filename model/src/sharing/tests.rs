@@ -1,5 +1,7 @@
 //! Findings from observations that are made by hand.
 
+mod whose;
+
 use super::*;
 use proptest::prelude::*;
 
@@ -324,93 +326,6 @@ fn an_observation_survives_the_way_through_a_file() {
     let seen = seen(process(2, vec![in_module(line(0x1000, 5, 6, &[access(1, 1, 0, 9, 9)]))]));
     let text = serde_json::to_string(&seen).unwrap();
     assert_eq!(serde_json::from_str::<Observation>(&text).unwrap(), seen);
-}
-
-/// `completed.0`, which the C runtime writes at the end, was among what was shared, and its thread among the parties.
-#[test]
-fn what_the_c_runtime_does_at_the_end_takes_no_part() {
-    let mut process = process(2, Vec::new());
-    process.names.code.push(code(6, &[("__do_global_dtors_aux+0x1d", "", 0)]));
-    process.names.globals = vec![
-        Global { name: "completed.0".to_owned(), start: 0x1000, bytes: 1 },
-        Global { name: "counters".to_owned(), start: 0x1008, bytes: 56 },
-    ];
-    let line =
-        line(0x1000, 100, 100, &[access(1, 1, 8, 90, 90), access(2, 2, 16, 90, 90), access(0, 6, 0, 1, 1)]);
-    process.lines = vec![Line { place: Place::Module { module: 0 }, ..line }];
-    let findings = Findings::of(&seen(process), SETTINGS);
-    let finding = &findings.false_sharing[0];
-    let Holder::Globals { variables } = &finding.holder else { panic!("{finding:?}") };
-    assert_eq!(variables.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["counters"]);
-    assert!(finding.threads.iter().all(|party| party.name == "worker"), "{:?}", finding.threads);
-    assert_eq!((finding.sites.len(), finding.touches.len()), (2, 2));
-}
-
-/// Counts of references were the program's false sharing, with exit code 1.
-#[test]
-fn what_an_interpreter_does_with_its_data_is_the_runtimes() {
-    let line = line(0x1000, 100, 100, &[access(1, 1, 0, 90, 90), access(2, 2, 8, 90, 90)]);
-    let mut process = process(2, vec![Line { place: Place::Module { module: 0 }, ..line }]);
-    assert_eq!(Findings::of(&seen(process.clone()), SETTINGS).false_sharing.len(), 1);
-    process.names.runtimes = vec!["/bin/prog".to_owned()];
-    let findings = Findings::of(&seen(process), SETTINGS);
-    assert_eq!((findings.false_sharing.len(), findings.in_libraries.len()), (0, 1));
-}
-
-/// Code that was generated at run time was the runtime's, whatever it was.
-#[test]
-fn generated_code_is_the_programs_by_its_name() {
-    let judged = |name: &str, is_java: bool| {
-        let accesses = [access(1, 9, 0, 90, 90), access(2, 9, 8, 90, 90)];
-        let place = Place::Mapping { start: 0, bytes: 1 << 20 };
-        let mut process = process(2, vec![Line { place, ..line(0x9000, 100, 100, &accesses) }]);
-        let module = if name.is_empty() { "" } else { GENERATED };
-        process.names.code.push(Code { module: module.to_owned(), ..code(9, &[(name, "", 0)]) });
-        if is_java {
-            process.names.runtimes = vec!["/opt/jdk/lib/server/libjvm.so".to_owned()];
-        }
-        let findings = Findings::of(&seen(process), SETTINGS);
-        (findings.false_sharing.len(), findings.in_libraries.len(), findings.nameless)
-    };
-    for (name, is_java) in [
-        ("void App.work(java.lang.Object)", true),
-        ("java.lang.Object com.example.Box.get()", true),
-        ("Lcom/example/Box;::get", true),
-        ("wasm-function[12]", false),
-        ("LazyCompile:*work /app/main.js:10", false),
-    ] {
-        assert_eq!(judged(name, is_java), (1, 0, 0), "{name}");
-    }
-    for (name, is_java) in [
-        ("Interpreter", true),
-        ("StubRoutines (1)", true),
-        ("monitorenter Runtime1 stub", true),
-        ("boolean java.util.HashMap.containsKey(java.lang.Object)", true),
-        ("Ljava/lang/String;::hashCode", true),
-        ("BytecodeHandler:Add", false),
-        ("void [System.Private.CoreLib] System.Threading.Monitor::Enter(object)[Optimized]", false),
-    ] {
-        assert_eq!(judged(name, is_java), (0, 1, 0), "{name}");
-    }
-    assert_eq!(judged("", true), (0, 1, 1));
-}
-
-/// What a mutex counts of itself was to be counted in a local variable.
-#[test]
-fn a_lock_that_threads_share_is_to_be_held_less() {
-    let lock = |thread: usize| Access { of_lock: true, ..access(thread, 1, 0, 500, 500) };
-    let line = |needless| {
-        line(0x1000, needless, 100, &[lock(1), lock(2), access(1, 2, 8, 90, 90), access(2, 2, 8, 90, 90)])
-    };
-    let of = |needless| {
-        let process = process(2, vec![Line { place: Place::Module { module: 0 }, ..line(needless) }]);
-        Findings::of(&seen(process), SETTINGS)
-    };
-    let findings = of(0);
-    assert!(
-        matches!(&findings.true_sharing[0].cure, Cure::Lock(text) if text.contains("counters") && text.contains("main.c:11"))
-    );
-    assert!(findings.true_sharing[0].sites[0].is_lock);
 }
 
 proptest! {
