@@ -66,6 +66,27 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// A ratio with three decimals, or with three digits where it is far from 1: `1.031`, `12.3`, `0.00417`.
+pub fn decimals(ratio: f64) -> String {
+    match ratio.abs() {
+        size if size >= 100.0 => format!("{ratio:.0}"),
+        size if size >= 10.0 => format!("{ratio:.1}"),
+        size if size >= 0.1 || size == 0.0 || !size.is_finite() => format!("{ratio:.3}"),
+        size if size >= 0.001 => format!("{ratio:.5}"),
+        _ => format!("{ratio:.2e}"),
+    }
+}
+
+/// A time that something will take: `40 s`, `12 min`, `8 h`, `3 days`.
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        short if short < 120.0 => format!("{:.0} s", short.max(1.0)),
+        minutes if minutes < 7200.0 => format!("{:.0} min", minutes / 60.0),
+        hours if hours < 172_800.0 => format!("{:.0} h", hours / 3600.0),
+        days => format!("{:.0} days", days / 86_400.0),
+    }
+}
+
 /// A 95 % interval, each end written by `show`: `95 %: 1.95 to 1.99`.
 pub fn interval(ends: Option<(f64, f64)>, show: impl Fn(f64) -> String) -> String {
     match ends {

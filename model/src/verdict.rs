@@ -1,15 +1,36 @@
-//! Whether B is better than A, and by how much.
+//! Whether B is better than A, and by how much: the one rule that every verb decides by.
+//!
+//! The pairs give a Hodges-Lehmann ratio with an interval; the interval decides.
+//!
+//! 1. It excludes 1: one side is **better**, however small the difference is. Where the whole interval lies within the
+//!    margin besides, the difference is real and too small to matter ([`Verdict::is_within_margin`]).
+//! 2. Otherwise it lies within a margin that was fixed beforehand: the two are **equivalent**.
+//! 3. Otherwise the pairs are **inconclusive**, and the interval says what they still admit.
+//!
+//! The margin does not follow from the data. A noise floor is reported and decides nothing: noisy pairs would widen it
+//! until their own interval fits.
 
-use crate::stats::{CONFIDENCE, Estimate, signed_rank_p};
-use crate::units::{interval, percent};
+use crate::{
+    record::Experiment,
+    stats::{Estimate, LEVEL, interim_level, signed_rank_p},
+    units::{interval, percent},
+};
 use serde::{Deserialize, Serialize};
 
-/// A difference smaller than this is of no consequence to anybody: where the whole interval lies within it,
-/// the answer is "no difference".
-pub const NEGLIGIBLE: f64 = 0.02;
+/// Two things that differ by at most this are equivalent, unless another margin was asked for.
+pub const MARGIN: f64 = 0.02;
 
-/// Floor that is assumed where none was measured: what 30 s blocks showed on a shared virtual machine.
-const ASSUMED_FLOOR: f64 = 0.05;
+/// Names of [`Experiment::parameters`] that hold the rule.
+pub mod parameter {
+    /// The margin of equivalence, as a share.
+    pub const MARGIN: &str = "equivalent";
+    /// Planned interim analyses, the last one counted.
+    pub const ANALYSES: &str = "analyses";
+    /// The analysis at which the experiment ended, from 1.
+    pub const ANALYSIS: &str = "analysis";
+    /// [`ANALYSES`] in records of versions that divided the level evenly over them.
+    pub const LOOKS: &str = "looks";
+}
 
 /// What the pairs say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,10 +40,74 @@ pub enum Answer {
     ABetter,
     /// B does more work per second.
     BBetter,
-    /// Any difference is within the noise floor or negligible.
-    NoDifference,
-    /// The pairs are too few or too scattered to tell.
-    NotEnough,
+    /// Neither is shown to be better, and any difference is within the margin.
+    Equivalent,
+    /// The pairs are too few or too scattered to decide.
+    Inconclusive,
+}
+
+/// What a verdict is decided by, fixed before the measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rule {
+    /// Largest difference that does not matter, as a share: 0.02 for ratios from 1/1.02 to 1.02.
+    pub margin: f64,
+    /// Two-sided level of the interval and its test at this analysis and for this comparison.
+    pub level: f64,
+    /// Which of the planned interim analyses this is, from 1.
+    pub analysis: usize,
+    /// Planned interim analyses, the last one counted.
+    pub analyses: usize,
+}
+
+impl Default for Rule {
+    fn default() -> Self {
+        Self::at(1, 1)
+    }
+}
+
+impl Rule {
+    /// The rule at one of the planned interim analyses, with the usual margin.
+    pub fn at(analysis: usize, analyses: usize) -> Self {
+        Self { margin: MARGIN, level: interim_level(analysis, analyses), analysis, analyses }
+    }
+
+    /// The rule that an experiment was planned with, at the analysis at which it is or ended.
+    pub fn of(experiment: &Experiment) -> Self {
+        let number = |name: &str| experiment.parameters.get(name)?.parse::<usize>().ok();
+        let margin = experiment.parameters.get(parameter::MARGIN).and_then(|margin| margin.parse().ok());
+        let rule = match (number(parameter::ANALYSES), number(parameter::LOOKS)) {
+            (Some(analyses), _) => {
+                let analyses = analyses.max(1);
+                Self::at(number(parameter::ANALYSIS).unwrap_or(analyses).clamp(1, analyses), analyses)
+            }
+            // Which of them the experiment ended at is not in the record: the level of each.
+            (None, Some(looks)) => {
+                Self { level: LEVEL / looks.max(1) as f64, ..Self::at(looks.max(1), looks.max(1)) }
+            }
+            (None, None) => Self::default(),
+        };
+        Self { margin: margin.filter(|margin: &f64| *margin > 0.0).unwrap_or(MARGIN), ..rule }
+    }
+
+    /// The rule for one of several comparisons that shall hold together, `divisor` by [`crate::stats::holm`].
+    pub fn among(self, divisor: usize) -> Self {
+        Self { level: self.level / divisor.max(1) as f64, ..self }
+    }
+
+    /// Whether ratios from `low` to `high` are all within the margin.
+    fn covers(&self, (low, high): (f64, f64)) -> bool {
+        low >= 1.0 / (1.0 + self.margin) && high <= 1.0 + self.margin
+    }
+
+    /// What an interval of the ratio says.
+    pub fn decide(&self, interval: Option<(f64, f64)>) -> Answer {
+        match interval {
+            Some((low, _)) if low > 1.0 => Answer::BBetter,
+            Some((_, high)) if high < 1.0 => Answer::ABetter,
+            Some(ends) if self.covers(ends) => Answer::Equivalent,
+            _ => Answer::Inconclusive,
+        }
+    }
 }
 
 /// A judged comparison of B against A.
@@ -30,116 +115,58 @@ pub enum Answer {
 pub struct Verdict {
     /// The answer.
     pub verdict: Answer,
-    /// Rate of B over rate of A, median over the pairs.
+    /// Rate of B over rate of A: the Hodges-Lehmann estimate over the pairs.
     pub ratio: f64,
-    /// 95 % interval of the ratio; absent below six pairs.
+    /// Interval of the ratio, from the test that decides, at its level; absent where the pairs are too few for it.
     pub interval: Option<(f64, f64)>,
     /// Number of pairs.
     pub pairs: usize,
-    /// Two-sided p-value of the signed-rank test, as if this were the only look.
+    /// Two-sided p-value of the signed-rank test: the smallest level at which the interval would exclude 1.
     pub p: f64,
-    /// Largest relative difference that this machine may show between two identical things; absent where it
-    /// was not measured, and 5 % is assumed.
+    /// What it was decided by; with the interval, the answer can be worked out again.
+    pub rule: Rule,
+    /// Largest relative difference that this machine may show between two identical things, where it was measured.
+    /// For information: it decides nothing.
     pub noise_floor: Option<f64>,
 }
 
 impl Verdict {
     /// Judges pairs given as ln(rate of B / rate of A). Absent where there are none.
-    ///
-    /// One side is better where the test rejects at 5 %, the interval leaves out 1 and the ratio is beyond
-    /// the noise floor. There is no difference where the whole interval lies within the floor or within
-    /// [`NEGLIGIBLE`], or where the difference is sure but within the floor.
-    pub fn of(log_ratios: &[f64], noise_floor: Option<f64>) -> Option<Self> {
-        Self::at_look(log_ratios, noise_floor, 1)
-    }
-
-    /// [`Verdict::of`] at one of `looks` planned looks at data that grow: the level of the test and of the
-    /// interval is split evenly over them (Bonferroni), so that both hold over all looks together.
-    pub fn at_look(log_ratios: &[f64], noise_floor: Option<f64>, looks: usize) -> Option<Self> {
-        let level = (1.0 - CONFIDENCE) / looks.max(1) as f64;
-        let floor = noise_floor.unwrap_or(ASSUMED_FLOOR);
-        let ratio = Estimate::at(log_ratios, 1.0 - level)?.map(f64::exp);
-        let p = signed_rank_p(log_ratios);
-        let sure = p < level && ratio.interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0);
-        let widest = ratio.interval.map(|(low, high)| (1.0 - low).max(high - 1.0));
-        let verdict = match widest {
-            Some(_) if sure && (ratio.median - 1.0).abs() > floor => {
-                if ratio.median > 1.0 {
-                    Answer::BBetter
-                } else {
-                    Answer::ABetter
-                }
-            }
-            Some(widest) if sure || widest <= floor.max(NEGLIGIBLE) => Answer::NoDifference,
-            _ => Answer::NotEnough,
-        };
+    pub fn of(log_ratios: &[f64], rule: Rule, noise_floor: Option<f64>) -> Option<Self> {
+        let ratio = Estimate::of_differences(log_ratios, rule.level)?.map(f64::exp);
         Some(Self {
-            verdict,
+            verdict: rule.decide(ratio.interval),
             ratio: ratio.median,
             interval: ratio.interval,
-            pairs: log_ratios.len(),
-            p,
+            pairs: ratio.n,
+            p: signed_rank_p(log_ratios),
+            rule,
             noise_floor,
         })
+    }
+
+    /// Whether one side is shown to be better.
+    pub fn is_different(&self) -> bool {
+        matches!(self.verdict, Answer::ABetter | Answer::BBetter)
+    }
+
+    /// Whether all that the interval admits is within the margin: equivalent, or different by too little to matter.
+    pub fn is_within_margin(&self) -> bool {
+        self.interval.is_some_and(|ends| self.rule.covers(ends))
+    }
+
+    /// Whether B is better by more than the margin, whatever is true within the interval.
+    pub fn is_better_beyond_margin(&self) -> bool {
+        self.interval.is_some_and(|(low, _)| low > 1.0 + self.rule.margin)
     }
 
     /// The ratio with its interval, pairs and floor: `1.031 (95 %: 1.022 to 1.040; 40 pairs; noise floor 0.4 %)`.
     pub fn ratio_in_words(&self) -> String {
         let ends = interval(self.interval, |end| format!("{end:.3}"));
-        format!("{:.3} ({ends}; {} pairs; {})", self.ratio, self.pairs, self.floor_in_words())
-    }
-
-    /// The noise floor in words, with whether it was measured.
-    pub fn floor_in_words(&self) -> String {
-        match self.noise_floor {
-            Some(floor) => format!("noise floor {}", percent(floor)),
-            None => format!("noise floor not measured, {} assumed", percent(ASSUMED_FLOOR)),
-        }
+        let floor = self.noise_floor.map(|floor| format!("; noise floor {}", percent(floor)));
+        format!("{:.3} ({ends}; {} pairs{})", self.ratio, self.pairs, floor.unwrap_or_default())
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use rand::{RngExt, SeedableRng};
-    use rand_xoshiro::Xoshiro256PlusPlus;
-
-    fn noisy(effect: f64, pairs: usize, seed: u64) -> Vec<f64> {
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        (0..pairs).map(|_| effect + (rng.random::<f64>() - 0.5) * 0.1).collect()
-    }
-
-    #[test]
-    fn a_clear_difference_is_told_with_its_direction() {
-        assert_eq!(Verdict::of(&noisy(0.10, 20, 1), Some(0.01)).unwrap().verdict, Answer::BBetter);
-        assert_eq!(Verdict::of(&noisy(-0.10, 20, 1), Some(0.01)).unwrap().verdict, Answer::ABetter);
-    }
-
-    #[test]
-    fn a_difference_below_the_floor_is_none() {
-        let verdict = Verdict::of(&noisy(0.03, 400, 2), Some(0.05)).unwrap();
-        assert!(verdict.p < 0.001);
-        assert_eq!(verdict.verdict, Answer::NoDifference);
-    }
-
-    #[test]
-    fn few_or_scattered_pairs_are_not_enough() {
-        assert_eq!(Verdict::of(&[0.1; 5], Some(0.0)).unwrap().verdict, Answer::NotEnough);
-        assert_eq!(
-            Verdict::of(&[0.3, -0.3, 0.2, -0.25, 0.1, -0.1], Some(0.0)).unwrap().verdict,
-            Answer::NotEnough
-        );
-        assert_eq!(Verdict::of(&[], Some(0.0)), None);
-    }
-
-    #[test]
-    fn identical_things_differ_in_at_most_one_run_of_twenty() {
-        let wrong = (0..2000)
-            .filter(|&seed| {
-                let verdict = Verdict::of(&noisy(0.0, 10, seed), Some(0.0)).unwrap().verdict;
-                matches!(verdict, Answer::ABetter | Answer::BBetter)
-            })
-            .count();
-        assert!(wrong <= 110, "{wrong} of 2000");
-    }
-}
+mod tests;

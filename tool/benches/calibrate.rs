@@ -10,15 +10,16 @@ mod common;
 
 use manycore::{
     experiment::{
-        Budget, Design, Looks, Rng, Subject,
+        Budget, Design, Interim, Rng, Subject,
         crew::Crew,
         live::{Live, Order, Pace, Trial},
         observe::Observer,
         run_until,
     },
     study::{
+        analyses_for,
         commands::{Commands, Rules, Side},
-        looks_for, words,
+        words,
     },
 };
 use manycore_host::clock::now_ns;
@@ -116,21 +117,22 @@ fn ours(a: &str, b: &str, budget: Budget, seed: u64, early: bool) -> Comparison 
     let side = |line: &str| Side { command: words(line).expect("a command"), copies: 1, ..Side::default() };
     let mut subject = subject(vec![side(a), side(b)]);
     let pair: f64 = (0..2).map(|side| subject.measure(side).expect("it runs").wall_ns as f64 / 1e9).sum();
-    let looks = if early { looks_for(budget.seconds / pair) } else { 1 };
-    judged(&mut subject, budget, looks, seed)
+    let analyses = if early { analyses_for(budget.seconds / pair) } else { 1 };
+    judged(&mut subject, budget, analyses, seed)
 }
 
-fn judged(subject: &mut Commands, budget: Budget, looks: usize, seed: u64) -> Comparison {
+fn judged(subject: &mut Commands, budget: Budget, analyses: usize, seed: u64) -> Comparison {
     let metrics = subject.metrics();
-    let design = Design { metrics, ..design(budget, looks, Method::Whole) };
+    let design = Design { metrics, ..design(budget, Method::Whole) };
     let mut stop = |experiment: &Experiment| enough(experiment, None);
-    let looks = Looks { planned: looks, enough: &mut stop };
-    let (experiment, ending) = run_until(design, subject, &mut Rng::seed_from_u64(seed), looks, &mut |_| {});
+    let interim = Interim { planned: analyses, enough: &mut stop };
+    let (experiment, ending) =
+        run_until(design, subject, &mut Rng::seed_from_u64(seed), interim, &mut |_| {});
     ending.expect("it is measured to its end");
     compare(&experiment).expect("both sides")
 }
 
-fn design(budget: Budget, looks: usize, method: Method) -> Design {
+fn design(budget: Budget, method: Method) -> Design {
     let treatment = |side: &str| Treatment {
         name: side.to_owned(),
         workers: 1,
@@ -141,7 +143,7 @@ fn design(budget: Budget, looks: usize, method: Method) -> Design {
         id: "compare".to_owned(),
         method,
         unit: "runs".to_owned(),
-        parameters: BTreeMap::from([("looks".to_owned(), looks.to_string())]),
+        parameters: BTreeMap::new(),
         metrics: Vec::new(),
         treatments: ["A", "B"].map(treatment).to_vec(),
         budget,
@@ -193,7 +195,7 @@ fn false_alarms(name: &str) {
     let budget = Budget { seconds: f64::MAX, least_blocks: PAIRS, most_blocks: PAIRS };
     let (mut claimed, mut covered, mut theirs, mut held) = (0, 0, 0, 0);
     for trial in 0..trials {
-        // Three looks, as a budget of this many pairs has them.
+        // Three interim analyses, as a budget of this many pairs has them.
         let side = Side { command: words(&line).expect("a command"), copies: 1, ..Side::default() };
         let mut subject = subject(vec![side.clone(), side]);
         for side in 0..2 {
@@ -266,9 +268,9 @@ fn load() {
             Live::new(crew, Rc::clone(&observer), Pace::Slices { slice, settle }, trials, now_ns());
         let method = Method::Slices { slice_ns: 50_000_000, settle_ns: 2_000_000 };
         let mut rng = Rng::seed_from_u64(attempt as u64);
-        let looks = Looks { planned: 1, enough: &mut |_| false };
+        let interim = Interim { planned: 1, enough: &mut |_| false };
         let (experiment, ending) =
-            run_until(design(Budget::seconds(20.0), 1, method), &mut live, &mut rng, looks, &mut |_| {});
+            run_until(design(Budget::seconds(20.0), method), &mut live, &mut rng, interim, &mut |_| {});
         ending.expect("it is measured to its end");
         let comparison = compare(&experiment).expect("both sides");
         found += usize::from(comparison.verdict.verdict == Answer::ABetter);

@@ -1,10 +1,10 @@
 //! Two things compared: `manycore compare`.
 
-use super::{noise, with_factor};
+use super::{noise, planning, with_factor};
 use crate::{
     record::{Better, Experiment, Metric, Sample},
     stats::Estimate,
-    verdict::{Answer, NEGLIGIBLE, Verdict},
+    verdict::{Answer, Rule, Verdict},
 };
 use serde::Serialize;
 
@@ -19,12 +19,10 @@ pub struct Comparison {
     pub verdict: Verdict,
     /// Each metric, the primary one first.
     pub metrics: Vec<Compared>,
-    /// Planned looks over which the level of the verdict was split.
-    pub looks: usize,
-    /// Smallest true difference that this many pairs would find in four runs of five.
+    /// Minimum detectable effect at 80 % power of a run of as many pairs as were planned, as a share.
     pub detectable: Option<f64>,
-    /// Where the pairs do not suffice: about how many more would.
-    pub more_pairs: Option<usize>,
+    /// Where the pairs were inconclusive: of how many pairs in all a new run gives an answer with a probability of 80 %.
+    pub pairs_needed: Option<usize>,
     /// Median seconds of one pair.
     pub pair_seconds: f64,
 }
@@ -38,87 +36,53 @@ pub struct Compared {
     pub a: Estimate,
     /// Values of B.
     pub b: Estimate,
-    /// Value of B over value of A, from pairs of the same block; a plain 95 % interval, for each metric alone.
+    /// Value of B over value of A, from pairs of the same block. That of the primary metric is the verdict's; the
+    /// others have a plain 95 % interval, for each metric alone.
     pub ratio: Option<Estimate>,
+    /// What the interval says: B is better or worse, equivalent, or neither is shown.
+    pub answer: Answer,
 }
 
 /// Judges an experiment with a side A and a side B; absent where one was not measured.
 pub fn judge(experiment: &Experiment) -> Option<Comparison> {
     let a = with_factor(experiment, "side", "A").next()?;
     let b = with_factor(experiment, "side", "B").next()?;
-    let looks = experiment.parameters.get("looks").and_then(|looks| looks.parse().ok()).unwrap_or(1);
-    let floor = floor(experiment, &[a, b]);
-    let ratios = experiment.log_ratios(a, b);
-    let verdict = Verdict::at_look(&ratios, floor, looks)?;
-    let metrics = experiment.metrics.iter().enumerate();
+    let verdict =
+        Verdict::of(&experiment.log_ratios(a, b), Rule::of(experiment), floor(experiment, &[a, b]))?;
+    let metrics = (0..experiment.metrics.len())
+        .filter_map(|index| compared(experiment, (a, b), index, (index == 0).then_some(&verdict)));
     Some(Comparison {
         a: experiment.treatments[a].name.clone(),
         b: experiment.treatments[b].name.clone(),
-        metrics: metrics.filter_map(|(index, metric)| compared(experiment, (a, b), index, metric)).collect(),
-        looks,
-        detectable: floor.zip(half_width(&verdict)).map(|(floor, half)| noise::detectable(floor, half)),
-        more_pairs: more_pairs(&verdict),
+        metrics: metrics.collect(),
+        detectable: planning::detectable(&verdict),
+        pairs_needed: planning::pairs_needed(&verdict),
         pair_seconds: pair_seconds(experiment),
         verdict,
     })
 }
 
 /// The noise floor of the very things compared: what neighbouring runs of one and the same side show between
-/// them, which is 1 in truth. Absent below six such pairs.
+/// them, which is 1 in truth. Absent below six such pairs. For information.
 pub(crate) fn floor(experiment: &Experiment, treatments: &[usize]) -> Option<f64> {
     let ratios: Vec<f64> =
         treatments.iter().flat_map(|&treatment| noise::neighbours(experiment, treatment)).collect();
-    let (low, high) = Estimate::of(&ratios)?.map(f64::exp).interval?;
+    let level = Rule::default().level;
+    let (low, high) = Estimate::of_differences(&ratios, level)?.map(f64::exp).interval?;
     Some((high - low) / 2.0)
 }
 
-/// Whether what was measured is enough to stop before the budget is spent: the sides differ for sure, or they
-/// surely do not by anything that matters; and the interval is as narrow as `precision` asks, as a share.
+/// Whether what was measured is enough to stop at an interim analysis: there is an answer, or, where a `precision` was
+/// asked for, half of the interval is no wider than that share.
 pub fn enough(experiment: &Experiment, precision: Option<f64>) -> bool {
     let Some(comparison) = judge(experiment) else { return false };
-    let Some(half_width) = half_width(&comparison.verdict) else { return false };
-    let clear = match comparison.verdict.verdict {
-        Answer::ABetter | Answer::BBetter => true,
-        // A true difference just within the limit may still be found with more pairs.
-        Answer::NoDifference => widest(&comparison.verdict).is_some_and(|widest| widest <= NEGLIGIBLE / 2.0),
-        Answer::NotEnough => false,
-    };
+    let verdict = &comparison.verdict;
     match precision {
-        Some(precision) => half_width <= precision,
-        None => clear,
+        Some(precision) => {
+            verdict.interval.is_some_and(|(low, high)| (high - low) / 2.0 <= precision * verdict.ratio)
+        }
+        None => verdict.verdict != Answer::Inconclusive,
     }
-}
-
-impl Comparison {
-    /// The largest difference that the pairs still admit, as a share.
-    pub fn largest_admitted(&self) -> Option<f64> {
-        widest(&self.verdict)
-    }
-}
-
-fn half_width(verdict: &Verdict) -> Option<f64> {
-    verdict.interval.map(|(low, high)| (high - low) / 2.0)
-}
-
-fn widest(verdict: &Verdict) -> Option<f64> {
-    verdict.interval.map(|(low, high)| (1.0 - low).max(high - 1.0))
-}
-
-/// Pairs beyond those made until the interval, which narrows with the root of their number, would leave out 1
-/// or lie within what is negligible, whichever comes first if the ratio stays.
-fn more_pairs(verdict: &Verdict) -> Option<usize> {
-    const MOST: f64 = 1e6;
-    if verdict.verdict != Answer::NotEnough {
-        return None;
-    }
-    let least = 6.0_f64;
-    let Some(half_width) = half_width(verdict) else {
-        return Some((least as usize).saturating_sub(verdict.pairs).max(1));
-    };
-    let effect = (verdict.ratio - 1.0).abs();
-    let target = effect.max(NEGLIGIBLE - effect).max(verdict.noise_floor.unwrap_or(0.0) - effect);
-    let pairs = verdict.pairs as f64 * (half_width / target).powi(2);
-    Some((pairs.min(MOST).ceil() as usize).saturating_sub(verdict.pairs).max(least as usize))
 }
 
 fn pair_seconds(experiment: &Experiment) -> f64 {
@@ -133,31 +97,27 @@ fn compared(
     experiment: &Experiment,
     (a, b): (usize, usize),
     index: usize,
-    metric: &Metric,
+    primary: Option<&Verdict>,
 ) -> Option<Compared> {
+    let metric = &experiment.metrics[index];
     let value = |sample: &Sample| sample.values.get(index).copied();
     let values =
         |treatment: usize| -> Vec<f64> { experiment.samples_of(treatment).filter_map(value).collect() };
-    let ratios = experiment.log_ratios_of(a, b, value);
+    let (a, b, ratios) = (values(a), values(b), experiment.log_ratios_of(a, b, value));
+    let better = |ratio: f64| if metric.better == Better::Higher { ratio } else { 1.0 / ratio };
+    let rule = Rule { margin: Rule::of(experiment).margin, ..Rule::default() };
+    let ratio = match primary {
+        Some(verdict) => {
+            Some(Estimate { median: verdict.ratio, interval: verdict.interval, n: verdict.pairs }.map(better))
+        }
+        None => Estimate::of_differences(&ratios, rule.level).map(|ratio| ratio.map(f64::exp)),
+    };
+    let judged = ratio.map(|ratio| rule.decide(ratio.map(better).interval));
     Some(Compared {
         metric: metric.clone(),
-        a: Estimate::of(&values(a))?,
-        b: Estimate::of(&values(b))?,
-        ratio: Estimate::of(&ratios).map(|ratio| ratio.map(f64::exp)),
+        a: Estimate::of(&a)?,
+        b: Estimate::of(&b)?,
+        ratio,
+        answer: primary.map(|verdict| verdict.verdict).or(judged).unwrap_or(Answer::Inconclusive),
     })
-}
-
-impl Compared {
-    /// Whether B is better or worse in this metric for sure, each metric taken alone.
-    pub fn direction(&self) -> Option<bool> {
-        let (low, high) = self.ratio?.interval?;
-        let higher = if low > 1.0 {
-            true
-        } else if high < 1.0 {
-            false
-        } else {
-            return None;
-        };
-        Some(higher == (self.metric.better == Better::Higher))
-    }
 }

@@ -6,7 +6,7 @@ use crate::{
     distance::Distance,
     record::{Experiment, Method, Sample, Treatment},
     stats::{Estimate, jain},
-    verdict::Verdict,
+    verdict::{Rule, Verdict},
 };
 use serde::Serialize;
 
@@ -141,8 +141,9 @@ fn points(experiment: &Experiment, floor: Option<f64>) -> Vec<ContentionPoint> {
                 workers: treatment.workers,
                 rate,
                 each: rate.map(|rate| rate / workers as f64),
-                over_fewest: fewest
-                    .and_then(|fewest| Verdict::of(&experiment.log_ratios(fewest, index), floor)),
+                over_fewest: fewest.and_then(|fewest| {
+                    Verdict::of(&experiment.log_ratios(fewest, index), Rule::of(experiment), floor)
+                }),
                 fairness: (workers > 1).then(|| jain(&shares(experiment, index))).flatten(),
             })
         })

@@ -13,6 +13,7 @@ mod matrix;
 mod modes;
 mod noise;
 mod peer;
+mod planning;
 mod scaling;
 mod spawning;
 mod stream;
@@ -76,7 +77,7 @@ pub mod id {
     /// Time of a load on the same ways, factor `loaded` = `no` or `yes`; metrics `latency` in ns and `load` in B/s, what
     /// the others read meanwhile.
     pub const STREAM_LATENCY: &str = "stream-latency";
-    /// Two sides, factor `side` = `A` or `B`; parameter `looks`: planned looks over which its level is split.
+    /// Two sides, factor `side` = `A` or `B`; parameters as [`crate::verdict::parameter`] says.
     pub const COMPARE: &str = "compare";
     /// Rounds of a search: the prefix of `tune-1`, `tune-2`, ...; factor `side` = `today` marks today's behaviour.
     pub const TUNE: &str = "tune-";

@@ -1,7 +1,11 @@
 //! The same tasks one after another, in threads, and in processes.
 
 use super::with_factor;
-use crate::{record::Experiment, stats::Estimate, verdict::Verdict};
+use crate::{
+    record::Experiment,
+    stats::Estimate,
+    verdict::{Rule, Verdict},
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -50,7 +54,8 @@ pub(crate) fn judge(experiment: &Experiment, floor: Option<f64>) -> Option<Modes
     Some(Modes {
         id: experiment.id.clone(),
         parameters: experiment.parameters.clone(),
-        processes_over_threads: both.and_then(|(a, b)| Verdict::of(&experiment.log_ratios(a, b), floor)),
+        processes_over_threads: both
+            .and_then(|(a, b)| Verdict::of(&experiment.log_ratios(a, b), Rule::of(experiment), floor)),
         modes,
     })
 }

@@ -1,12 +1,12 @@
 //! The noise floor: what this machine shows between two identical things.
 
-use super::with_factor;
-use crate::{record::Experiment, stats::Estimate};
+use super::{planning, with_factor};
+use crate::{
+    record::Experiment,
+    stats::Estimate,
+    verdict::{Rule, Verdict},
+};
 use serde::Serialize;
-
-/// Ratio of the standard errors that a two-sided 5 % test needs for 80 % power to those of its interval:
-/// (1.960 + 0.842) / 1.960.
-const POWER_80: f64 = 1.43;
 
 /// The noise floor at one number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -15,9 +15,9 @@ pub struct Noise {
     pub workers: usize,
     /// B over A, which is 1 in truth.
     pub ratio: Estimate,
-    /// The difference from 1 that the interval still admits: nothing smaller is believed.
+    /// The difference from 1 that the interval still admits. For information: it decides nothing.
     pub floor: f64,
-    /// Smallest true difference that this many pairs would find in four runs of five.
+    /// Minimum detectable effect at 80 % power of this many pairs, as a share.
     pub detectable: f64,
 }
 
@@ -28,10 +28,9 @@ pub(crate) fn judge(experiment: &Experiment) -> Vec<Noise> {
             let workers = experiment.treatments[a].workers;
             let b = with_factor(experiment, "side", "B")
                 .find(|&b| experiment.treatments[b].workers == workers)?;
-            let ratio = Estimate::of(&experiment.log_ratios(a, b))?.map(f64::exp);
+            let (ratio, detectable) = shown(&experiment.log_ratios(a, b))?;
             let (low, high) = ratio.interval?;
-            let (half_width, floor) = ((high - low) / 2.0, (1.0 - low).max(high - 1.0));
-            Some(Noise { workers, ratio, floor, detectable: detectable(floor, half_width) })
+            Some(Noise { workers, ratio, floor: (1.0 - low).max(high - 1.0), detectable })
         })
         .collect()
 }
@@ -40,11 +39,10 @@ pub(crate) fn judge(experiment: &Experiment) -> Vec<Noise> {
 pub(crate) fn within(experiment: &Experiment) -> Vec<Noise> {
     (0..experiment.treatments.len())
         .filter_map(|index| {
-            let ratio = Estimate::of(&neighbours(experiment, index))?.map(f64::exp);
+            let (ratio, detectable) = shown(&neighbours(experiment, index))?;
             let (low, high) = ratio.interval?;
-            let floor = (high - low) / 2.0;
             let workers = experiment.treatments[index].workers;
-            Some(Noise { workers, ratio, floor, detectable: detectable(floor, floor) })
+            Some(Noise { workers, ratio, floor: (high - low) / 2.0, detectable })
         })
         .collect()
 }
@@ -55,13 +53,14 @@ pub(crate) fn neighbours(experiment: &Experiment, treatment: usize) -> Vec<f64> 
     rates.chunks_exact(2).map(|pair| (pair[1] / pair[0]).ln()).filter(|ratio| ratio.is_finite()).collect()
 }
 
-/// Smallest true difference that is found in four runs of five. One is believed beyond the floor only, so it
-/// must lie that much further out.
-pub(crate) fn detectable(floor: f64, half_width: f64) -> f64 {
-    floor + (POWER_80 - 1.0) * half_width
+/// The ratio that pairs show, and the difference that they could; absent where they are too few for an interval.
+fn shown(log_ratios: &[f64]) -> Option<(Estimate, f64)> {
+    let verdict = Verdict::of(log_ratios, Rule::default(), None)?;
+    let ratio = Estimate { median: verdict.ratio, interval: verdict.interval, n: verdict.pairs };
+    Some((ratio, planning::detectable(&verdict)?))
 }
 
-/// Floor for comparisons with `workers` at work: that of the nearest number measured, where one was.
+/// Floor beside comparisons with `workers` at work: that of the nearest number measured, where one was.
 pub(crate) fn floor(noise: &[Noise], workers: usize) -> Option<f64> {
     noise.iter().min_by_key(|noise| noise.workers.abs_diff(workers)).map(|noise| noise.floor)
 }

@@ -29,7 +29,7 @@ fn point(evaluation: &Evaluation, workers: usize) -> &ScalingPoint {
 
 #[test]
 fn a_known_effect_of_binding_is_found_with_its_size() {
-    for (bound, answer) in [(1.10, Answer::BBetter), (0.90, Answer::ABetter), (1.0, Answer::NoDifference)] {
+    for (bound, answer) in [(1.10, Answer::BBetter), (0.90, Answer::ABetter), (1.0, Answer::Equivalent)] {
         let verdict = judge(&World { bound, ..quiet() }).affinity.unwrap().verdict.unwrap();
         assert_eq!(verdict.verdict, answer, "{bound}");
         assert!((verdict.ratio - bound).abs() < 0.01, "{verdict:?}");

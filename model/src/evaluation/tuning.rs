@@ -5,7 +5,7 @@ use crate::{
     Record,
     record::{Experiment, Treatment},
     stats::{Estimate, holm, median, signed_rank_p},
-    verdict::{Answer, Verdict},
+    verdict::{Answer, Rule, Verdict},
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -20,7 +20,8 @@ pub struct Tuning {
     pub candidates: Vec<Candidate>,
     /// Finalists against today's behaviour on fresh pairs, best first.
     pub finalists: Vec<Finalist>,
-    /// The finalist that is surely better than today's behaviour; absent where none is: leave it as it is.
+    /// The best finalist that is better than today's behaviour by more than may be nothing: not all of its interval is
+    /// within the margin. Absent where none is: leave it as it is.
     pub winner: Option<usize>,
     /// Runs that the search and the confirmation took.
     pub trials: usize,
@@ -45,7 +46,7 @@ pub struct Candidate {
 pub struct Finalist {
     /// Its name.
     pub name: String,
-    /// B is the finalist, A is today's behaviour; levels are split over looks and finalists (Holm).
+    /// B is the finalist, A is today's behaviour; levels are those of the interim analysis, split over finalists (Holm).
     pub verdict: Verdict,
     /// How to run it without this program.
     pub line: String,
@@ -85,7 +86,9 @@ pub(crate) fn judge(record: &Record) -> Option<Tuning> {
     }
     let confirm = record.experiment(super::id::TUNE_CONFIRM);
     let finalists = confirm.map(finalists).unwrap_or_default();
-    let better = |finalist: &Finalist| finalist.verdict.verdict == Answer::BBetter;
+    let better = |finalist: &Finalist| {
+        finalist.verdict.verdict == Answer::BBetter && !finalist.verdict.is_within_margin()
+    };
     Some(Tuning {
         candidates: candidates(&rounds),
         winner: finalists.iter().position(better),
@@ -114,7 +117,8 @@ fn candidates(rounds: &[&Experiment]) -> Vec<Candidate> {
                 name: name.clone(),
                 dropped: (round + 1 < rounds.len()).then_some(round + 1),
                 trials,
-                ratio: Estimate::of(&ratios).map(|ratio| ratio.map(f64::exp)),
+                ratio: Estimate::of_differences(&ratios, Rule::default().level)
+                    .map(|ratio| ratio.map(f64::exp)),
             });
         }
     }
@@ -123,16 +127,16 @@ fn candidates(rounds: &[&Experiment]) -> Vec<Candidate> {
 
 /// Whether the confirmation may end: every finalist is judged clearly.
 pub fn confirmed(experiment: &Experiment) -> bool {
-    finalists(experiment).iter().all(|finalist| finalist.verdict.verdict != Answer::NotEnough)
+    finalists(experiment).iter().all(|finalist| finalist.verdict.verdict != Answer::Inconclusive)
 }
 
 fn finalists(experiment: &Experiment) -> Vec<Finalist> {
     let Some(today) = experiment.treatments.iter().position(is_today) else { return Vec::new() };
-    let looks = experiment.parameters.get("looks").and_then(|looks| looks.parse().ok()).unwrap_or(1);
+    let rule = Rule::of(experiment);
     let others: Vec<usize> = (0..experiment.treatments.len()).filter(|&index| index != today).collect();
     let ratios: Vec<Vec<f64>> = others.iter().map(|&index| experiment.log_ratios(today, index)).collect();
     let floor = comparison::floor(experiment, &(0..experiment.treatments.len()).collect::<Vec<_>>());
-    let shares = holm(&ratios.iter().map(|ratios| signed_rank_p(ratios)).collect::<Vec<_>>());
+    let shares = holm(&ratios.iter().map(|ratios| signed_rank_p(ratios)).collect::<Vec<_>>(), rule.level);
     let mut finalists: Vec<Finalist> = others
         .iter()
         .zip(&ratios)
@@ -141,7 +145,7 @@ fn finalists(experiment: &Experiment) -> Vec<Finalist> {
             let treatment = &experiment.treatments[index];
             Some(Finalist {
                 name: treatment.name.clone(),
-                verdict: Verdict::at_look(ratios, floor, looks * share)?,
+                verdict: Verdict::of(ratios, rule.among(share), floor)?,
                 line: treatment.factors.get("line").cloned().unwrap_or_default(),
             })
         })

@@ -11,7 +11,7 @@ use crate::{
     evaluation::floor,
     record::Experiment,
     stats::Estimate,
-    verdict::{Answer, Verdict},
+    verdict::{Answer, Rule, Verdict},
 };
 use serde::Serialize;
 
@@ -95,8 +95,8 @@ pub enum Shown {
     Holds,
     /// It makes no difference, or the wrong one.
     Fails(String),
-    /// The pairs are too few or too scattered to tell.
-    NotEnough,
+    /// The pairs are too few or too scattered to decide.
+    Inconclusive,
     /// This machine, or this load, cannot show it.
     CannotShow(String),
 }
@@ -141,7 +141,7 @@ impl Proof {
         let rates = |name| Estimate::of(&experiment.rates(at(name)?));
         let judged = |a, b| {
             let (a, b) = (at(a)?, at(b)?);
-            Verdict::of(&experiment.log_ratios(a, b), floor(experiment, &[a, b]))
+            Verdict::of(&experiment.log_ratios(a, b), Rule::of(experiment), floor(experiment, &[a, b]))
         };
         let verdict = judged(WITHOUT, WITH);
         let shown = match &verdict {
@@ -149,11 +149,10 @@ impl Proof {
             Some(verdict) => match verdict.verdict {
                 Answer::ABetter => Shown::Holds,
                 Answer::BBetter => Shown::Fails("it gets more with the limit than without".to_owned()),
-                Answer::NoDifference if is_wide(verdict) => Shown::NotEnough,
-                Answer::NoDifference => Shown::Fails("it gets as much with the limit as without".to_owned()),
-                Answer::NotEnough => Shown::NotEnough,
+                Answer::Equivalent => Shown::Fails("it gets as much with the limit as without".to_owned()),
+                Answer::Inconclusive => Shown::Inconclusive,
             },
-            None => Shown::NotEnough,
+            None => Shown::Inconclusive,
         };
         Self {
             check,
@@ -167,29 +166,22 @@ impl Proof {
     }
 }
 
-/// Largest difference that is none, however noisy the machine: where more than this may be hidden in the noise, it
-/// would be wrong to say that a limit does nothing.
-const NO_DIFFERENCE: f64 = 0.1;
-
-fn is_wide(verdict: &Verdict) -> bool {
-    verdict.interval.is_none_or(|(low, high)| low < 1.0 - NO_DIFFERENCE || high > 1.0 + NO_DIFFERENCE)
-}
-
 /// What a preference shows beside rivals; `crowded` is what it gets beside them over what it gets alone, both without.
 fn among_rivals(verdict: &Verdict, crowded: Option<&Verdict>) -> Shown {
-    let narrow = crowded.filter(|crowded| !is_wide(crowded));
-    match (verdict.verdict, narrow.map(|crowded| crowded.verdict)) {
+    let plenty =
+        crowded.is_some_and(|crowded| crowded.is_within_margin() || crowded.verdict == Answer::BBetter);
+    match (verdict.verdict, plenty) {
         (Answer::BBetter, _) => Shown::Holds,
         (Answer::ABetter, _) => {
             Shown::Fails("it gets less when it is preferred than when it is not".to_owned())
         }
-        (_, Some(Answer::NoDifference | Answer::BBetter)) => Shown::CannotShow(
+        (_, true) => Shown::CannotShow(
             "rivals took nothing from it also without: this load does not make memory scarce here".to_owned(),
         ),
-        (Answer::NoDifference, _) if !is_wide(verdict) => {
+        (Answer::Equivalent, _) => {
             Shown::Fails("beside rivals it gets as much as without being preferred".to_owned())
         }
-        (Answer::NoDifference | Answer::NotEnough, _) => Shown::NotEnough,
+        (Answer::Inconclusive, _) => Shown::Inconclusive,
     }
 }
 
@@ -305,11 +297,10 @@ mod tests {
         let judged =
             |check, treatments: &[(&str, f64)]| Proof::of(check, Vec::new(), &scattered(treatments, 2.0));
         let proof = judged(Check::Bandwidth, &[(WITH, 1e10), (WITHOUT, 1e10)]);
-        // 'compare' finds no difference beyond the noise, which is right, and says nothing of what it may hide.
-        assert_eq!(proof.verdict.unwrap().verdict, Answer::NoDifference);
-        assert_eq!(proof.shown, Shown::NotEnough);
+        assert_eq!(proof.verdict.unwrap().verdict, Answer::Inconclusive);
+        assert_eq!(proof.shown, Shown::Inconclusive);
         let even = [(WITH, 1e10), (WITHOUT, 1e10), (ALONE, 1e10)];
-        assert_eq!(judged(Check::Priority, &even).shown, Shown::NotEnough);
+        assert_eq!(judged(Check::Priority, &even).shown, Shown::Inconclusive);
     }
 
     #[test]
@@ -317,7 +308,7 @@ mod tests {
         let mut experiment = measured(&[(WITH, 1e9), (WITHOUT, 1e10)]);
         experiment.samples.truncate(4);
         let proof = Proof::of(Check::Bandwidth, Vec::new(), &experiment);
-        assert_eq!(proof.shown, Shown::NotEnough);
+        assert_eq!(proof.shown, Shown::Inconclusive);
         experiment.samples.clear();
         assert_eq!(Proof::of(Check::Bandwidth, Vec::new(), &experiment).verdict, None);
     }

@@ -1,9 +1,15 @@
 //! Statistics for small, paired, noisy samples. Every interval says its level and keeps it.
 
+mod normal;
+mod order;
 mod rank;
+mod several;
 mod usl;
 
-pub use rank::{holm, median_interval, signed_rank_p};
+pub use normal::{student_quantile, upper_quantile, upper_tail};
+pub use order::median_interval;
+pub use rank::{attained_level, signed_rank_p};
+pub use several::{LEVEL, holm, interim_level};
 pub use usl::{Usl, UslPoint};
 
 use serde::{Deserialize, Serialize};
@@ -11,10 +17,10 @@ use serde::{Deserialize, Serialize};
 /// The confidence of every interval and the complement of every significance level in use.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// A median with its interval.
+/// A median with its interval, or a pseudo-median of paired differences with its own.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// Median of the samples.
+    /// Median of the samples, or pseudo-median of differences.
     pub median: f64,
     /// Lower and upper end of the 95 % interval of the median; absent where there are too few samples for
     /// any interval of that level (below six).

@@ -76,6 +76,9 @@ pub struct Measuring {
     /// With compare: measure until the 95 % interval is this narrow (half its width, such as 1%), or the budget is spent
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub precision: Option<f64>,
+    /// Differences within this share do not matter: what lies within is equivalent. Fixed before anything is measured
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
+    pub equivalent: f64,
     /// Measure this many pairs (rounds), however long they take
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub pairs: Option<u32>,
@@ -180,7 +183,8 @@ Examples:
   manycore compare -- ./program                                               A against A: this machine's noise
 
 Placements: free, close, spread, spread@core|cluster|llc|node|package, cpus=LIST, near=DEVICE, each optionally
-+nosmt. Runs alternate in random order; the answer is the median ratio of pairs with an exact test.")]
++nosmt. Runs alternate in random order; an exact test of the pairs decides:
+better or worse, equivalent within --equivalent, or inconclusive.")]
 pub struct Compare {
     /// Where A runs [default: free]
     #[arg(long, value_name = "PLACE")]

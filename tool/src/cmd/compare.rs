@@ -29,10 +29,10 @@ fn measure(args: &Compare, study: &mut Study, subject: &mut Commands, names: &[S
     let pair: f64 = study.pilot(subject, args.measuring.warmup as usize)?.iter().sum();
     let budget = study::budget(&args.measuring, "a pair", pair)?;
     // A fixed number of pairs is made in any case, unless they may stop at some precision.
-    let looks = match (args.measuring.pairs, args.measuring.precision) {
+    let analyses = match (args.measuring.pairs, args.measuring.precision) {
         (Some(_), None) => 1,
-        (Some(pairs), Some(_)) => study::looks_for(f64::from(pairs)),
-        (None, _) => study::looks_for(budget.seconds / pair),
+        (Some(pairs), Some(_)) => study::analyses_for(f64::from(pairs)),
+        (None, _) => study::analyses_for(budget.seconds / pair),
     };
     let treatment = |(name, side): (&String, &str)| Treatment {
         name: name.clone(),
@@ -46,7 +46,7 @@ fn measure(args: &Compare, study: &mut Study, subject: &mut Commands, names: &[S
         treatments: names.iter().zip(["A", "B"]).map(treatment).collect(),
         parameters: BTreeMap::new(),
         budget,
-        looks,
+        analyses,
     };
     let precision = args.measuring.precision;
     study.experiment(plot, subject, &mut |experiment| enough(experiment, precision)).map(drop)

@@ -43,7 +43,7 @@ fn measure(args: &Scale, study: &mut Study, subject: &mut Commands, counts: &[us
             ("counted".to_owned(), several.to_owned()),
         ]),
         budget: Budget { least_blocks: 1, ..budget },
-        looks: 1,
+        analyses: 1,
     };
     study.experiment(plot, subject, &mut |_| false).map(drop)
 }

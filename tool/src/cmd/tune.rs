@@ -65,8 +65,8 @@ fn search(args: &Tune, study: &mut Study, subject: &mut Commands, field: &[Candi
     }
     left.truncate(FINALISTS);
     let pairs = total * (1.0 - SEARCH) / (one * (left.len() + 1) as f64);
-    let looks = study::looks_for(pairs);
-    let plot = plot(id::TUNE_CONFIRM.to_owned(), today, &left, total * (1.0 - SEARCH), looks);
+    let analyses = study::analyses_for(pairs);
+    let plot = plot(id::TUNE_CONFIRM.to_owned(), today, &left, total * (1.0 - SEARCH), analyses);
     subject.set_sides(sides(today, &left));
     study.experiment(plot, subject, &mut confirmed).map(drop)
 }
@@ -113,7 +113,7 @@ fn sides(today: &Candidate, left: &[&Candidate]) -> Vec<study::commands::Side> {
     std::iter::once(today).chain(left.iter().copied()).map(|candidate| candidate.side.clone()).collect()
 }
 
-fn plot(id: String, today: &Candidate, left: &[&Candidate], seconds: f64, looks: usize) -> Plot {
+fn plot(id: String, today: &Candidate, left: &[&Candidate], seconds: f64, analyses: usize) -> Plot {
     let treatment = |(index, candidate): (usize, &Candidate)| {
         let side = if index == 0 { evaluation::TODAY } else { "candidate" };
         Treatment {
@@ -132,7 +132,7 @@ fn plot(id: String, today: &Candidate, left: &[&Candidate], seconds: f64, looks:
         treatments: std::iter::once(today).chain(left.iter().copied()).enumerate().map(treatment).collect(),
         parameters: BTreeMap::new(),
         budget: Budget { least_blocks: 1, ..Budget::seconds(seconds) },
-        looks,
+        analyses,
     }
 }
 

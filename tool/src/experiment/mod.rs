@@ -17,7 +17,10 @@ pub mod rally;
 pub mod worker;
 
 use crate::failure::{Failure, Outcome};
-use manycore_model::record::{Experiment, Latency, Method, Metric, Sample, Treatment};
+use manycore_model::{
+    record::{Experiment, Latency, Method, Metric, Sample, Treatment},
+    verdict::parameter,
+};
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
@@ -91,9 +94,12 @@ pub struct Progress {
     pub samples: usize,
 }
 
-/// Looks at an experiment under way, planned before it begins: the only moments at which it may end early.
-pub struct Looks<'a> {
-    /// Number of looks, evenly over the budget, the one at its end counted.
+/// Interim analyses of an experiment under way, planned before it begins: the only moments at which it may end early.
+///
+/// Their number and the one at which the experiment is or ended are parameters of it, since the level of its verdicts
+/// depends on both ([`manycore_model::verdict::Rule::of`]). One that was interrupted has the level of the next.
+pub struct Interim<'a> {
+    /// Number of analyses, evenly over the budget, the one at its end counted.
     pub planned: usize,
     /// Whether what was measured is enough.
     pub enough: &'a mut dyn FnMut(&Experiment) -> bool,
@@ -109,23 +115,32 @@ pub fn run(
     rng: &mut Rng,
     watch: &mut dyn FnMut(Progress),
 ) -> (Experiment, Outcome) {
-    run_until(design, subject, rng, Looks { planned: 1, enough: &mut |_| false }, watch)
+    run_until(design, subject, rng, Interim { planned: 1, enough: &mut |_| false }, watch)
 }
 
-/// [`run`] that ends at the first of the planned looks at which what was measured is enough.
+/// [`run`] that ends at the first of the planned analyses at which what was measured is enough.
 pub fn run_until(
     design: Design,
     subject: &mut dyn Subject,
     rng: &mut Rng,
-    mut looks: Looks,
+    mut interim: Interim,
     watch: &mut dyn FnMut(Progress),
 ) -> (Experiment, Outcome) {
     let Design { id, method, unit, parameters, metrics, treatments, budget } = design;
     let samples = Vec::new();
     let mut experiment = Experiment { id, method, unit, parameters, metrics, treatments, samples };
-    let ending = blocks(&mut experiment, budget, subject, rng, &mut looks, watch);
+    if interim.planned > 1 {
+        experiment.parameters.insert(parameter::ANALYSES.to_owned(), interim.planned.to_string());
+        analysis(&mut experiment, 1);
+    }
+    let ending = blocks(&mut experiment, budget, subject, rng, &mut interim, watch);
     experiment.treatments = with_latencies(experiment.treatments, subject.latencies());
     (experiment, ending)
+}
+
+/// Notes which analysis is the next.
+fn analysis(experiment: &mut Experiment, number: usize) {
+    experiment.parameters.insert(parameter::ANALYSIS.to_owned(), number.to_string());
 }
 
 fn blocks(
@@ -133,11 +148,11 @@ fn blocks(
     budget: Budget,
     subject: &mut dyn Subject,
     rng: &mut Rng,
-    looks: &mut Looks,
+    interim: &mut Interim,
     watch: &mut dyn FnMut(Progress),
 ) -> Outcome {
     let treatments = experiment.treatments.len();
-    let mut looked = 0;
+    let mut made = 0;
     let began = subject.now_ns();
     let elapsed = |subject: &dyn Subject| subject.now_ns().saturating_sub(began);
     let budget_ns = (budget.seconds * 1e9) as u64;
@@ -149,12 +164,15 @@ fn blocks(
         }
         let by_time = block_began as f64 / budget_ns as f64;
         let spent = by_time.max(block as f64 / budget.most_blocks as f64);
-        let due = (spent * looks.planned as f64) as usize;
-        if due > looked && looked + 1 < looks.planned {
-            looked = due;
-            if (looks.enough)(experiment) {
-                break;
+        let due = (spent * interim.planned as f64) as usize;
+        if due > made && made + 1 < interim.planned {
+            // Where a block took longer than the time between two of them, the earlier one is left out.
+            made = due.min(interim.planned - 1);
+            analysis(experiment, made);
+            if (interim.enough)(experiment) {
+                return Ok(());
             }
+            analysis(experiment, made + 1);
         }
         let mut order: Vec<usize> = (0..treatments).collect();
         order.shuffle(rng);
@@ -168,6 +186,9 @@ fn blocks(
             watch(Progress { share: by_time.min(by_blocks).min(1.0), samples });
         }
         longest_block = longest_block.max(elapsed(subject) - block_began);
+    }
+    if interim.planned > 1 {
+        analysis(experiment, interim.planned);
     }
     Ok(())
 }
@@ -190,7 +211,7 @@ mod tests {
     use super::*;
     use manycore_model::{
         stats::Estimate,
-        verdict::{Answer, Verdict},
+        verdict::{Answer, Rule, Verdict},
     };
     use rand::{RngExt, SeedableRng};
 
@@ -285,7 +306,7 @@ mod tests {
         let ratios = experiment.log_ratios(0, 1);
         let ratio = Estimate::of(&ratios).unwrap().map(f64::exp);
         assert!((ratio.median - 1.03).abs() < 0.003, "{ratio:?}");
-        assert_eq!(Verdict::of(&ratios, Some(0.005)).unwrap().verdict, Answer::BBetter);
+        assert_eq!(Verdict::of(&ratios, Rule::default(), None).unwrap().verdict, Answer::BBetter);
     }
 
     #[test]
@@ -300,25 +321,26 @@ mod tests {
     }
 
     #[test]
-    fn an_experiment_ends_early_at_planned_looks_only() {
-        let looks_at = |enough_from: usize, planned: usize| {
+    fn an_experiment_ends_early_at_planned_analyses_only() {
+        let ends_at = |enough_from: usize, planned: usize| {
             let mut seen = Vec::new();
             let mut enough = |experiment: &Experiment| {
                 seen.push(experiment.samples.len());
                 experiment.samples.len() >= enough_from
             };
-            let looks = Looks { planned, enough: &mut enough };
+            let interim = Interim { planned, enough: &mut enough };
             let mut subject = Simulated::new(&[1.0, 1.0], 50_000_000);
             let mut rng = Rng::seed_from_u64(1);
             let (experiment, ending) =
-                run_until(design(2, Budget::seconds(9.0)), &mut subject, &mut rng, looks, &mut |_| {});
+                run_until(design(2, Budget::seconds(9.0)), &mut subject, &mut rng, interim, &mut |_| {});
             assert!(ending.is_ok());
-            (experiment.samples.len(), seen)
+            let rule = Rule::of(&experiment);
+            (experiment.samples.len(), seen, (rule.analysis, rule.analyses))
         };
-        assert_eq!(looks_at(usize::MAX, 3), (180, vec![60, 120]));
-        assert_eq!(looks_at(70, 3), (120, vec![60, 120]));
-        assert_eq!(looks_at(0, 3), (60, vec![60]));
-        assert_eq!(looks_at(0, 1), (180, vec![]));
+        assert_eq!(ends_at(usize::MAX, 3), (180, vec![60, 120], (3, 3)));
+        assert_eq!(ends_at(70, 3), (120, vec![60, 120], (2, 3)));
+        assert_eq!(ends_at(0, 3), (60, vec![60], (1, 3)));
+        assert_eq!(ends_at(0, 1), (180, vec![], (1, 1)));
     }
 
     #[test]

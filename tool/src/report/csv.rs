@@ -53,7 +53,7 @@ const SHEETS: [Sheet; 18] = [
     ),
     (
         "verdicts.csv",
-        "question,verdict,ratio,ratio_low,ratio_high,pairs,p,noise_floor,seen_elsewhere",
+        "question,verdict,ratio,ratio_low,ratio_high,pairs,p,margin,level,analysis,analyses,noise_floor,seen_elsewhere",
         verdicts,
     ),
     (

@@ -1,4 +1,4 @@
-//! How long an experiment takes, and how often it may be looked at.
+//! How long an experiment takes, and at which moments it may end early.
 
 use crate::{
     cli::Measuring,
@@ -6,20 +6,21 @@ use crate::{
     failure::{Failure, Outcome},
     output,
 };
+use manycore_model::stats::interim_level;
 
-/// Planned looks at a comparison under way, over which its level is split.
-const LOOKS: usize = 3;
+/// Planned interim analyses of a comparison under way, the last one counted.
+const ANALYSES: usize = 3;
 
-/// Fewest pairs of which an interval at the level of one of that many looks can be made: 2 * 0.5^n must be
-/// below 0.05 / looks.
-pub fn least_pairs(looks: usize) -> usize {
-    let level: f64 = 0.05 / looks as f64;
-    ((2.0 / level).log2()).ceil() as usize
+/// Fewest pairs of which an interval at the level of the first of that many analyses can be made: 2 * 0.5^n must not be
+/// above it.
+pub fn least_pairs(analyses: usize) -> usize {
+    ((2.0 / interim_level(1, analyses)).log2()).ceil() as usize
 }
 
-/// How many looks a budget has room for, so that each still has pairs enough for an answer.
-pub fn looks_for(pairs: f64) -> usize {
-    (1..=LOOKS).rev().find(|&looks| pairs / looks as f64 >= least_pairs(looks) as f64).unwrap_or(1)
+/// How many interim analyses a budget has room for, so that each has pairs enough for an answer.
+pub fn analyses_for(pairs: f64) -> usize {
+    let fits = |&analyses: &usize| pairs / analyses as f64 >= least_pairs(analyses) as f64;
+    (1..=ANALYSES).rev().find(fits).unwrap_or(1)
 }
 
 /// When an experiment stops whose rounds (`what`: "a pair") take `round` seconds each.
@@ -54,8 +55,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_leave_pairs_enough_for_an_interval() {
-        assert_eq!([1, 2, 3].map(least_pairs), [6, 7, 7]);
-        assert_eq!([5.0, 6.0, 14.0, 20.9, 21.0, 500.0].map(looks_for), [1, 1, 2, 2, 3, 3]);
+    fn analyses_leave_pairs_enough_for_an_interval() {
+        assert_eq!([1, 2, 3].map(least_pairs), [6, 9, 12]);
+        assert_eq!([5.0, 6.0, 17.9, 18.0, 35.9, 36.0, 500.0].map(analyses_for), [1, 1, 1, 2, 2, 3, 3]);
     }
 }

@@ -7,13 +7,13 @@ mod line;
 pub mod service;
 pub mod values;
 
-pub use budget::{budget, least_pairs, looks_for};
+pub use budget::{analyses_for, budget, least_pairs};
 pub use line::{line, with_workers, words};
 
 use crate::{
     cli::{Command, Format, Measuring},
     experiment::{
-        self, Budget, Design, Looks, Progress as Share, Rng, interrupt, observe::Observer, opening,
+        self, Budget, Design, Interim, Progress as Share, Rng, interrupt, observe::Observer, opening,
     },
     failure::{Failure, Outcome},
     folder::Folder,
@@ -26,6 +26,7 @@ use manycore_host::{child, clock, job, memory_policy::MemoryPolicy};
 use manycore_model::{
     CpuSet, Machine, Record,
     record::{Better, Experiment, Method, Metric, Missed},
+    verdict::parameter,
 };
 use rand::SeedableRng;
 use service::{Ready, Service};
@@ -39,6 +40,8 @@ pub struct Study {
     observer: Rc<Observer>,
     rng: Rng,
     origin_ns: u64,
+    /// Differences within this share are equivalent.
+    margin: f64,
     quiet: bool,
     format: Format,
 }
@@ -55,8 +58,8 @@ pub struct Plot {
     pub parameters: BTreeMap<String, String>,
     /// When to stop.
     pub budget: Budget,
-    /// Planned looks.
-    pub looks: usize,
+    /// Planned interim analyses, the last one counted.
+    pub analyses: usize,
 }
 
 impl Study {
@@ -109,6 +112,7 @@ impl Study {
             observer,
             rng: Rng::seed_from_u64(seed),
             origin_ns: clock::now_ns(),
+            margin: args.equivalent,
             quiet: args.quiet,
             format: args.format,
         })
@@ -216,7 +220,7 @@ impl Study {
             .collect()
     }
 
-    /// Runs an experiment to its end, or until `enough` says so at one of its looks; it is saved in the record.
+    /// Runs an experiment to its end, or until `enough` says so at one of its analyses; it is saved in the record.
     ///
     /// # Errors
     /// Those of the subject; what was measured is kept.
@@ -228,7 +232,7 @@ impl Study {
     ) -> Outcome<&Experiment> {
         let metrics = subject.metrics();
         let mut parameters = plot.parameters;
-        parameters.insert("looks".to_owned(), plot.looks.to_string());
+        parameters.insert(parameter::MARGIN.to_owned(), self.margin.to_string());
         let unit = metrics.first().map_or_else(|| "runs".to_owned(), unit);
         let design = Design {
             id: plot.id,
@@ -247,8 +251,8 @@ impl Study {
             let spent = (clock::now_ns() - began) as f64 / 1e9;
             progress.left(Duration::from_secs_f64((seconds - spent).max(0.0)));
         };
-        let looks = Looks { planned: plot.looks, enough };
-        let (experiment, ending) = experiment::run_until(design, subject, &mut self.rng, looks, &mut watch);
+        let interim = Interim { planned: plot.analyses, enough };
+        let (experiment, ending) = experiment::run_until(design, subject, &mut self.rng, interim, &mut watch);
         self.record.experiments.push(experiment);
         let last = self.record.experiments.len() - 1;
         if self.record.experiments[last].samples.is_empty() {

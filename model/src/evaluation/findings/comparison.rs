@@ -1,56 +1,99 @@
-//! The answer of a comparison, in one sentence.
+//! The answer of a comparison, in one sentence that follows the metric.
 
 use super::{Finding, Kind};
 use crate::{
     evaluation::{
         Comparison,
-        words::{interval, percent},
+        words::{Change, percent},
     },
-    verdict::Answer,
+    units::{decimals, duration},
+    verdict::{Answer, Rule},
 };
 
 pub(super) fn find(comparison: &Comparison) -> Finding {
     let verdict = &comparison.verdict;
-    let difference = verdict.ratio - 1.0;
-    let metric = comparison.metrics.first().map_or("wall", |first| first.metric.name.as_str());
-    let better = match (metric, difference > 0.0) {
-        ("wall", true) => "faster".to_owned(),
-        ("wall", false) => "slower".to_owned(),
-        (name, true) => format!("better in {name}"),
-        (name, false) => format!("worse in {name}"),
-    };
-    // Written in the direction of the difference: "2.0 % slower (95 %: 1.1 to 2.9 %)".
-    let sign = if difference > 0.0 { 1.0 } else { -1.0 };
-    let ends = verdict.interval.map(|(low, high)| {
-        let (low, high) = (sign * (low - 1.0), sign * (high - 1.0));
-        (low.min(high), low.max(high))
-    });
-    let ends = interval(ends, percent);
-    let size = percent(difference.abs());
-    let (kind, text) = match verdict.verdict {
-        Answer::ABetter | Answer::BBetter => (Kind::Answer, format!("B is {size} {better} than A ({ends}).")),
-        Answer::NoDifference => {
-            let most = comparison.largest_admitted().map_or_else(|| "?".to_owned(), percent);
-            (Kind::Answer, format!("No difference larger than {most} seen between A and B."))
+    let primary = comparison.metrics.first();
+    let change = Change::of(primary.map(|primary| &primary.metric));
+    // In values of the metric, as in the table: 2.0 where B takes twice the time.
+    let (ratio, ends) = primary
+        .and_then(|primary| primary.ratio)
+        .map_or((verdict.ratio, verdict.interval), |ratio| (ratio.median, ratio.interval));
+    let margin = percent(verdict.rule.margin);
+    let times = decimals(ratio);
+    let bounds = |ends| change.bounds(ends);
+    let text = match verdict.verdict {
+        Answer::ABetter | Answer::BBetter => {
+            let small = if verdict.is_within_margin() {
+                format!(" The difference is real and within the margin of {margin}: too small to matter.")
+            } else {
+                String::new()
+            };
+            format!(
+                "B is {} than A: it {} ({times}x; 95 %: {}).{small}",
+                change.judgement(verdict.verdict == Answer::BBetter),
+                change.point(ratio),
+                ends.map_or_else(String::new, bounds)
+            )
         }
-        Answer::NotEnough => (Kind::Answer, not_enough(comparison, &size, &better, &ends)),
+        Answer::Equivalent => format!(
+            "A and B are equivalent within {margin}: B {} ({times}x; 95 %: {}).",
+            change.point(ratio),
+            ends.map_or_else(String::new, bounds)
+        ),
+        Answer::Inconclusive => inconclusive(comparison, &change, ratio, ends.map(bounds)),
     };
+    Finding::new(Kind::Answer, "comparison", text, evidence(comparison))
+}
+
+fn evidence(comparison: &Comparison) -> Vec<String> {
+    let verdict = &comparison.verdict;
+    let Rule { level, analysis, analyses, .. } = verdict.rule;
     let mut evidence = vec![
         format!("A: {}", comparison.a),
         format!("B: {}", comparison.b),
-        format!("ratio B over A, higher is better: {}", verdict.ratio_in_words()),
+        format!("{} pairs, p = {}", verdict.pairs, probability(verdict.p)),
     ];
-    evidence.extend(comparison.detectable.map(|smallest| {
-        format!("a true difference of {} would be found in four runs of five", percent(smallest))
-    }));
-    Finding::new(kind, "comparison", text, evidence)
+    if analyses > 1 {
+        evidence.push(format!(
+            "interim analysis {analysis} of {analyses}, level {level}; the interval holds at 95 % over all of them"
+        ));
+    }
+    evidence.extend(
+        verdict
+            .noise_floor
+            .map(|floor| format!("noise floor {} (runs of the same side; for information)", percent(floor))),
+    );
+    evidence.extend(
+        comparison
+            .detectable
+            .map(|smallest| format!("minimum detectable effect at 80 % power: {}", percent(smallest))),
+    );
+    evidence
 }
 
-fn not_enough(comparison: &Comparison, size: &str, better: &str, ends: &str) -> String {
-    let more = comparison.more_pairs.unwrap_or(1);
-    let seconds = (more as f64 * comparison.pair_seconds).max(1.0);
-    let time = if seconds < 120.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) };
+fn probability(p: f64) -> String {
+    if p < 0.0001 { "less than 0.0001".to_owned() } else { format!("{p:.4}") }
+}
+
+fn inconclusive(comparison: &Comparison, change: &Change, ratio: f64, bounds: Option<String>) -> String {
+    let Some(bounds) = bounds else {
+        return format!(
+            "Inconclusive: {} of {} pairs; six are the fewest for an interval.",
+            change.possible(ratio),
+            comparison.verdict.pairs
+        );
+    };
+    let more = comparison.pairs_needed.map(|pairs| {
+        let seconds = pairs as f64 * comparison.pair_seconds;
+        format!("; about {pairs} pairs in all ({}) would give an answer (--pairs {pairs})", duration(seconds))
+    });
     format!(
-        "Not enough evidence: B may be {size} {better} than A ({ends}); about {more} more pairs ({time}) would do."
+        "Inconclusive: {} ({}x; 95 %: {bounds}){}.",
+        change.possible(ratio),
+        decimals(ratio),
+        more.unwrap_or_default()
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,8 +27,8 @@ pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
             Kind::Fact,
             "noise",
             format!(
-                "With {} at work, the median of {} pairs of identical samples may be off by {} here: smaller \
-                 differences are not believed. A true one of {} would be found in four runs of five.",
+                "With {} at work, the ratio of {} pairs of identical samples may be off by {} here. Their minimum \
+                 detectable effect at 80 % power is {}.",
                 workers(noise.workers),
                 noise.ratio.n,
                 percent(noise.floor),

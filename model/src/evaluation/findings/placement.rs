@@ -82,10 +82,9 @@ fn mode(modes: &Modes) -> Option<Finding> {
 /// Which mode to take, as far as the pairs tell.
 fn preference(modes: &Modes, both: [&Mode; 2], verdict: &Verdict) -> (Kind, String) {
     let surely = |mode: &&Mode| mode.speedup.interval.is_some_and(|(low, _)| low > 1.0);
-    // Nothing is gained beyond the noise, whatever the truth in the interval.
-    let useless = |mode: &&Mode| {
-        mode.speedup.interval.is_some_and(|(_, high)| high <= 1.0 + verdict.noise_floor.unwrap_or(0.0))
-    };
+    // No more than the margin is gained, whatever the truth in the interval.
+    let useless =
+        |mode: &&Mode| mode.speedup.interval.is_some_and(|(_, high)| high <= 1.0 + verdict.rule.margin);
     let program = program(modes);
     match (both.into_iter().filter(surely).count(), verdict.verdict) {
         (0, _) if both.iter().all(useless) => (
@@ -104,11 +103,14 @@ fn preference(modes: &Modes, both: [&Mode; 2], verdict: &Verdict) -> (Kind, Stri
         ),
         (_, Answer::BBetter) => (Kind::Advice, format!("For {program}, use processes: they beat threads.")),
         (_, Answer::ABetter) => (Kind::Advice, format!("For {program}, use threads: they beat processes.")),
-        (_, Answer::NoDifference) => (
+        (_, Answer::Equivalent) => (
             Kind::Advice,
-            format!("For {program}, threads and processes do equally well: take what is simpler to write."),
+            format!(
+                "For {program}, threads and processes are equivalent within {}: take what is simpler to write.",
+                percent(verdict.rule.margin)
+            ),
         ),
-        (_, Answer::NotEnough) => {
+        (_, Answer::Inconclusive) => {
             let faster: Vec<String> = both.into_iter().filter(surely).map(|mode| mode.name.clone()).collect();
             let text = format!(
                 "For {program}, {} surely beat one task after another; whether threads or processes are better cannot \
@@ -189,12 +191,14 @@ fn pin(verdict: &Verdict, affinity: &Affinity) -> Finding {
             Kind::Advice,
             format!("Do not bind processes here: bound ones did {} less.", percent(1.0 - verdict.ratio)),
         ),
-        Answer::NoDifference => (
+        Answer::Equivalent => (
             Kind::Advice,
-            "Leave the placement to the scheduler: binding made no difference that can be believed."
-                .to_owned(),
+            format!(
+                "Leave the placement to the scheduler: bound and free processes are equivalent within {}.",
+                percent(verdict.rule.margin)
+            ),
         ),
-        Answer::NotEnough => (
+        Answer::Inconclusive => (
             Kind::Fact,
             "Whether binding helps cannot be told from this run: a larger budget would tell.".to_owned(),
         ),

@@ -7,7 +7,7 @@ use crate::{
         Scaling, ScalingPoint, id, usable_cores,
         words::{list, percent, times},
     },
-    verdict::{Answer, NEGLIGIBLE, Verdict},
+    verdict::{Answer, Rule, Verdict},
 };
 
 /// Efficiency below which a limit is looked for.
@@ -139,11 +139,12 @@ fn enough(record: &Record, scaling: &Scaling, evaluation: &Evaluation) -> Option
     let floor = crate::evaluation::noise::floor(&evaluation.noise, scaling.cpus);
     let best = scaling.points.iter().max_by(|a, b| a.speedup.median.total_cmp(&b.speedup.median))?.workers;
     let most = scaling.points.last()?.workers;
-    let against =
-        |few: usize, many: usize| Verdict::of(&experiment.log_ratios(index(few)?, index(many)?), floor);
-    // Gains that nobody would notice are no reason for more workers.
-    let more = |verdict: &Verdict| verdict.verdict == Answer::BBetter && verdict.ratio > 1.0 + NEGLIGIBLE;
-    let no_more = |verdict: &Verdict| verdict.verdict != Answer::NotEnough && !more(verdict);
+    let against = |few: usize, many: usize| {
+        Verdict::of(&experiment.log_ratios(index(few)?, index(many)?), Rule::of(experiment), floor)
+    };
+    // A gain within the margin is no reason for more workers.
+    let more = |verdict: &Verdict| verdict.verdict == Answer::BBetter && !verdict.is_within_margin();
+    let no_more = |verdict: &Verdict| verdict.verdict == Answer::ABetter || verdict.is_within_margin();
     let count = scaling
         .points
         .iter()

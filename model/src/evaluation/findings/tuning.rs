@@ -20,7 +20,7 @@ pub(super) fn find(tuning: &Tuning) -> Finding {
     );
     let text = match tuning.winner.map(|winner| &tuning.finalists[winner]) {
         Some(winner) => {
-            let gain = |ratio: f64| percent(ratio - 1.0);
+            let gain = |ratio: f64| percent((ratio - 1.0).max(0.0));
             evidence.push(format!("ready to use: {}", winner.line));
             format!(
                 "Use {}: {} better than today's behaviour ({}).",
@@ -32,12 +32,12 @@ pub(super) fn find(tuning: &Tuning) -> Finding {
         None if tuning.finalists.is_empty() => {
             "The search did not come to its confirmation: leave it as it is.".to_owned()
         }
-        None if tuning.finalists.iter().all(|finalist| finalist.verdict.verdict != Answer::NotEnough) => {
-            format!("Leave it as it is: none of {tried} candidates does better for sure.")
+        None if tuning.finalists.iter().all(|finalist| finalist.verdict.verdict != Answer::Inconclusive) => {
+            format!("Leave it as it is: none of {tried} candidates does more by anything that matters.")
         }
         None => format!(
-            "Leave it as it is for now: the best of {tried} candidates could not be told from today's behaviour; a \
-             larger budget may."
+            "Leave it as it is for now: whether the best of {tried} candidates does more than today's behaviour is \
+             inconclusive; a larger budget may show it."
         ),
     };
     Finding::new(Kind::Answer, "tuning", text, evidence)

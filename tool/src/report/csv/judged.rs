@@ -155,6 +155,10 @@ pub(super) fn verdicts(named: &Named) -> Vec<Vec<String>> {
             high,
             verdict.pairs.to_string(),
             cell(verdict.p),
+            verdict.rule.margin.to_string(),
+            verdict.rule.level.to_string(),
+            verdict.rule.analysis.to_string(),
+            verdict.rule.analyses.to_string(),
             verdict.noise_floor.map_or_else(String::new, cell),
             elsewhere,
         ]

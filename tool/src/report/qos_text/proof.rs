@@ -34,7 +34,7 @@ fn one(proof: &Proof, offer: &Offer) -> String {
     let (answer, why) = match &proof.shown {
         Shown::Holds => ("HOLDS", None),
         Shown::Fails(why) => ("DOES NOT HOLD", Some(why.as_str())),
-        Shown::NotEnough => ("NOT SHOWN", Some("too few pairs or too much noise: take more --seconds")),
+        Shown::Inconclusive => ("INCONCLUSIVE", Some("too few pairs or too much noise: take more --seconds")),
         Shown::CannotShow(why) => ("CANNOT BE SHOWN", Some(why.as_str())),
     };
     let mut text = String::new();

@@ -7,7 +7,7 @@ use manycore_host::{
 use manycore_model::{
     qos::proof::{Check, Proof, Shown},
     stats::Estimate,
-    verdict::Verdict,
+    verdict::{Rule, Verdict},
 };
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ fn what_was_shown_of_limits_reads_well() {
     // Twenty rates around one, and pairs of such.
     let rates =
         |rate: f64| Estimate::of(&(0..20).map(|n| rate * (0.99 + f64::from(n) / 1e3)).collect::<Vec<_>>());
-    let verdict = |ratio: f64| Verdict::of(&[ratio.ln(); 20], Some(0.01));
+    let verdict = |ratio: f64| Verdict::of(&[ratio.ln(); 20], Rule::default(), None);
     let limit = Told {
         line: "MB".to_owned(),
         domain: 0,
@@ -88,7 +88,7 @@ fn what_was_shown_of_limits_reads_well() {
     let all = [
         measured(Check::Bandwidth, Shown::Holds, 0.11, None),
         measured(Check::Bandwidth, fails, 1.0, None),
-        measured(Check::Priority, Shown::NotEnough, 1.2, rates(2e10)),
+        measured(Check::Priority, Shown::Inconclusive, 1.2, rates(2e10)),
         Proof::cannot(Check::Minimum, why),
     ];
     let text = proofs(&all, "node 0 (16 CPUs)", &offer);

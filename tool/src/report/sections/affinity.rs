@@ -8,6 +8,7 @@ use crate::report::{
 use manycore_model::{
     evaluation::Affinity,
     stats::{median, quantile},
+    units::percent,
     verdict::{Answer, Verdict},
 };
 
@@ -65,8 +66,8 @@ pub(super) fn sentence(verdict: &Verdict, b: &str, a: &str) -> String {
     let answer = match verdict.verdict {
         Answer::ABetter => format!("{a} faster"),
         Answer::BBetter => format!("{b} faster"),
-        Answer::NoDifference => "no difference".to_owned(),
-        Answer::NotEnough => "not enough to tell".to_owned(),
+        Answer::Equivalent => format!("equivalent within {}", percent(verdict.rule.margin)),
+        Answer::Inconclusive => "inconclusive".to_owned(),
     };
     format!(
         "Verdict: {answer}. Rate of {b} over {a}: {}; {}.",
@@ -104,7 +105,7 @@ fn answer(answer: Answer) -> &'static str {
     match answer {
         Answer::ABetter => "free faster",
         Answer::BBetter => "bound faster",
-        Answer::NoDifference => "no difference",
-        Answer::NotEnough => "not enough",
+        Answer::Equivalent => "equivalent",
+        Answer::Inconclusive => "inconclusive",
     }
 }

@@ -5,11 +5,11 @@ use crate::report::{
     figure::{ABSENT, interval, number},
     table::Align,
 };
-use manycore_model::evaluation::{Compared, Comparison};
-
-fn ratio(value: f64) -> String {
-    format!("{value:.4}")
-}
+use manycore_model::{
+    evaluation::{Compared, Comparison},
+    units::decimals,
+    verdict::{Answer, Rule},
+};
 
 pub(super) fn own(named: &Named) -> Vec<Table> {
     named.evaluation.comparison.iter().map(of_comparison).collect()
@@ -22,12 +22,15 @@ fn of_comparison(comparison: &Comparison) -> Table {
         &["A", "95 % interval", "B", "95 % interval", "B over A", "95 % interval", "B is"],
     );
     table.rows = comparison.metrics.iter().map(row).collect();
-    let looks = match comparison.looks {
+    let Rule { analysis, analyses, .. } = comparison.verdict.rule;
+    let interim = match analyses {
         1 => String::new(),
-        looks => format!(" The verdict's level is split over {looks} planned looks."),
+        _ => format!(
+            " It ended at analysis {analysis} of {analyses}, and its interval holds over all of them."
+        ),
     };
     table.notes.push(format!(
-        "{} pairs in random order; the first metric decides. Each line alone holds at 95 %.{looks}",
+        "{} pairs in random order; the first metric decides.{interim} Each of the others holds at 95 % by itself.",
         comparison.verdict.pairs
     ));
     table
@@ -36,10 +39,11 @@ fn of_comparison(comparison: &Comparison) -> Table {
 fn row(compared: &Compared) -> Vec<String> {
     let metric = &compared.metric;
     let unit = if metric.unit.is_empty() { String::new() } else { format!(" in {}", metric.unit) };
-    let is = match compared.direction() {
-        Some(true) => "better",
-        Some(false) => "worse",
-        None => "no different for sure",
+    let is = match compared.answer {
+        Answer::BBetter => "better",
+        Answer::ABetter => "worse",
+        Answer::Equivalent => "equivalent",
+        Answer::Inconclusive => "inconclusive",
     };
     vec![
         format!("{}{unit}", metric.name),
@@ -47,8 +51,8 @@ fn row(compared: &Compared) -> Vec<String> {
         interval(&compared.a, number),
         number(compared.b.median),
         interval(&compared.b, number),
-        compared.ratio.map_or_else(|| ABSENT.to_owned(), |estimate| ratio(estimate.median)),
-        compared.ratio.map_or_else(|| ABSENT.to_owned(), |estimate| interval(&estimate, ratio)),
+        compared.ratio.map_or_else(|| ABSENT.to_owned(), |estimate| decimals(estimate.median)),
+        compared.ratio.map_or_else(|| ABSENT.to_owned(), |estimate| interval(&estimate, decimals)),
         is.to_owned(),
     ]
 }

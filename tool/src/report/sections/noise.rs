@@ -7,7 +7,7 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
     let mut table = Table::figures(
         "B over A by workers",
         ("workers", Align::Right),
-        &["B over A", "95 % interval", "pairs", "noise floor", "smallest found"],
+        &["B over A", "95 % interval", "pairs", "noise floor", "detectable"],
     );
     table.rows = named
         .evaluation
@@ -26,7 +26,8 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
         })
         .collect();
     table.notes.push(
-        "Smallest found: the true difference that this many pairs would find in four runs of five."
+        "Detectable: the minimum detectable effect at 80 % power of this many pairs. The floor is for information and \
+         decides nothing."
             .to_owned(),
     );
     if table.rows.is_empty() { Vec::new() } else { vec![table] }
@@ -34,10 +35,10 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
 
 pub(super) fn beside(all: &[Named]) -> Vec<Table> {
     vec![
-        by_workers("Noise floor: differences below are not believed", all, |named| {
+        by_workers("Noise floor (for information)", all, |named| {
             named.evaluation.noise.iter().map(|noise| (noise.workers, percent(noise.floor))).collect()
         }),
-        by_workers("Smallest difference that would be found in four runs of five", all, |named| {
+        by_workers("Minimum detectable effect at 80 % power", all, |named| {
             named.evaluation.noise.iter().map(|noise| (noise.workers, percent(noise.detectable))).collect()
         }),
     ]

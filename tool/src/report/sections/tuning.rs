@@ -31,7 +31,7 @@ fn of_tuning(tuning: &Tuning) -> Vec<Table> {
         })
         .collect();
     tried.notes.push(
-        "Ratios of the search are for orientation: the best of many looks better than it is. Today's behaviour runs \
+        "Ratios of the search are for orientation: the best of many seems better than it is. Today's behaviour runs \
          in every round."
             .to_owned(),
     );
@@ -52,7 +52,9 @@ fn of_tuning(tuning: &Tuning) -> Vec<Table> {
             vec![finalist.name.clone(), times(verdict.ratio), ends, verdict.pairs.to_string()]
         })
         .collect();
-    confirmed.notes.push("All intervals together hold at 95 % (Holm, and over all looks).".to_owned());
+    confirmed
+        .notes
+        .push("All intervals together hold at 95 % (Holm, and over all interim analyses).".to_owned());
     [tried, confirmed].into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 

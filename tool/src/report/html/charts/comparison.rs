@@ -8,7 +8,7 @@ use crate::report::{
 use manycore_model::{
     evaluation::{compare, id},
     record::Experiment,
-    stats::Estimate,
+    stats::{Estimate, LEVEL},
 };
 
 /// Points of the curve.
@@ -56,12 +56,13 @@ fn settling(index: usize, named: &Named, all: &[Named]) -> Option<Figure> {
     .draw();
     Some(Figure {
         title: super::titled("How the ratio settled (above 1: B is better)", named, all),
-        caption: "The median ratio of the pairs made until then, with its plain 95 % interval. Only the last point and \
-                  the planned looks decide."
-            .to_owned(),
+        caption:
+            "The ratio of the pairs made until then, with its plain 95 % interval. Only the planned interim \
+                  analyses decide."
+                .to_owned(),
         legend: vec![
             (swatch(Style::Measured, Mark::of(index), index), "B over A".to_owned()),
-            (swatch(Style::Ideal, Mark::Circle, 5), "no difference".to_owned()),
+            (swatch(Style::Ideal, Mark::Circle, 5), "equal".to_owned()),
         ],
         drawing,
     })
@@ -82,6 +83,7 @@ fn prefixes(experiment: &Experiment) -> Option<Vec<Estimate>> {
         .chain([ratios.len()])
         .collect();
     counts.dedup();
-    let estimate = |&count: &usize| Estimate::of(&ratios[..count]).map(|ratio| ratio.map(f64::exp));
+    let estimate =
+        |&count: &usize| Estimate::of_differences(&ratios[..count], LEVEL).map(|ratio| ratio.map(f64::exp));
     (counts.len() > 1).then(|| counts.iter().filter_map(estimate).collect())
 }
