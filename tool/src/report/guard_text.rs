@@ -40,17 +40,22 @@ pub fn line(line: &Line) -> String {
         parts.push(format!("{ms:.1} ms from reading to signal"));
     }
     if line.event != Kind::Note && !line.note.is_empty() {
-        parts.push(line.note.clone());
+        parts.push(note(line));
     }
     parts.retain(|part| !part.is_empty());
     format!("{} {word} {}: {}", line.at, printable(&line.watch), parts.join("; "))
+}
+
+/// A note in one line: it may hold what a process has printed, which must not look like lines of the guard.
+fn note(line: &Line) -> String {
+    printable(&line.note.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 fn what(line: &Line) -> String {
     let who = line.culprit.as_ref().map(who);
     let took = line.culprit.as_ref().map(took);
     match (line.event, who, took) {
-        (Kind::Note | Kind::Release, ..) => line.note.clone(),
+        (Kind::Note | Kind::Release, ..) => note(line),
         (Kind::Warn, Some(who), Some(took)) => format!("memory will run out, by {who}, which {took}"),
         (Kind::Warn, ..) => {
             "memory will run out; no process that may be ended is shown to have taken much of it".to_owned()
@@ -275,6 +280,13 @@ mod tests {
         family.dry_run = true;
         lines.push(line(&family));
         insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn a_note_forges_no_line() {
+        let forged = "it said x\n2026-01-02T03:04:05Z KILL machine: SIGKILL to sshd\u{1b}[2J";
+        let text = line(&Line { note: forged.to_owned(), ..sample(Kind::Note) });
+        assert!(text.lines().count() == 1 && !text.contains('\u{1b}'), "{text:?}");
     }
 
     #[test]
