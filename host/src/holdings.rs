@@ -20,6 +20,9 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+/// `PF_KTHREAD` (`include/linux/sched.h`) in the flags of `stat`.
+const PF_KTHREAD: u64 = 0x0020_0000;
+
 /// A look ends after this time, with what it has.
 const BUDGET: Duration = Duration::from_secs(1);
 
@@ -93,7 +96,6 @@ impl Process {
         // From the third field on.
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         let number = |at: usize| words.get(at - 3)?.parse::<u64>().ok();
-        const PF_KTHREAD: u64 = 0x0020_0000;
         if matches!(words.first(), Some(&("Z" | "X" | "x"))) || number(9)? & PF_KTHREAD != 0 {
             return None;
         }
@@ -102,8 +104,13 @@ impl Process {
             let line = status.lines().find_map(|line| line.strip_prefix(key))?;
             line.split_ascii_whitespace().next()?.parse::<u64>().ok()
         };
-        let (session, start) = (number(6)? as u32, number(22)?);
-        let holder = Holder { pid, start, user: field("Uid:")? as u32, session, writes: false };
+        let holder = Holder {
+            pid,
+            start: number(22)?,
+            user: field("Uid:")? as u32,
+            session: number(6)? as u32,
+            writes: false,
+        };
         Some(Self { holder, shmem_kib: field("RssShmem:").unwrap_or(0) })
     }
 }

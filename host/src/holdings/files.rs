@@ -10,7 +10,7 @@ use rustix::{
     process::{PidfdGetfdFlags, pidfd_getfd},
 };
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, btree_map::Entry},
     fs::{self, File},
     io::{self, Read},
     os::fd::{AsRawFd, OwnedFd},
@@ -66,13 +66,13 @@ impl Kinds {
             let Some(about) = about(&format!("/proc/{pid}/fd/{number}")) else { continue };
             let Some(kind) = self.kind(&about) else { continue };
             let key = Key(kind, device(&about), about.stx_ino);
-            if !objects.contains_key(&key) {
+            if let Entry::Vacant(place) = objects.entry(key) {
                 let kib = match kind {
                     Kind::Pipe | Kind::Socket => filled(&mut handle, pid, number, kind),
                     _ => Some(about.stx_blocks / 2),
                 };
                 let Some(kib) = kib else { continue };
-                objects.insert(key, self.object(kind, kib, &about));
+                place.insert(self.object(kind, kib, &about));
             }
             let writes = kind == Kind::Socket || is_writable(pid, number);
             add(objects, key, Holder { writes, ..process.holder });

@@ -148,7 +148,7 @@ fn lean(program: impl AsRef<OsStr>) -> Command {
 
 /// What another process said, as far as it can be shown.
 fn short(text: &str) -> String {
-    printable(&text.trim().chars().take(200).collect::<String>()).into()
+    printable(&text.trim().chars().take(200).collect::<String>())
 }
 
 /// The part of a node's name that epmd knows it by.
