@@ -3,7 +3,7 @@
 MANYCORE := target/release/manycore
 PREFIX ?= /usr/local
 
-.PHONY: build eval test fresh percpu lab memory arm bench calibrate man doc install clean
+.PHONY: build eval test fresh percpu lab domains memory arm bench calibrate man doc install clean
 
 build:
 	@scripts/need build
@@ -16,14 +16,16 @@ eval: build
 test:
 	@scripts/need build
 	@scripts/need test
+	@lab/domains fetch
 	cargo test --workspace --locked
 	scripts/percpu
 	@if command -v shellcheck >/dev/null; then \
-	shellcheck -x scripts/* .ci/run $(addprefix lab/,run vm libvirt memory trial arm mirror shape init guest words) && \
+	shellcheck -x scripts/* .ci/run $(addprefix lab/,run vm libvirt domains memory trial arm mirror shape init guest words) && \
 	shellcheck -s dash -e SC2154,SC2016 lab/tests/*; else echo "SKIPPED: shellcheck is not installed"; fi
 	@scripts/need lab
 	lab/run
 	lab/libvirt
+	lab/domains sample
 
 # `make eval` and `make test` where nothing is but Rust and make: in a minimal Debian, and on Fedora or openEuler where
 # this machine can make one. Needs root and debootstrap; takes half an hour, not part of `make test`.
@@ -40,6 +42,11 @@ percpu:
 lab:
 	@scripts/need lab
 	lab/vm setup
+
+# All domains of libvirt's own tests, planned and defined; takes two minutes, and `make test` takes every sixteenth.
+domains:
+	@scripts/need test
+	lab/domains
 
 # Guards against memory that runs out, in emulated small machines; takes half an hour, not part of `make test`.
 memory:

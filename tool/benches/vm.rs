@@ -12,7 +12,7 @@ use manycore_host::{
 };
 use manycore_model::{
     Machine,
-    domain::{Dialect, Tune, Version, Wish, plan},
+    domain::{Dialect, Room, Tune, Version, Wish, plan},
 };
 use std::{hint::black_box, time::Instant};
 
@@ -78,6 +78,7 @@ fn main() {
         steps: None,
         host_passthrough: false,
         tune: Tune::default(),
+        room: Room::default(),
     };
     let planned = plan(&text, &machine, &wish).expect("a plan");
     assert_eq!((planned.guest.cells.len(), planned.guest.expanders.len()), (4, 4));

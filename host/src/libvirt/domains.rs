@@ -11,7 +11,7 @@ use manycore_model::{
     },
     names,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::SystemTime};
 
 /// Looks after which a process that has come is still taken for one that may become an emulator: libvirt's child sets
 /// its control groups up first, and then runs QEMU.
@@ -48,6 +48,8 @@ struct Known {
     /// Thread of each virtual CPU.
     vcpus: BTreeMap<u32, u32>,
     huge: u64,
+    /// When libvirt last wrote its note of the domain.
+    noted: Option<SystemTime>,
 }
 
 impl<'a> Domains<'a> {
@@ -137,9 +139,11 @@ impl<'a> Domains<'a> {
         if stat.has_ended {
             return None;
         }
-        if self.is_turn(pid) {
-            // It may have been paused, or be a helper that has begun as a copy of the emulator.
+        // It may have been paused, or be a helper that has begun as a copy of the emulator.
+        let noted = self.noted(&known.identity.name, pid);
+        if self.is_turn(pid) || noted != known.noted {
             known.identity = self.meet(pid)?.identity;
+            known.noted = noted;
         }
         if stat.threads != known.threads || self.is_turn(pid) {
             known.threads = stat.threads;
@@ -195,22 +199,34 @@ impl<'a> Domains<'a> {
             state: status.as_ref().map(|status| status.state.clone()),
         };
         let vcpus = status.map(|status| status.vcpus).unwrap_or_default();
-        Some(Known { identity, threads: 0, vcpus, huge: 0 })
+        let noted = self.noted(&identity.name, pid);
+        Some(Known { identity, threads: 0, vcpus, huge: 0, noted })
     }
 
     /// libvirt's own notes: of the daemon for the system, which only root may read, or of that for the user whose
     /// process it is. A note of anybody else could say what it likes.
     fn status(&self, name: &str, pid: u32) -> Option<Status> {
+        self.notes(name, pid).into_iter().find_map(|note| {
+            let text = self.tree.read_part(&note, LONGEST_STATUS, str::to_owned)?;
+            Status::parse(&text).filter(|status| status.pid == pid)
+        })
+    }
+
+    /// When the note was last written: libvirt writes it anew where the domain's state changes.
+    fn noted(&self, name: &str, pid: u32) -> Option<SystemTime> {
+        let mut notes = self.notes(name, pid).into_iter();
+        notes.find_map(|note| self.tree.file(&note)?.metadata().ok()?.modified().ok())
+    }
+
+    /// Where the note may be.
+    fn notes(&self, name: &str, pid: u32) -> Vec<String> {
         if name.contains('/') {
-            return None;
+            return Vec::new();
         }
         let user = counters::user(self.tree, pid);
         let user = user.map(|user| format!("run/user/{user}/libvirt/qemu/run"));
-        let mut folders = std::iter::once("run/libvirt/qemu".to_owned()).chain(user);
-        folders.find_map(|folder| {
-            let text = self.tree.read_part(&format!("{folder}/{name}.xml"), LONGEST_STATUS, str::to_owned)?;
-            Status::parse(&text).filter(|status| status.pid == pid)
-        })
+        let folders = std::iter::once("run/libvirt/qemu".to_owned()).chain(user);
+        folders.map(|folder| format!("{folder}/{name}.xml")).collect()
     }
 
     /// Threads that have come, those that had no name yet, and huge pages, which the process's own figure leaves out.

@@ -4,11 +4,13 @@ mod counters;
 mod domains;
 mod emulator;
 mod memory;
+mod room;
 mod virsh;
 
 pub use counters::host;
 pub use domains::{Domains, Wanted};
 pub use emulator::running;
+pub use room::room;
 pub use virsh::{VirshError, dumpxml, libvirt_version};
 
 use manycore_model::domain::Version;

@@ -44,6 +44,13 @@ impl PciAddress {
         if own.attribute("type") == Some("pci") { Self::of(own) } else { None }
     }
 
+    /// The type of a device's own `<address>` where that is none of PCI: `unassigned` for one that the guest does not get,
+    /// `ccw`. It cannot be given a place on a PCI bus.
+    pub fn other_kind<'a>(device: Node<'a, '_>) -> Option<&'a str> {
+        let own = device.children().find(|node| is(*node, "address"))?;
+        Some(own.attribute("type").unwrap_or_default()).filter(|kind| *kind != "pci")
+    }
+
     /// Which device of the host is passed through: `<source><address>` of a PCI `<hostdev>` or of an `<interface
     /// type='hostdev'>`.
     pub fn on_host(device: Node) -> Option<Self> {

@@ -3,6 +3,7 @@
 use super::{
     address::PciAddress,
     buses::Buses,
+    read::{attribute, bytes, cpu_list, os_type, sized, text},
     xml::{Xml, XmlError, child, children, is, number, text_of},
 };
 use crate::CpuSet;
@@ -152,7 +153,7 @@ impl Guest {
             cache_passthrough: xml
                 .at(&["cpu", "cache"])
                 .is_some_and(|cache| cache.attribute("mode") == Some("passthrough")),
-            cells: cells(xml)?,
+            cells: cells(xml, most)?,
             ..Self::default()
         };
         for (vcpu, cpus) in pins(xml, "vcpupin", "vcpu")? {
@@ -196,67 +197,10 @@ pub(super) fn vcpus(xml: &Xml) -> Result<u32, XmlError> {
     })
 }
 
-/// The text of an element below the root.
-pub(super) fn text(xml: &Xml, name: &str) -> String {
-    xml.at(&[name]).map(text_of).unwrap_or_default().trim().to_owned()
-}
-
-/// Bytes of `<memory unit='GiB'>4</memory>` and the like; KiB where no unit is given (`formatdomain`).
-pub(super) fn bytes(node: Node) -> Result<u64, XmlError> {
-    sized(node, &text_of(node))
-}
-
-/// Bytes of a number that stands in `text`, in the unit of the element.
-pub(super) fn sized(node: Node, text: &str) -> Result<u64, XmlError> {
-    let unit = match node.attribute("unit").unwrap_or("KiB") {
-        "b" | "bytes" => Some(1),
-        "KB" => Some(1000),
-        "k" | "KiB" => Some(1 << 10),
-        "MB" => Some(1_000_000),
-        "M" | "MiB" => Some(1 << 20),
-        "GB" => Some(1_000_000_000),
-        "G" | "GiB" => Some(1 << 30),
-        "TB" => Some(1_000_000_000_000),
-        "T" | "TiB" => Some(1_u64 << 40),
-        _ => None,
-    };
-    let value = number(text).zip(unit).and_then(|(value, unit)| value.checked_mul(unit));
-    value.ok_or_else(|| XmlError::Value {
-        what: format!("<{}>", node.tag_name().name()),
-        found: format!("{} {}", text.trim(), node.attribute("unit").unwrap_or_default()).trim().to_owned(),
-        expected: "a number and a unit such as KiB, MiB or GiB",
-    })
-}
-
-/// A list of CPUs or nodes in an attribute. libvirt's lists may take some away again: `0-7,^3`.
-pub(super) fn cpu_list(node: Node, name: &str) -> Result<CpuSet, XmlError> {
-    let text = node.attribute(name).unwrap_or_default();
-    let bad = |_| XmlError::Value {
-        what: format!("{name} of <{}>", node.tag_name().name()),
-        found: text.to_owned(),
-        expected: "a list such as 0-3,8",
-    };
-    let (out, into): (Vec<&str>, Vec<&str>) =
-        text.split(',').map(str::trim).partition(|part| part.starts_with('^'));
-    let into: CpuSet = into.join(",").parse().map_err(bad)?;
-    let out: CpuSet = out.iter().map(|part| &part[1..]).collect::<Vec<_>>().join(",").parse().map_err(bad)?;
-    Ok(into.difference(&out))
-}
-
 /// Pins of `<cputune>`, by the number in `key`.
 fn pins(xml: &Xml, name: &str, key: &str) -> Result<Vec<(u32, CpuSet)>, XmlError> {
     let Some(tune) = xml.at(&["cputune"]) else { return Ok(Vec::new()) };
     children(tune, name).map(|pin| Ok((attribute(pin, key)?, cpu_list(pin, "cpuset")?))).collect()
-}
-
-/// A number in an attribute that must be there.
-pub(super) fn attribute(node: Node, name: &str) -> Result<u32, XmlError> {
-    let found = node.attribute(name).unwrap_or_default();
-    number(found).and_then(|value| u32::try_from(value).ok()).ok_or_else(|| XmlError::Value {
-        what: format!("{name} of <{}>", node.tag_name().name()),
-        found: found.to_owned(),
-        expected: "a number",
-    })
 }
 
 fn topology(xml: &Xml) -> Result<Option<Topology>, XmlError> {
@@ -271,7 +215,7 @@ fn topology(xml: &Xml) -> Result<Option<Topology>, XmlError> {
     }))
 }
 
-fn cells(xml: &Xml) -> Result<Vec<Cell>, XmlError> {
+fn cells(xml: &Xml, vcpus: u32) -> Result<Vec<Cell>, XmlError> {
     let Some(numa) = xml.at(&["cpu", "numa"]) else { return Ok(Vec::new()) };
     let count = children(numa, "cell").count();
     if count > MOST_CELLS {
@@ -289,6 +233,7 @@ fn cells(xml: &Xml) -> Result<Vec<Cell>, XmlError> {
     }
     told.sort_by_key(|(id, ..)| *id);
     let ids: Vec<u32> = told.iter().map(|(id, ..)| *id).collect();
+    check_ids(&ids)?;
     let mut cells = Vec::new();
     for (id, cell, memory) in told {
         cells.push(Cell {
@@ -301,7 +246,24 @@ fn cells(xml: &Xml) -> Result<Vec<Cell>, XmlError> {
                 == Some("restrictive"),
         });
     }
+    // libvirt puts those that no cell names into the first.
+    let named = CpuSet::union_of(cells.iter().map(|cell| &cell.vcpus));
+    if let Some(first) = cells.first_mut() {
+        first.vcpus = first.vcpus.union(&(0..vcpus).collect::<CpuSet>().difference(&named));
+    }
     Ok(cells)
+}
+
+/// libvirt takes nodes that are numbered from 0 without a gap, each once.
+fn check_ids(ids: &[u32]) -> Result<(), XmlError> {
+    if ids.iter().copied().eq(0..ids.len() as u32) {
+        return Ok(());
+    }
+    Err(XmlError::Value {
+        what: "id of the <cell> elements in <numa>".to_owned(),
+        found: ids.iter().map(u32::to_string).collect::<Vec<_>>().join(","),
+        expected: "each number from 0 on once, without a gap, as libvirt takes them",
+    })
 }
 
 /// Distances to all nodes, where all are told.
@@ -369,11 +331,6 @@ fn devices(xml: &Xml, buses: &Buses) -> Vec<GuestDevice> {
         }
     }
     found
-}
-
-/// `<type arch= machine=>` of `<os>`.
-pub(super) fn os_type<'x>(xml: &'x Xml, name: &str) -> Option<&'x str> {
-    xml.at(&["os", "type"])?.attribute(name)
 }
 
 /// Whether a device's place in the guest can be a PCI express port of our choice.

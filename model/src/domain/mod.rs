@@ -14,6 +14,7 @@ pub mod command_line;
 mod edit;
 mod guest;
 mod plan;
+mod read;
 pub mod status;
 #[cfg(test)]
 mod tests;
@@ -26,7 +27,7 @@ pub use guest::{
     BoundMemory, Cell, Expander, GUEST_SCHEMA, Guest, GuestCache, GuestDevice, MOST_VCPUS, Topology,
 };
 pub use plan::{Planned, Refused, plan};
-pub use wish::{CacheAmount, CacheWish, Dialect, Steps, Tune, Version, Wish};
+pub use wish::{CacheAmount, CacheWish, Dialect, NodeRoom, PageRoom, Room, Steps, Tune, Version, Wish};
 pub use xml::{LARGEST, XmlError, decode};
 
 impl std::str::FromStr for Guest {
@@ -44,7 +45,7 @@ impl std::str::FromStr for Guest {
 /// The text is no domain.
 pub fn architecture(text: &str) -> Result<Option<String>, XmlError> {
     let xml = xml::Xml::parse(text)?;
-    Ok(guest::os_type(&xml, "arch").map(str::to_owned))
+    Ok(read::os_type(&xml, "arch").map(str::to_owned))
 }
 
 /// The identity of a domain (`<uuid>`), where it has one.
@@ -52,6 +53,6 @@ pub fn architecture(text: &str) -> Result<Option<String>, XmlError> {
 /// # Errors
 /// The text is no domain.
 pub fn uuid(text: &str) -> Result<Option<String>, XmlError> {
-    let uuid = guest::text(&xml::Xml::parse(text)?, "uuid");
+    let uuid = read::text(&xml::Xml::parse(text)?, "uuid");
     Ok(Some(uuid).filter(|uuid| !uuid.is_empty()))
 }

@@ -1,7 +1,7 @@
 //! What a user asks of a domain's plan.
 
 use crate::placement::{Policy, Reserve};
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
 /// What a domain's plan shall be.
 #[derive(Clone, Debug)]
@@ -24,6 +24,35 @@ pub struct Wish {
     pub host_passthrough: bool,
     /// Limits on memory bandwidth and cache.
     pub tune: Tune,
+    /// What is free on the host's nodes, where it was read.
+    pub room: Room,
+}
+
+/// Memory that is free on a host now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// By the number of the node; empty where it was not read.
+    pub nodes: BTreeMap<u32, NodeRoom>,
+    /// KiB of a huge page where a domain asks for no size (`Hugepagesize` of `/proc/meminfo`).
+    pub default_page_kib: Option<u64>,
+}
+
+/// Memory that is free on one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeRoom {
+    /// Bytes of usual pages that can be had: free ones, and caches of files that the kernel gives up.
+    pub free_bytes: Option<u64>,
+    /// Huge pages, by their size in KiB.
+    pub pages: BTreeMap<u64, PageRoom>,
+}
+
+/// Huge pages of one size on one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageRoom {
+    /// All.
+    pub total: u64,
+    /// Those that no process has.
+    pub free: u64,
 }
 
 /// Whose libvirt reads the XML.

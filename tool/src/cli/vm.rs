@@ -73,7 +73,7 @@ Examples:
   traffic to and from memory, and by node: where resctrl is mounted and a group is the domain's own, as those of
           libvirt (memorytune, cachetune, monitors) and of 'manycore qos set --domain' are
 
-'-' is a figure that there is not: a rate needs two looks.")]
+'-' is a figure that is not known; below the table stands why. state: running, paused, where libvirt's notes may be read")]
 pub struct VmTop {
     /// Time between looks, 100ms or more
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]

@@ -34,13 +34,42 @@ pub fn list(moment: &Moment) -> String {
             units::bytes(domain.resident),
         ];
         if has_state {
-            row.push(who.state.clone().map_or_else(dash, |state| printable(&state)));
+            row.push(state(domain));
         }
         row.push(who.uuid.clone().map_or_else(dash, |uuid| printable(&uuid)));
         row.extend(nodes.iter().map(|node| by_node(domain, *node)));
         table.rows.push(row);
     }
-    table.text()
+    table.text() + &dashes(&table)
+}
+
+/// Why a column has no figure.
+const MISSING: [(&str, &str); 10] = [
+    ("id", "libvirt did not start it"),
+    ("uuid", "it was started without one"),
+    ("state", "libvirt's note of it may not be read (try again as root), or libvirt did not start it"),
+    ("vcpus", "its threads have no names: QEMU gives them with -name NAME,debug-threads=on"),
+    ("cpu %", "it has just been found: a rate needs two looks"),
+    ("wait %", "a virtual CPU of it has just been found, or its threads have no names"),
+    ("exits/s", "debugfs may not be read, or the domain does not run on KVM"),
+    ("node", "its memory by node may not be read (try again as root)"),
+    ("on node", "its memory by node may not be read (try again as root)"),
+    ("traffic", "no group of resctrl is its own: 'manycore qos set --domain' makes one"),
+];
+
+/// What '-' means in the columns that have one.
+fn dashes(table: &Table) -> String {
+    let has_dash = |name: &str| {
+        let is_it =
+            |head: &str| head == name || head.strip_prefix(name).is_some_and(|rest| rest.starts_with(' '));
+        let mut columns = table.head.iter().enumerate().filter(|(_, (head, _))| is_it(head));
+        columns.any(|(at, _)| table.rows.iter().any(|row| row.get(at).is_some_and(|cell| cell == "-")))
+    };
+    // Beside `traffic`, columns of nodes are its parts.
+    let has_traffic = table.head.iter().any(|(head, _)| head == "traffic");
+    let lines = MISSING.iter().filter(|(name, _)| has_dash(name) && !(*name == "node" && has_traffic));
+    let lines: String = lines.map(|(name, why)| format!("  - in {name}: {why}\n")).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
 /// What the host and each domain used.
@@ -59,15 +88,7 @@ pub fn table(moment: &Moment) -> String {
     let vcpus = vcpus.map_or_else(String::new, |vcpus| format!(", {}", units::counted(vcpus, "virtual CPU")));
     let counted =
         format!("{}  {}{vcpus}", moment.time, units::counted(moment.domains.len(), "virtual machine"));
-    let nameless = moment.domains.iter().filter(|domain| domain.vcpus.is_none()).count();
-    let nameless = match nameless {
-        0 => String::new(),
-        _ => format!(
-            "\n  {} without names of threads, which tell virtual CPUs: QEMU gives them with -name NAME,debug-threads=on\n",
-            units::counted(nameless, "virtual machine")
-        ),
-    };
-    format!("{counted}\n{}\n\n{}{nameless}", host(&moment.host), table.text())
+    format!("{counted}\n{}\n\n{}{}", host(&moment.host), table.text(), dashes(&table))
 }
 
 /// `host: 3.2 of 64 CPUs busy, 2.9 in guests; memory 120 GiB of 256 GiB`, and `traffic: 1.84 GB/s to and from memory`.
@@ -100,6 +121,7 @@ fn host(host: &HostUsage) -> String {
 
 /// Which columns there are.
 struct Heads {
+    has_state: bool,
     has_vcpus: bool,
     has_exits: bool,
     nodes: BTreeSet<u32>,
@@ -111,6 +133,7 @@ impl Heads {
     fn of(moment: &Moment) -> Self {
         let places: BTreeSet<String> = moment.host.bandwidth_by_domain.keys().cloned().collect();
         Self {
+            has_state: moment.domains.iter().any(|domain| domain.identity.state.is_some()),
             has_vcpus: moment.domains.iter().any(|domain| !domain.threads.is_empty()),
             has_exits: moment.domains.iter().any(|domain| domain.exits_per_second.is_some()),
             nodes: nodes(moment),
@@ -124,6 +147,9 @@ impl Heads {
             ["pid", "vcpus", "cpu %", "guest %", "sys %", "wait %", "switch/s"].map(str::to_owned).to_vec();
         if self.has_vcpus {
             "on CPU".clone_into(&mut names[1]);
+        }
+        if self.has_state {
+            names.insert(1, "state".to_owned());
         }
         names.extend(self.has_exits.then(|| "exits/s".to_owned()));
         names.push("memory".to_owned());
@@ -147,6 +173,9 @@ impl Heads {
             percent(domain.delay_percent),
             count(domain.switches_per_second),
         ];
+        if self.has_state {
+            row.insert(2, state(domain));
+        }
         row.extend(self.has_exits.then(|| count(domain.exits_per_second)));
         row.push(units::bytes(domain.resident));
         row.extend(self.nodes.iter().map(|node| by_node(domain, *node)));
@@ -167,9 +196,17 @@ impl Heads {
             percent(thread.delay_percent),
             count(thread.switches_per_second),
         ];
+        if self.has_state {
+            row.insert(2, String::new());
+        }
         row.resize(self.names().len() + 1, String::new());
         row
     }
+}
+
+/// `running`, `paused`.
+fn state(domain: &Usage) -> String {
+    domain.identity.state.as_ref().map_or_else(dash, |state| printable(state))
 }
 
 fn nodes(moment: &Moment) -> BTreeSet<u32> {
@@ -234,6 +271,9 @@ mod tests {
         let mut nameless = moment();
         nameless.domains[1].vcpus = None;
         insta::assert_snapshot!("nameless", table(&nameless));
+        let mut paused = moment();
+        paused.domains[0].identity.state = Some("paused".to_owned());
+        insta::assert_snapshot!("paused", table(&paused) + &list(&paused));
         assert_eq!(list(&Moment::default()), "No virtual machine runs here.\n");
     }
 

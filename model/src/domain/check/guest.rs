@@ -46,7 +46,9 @@ fn nodes(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
             check.judge(what, planned, "no such node", false);
             continue;
         };
-        let found = format!("CPUs {}", node.cpus);
+        let shown = |is_without: bool, cpus: String| if is_without { "memory only".to_owned() } else { cpus };
+        let planned = shown(cell.vcpus.is_empty(), planned);
+        let found = shown(node.memory_only, format!("CPUs {}", node.cpus));
         let holds = planned == found;
         check.judge(&what, planned, found, holds);
         if !cell.distances.is_empty() {

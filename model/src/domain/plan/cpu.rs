@@ -3,7 +3,8 @@
 use super::{Refused, Task, seats::Seats, topology::topology};
 use crate::domain::{
     edit::{Edits, Element},
-    guest::{Cell, attribute},
+    guest::Cell,
+    read::attribute,
     xml::{child, children, number, text_of},
 };
 use roxmltree::Node;
@@ -80,6 +81,9 @@ pub(super) fn describe<'a>(
     edits: &mut Edits<'_, 'a>,
     notes: &mut Vec<String>,
 ) {
+    if !task.board.has_nodes {
+        return;
+    }
     let mut new = Vec::new();
     let is_kvm = task.xml.root().attribute("type") == Some("kvm");
     let cpu = task.xml.at(&["cpu"]);
@@ -87,6 +91,13 @@ pub(super) fn describe<'a>(
     let passthrough = mode == "host-passthrough" || is_kvm && (cpu.is_none() || task.wish.host_passthrough);
     if let Some(cpu) = cpu.filter(|_| passthrough && mode != "host-passthrough") {
         become_host(task, cpu, edits);
+    }
+    if passthrough && cpu.is_none() {
+        notes.push(
+            "the domain has no <cpu> and gets the mode host-passthrough: while it runs, the guest can be migrated only \
+             to a host with the same CPU, microcode and kernel (for another mode, write <cpu mode='host-model'/> first)"
+                .to_owned(),
+        );
     }
     new.extend(write_topology(task, seats, edits, notes));
     new.extend(write_cache(task, mode, passthrough, edits, notes));
@@ -188,6 +199,11 @@ fn write_cache<'a>(
     let cache = Element::new("cache").with("mode", "passthrough");
     match task.xml.at(&["cpu", "cache"]) {
         Some(there) => {
+            if let Some(other) = there.attribute("mode").filter(|mode| *mode != "passthrough") {
+                notes.push(format!(
+                    "<cache mode='{other}'/> becomes passthrough, so that the guest sees the host's caches"
+                ));
+            }
             edits.unset(there, "level");
             edits.set(there, "mode", "passthrough");
             None
@@ -207,12 +223,16 @@ fn write_numa<'a>(
     }
     let cells: Vec<&Cell> = seats.cells.iter().map(|hosted| &hosted.cell).collect();
     let Some(numa) = task.xml.at(&["cpu", "numa"]) else {
-        let cells = cells.iter().map(|cell| element(cell, &[]));
+        let ids: Vec<u32> = cells.iter().map(|cell| cell.id).collect();
+        let cells = cells.iter().map(|cell| element(&ids, cell, &[]));
         return Some(Element::new("numa").children(cells));
     };
     let mut there: Vec<Node> = children(numa, "cell").collect();
     there.sort_by_key(|cell| cell.attribute("id").and_then(number));
-    if there.len() == cells.len() {
+    if there.len() == cells.len() + seats.memory_only.len() {
+        let there = (0..).zip(there).filter(|(id, _)| !seats.memory_only.contains(*id)).map(|(_, cell)| cell);
+        let there: Vec<Node> = there.collect();
+        let ids: Vec<u32> = cells.iter().map(|cell| cell.id).collect();
         for (old, cell) in there.iter().zip(cells) {
             edits.set(*old, "cpus", &cell.vcpus);
             if task.before.cells.iter().all(|was| was.id != cell.id || was.memory_kib != cell.memory_kib) {
@@ -224,8 +244,8 @@ fn write_numa<'a>(
             }
             match child(*old, "distances") {
                 Some(_) if cell.distances == before(task, cell.id) => {}
-                Some(distances) => set_distances(distances, cell, edits),
-                None => edits.append(*old, &[siblings(cell)]),
+                Some(distances) => set_distances(distances, &ids, cell, seats, edits),
+                None => edits.append(*old, &[siblings(&ids, cell)]),
             }
         }
         return None;
@@ -236,17 +256,26 @@ fn write_numa<'a>(
     let links = child(numa, "interconnects");
     say_lost(&there, links, cells.len(), notes);
     there.iter().copied().chain(links).for_each(|old| edits.remove(old));
-    let cells: Vec<Element> = cells.iter().map(|cell| element(cell, &kept)).collect();
+    let ids: Vec<u32> = cells.iter().map(|cell| cell.id).collect();
+    let cells: Vec<Element> = cells.iter().map(|cell| element(&ids, cell, &kept)).collect();
     edits.append(numa, &cells);
     None
 }
 
-/// Gives each node its distance; what else stands between them stays.
-fn set_distances<'a>(distances: Node<'_, 'a>, cell: &Cell, edits: &mut Edits<'_, 'a>) {
-    let mut wanted: BTreeMap<u64, &u32> = (0..).zip(&cell.distances).collect();
+/// Gives each node its distance; what else stands between them stays, as do distances to nodes of memory only.
+fn set_distances<'a>(
+    distances: Node<'_, 'a>,
+    ids: &[u32],
+    cell: &Cell,
+    seats: &Seats,
+    edits: &mut Edits<'_, 'a>,
+) {
+    let mut wanted: BTreeMap<u32, &u32> = ids.iter().copied().zip(&cell.distances).collect();
     for sibling in children(distances, "sibling") {
-        match sibling.attribute("id").and_then(number).and_then(|id| wanted.remove(&id)) {
+        let id = sibling.attribute("id").and_then(number).and_then(|id| u32::try_from(id).ok());
+        match id.and_then(|id| wanted.remove(&id)) {
             Some(far) => edits.set(sibling, "value", far),
+            None if id.is_some_and(|id| seats.memory_only.contains(id)) => {}
             None => edits.remove(sibling),
         }
     }
@@ -275,21 +304,21 @@ fn before(task: &Task, id: u32) -> Vec<u32> {
     cell.map(|cell| cell.distances.clone()).unwrap_or_default()
 }
 
-fn element(cell: &Cell, kept: &[(&'static str, String)]) -> Element {
+fn element(ids: &[u32], cell: &Cell, kept: &[(&'static str, String)]) -> Element {
     let element = Element::new("cell")
         .with("id", cell.id)
         .with("cpus", &cell.vcpus)
         .with("memory", cell.memory_kib)
         .with("unit", "KiB");
     let element = kept.iter().fold(element, |element, (name, value)| element.with(name, value));
-    if cell.distances.is_empty() { element } else { element.child(siblings(cell)) }
+    if cell.distances.is_empty() { element } else { element.child(siblings(ids, cell)) }
 }
 
-fn siblings(cell: &Cell) -> Element {
-    let siblings = (0..).zip(&cell.distances).map(|(to, far)| sibling(to, *far));
+fn siblings(ids: &[u32], cell: &Cell) -> Element {
+    let siblings = ids.iter().zip(&cell.distances).map(|(to, far)| sibling(*to, *far));
     Element::new("distances").children(siblings)
 }
 
-fn sibling(to: u64, far: u32) -> Element {
+fn sibling(to: u32, far: u32) -> Element {
     Element::new("sibling").with("id", to).with("value", far)
 }

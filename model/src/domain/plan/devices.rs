@@ -8,7 +8,8 @@ use crate::domain::{
     address::PciAddress,
     buses::Buses,
     edit::{Edits, Element},
-    guest::{controllers, devices_of, has_pcie, node_of, os_type},
+    guest::{controllers, devices_of, has_pcie, node_of},
+    read::os_type,
     wish::Dialect,
     xml::{child, is, number},
 };
@@ -72,6 +73,11 @@ fn with_cells<'n, 'a>(
                 PciAddress::in_guest(device).and_then(|place| buses.node_above(place.bus)).map(u64::from)
             }
         };
+        if let Some(kind) = PciAddress::other_kind(device).filter(|_| task.wish.dialect == Dialect::Upstream)
+        {
+            notes.push(format!("device {host} stays where it is: its <address> is of type '{kind}'"));
+            continue;
+        }
         let known = task.machine.device(&host.to_string()).map(|known| known.node);
         let why = match known {
             None => "the machine has no such device".to_owned(),
@@ -155,6 +161,10 @@ fn leave_gone_nodes<'a>(
         let is_gone = seats.is_gone(text);
         let is_empty = !below.is_empty() && !used.contains(&index);
         if is_empty && (is_gone || left.contains(&index)) {
+            notes.push(format!(
+                "expander bus {index}, on the guest's node {text}, goes with its {}: nothing is behind it by this plan",
+                crate::units::counted(below.len() - 1, "port")
+            ));
             dropped.extend(below);
         } else if is_gone {
             edits.remove(node);
@@ -263,7 +273,8 @@ fn too_many() -> Refused {
 
 fn move_to<'a>(port: u32, functions: &[Node<'_, 'a>], edits: &mut Edits<'_, 'a>) {
     for device in functions {
-        match device.children().find(|node| is(*node, "address") && PciAddress::in_guest(*device).is_some()) {
+        // It may say no more than that it is a PCI address.
+        match child(*device, "address") {
             Some(address) => {
                 edits.set(address, "domain", "0x0000");
                 edits.set(address, "bus", format!("{port:#04x}"));

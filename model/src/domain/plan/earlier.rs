@@ -6,7 +6,8 @@ use crate::{
     domain::{
         address::PciAddress,
         edit::Edits,
-        guest::{attribute, cpu_list, devices_of},
+        guest::devices_of,
+        read::{attribute, cpu_list},
         wish::Dialect,
         xml::{child, children, is, number},
     },

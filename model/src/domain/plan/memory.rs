@@ -5,23 +5,40 @@ use crate::{
     CpuSet,
     domain::{
         edit::{Edits, Element},
-        guest::{attribute, devices_of, node_of},
+        guest::{devices_of, node_of},
+        read::attribute,
         xml::{child, children, is},
     },
 };
+use roxmltree::Node;
 use std::collections::BTreeMap;
 
-pub(super) fn bind<'a>(task: &Task<'_, 'a>, seats: &Seats, edits: &mut Edits<'_, 'a>) -> Result<(), Refused> {
+pub(super) fn bind<'a>(
+    task: &Task<'_, 'a>,
+    seats: &Seats,
+    edits: &mut Edits<'_, 'a>,
+    notes: &mut Vec<String>,
+) -> Result<(), Refused> {
+    let tune = task.xml.at(&["numatune"]);
+    let memory = tune.and_then(|tune| child(tune, "memory"));
     if seats.cells.is_empty() {
+        stay_automatic(task, memory, edits);
         return Ok(());
     }
     check_modules(task, seats)?;
-    let tune = task.xml.at(&["numatune"]);
-    let memory = tune.and_then(|tune| child(tune, "memory"));
+    place_modules(task, seats, edits, notes);
     // restrictive leaves the policy to the control group, and then all of it must.
     let told = memory.and_then(|memory| memory.attribute("mode"));
     let mode = if told == Some("restrictive") { "restrictive" } else { "strict" };
-    let all = CpuSet::union_of(seats.cells.iter().map(|hosted| &hosted.cell.host_nodes));
+    if let Some(other) = told.filter(|told| *told != mode) {
+        notes.push(format!(
+            "mode '{other}' of <numatune> becomes {mode}, so that memory is where the plan says"
+        ));
+    }
+    let kept = task.before.cells.iter().filter(|cell| seats.memory_only.contains(cell.id));
+    let all = CpuSet::union_of(
+        seats.cells.iter().map(|hosted| &hosted.cell.host_nodes).chain(kept.map(|cell| &cell.host_nodes)),
+    );
     let mut new = Vec::new();
     match memory {
         Some(memory) => {
@@ -36,11 +53,13 @@ pub(super) fn bind<'a>(task: &Task<'_, 'a>, seats: &Seats, edits: &mut Edits<'_,
     let cells = seats.cells.iter().map(|hosted| &hosted.cell);
     let mut wanted: BTreeMap<u32, &CpuSet> = cells.map(|cell| (cell.id, &cell.host_nodes)).collect();
     for node in tune.into_iter().flat_map(|tune| children(tune, "memnode")) {
-        match wanted.remove(&attribute(node, "cellid")?) {
-            Some(nodes) => {
+        let cell = attribute(node, "cellid")?;
+        match wanted.remove(&cell) {
+            Some(host) => {
                 edits.set(node, "mode", mode);
-                edits.set(node, "nodeset", nodes);
+                edits.set(node, "nodeset", host);
             }
+            None if seats.memory_only.contains(cell) => {}
             None => edits.remove(node),
         }
     }
@@ -49,6 +68,39 @@ pub(super) fn bind<'a>(task: &Task<'_, 'a>, seats: &Seats, edits: &mut Edits<'_,
     }));
     edits.add("numatune", new);
     Ok(())
+}
+
+/// `<numatune>` without a placement has that of `<vcpu>`: where numad is to choose nodes for the memory, it still does
+/// when the virtual CPUs are pinned.
+fn stay_automatic<'a>(task: &Task<'_, 'a>, memory: Option<Node<'_, 'a>>, edits: &mut Edits<'_, 'a>) {
+    let is_auto = task.xml.at(&["vcpu"]).is_some_and(|vcpu| vcpu.attribute("placement") == Some("auto"));
+    let inherits = |memory: &Node| !memory.has_attribute("placement") && !memory.has_attribute("nodeset");
+    if let Some(memory) = memory.filter(|memory| is_auto && inherits(memory)) {
+        edits.set(memory, "placement", "auto");
+    }
+}
+
+/// Gives modules of memory without a node one, which libvirt wants of them in a guest that has nodes: the first node to
+/// the first module, and so on.
+fn place_modules<'a>(task: &Task<'_, 'a>, seats: &Seats, edits: &mut Edits<'_, 'a>, notes: &mut Vec<String>) {
+    let kinds = ["dimm", "nvdimm", "virtio-mem"];
+    let modules = devices_of(task.xml).filter(|device| {
+        is(*device, "memory") && device.attribute("model").is_some_and(|model| kinds.contains(&model))
+    });
+    let homeless: Vec<Node> = modules
+        .filter_map(|module| child(module, "target"))
+        .filter(|target| child(*target, "node").is_none())
+        .collect();
+    if homeless.is_empty() {
+        return;
+    }
+    notes.push(format!(
+        "{} without a <node> get one, as the guest has nodes now",
+        crate::units::counted(homeless.len(), "<memory> module")
+    ));
+    for (target, hosted) in homeless.into_iter().zip(seats.cells.iter().cycle()) {
+        edits.append(target, &[Element::new("node").text(hosted.cell.id)]);
+    }
 }
 
 /// Modules of memory are on a node of the guest, which must be there.

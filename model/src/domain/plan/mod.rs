@@ -1,20 +1,27 @@
 //! The plan of a domain: its XML, changed so that the guest knows the hardware that it runs on.
 
+mod board;
+mod boot;
+mod cells;
 mod cpu;
 mod devices;
 mod earlier;
 mod memory;
+mod pages;
+mod room;
 mod seats;
 mod topology;
 mod tune;
 
 use super::{
     edit::Edits,
-    guest::{Guest, GuestCache, os_type},
+    guest::{Guest, GuestCache},
+    read::os_type,
     wish::Wish,
     xml::{Xml, XmlError},
 };
 use crate::{CpuSet, Machine, machine::CacheKind, placement::Unmet};
+use board::Board;
 use seats::Seats;
 use std::collections::BTreeMap;
 
@@ -64,6 +71,7 @@ struct Task<'t, 'a> {
     wish: &'t Wish,
     /// `x86_64`, `aarch64`: the domain's, or else the machine's.
     arch: String,
+    board: Board,
 }
 
 impl Task<'_, '_> {
@@ -81,7 +89,11 @@ pub fn plan(text: &str, machine: &Machine, wish: &Wish) -> Result<Planned, Refus
     let xml = Xml::parse(text)?;
     let arch = os_type(&xml, "arch").map(str::to_owned);
     let arch = arch.or_else(|| machine.system.architecture.clone()).unwrap_or_else(|| "x86_64".to_owned());
-    let task = Task { xml: &xml, before: Guest::of(&xml)?, machine, wish, arch };
+    if let Some(why) = board::kvm_refusal(&xml, &arch, machine.system.architecture.as_deref()) {
+        return Err(Refused::Demand(why));
+    }
+    let board = Board::of(&xml, &arch);
+    let task = Task { xml: &xml, before: Guest::of(&xml)?, machine, wish, arch, board };
     let mut notes = Vec::new();
     let seats = seats::seats(&task, &mut notes)?;
     earlier::check_bound(&task, &seats)?;
@@ -90,7 +102,9 @@ pub fn plan(text: &str, machine: &Machine, wish: &Wish) -> Result<Planned, Refus
     tune::tune(&task, &seats, &mut edits, &mut notes)?;
     earlier::leave_dialect(&task, &mut edits, &mut notes);
     earlier::say_uncovered(&task, &seats, &mut notes)?;
-    memory::bind(&task, &seats, &mut edits)?;
+    memory::bind(&task, &seats, &mut edits, &mut notes)?;
+    pages::follow(&task, &seats, &mut edits)?;
+    room::check(&task, &seats, &mut notes)?;
     cpu::describe(&task, &seats, &mut edits, &mut notes);
     devices::place(&task, &seats, &mut edits, &mut notes)?;
     notes.extend(lost(&edits.lost().collect::<Vec<_>>()));

@@ -41,7 +41,7 @@ pub(super) fn topology(task: &Task, places: &[Place], notes: &mut Vec<String>) -
         ));
     }
     let dies = if task.is_x86() { size(places.iter().map(die), socket) } else { socket };
-    let thread = size_of_cores(places, dies);
+    let thread = if task.board.has_threads { size_of_cores(places, dies) } else { 1 };
     let clusters = size(places.iter().map(|place| place.cluster), dies);
     // A cluster of one core tells nothing, and neither does one that is all there is.
     let says = clusters > thread && clusters < dies && clusters % thread == 0;

@@ -8,7 +8,7 @@ use crate::{
     CpuSet,
     domain::{
         edit::{Edits, Element},
-        guest::cpu_list,
+        read::cpu_list,
         wish::{CacheAmount, CacheWish, Dialect, Steps, Tune},
         xml::{child, children},
     },

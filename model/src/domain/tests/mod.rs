@@ -3,10 +3,11 @@
 mod again;
 mod bytes;
 mod earlier;
+mod machines;
 mod placing;
 mod refusals;
 
-use super::{Dialect, Planned, Refused, Steps, Tune, Version, Wish, plan};
+use super::{Dialect, Planned, Refused, Room, Steps, Tune, Version, Wish, plan};
 use crate::{
     CpuSet, Machine,
     machine::{Cache, CacheKind, Device, Group, Node},
@@ -81,6 +82,7 @@ pub(super) fn wish(policy: &str) -> Wish {
         steps: None,
         host_passthrough: false,
         tune: Tune::default(),
+        room: Room::default(),
     }
 }
 

@@ -13,7 +13,7 @@ use manycore_host::{
 };
 use manycore_model::{
     Machine,
-    domain::{self, Dialect, Planned, Steps, Tune, Version, Wish},
+    domain::{self, Dialect, Planned, Room, Steps, Tune, Version, Wish},
     qos::dialect::Bounds,
 };
 use serde_json::json;
@@ -33,7 +33,7 @@ pub fn run(args: &Args) -> Outcome {
     let machine = source::machine(&args.source)?;
     let arch = domain::architecture(&xml)
         .map_err(|error| Failure::input(format!("{name} cannot be planned: {error}")))?;
-    let wish = wish(args, arch.as_deref(), &machine);
+    let wish = wish(args, arch.as_deref(), &machine)?;
     let planned = domain::plan(&xml, &machine, &wish)
         .map_err(|refused| Failure::input(format!("{name} cannot be planned: {refused}")))?;
     for note in &planned.notes {
@@ -54,8 +54,8 @@ pub fn run(args: &Args) -> Outcome {
     }
 }
 
-fn wish(args: &Args, arch: Option<&str>, machine: &Machine) -> Wish {
-    Wish {
+fn wish(args: &Args, arch: Option<&str>, machine: &Machine) -> Outcome<Wish> {
+    Ok(Wish {
         policy: args.policy.clone(),
         reserve: args.reserve.clone(),
         overcommit: args.overcommit,
@@ -74,6 +74,15 @@ fn wish(args: &Args, arch: Option<&str>, machine: &Machine) -> Wish {
             priority: args.priority,
             cache: args.cache.clone(),
         },
+        room: room(args)?,
+    })
+}
+
+/// What is free now: of a saved machine it is not known.
+fn room(args: &Args) -> Outcome<Room> {
+    match args.source.machine {
+        Some(_) => Ok(Room::default()),
+        None => Ok(libvirt::room(&Tree::open(&args.source.root).map_err(Failure::input)?)),
     }
 }
 

@@ -1,0 +1,319 @@
+//! What libvirt's own test inputs have shown: machine types, modes and nodes that a plan must not break.
+
+use super::*;
+use crate::domain::{NodeRoom, PageRoom};
+use std::collections::BTreeMap;
+
+fn of(arch: &str, machine: &str, kind: &str) -> String {
+    domain(8, "")
+        .replace("arch='x86_64' machine='q35'", &format!("arch='{arch}' machine='{machine}'"))
+        .replace("type='kvm'", &format!("type='{kind}'"))
+}
+
+/// Two nodes of four cores of two threads.
+fn host(arch: &str) -> Machine {
+    let mut host = machine(2, 1, 2, 2, 2);
+    host.system.architecture = Some(arch.to_owned());
+    host
+}
+
+/// Two nodes of two cores of two threads.
+fn small(arch: &str) -> Machine {
+    let mut host = machine(2, 1, 1, 2, 2);
+    host.system.architecture = Some(arch.to_owned());
+    host
+}
+
+fn again(first: &Planned, machine: &Machine, policy: &str) {
+    assert_eq!(planned(&first.xml, machine, policy).xml, first.xml);
+}
+
+#[test]
+fn machines_without_nodes_get_pins_alone() {
+    for (arch, machine) in [
+        ("s390x", "s390-ccw-virtio"),
+        ("armv7l", "versatilepb"),
+        ("aarch64", "realview-eb"),
+        ("armv7l", "vexpress-a9"),
+        ("ppc64", "powernv9"),
+        ("ppc64", "mac99"),
+        ("ppc", "g3beige"),
+        ("ppc", "ppce500"),
+        ("alpha", "clipper"),
+        ("x86_64", "isapc"),
+    ] {
+        let host = host(arch);
+        let first = planned(&of(arch, machine, "qemu"), &host, "spread");
+        let words = ["<cpu>", "<cpu ", "numatune", "threads="];
+        assert!(words.iter().all(|word| !first.xml.contains(word)), "{}", first.xml);
+        assert_eq!(first.xml.matches("<vcpupin").count(), 8);
+        assert!(
+            first.notes.iter().any(|note| note.contains("has no NUMA nodes and no topology")),
+            "{:?}",
+            first.notes
+        );
+        again(&first, &host, "spread");
+    }
+}
+
+#[test]
+fn threads_of_a_core_are_told_where_the_machine_has_them() {
+    for (arch, machine, kind, threads) in [
+        ("x86_64", "pc-i440fx-9.0", "qemu", 2),
+        ("aarch64", "virt-9.0", "qemu", 2),
+        ("ppc64le", "pseries", "kvm", 2),
+        ("ppc64", "pseries-7.2", "qemu", 1),
+        ("riscv64", "virt", "qemu", 1),
+    ] {
+        let told = planned(&of(arch, machine, kind), &small(arch), "spread").guest;
+        assert_eq!(
+            (told.cells.len(), told.topology.unwrap().threads),
+            (2, threads),
+            "{arch} {machine} {kind}"
+        );
+    }
+}
+
+#[test]
+fn kvm_of_another_architecture_is_refused() {
+    for (host_arch, guest, runs) in [
+        ("x86_64", "aarch64", false),
+        ("x86_64", "i686", true),
+        ("aarch64", "x86_64", false),
+        ("aarch64", "armv7l", true),
+        ("ppc64le", "ppc64", true),
+        ("s390x", "ppc64", false),
+    ] {
+        let text = of(guest, "virt", "kvm");
+        let said = plan(&text, &host(host_arch), &wish("close"));
+        assert_eq!(said.is_ok(), runs, "{host_arch} {guest}");
+        if let Err(refused) = said {
+            assert!(
+                refused.to_string().contains("KVM runs guests of the host's own architecture"),
+                "{refused}"
+            );
+        }
+        assert!(plan(&text.replace("'kvm'", "'qemu'"), &host(host_arch), &wish("close")).is_ok());
+    }
+}
+
+#[test]
+fn a_device_that_the_guest_does_not_get_has_one_address() {
+    let devices =
+        hostdev(0).replace("</source>\n", "</source>\n      <address type='unassigned'/>\n") + &hostdev(1);
+    let host = host("x86_64");
+    let first = planned(&domain(8, &devices), &host, "spread");
+    assert_eq!(first.xml.matches("type='unassigned'").count(), 1);
+    assert_eq!(first.guest.devices.iter().map(|device| device.node).collect::<Vec<_>>(), [None, Some(1)]);
+    let said = "device 0000:10:00.0 stays where it is: its <address> is of type 'unassigned'";
+    assert!(first.notes.iter().any(|note| note == said), "{:?}", first.notes);
+    again(&first, &host, "spread");
+    // One that says no more than that it is a PCI address has a place to be given.
+    let bare = devices.replace("unassigned", "pci");
+    let first = planned(&domain(8, &bare), &host, "spread");
+    assert_eq!(first.guest.devices.iter().map(|device| device.node).collect::<Vec<_>>(), [Some(0), Some(1)]);
+    assert!(!first.xml.contains("<address type='pci'/>"), "{}", first.xml);
+    again(&first, &host, "spread");
+}
+
+fn with_pages(vcpus: u32, pages: &str) -> String {
+    domain(vcpus, "").replace(
+        "  <os>",
+        &format!("  <memoryBacking>\n    <hugepages>\n{pages}    </hugepages>\n  </memoryBacking>\n  <os>"),
+    )
+}
+
+#[test]
+fn huge_pages_name_the_nodes_that_the_plan_makes() {
+    let host = host("x86_64");
+    let page = |nodes: &str| format!("      <page size='2' unit='M' nodeset='{nodes}'/>\n");
+    let wide = planned(&with_pages(8, &page("0")), &host, "spread");
+    assert!(wide.xml.contains("nodeset='0-1'/>\n    </hugepages>"), "{}", wide.xml);
+    again(&wide, &host, "spread");
+    let narrow = planned(&wide.xml, &host, "close");
+    assert!(narrow.xml.contains("nodeset='0'/>\n    </hugepages>"), "{}", narrow.xml);
+    // Of different sizes: as many nodes keep theirs, and others cannot be known.
+    let mixed = wide.xml.replace(
+        "      <page size='2' unit='M' nodeset='0-1'/>\n",
+        "      <page size='2' unit='M' nodeset='0'/>\n      <page size='4' unit='M' nodeset='1'/>\n",
+    );
+    assert!(mixed.contains("size='4'"));
+    assert_eq!(planned(&mixed, &host, "spread").xml, mixed);
+    let said = refused(&mixed, &host, &wish("close")).to_string();
+    assert!(said.contains("pages of one size"), "{said}");
+}
+
+#[test]
+fn memory_that_numad_places_keeps_its_placement() {
+    let text = domain(8, "")
+        .replace("<vcpu>", "<vcpu placement='auto'>")
+        .replace("  <os>", "  <numatune>\n    <memory mode='preferred'/>\n  </numatune>\n  <os>");
+    let single = machine(1, 1, 2, 2, 2);
+    let first = planned(&text, &single, "close");
+    assert!(first.xml.contains("<vcpu placement='static'>"));
+    assert!(first.xml.contains("<memory mode='preferred' placement='auto'/>"), "{}", first.xml);
+    again(&first, &single, "close");
+    let bound = planned(&text, &host("x86_64"), "spread");
+    assert!(bound.xml.contains("<memory mode='strict' nodeset='0-1'/>"), "{}", bound.xml);
+    assert!(bound.notes.iter().any(|note| note.contains("mode 'preferred' of <numatune> becomes strict")));
+}
+
+#[test]
+fn modules_of_memory_get_a_node_where_the_guest_gets_nodes() {
+    let module = "    <memory model='dimm'>\n      <target>\n        <size unit='MiB'>512</size>\n      </target>\n    </memory>\n";
+    let host = host("ppc64");
+    let text = of("ppc64", "pseries", "qemu")
+        .replace("  <devices>\n", &format!("  <devices>\n{module}{module}{module}"));
+    let first = planned(&text, &host, "spread");
+    assert_eq!(
+        (first.xml.matches("<node>0</node>").count(), first.xml.matches("<node>1</node>").count()),
+        (2, 1)
+    );
+    assert!(first.notes.iter().any(|note| note.contains("3 <memory> modules without a <node> get one")));
+    again(&first, &host, "spread");
+}
+
+#[test]
+fn what_the_plan_chooses_for_the_user_is_said() {
+    let host = host("x86_64");
+    let said = |text: &str, what: &str| {
+        let notes = planned(text, &host, "spread").notes;
+        notes.iter().any(|note| note.contains(what))
+    };
+    assert!(said(
+        &domain(8, ""),
+        "gets the mode host-passthrough: while it runs, the guest can be migrated only"
+    ));
+    let cpu = |inner: &str| {
+        domain(8, "").replace("  <os>", &format!("  <cpu mode='host-passthrough'>{inner}</cpu>\n  <os>"))
+    };
+    assert!(!said(&cpu(""), "host-passthrough"));
+    assert!(said(&cpu("<cache mode='emulate' level='3'/>"), "<cache mode='emulate'/> becomes passthrough"));
+    assert!(!said(&cpu("<cache mode='passthrough'/>"), "becomes passthrough"));
+}
+
+#[test]
+fn an_expander_that_goes_is_named() {
+    let host = host("x86_64");
+    let wide = planned(&domain(8, &(hostdev(1) + &hostdev(0))), &host, "spread");
+    let index = wide.guest.expanders.iter().find(|expander| expander.node == 1).unwrap().index;
+    let narrow = planned(&wide.xml, &host, "close");
+    let said = format!("expander bus {index}, on the guest's node 1, goes with its 1 port");
+    assert!(narrow.notes.iter().any(|note| note.contains(&said)), "{:?}", narrow.notes);
+}
+
+fn numa(cells: &str) -> String {
+    domain(8, "").replace("  <os>", &format!("  <cpu>\n    <numa>\n{cells}    </numa>\n  </cpu>\n  <os>"))
+}
+
+#[test]
+fn cells_that_are_not_numbered_from_0_on_are_refused() {
+    let cell = |id: u32, cpus: &str| format!("      <cell id='{id}' cpus='{cpus}' memory='4' unit='GiB'/>\n");
+    for ids in [[1, 2], [0, 2], [1, 1]] {
+        let text = numa(&(cell(ids[0], "0-3") + &cell(ids[1], "4-7")));
+        let said = refused(&text, &host("x86_64"), &wish("spread")).to_string();
+        assert!(said.contains("each number from 0 on once"), "{said}");
+    }
+    assert!(plan(&numa(&(cell(1, "0-3") + &cell(0, "4-7"))), &host("x86_64"), &wish("spread")).is_ok());
+}
+
+#[test]
+fn virtual_cpus_that_no_cell_names_are_in_the_first() {
+    let cells =
+        "      <cell id='0' memory='4' unit='GiB'/>\n      <cell id='1' cpus='4-7' memory='4' unit='GiB'/>\n";
+    let first = planned(&numa(cells), &host("x86_64"), "spread");
+    assert_eq!(first.guest.cells[0].vcpus.to_string(), "0-3");
+    assert!(first.xml.contains("<cell id='0' memory='4' unit='GiB' cpus='0-3'>"), "{}", first.xml);
+}
+
+#[test]
+fn cells_of_memory_only_stay_beside_those_that_are_planned() {
+    let cells = "      <cell id='0' cpus='0-3' memory='2' unit='GiB'/>\n      <cell id='1' memory='4' unit='GiB'>\n        \
+                 <distances>\n          <sibling id='0' value='20'/>\n          <sibling id='1' value='10'/>\n          \
+                 <sibling id='2' value='25'/>\n        </distances>\n      </cell>\n      <cell id='2' cpus='4-7' \
+                 memory='2' unit='GiB'>\n        <distances>\n          <sibling id='1' value='25'/>\n        \
+                 </distances>\n      </cell>\n";
+    let tune = "  <numatune>\n    <memory mode='strict' nodeset='0-1'/>\n    <memnode cellid='1' mode='preferred' \
+                nodeset='1'/>\n  </numatune>\n  <cpu>\n    <numa>";
+    let text = numa(cells).replace("  <cpu>\n    <numa>", tune);
+    let host = host("x86_64");
+    let first = planned(&text, &host, "spread");
+    let [a, b, c] = first.guest.cells.as_slice() else { panic!("{:?}", first.guest.cells) };
+    assert_eq!([&a.vcpus, &b.vcpus, &c.vcpus].map(ToString::to_string), ["0-3", "", "4-7"]);
+    assert_eq!([a.memory_kib, b.memory_kib, c.memory_kib], [2 << 20, 4 << 20, 2 << 20]);
+    assert_eq!([&a.host_nodes, &b.host_nodes, &c.host_nodes].map(ToString::to_string), ["0", "1", "1"]);
+    assert!(first.xml.contains("<memnode cellid='1' mode='preferred' nodeset='1'/>"), "{}", first.xml);
+    assert!(first.xml.contains("<sibling id='2' value='32'/>"), "{}", first.xml);
+    assert!(first.xml.contains("<sibling id='1' value='25'/>"), "{}", first.xml);
+    again(&first, &host, "spread");
+    let said = refused(&first.xml, &host, &wish("close")).to_string();
+    assert!(
+        said.contains("1 NUMA node of memory only beside 2 with CPUs, and by this plan 1 with CPUs"),
+        "{said}"
+    );
+}
+
+#[test]
+fn virtual_cpus_that_the_guest_starts_with_are_spread_too() {
+    let host = small("x86_64");
+    let some = |current: u32| domain(8, "").replace("<vcpu>", &format!("<vcpu current='{current}'>"));
+    let on = |planned: &Planned, vcpus: std::ops::Range<u32>| -> Vec<u32> {
+        let count = |cell: &crate::domain::Cell| {
+            vcpus.clone().filter(|vcpu| cell.vcpus.contains(*vcpu)).count() as u32
+        };
+        planned.guest.cells.iter().map(count).collect()
+    };
+    let half = planned(&some(4), &host, "spread");
+    assert_eq!((on(&half, 0..4), on(&half, 4..8)), (vec![2, 2], vec![2, 2]));
+    assert_eq!(half.guest.topology.unwrap().threads, 2);
+    let said = "of 8 virtual CPUs the guest starts with 4: they are spread over the nodes as well (2 + 2)";
+    assert!(half.notes.iter().any(|note| note == said), "{:?}", half.notes);
+    again(&half, &host, "spread");
+    assert_eq!(on(&planned(&some(3), &host, "spread"), 0..3), [2, 1]);
+    assert_eq!(on(&planned(&some(8), &host, "spread"), 0..4), [4, 0]);
+    // Those that start are named one by one.
+    let named: String = (0..8)
+        .map(|vcpu| {
+            format!(
+                "    <vcpu id='{vcpu}' enabled='{}' hotpluggable='yes'/>\n",
+                if vcpu < 4 { "no" } else { "yes" }
+            )
+        })
+        .collect();
+    let text = some(4).replace("  <os>", &format!("  <vcpus>\n{named}  </vcpus>\n  <os>"));
+    assert_eq!(on(&planned(&text, &host, "spread"), 4..8), [2, 2]);
+}
+
+#[test]
+fn memory_and_huge_pages_that_are_not_free_are_told() {
+    let host = host("x86_64");
+    let room = |free: u64, pages: u64| Room {
+        nodes: (0..2)
+            .map(|node| {
+                let pages = BTreeMap::from([(2048, PageRoom { total: pages + 10, free: pages })]);
+                (node, NodeRoom { free_bytes: Some(free << 30), pages })
+            })
+            .collect(),
+        default_page_kib: Some(2048),
+    };
+    let notes = |text: &str, room: Room| {
+        plan(text, &host, &Wish { room, ..wish("spread") }).unwrap().notes.join("\n")
+    };
+    let usual = domain(8, "");
+    assert!(
+        notes(&usual, room(3, 0))
+            .contains("node 0 of the host has 3 GiB free now, and 4 GiB of the guest's memory")
+    );
+    assert!(!notes(&usual, room(4, 0)).contains("free"));
+    for pages in ["", "      <page size='2' unit='MiB'/>\n", "      <page size='2' unit='M' nodeset='0'/>\n"]
+    {
+        let huge = with_pages(8, pages);
+        let few = notes(&huge, room(1, 2000));
+        assert!(few.contains("2000 free huge pages of 2 MiB of 2010, and the guest needs 2048"), "{few}");
+        assert!(
+            few.contains("echo 2058 >/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages"),
+            "{few}"
+        );
+        assert!(!notes(&huge, room(1, 2048)).contains("free"));
+    }
+}
