@@ -8,7 +8,7 @@ use crate::{
 };
 use manycore_model::{
     CpuSet,
-    machine::{Allowed, Limit},
+    machine::{AFFINITY, Allowed, Limit},
 };
 
 /// Reads all limits. A tree without processes limits nothing.
@@ -51,7 +51,7 @@ fn affinity(tree: &Tree) -> Result<Option<Limit>, ReadError> {
     });
     let Some(list) = line.as_deref().and_then(|line| line.strip_prefix(KEY)) else { return Ok(None) };
     let cpus = list.parse().map_err(|error| tree.malformed(STATUS, &format!("{KEY} {error}")))?;
-    Ok(Some(Limit { source: "affinity mask".to_owned(), cpus: Some(cpus), quota_cpus: None }))
+    Ok(Some(Limit { source: AFFINITY.to_owned(), cpus: Some(cpus), quota_cpus: None }))
 }
 
 /// CPU time that a group may use, in CPUs.

@@ -63,6 +63,25 @@ pub fn folders_of(tree: &Tree, process: &str, controller: &str) -> Vec<Folder> {
     found
 }
 
+/// This process's group in a hierarchy of version 1 that has `controller` and none of `without`.
+pub(crate) fn own_named(tree: &Tree, controller: &str, without: &[&str]) -> Option<Folder> {
+    let memberships = memberships(tree, "self")?;
+    let hierarchies = Hierarchies::read(tree);
+    let mut mounts = hierarchies.with(controller).filter(|mount| {
+        mount.flavour == Flavour::Named
+            && !mount.controllers.iter().any(|name| without.contains(&name.as_str()))
+    });
+    let mount = mounts.next()?;
+    let path = ancestry(mount, mount.membership(&memberships, controller)?).pop()?;
+    Some(Folder { flavour: mount.flavour, path })
+}
+
+/// This process's group of version 2.
+pub(crate) fn own_unified(tree: &Tree) -> Option<Folder> {
+    // No hierarchy of version 1 has a controller without a name.
+    folders(tree, "").pop()
+}
+
 /// The groups of process or thread `id` (`PID` or `PID/task/TID`): what [`Hierarchies::folders`] takes.
 pub fn memberships(tree: &Tree, id: &str) -> Option<String> {
     tree.read_part(&format!("proc/{id}/cgroup"), 1 << 20, only_ours)

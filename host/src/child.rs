@@ -91,6 +91,12 @@ fn spawn_tied(command: &mut Command, start: &Start) -> io::Result<Child> {
 /// # Errors
 /// As [`spawn_at`].
 pub fn launch(command: &mut Command, start: &Start) -> io::Result<Child> {
+    prepare(command, start);
+    command.spawn()
+}
+
+/// Has `command` take its place before it becomes the program.
+pub(crate) fn prepare(command: &mut Command, start: &Start) {
     let mask = start.cpus.as_ref().map(Mask::of);
     let memory = start.memory.encoded();
     let files = GIVEN_FILES.get().copied();
@@ -106,7 +112,18 @@ pub fn launch(command: &mut Command, start: &Start) -> io::Result<Child> {
             memory.as_ref().map_or(Ok(()), Encoded::set)
         });
     }
-    command.spawn()
+}
+
+/// Has `command` enter a control group by writing to one of its files before it becomes the program, where the kernel
+/// lets it.
+pub(crate) fn enter(command: &mut Command, file: File) {
+    // SAFETY: the closure makes a system call and allocates nothing.
+    unsafe {
+        command.pre_exec(move || {
+            let _ = rustix::io::write(&file, b"0");
+            Ok(())
+        });
+    }
 }
 
 /// Has `command` be the first that the kernel kills for want of memory (`oom_score_adj`, proc(5)), and enter a control

@@ -1,5 +1,7 @@
 //! `/proc/cpuinfo`: names and flags of the first CPU. Every architecture writes its own keys.
 
+mod arm;
+
 use crate::tree::Tree;
 
 /// The first CPU's paragraph is far shorter; the file of 256 CPUs takes the kernel milliseconds to make.
@@ -57,6 +59,7 @@ impl CpuInfo {
             .into_iter()
             .find_map(|key| self.get(key))
             .map(|name| name.split_whitespace().collect::<Vec<_>>().join(" "))
+            .or_else(|| arm::name(self.get("CPU implementer")?, self.get("CPU part")?))
     }
 
     /// `GenuineIntel/6/207/2`, `0x48/0xd01`.
@@ -157,7 +160,8 @@ mod tests {
         let info = CpuInfo::parse(
             "CPU implementer : 0x48\nCPU architecture: 8\nCPU part : 0xd01\nFeatures : fp asimd\n",
         );
-        assert_eq!((info.id().as_deref(), info.model()), (Some("0x48/0xd01"), None));
+        assert_eq!(info.id().as_deref(), Some("0x48/0xd01"));
+        assert_eq!(info.model().as_deref(), Some("HiSilicon Kunpeng 920"));
         assert_eq!(info.flags(), ["fp", "asimd"]);
     }
 

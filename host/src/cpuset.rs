@@ -24,6 +24,13 @@ const PREFIX: &str = "manycore-";
 pub struct Hold {
     home: PathBuf,
     group: PathBuf,
+    /// Whether the command was started in it already.
+    entered: bool,
+}
+
+/// The name of groups that belong to a journal.
+pub(crate) fn name_of(journal: &Journal) -> String {
+    format!("{PREFIX}{}", journal.id())
 }
 
 impl Hold {
@@ -34,15 +41,22 @@ impl Hold {
     /// Why there can be none here, for people; what was made until then is in the journal.
     pub fn make(journal: &Journal, pid: u32, cpus: &CpuSet, nodes: &CpuSet) -> Result<Self, String> {
         let tree = Tree::open(Path::new("/")).map_err(|error| error.to_string())?;
-        let home = home(&tree, pid).ok_or("no cpuset controller reaches its control group")?;
-        let folder = Path::new("/").join(&home.path);
-        let group = folder.join(format!("{PREFIX}{}", journal.id()));
+        let home = home(&tree, pid).ok_or_else(|| missing(pid))?;
+        let mut folder = Path::new("/").join(&home.path);
+        // Of version 2 it may be in a group of ours since its start.
+        if folder.ends_with(name_of(journal)) {
+            folder.pop();
+        }
+        let group = folder.join(name_of(journal));
+        let entered = home.flavour == Flavour::Unified && group.is_dir();
         let make = || -> io::Result<()> {
             if home.flavour == Flavour::Unified {
                 enable(journal, &folder)?;
             }
-            journal.note(&Change::Group { path: group.clone() })?;
-            fs::create_dir(&group)?;
+            if !entered {
+                journal.note(&Change::Group { path: group.clone() })?;
+                fs::create_dir(&group)?;
+            }
             if home.flavour == Flavour::Unified {
                 share_domain(&group)?;
             }
@@ -57,10 +71,10 @@ impl Hold {
             }
         };
         match make() {
-            Ok(()) => Ok(Self { home: folder, group }),
+            Ok(()) => Ok(Self { home: folder, group, entered }),
             Err(error) => {
                 // What is left now, undo would find.
-                let _ = remove(&group);
+                let _ = if entered { Ok(()) } else { remove(&group) };
                 Err(format!("no cpuset can be made in {}: {error}", folder.display()))
             }
         }
@@ -68,7 +82,9 @@ impl Hold {
 
     /// Removes the group again, as nobody has entered it.
     pub fn give_up(self) {
-        let _ = remove(&self.group);
+        if !self.entered {
+            let _ = remove(&self.group);
+        }
     }
 
     /// Moves process `pid` in, with all its threads. Takes a grace period of the kernel.
@@ -94,6 +110,11 @@ impl Hold {
         journal.note(&Change::Moved { pid, start, from, to })?;
         move_to(pid, &self.group)
     }
+}
+
+/// Why no cpuset was found for a process.
+fn missing(pid: u32) -> &'static str {
+    if tasks::is_alive(pid) { "no cpuset controller reaches its control group" } else { "it has ended" }
 }
 
 /// Folder of the group that sets the CPUs of process `pid`.
@@ -150,7 +171,7 @@ pub(crate) fn disable(path: &Path, controller: &str) -> io::Result<()> {
     if children(folder).iter().any(uses) { Ok(()) } else { fs::write(path, format!("-{controller}")) }
 }
 
-fn children(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn children(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
@@ -161,13 +182,27 @@ pub(crate) fn move_to(pid: u32, group: &Path) -> io::Result<()> {
 
 /// Processes in a group, zombies too; of a threaded group, which does not tell them, the threads: to move one of them
 /// by `cgroup.procs` moves its process.
-fn members(group: &Path) -> Vec<u32> {
+pub(crate) fn members(group: &Path) -> Vec<u32> {
     let read = |file: &str| fs::read_to_string(group.join(file));
     let text = read("cgroup.procs").or_else(|_| read("cgroup.threads")).unwrap_or_default();
     text.lines().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// Moves everybody who is in a group to the one above it.
+/// Lets a group use all CPUs of the one above it, so that affinities in it can be widened.
+///
+/// # Errors
+/// Those of writing `cpuset.cpus`.
+pub(crate) fn open(group: &Path) -> io::Result<()> {
+    let (own, above) = (group.join("cpuset.cpus"), group.parent().unwrap_or(group).join("cpuset.cpus"));
+    if !own.exists() {
+        return Ok(());
+    }
+    // Version 1 inherits nothing; a group of version 2 without CPUs of its own has those above.
+    let cpus = if group.join("cpuset.effective_cpus").exists() { fs::read(above)? } else { b"\n".to_vec() };
+    fs::write(own, cpus)
+}
+
+/// Moves all processes that are in a group to the one above it.
 pub(crate) fn empty(group: &Path) -> io::Result<()> {
     let Some(above) = group.parent() else { return Ok(()) };
     for pid in members(group) {

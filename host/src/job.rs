@@ -250,6 +250,18 @@ fn ended(status: i32, usage: &libc::rusage) -> Ended {
     }
 }
 
+/// CPU time of all children that this process has waited for, and of theirs (`getrusage(2)`).
+#[allow(unsafe_code, reason = "getrusage fills a structure")]
+pub fn reaped_cpu() -> Duration {
+    let mut usage = std::mem::MaybeUninit::zeroed();
+    // SAFETY: the pointer is to memory of the right type; all bits zero is a valid value of it.
+    let usage: libc::rusage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    time(usage.ru_utime) + time(usage.ru_stime)
+}
+
 /// Makes this process the parent of whatever loses its own below it, so that nothing escapes
 /// (`PR_SET_CHILD_SUBREAPER`), and has the kernel keep their statuses for us, also where we were started with
 /// SIGCHLD ignored.

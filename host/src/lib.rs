@@ -23,6 +23,7 @@ pub mod cpuset;
 pub mod deputy;
 pub mod devices;
 pub mod emulator;
+pub mod enclosure;
 pub mod ending;
 pub mod footprint;
 pub mod go;

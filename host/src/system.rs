@@ -101,24 +101,28 @@ fn hypervisor(tree: &Tree, cpuinfo: &CpuInfo, vendor: Option<&str>, product: Opt
         let known = by_name(&compatible).map_or(compatible.as_str(), |name| name);
         return Some(known.replace('\0', " "));
     }
-    let table = [vendor, product].into_iter().flatten().find_map(by_name);
+    // The product says more: QEMU of Arm calls it `KVM Virtual Machine`.
+    let table = [product, vendor].into_iter().flatten().find_map(by_name);
     let clocks = tree.read(CLOCKSOURCES).unwrap_or_default();
     let clock = clocks.split_whitespace().find_map(by_clock);
     let guest = cpuinfo.is_guest().then_some("unknown hypervisor");
     // Arm has no CPU flag for guests, so there the table alone decides; on x86 "Microsoft" may be a laptop.
     let table = table.filter(|_| cpuinfo.is_guest() || cpuinfo.flags().iter().all(|flag| flag != "fpu"));
-    table.or(clock).or(guest).map(str::to_owned)
+    // A clock of KVM shows KVM, also where the table names the cloud or the emulator.
+    let clock_first = clock.filter(|&clock| clock == "KVM");
+    clock_first.or(table).or(clock).or(guest).map(str::to_owned)
 }
 
 fn by_name(name: &str) -> Option<&'static str> {
     const NAMES: [(&str, &str); 14] = [
         ("kvm", "KVM"),
-        ("qemu", "KVM"),
-        ("openstack", "KVM"),
-        ("amazon ec2", "KVM"),
-        ("google", "KVM"),
-        ("alibaba", "KVM"),
         ("rhev", "KVM"),
+        // These run guests on KVM or without it; what else is seen decides.
+        ("qemu", "QEMU"),
+        ("openstack", "OpenStack"),
+        ("amazon ec2", "Amazon EC2"),
+        ("google", "Google Compute Engine"),
+        ("alibaba", "Alibaba Cloud"),
         ("vmware", "VMware"),
         ("microsoft", "Hyper-V"),
         ("virtual machine", "Hyper-V"),
@@ -161,7 +165,19 @@ mod tests {
         const METAL: (&str, &str) = ("proc/cpuinfo", "vendor_id : GenuineIntel\nflags : fpu lm");
         for (files, name) in [
             (vec![("sys/hypervisor/type", "xen")], Some("Xen")),
-            (vec![GUEST, ("sys/class/dmi/id/sys_vendor", "QEMU")], Some("KVM")),
+            // Emulation without KVM is no guest of KVM.
+            (vec![GUEST, ("sys/class/dmi/id/sys_vendor", "QEMU"), (CLOCKSOURCES, "tsc hpet")], Some("QEMU")),
+            (
+                vec![GUEST, ("sys/class/dmi/id/sys_vendor", "QEMU"), (CLOCKSOURCES, "kvm-clock tsc")],
+                Some("KVM"),
+            ),
+            (
+                vec![
+                    ("sys/class/dmi/id/sys_vendor", "QEMU"),
+                    ("sys/class/dmi/id/product_name", "KVM Virtual Machine"),
+                ],
+                Some("KVM"),
+            ),
             (vec![GUEST, ("sys/class/dmi/id/product_name", "VMware7,1")], Some("VMware")),
             (vec![GUEST, (CLOCKSOURCES, "tsc kvm-clock")], Some("KVM")),
             (vec![GUEST, (CLOCKSOURCES, "hyperv_clocksource_tsc_page")], Some("Hyper-V")),

@@ -26,9 +26,16 @@ pub fn children(pid: u32) -> Vec<u32> {
     children
 }
 
-/// Threads of process `pid`, ascending; none where it is gone.
+/// Threads of process `pid` that have not ended, ascending; none where it is gone or a zombie.
+///
+/// The kernel lists the first thread until the process is reaped, also where it has ended and others go on. It can
+/// neither run nor be placed then.
 pub fn threads(pid: u32) -> Vec<u32> {
-    numbers(Path::new(&format!("/proc/{pid}/task")))
+    let mut threads = numbers(Path::new(&format!("/proc/{pid}/task")));
+    if has_ended(&pid.to_string()) {
+        threads.retain(|tid| *tid != pid);
+    }
+    threads
 }
 
 /// `roots` and all below them.
@@ -43,10 +50,17 @@ pub fn tree(roots: &[u32]) -> BTreeSet<u32> {
     found
 }
 
-/// Whether process `pid` still runs: it is there and no zombie.
+/// Whether process `pid` still runs: one of its threads has not ended.
 pub fn is_alive(pid: u32) -> bool {
-    let stat = read(&format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    let is_listed = read(&format!("/proc/{pid}/stat")).is_some();
+    is_listed && (!has_ended(&pid.to_string()) || !threads(pid).is_empty())
+}
+
+/// Whether a process or a thread below it (`PID`, `PID/task/TID`) is there no more, or only as a zombie (state `Z` or
+/// `X` in the third field of `stat`).
+fn has_ended(task: &str) -> bool {
+    let stat = read(&format!("/proc/{task}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
 /// The name of a process or thread (`/proc/PID/comm`), with a replacement for what cannot be printed.
@@ -80,6 +94,14 @@ pub fn cpu_ns(pid: u32, tid: u32) -> Option<u64> {
             stat_field(&task, 14)?.parse::<u64>().ok()? + stat_field(&task, 15)?.parse::<u64>().ok()?;
         Some(ticks * (1_000_000_000 / crate::counters::ticks_per_second()))
     })
+}
+
+/// CPU time in nanoseconds of children of process `pid` that it has waited for, and of theirs (`/proc/PID/stat`, fields
+/// 16 and 17, in clock ticks).
+pub fn reaped_cpu_ns(pid: u32) -> Option<u64> {
+    let ticks = |field| stat_field(&pid.to_string(), field)?.parse::<u64>().ok();
+    let all = ticks(16)?.checked_add(ticks(17)?)?;
+    all.checked_mul(1_000_000_000 / crate::counters::ticks_per_second())
 }
 
 /// All processes, ascending.
@@ -176,6 +198,46 @@ mod tests {
         sleeper.wait().unwrap();
         fs::remove_file(odd).unwrap();
         assert_eq!(seen, (true, true, Some(std::process::id()), true, true));
+    }
+
+    #[test]
+    fn zombies_are_not_running_tasks() {
+        let mut ended = Command::new("true").spawn().unwrap();
+        let pid = ended.id();
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while is_alive(pid) {
+            assert!(std::time::Instant::now() < deadline, "true does not end");
+            thread::yield_now();
+        }
+        let seen = (start_time(pid).is_some(), threads(pid));
+        ended.wait().unwrap();
+        assert_eq!(seen, (true, vec![]));
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_has_ended_is_alive() {
+        // The first thread ends by the system call, and the second one sleeps.
+        const PROGRAM: &str = "import ctypes, platform, threading, time
+threading.Thread(target=time.sleep, args=[1000]).start()
+libc = ctypes.CDLL(None)
+print(flush=True)
+libc.syscall({'x86_64': 60, 'aarch64': 93, 'riscv64': 93}[platform.machine()], 0)
+";
+        let python = Command::new("python3").args(["-c", PROGRAM]).stdout(Stdio::piped()).spawn();
+        let mut child = match python {
+            Ok(child) => child,
+            Err(error) => return eprintln!("SKIPPED: python3: {error}"),
+        };
+        let pid = child.id();
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while !has_ended(&pid.to_string()) {
+            assert!(std::time::Instant::now() < deadline, "its first thread does not end");
+            thread::yield_now();
+        }
+        let seen = (is_alive(pid), threads(pid).len(), threads(pid).contains(&pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(seen, (true, 1, false));
     }
 
     #[test]

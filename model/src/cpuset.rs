@@ -33,8 +33,11 @@ pub enum ParseCpuSetError {
     NotAMask(String),
 }
 
-/// Longest list that [`CpuSet::brief`] leaves whole.
+/// Longest list that [`CpuSet::brief`] does not shorten.
 const BRIEF: usize = 44;
+
+/// Most CPUs that one range with a step holds: no machine has more.
+const MOST_STEPS: u32 = 1 << 20;
 
 impl CpuSet {
     /// The empty set.
@@ -186,21 +189,30 @@ impl CpuSet {
         !self.intersection(other).is_empty()
     }
 
-    /// The list as people read it in a narrow column: equal steps as `0-508 step 4`, and no more than some
-    /// forty characters of what is longer still, up to the last CPU.
+    /// The list as it is written, or in a shorter form that is a list still where it is long.
     pub fn brief(&self) -> String {
+        self.within(BRIEF)
+    }
+
+    /// The list as it is written where that takes `most` characters at most. Otherwise equal steps are one range with a
+    /// step: `0-508:4` (taskset(1) reads that, too), and `0-499:4/16` for four of each sixteen, as the kernel writes it.
+    pub fn within(&self, most: usize) -> String {
         let whole = self.to_string();
-        if whole.len() <= BRIEF {
+        if whole.len() <= most {
             return whole;
         }
-        let mut steps = self.ranges.windows(2).map(|pair| pair[1].0 - pair[0].0);
-        let (first, last, step) =
-            (self.first().unwrap_or(0), self.last().unwrap_or(0), steps.next().unwrap_or(1));
-        if self.ranges.iter().all(|range| range.0 == range.1) && steps.all(|other| other == step) {
-            return format!("{first}-{last} step {step}");
+        let (mut parts, mut rest) = (Vec::new(), self.ranges.as_slice());
+        while let [first, others @ ..] = rest {
+            let alike = run(rest);
+            let last = rest[alike - 1];
+            parts.push(match (alike, first.1 - first.0 + 1, others.first()) {
+                (3.., 1, Some(next)) => format!("{}-{}:{}", first.0, last.1, next.0 - first.0),
+                (3.., used, Some(next)) => format!("{}-{}:{used}/{}", first.0, last.1, next.0 - first.0),
+                _ => Self { ranges: rest[..alike].to_vec() }.to_string(),
+            });
+            rest = &rest[alike..];
         }
-        let cut = whole[..BRIEF].rfind(',').unwrap_or(BRIEF);
-        format!("{},...,{last}", &whole[..cut])
+        parts.join(",")
     }
 
     /// Joins ranges, of which each ends after it begins.
@@ -226,8 +238,8 @@ impl FromIterator<CpuId> for CpuSet {
 impl FromStr for CpuSet {
     type Err = ParseCpuSetError;
 
-    /// Parses the kernel's list format (`0-3,8`); white space around the text is ignored, and the empty
-    /// text is the empty set.
+    /// Parses the kernel's list format (`0-3,8`, `0-499:4/16`), and ranges with a step as taskset(1) has them (`0-508:4`);
+    /// white space around the text is ignored, and the empty text is the empty set.
     fn from_str(text: &str) -> Result<Self, ParseCpuSetError> {
         let text = text.trim();
         if text.is_empty() {
@@ -235,14 +247,40 @@ impl FromStr for CpuSet {
         }
         let mut ranges = Vec::new();
         for part in text.split(',') {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let (low, high) = (number(first, part)?, number(last, part)?);
+            let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+            let (used, step) = step.split_once('/').unwrap_or(("1", step));
+            let used = number(used, part)?;
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (low, high, step) = (number(first, part)?, number(last, part)?, number(step, part)?);
             if low > high {
                 return Err(ParseCpuSetError::Backwards(part.to_owned(), format!("{last}-{first}")));
             }
-            ranges.push((low, high));
+            match step {
+                _ if step < used || used == 0 => return Err(ParseCpuSetError::NotANumber(part.to_owned())),
+                _ if step == used => ranges.push((low, high)),
+                _ if (high - low) / step >= MOST_STEPS => {
+                    return Err(ParseCpuSetError::TooLarge(high.to_string()));
+                }
+                _ => {
+                    let starts = (low..=high).step_by(step as usize);
+                    ranges.extend(starts.map(|cpu| (cpu, cpu.saturating_add(used - 1).min(high))));
+                }
+            }
         }
         Ok(Self::from_ranges(ranges))
+    }
+}
+
+/// How many of the ranges, from the first on, are equally long and equally far apart.
+fn run(ranges: &[(CpuId, CpuId)]) -> usize {
+    let form =
+        |pair: &[(CpuId, CpuId)]| (pair[0].1 - pair[0].0, pair[1].1 - pair[1].0, pair[1].0 - pair[0].0);
+    let mut pairs = ranges.windows(2).map(form);
+    match pairs.next() {
+        Some((long, next, step)) if long == next => {
+            2 + pairs.take_while(|&pair| pair == (long, next, step)).count()
+        }
+        _ => 1,
     }
 }
 
@@ -330,10 +368,17 @@ mod tests {
     fn long_lists_are_told_briefly() {
         let list = |step: usize, count: u32| (0..count).step_by(step).collect::<CpuSet>();
         assert_eq!(list(2, 10).brief(), "0,2,4,6,8");
-        assert_eq!(list(4, 512).brief(), "0-508 step 4");
+        assert_eq!(list(4, 512).brief(), "0-508:4");
         let mut odd = list(4, 512);
         odd.insert(1);
-        assert_eq!(odd.brief(), "0-1,4,8,12,16,20,24,28,32,36,40,44,48,52,56,...,508");
+        assert_eq!(odd.brief(), "0-1,4-508:4");
+        let cores: CpuSet = (0..4096).filter(|cpu| cpu % 16 < 4).collect();
+        assert_eq!(cores.brief(), "0-4083:4/16");
+        let rest: CpuSet = (0..4096).filter(|cpu| cpu % 16 >= 4 || *cpu >= 2036).collect();
+        assert_eq!(rest.brief(), "4-2031:12/16,2036-4095");
+        for bad in ["0-8:0", "0-8:", "0-8:x", "0-4294967294:2", "0-8:4:2", "0-8:4/2", "0-8:0/2"] {
+            assert!(bad.parse::<CpuSet>().is_err(), "{bad}");
+        }
     }
 
     #[test]
@@ -353,6 +398,7 @@ mod tests {
                 assert_eq!(set.iter().collect::<BTreeSet<_>>(), want);
                 assert_eq!(set.len(), want.len());
                 assert_eq!(set.to_string().parse::<CpuSet>().unwrap(), set);
+                assert_eq!(set.within(4).parse::<CpuSet>().unwrap(), set);
             };
             same(x.union(&y), &a | &b);
             same(x.intersection(&y), &a & &b);
@@ -365,7 +411,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "[-0-9a-f,+ \n]{0,40}") {
+        fn any_text_is_read_or_refused(text in "[-0-9a-f,+: \n]{0,40}") {
             if let Ok(set) = text.parse::<CpuSet>() {
                 prop_assert_eq!(set.to_string().parse::<CpuSet>().unwrap(), set);
             }

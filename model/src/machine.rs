@@ -175,6 +175,9 @@ pub struct Allowed {
     pub limits: Vec<Limit>,
 }
 
+/// [`Limit::source`] of the affinity that a process was started with.
+pub const AFFINITY: &str = "affinity mask";
+
 /// One limit on what a process may use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
@@ -194,6 +197,17 @@ impl Machine {
     pub fn usable(&self) -> CpuSet {
         let allowed = &self.allowed.cpus;
         if allowed.is_empty() { self.online.clone() } else { allowed.clone() }
+    }
+
+    /// CPUs that this process may put work on: those that it may use, and isolated ones that its control groups leave
+    /// it. The kernel leaves isolated CPUs out of the affinity that everything starts with, and an affinity can be
+    /// widened; a cpuset cannot.
+    pub fn placeable(&self) -> CpuSet {
+        let groups = self.allowed.limits.iter().filter(|limit| limit.source != AFFINITY);
+        let left = groups
+            .filter_map(|limit| limit.cpus.as_ref())
+            .fold(self.isolated.intersection(&self.online), |left, cpus| left.intersection(cpus));
+        self.usable().union(&left)
     }
 
     /// The data or unified caches of `level`.

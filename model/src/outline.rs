@@ -5,7 +5,7 @@
 
 use crate::{
     CpuId, CpuSet, Machine,
-    machine::{CacheKind, Node},
+    machine::{CacheKind, Group, Node},
     units,
 };
 use std::{cmp::Reverse, collections::HashMap};
@@ -53,6 +53,13 @@ pub struct Outline {
     pub crossing: Vec<Part>,
 }
 
+/// The kernel's id of a group, where it is a number that people count by: all are small.
+fn number(groups: &[Group], at: usize) -> Option<i64> {
+    let most = i64::try_from(groups.len()).unwrap_or(i64::MAX).max(8);
+    let counts = groups.iter().all(|group| group.id.is_some_and(|id| (0..most).contains(&id)));
+    groups[at].id.filter(|_| counts)
+}
+
 impl Part {
     /// CPUs of the part.
     pub fn cpus(self, machine: &Machine) -> &CpuSet {
@@ -66,13 +73,14 @@ impl Part {
         }
     }
 
-    /// The kernel's number, where it helps to find the part again.
+    /// The number that people know it by: the kernel's, or that of its place in order for packages whose ids are offsets
+    /// in a table of the firmware, as on Arm (36 and 3180 on a Kunpeng 920 with two).
     pub fn id(self, machine: &Machine) -> Option<i64> {
         match self {
-            Self::Package(at) => machine.packages[at].id.filter(|&id| id >= 0),
+            Self::Package(at) => number(&machine.packages, at).or_else(|| i64::try_from(at).ok()),
             Self::Node(at) => Some(i64::from(machine.nodes[at].id)),
-            Self::Die(at) => machine.dies[at].id.filter(|&id| id >= 0),
-            Self::Cluster(at) => machine.clusters[at].id.filter(|&id| id >= 0),
+            Self::Die(at) => number(&machine.dies, at),
+            Self::Cluster(at) => number(&machine.clusters, at),
             Self::Cache(_) | Self::Core(_) => None,
         }
     }

@@ -85,7 +85,7 @@ pub fn plan(path: &Path, machine: &Machine) -> Outcome<Plan> {
     if !offline.is_empty() {
         return Err(Failure::input(format!("{shown} has CPUs {} that are not online here", offline.brief())));
     }
-    let denied = plan.cpus().difference(&machine.usable());
+    let denied = plan.cpus().difference(&machine.placeable());
     if denied.is_empty() {
         return Ok(plan);
     }

@@ -337,6 +337,7 @@ fn findings_read_well() {
     };
     let facts = Facts {
         online: "0-7".parse().unwrap(),
+        offline: "8-9".parse().unwrap(),
         isolated: CpuSet::single(7),
         processes: vec![
             process(
@@ -351,6 +352,8 @@ fn findings_read_well() {
             number: 41,
             name: "eth0-TxRx-3".to_owned(),
             per_second: BTreeMap::from([(3, 8214.0)]),
+            device: Some("eth0".to_owned()),
+            managed: false,
         }],
         ..Facts::default()
     };

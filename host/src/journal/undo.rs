@@ -1,7 +1,7 @@
 //! Taking back what a journal holds.
 
 use super::{Change, Pending, classes, settings};
-use crate::{affinity, cpuset, tasks};
+use crate::{affinity, cpuset, enclosure, tasks};
 use manycore_model::CpuSet;
 use rustix::{
     fs::{FlockOperation, flock},
@@ -138,23 +138,37 @@ impl Pending {
 
     fn restore_tasks(&self, restored: &mut Restored) {
         // Looked at before control groups are left: kernels before 6.2 reset affinities then.
-        let (mut ours, others): (Vec<Task>, Vec<Task>) = self.tasks().into_iter().partition(|task| task.ours);
+        let mut members = self.members();
+        let (mut ours, others): (Vec<Task>, Vec<Task>) =
+            self.tasks(&members).into_iter().partition(|task| task.ours);
         self.hand_over(others, restored);
-        self.leave_groups(restored);
-        let mut given_back = BTreeSet::new();
+        self.name_untracked(restored);
+        // Groups are left last: until then they show what is started meanwhile.
+        let opened = self.groups().all(|group| cpuset::open(group).is_ok());
+        if !opened {
+            self.leave_groups(restored);
+        }
+        let mut given_back = BTreeMap::new();
         for _ in 0..ROUNDS {
-            for task in &ours {
+            for task in ours {
                 if task.restore(restored) {
-                    given_back.insert(task.tid);
+                    given_back.insert(task.tid, task);
                 }
             }
-            if !ours.is_empty() {
-                thread::sleep(BIRTH);
-            }
-            ours = self.tasks().into_iter().filter(|task| task.ours).collect();
+            thread::sleep(if given_back.is_empty() { Duration::ZERO } else { BIRTH });
+            members.extend(self.members());
+            ours = self.tasks(&members).into_iter().filter(|task| task.ours).collect();
             if ours.is_empty() || !restored.failed.is_empty() {
                 break;
             }
+        }
+        if opened {
+            self.leave_groups(restored);
+            // Kernels before 6.2 reset affinities as groups are left.
+            given_back
+                .values()
+                .filter(|task| !task.is_restored())
+                .for_each(|task| drop(task.restore(restored)));
         }
         restored.tasks = given_back.len();
         if !ours.is_empty() && restored.failed.is_empty() {
@@ -176,9 +190,50 @@ impl Pending {
         }
     }
 
-    /// Processes that the journal names and all below them, as far as they still run.
-    fn processes(&self) -> BTreeMap<u32, Process> {
+    /// Groups of the journal that are there.
+    fn groups(&self) -> impl Iterator<Item = &Path> {
+        self.changes.iter().filter_map(|change| match change {
+            Change::Group { path } if path.is_dir() => Some(path.as_path()),
+            _ => None,
+        })
+    }
+
+    /// Processes in the groups of the journal, with their start: nothing that was started in one leaves it by hiding.
+    fn members(&self) -> BTreeMap<u32, u64> {
+        let members: BTreeSet<u32> = self.groups().flat_map(enclosure::members).collect();
+        members.into_iter().filter_map(|pid| Some((pid, tasks::start_time(pid)?))).collect()
+    }
+
+    /// Says where processes of a command may have been missed: those that left their parents and have another
+    /// environment, where no group held them and `run` was no longer there to see them.
+    fn name_untracked(&self, restored: &mut Restored) {
+        let is_run = self.changes.iter().any(|change| matches!(change, Change::Command { .. }));
+        let by_owner = self.header.owner.is_some_and(|(pid, _)| pid == std::process::id());
+        if is_run && !by_owner && self.groups().next().is_none() {
+            restored.left.push(
+                "no control group held what it started: daemons that began after manycore was killed, with \
+                 another environment, were not tracked and may have kept its CPUs"
+                    .to_owned(),
+            );
+        }
+    }
+
+    /// What processes are to have of which nothing else is known.
+    fn usual_cpus(&self) -> Option<&CpuSet> {
+        self.changes.iter().find_map(|change| match change {
+            Change::Command { old, .. } => Some(old),
+            Change::Process { cpus, .. } => Some(cpus),
+            _ => None,
+        })
+    }
+
+    /// Processes that the journal names, `members` of its groups and all below them, as far as they still run.
+    fn processes(&self, members: &BTreeMap<u32, u64>) -> BTreeMap<u32, Process> {
         let mut named: BTreeMap<u32, &CpuSet> = BTreeMap::new();
+        if let Some(cpus) = self.usual_cpus() {
+            let living = members.iter().filter(|(pid, start)| tasks::start_time(**pid) == Some(**start));
+            named.extend(living.map(|(&pid, _)| (pid, cpus)));
+        }
         for change in &self.changes {
             match change {
                 Change::Process { pid, start, cpus } if tasks::start_time(*pid) == Some(*start) => {
@@ -186,7 +241,9 @@ impl Pending {
                 }
                 Change::Command { mark, old, .. } => {
                     let marked = tasks::all().into_iter().filter(|&pid| tasks::has_environment(pid, mark));
-                    named.extend(marked.map(|pid| (pid, old)));
+                    for pid in marked {
+                        named.entry(pid).or_insert(old);
+                    }
                 }
                 Change::Former { pid, tid, old } if pid == tid => {
                     named.entry(*pid).and_modify(|cpus| *cpus = old);
@@ -223,7 +280,7 @@ impl Pending {
     }
 
     /// Living tasks of the journal that do not have what they had.
-    fn tasks(&self) -> Vec<Task> {
+    fn tasks(&self, members: &BTreeMap<u32, u64>) -> Vec<Task> {
         let given = self.affinities();
         let starts = self.changes.iter().filter_map(|change| match change {
             Change::Command { new, .. } => Some(new),
@@ -235,7 +292,7 @@ impl Pending {
         let all_ours: BTreeSet<CpuSet> =
             given.values().map(|(_, new)| *new).chain(starts).map(shown).collect();
         let mut found = Vec::new();
-        for (pid, process) in self.processes() {
+        for (pid, process) in self.processes(members) {
             for tid in tasks::threads(pid) {
                 let Ok(now) = affinity::of(tid) else { continue };
                 let (old, ours) = match given.get(&(pid, tid)) {
@@ -273,6 +330,11 @@ impl Pending {
 }
 
 impl Task {
+    /// Whether it has what it had, as far as its CPUs are online.
+    fn is_restored(&self) -> bool {
+        affinity::of(self.tid).is_ok_and(|now| now.is_subset(&self.old))
+    }
+
     /// Gives it back what it had; whether that was done.
     fn restore(&self, restored: &mut Restored) -> bool {
         // It may end at any moment; another that gets its id is not a thread of a process with this start.

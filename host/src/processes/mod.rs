@@ -7,8 +7,10 @@
 mod confinement;
 mod memory;
 mod program;
+mod throttling;
 mod times;
 
+pub use throttling::QuotaGroups;
 pub use times::{Times, settle, times};
 
 use crate::{cgroup, tree::Tree};
@@ -40,6 +42,8 @@ pub struct Survey {
     pub processes: Vec<Process>,
     /// How often something could not be looked at.
     pub unseen: BTreeMap<Unseen, usize>,
+    /// Control groups with a quota of CPU time.
+    pub groups: QuotaGroups,
 }
 
 /// Looks at all processes of `scope`. Absent where [`Scope::only`] is no process.
@@ -57,8 +61,10 @@ pub fn survey(tree: &Tree, machine: &Machine, scope: Scope) -> Option<Survey> {
     let mut groups = Groups::read(tree);
     let mut survey = Survey::default();
     for (pid, stat) in stats {
+        let was_zombie = stat.has_ended;
         match process(tree, &mut groups, pid, stat) {
             Some(process) => survey.processes.push(process),
+            None if was_zombie => {}
             None => survey.miss(Unseen::Ended),
         }
     }
@@ -66,6 +72,10 @@ pub fn survey(tree: &Tree, machine: &Machine, scope: Scope) -> Option<Survey> {
     for process in &mut survey.processes {
         program::read(tree, machine, process, &mut survey.unseen);
         memory::read(tree, machine, process, &mut survey.unseen);
+    }
+    survey.groups = QuotaGroups::of(&survey.processes);
+    if is_hiding(tree) {
+        survey.unseen.insert(Unseen::Hidden, 1);
     }
     if groups.unknown > 0 {
         survey.unseen.insert(Unseen::Groups, groups.unknown);
@@ -99,6 +109,22 @@ impl Survey {
     }
 }
 
+/// Whether `/proc` shows only our own processes: the first one is not to be seen.
+fn is_hiding(tree: &Tree) -> bool {
+    let is_live = tree.is_folder("proc/self");
+    is_live
+        && tree.read("proc/1/stat").is_none()
+        && hides(&tree.read("proc/self/mountinfo").unwrap_or_default())
+}
+
+/// Whether `/proc` is mounted with `hidepid`, by the text of `mountinfo`.
+fn hides(mounts: &str) -> bool {
+    mounts.lines().filter(|line| line.contains(" - proc ")).any(|line| {
+        line.split([',', ' '])
+            .any(|option| option.strip_prefix("hidepid=").is_some_and(|how| !["0", "off"].contains(&how)))
+    })
+}
+
 /// Counts what a living process did not let us read.
 fn missed(tree: &Tree, pid: u32, what: Unseen, unseen: &mut BTreeMap<Unseen, usize>) {
     let what = if tree.is_folder(&format!("proc/{pid}")) { what } else { Unseen::Ended };
@@ -109,8 +135,8 @@ fn missed(tree: &Tree, pid: u32, what: Unseen, unseen: &mut BTreeMap<Unseen, usi
 fn process(tree: &Tree, groups: &mut Groups, pid: u32, stat: Stat) -> Option<Process> {
     let confinement = groups.of(&cgroup::memberships(tree, &pid.to_string()).unwrap_or_default());
     let tids = tree.numbered(&format!("proc/{pid}/task"), "");
-    // The main thread stands for the process; it has its id.
-    let ids = [pid].into_iter().chain(tids.iter().filter(|&tid| tid != pid));
+    // The main thread stands for the process and comes first; where it has ended, those that go on.
+    let ids = [pid].into_iter().filter(|_| !stat.has_ended).chain(tids.iter().filter(|&tid| tid != pid));
     let mut threads: Vec<Thread> = ids
         .filter_map(|tid| {
             let (name, cpus) = status(tree, &format!("{pid}/task/{tid}"))?;
@@ -160,8 +186,10 @@ fn family(stats: &BTreeMap<u32, Stat>, root: u32) -> Option<BTreeSet<u32>> {
 struct Stat {
     name: String,
     parent: u32,
-    /// Whether it is a living process and not the kernel's.
+    /// Whether it is not the kernel's.
     is_user: bool,
+    /// Whether its first thread has ended; others may go on.
+    has_ended: bool,
     cpu_seconds: f64,
 }
 
@@ -180,7 +208,8 @@ fn parse_stat(text: &str) -> Option<Stat> {
     Some(Stat {
         name: before.split_once('(')?.1.to_owned(),
         parent: fields.get(1)?.parse().ok()?,
-        is_user: number(6)? & KERNEL_THREAD == 0 && !fields[0].starts_with(['Z', 'X']),
+        is_user: number(6)? & KERNEL_THREAD == 0,
+        has_ended: fields[0].starts_with(['Z', 'X']),
         cpu_seconds: ticks as f64 / crate::counters::ticks_per_second() as f64,
     })
 }

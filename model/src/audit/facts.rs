@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 pub struct Facts {
     /// CPUs that run.
     pub online: CpuSet,
+    /// CPUs that the machine has and that are switched off.
+    pub offline: CpuSet,
     /// CPUs that the scheduler leaves alone (`isolcpus=`, isolated partitions).
     pub isolated: CpuSet,
     /// NUMA nodes, as in [`crate::Machine::nodes`].
@@ -17,6 +19,8 @@ pub struct Facts {
     pub processes: Vec<Process>,
     /// Interrupts of devices that came in the interval.
     pub interrupts: Vec<Interrupt>,
+    /// What control groups with a quota of CPU time were refused in the interval.
+    pub throttling: Vec<Throttling>,
 }
 
 /// One process.
@@ -113,6 +117,30 @@ pub struct Interrupt {
     pub name: String,
     /// How often it came per second on each CPU where it came at all.
     pub per_second: BTreeMap<CpuId, f64>,
+    /// A name that `irq place --device` knows its device by; absent where there is none, or where the kernel places the
+    /// interrupt itself (its affinity is managed).
+    pub device: Option<String>,
+    /// Whether the kernel says that it places the interrupt itself.
+    pub managed: bool,
+}
+
+/// A control group with a quota, and how often it was stopped for it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Throttling {
+    /// Its folder.
+    pub folder: String,
+    /// The file with its quota.
+    pub quota_file: String,
+    /// The quota in CPUs.
+    pub quota_cpus: f64,
+    /// Periods in the interval in which it ran (`nr_periods` of `cpu.stat`).
+    pub periods: u64,
+    /// Those in which it was stopped (`nr_throttled`).
+    pub throttled: u64,
+    /// For how long its CPUs were stopped, added up, in seconds.
+    pub seconds: f64,
+    /// Processes in it and below, by their ids.
+    pub processes: Vec<u32>,
 }
 
 /// What could not be looked at.
@@ -129,6 +157,8 @@ pub enum Unseen {
     Program,
     /// Its memory map: another user's.
     Memory,
+    /// Processes that `/proc` hides from other users (`hidepid`).
+    Hidden,
 }
 
 /// A process, named.

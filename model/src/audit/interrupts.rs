@@ -42,8 +42,7 @@ fn on_cpu(facts: &Facts, cpu: CpuId, free: &CpuSet) -> Option<Finding> {
     let (process, thread, busy_cpus) = worker(facts, cpu)?;
     let holder = process.holder(1);
     devices.truncate(NAMED);
-    let worst = devices.first()?;
-    let place = if free.is_empty() { "LIST".to_owned() } else { free.brief() };
+    let cure = cure(facts, &devices, free, thread.tid);
     let named = devices.iter().map(|device| {
         format!("irq {} ({}) came {:.0} times a second", device.irq, device.name, device.per_second)
     });
@@ -58,7 +57,7 @@ fn on_cpu(facts: &Facts, cpu: CpuId, free: &CpuSet) -> Option<Finding> {
             .into_iter()
             .chain(named)
             .collect(),
-        cure: format!("manycore irq place --device {} --cpus {place}", device_of(&worst.name)),
+        cure,
         subject: Subject::Interrupts {
             process: holder,
             tid: thread.tid,
@@ -81,9 +80,21 @@ fn worker(facts: &Facts, cpu: CpuId) -> Option<(&Process, &Thread, f64)> {
         .max_by(|a, b| a.2.total_cmp(&b.2))
 }
 
-/// The device of a handler's name: `eth0` of `eth0-TxRx-3`, `nvme0` of `nvme0q4`, `virtio3` of `virtio3-input.0`.
-fn device_of(name: &str) -> &str {
-    let device = name.split(['-', ',', ' ', '@', ':', '.']).next().unwrap_or(name);
-    let queue = device.strip_prefix("nvme").and_then(|rest| rest.find('q'));
-    queue.map_or(device, |at| &device[.."nvme".len() + at])
+/// Moves the interrupts of the device that comes most often, where the kernel lets it be moved; else the thread.
+fn cure(facts: &Facts, devices: &[Device], free: &CpuSet, tid: u32) -> String {
+    let known = |device: &&Device| facts.interrupts.iter().find(|irq| irq.number == device.irq);
+    let managed = devices.first().as_ref().and_then(known).is_some_and(|irq| irq.managed);
+    let name = devices.first().as_ref().and_then(known).and_then(|irq| irq.device.clone());
+    match (name, free.first()) {
+        (Some(name), Some(_)) if !managed => format!("manycore irq place --device {name} --cpus {free}"),
+        (_, Some(cpu)) => {
+            let why = if managed {
+                "the kernel places this interrupt itself"
+            } else {
+                "it is no device's that irq place knows"
+            };
+            format!("{why}: move the thread, taskset -cp {cpu} {tid}")
+        }
+        (_, None) => "every CPU has a pinned thread: leave one CPU without, for interrupts".to_owned(),
+    }
 }

@@ -14,10 +14,11 @@ mod tenant;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod throttling;
 mod unusable;
 mod words;
 
-pub use facts::{Confinement, Facts, Go, Holder, Interrupt, Process, Program, Thread, Unseen};
+pub use facts::{Confinement, Facts, Go, Holder, Interrupt, Process, Program, Thread, Throttling, Unseen};
 pub use threads::{LIBRARIES, VARIABLES, clearly_more};
 
 use crate::{CpuId, CpuSet};
@@ -164,6 +165,21 @@ pub enum Subject {
         /// The option that set the number, where one did.
         set_by: Option<String>,
     },
+    /// A control group was stopped because its quota of CPU time was used up.
+    Throttled {
+        /// The folder of the group.
+        group: String,
+        /// Its processes.
+        processes: Vec<Holder>,
+        /// The quota in CPUs.
+        quota_cpus: f64,
+        /// Periods of the interval in which it ran.
+        periods: u64,
+        /// Those in which it was stopped.
+        throttled: u64,
+        /// For how long its CPUs were stopped, added up, in seconds.
+        seconds: f64,
+    },
     /// Devices interrupt a CPU on which a pinned thread works.
     Interrupts {
         /// The process of the thread.
@@ -215,6 +231,7 @@ pub fn find(facts: &Facts) -> Vec<Finding> {
     findings.extend(unusable::find(facts));
     findings.extend(memory::find(facts));
     findings.extend(threads::find(facts));
+    findings.extend(throttling::find(facts));
     findings.extend(interrupts::find(facts));
     findings.sort_by_key(|finding| finding.severity);
     findings

@@ -115,12 +115,12 @@ fn who(claim: &Claim) -> String {
 /// Moves the last one, to CPUs that nobody claims where there are some.
 fn cure(claims: &[Claim], free: &CpuSet) -> String {
     let Some(last) = claims.last() else { return String::new() };
-    let place = if free.is_empty() { "CPUS".to_owned() } else { free.brief() };
-    let unclaimed = match free.len() {
-        0 => "no CPU is left that nobody claims",
-        1 => "nobody claims this one",
-        _ => "nobody claims these",
-    };
+    if free.is_empty() {
+        return "no CPU is left without a claim: let one of them end, or share on purpose without pins"
+            .to_owned();
+    }
+    let place = free.to_string();
+    let unclaimed = if free.len() == 1 { "nobody claims this one" } else { "nobody claims these" };
     let command = match (&last.group, last.processes.first()) {
         (Some(name), _) if name.contains("docker") => format!(
             "docker update --cpuset-cpus {place} {}",

@@ -15,6 +15,14 @@ pub(super) fn find(facts: &Facts) -> Vec<Finding> {
         for thread in process.threads.iter().filter(|thread| is_pin(facts, process, thread)) {
             let pin = pins.entry(&thread.cpus).or_default();
             pin.busy |= process.busy_cpus.is_some_and(|busy| busy >= super::BUSY);
+            pin.usable = process.confinement_of(thread).usable(&facts.online).difference(&facts.isolated);
+            match pin.threads.last_mut().filter(|last| last.0 == process.pid) {
+                Some(last) => last.1.push(thread.tid),
+                None => pin.threads.push((process.pid, vec![thread.tid], false)),
+            }
+            if let Some(last) = pin.threads.last_mut() {
+                last.2 = last.1.len() == process.threads.len();
+            }
             match pin.holders.last_mut().filter(|last| last.pid == process.pid) {
                 Some(last) => last.threads += 1,
                 None => pin.holders.push(process.holder(1)),
@@ -30,18 +38,22 @@ pub(super) fn find(facts: &Facts) -> Vec<Finding> {
 #[derive(Default)]
 struct Pin {
     holders: Vec<Holder>,
+    /// Of each process: its id, its threads with the pin, and whether these are all.
+    threads: Vec<(u32, Vec<u32>, bool)>,
+    /// CPUs that their group leaves them, without isolated ones.
+    usable: CpuSet,
     busy: bool,
 }
 
-/// A mask that covers all online CPUs is none: the first process's holds every CPU that might ever be plugged in.
+/// A mask that covers all online CPUs is none: the first process's holds every CPU that might ever be plugged in, but for
+/// isolated ones (`isolcpus=`). Neither is one that covers its group: offline CPUs in it wait for their return.
 fn is_pin(facts: &Facts, process: &Process, thread: &Thread) -> bool {
     if facts.online.is_subset(&thread.cpus) {
         return false;
     }
-    // Neither is one that covers its group: offline CPUs in it wait for their return.
     let usable = process.confinement_of(thread).usable(&facts.online);
     let isolated = facts.isolated.intersects(&thread.cpus);
-    isolated || !usable.is_subset(&thread.cpus)
+    isolated || !usable.difference(&facts.isolated).is_subset(&thread.cpus)
 }
 
 fn offline(facts: &Facts, cpus: &CpuSet, pin: &Pin) -> Option<Finding> {
@@ -51,7 +63,6 @@ fn offline(facts: &Facts, cpus: &CpuSet, pin: &Pin) -> Option<Finding> {
     }
     let left = cpus.intersection(&facts.online);
     let all = words::processes(&pin.holders);
-    let first = pin.holders.first()?;
     let rest = match left.len() {
         0 => "none of them is online".to_owned(),
         _ => format!(
@@ -63,14 +74,24 @@ fn offline(facts: &Facts, cpus: &CpuSet, pin: &Pin) -> Option<Finding> {
         severity: severity(pin.busy),
         headline: format!("{all}: pinned to {}, of which {} offline", words::cpus(cpus), is_are(&offline)),
         evidence: vec![format!("affinity mask {cpus}; {rest}"), format!("online are {}", facts.online)],
-        cure: format!(
-            "switch on: echo 1 > /sys/devices/system/cpu/cpu{}/online; or pin anew: taskset -acp {} {}",
-            offline.first()?,
-            if left.is_empty() { "CPUS".to_owned() } else { left.to_string() },
-            first.pid
-        ),
+        cure: repin(facts, &offline, if left.is_empty() { &pin.usable } else { &left }, pin),
         subject: Subject::OfflineCpus { processes: pin.holders.clone(), cpus: cpus.clone(), offline },
     })
+}
+
+/// How offline CPUs are switched on, where the machine has them, and how the threads are pinned to others.
+fn repin(facts: &Facts, offline: &CpuSet, others: &CpuSet, pin: &Pin) -> String {
+    let present = offline.intersection(&facts.offline);
+    let switch: Vec<String> =
+        present.iter().map(|cpu| format!("echo 1 > /sys/devices/system/cpu/cpu{cpu}/online")).collect();
+    let on = format!("switch on: {}", words::commands_of(&switch));
+    let anew = format!("pin anew: {}", words::taskset(others, &pin.threads));
+    match (switch.is_empty(), others.is_empty()) {
+        (false, false) => format!("{on}; or {anew}"),
+        (false, true) => on,
+        (true, false) => anew,
+        (true, true) => "its control group has no other CPU: give that one some (cpuset.cpus)".to_owned(),
+    }
 }
 
 fn isolated(facts: &Facts, cpus: &CpuSet, pin: &Pin) -> Option<Finding> {
@@ -81,12 +102,15 @@ fn isolated(facts: &Facts, cpus: &CpuSet, pin: &Pin) -> Option<Finding> {
         return None;
     }
     let rest = online.difference(&isolated);
-    let first = pin.holders.first()?;
-    let pid = first.pid;
+    let tids = pin.threads.iter().flat_map(|(_, tids, _)| tids);
+    let single: Vec<u32> = online.iter().collect();
+    let each: Vec<String> =
+        tids.zip(single.iter().cycle()).map(|(tid, cpu)| format!("taskset -cp {cpu} {tid}")).collect();
+    let each = format!("pin each thread to one CPU: {}", words::commands_of(&each));
     let cure = if rest.is_empty() {
-        format!("pin each thread to one CPU: taskset -cp CPU TID (threads are in /proc/{pid}/task)")
+        each
     } else {
-        format!("leave the isolated ones out: taskset -acp {rest} {pid}; or pin each thread to one CPU")
+        format!("leave the isolated ones out: {}; or {each}", words::taskset(&rest, &pin.threads))
     };
     Some(Finding {
         severity: severity(pin.busy),

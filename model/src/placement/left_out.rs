@@ -8,7 +8,7 @@ use crate::{CpuSet, Machine};
 pub struct LeftOut {
     /// Kept back by the reserve.
     pub reserved: CpuSet,
-    /// Isolated, and not named by `cpus=LIST`.
+    /// Isolated, and neither named by `cpus=LIST` nor meant by `+isolated`.
     pub isolated: CpuSet,
     /// Online, and not allowed for this process.
     pub denied: CpuSet,
@@ -19,13 +19,14 @@ pub struct LeftOut {
 impl LeftOut {
     /// What `policy` leaves out on this machine.
     pub fn of(policy: &Policy, machine: &Machine, reserve: &Reserve) -> Self {
-        let (may, named) = (pool::permitted(machine), policy.named());
-        let isolated = may.intersection(&machine.isolated.difference(&named));
+        let (may, named) = (pool::permitted(machine, policy), policy.named());
+        let isolated =
+            machine.placeable().intersection(&machine.isolated.difference(&policy.isolated(machine)));
         let free = may.difference(&isolated);
         Self {
             reserved: reserve.cpus(machine, &free, &named),
+            denied: machine.online.difference(&may).difference(&isolated),
             isolated,
-            denied: machine.online.difference(&may),
             offline: machine.offline.difference(&machine.online),
         }
     }

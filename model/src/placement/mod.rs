@@ -24,7 +24,7 @@ pub use left_out::LeftOut;
 pub use memory_policy::{Memory, ParseMemoryError};
 pub use policy::{CpuList, Level, ParsePolicyError, Policy, PolicyKind};
 pub use reserve::{ParseReserveError, Reserve};
-pub use residence::{Look, RESIDENCE_SCHEMA, Residence, TaskStay};
+pub use residence::{Look, RESIDENCE_SCHEMA, Residence, SHOWN, TaskStay};
 pub use seats::{Seats, Task};
 pub use shape::Shape;
 pub use unmet::Unmet;

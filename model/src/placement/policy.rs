@@ -1,6 +1,6 @@
 //! The ways to place work, as the command line writes them.
 
-use crate::{CpuId, CpuSet, cpuset::ParseCpuSetError};
+use crate::{CpuId, CpuSet, Machine, cpuset::ParseCpuSetError};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{fmt, str::FromStr};
 
@@ -11,6 +11,8 @@ pub struct Policy {
     pub kind: PolicyKind,
     /// Whether only one CPU of each core is used (`+nosmt`): the lowest of those that could be.
     pub nosmt: bool,
+    /// Whether isolated CPUs are used, too (`+isolated`).
+    pub isolated: bool,
 }
 
 /// Which CPUs a worker gets.
@@ -35,11 +37,11 @@ pub enum PolicyKind {
     /// empty. For workers that the kernel may balance, though not out of their cache or memory.
     SpreadAt(Level),
     /// `cpus=LIST`: worker *i* gets the *i*-th CPU of the list in the order in which it is written, and the
-    /// list begins again when it ends. The only policy that uses isolated CPUs.
+    /// list begins again when it ends. Isolated CPUs that it names are used; other policies use them with `+isolated`.
     Cpus(CpuList),
     /// `near=DEVICE`: like `spread` over the CPUs next to a PCI device, which is named by its address (with
-    /// or without the domain `0000:`) or by a network or block device of it. Where the firmware gives no
-    /// place for the device, over all usable CPUs.
+    /// or without the domain `0000:`) or by a network or block device of it, or next to a NUMA node (`node1`).
+    /// Where the firmware gives no place for the device, over all usable CPUs.
     Near(String),
 }
 
@@ -121,7 +123,7 @@ pub enum ParsePolicyError {
     /// None of the policies.
     #[error(
         "'{0}' is not a placement; write free, close, spread, spread@core|cluster|llc|node|package, \
-         cpus=LIST or near=DEVICE, and +nosmt behind it for one CPU of each core"
+         cpus=LIST, near=DEVICE or near=nodeN; behind it +nosmt for one CPU of each core, +isolated for isolated CPUs, too"
     )]
     Unknown(String),
     /// `spread@` something else.
@@ -134,7 +136,7 @@ pub enum ParsePolicyError {
     Cpus(String, ParseCpuSetError),
     /// `near=` without a name, or with a character that no device name has.
     #[error(
-        "'near={0}' names no device; write a PCI address or a network or block device: near=0000:3b:00.0, near=eth0"
+        "'near={0}' names no device; write a PCI address, a network or block device or a NUMA node: near=0000:3b:00.0, near=eth0, near=node1"
     )]
     Device(String),
 }
@@ -144,7 +146,16 @@ impl FromStr for Policy {
 
     fn from_str(text: &str) -> Result<Self, ParsePolicyError> {
         let text = text.trim();
-        let (kind, nosmt) = text.strip_suffix("+nosmt").map_or((text, false), |kind| (kind, true));
+        let (mut kind, mut nosmt, mut isolated) = (text, false, false);
+        loop {
+            if let Some(rest) = kind.strip_suffix("+nosmt").filter(|_| !nosmt) {
+                (kind, nosmt) = (rest, true);
+            } else if let Some(rest) = kind.strip_suffix("+isolated").filter(|_| !isolated) {
+                (kind, isolated) = (rest, true);
+            } else {
+                break;
+            }
+        }
         let kind = match kind.split_once(['=', '@']) {
             None => match kind {
                 "free" => PolicyKind::Free,
@@ -168,7 +179,7 @@ impl FromStr for Policy {
             }
             Some(_) => return Err(ParsePolicyError::Unknown(text.to_owned())),
         };
-        Ok(Self { kind, nosmt })
+        Ok(Self { kind, nosmt, isolated })
     }
 }
 
@@ -182,11 +193,22 @@ impl fmt::Display for Policy {
             PolicyKind::Cpus(list) => write!(f, "cpus={list}"),
             PolicyKind::Near(name) => write!(f, "near={name}"),
         }?;
-        f.write_str(if self.nosmt { "+nosmt" } else { "" })
+        f.write_str(if self.nosmt { "+nosmt" } else { "" })?;
+        f.write_str(if self.isolated { "+isolated" } else { "" })
     }
 }
 
 impl Policy {
+    /// This kind, over one CPU of each core or all, without isolated ones that it does not name.
+    pub fn of(kind: PolicyKind, nosmt: bool) -> Self {
+        Self { kind, nosmt, isolated: false }
+    }
+
+    /// Isolated CPUs that are meant: those that are named, or all.
+    pub(super) fn isolated(&self, machine: &Machine) -> CpuSet {
+        if self.isolated { machine.isolated.clone() } else { self.named().intersection(&machine.isolated) }
+    }
+
     /// CPUs that `cpus=LIST` names; none for other policies.
     pub(super) fn named(&self) -> CpuSet {
         match &self.kind {

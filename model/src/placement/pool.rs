@@ -8,16 +8,23 @@ use super::{
 use crate::{CpuSet, Machine, names::similar, outline::Part};
 use std::collections::BTreeMap;
 
-/// CPUs that are online, allowed, not isolated (unless named) and not kept back.
+/// CPUs that are online, allowed, not isolated (unless meant) and not kept back.
 pub(super) fn usable(machine: &Machine, policy: &Policy, reserve: &Reserve) -> Result<CpuSet, Unmet> {
     let allowed = &machine.allowed.cpus;
-    let may = permitted(machine);
+    let may = permitted(machine, policy);
     if may.len() > super::MOST_CPUS {
         return Err(Unmet::TooManyCpus(may.len()));
     }
     let wanted = policy.named();
-    // Isolated CPUs that are named join the pool; the others are neither used nor counted.
-    let free = may.difference(&machine.isolated.difference(&wanted));
+    // Isolated CPUs that are meant join the pool; the others are neither used nor counted.
+    let meant = policy.isolated(machine);
+    if policy.isolated
+        && matches!(policy.kind, PolicyKind::Free | PolicyKind::SpreadAt(_))
+        && may.intersects(&meant)
+    {
+        return Err(Unmet::Unbalanced { asked: policy.to_string(), isolated: machine.isolated.clone() });
+    }
+    let free = may.difference(&machine.isolated.difference(&meant));
     if free.is_empty() {
         return Err(Unmet::NoCpus {
             online: machine.online.brief(),
@@ -40,9 +47,11 @@ pub(super) fn usable(machine: &Machine, policy: &Policy, reserve: &Reserve) -> R
     }
 }
 
-/// CPUs that are online and allowed; a machine that tells of no limits allows all.
-pub(super) fn permitted(machine: &Machine) -> CpuSet {
-    machine.online.intersection(&machine.usable())
+/// CPUs that are online and allowed, and isolated ones that the policy means and no control group forbids; a machine that
+/// was read from files allows all.
+pub(super) fn permitted(machine: &Machine, policy: &Policy) -> CpuSet {
+    let meant = policy.isolated(machine).intersection(&machine.placeable());
+    machine.online.intersection(&machine.usable().union(&meant))
 }
 
 /// What keeps each wanted CPU from being used.
@@ -52,10 +61,12 @@ pub(super) fn obstacles(machine: &Machine, may: &CpuSet, kept: &CpuSet, wanted: 
         binding => format!(" ({binding})"),
     };
     let absent = wanted.difference(&machine.online).difference(&machine.offline);
+    let (denied, isolated) = (wanted.intersection(&machine.online).difference(may), &machine.isolated);
     [
         (absent, "not in this machine".to_owned()),
         (wanted.difference(&machine.online).intersection(&machine.offline), "offline".to_owned()),
-        (wanted.intersection(&machine.online).difference(may), format!("not allowed{binding}")),
+        (denied.difference(isolated), format!("not allowed{binding}")),
+        (denied.intersection(isolated), "isolated, and outside of the control group's cpuset".to_owned()),
         (wanted.intersection(kept), "kept back by the reserve".to_owned()),
     ]
     .into_iter()
@@ -71,8 +82,44 @@ pub(super) struct Near {
     pub why: String,
 }
 
+/// Usable CPUs of a NUMA node, or those nearest to a node that has none; absent where that is not its name.
+fn near_node(machine: &Machine, name: &str, pool: &CpuSet) -> Option<Result<Near, Unmet>> {
+    let id: u32 = name.strip_prefix("node")?.parse().ok()?;
+    let Some(node) = machine.nodes.iter().find(|node| node.id == id && !node.cpus.is_empty()) else {
+        let known = machine.nodes.iter().filter(|node| !node.cpus.is_empty()).map(|node| node.id).collect();
+        return Some(Err(Unmet::NoCpusOfNode { node: id, known }));
+    };
+    let why = if node.memory_only {
+        format!("nearest to the memory of node {id}")
+    } else {
+        format!("on node {id}")
+    };
+    Some(within(machine, name, &node.cpus, pool).map(|cpus| Near { cpus, why }))
+}
+
+/// CPUs of `local` that are in the pool.
+fn within(machine: &Machine, name: &str, local: &CpuSet, pool: &CpuSet) -> Result<CpuSet, Unmet> {
+    let cpus = local.intersection(pool);
+    if !cpus.is_empty() {
+        return Ok(cpus);
+    }
+    let isolated = local.intersection(&machine.isolated);
+    let rest = local.difference(&isolated);
+    let mut why = Vec::new();
+    if !isolated.is_empty() {
+        why.push(format!("{} isolated (near={name}+isolated takes them)", isolated.brief()));
+    }
+    let obstacles = obstacles(machine, &machine.usable(), &rest.intersection(&machine.usable()), &rest);
+    why.extend(Some(obstacles).filter(|why| !why.is_empty()));
+    let (name, cpus) = (name.to_owned(), local.clone());
+    Err(Unmet::DeviceOutOfReach { name, cpus, why: why.join(", "), usable: pool.clone() })
+}
+
 pub(super) fn near(machine: &Machine, name: &str, pool: &CpuSet) -> Result<Near, Unmet> {
     let Some(device) = machine.device(name) else {
+        if let Some(near) = near_node(machine, name, pool) {
+            return near;
+        }
         let near = similar(machine.device_names(), name);
         return Err(Unmet::NoDevice { name: name.to_owned(), near });
     };
@@ -89,11 +136,7 @@ pub(super) fn near(machine: &Machine, name: &str, pool: &CpuSet) -> Result<Near,
         None => format!("near {label}"),
         Some(node) => format!("near {label} on node {node}"),
     };
-    let cpus = if everywhere { pool.clone() } else { local.intersection(pool) };
-    if cpus.is_empty() {
-        let name = name.to_owned();
-        return Err(Unmet::DeviceOutOfReach { name, cpus: local.clone(), usable: pool.clone() });
-    }
+    let cpus = if everywhere { pool.clone() } else { within(machine, name, local, pool)? };
     Ok(Near { cpus, why })
 }
 

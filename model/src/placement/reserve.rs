@@ -71,7 +71,7 @@ impl Reserve {
             Self::Cpus(asked) if !asked.is_subset(&machine.online) => Err(Unmet::Kept {
                 asked: asked.clone(),
                 why: pool::obstacles(machine, &machine.online, &CpuSet::new(), asked),
-                usable: pool::permitted(machine).difference(&machine.isolated),
+                usable: machine.online.intersection(&machine.usable()).difference(&machine.isolated),
             }),
             _ => Ok(()),
         }

@@ -8,8 +8,11 @@ use std::collections::BTreeMap;
 /// Value of [`Residence::schema`] that this version writes.
 pub const RESIDENCE_SCHEMA: &str = "manycore/residence/1";
 
-/// Share of the CPU time that must have been seen to say that a plan held.
+/// Share of the CPU time that must have been seen to say anything.
 const SEEN: f64 = 0.1;
+
+/// Share of the CPU time that must have been seen to say that a plan held, and not only what was seen of it.
+pub const SHOWN: f64 = 0.9;
 
 /// What was seen of a placed command, or of processes that were placed while they ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,7 +27,8 @@ pub struct Residence {
     pub hold: String,
     /// Wall time in seconds.
     pub seconds: f64,
-    /// CPU time of all of it in nanoseconds, as the kernel told at the end, where it was ours to wait for.
+    /// CPU time in nanoseconds of all that was started, as the kernel counted it, also of what left its parents;
+    /// absent for processes that ran before.
     pub cpu_ns: Option<u64>,
     /// Times from the birth of a task until it was on its seat, ascending, in nanoseconds; where the kernel told
     /// of the birth.
@@ -125,16 +129,22 @@ impl Residence {
         (all > 0).then(|| 1.0 - outside as f64 / all as f64)
     }
 
-    /// Share of the command's CPU time that was seen; absent where the kernel told no total.
+    /// Share of the command's CPU time that was seen while its tasks were placed; absent where the kernel told no
+    /// total.
     pub fn coverage(&self) -> Option<f64> {
-        let seen: u64 = self.tasks.iter().map(|task| task.cpu_ns).sum();
+        let seen: u64 = self.tasks.iter().map(|task| task.cpu_ns.saturating_sub(task.before_ns)).sum();
         self.cpu_ns.filter(|&all| all > 0).map(|all| (seen as f64 / all as f64).min(1.0))
     }
 
     /// Whether all that was seen after seating stayed in its place, and no task chose CPUs of its own; absent where
     /// next to nothing was seen.
     pub fn held(&self) -> Option<bool> {
-        let seen = !self.tasks.is_empty() && self.coverage().is_none_or(|share| share >= SEEN);
+        self.shown(SEEN)
+    }
+
+    /// The same, where at least this share of the CPU time has to be seen: what was not seen is not shown.
+    pub fn shown(&self, least: f64) -> Option<bool> {
+        let seen = !self.tasks.is_empty() && self.coverage().is_none_or(|share| share >= least);
         let strayed = self.tasks.iter().any(|task| task.outside_ns > 0 || task.chose.is_some());
         if strayed { Some(false) } else { seen.then_some(true) }
     }
@@ -201,8 +211,9 @@ mod tests {
         assert_eq!(task.on, BTreeMap::from([(2, 30), (8, 10)]));
         assert_eq!((task.migrations, task.wakeups, task.wakeups_elsewhere), (Some(3), Some(3), 3));
         assert_eq!((stay.held(), stay.share_in_place()), (Some(false), Some(0.75)));
+        // Of the 50 ns that the task has used, 10 were before it was placed.
         stay.cpu_ns = Some(100);
-        assert_eq!(stay.coverage(), Some(0.5));
+        assert_eq!(stay.coverage(), Some(0.4));
     }
 
     #[test]
@@ -224,7 +235,9 @@ mod tests {
         stay.tasks[at].saw(&look);
         assert_eq!((stay.coverage(), stay.held()), (Some(0.0014), None));
         stay.cpu_ns = Some(20);
-        assert_eq!(stay.held(), Some(true));
+        assert_eq!((stay.held(), stay.shown(SHOWN)), (Some(true), None));
+        stay.cpu_ns = Some(15);
+        assert_eq!(stay.shown(SHOWN), Some(true));
     }
 
     #[test]

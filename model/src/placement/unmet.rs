@@ -23,7 +23,7 @@ pub enum Unmet {
     TooManyCpus(usize),
     /// No CPU is online, allowed, and not isolated.
     #[error(
-        "no CPU may be used: online {online}, allowed {allowed}, isolated {isolated}; cpus=LIST may name isolated ones"
+        "no CPU may be used: online {online}, allowed {allowed}, isolated {isolated}; cpus=LIST may name isolated ones, and +isolated takes them all"
     )]
     NoCpus {
         /// Online CPUs.
@@ -81,15 +81,36 @@ pub enum Unmet {
     },
     /// All CPUs next to the device are out of use.
     #[error(
-        "near={name}: none of its CPUs {cpus} may be used; CPUs that may be used: {usable} (spread uses them)"
+        "near={name}: none of its CPUs {cpus} may be used: {why}; CPUs that may be used: {usable} (spread uses them)"
     )]
     DeviceOutOfReach {
         /// The device asked for.
         name: String,
         /// CPUs next to it.
         cpus: CpuSet,
+        /// What keeps them from being used.
+        why: String,
         /// CPUs that may be used.
         usable: CpuSet,
+    },
+    /// `near=nodeN` for a node that is not there.
+    #[error("near=node{node}: this machine shows no CPUs of node {node}; {}", with_cpus(.known))]
+    NoCpusOfNode {
+        /// The node asked for.
+        node: u32,
+        /// Nodes that CPUs are on or near to.
+        known: CpuSet,
+    },
+    /// Several isolated CPUs for one worker.
+    #[error(
+        "{asked}: the scheduler moves nothing between isolated CPUs ({isolated}), so each worker needs one of its own; \
+         write close+isolated, spread+isolated or cpus=LIST"
+    )]
+    Unbalanced {
+        /// The placement.
+        asked: String,
+        /// The isolated CPUs.
+        isolated: CpuSet,
     },
     /// A memory policy names a node that is not there or has no memory.
     #[error("{asked}: this machine shows no memory on node {node}; {}", with_memory(.known))]
@@ -117,6 +138,10 @@ fn nearest_level(level: Option<Level>) -> String {
 
 fn with_memory(known: &CpuSet) -> String {
     if known.is_empty() { "it shows no nodes".to_owned() } else { format!("nodes with memory: {known}") }
+}
+
+fn with_cpus(known: &CpuSet) -> String {
+    if known.is_empty() { "it shows no nodes".to_owned() } else { format!("nodes with CPUs: {known}") }
 }
 
 fn near_names(near: &[String]) -> String {

@@ -7,8 +7,8 @@ use std::time::Duration;
 /// Look at how everything on this machine is pinned, and say what is wrong. Nothing is changed.
 ///
 /// It finds claims of several tenants on the same CPU, processes outside of their control group's CPUs, pins to
-/// offline or isolated CPUs, memory on the wrong node, runtimes with more workers than CPUs, and devices that
-/// interrupt CPUs on which pinned threads work. Each finding comes with what it was seen by and with its cure.
+/// offline or isolated CPUs, memory on the wrong node, control groups that are stopped by their quota, runtimes with
+/// more workers than CPUs, and devices that interrupt CPUs on which pinned threads work. Each finding comes with what it was seen by and with its cure.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

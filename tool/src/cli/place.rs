@@ -5,11 +5,20 @@ use clap::{Args, ValueEnum};
 use manycore_model::placement::{Memory, Policy, Reserve};
 use std::path::PathBuf;
 
+/// A share such as `90%`, from 0 to 1.
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    number
+        .filter(|percent| (0.0..=100.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| "write a share from 0% to 100%, such as 90%".to_owned())
+}
+
 /// What `run` and `pin` share.
 #[derive(Clone, Debug, Args)]
 pub struct Placing {
-    /// Where: free, close, spread, spread@core|cluster|llc|node|package, cpus=LIST, near=DEVICE, each
-    /// optionally +nosmt
+    /// Where: free, close, spread, spread@core|cluster|llc|node|package, cpus=LIST, near=DEVICE, near=nodeN, each
+    /// optionally +nosmt, and +isolated to use isolated CPUs, too
     #[arg(long, value_name = "PLACE", default_value = "close", conflicts_with = "plan")]
     pub place: Policy,
     /// Workers that the placement is for [default: one for each CPU that it has room on]
@@ -33,9 +42,10 @@ pub struct Placing {
     /// Also write where each task ran, as JSON
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Exit code 1 where the plan did not hold
-    #[arg(long)]
-    pub check: bool,
+    /// Exit code 1 where the plan did not hold, or where less than this share of the CPU time was seen in place
+    /// [default share: 90%]
+    #[arg(long, value_name = "SHARE", num_args = 0..=1, require_equals = true, default_missing_value = "90%", value_parser = share)]
+    pub check: Option<f64>,
     /// Nothing but errors on standard error
     #[arg(long, short)]
     pub quiet: bool,
@@ -63,8 +73,9 @@ Examples:
 
 The command keeps standard input and output, the terminal and its exit status (128 + N after signal N); {workers} in
 it becomes the number of workers. Where it ran goes to standard error. All processes and threads that it makes are
-seated as they appear. At its end what it leaves running gets its former CPUs back, unless --wait stays with it. After
-SIGKILL of manycore the command goes on, and `manycore undo` gives back.")]
+seated as they appear. At its end what it leaves running gets its former CPUs back, unless --wait stays with it: daemons too, which are
+found by their control group or by the kernel's messages about new processes. After SIGKILL of manycore the command
+goes on, and `manycore undo` gives back.")]
 pub struct Run {
     #[command(flatten)]
     pub placing: Placing,

@@ -9,9 +9,13 @@ use crate::{
 use manycore_host::{
     Tree,
     interrupts::{self, Counts},
+    irq,
     processes::{self, Scope},
 };
-use manycore_model::audit::{self, AUDIT_SCHEMA, Audit, Facts, Interrupt, LookedAt, NotSeen};
+use manycore_model::{
+    Machine,
+    audit::{self, AUDIT_SCHEMA, Audit, Facts, Interrupt, LookedAt, NotSeen},
+};
 use std::{
     path::Path,
     thread,
@@ -52,19 +56,25 @@ pub fn look(tree: &Tree, scope: Scope, interval: Duration) -> Outcome<Audit> {
     };
     let (threads, unseen) = (survey.threads(), survey.unseen);
     let mut processes = survey.processes;
+    let mut groups = survey.groups;
     let began = Instant::now();
+    groups.look(tree);
     let before = (counts(tree)?, processes::times(tree, &machine.online, &processes));
     thread::sleep(interval.saturating_sub(began.elapsed()));
     let seconds = began.elapsed().as_secs_f64();
     let after = (counts(tree)?, processes::times(tree, &machine.online, &processes));
+    let throttling = groups.since(tree);
     processes::settle(&mut processes, &before.1, &after.1, seconds);
+    let interrupts = named(tree, &machine, rates(&before.0, &after.0, seconds))?;
     let looked_at = LookedAt { processes: processes.len(), threads, seconds };
     let facts = Facts {
         online: machine.online,
+        offline: machine.offline,
         isolated: machine.isolated,
         nodes: machine.nodes,
         processes,
-        interrupts: rates(&before.0, &after.0, seconds),
+        interrupts,
+        throttling,
     };
     let unseen = unseen.into_iter().map(|(what, count)| NotSeen { what, count }).collect();
     Ok(Audit { schema: AUDIT_SCHEMA.to_owned(), findings: audit::find(&facts), looked_at, unseen })
@@ -73,6 +83,29 @@ pub fn look(tree: &Tree, scope: Scope, interval: Duration) -> Outcome<Audit> {
 /// None where the kernel does not show them, as in some containers.
 fn counts(tree: &Tree) -> Outcome<Counts> {
     interrupts::counts(tree).map(Option::unwrap_or_default).map_err(Failure::input)
+}
+
+/// Adds what `irq place` knows each interrupt by, and whether the kernel lets it be moved.
+fn named(tree: &Tree, machine: &Machine, rates: Vec<Interrupt>) -> Outcome<Vec<Interrupt>> {
+    let rows = rates.iter().map(|irq| interrupts::Row {
+        name: irq.number.to_string(),
+        counts: Vec::new(),
+        what: irq.name.clone(),
+    });
+    let counts = Counts { cpus: Vec::new(), rows: rows.collect() };
+    let known = irq::read(tree, machine, &counts).map_err(Failure::input)?;
+    let name = |irq: &Interrupt| {
+        let known = known.iter().find(|known| known.irq == irq.number)?;
+        // The queues of NVMe disks are managed also where the kernel does not say so.
+        let managed = known.fixed || irq.name.starts_with("nvme") && !irq.name.ends_with("q0");
+        let device = known.device_names.first().or(known.device.as_ref()).cloned();
+        Some((device.or_else(|| known.names().next().map(str::to_owned)), managed))
+    };
+    let add = |irq: Interrupt| {
+        let (device, managed) = name(&irq).unwrap_or_default();
+        Interrupt { device, managed, ..irq }
+    };
+    Ok(rates.into_iter().map(add).collect())
 }
 
 /// Interrupts of devices that came between two looks. Timers and performance counters of Arm have numbers too, and
@@ -84,7 +117,7 @@ fn rates(before: &Counts, after: &Counts, seconds: f64) -> Vec<Interrupt> {
         let number = row.irq().filter(|_| !name.contains("timer") && !name.contains("pmu"))?;
         let taken = grown.taken(row).into_iter();
         let per_second = taken.map(|(cpu, count)| (cpu, count as f64 / seconds)).collect();
-        Some(Interrupt { number, name: row.what.clone(), per_second })
+        Some(Interrupt { number, name: row.what.clone(), per_second, ..Interrupt::default() })
     };
     grown.rows.iter().filter_map(rate).filter(|irq| !irq.per_second.is_empty()).collect()
 }
@@ -116,6 +149,7 @@ mod tests {
             number: 24,
             name: "virtio4-input.0".to_owned(),
             per_second: BTreeMap::from([(2, 150.0)]),
+            ..Interrupt::default()
         };
         assert_eq!(rates(&look(7), &look(307), 2.0), [expected]);
     }

@@ -9,7 +9,10 @@ use crate::{
 };
 use manycore_host::tasks;
 use manycore_model::{placement::Memory, units};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, pidfd_open},
+};
 use std::{
     os::fd::{AsFd, OwnedFd},
     time::{Duration, Instant},
@@ -41,7 +44,7 @@ pub fn run(args: &Pin) -> Outcome {
         return Err(Failure::missing(format!("{why}; nothing was changed")));
     }
     if args.once {
-        let stay = follow.end(began.elapsed().as_secs_f64());
+        let stay = follow.end(&args.pid, began.elapsed().as_secs_f64());
         if !args.placing.quiet {
             let tasks = units::counted(stay.tasks.len(), "task");
             let held = &stay.hold;
@@ -55,7 +58,7 @@ pub fn run(args: &Pin) -> Outcome {
         output::note(&format!("manycore: {what}: until it ends or Ctrl-C"));
     }
     let ended = look_after(&mut follow, &processes, &signals);
-    let stay = follow.end(began.elapsed().as_secs_f64());
+    let stay = follow.end(&living(&processes), began.elapsed().as_secs_f64());
     follow.take_back(args.placing.quiet)?;
     ended?;
     placing::show(&stay, &args.placing)
@@ -69,7 +72,7 @@ fn check(args: &Pin) -> Outcome {
             args.placing.memory
         )));
     }
-    if args.once && (args.placing.out.is_some() || args.placing.check) {
+    if args.once && (args.placing.out.is_some() || args.placing.check.is_some()) {
         return Err(Failure::input(
             "--once does not stay to see where tasks run: --out and --check need a pin that does",
         ));
@@ -82,7 +85,7 @@ fn look_after(follow: &mut Follow, processes: &[(u32, OwnedFd)], signals: &Signa
     let mut living: Vec<&(u32, OwnedFd)> = processes.iter().collect();
     while let Some((first, pidfd)) = living.first() {
         let roots: Vec<u32> = living.iter().map(|(pid, _)| *pid).collect();
-        if follow.wait(&roots, pidfd.as_fd(), signals, Duration::MAX)? {
+        if follow.wait(&|| roots.clone(), pidfd.as_fd(), signals, Duration::MAX)? {
             follow.keeper().farewell(*first);
             living.remove(0);
         }
@@ -93,6 +96,15 @@ fn look_after(follow: &mut Follow, processes: &[(u32, OwnedFd)], signals: &Signa
         }
     }
     Ok(())
+}
+
+/// Those that have not ended: another may have the id of one that has.
+fn living(processes: &[(u32, OwnedFd)]) -> Vec<u32> {
+    let lives = |pidfd: &OwnedFd| {
+        let mut ended = [PollFd::new(pidfd, PollFlags::IN)];
+        poll(&mut ended, Some(&Timespec::default())).is_ok_and(|count| count == 0)
+    };
+    processes.iter().filter(|(_, pidfd)| lives(pidfd)).map(|(pid, _)| *pid).collect()
 }
 
 fn open(pid: u32) -> Outcome<OwnedFd> {

@@ -3,18 +3,20 @@
 use crate::{
     cli::Run,
     failure::{Failure, Outcome},
-    placing::{self, Aim, Follow},
+    placing::{self, Aim, Family, Follow},
     signals::{self, Signals},
     study::{line, with_workers},
 };
 use manycore_host::{
-    child,
+    affinity,
     job::{self, Ended},
     journal::{Change, Journal},
     tasks,
 };
+use manycore_model::CpuSet;
 use rustix::process::{Pid, PidfdFlags, kill_process, pidfd_open};
 use std::{
+    collections::BTreeSet,
     io::ErrorKind,
     os::{fd::AsFd, unix::process::ExitStatusExt},
     process::{Command, ExitStatus},
@@ -41,30 +43,29 @@ pub fn run(args: &Run) -> Outcome {
     let journal = placing::journal("run", &format!("run --place {} -- {subject}", aim.plan.place), false)?;
     let mark = format!("{}-{}", journal.id(), manycore_host::clock::now_ns());
     note_start(&journal, &aim, &mark)?;
+    let mut family = Family::new(&journal, args.placing.hold);
     let mut follow = Follow::new(&aim, &args.placing, journal, subject);
     let began = Instant::now();
     let mut process = Command::new(&command[0]);
     process.args(&command[1..]).env(MARK, &mark);
-    let child = match child::launch(&mut process, &aim.place.start()) {
-        Ok(child) => child,
+    let pid = match family.launch(&mut process, &aim.place.start()) {
+        Ok(pid) => pid,
         Err(error) => {
             follow.take_back(true)?;
             return Err(cannot_start(&command[0], &error));
         }
     };
     follow.hurry();
-    let pid = Pid::from_child(&child);
-    let ended = look_after(&mut follow, pid, &signals);
-    let stayed = if args.wait && ended.is_ok() { stay(&mut follow, &signals) } else { Ok(()) };
-    let mut seen = follow.end(began.elapsed().as_secs_f64());
-    let left: Vec<String> = left_behind().into_iter().filter_map(tasks::name).collect();
-    if !left.is_empty() {
-        let names = left.join(", ");
-        seen.notes.push(format!("left running, with their former CPUs: {names} (--wait stays with them)"));
-    }
+    let ended = look_after(&mut follow, &family, pid, &signals);
+    let stayed = if args.wait && ended.is_ok() { stay(&mut follow, &family, &signals) } else { Ok(()) };
+    reap_orphans(&family, 0);
+    let left: Vec<u32> = family.living().into_iter().collect();
+    let mut seen = follow.end(&left, began.elapsed().as_secs_f64());
+    seen.cpu_ns = Some(family.cpu_ns());
+    follow.keeper().know(&left);
     let taken_back = follow.take_back(args.placing.quiet);
+    seen.notes.extend(left_running(&family, &aim));
     let ended = ended?;
-    seen.cpu_ns = Some(ended.cpu.as_nanos() as u64);
     let told = stayed.and(taken_back).and(placing::show(&seen, &args.placing));
     match (status(ended.status), told) {
         (0, told) => told,
@@ -91,14 +92,38 @@ fn cannot_start(program: &str, error: &std::io::Error) -> Failure {
     }
 }
 
+/// What is left running, by whether it has its former CPUs: that is looked at, and not believed.
+fn left_running(family: &Family, aim: &Aim) -> Vec<String> {
+    let online = affinity::online();
+    let shown = |cpus: &CpuSet| online.as_ref().map_or(cpus.clone(), |online| cpus.intersection(online));
+    let mut ours: BTreeSet<CpuSet> = aim.place.workers.iter().chain(&aim.place.cpus()).map(shown).collect();
+    ours.remove(&shown(&aim.inherited));
+    let kept = family.confined(&ours);
+    let name = |pid: u32| format!("{} ({pid})", tasks::name(pid).unwrap_or_default());
+    let free: Vec<String> =
+        family.living().into_iter().filter(|pid| !kept.contains_key(pid)).map(name).collect();
+    let mut notes = Vec::new();
+    if !free.is_empty() {
+        let names = free.join(", ");
+        notes.push(format!("left running, with their former CPUs: {names} (--wait stays with them)"));
+    }
+    let kept = kept.into_iter().map(|(pid, cpus)| {
+        let wide = &aim.inherited;
+        format!("left running, still on CPUs {cpus}: {}; taskset -acp {wide} {pid} frees it", name(pid))
+    });
+    notes.extend(kept);
+    notes
+}
+
 /// Waits for the end of the command; signals to us are passed on to it.
-fn look_after(follow: &mut Follow, pid: Pid, signals: &Signals) -> Outcome<Ended> {
+fn look_after(follow: &mut Follow, family: &Family, pid: Pid, signals: &Signals) -> Outcome<Ended> {
     let number = pid.as_raw_nonzero().get() as u32;
     let lost =
         |error: &dyn std::fmt::Display| Failure::missing(format!("cannot wait for the command: {error}"));
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| lost(&error))?;
+    let all = || -> Vec<u32> { family.living().into_iter().collect() };
     loop {
-        let ended = follow.wait(&[number], pidfd.as_fd(), signals, Duration::MAX)?;
+        let ended = follow.wait(&all, pidfd.as_fd(), signals, Duration::MAX)?;
         for signal in signals.take_for_command() {
             let _ = kill_process(pid, signal);
         }
@@ -106,18 +131,18 @@ fn look_after(follow: &mut Follow, pid: Pid, signals: &Signals) -> Outcome<Ended
             follow.keeper().farewell(number);
             return job::reap(number).map_err(|error| lost(&error));
         }
-        reap_orphans(number);
+        reap_orphans(family, number);
     }
 }
 
 /// Stays until all that the command has started has ended; signals are passed on to all of it.
-fn stay(follow: &mut Follow, signals: &Signals) -> Outcome {
+fn stay(follow: &mut Follow, family: &Family, signals: &Signals) -> Outcome {
     loop {
-        reap_orphans(0);
-        let left = left_behind();
+        reap_orphans(family, 0);
+        let left = family.living();
         let Some(pid) = left.first().and_then(|&pid| Pid::from_raw(pid as i32)) else { return Ok(()) };
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-        follow.wait(&left, pidfd.as_fd(), signals, LEFT)?;
+        follow.wait(&|| left.iter().copied().collect(), pidfd.as_fd(), signals, LEFT)?;
         for signal in signals.take_for_command() {
             for pid in left.iter().filter_map(|&pid| Pid::from_raw(pid as i32)) {
                 let _ = kill_process(pid, signal);
@@ -126,14 +151,9 @@ fn stay(follow: &mut Follow, signals: &Signals) -> Outcome {
     }
 }
 
-/// Living children that came to us.
-fn left_behind() -> Vec<u32> {
-    tasks::children(std::process::id()).into_iter().filter(|pid| tasks::is_alive(*pid)).collect()
-}
-
-/// Ends the lives of zombies that came to us, but for the command itself.
-fn reap_orphans(command: u32) {
-    for pid in tasks::children(std::process::id()) {
+/// Waits for zombies that came to us, but for the command itself.
+fn reap_orphans(family: &Family, command: u32) {
+    for pid in family.children() {
         if pid != command && !tasks::is_alive(pid) {
             let _ = job::reap(pid);
         }

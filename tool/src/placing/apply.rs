@@ -17,6 +17,7 @@ use manycore_host::{
 use manycore_model::{
     CpuSet, Machine,
     placement::{Memory, Plan, Reserve, Residence},
+    units,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
@@ -173,20 +174,20 @@ impl Follow {
         urgency::take();
     }
 
-    /// Looks at `roots` once, then waits until something happens to them or a signal comes, at most for `longest`;
-    /// `pidfd` tells the end of one. Returns whether it has ended.
+    /// Looks at all that is below `roots` once, then waits until something happens to them or a signal comes, at most
+    /// for `longest`; `pidfd` becomes readable at the end of one. Returns whether it has ended.
     ///
     /// # Errors
     /// [`Failure::Missing`]: those of `poll(2)`.
     pub fn wait(
         &mut self,
-        roots: &[u32],
+        roots: &dyn Fn() -> Vec<u32>,
         pidfd: BorrowedFd,
         signals: &Signals,
         longest: Duration,
     ) -> Outcome<bool> {
         self.see_to_hold(roots);
-        let pause = self.keeper.look(roots).min(longest);
+        let pause = self.keeper.look_below(roots).min(longest);
         let limit = Timespec::try_from(pause).unwrap_or_default();
         let descriptors = [pidfd, signals.descriptor()];
         let mut descriptors = descriptors.map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN)).to_vec();
@@ -200,9 +201,9 @@ impl Follow {
     }
 
     /// Has the processes enter a control group, once they have lived long enough.
-    fn see_to_hold(&mut self, roots: &[u32]) {
+    fn see_to_hold(&mut self, roots: &dyn Fn() -> Vec<u32>) {
         match &self.hold {
-            Holding::Later if self.began.elapsed() >= SETTLED => self.begin_entering(roots),
+            Holding::Later if self.began.elapsed() >= SETTLED => self.begin_entering(&roots()),
             Holding::Entering(thread) if thread.is_finished() => self.entered(),
             _ => {}
         }
@@ -220,6 +221,7 @@ impl Follow {
         let (journal, roots) = (Arc::clone(&self.journal), roots.to_vec());
         let (cpus, nodes) = (self.cpus.clone(), self.nodes.clone());
         let enter = move || enter(&journal, &roots, &cpus, &nodes);
+        self.keeper.enter(true);
         self.hold = Holding::Entering(thread::spawn(enter));
     }
 
@@ -229,7 +231,9 @@ impl Follow {
         }
         let hold = std::mem::replace(&mut self.hold, Holding::Later);
         let Holding::Entering(thread) = hold else { return };
-        self.hold = Holding::Said(match thread.join().unwrap_or_else(|_| Err("it failed".to_owned())) {
+        let entered = thread.join().unwrap_or_else(|_| Err("it failed".to_owned()));
+        self.keeper.enter(false);
+        self.hold = Holding::Said(match entered {
             Ok(who) => {
                 self.keeper.seat_again();
                 format!("a cpuset{who}, and affinities")
@@ -238,9 +242,10 @@ impl Follow {
         });
     }
 
-    /// Ends the keeping: what was seen.
-    pub fn end(&mut self, seconds: f64) -> Residence {
+    /// Ends the keeping of all below `roots`: what was seen.
+    pub fn end(&mut self, roots: &[u32], seconds: f64) -> Residence {
         self.entered();
+        self.keeper.finish(roots);
         let mut notes: Vec<String> = Vec::new();
         for (task, cpus) in self.keeper.own_affinities() {
             notes.push(format!("{task} set its own affinity to CPUs {cpus}: the plan does not hold for it"));
@@ -336,9 +341,14 @@ pub fn show(stay: &Residence, args: &Placing) -> Outcome {
         let json = serde_json::to_vec_pretty(stay).map_err(Failure::missing)?;
         output::write_file(path, &json)?;
     }
-    match stay.held() {
-        Some(false) if args.check => Err(Failure::Check("the plan did not hold".to_owned())),
-        None if args.check => Err(Failure::Check("too little was seen to say that the plan held".to_owned())),
-        _ => Ok(()),
+    let Some(least) = args.check else { return Ok(()) };
+    let seen = units::percent(stay.coverage().unwrap_or(0.0));
+    match stay.shown(least) {
+        Some(true) => Ok(()),
+        Some(false) => Err(Failure::Check("the plan did not hold".to_owned())),
+        None => Err(Failure::Check(format!(
+            "not shown that the plan held: {seen} of the CPU time was seen in place, and --check={} was asked for",
+            units::percent(least)
+        ))),
     }
 }

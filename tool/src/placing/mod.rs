@@ -1,10 +1,12 @@
 //! Where commands and processes run, and what keeps their tasks there.
 
 mod apply;
+mod family;
 mod keeper;
 mod recorder;
 
 pub use apply::{Aim, Follow, aim, journal, show, told};
+pub use family::Family;
 pub use keeper::Keeper;
 pub use recorder::Recorder;
 
@@ -57,7 +59,7 @@ pub fn placed(
     memory: &Memory,
     workers: usize,
 ) -> Outcome<(Place, Plan)> {
-    let free = Policy { kind: PolicyKind::Free, nosmt: false };
+    let free = Policy::of(PolicyKind::Free, false);
     let policy = policy.unwrap_or(&free);
     let plan = policy.plan(machine, workers, &Reserve::Nothing).map_err(Failure::input)?;
     let memory = memory_policy(machine, memory, &plan)?;

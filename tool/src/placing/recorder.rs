@@ -124,6 +124,18 @@ impl Recorder {
         self.stay.tasks[at].chose = Some(cpus.clone());
     }
 
+    /// Writes down that process `pid` is one of ours, where it is not yet: what it has left its parents for.
+    pub(super) fn know(&mut self, pid: u32) {
+        if self.originals.contains_key(&pid) {
+            return;
+        }
+        let Some(start) = tasks::start_time(pid) else { return };
+        let cpus = self.inherited.clone();
+        if self.note(&Change::Process { pid, start, cpus: cpus.clone() }).is_ok() {
+            self.originals.insert(pid, cpus);
+        }
+    }
+
     /// Why nothing more can be written down, once that was so.
     pub fn broken(&self) -> Option<&str> {
         self.broken.as_deref()

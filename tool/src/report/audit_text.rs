@@ -69,6 +69,9 @@ fn why(not_seen: &NotSeen) -> String {
         ),
         Unseen::Environment => format!("environment of {count} {one}: run it as root"),
         Unseen::Program => format!("program and libraries of {count} {one}: run it as root"),
+        Unseen::Hidden => {
+            "processes of other users: /proc is mounted with hidepid; run it as root".to_owned()
+        }
         Unseen::Memory => format!("memory of {count} {one}: run it as root"),
     }
 }

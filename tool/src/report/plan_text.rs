@@ -71,7 +71,7 @@ fn groups(plan: &Plan) -> Vec<Vec<String>> {
         let cpus = CpuSet::union_of(members.iter().map(|&at| &plan.workers[at].cpus));
         let workers: CpuSet = members.iter().map(|&at| u32::try_from(at).unwrap_or(u32::MAX - 1)).collect();
         let why = if members.len() == 1 { place(first).to_owned() } else { reason(first) };
-        vec![brief(&workers), brief(&cpus), memory(&first.memory_nodes), why]
+        vec![numbers(&workers), brief(&cpus), memory(&first.memory_nodes), why]
     };
     groups.into_iter().map(row).collect()
 }
@@ -112,7 +112,7 @@ fn reason(worker: &PlannedWorker) -> String {
     words.join(" ")
 }
 
-/// Lists of equal steps as `0-60 step 4`, however short, and only the start of long ones.
+/// Lists of equal steps as `0-60:4`, however short; others whole.
 fn brief(set: &CpuSet) -> String {
     let mut ranges = set.ranges();
     let first = ranges.next();
@@ -124,16 +124,17 @@ fn brief(set: &CpuSet) -> String {
                 && set.ranges().count() == set.len()
                 && pairs.all(|(one, next)| next.0 - one.0 == step) =>
         {
-            format!("{first}-{last} step {step}")
+            format!("{first}-{last}:{step}")
         }
-        _ => {
-            let (list, end) = (set.brief(), format!(",...,{}", set.last().unwrap_or(0)));
-            let start = list.get(..LONGEST.saturating_sub(end.len())).filter(|_| list.len() > LONGEST);
-            start
-                .and_then(|start| start.rsplit_once(','))
-                .map_or(list.clone(), |(start, _)| format!("{start}{end}"))
-        }
+        _ => set.within(LONGEST),
     }
+}
+
+/// Numbers of workers: only the start of long lists.
+fn numbers(workers: &CpuSet) -> String {
+    let (list, end) = (brief(workers), format!(",...,{}", workers.last().unwrap_or(0)));
+    let start = list.get(..LONGEST.saturating_sub(end.len())).filter(|_| list.len() > LONGEST);
+    start.and_then(|start| start.rsplit_once(',')).map_or(list.clone(), |(start, _)| format!("{start}{end}"))
 }
 
 fn memory(nodes: &[u32]) -> String {

@@ -3,7 +3,7 @@
 use super::table::{Align, Table};
 use manycore_model::{
     CpuSet,
-    placement::{Residence, TaskStay},
+    placement::{Residence, SHOWN, TaskStay},
     units,
 };
 use std::collections::BTreeMap;
@@ -46,6 +46,9 @@ fn verdict(stay: &Residence) -> String {
     match (stay.share_in_place(), stay.held()) {
         (None, _) => "too short to say where it ran\n".to_owned(),
         (_, None) => format!("too little was seen to say that the plan held{seen}\n"),
+        (_, Some(true)) if stay.shown(SHOWN).is_none() => {
+            format!("what was seen kept to the plan: all CPU time on planned CPUs{seen}\n")
+        }
         (_, Some(true)) => format!("the plan held: all CPU time on planned CPUs{seen}\n"),
         (Some(share), Some(false)) => {
             format!(

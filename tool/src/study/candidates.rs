@@ -36,7 +36,7 @@ pub struct Candidate {
 /// [`Failure::Input`] where a placement that was asked for cannot be met.
 pub fn of(args: &Tune, machine: &Machine, usable: &CpuSet) -> Outcome<Vec<Candidate>> {
     let today_workers = args.today.map_or(usable.len(), |workers| workers as usize);
-    let free = Policy { kind: PolicyKind::Free, nosmt: false };
+    let free = Policy::of(PolicyKind::Free, false);
     let mut field = vec![candidate(args, machine, &free, &Memory::Default, today_workers)?];
     let mut seen = HashSet::from([key(&field[0], machine, &Memory::Default)]);
     for workers in worker_counts(args, machine, usable) {
@@ -134,7 +134,7 @@ fn policies(args: &Tune, machine: &Machine) -> Vec<Policy> {
     let mut kinds = vec![PolicyKind::Free, PolicyKind::Close, PolicyKind::Spread];
     kinds.extend(Level::ALL.map(PolicyKind::SpreadAt));
     let smt: &[bool] = if machine.has_smt() { &[false, true] } else { &[false] };
-    kinds.iter().flat_map(|kind| smt.iter().map(|&nosmt| Policy { kind: kind.clone(), nosmt })).collect()
+    kinds.iter().flat_map(|kind| smt.iter().map(|&nosmt| Policy::of(kind.clone(), nosmt))).collect()
 }
 
 fn memories(args: &Tune, machine: &Machine) -> Vec<Memory> {

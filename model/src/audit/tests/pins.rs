@@ -1,7 +1,10 @@
 //! Pins that are wrong by themselves, memory and interrupts.
 
 use super::*;
-use crate::{audit::Interrupt, machine::Node};
+use crate::{
+    audit::{Interrupt, Throttling},
+    machine::Node,
+};
 use std::collections::BTreeMap;
 
 #[test]
@@ -51,10 +54,57 @@ fn pins_to_several_isolated_cpus_are_found() {
     let finding = only(&isolated(&["3-5"]));
     assert!(finding.headline.starts_with("a (pid 10): pinned to CPUs 3-5, of which 4-5 are isolated"));
     assert!(finding.cure.contains("taskset -acp 3 10"), "{}", finding.cure);
-    assert!(only(&isolated(&["6-7"])).cure.contains("pin each thread to one CPU"));
+    let cure = only(&isolated(&["6-7", "6-7", "0-7"])).cure;
+    assert_eq!(cure, "pin each thread to one CPU: taskset -cp 6 10; taskset -cp 7 11");
     for fine in [["5"], ["0-3"], ["0-7"]] {
         assert!(find(&isolated(&fine)).is_empty(), "{fine:?}");
     }
+}
+
+#[test]
+fn the_mask_that_isolcpus_leaves_at_boot_is_no_pin() {
+    // CPU 3 is offline, 4-7 are isolated, and there is room for 128.
+    let facts = |mask: &str| Facts {
+        online: set("0-2,4-7"),
+        offline: set("3"),
+        isolated: set("4-7"),
+        ..eight(vec![process(1, "init", &[mask])])
+    };
+    assert!(find(&facts("0-3,8-127")).is_empty());
+    let finding = only(&facts("1,3"));
+    assert_eq!(
+        finding.cure,
+        "switch on: echo 1 > /sys/devices/system/cpu/cpu3/online; or pin anew: taskset -acp 1 1"
+    );
+    // CPUs that the machine does not have cannot be switched on, and nothing is left of the pin.
+    assert_eq!(only(&facts("9")).cure, "pin anew: taskset -acp 0-2 1");
+}
+
+#[test]
+fn throttled_groups_are_found_whatever_runs_in_them() {
+    let facts = |throttled| Facts {
+        throttling: vec![Throttling {
+            folder: "/sys/fs/cgroup/batch".to_owned(),
+            quota_file: "/sys/fs/cgroup/batch/cpu.max".to_owned(),
+            quota_cpus: 1.5,
+            periods: 10,
+            throttled,
+            seconds: 0.8,
+            processes: vec![10],
+        }],
+        ..eight(vec![process(10, "awk", &["0-7"])])
+    };
+    let finding = only(&facts(4));
+    assert_eq!(
+        finding.headline,
+        "group /sys/fs/cgroup/batch was stopped in 40 % of its periods: its quota of 1.50 CPUs was used up"
+    );
+    assert!(finding.evidence[1].ends_with("in it: awk (pid 10)"), "{:?}", finding.evidence);
+    assert_eq!(
+        finding.cure,
+        "give it more: echo '300000 100000' > /sys/fs/cgroup/batch/cpu.max; or let it run fewer threads"
+    );
+    assert!(find(&facts(0)).is_empty());
 }
 
 fn two_nodes(process: Process) -> Facts {
@@ -93,6 +143,8 @@ fn interrupted(process: Process, per_second: &[(&str, f64)]) -> Facts {
         number: 40 + at as u32,
         name: (*name).to_owned(),
         per_second: BTreeMap::from([(2, *rate)]),
+        device: Some(name.chars().take(4).collect()),
+        managed: name.starts_with("nvme"),
     };
     Facts { interrupts: per_second.iter().enumerate().map(irq).collect(), ..eight(vec![process]) }
 }
@@ -100,10 +152,12 @@ fn interrupted(process: Process, per_second: &[(&str, f64)]) -> Facts {
 #[test]
 fn devices_that_interrupt_a_pinned_worker_are_found() {
     let worker = busy(process(10, "poller", &["2"]), 0.8);
-    let finding = only(&interrupted(worker.clone(), &[("eth0-TxRx-3", 80.0), ("nvme0q4", 900.0)]));
+    let finding = only(&interrupted(worker.clone(), &[("nvme0q4", 80.0), ("eth0-TxRx-3", 900.0)]));
     assert_eq!(finding.headline, "980 interrupts a second hit CPU 2, where poller (pid 10) works pinned");
-    assert_eq!(finding.evidence[1], "irq 41 (nvme0q4) came 900 times a second");
-    assert_eq!(finding.cure, "manycore irq place --device nvme0 --cpus 0-1,3-7");
+    assert_eq!(finding.evidence[1], "irq 41 (eth0-TxRx-3) came 900 times a second");
+    assert_eq!(finding.cure, "manycore irq place --device eth0 --cpus 0-1,3-7");
+    let managed = only(&interrupted(worker.clone(), &[("nvme0q4", 900.0)])).cure;
+    assert_eq!(managed, "the kernel places this interrupt itself: move the thread, taskset -cp 0 10");
     assert!(find(&interrupted(worker, &[("eth0-TxRx-3", 100.0)])).is_empty());
     assert!(find(&interrupted(busy(process(10, "idle", &["2"]), 0.01), &[("eth0", 900.0)])).is_empty());
     assert!(find(&interrupted(busy(process(10, "free", &["2-3"]), 0.9), &[("eth0", 900.0)])).is_empty());

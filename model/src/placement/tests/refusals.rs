@@ -62,9 +62,42 @@ fn no_cpus_at_all() {
     let isolated = Machine { isolated: cpus("0-1"), ..two() };
     assert_eq!(
         refused(&isolated, "free"),
-        "no CPU may be used: online 0-1, allowed all, isolated 0-1; cpus=LIST may name isolated ones"
+        "no CPU may be used: online 0-1, allowed all, isolated 0-1; cpus=LIST may name isolated ones, \
+         and +isolated takes them all"
     );
     assert_eq!(line(&isolated, "cpus=1", 1), "1");
+}
+
+#[test]
+fn isolated_cpus_are_taken_where_they_are_meant() {
+    let limit = |source: &str, list: &str| crate::machine::Limit {
+        source: source.to_owned(),
+        cpus: Some(cpus(list)),
+        quota_cpus: None,
+    };
+    // As `isolcpus=2-3` leaves it: everything starts without them, and the root of the cpusets has them.
+    let mut machine = Machine { online: cpus("0-3"), isolated: cpus("2-3"), ..Machine::default() };
+    machine.allowed.cpus = cpus("0-1");
+    machine.allowed.limits = vec![limit(crate::machine::AFFINITY, "0-1")];
+    assert_eq!(line(&machine, "close", 2), "0 1");
+    assert_eq!(line(&machine, "cpus=2,3", 2), "2 3");
+    assert_eq!(line(&machine, "close+isolated", 4), "0 1 2 3");
+    assert_eq!(line(&machine, "close+isolated+nosmt", 4), line(&machine, "close+nosmt+isolated", 4));
+    for place in ["free+isolated", "spread@core+isolated"] {
+        assert!(refused(&machine, place).contains("each worker needs one of its own"), "{place}");
+    }
+    // A cpuset is a bound that an affinity cannot pass.
+    machine.allowed.limits.push(limit("/cg/cpuset.cpus.effective", "0-2"));
+    assert_eq!(line(&machine, "cpus=2", 1), "2");
+    let refused = refused(&machine, "cpus=3");
+    assert!(refused.contains("3 isolated, and outside of the control group's cpuset"), "{refused}");
+}
+
+#[test]
+fn a_node_is_a_place_to_be_near() {
+    let machine = clustered();
+    assert_eq!(plan(&machine, "near=node1", machine.nodes[1].cpus.len()).cpus(), machine.nodes[1].cpus);
+    assert!(refused(&clustered(), "near=node7").ends_with("no CPUs of node 7; nodes with CPUs: 0-1"));
 }
 
 #[test]
@@ -92,15 +125,19 @@ fn devices_that_are_not_there_name_others() {
     limited.allowed.cpus = cpus("0-3");
     assert_eq!(
         refused(&limited, "near=eth0"),
-        "near=eth0: none of its CPUs 8-15 may be used; CPUs that may be used: 0-3 (spread uses them)"
+        "near=eth0: none of its CPUs 8-15 may be used: 8-15 not allowed; CPUs that may be used: 0-3 (spread uses them)"
     );
+    let isolated = Machine { isolated: cpus("8-15"), ..with_devices() };
+    assert!(refused(&isolated, "near=eth0").contains(": 8-15 isolated (near=eth0+isolated takes them); "));
+    assert!(plan(&isolated, "near=eth0+isolated", 2).cpus().is_subset(&cpus("8-15")));
 }
 
 #[test]
 fn texts_are_refused_with_the_choices() {
     let error = |text: &str| text.parse::<Policy>().unwrap_err().to_string();
     let choices = "is not a placement; write free, close, spread, spread@core|cluster|llc|node|package, \
-                   cpus=LIST or near=DEVICE, and +nosmt behind it for one CPU of each core";
+                   cpus=LIST, near=DEVICE or near=nodeN; behind it +nosmt for one CPU of each core, +isolated for \
+                   isolated CPUs, too";
     for text in ["", "scatter", "free=1", "cpus@1", "near", "close+smt", "spread=core"] {
         assert_eq!(error(text), format!("'{text}' {choices}"));
     }

@@ -27,7 +27,7 @@ const SEATING: Duration = Duration::from_millis(8);
 /// Shortest time between looks at all tasks: what they use, and whether they changed their affinity.
 const WATCHING: Duration = Duration::from_millis(128);
 
-/// The first such look; each later one comes after twice the time, so that short commands are seen too.
+/// The first such look; each later one comes after a quarter more, so that little is left unseen at the end of short commands.
 const FIRST_WATCH: Duration = Duration::from_millis(8);
 
 /// Seats the threads of trees of processes on the workers' CPUs as they appear, and sees where one of them changes
@@ -45,7 +45,11 @@ pub struct Keeper {
     tasks: BTreeMap<u32, Known>,
     /// Processes of the tasks, with their start times.
     processes: BTreeMap<u32, Option<u64>>,
+    /// Those that had ended at the last look at all tasks. What they started before that is ours.
+    gone: BTreeSet<u32>,
     pause: Duration,
+    /// When all processes were looked up last.
+    sought: Instant,
     watched: Instant,
     watching: Duration,
     own: BTreeMap<String, CpuSet>,
@@ -59,6 +63,8 @@ pub struct Keeper {
     fresh: Vec<u32>,
     /// CPUs that were online at the last look.
     online: Option<CpuSet>,
+    /// Whether a control group is being entered: kernels before 6.2 reset affinities then, in version 2 to all CPUs first.
+    entering: bool,
     /// Tasks whose seat the kernel refuses for now.
     unsettled: BTreeSet<u32>,
     recorder: Option<Recorder>,
@@ -95,7 +101,9 @@ impl Keeper {
             births: Births::asked(),
             tasks: BTreeMap::new(),
             processes: BTreeMap::new(),
+            gone: BTreeSet::new(),
             pause: SOON,
+            sought: Instant::now(),
             watched: Instant::now(),
             watching: FIRST_WATCH,
             own: BTreeMap::new(),
@@ -104,6 +112,7 @@ impl Keeper {
             inherited: inherited.clone(),
             fresh: Vec::new(),
             online: affinity::online(),
+            entering: false,
             unsettled: BTreeSet::new(),
             recorder: None,
         }
@@ -153,13 +162,18 @@ impl Keeper {
     /// Looks at the trees below `roots`; returns how long nobody need look again, but for what
     /// [`descriptor`](Self::descriptor) tells.
     pub fn look(&mut self, roots: &[u32]) -> Duration {
+        self.look_below(&|| roots.to_vec())
+    }
+
+    /// The same; `roots` are only asked for where all processes have to be looked up.
+    pub fn look_below(&mut self, roots: &dyn Fn() -> Vec<u32>) -> Duration {
         let longest = match self.births {
             Births::Asked(_) if self.seating() => SEATING,
             _ => self.watching,
         };
         self.confirm();
         let appeared = match self.births.news() {
-            News::Unknown => self.find(roots),
+            News::Unknown => self.find(&roots()),
             News::Births(births) => {
                 let before = self.tasks.len();
                 for birth in &births {
@@ -171,22 +185,9 @@ impl Keeper {
         };
         self.pause = if appeared || !self.fresh.is_empty() { SOON } else { (self.pause * 2).min(longest) };
         if self.watched.elapsed() >= self.watching {
-            self.watch();
+            self.watch(roots);
         }
         self.pause
-    }
-
-    /// Sees what a process that has just ended had used, and whether it had changed its affinity.
-    pub fn farewell(&mut self, pid: u32) {
-        let tids: Vec<u32> =
-            self.tasks.iter().filter(|(_, known)| known.pid == pid).map(|(tid, _)| *tid).collect();
-        if tids.is_empty() {
-            self.compare(pid);
-        }
-        for tid in tids {
-            self.compare(tid);
-            self.record(tid, true);
-        }
     }
 
     /// Moves all tasks of the trees below `roots` to another place.
@@ -225,11 +226,17 @@ impl Keeper {
 
     /// Finds tasks that are new in the trees below `roots` and below those that are known.
     fn find(&mut self, roots: &[u32]) -> bool {
+        self.sought = Instant::now();
         let roots: Vec<u32> = roots.iter().copied().chain(self.processes.keys().copied()).collect();
         let living: BTreeMap<u32, u32> = tasks::tree(&roots)
             .into_iter()
             .flat_map(|pid| tasks::threads(pid).into_iter().map(move |tid| (tid, pid)))
             .collect();
+        let ended = self.tasks.iter().filter(|(tid, known)| living.get(tid) != Some(&known.pid));
+        for tid in ended.map(|(tid, _)| *tid).collect::<Vec<_>>() {
+            // A zombie shows what it has used.
+            self.record(tid, true);
+        }
         self.seats.keep(|tid| living.contains_key(&tid));
         self.tasks.retain(|tid, known| living.get(tid) == Some(&known.pid));
         let new: Vec<(u32, u32)> =
@@ -240,13 +247,21 @@ impl Keeper {
         !new.is_empty()
     }
 
-    /// Seats somebody whose birth the kernel told, where it is of a process of ours.
+    /// Seats a task whose birth the kernel told, where it is of a process of ours.
     fn welcome(&mut self, birth: &Birth) {
-        // Another process may have the id of one that has ended since we looked.
-        let is_ours =
-            |pid: u32| self.processes.get(&pid).is_some_and(|start| *start == tasks::start_time(pid));
-        if !self.tasks.contains_key(&birth.tid) && (is_ours(birth.pid) || is_ours(birth.parent)) {
+        if !self.tasks.contains_key(&birth.tid) && (self.is_ours(birth.pid) || self.is_ours(birth.parent)) {
             self.admit(birth.pid, birth.tid, Birthday::At(birth.at_ns));
+            // One that has ended already may have made others, as daemons do.
+            self.processes.entry(birth.pid).or_insert_with(|| tasks::start_time(birth.pid));
+        }
+    }
+
+    /// Whether process `pid` is one of ours, which may have ended; another process may have its id since.
+    fn is_ours(&self, pid: u32) -> bool {
+        let now = tasks::start_time(pid);
+        match self.processes.get(&pid) {
+            Some(start) => now.is_none() || now == *start,
+            None => now.is_none() && self.gone.contains(&pid),
         }
     }
 
@@ -294,7 +309,7 @@ impl Keeper {
         }
         let taken: BTreeSet<usize> = self.seats.tasks().filter_map(|tid| self.seats.seat(tid)).collect();
         let taken = taken.into_iter().map(|seat| self.seats.cpus(seat).clone());
-        let lost = self.seats.any_closed().then(|| self.inherited.clone());
+        let lost = (self.entering || self.seats.any_closed()).then(|| self.inherited.clone());
         taken.chain([self.whole.clone()]).chain(self.former.iter().cloned()).chain(lost).collect()
     }
 

@@ -18,11 +18,53 @@ fn thread_cpu() -> Duration {
 /// But not more seldom than this: a CPU that goes or comes is to be seen.
 const LONGEST: Duration = Duration::from_secs(5);
 
+/// Time between looks for processes whose births were missed.
+const SEEKING: Duration = Duration::from_secs(1);
+
 impl Keeper {
-    /// Looks at all tasks.
-    pub(super) fn watch(&mut self) {
+    /// Says that a control group is being entered, or has been.
+    pub fn enter(&mut self, entering: bool) {
+        self.entering = entering;
+    }
+
+    /// Journals that these processes are ours, also those that were never seen by their births.
+    pub fn know(&mut self, pids: &[u32]) {
+        if let Some(recorder) = &mut self.recorder {
+            pids.iter().for_each(|&pid| recorder.know(pid));
+        }
+    }
+
+    /// Looks at all tasks for the last time.
+    pub fn finish(&mut self, roots: &[u32]) {
+        self.births.news();
+        self.find(roots);
+        let tids: Vec<u32> = self.tasks.keys().copied().collect();
+        for tid in tids {
+            self.compare(tid);
+            self.record(tid, true);
+        }
+    }
+
+    /// Sees what a process that has just ended had used, and whether it had changed its affinity.
+    pub fn farewell(&mut self, pid: u32) {
+        let tids: Vec<u32> =
+            self.tasks.iter().filter(|(_, known)| known.pid == pid).map(|(tid, _)| *tid).collect();
+        if tids.is_empty() {
+            self.compare(pid);
+        }
+        for tid in tids {
+            self.compare(tid);
+            self.record(tid, true);
+        }
+    }
+
+    /// Looks at all tasks, and for those below `roots` whose births were missed.
+    pub(super) fn watch(&mut self, roots: &dyn Fn() -> Vec<u32>) {
         let began = thread_cpu();
         self.forget_ended();
+        if self.recorder.is_some() && self.sought.elapsed() >= SEEKING {
+            self.find(&roots());
+        }
         self.follow();
         if let Some(recorder) = &mut self.recorder {
             recorder.looking();
@@ -38,8 +80,10 @@ impl Keeper {
             }
         }
         self.watched = Instant::now();
-        self.watching =
-            (self.watching * 2).min(WATCHING).max(thread_cpu().saturating_sub(began) * THRIFT).min(LONGEST);
+        self.watching = (self.watching * 5 / 4)
+            .min(WATCHING)
+            .max(thread_cpu().saturating_sub(began) * THRIFT)
+            .min(LONGEST);
     }
 
     /// Leaves seats whose CPUs have gone offline.
@@ -52,7 +96,10 @@ impl Keeper {
     }
 
     fn forget_ended(&mut self) {
-        self.processes.retain(|pid, start| tasks::start_time(*pid) == *start && start.is_some());
+        let ended = |pid: u32, start: Option<u64>| start.is_none() || tasks::start_time(pid) != start;
+        self.gone =
+            self.processes.iter().filter(|(pid, start)| ended(**pid, **start)).map(|(pid, _)| *pid).collect();
+        self.processes.retain(|pid, _| !self.gone.contains(pid));
         if let Some(recorder) = &mut self.recorder {
             recorder.forget(|pid| self.processes.contains_key(&pid));
         }
@@ -109,7 +156,7 @@ impl Keeper {
                 // While a CPU goes or comes, and when its cpuset changes, the kernel widens a task's affinity to what
                 // it finds: whoever has more than its seat within the place is taken for such a one.
                 let widened = cpus.is_subset(&self.whole) && (cpus.is_empty() || cpus.len() > left.len());
-                let was_reset = widened || self.unsettled.contains(&tid);
+                let was_reset = widened || self.entering || self.unsettled.contains(&tid);
                 if cpus != left && was_reset {
                     return self.settle(tid, seat);
                 }

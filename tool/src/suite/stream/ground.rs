@@ -84,7 +84,7 @@ fn crowd(machine: &Machine, node: &Node) -> Option<Crowd> {
     }
     let mut here = machine.clone();
     here.allowed.cpus = cpus.clone();
-    let spread = Policy { kind: PolicyKind::Spread, nosmt: false };
+    let spread = Policy::of(PolicyKind::Spread, false);
     // Those that the scheduler leaves alone are no CPUs for a policy, and meant where they were named.
     let order = spread
         .plan(&here, cpus.len(), &Reserve::Nothing)
