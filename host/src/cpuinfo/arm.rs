@@ -2,8 +2,11 @@
 //!
 //! Numbers from the vendors' technical reference manuals and `arch/arm64/include/asm/cputype.h`.
 
+/// A number, the vendor, and the vendor's parts.
+type Implementer = (u32, &'static str, &'static [(u32, &'static str)]);
+
 /// Implementers, and their parts: what is sold under the number, or the name of the core.
-const KNOWN: [(u32, &str, &[(u32, &str)]); 10] = [
+const KNOWN: [Implementer; 10] = [
     (
         0x41,
         "Arm",

@@ -165,10 +165,9 @@ impl Pending {
         if opened {
             self.leave_groups(restored);
             // Kernels before 6.2 reset affinities as groups are left.
-            given_back
-                .values()
-                .filter(|task| !task.is_restored())
-                .for_each(|task| drop(task.restore(restored)));
+            for task in given_back.values().filter(|task| !task.is_restored()) {
+                task.restore(restored);
+            }
         }
         restored.tasks = given_back.len();
         if !ours.is_empty() && restored.failed.is_empty() {

@@ -141,3 +141,27 @@ fn a_process_that_ends_meanwhile_leaves_no_empty_group() {
     drop(doomed.kill());
     doomed.wait().unwrap();
 }
+
+#[test]
+fn a_target_that_is_set_again_keeps_its_group() {
+    let Some(place) = Place::new(Kernel::default()) else { return };
+    let (root, pid) = (place.root.path().to_str().unwrap(), place.victim.id().to_string());
+    let set = |code, limit| {
+        place.done(code, &["qos", "set", "--resctrl", root, "--pid", &pid, "--bandwidth", limit])
+    };
+    // The hardware has room for four groups.
+    for (turn, limit) in ["50%", "25%", "75%", "100%", "50%"].into_iter().enumerate() {
+        let told = set(0, limit);
+        assert_eq!(told.contains("was made for this target before"), turn > 0, "{told}");
+        assert_eq!(place.groups().len(), 1, "{told}");
+    }
+    let group = &place.groups()[0];
+    assert!(place.text(&format!("{group}/schemata")).contains("MB:0=0000050;1=0000050"));
+    assert_eq!(place.text(&format!("{group}/tasks")), format!("{pid}\n"));
+    let other = ["qos", "set", "--resctrl", root, "--pid", &pid, "--name", "other", "--priority", "7"];
+    assert!(place.done(2, &other).contains("keeps its name"));
+    place.done(0, &["undo"]);
+    assert!(place.groups().is_empty());
+    assert_eq!(place.text("tasks"), format!("{pid}\n"));
+    place.is_untouched();
+}

@@ -104,13 +104,13 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Moves all tasks of the target that are not in the group yet, and those that are born meanwhile: how many.
+    /// Moves all tasks of the target that are not in the group yet, and those that are born meanwhile: how many are in it.
     ///
     /// # Errors
     /// The kernel refuses one that has not ended.
     pub(super) fn gather(&self, members: &Members) -> Result<usize, Refused> {
         let mut inside: BTreeSet<u32> = self.files.tasks(self.name).into_iter().collect();
-        let mut moved = 0;
+        let mut gathered = members.tasks().intersection(&inside).count();
         for _ in 0..ROUNDS {
             let outside: Vec<u32> = members.tasks().difference(&inside).copied().collect();
             if outside.is_empty() {
@@ -120,11 +120,11 @@ impl Job<'_> {
             for tid in outside {
                 let home = homes.remove(&tid).unwrap_or_default();
                 if home != self.name && self.writer().assign(self.name, tid, &home)? {
-                    moved += 1;
+                    gathered += 1;
                 }
                 inside.insert(tid);
             }
         }
-        Ok(moved)
+        Ok(gathered)
     }
 }

@@ -2,6 +2,7 @@
 
 mod apply;
 mod follow;
+mod former;
 
 use super::{files, ours, system};
 use crate::{
@@ -88,7 +89,7 @@ fn aimed(args: &QosSet, system: &Tree, mounted: &mut Option<Journal>) -> Outcome
         give_back(journal)?;
         return Err(Failure::Interrupted("interrupted; nothing is left changed".to_owned()));
     }
-    if let (0, Some(Members::Trees(_))) = (applied.tasks, &aim.members) {
+    if matches!(&aim.members, Some(members @ Members::Trees(_)) if members.tasks().is_empty()) {
         give_back(journal)?;
         let target = args.target.words();
         return Err(Failure::input(format!("{target}: it has ended meanwhile; nothing is left changed")));
@@ -119,7 +120,7 @@ fn aimed(args: &QosSet, system: &Tree, mounted: &mut Option<Journal>) -> Outcome
 struct Aim {
     /// The group that is there already.
     group: Option<Group>,
-    /// Whose tasks go into the new one.
+    /// Whose tasks go into it.
     members: Option<Members>,
     /// CPUs that go into the new one.
     cpus: CpuSet,
@@ -137,13 +138,27 @@ fn aim(args: &QosSet, system: &Tree, state: &State) -> Outcome<Aim> {
             let domain = Domains::new(system, Wanted::default()).find(name).map_err(Failure::input)?;
             match libvirts(state, &domain)? {
                 Some(group) => (Some(group), None),
-                None => (None, Some(Members::Trees(vec![domain.pid]))),
+                None => {
+                    let members = Members::Trees(vec![domain.pid]);
+                    (former::group(args, system, state, Some(&members)), Some(members))
+                }
             }
         }
-        (None, Some(target)) => (None, Some(target.find().map_err(Failure::input)?)),
-        (None, None) => (None, None),
+        (None, Some(target)) => {
+            let members = target.find().map_err(Failure::input)?;
+            (former::group(args, system, state, Some(&members)), Some(members))
+        }
+        (None, None) => (former::group(args, system, state, None), None),
     };
-    if let Some(group) = &group {
+    if let Some(group) =
+        group.as_ref().filter(|_| members.is_some() || target.is_none() && args.target.group.is_none())
+    {
+        former::check_name(args, group)?;
+        notes.push(format!(
+            "the group {} was made for this target before: its limits are changed, and those that are not named stay",
+            group.title()
+        ));
+    } else if let Some(group) = &group {
         if args.name.is_some() {
             return Err(Failure::input(format!(
                 "--name: the group {} is there already and keeps its name",
@@ -176,7 +191,8 @@ fn aim(args: &QosSet, system: &Tree, state: &State) -> Outcome<Aim> {
         .map_err(|refusals| refuse(&refusals))?;
     let cpus = args.target.cpus.clone().unwrap_or_default();
     check_cpus(args, system, &cpus)?;
-    notes.extend(losers(state, &cpus));
+    let own = group.as_ref().map(|group| group.name.as_str());
+    notes.extend(losers(state, &cpus, own));
     Ok(Aim { group, members, cpus, writes, notes })
 }
 
@@ -213,12 +229,13 @@ fn libvirts(state: &State, domain: &Identity) -> Outcome<Option<Group>> {
     Ok(its.pop().cloned())
 }
 
-/// Which groups lose CPUs to the new one.
-fn losers(state: &State, cpus: &CpuSet) -> Vec<String> {
+/// Which groups lose CPUs to the one that is made or changed.
+fn losers(state: &State, cpus: &CpuSet, own: Option<&str>) -> Vec<String> {
     let lost = |group: &Group| {
         let lost = group.cpus.intersection(cpus);
         let note = format!("the group {} is without CPUs {lost} until undo", group.title());
-        (group.role != Role::Default && !lost.is_empty()).then_some(note)
+        let is_own = own == Some(group.name.as_str());
+        (group.role != Role::Default && !is_own && !lost.is_empty()).then_some(note)
     };
     state.groups.iter().filter_map(lost).collect()
 }
@@ -296,8 +313,13 @@ fn failure(refused: &Refused) -> Failure {
     }
 }
 
+/// What a journal says that was asked for.
+fn asked(args: &QosSet) -> String {
+    format!("qos set {}", args.target.words())
+}
+
 fn begin(args: &QosSet) -> Outcome<Journal> {
-    let what = format!("qos set {}", args.target.words());
+    let what = asked(args);
     let folder = manycore_host::journal::folder();
     Journal::begin(&folder, "qos", &what, !args.follow).map_err(|error| {
         Failure::missing(format!(
