@@ -194,14 +194,17 @@ pub fn peek_texts(list: u64) -> Option<Vec<Vec<u8>>> {
     let mut texts = Vec::new();
     let mut bytes = 0;
     // The kernel takes null for an empty list.
-    while list != 0 {
+    if list == 0 {
+        return Some(texts);
+    }
+    loop {
         let mut word = [0; 8];
         if peek(list.checked_add(8 * texts.len() as u64)?, &mut word) != word.len() {
             return None;
         }
         let address = u64::from_le_bytes(word);
         if address == 0 {
-            break;
+            return Some(texts);
         }
         if peek(address, &mut [0]) != 1 {
             return None;
@@ -213,7 +216,6 @@ pub fn peek_texts(list: u64) -> Option<Vec<Vec<u8>>> {
         }
         texts.push(text);
     }
-    Some(texts)
 }
 
 /// Becomes another program; returns where that fails.

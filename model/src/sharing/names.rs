@@ -55,7 +55,7 @@ pub struct Global {
 /// What is the file of code that was generated at run time, in [`Code::module`].
 pub const GENERATED: &str = "[generated]";
 
-/// Beginnings of names of generated code that belongs to the runtime: of V8, HotSpot, and the classes of Java.
+/// Beginnings of names of generated code that belongs to the runtime: of V8, of Java's virtual machine, and its classes.
 const GENERATED_RUNTIMES: [&str; 15] = [
     "Builtin:",
     "BytecodeHandler:",

@@ -74,11 +74,20 @@ pub struct Allocation {
 struct Known {
     /// The frame by which it is named.
     frame: Frame,
-    /// Whether it is the program's own.
-    own: bool,
+    origin: Origin,
     exchanges: bool,
     at_the_end: bool,
-    nameless: bool,
+}
+
+/// Whose code it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// The program's own.
+    Program,
+    /// A library's, or the language's runtime's.
+    Library,
+    /// Generated at run time, and without a name.
+    Unknown,
 }
 
 /// A process with what is known of its code, by address.
@@ -97,12 +106,16 @@ impl<'a> Named<'a> {
             code_of.entry(access.code).or_insert_with(|| {
                 let (frame, own) = code(names, access.code, &process.program);
                 let at = names.code(access.code);
+                let origin = match at {
+                    _ if own => Origin::Program,
+                    Some(code) if !code.module.is_empty() => Origin::Library,
+                    _ => Origin::Unknown,
+                };
                 Known {
                     frame,
-                    own,
+                    origin,
                     exchanges: at.is_some_and(|code| code.exchanges),
                     at_the_end: at.is_some_and(Code::is_at_the_end),
-                    nameless: at.is_none_or(|code| code.module.is_empty()),
                 }
             });
         }
@@ -143,13 +156,13 @@ impl<'a> Spot<'a> {
     /// or a queue's.
     pub fn is_of_lock(&self, access: &Access) -> bool {
         let known = self.named.code(access);
-        access.of_lock || access.writes > 0 && known.exchanges && known.own
+        access.of_lock || access.writes > 0 && known.exchanges && known.origin == Origin::Program
     }
 
     /// The code of an access as the report names it, and whether it is the program's own.
     pub fn code(&self, access: &Access) -> (&'a Frame, bool) {
         let known = self.named.code(access);
-        (&known.frame, known.own)
+        (&known.frame, known.origin == Origin::Program)
     }
 
     /// The lines of code, without doubles.
@@ -175,7 +188,7 @@ impl<'a> Spot<'a> {
     /// Whether code without a name that was generated at run time has part in it: whose it is cannot be said.
     pub fn is_nameless(&self) -> bool {
         let total = line_total(&self.line);
-        let is_nameless = |access: &&Access| self.named.code(access).nameless;
+        let is_nameless = |access: &&Access| self.named.code(access).origin == Origin::Unknown;
         let part = self.line.accesses.iter().filter(is_nameless);
         let part =
             part.fold(0_u64, |sum, access| sum.saturating_add(access.reads).saturating_add(access.writes));
