@@ -149,8 +149,13 @@ fn a_section_of_eval_is_measured_alone_and_on_some_cpus() {
         .arg(folder.path())
         .assert()
         .success();
-    assert!(String::from_utf8_lossy(&run.get_output().stdout).contains("NOISE FLOOR"));
     let record = record(folder.path());
+    // Beneath a quota slices are long, and fewer than six pairs have no interval.
+    let pairs = record["experiments"][0]["samples"].as_array().unwrap().len() / 2;
+    assert!(
+        pairs < 6 || String::from_utf8_lossy(&run.get_output().stdout).contains("NOISE FLOOR"),
+        "{pairs} pairs"
+    );
     assert_eq!(record["experiments"][0]["treatments"].as_array().unwrap().len(), 2, "one CPU, A and B");
 }
 
