@@ -189,6 +189,10 @@ pub struct Sample {
     /// Values of [`Experiment::metrics`], in their order and units.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub values: Vec<f64>,
+    /// Of whole commands of which one failed, how each of them ended: the exit status, or 128 and the signal, as a shell
+    /// counts. Empty where all succeeded.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub exits: Vec<i32>,
     /// What happened around it.
     #[serde(default)]
     pub around: Around,
@@ -252,6 +256,12 @@ impl Experiment {
         self.samples.iter().filter(move |sample| sample.treatment == treatment)
     }
 
+    /// Whether a treatment has samples, and none of them succeeded: what it measured is not its work.
+    pub fn always_failed(&self, treatment: usize) -> bool {
+        let mut samples = self.samples_of(treatment).peekable();
+        samples.peek().is_some() && samples.all(Sample::failed)
+    }
+
     /// Work per second of each sample of a treatment.
     pub fn rates(&self, treatment: usize) -> Vec<f64> {
         self.samples_of(treatment).map(Sample::rate).collect()
@@ -262,8 +272,12 @@ impl Experiment {
         self.log_ratios_of(a, b, |sample| Some(sample.rate()))
     }
 
-    /// The same of any `value` of the samples; a block counts where both samples have it and the ratio is finite.
+    /// The same of any `value` of the samples; a block counts where both samples have it and the ratio is finite. None
+    /// where a side [always failed](Self::always_failed): there is nothing to compare.
     pub fn log_ratios_of(&self, a: usize, b: usize, value: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
+        if self.always_failed(a) || self.always_failed(b) {
+            return Vec::new();
+        }
         let by_block: BTreeMap<usize, f64> =
             self.samples_of(a).filter_map(|sample| Some((sample.block, value(sample)?))).collect();
         self.samples_of(b)
@@ -274,6 +288,11 @@ impl Experiment {
 }
 
 impl Sample {
+    /// Whether a command of it failed.
+    pub fn failed(&self) -> bool {
+        self.exits.iter().any(|&exit| exit != 0)
+    }
+
     /// Work per second of wall time.
     pub fn rate(&self) -> f64 {
         self.work * 1e9 / self.wall_ns as f64

@@ -67,8 +67,8 @@ impl Default for Rule {
 
 impl Rule {
     /// The rule at one of the planned interim analyses, with the usual margin.
-    pub fn at(analysis: usize, analyses: usize) -> Self {
-        Self { margin: MARGIN, level: interim_level(analysis, analyses), analysis, analyses }
+    pub fn at(which: usize, analyses: usize) -> Self {
+        Self { margin: MARGIN, level: interim_level(which, analyses), analysis: which, analyses }
     }
 
     /// The rule that an experiment was planned with, at the analysis at which it is or ended.

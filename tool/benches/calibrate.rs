@@ -2,8 +2,8 @@
 //! injected slow-downs, how wide its intervals are, and beside it what hyperfine would have said of the same
 //! commands in the same minutes with the same budget.
 //!
-//! `calibrate [PART...]` with the parts `quiet`, `busy`, `5%`, `2%`, `1%`, `load`, `width`, `cost`; all without one.
-//! `TRIALS` sets the number of A/A trials (200), `TRIES` that of each injected slow-down (10).
+//! `calibrate [PART...]` with the parts `quiet`, `busy`, `5%`, `2%`, `1%`, `equivalence`, `reached`, `load`, `width`,
+//! `cost`; all without one. `TRIALS` sets the number of A/A trials (200), `TRIES` that of each injected slow-down (10).
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 mod common;
@@ -56,6 +56,14 @@ fn main() {
         if wanted(part) {
             power(slower);
         }
+    }
+    if wanted("equivalence") {
+        let _neighbours = Neighbours::start();
+        equivalence_errors();
+    }
+    if wanted("reached") {
+        let _neighbours = Neighbours::start();
+        reached_power();
     }
     if wanted("load") {
         load();
@@ -193,7 +201,7 @@ fn false_alarms(name: &str) {
     let trials = number("TRIALS", 200);
     let line = sysbench(SHORT);
     let budget = Budget { seconds: f64::MAX, least_blocks: PAIRS, most_blocks: PAIRS };
-    let (mut claimed, mut covered, mut theirs, mut held) = (0, 0, 0, 0);
+    let (mut claimed, mut equivalent, mut covered, mut theirs, mut held) = (0, 0, 0, 0, 0);
     for trial in 0..trials {
         // Three interim analyses, as a budget of this many pairs has them.
         let side = Side { command: words(&line).expect("a command"), copies: 1, ..Side::default() };
@@ -203,7 +211,8 @@ fn false_alarms(name: &str) {
         }
         let comparison = judged(&mut subject, budget, 3, trial as u64);
         let verdict = &comparison.verdict;
-        claimed += usize::from(matches!(verdict.verdict, Answer::ABetter | Answer::BBetter));
+        claimed += usize::from(verdict.is_different());
+        equivalent += usize::from(verdict.verdict == Answer::Equivalent);
         covered += usize::from(verdict.interval.is_some_and(|(low, high)| low <= 1.0 && high >= 1.0));
         if let Some(bars) = hyperfine(&line, &line, verdict.pairs) {
             theirs += usize::from(apart(bars));
@@ -211,8 +220,8 @@ fn false_alarms(name: &str) {
         }
     }
     println!(
-        "A/A, {name}: compare claimed a difference in {claimed} of {trials} ({}), its interval held 1 in {covered}; \
-         hyperfine's bars lay apart in {theirs} of {held}",
+        "A/A, {name}: compare claimed a difference in {claimed} of {trials} ({}), equivalence in {equivalent}; its \
+         interval held 1 in {covered}; hyperfine's bars lay apart in {theirs} of {held}",
         percent(claimed as f64 / trials as f64)
     );
 }
@@ -243,6 +252,62 @@ fn power(slower: f64) {
         median(&seconds).unwrap_or(f64::NAN),
         quantile(&seconds, 1.0).unwrap_or(f64::NAN),
         median(&ratios).unwrap_or(f64::NAN),
+    );
+}
+
+/// `pairs` pairs of a command and one that does `slower` more, as three interim analyses judge them.
+fn pairs_of(slower: f64, events: u64, pairs: usize, seed: u64) -> Comparison {
+    let more = events + (slower * events as f64).round() as u64;
+    let side =
+        |events| Side { command: words(&sysbench(events)).expect("a command"), copies: 1, ..Side::default() };
+    let mut subject = subject(vec![side(events), side(more)]);
+    for side in 0..2 {
+        subject.measure(side).expect("it runs");
+    }
+    let budget = Budget { seconds: f64::MAX, least_blocks: pairs, most_blocks: pairs };
+    judged(&mut subject, budget, analyses_for(pairs as f64), seed)
+}
+
+/// How often commands that differ by more than the margin are called equivalent beside a busy neighbour: by 50 % in 12
+/// pairs, and by 5 % in 36.
+fn equivalence_errors() {
+    let trials = number("TRIALS", 200) / 4;
+    for (slower, pairs) in [(0.5, 12), (0.05, 36)] {
+        let (mut equivalent, mut slower_found, mut faster) = (0, 0, 0);
+        for trial in 0..trials {
+            match pairs_of(slower, 4 * SHORT, pairs, trial as u64).verdict.verdict {
+                Answer::Equivalent => equivalent += 1,
+                Answer::ABetter => slower_found += 1,
+                Answer::BBetter => faster += 1,
+                Answer::Inconclusive => {}
+            }
+        }
+        println!(
+            "{} slower command, {pairs} pairs beside a busy neighbour: equivalent in {equivalent} of {trials}, slower in \
+             {slower_found}, faster in {faster}",
+            percent(slower)
+        );
+    }
+}
+
+/// How often a slow-down as large as the minimum detectable effect of an A/A run before is found: 80 % are promised.
+fn reached_power() {
+    const PAIRS: usize = 36;
+    const EVENTS: u64 = 400;
+    let trials = number("TRIALS", 200) / 4;
+    let (mut found, mut effects) = (0, Vec::new());
+    for trial in 0..trials as u64 {
+        let Some(effect) = pairs_of(0.0, EVENTS, PAIRS, trial).detectable else { continue };
+        let judged = pairs_of(effect, EVENTS, PAIRS, trial + 1_000_000);
+        found += usize::from(judged.verdict.verdict == Answer::ABetter);
+        effects.push(effect);
+    }
+    println!(
+        "minimum detectable effect of {PAIRS} pairs beside a busy neighbour: {} (median), found in {found} of {} ({}; \
+         80 % are promised)",
+        percent(median(&effects).unwrap_or(f64::NAN)),
+        effects.len(),
+        percent(found as f64 / effects.len() as f64)
     );
 }
 

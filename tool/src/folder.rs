@@ -36,19 +36,26 @@ pub struct Folder {
 
 impl Folder {
     /// The folder at `path`, or a new one named after the verb and the moment. Sees to it before anything is
-    /// measured that files can be written there.
+    /// measured that files can be written there. The record of an earlier run is overwritten with `force` only.
     ///
     /// # Errors
-    /// [`Failure::Missing`] where they cannot.
-    pub fn make(path: Option<PathBuf>, verb: &str) -> Outcome<Self> {
+    /// [`Failure::Input`] where there is such a record, [`Failure::Missing`] where files cannot be written.
+    pub fn make(path: Option<PathBuf>, force: bool, verb: &str) -> Outcome<Self> {
         let path = path.unwrap_or_else(|| unused(&format!("manycore-{verb}-{}", compact(&clock::utc()))));
+        let used = path.join("record.json").exists();
+        if used && !force {
+            return Err(Failure::input(format!(
+                "{} has the record of an earlier run: --force overwrites it, another --out keeps it",
+                path.display()
+            )));
+        }
         let made = !path.exists();
         fs::create_dir_all(&path).map_err(|error| {
             Failure::missing(format!("cannot make the folder {}: {error}", path.display()))
         })?;
         tempfile::tempfile_in(&path)
             .map_err(|error| Failure::missing(format!("cannot write into {}: {error}", path.display())))?;
-        Ok(Self { made, used: path.join("record.json").exists(), path })
+        Ok(Self { path, made, used })
     }
 
     /// The folder.
@@ -85,20 +92,26 @@ impl Folder {
     /// # Errors
     /// [`Failure::Missing`] where a file cannot be written, [`Failure::ReaderGone`].
     pub fn save(&self, name: &str, record: Record, quiet: bool, format: Format) -> Outcome {
+        let (all, written) = self.keep(name, record, quiet);
+        let printed = output::print(&match format {
+            Format::Json => report::json(&all),
+            Format::Text => report::text(&all),
+        });
+        written.and(printed)
+    }
+
+    /// Writes the record, then its judgement, and prints nothing of it.
+    pub fn keep(&self, name: &str, record: Record, quiet: bool) -> ([Named; 1], Outcome) {
         let kept = self.write_record(&record);
         let all = [Named::judge(name.to_owned(), record)];
         let page = self.path.join("report.html");
         let written = kept
             .and_then(|()| output::write_file(&page, report::html(&all).as_bytes()))
             .and_then(|()| self.write_tables(&report::csv(&all)));
-        let printed = output::print(&match format {
-            Format::Json => report::json(&all),
-            Format::Text => report::text(&all),
-        });
         if written.is_ok() && !quiet {
             output::note(&format!("The report is {}, beside the record and its tables.", page.display()));
         }
-        written.and(printed)
+        (all, written)
     }
 
     /// Writes the tables; those of an earlier run that this one has not are removed, and its plan: they would

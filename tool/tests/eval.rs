@@ -106,7 +106,9 @@ fn a_second_run_leaves_no_tables_of_the_first() {
         fs::write(folder.path().join(name), "threads\n").unwrap();
     }
     let measure = || {
-        let run = manycore().args(PROCESSES).arg("--quiet").arg("--out").arg(folder.path()).output().unwrap();
+        let mut run = manycore();
+        run.args(PROCESSES).args(["--quiet", "--force", "--out"]).arg(folder.path());
+        let run = run.output().unwrap();
         assert_eq!((run.status.code(), words(&run)), (Some(0), String::new()));
         assert!(String::from_utf8_lossy(&run.stdout).contains("BINDING PROCESSES"));
         let there = |name: &str| folder.path().join(name).exists();

@@ -151,7 +151,7 @@ fn too_few_files_are_told() {
 #[test]
 fn what_does_not_fit_is_refused_with_the_arithmetic() {
     let said = Bench::new().refused(2, &["spawn", "--runtime", "tokio", "--counts", "1000,1e11"]);
-    for part in ["tokio: 1e11 tasks x", "may be used", "at most", "--force"] {
+    for part in ["tokio: 1e11 tasks x", "may be used", "at most", "--beyond-memory"] {
         assert!(said.contains(part), "{part}: {said}");
     }
     let said = Bench::new().refused(2, &["spawn", "--runtime", "threads", "--counts", "9_000_000"]);
@@ -232,7 +232,7 @@ fn what_was_compiled_is_kept_and_made_again_where_it_is_damaged() {
     let cache = bench.path("cache");
     let run = || {
         let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
-        run.args(["spawn", "--out", "out", "--runtime", "beam", "--counts", "10"])
+        run.args(["spawn", "--force", "--out", "out", "--runtime", "beam", "--counts", "10"])
             .current_dir(bench.0.path());
         let run = run.env("XDG_CACHE_HOME", &cache).output().unwrap();
         assert_eq!(run.status.code(), Some(0), "{}", words(&run));
@@ -264,7 +264,7 @@ fn a_cache_that_somebody_else_could_change_is_not_used() {
     symlink(&open, bench.path("link")).unwrap();
     for home in ["open", "link"] {
         let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
-        run.args(["spawn", "--out", "out", "--runtime", "beam", "--counts", "10"])
+        run.args(["spawn", "--force", "--out", "out", "--runtime", "beam", "--counts", "10"])
             .current_dir(bench.0.path());
         let run = run.env("XDG_CACHE_HOME", bench.path(home)).output().unwrap();
         assert_eq!(run.status.code(), Some(0), "{}", words(&run));

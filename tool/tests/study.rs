@@ -96,7 +96,8 @@ end.set()
     let place = ["--a", "close", "--b", "spread", "--workers", &workers];
     bench.judged(&[&TWO[..], &place, &["--", "python3", "-c", script, "{workers}"]].concat());
     let seen = fs::read_to_string(bench.path("seen")).unwrap();
-    assert_eq!(seen.lines().count(), 6);
+    // A warm-up, a run that is timed, and two pairs.
+    assert_eq!(seen.lines().count(), 8);
     for line in seen.lines() {
         let cpus_seen: BTreeSet<u32> = line.split(' ').map(|cpu| cpu.parse().unwrap()).collect();
         assert_eq!((line.split(' ').count(), cpus_seen.len()), (cpus(), cpus()), "{seen}");
@@ -171,7 +172,7 @@ fn more_copies_than_files_may_be_open_do_run_with_the_limit_that_was_given() {
         .unwrap();
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     let seen = fs::read_to_string(bench.path("limits")).unwrap();
-    assert!(seen.lines().count() == 82 && seen.lines().all(|limit| limit == "64"), "{seen}");
+    assert!(seen.lines().count() == 123 && seen.lines().all(|limit| limit == "64"), "{seen}");
 }
 
 /// Files that may be open: now, and at most.
@@ -185,7 +186,7 @@ fn limits() -> (u64, u64) {
 #[test]
 fn a_slower_command_is_found_slower() {
     let bench = Bench::new();
-    let run = bench.run(&["compare", "--pairs", "8", "--vs", "sleep 0.06", "--", "sleep", "0.05"]);
+    let run = bench.run(&["compare", "--pairs", "12", "--vs", "sleep 0.08", "--", "sleep", "0.05"]);
     let text = String::from_utf8_lossy(&run.stdout).into_owned();
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     assert!(text.contains("B is slower than A: it takes "), "{text}");
@@ -194,7 +195,7 @@ fn a_slower_command_is_found_slower() {
     let verdict = &judged["comparison"]["verdict"];
     assert_eq!(verdict["verdict"], "a_better", "{verdict}");
     let ratio = verdict["ratio"].as_f64().unwrap();
-    assert!((0.75..0.92).contains(&ratio), "{verdict}");
+    assert!((0.5..0.85).contains(&ratio), "{verdict}");
     assert!(bench.report().contains("B is slower than A: it takes "));
 }
 

@@ -34,9 +34,52 @@ fn a_command_that_fails_leaves_its_status_and_last_words() {
     let script = "echo something; echo first >&2; echo the disk is gone >&2; exit 7";
     let said = Bench::new().refused(4, &with(&TWO, &["--", "sh", "-c", script]));
     assert!(said.contains("exit status: 7") && said.contains("): the disk is gone"), "{said}");
+}
+
+/// A command that fails at once was "faster" than one that works.
+#[test]
+fn failures_that_are_ignored_are_counted_and_a_side_that_always_fails_has_no_verdict() {
     let bench = Bench::new();
-    let run = bench.run(&with(&TWO, &["--ignore-failure", "--", "false"]));
-    assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+    let eight = ["compare", "--pairs", "8", "--ignore-failure"];
+    let judged = bench.judged(&with(&eight, &["--vs", "false", "--", "sleep", "0.02"]));
+    assert!(judged["comparison"].is_null(), "{judged}");
+    assert!(findings(&judged).contains("All 8 runs of B failed: it has no verdict."), "{judged}");
+    let samples = bench.record()["experiments"][0]["samples"].as_array().unwrap().clone();
+    for sample in &samples {
+        let exits = if sample["treatment"] == 1 { serde_json::json!([1]) } else { serde_json::Value::Null };
+        assert_eq!(sample["exits"], exits, "{sample}");
+    }
+    let script = "n=$(cat n || echo 0); echo $((n + 1)) >n; test $((n % 2)) = 0 || exit 7";
+    let judged = bench.judged(&with(&eight, &["--", "sh", "-c", script]));
+    assert!(findings(&judged).contains("failed, and count like any other."), "{judged}");
+}
+
+#[test]
+fn a_record_is_overwritten_with_force_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |rest: &[&str]| {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
+        command.args(["compare", "--out", "out", "--pairs", "1", "--quiet"]).args(rest);
+        command.args(["--", "true"]).current_dir(folder.path()).output().unwrap()
+    };
+    let record = || std::fs::read(folder.path().join("out/record.json")).unwrap();
+    assert_eq!(run(&[]).status.code(), Some(0));
+    let first = record();
+    let refused = run(&[]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(words(&refused).contains("out has the record of an earlier run: --force overwrites it"));
+    assert_eq!(record(), first);
+    assert_eq!(run(&["--force"]).status.code(), Some(0));
+    assert_ne!(record(), first);
+}
+
+/// The time of a slow first run left room for one analysis only, or refused the budget.
+#[test]
+fn a_slow_first_run_does_not_decide_the_plan() {
+    let bench = Bench::new();
+    let script = "test -e warm || { touch warm; sleep 1; }";
+    bench.judged(&["compare", "--budget", "3s", "--", "sh", "-c", script]);
+    assert_eq!(bench.record()["experiments"][0]["parameters"]["analyses"], "3");
 }
 
 #[test]
@@ -156,9 +199,9 @@ fn command_lines_that_cannot_be_meant_are_refused() {
     }
 }
 
-/// Runs that are quick six times; the next one sleeps until it is ended.
+/// Runs that are quick eight times; the next one sleeps until it is ended.
 fn hangs_later(time: &str) -> String {
-    format!("echo >> runs; test $(wc -l < runs) -le 6 || exec sleep {time}")
+    format!("echo >> runs; test $(wc -l < runs) -le 8 || exec sleep {time}")
 }
 
 #[test]
@@ -190,7 +233,7 @@ fn ctrl_c_before_anything_was_measured_leaves_no_folder() {
 #[test]
 fn a_failure_in_the_middle_keeps_what_was_measured() {
     let bench = Bench::new();
-    let script = "echo >> runs; test $(wc -l < runs) -le 6 || { echo worn out >&2; exit 3; }";
+    let script = "echo >> runs; test $(wc -l < runs) -le 8 || { echo worn out >&2; exit 3; }";
     let run = bench.run(&["compare", "--", "sh", "-c", script]);
     assert_eq!(run.status.code(), Some(4), "{}", words(&run));
     assert!(words(&run).contains("(exit status: 3): worn out"), "{}", words(&run));

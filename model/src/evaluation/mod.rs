@@ -39,7 +39,12 @@ pub use stream::{Route, StreamPoint, Streaming, TIMES_CACHES};
 pub use tuning::{Candidate, Finalist, TODAY, Tuning, confirmed, ranking};
 pub(crate) use words::list;
 
-use crate::{Record, machine::Machine, record::Experiment};
+use crate::{
+    Record,
+    machine::Machine,
+    qos::proof::{Check, Proof},
+    record::Experiment,
+};
 use serde::Serialize;
 
 /// Value of [`Evaluation::schema`].
@@ -81,6 +86,8 @@ pub mod id {
     pub const COMPARE: &str = "compare";
     /// Rounds of a search: the prefix of `tune-1`, `tune-2`, ...; factor `side` = `today` marks today's behaviour.
     pub const TUNE: &str = "tune-";
+    /// Prefix of checks of limits, such as `qos-bandwidth`: the treatments of [`crate::qos::proof::Check`].
+    pub const QOS: &str = "qos-";
     /// Its finalists against today's behaviour, with the factor `line`: how to run it.
     pub const TUNE_CONFIRM: &str = "tune-confirm";
 }
@@ -114,6 +121,9 @@ pub struct Evaluation {
     pub comparison: Option<Comparison>,
     /// A search for the best placement.
     pub tuning: Option<Tuning>,
+    /// Limits of memory bandwidth, with and without.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Proof>,
     /// Light processes that were started and held.
     pub light_processes: Vec<LightProcesses>,
     /// What follows, most important first.
@@ -154,6 +164,7 @@ impl Evaluation {
             contention: contention::judge(record, floor),
             comparison: experiment(id::COMPARE).and_then(comparison::judge),
             tuning: tuning::judge(record),
+            limits: limits(record),
             light_processes: spawning::judge(record),
             clock,
             noise,
@@ -162,6 +173,16 @@ impl Evaluation {
         evaluation.findings = findings::find(record, &evaluation);
         evaluation
     }
+}
+
+/// The checks of limits that a record has.
+fn limits(record: &Record) -> Vec<Proof> {
+    let of = |experiment: &Experiment| {
+        let name = experiment.id.strip_prefix(id::QOS)?;
+        let check = Check::ALL.into_iter().find(|check| check.name() == name)?;
+        Some(Proof::of(check, Vec::new(), experiment))
+    };
+    record.experiments.iter().filter_map(of).collect()
 }
 
 /// How many CPUs workers could use at once in a record; 1 where it names none.

@@ -70,7 +70,8 @@ pub fn ranking(experiment: &Experiment) -> Vec<(usize, f64)> {
                     rates.iter().find(|(index, _)| *index == treatment).map(|(_, rate)| rate - mean)
                 })
                 .collect();
-            (treatment, median(&relative).unwrap_or(f64::NEG_INFINITY))
+            let score = median(&relative).filter(|_| !experiment.always_failed(treatment));
+            (treatment, score.unwrap_or(f64::NEG_INFINITY))
         })
         .collect();
     scores.sort_by(|a, b| b.1.total_cmp(&a.1));

@@ -5,10 +5,10 @@ pub const LEVEL: f64 = 0.05;
 
 /// Two-sided level of one of the planned interim analyses, by O'Brien and Fleming (1979): the critical value falls with
 /// the root of the information, so that early analyses stop only for large effects and the last one loses almost
-/// nothing. `analysis` counts from 1; the last one is at the planned end. Holds for up to three analyses at equal
+/// nothing. `which` counts from 1; the last one is at the planned end. Holds for up to three analyses at equal
 /// distances; for more, the level is divided evenly (Bonferroni).
-pub fn interim_level(analysis: usize, analyses: usize) -> f64 {
-    match (analyses, analysis) {
+pub fn interim_level(which: usize, analyses: usize) -> f64 {
+    match (analyses, which) {
         (0 | 1, _) => LEVEL,
         (2, 0 | 1) => 0.0052,
         (2, _) => 0.0480,
@@ -65,9 +65,9 @@ mod tests {
             let claimed = (0..4000)
                 .filter(|_| {
                     let pairs: Vec<f64> = (0..36).map(|_| rng.random::<f64>() - 0.5).collect();
-                    (1..=analyses).any(|analysis| {
-                        let so_far = &pairs[..36 * analysis / analyses];
-                        let level = interim_level(analysis, analyses);
+                    (1..=analyses).any(|which| {
+                        let so_far = &pairs[..36 * which / analyses];
+                        let level = interim_level(which, analyses);
                         let interval = Estimate::of_differences(so_far, level).unwrap().interval;
                         interval.is_some_and(|(low, high)| low > 0.0 || high < 0.0)
                     })

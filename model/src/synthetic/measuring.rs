@@ -259,6 +259,7 @@ impl<'a> Measuring<'a> {
                     per_worker,
                     values: Vec::new(),
                     around: Around { span_ns: wall_ns, ..Around::default() },
+                    ..Sample::default()
                 });
                 self.now_ns += wall_ns;
             }

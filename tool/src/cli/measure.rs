@@ -27,6 +27,9 @@ pub struct Eval {
     /// Measure only these sections
     #[arg(long, value_name = "SECTION", value_delimiter = ',', value_parser = section_names())]
     pub only: Vec<String>,
+    /// Differences within this share do not matter: what lies within is equivalent. Fixed before anything is measured
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
+    pub equivalent: f64,
     /// Seed of all random orders; from the clock where it is not given
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -40,6 +43,9 @@ pub struct Results {
     /// Folder for record.json, report.html and the tables [default: manycore-VERB-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Overwrite the record of an earlier run in the folder of --out
+    #[arg(long)]
+    pub force: bool,
     /// How to print the judgement
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -82,7 +88,7 @@ pub struct Measuring {
     /// Measure this many pairs (rounds), however long they take
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub pairs: Option<u32>,
-    /// Runs of each that are not counted, before the first that is
+    /// Runs of each before one that is timed to plan by; none of them counts
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub warmup: u32,
     /// A figure in the output: NAME=REGEX (its first group), NAME=json:PATH, or a ready-made reader; several
@@ -107,12 +113,16 @@ pub struct Measuring {
     /// Longest time of one run of the command, and of the service's start
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
     pub timeout: Duration,
-    /// Count runs that end with an error like any other
+    /// Count runs that end with an error like any other; how they ended is recorded, and a side that always fails has no
+    /// verdict
     #[arg(long)]
     pub ignore_failure: bool,
     /// Folder for record.json, report.html and the tables [default: manycore-VERB-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Overwrite the record of an earlier run in the folder of --out
+    #[arg(long)]
+    pub force: bool,
     /// How to print the judgement
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -146,7 +156,7 @@ fn metric_help() -> String {
 }
 
 /// `1%`, `0.5 %` or `0.01` as a share.
-fn share(text: &str) -> Result<f64, String> {
+pub(super) fn share(text: &str) -> Result<f64, String> {
     let (number, scale) =
         text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |number| (number.trim(), 100.0));
     let share = number.parse::<f64>().map_err(|_| "expected a share such as 1% or 0.01".to_owned())? / scale;

@@ -1,6 +1,6 @@
 //! The verb `qos`.
 
-use super::{Format, audit::interval};
+use super::{Format, Results, audit::interval, measure::share as measured_share};
 use clap::{ArgAction, Args, Subcommand, builder::NonEmptyStringValueParser};
 use manycore_host::targets::Target;
 use manycore_model::{
@@ -243,7 +243,7 @@ Examples:
 Processes of ours read and write memory on the CPUs of one node, in groups that are made for it and taken back
 afterwards. bandwidth: with the limit against without, on the same CPUs. min and priority: half of the CPUs with the
 preference against the same without, while the other half wants as much memory as it can get; whether that takes
-anything from them is measured too. Pairs are interleaved and judged as 'compare' does.
+anything from them is measured too. Pairs are interleaved and judged as 'compare' does; the record is saved.
 
 Exit codes: 1 where a limit makes no difference or the wrong one; 3 where nothing could be shown on this machine.")]
 pub struct QosProve {
@@ -265,12 +265,14 @@ pub struct QosProve {
     /// The node whose CPUs and memory are used [default: the first that has both]
     #[arg(long, value_name = "NODE")]
     pub node: Option<u32>,
-    /// Nothing but errors on standard error
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// How to print what was shown
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
+    /// Differences within this share do not matter: what lies within is equivalent. Fixed before anything is measured
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = measured_share)]
+    pub equivalent: f64,
+    /// Seed of all random orders; from the clock where it is not given
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    #[command(flatten)]
+    pub results: Results,
     #[command(flatten)]
     pub resctrl: Resctrl,
 }

@@ -52,7 +52,7 @@ pub struct Spawn {
     pub ceiling: Option<u64>,
     /// Start counts that will not fit, too: the limit of a control group stops them
     #[arg(long)]
-    pub force: bool,
+    pub beyond_memory: bool,
     #[command(flatten)]
     pub results: Results,
 }

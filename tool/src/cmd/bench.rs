@@ -8,7 +8,7 @@ use crate::{
     suite::{self, Asked, LOADS, SECTIONS, Section, StreamWish, Wish, profile},
 };
 use manycore_host::clock;
-use manycore_model::{CpuSet, Machine, names::similar};
+use manycore_model::{CpuSet, Machine, names::similar, verdict::MARGIN};
 
 /// What `list` stands for.
 const LIST: &str = "list";
@@ -31,6 +31,7 @@ pub fn run(args: &Bench) -> Outcome {
             unixbench_dir: args.unixbench_dir.clone(),
             stream: StreamWish { kernels: args.kernel.clone(), array: args.array, nodes: args.nodes.clone() },
         },
+        margin: MARGIN,
         seed: args.seed.unwrap_or_else(clock::now_ns),
     };
     eval::measure(machine, asked, &[section], &args.results)

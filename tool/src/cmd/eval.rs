@@ -16,7 +16,7 @@ use manycore_model::{Machine, record::Missed};
 pub fn run(args: &Eval) -> Outcome {
     let machine = source::live()?;
     let profile = choose(&args.budget).on(machine.allowed.cpus.len());
-    let asked = Asked::eval(profile, args.seed.unwrap_or_else(clock::now_ns));
+    let asked = Asked::eval(profile, args.equivalent, args.seed.unwrap_or_else(clock::now_ns));
     measure(machine, asked, &chosen(&args.only), &args.results)
 }
 
@@ -24,7 +24,7 @@ pub fn run(args: &Eval) -> Outcome {
 pub(super) fn measure(machine: Machine, asked: Asked, sections: &[Section], to: &Results) -> Outcome {
     interrupt::catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))?;
     let (verb, quiet) = (asked.verb, to.quiet);
-    let folder = Folder::make(to.out.clone(), verb)?;
+    let folder = Folder::make(to.out.clone(), to.force, verb)?;
     let mut progress = Progress::new(suite::seconds(&asked.profile, sections), quiet);
     let (record, ending) = suite::run(machine, asked, sections, &mut |event| match event {
         Event::Begin(section) => progress.section(section.title),

@@ -26,7 +26,7 @@ pub fn run(args: &Spawn) -> Outcome {
     let machine = source::live()?;
     let asked = asked(args);
     interrupt::catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))?;
-    let folder = Folder::make(args.results.out.clone(), "spawn")?;
+    let folder = Folder::make(args.results.out.clone(), args.results.force, "spawn")?;
     let total = seconds(&asked);
     let mut progress = Progress::new(total, args.results.quiet);
     let measured = spawn::run(machine, asked, &mut |event| match event {
@@ -77,7 +77,7 @@ fn asked(args: &Spawn) -> Asked {
         length: args.length,
         scratch: args.scratch.clone(),
         ceiling: args.ceiling,
-        force: args.force,
+        force: args.beyond_memory,
     }
 }
 

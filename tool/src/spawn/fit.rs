@@ -76,7 +76,7 @@ pub fn check_bounds(asked: &Asked, program: &dyn Program, room: Option<&(u64, St
 /// Refuses a count that will not fit, with the arithmetic.
 ///
 /// # Errors
-/// [`Failure::Input`]. More than the memory holds is none with `--force`.
+/// [`Failure::Input`]. More than the memory holds is none with `--beyond-memory`.
 pub fn check(
     asked: &Asked,
     count: u64,
@@ -89,7 +89,7 @@ pub fn check(
         line.fits(count, unit, *bytes, source).map_err(|why| {
             let name = runtime.name();
             Failure::input(format!(
-                "{name}: {why}; ask for fewer, or have the limit of a control group stop them (--force)"
+                "{name}: {why}; ask for fewer, or have the limit of a control group stop them (--beyond-memory)"
             ))
         })?;
     }

@@ -241,7 +241,7 @@ impl Stage<'_> {
 
     /// A control group for what nothing else would bound.
     fn bounded(&mut self, limit: u64) -> Outcome<MemoryGroup> {
-        let option = if self.asked.force { "--force" } else { "--ceiling" };
+        let option = if self.asked.force { "--beyond-memory" } else { "--ceiling" };
         self.shelter.group(limit).map_err(|why| {
             Failure::missing(format!("{option} needs a control group with a memory limit: {why}"))
         })

@@ -24,6 +24,7 @@ use manycore_model::{
 use rustix::process::Signal;
 use std::{
     collections::BTreeSet,
+    os::unix::process::ExitStatusExt,
     process::Command,
     rc::Rc,
     time::{Duration, Instant, SystemTime},
@@ -243,6 +244,7 @@ impl Commands {
             wall_ns: used.wall_ns,
             work: self.figures.work(&values, used.wall_ns, side.copies),
             per_worker: if side.copies > 1 { each.collect() } else { Vec::new() },
+            exits: exits(&ended),
             values,
             around: Around { cpu_ns: Some(used.cpu_ns + service_ns.unwrap_or(0)), ..around },
             ..Sample::default()
@@ -266,6 +268,14 @@ impl Commands {
             self.notes.insert(format!("{name} left a process behind ({stray}), which was ended"));
         }
     }
+}
+
+/// How commands ended of which one failed; none where all succeeded.
+fn exits(ended: &[Ended]) -> Vec<i32> {
+    let exit =
+        |end: &Ended| end.status.code().or(end.status.signal().map(|signal| 128 + signal)).unwrap_or(-1);
+    let failed = ended.iter().any(|end| !end.status.success());
+    if failed { ended.iter().map(exit).collect() } else { Vec::new() }
 }
 
 fn all_succeeded(jobs: &[Job], ended: &[Ended], name: &str) -> Outcome {

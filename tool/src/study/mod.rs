@@ -99,7 +99,7 @@ impl Study {
         job::adopt_orphans()
             .map_err(|error| Failure::missing(format!("cannot look after orphans of commands: {error}")))?;
         let machine = source::live()?;
-        let folder = Folder::make(args.out.clone(), verb)?;
+        let folder = Folder::make(args.out.clone(), args.force, verb)?;
         let observer = Rc::new(Observer::new(&machine));
         let seed = args.seed.unwrap_or_else(clock::now_ns);
         Ok(Self {
@@ -200,17 +200,18 @@ impl Study {
         Ok((args.service.is_some() && every_side_placed && !left.is_empty()).then_some(left))
     }
 
-    /// Runs every side once or `warmups` times, outside the record: a command that cannot work is found before
-    /// anything is measured. Returns the seconds of a last run of each.
+    /// Runs every side `warmups` times and once more for its time, outside the record: a command that cannot work is
+    /// found before anything is measured, and a first run that is slow (a cold cache, a compiler) does not decide the
+    /// plan. Returns the seconds of the last run of each.
     ///
     /// # Errors
     /// Those of the commands.
     pub fn pilot(&mut self, subject: &mut Commands, warmups: usize) -> Outcome<Vec<f64>> {
         use experiment::Subject as _;
-        self.progress.section("a first run of each");
+        self.progress.section("warm-up, and a run of each for its time");
         (0..subject.sides().len())
             .map(|side| {
-                for _ in 1..warmups.max(1) {
+                for _ in 0..warmups {
                     subject.measure(side)?;
                 }
                 let began = clock::now_ns();

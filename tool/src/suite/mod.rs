@@ -28,6 +28,7 @@ use manycore_host::clock;
 use manycore_model::{
     CpuSet, Machine, Record,
     record::{Missed, Treatment},
+    verdict::parameter,
 };
 use manycore_workload::Kind;
 use profile::Profile;
@@ -101,14 +102,16 @@ pub struct Asked {
     pub profile: Profile,
     /// All else.
     pub wish: Wish,
+    /// Differences within this share are equivalent.
+    pub margin: f64,
     /// Seed of all random orders.
     pub seed: u64,
 }
 
 impl Asked {
     /// An evaluation.
-    pub fn eval(profile: Profile, seed: u64) -> Self {
-        Self { verb: "eval", subject: String::new(), profile, wish: Wish::default(), seed }
+    pub fn eval(profile: Profile, margin: f64, seed: u64) -> Self {
+        Self { verb: "eval", subject: String::new(), profile, wish: Wish::default(), margin, seed }
     }
 }
 
@@ -153,6 +156,7 @@ pub struct Stage<'a> {
     section: Section,
     /// Seconds that the sections after this one will take.
     after: f64,
+    margin: f64,
     record: Record,
     listen: &'a mut dyn FnMut(Event),
 }
@@ -171,7 +175,7 @@ pub fn run(
     listen: &mut dyn FnMut(Event),
 ) -> (Record, Outcome) {
     let observer = Rc::new(Observer::new(&machine));
-    let Asked { verb, subject, profile, wish, seed } = asked;
+    let Asked { verb, subject, profile, wish, margin, seed } = asked;
     let record = Record { profile: profile.name.to_owned(), subject, ..open(verb, machine, seed, &observer) };
     let mut stage = Stage {
         profile,
@@ -181,6 +185,7 @@ pub fn run(
         origin_ns: clock::now_ns(),
         section: SECTIONS[0],
         after: 0.0,
+        margin,
         record,
         listen,
     };
@@ -267,7 +272,7 @@ impl Stage<'_> {
     }
 
     /// Runs one experiment that fills the part of the section's time from `part.0` to `part.1`.
-    fn experiment(&mut self, design: Design, subject: &mut dyn Subject, part: (f64, f64)) -> Outcome {
+    fn experiment(&mut self, mut design: Design, subject: &mut dyn Subject, part: (f64, f64)) -> Outcome {
         let total = (self.section.seconds)(&self.profile);
         let (after, listen) = (self.after, &mut *self.listen);
         let mut watch = |progress: Progress| {
@@ -275,6 +280,7 @@ impl Stage<'_> {
             let left = Duration::from_secs_f64((after + total * (1.0 - share)).max(0.0));
             listen(Event::Progress { share, left });
         };
+        design.parameters.insert(parameter::MARGIN.to_owned(), self.margin.to_string());
         let (experiment, ending) = experiment::run(design, subject, &mut self.rng, &mut watch);
         if !experiment.samples.is_empty() {
             self.record.experiments.push(experiment);

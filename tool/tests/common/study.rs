@@ -31,13 +31,13 @@ impl Bench {
         let (verb, rest) = arguments.split_first().unwrap();
         command.arg(verb);
         if *verb != "report" {
-            command.args(["--out", "out"]);
+            command.args(["--out", "out", "--force"]);
         }
         command.args(rest).current_dir(self.0.path()).stdin(Stdio::null());
         command
     }
 
-    /// Runs `manycore VERB --out out ARGUMENTS` to its end.
+    /// Runs `manycore VERB --out out --force ARGUMENTS` to its end.
     pub fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }

@@ -3,7 +3,9 @@
 mod comparison;
 mod conditions;
 mod contention;
+mod failures;
 mod latency;
+mod limits;
 mod placement;
 mod scaling;
 mod spawning;
@@ -33,8 +35,8 @@ pub enum Kind {
 pub struct Finding {
     /// How it is meant.
     pub kind: Kind,
-    /// What it is about: `comparison`, `conditions`, `noise`, `scaling`, `modes`, `matrix`, `affinity`, `latency`,
-    /// `stream`, `peer`, `contention`, `tuning`, `spawn`.
+    /// What it is about: `comparison`, `conditions`, `failures`, `noise`, `scaling`, `modes`, `matrix`, `affinity`,
+    /// `latency`, `limits`, `stream`, `peer`, `contention`, `tuning`, `spawn`.
     pub topic: &'static str,
     /// The sentence.
     pub text: String,
@@ -51,6 +53,7 @@ impl Finding {
 /// Everything that the record supports: the answer, warnings, advice, facts.
 pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     let mut findings = conditions::find(record, evaluation);
+    findings.extend(failures::find(record));
     findings.extend(scaling::find(record, evaluation));
     findings.extend(placement::find(record, evaluation));
     findings.extend(evaluation.latency.iter().flat_map(|found| latency::find(record, found)));
@@ -58,6 +61,7 @@ pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     findings.extend(contention::find(evaluation, super::usable_cpus(&record.machine)));
     findings.extend(evaluation.comparison.as_ref().map(comparison::find));
     findings.extend(evaluation.tuning.as_ref().map(tuning::find));
+    findings.extend(evaluation.limits.iter().map(limits::find));
     findings.extend(spawning::find(&evaluation.light_processes));
     findings.sort_by_key(|finding| finding.kind);
     findings

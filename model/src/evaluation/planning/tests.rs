@@ -43,9 +43,9 @@ impl Noise {
 
 /// What a run with the usual analyses ends with.
 fn run(pairs: &[f64], analyses: usize) -> Verdict {
-    let at = |analysis: usize| {
-        let so_far = &pairs[..pairs.len() * analysis / analyses];
-        Verdict::of(so_far, Rule::at(analysis, analyses), None).unwrap()
+    let at = |which: usize| {
+        let so_far = &pairs[..pairs.len() * which / analyses];
+        Verdict::of(so_far, Rule::at(which, analyses), None).unwrap()
     };
     (1..analyses)
         .map(at)

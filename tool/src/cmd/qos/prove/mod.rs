@@ -5,19 +5,22 @@ mod rivals;
 use super::{files, ours, set::give_back, system};
 use crate::{
     cli::{Format, QosProve},
-    experiment::{Budget, Design, Rng, interrupt, run as run_experiment},
+    experiment::{Budget, Design, Rng, interrupt, observe::Observer, opening, run as run_experiment},
     failure::{Failure, Outcome},
+    folder::Folder,
     output,
     progress::Progress,
     report::qos_text,
     source,
 };
 use manycore_host::{
+    clock,
     journal::{self, Journal},
     resctrl::{self, Files, Refused, Writer},
 };
 use manycore_model::{
-    CpuSet,
+    CpuSet, Machine, Record,
+    evaluation::id,
     qos::{
         State,
         proof::{Check, PROOF_SCHEMA, Proof, Shown, reach, usual_limit},
@@ -26,6 +29,7 @@ use manycore_model::{
         wish::{Bandwidth, Wish},
     },
     record::Treatment,
+    verdict::parameter,
 };
 use rand::SeedableRng;
 use rivals::{Ground, Rivals};
@@ -39,24 +43,20 @@ use std::{collections::BTreeMap, time::Duration};
 pub fn run(args: &QosProve) -> Outcome {
     let system = system()?;
     let files = files(&system, &args.resctrl)?;
+    let machine = source::live()?;
     let scene = Scene {
         args,
         state: files.state(&ours()),
         places: resctrl::places(&system),
-        ground: Ground::of(&source::live()?, args.node)?,
+        ground: Ground::of(&machine, args.node)?,
         files,
     };
     interrupt::catch().map_err(Failure::missing)?;
-    let checks = if args.checks.is_empty() { &Check::ALL[..] } else { &args.checks };
-    let mut progress = Progress::new(args.seconds * checks.len() as f64, args.quiet);
-    let mut proofs = Vec::new();
-    for (index, &check) in checks.iter().enumerate() {
-        let left = args.seconds * (checks.len() - index) as f64;
-        progress.left(Duration::from_secs_f64(left));
-        proofs.push(scene.show(check, left, &mut progress)?);
-    }
-    progress.finish();
-    output::print(&match args.format {
+    let mut kept = Kept::begin(args, machine)?;
+    let shown = show_all(&scene, &mut kept);
+    let saved = kept.save(matches!(shown, Err(Failure::Interrupted(_))), args.results.quiet);
+    let proofs = shown?;
+    output::print(&match args.results.format {
         Format::Text => qos_text::proofs(&proofs, &scene.ground.words(), &scene.state.offer),
         Format::Json => {
             let json = serde_json::json!({
@@ -69,7 +69,52 @@ pub fn run(args: &QosProve) -> Outcome {
             output::json(&json)?
         }
     })?;
-    verdict(&proofs)
+    saved.and(verdict(&proofs))
+}
+
+/// What the checks have measured, and the source of their random orders.
+struct Kept {
+    record: Record,
+    folder: Folder,
+    rng: Rng,
+    began_ns: u64,
+}
+
+impl Kept {
+    fn begin(args: &QosProve, machine: Machine) -> Outcome<Self> {
+        let seed = args.seed.unwrap_or_else(clock::now_ns);
+        let observer = Observer::new(&machine);
+        Ok(Self {
+            folder: Folder::make(args.results.out.clone(), args.results.force, "qos-prove")?,
+            record: opening::open("qos prove", machine, seed, &observer),
+            rng: Rng::seed_from_u64(seed),
+            began_ns: clock::now_ns(),
+        })
+    }
+
+    /// Saves the record, also that of a run that ended early; leaves no folder where nothing was measured.
+    fn save(self, interrupted: bool, quiet: bool) -> Outcome {
+        if self.record.experiments.is_empty() {
+            self.folder.give_up();
+            return Ok(());
+        }
+        let seconds = (clock::now_ns() - self.began_ns) as f64 / 1e9;
+        self.folder.keep("qos prove", Record { interrupted, seconds, ..self.record }, quiet).1
+    }
+}
+
+fn show_all(scene: &Scene, kept: &mut Kept) -> Outcome<Vec<Proof>> {
+    let args = scene.args;
+    let checks = if args.checks.is_empty() { &Check::ALL[..] } else { &args.checks };
+    let mut progress = Progress::new(args.seconds * checks.len() as f64, args.results.quiet);
+    let mut proofs = Vec::new();
+    for (index, &check) in checks.iter().enumerate() {
+        let left = args.seconds * (checks.len() - index) as f64;
+        progress.left(Duration::from_secs_f64(left));
+        proofs.push(scene.show(check, left, &mut progress, kept)?);
+    }
+    progress.finish();
+    Ok(proofs)
 }
 
 fn verdict(proofs: &[Proof]) -> Outcome {
@@ -96,7 +141,7 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     /// `left` are the seconds until all checks are done.
-    fn show(&self, check: Check, left: f64, progress: &mut Progress) -> Outcome<Proof> {
+    fn show(&self, check: Check, left: f64, progress: &mut Progress, kept: &mut Kept) -> Outcome<Proof> {
         if check.has_rivals() && self.ground.cpus.len() < 2 {
             return Ok(Proof::cannot(
                 check,
@@ -113,7 +158,7 @@ impl Scene<'_> {
         let journal = Journal::begin(&journal::folder(), "qos", &what, false).map_err(|error| {
             Failure::missing(format!("cannot write a journal: {error}; nothing was changed"))
         })?;
-        let shown = self.measure(check, limit, &journal, &mut |share| {
+        let shown = self.measure(check, limit, &journal, kept, &mut |share| {
             progress.left(Duration::from_secs_f64(left - self.args.seconds * share));
         });
         let given_back = give_back(journal);
@@ -140,6 +185,7 @@ impl Scene<'_> {
         check: Check,
         limit: Option<Bandwidth>,
         journal: &Journal,
+        kept: &mut Kept,
         watch: &mut dyn FnMut(f64),
     ) -> Outcome<Proof> {
         let mut rivals = Rivals::hire(&self.ground, check)?;
@@ -162,17 +208,21 @@ impl Scene<'_> {
             ..Treatment::default()
         };
         let design = Design {
-            id: format!("qos-{}", check.name()),
+            id: format!("{}{}", id::QOS, check.name()),
             method: rivals.method(),
             unit: "bytes".to_owned(),
-            parameters: BTreeMap::new(),
+            parameters: BTreeMap::from([(parameter::MARGIN.to_owned(), self.args.equivalent.to_string())]),
             metrics: Vec::new(),
             treatments: check.treatments().iter().map(treatment).collect(),
             budget: Budget::seconds(self.args.seconds),
         };
         let (experiment, ending) =
-            run_experiment(design, &mut rivals, &mut Rng::seed_from_u64(1), &mut |at| watch(at.share));
-        ending.map(|()| Proof::of(check, limits, &experiment))
+            run_experiment(design, &mut rivals, &mut kept.rng, &mut |at| watch(at.share));
+        let proof = Proof::of(check, limits, &experiment);
+        if !experiment.samples.is_empty() {
+            kept.record.experiments.push(experiment);
+        }
+        ending.map(|()| proof)
     }
 
     /// Makes a group with the limits and one without, and puts the processes into them.
