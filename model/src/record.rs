@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 /// Value of [`Record::schema`] that this version writes.
 pub const RECORD_SCHEMA: &str = "manycore/record/1";
 
+/// Largest logarithm of a ratio of two samples, about e10: where one of them did no work, they count as this far apart.
+const FARTHEST: f64 = 23.0;
+
 /// One run of a measuring verb.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -267,13 +270,13 @@ impl Experiment {
         self.samples_of(treatment).map(Sample::rate).collect()
     }
 
-    /// Natural logarithm of the rate of `b` over that of `a`, for each block that has both.
+    /// Natural logarithm of the rate of `b` over that of `a`, for each block that has both, also where one of them is 0.
     pub fn log_ratios(&self, a: usize, b: usize) -> Vec<f64> {
         self.log_ratios_of(a, b, |sample| Some(sample.rate()))
     }
 
-    /// The same of any `value` of the samples; a block counts where both samples have it and the ratio is finite. None
-    /// where a side [always failed](Self::always_failed): there is nothing to compare.
+    /// The same of any `value` of the samples; a block counts where both samples have it and [`log_ratio`] has an answer.
+    /// None where a side [always failed](Self::always_failed): there is nothing to compare.
     pub fn log_ratios_of(&self, a: usize, b: usize, value: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
         if self.always_failed(a) || self.always_failed(b) {
             return Vec::new();
@@ -281,10 +284,18 @@ impl Experiment {
         let by_block: BTreeMap<usize, f64> =
             self.samples_of(a).filter_map(|sample| Some((sample.block, value(sample)?))).collect();
         self.samples_of(b)
-            .filter_map(|sample| Some((value(sample)? / by_block.get(&sample.block)?).ln()))
-            .filter(|ratio| ratio.is_finite())
+            .filter_map(|sample| log_ratio(*by_block.get(&sample.block)?, value(sample)?))
             .collect()
     }
+}
+
+/// Natural logarithm of `b` over `a`, at most [`FARTHEST`] either way.
+///
+/// A sample of 0 is the strongest one against its side, and without it that side would look better than it is. So a
+/// 0 beside a positive value keeps its place at the end of the ranks. Two zeros have no ratio: absent.
+pub(crate) fn log_ratio(a: f64, b: f64) -> Option<f64> {
+    let ratio = b / a;
+    (ratio >= 0.0).then(|| ratio.ln().clamp(-FARTHEST, FARTHEST))
 }
 
 impl Sample {
@@ -321,5 +332,46 @@ impl Record {
     /// The experiment with this id.
     pub fn experiment(&self, id: &str) -> Option<&Experiment> {
         self.experiments.iter().find(|experiment| experiment.id == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Works of A and B in turns, a block a pair.
+    fn experiment(pairs: &[(f64, f64)]) -> Experiment {
+        let sample = |block, treatment, work| Sample {
+            block,
+            treatment,
+            work,
+            wall_ns: 1_000_000_000,
+            ..Sample::default()
+        };
+        let samples = pairs.iter().enumerate();
+        Experiment {
+            id: "test".to_owned(),
+            method: Method::Whole,
+            unit: "events".to_owned(),
+            parameters: BTreeMap::new(),
+            metrics: Vec::new(),
+            treatments: vec![Treatment { workers: 1, ..Treatment::default() }; 2],
+            samples: samples.flat_map(|(block, &(a, b))| [sample(block, 0, a), sample(block, 1, b)]).collect(),
+        }
+    }
+
+    /// Slices without work were left out, so that a lock whose waiters mostly starve looked as good as any.
+    #[test]
+    fn a_sample_without_work_is_a_sample() {
+        let ratios = experiment(&[(1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.0, 0.0), (2.0, 0.0)]).log_ratios(0, 1);
+        assert_eq!(ratios, [-FARTHEST, 0.0, FARTHEST, -FARTHEST]);
+        assert!(ratios.iter().all(|ratio| ratio.is_finite()));
+    }
+
+    #[test]
+    fn values_without_a_ratio_are_no_pair() {
+        for (a, b) in [(0.0, 0.0), (1.0, -1.0), (f64::NAN, 1.0), (f64::INFINITY, f64::INFINITY)] {
+            assert_eq!(log_ratio(a, b), None, "{a} {b}");
+        }
     }
 }

@@ -4,7 +4,8 @@ use crate::record::{Experiment, Record, Sample};
 use serde::Serialize;
 
 /// Conditions of one treatment over all its samples. Shares are of the CPU time that its workers could have
-/// had: wall time times the smaller of workers and CPUs. Absent where the machine does not tell.
+/// had: wall time times the smaller of workers and CPUs. None is above 1: the kernel counts some times when they end,
+/// and may count one that began before a sample. Absent where the machine does not tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Circumstances {
     /// CPU time that the workers got.
@@ -14,7 +15,7 @@ pub struct Circumstances {
     /// CPU time of everything that is not a worker, as a share of the time of the CPUs
     /// that could be used.
     pub foreign: Option<f64>,
-    /// Time that workers were ready and waited for a CPU; above 1 where several wait at once.
+    /// Time that workers were ready and waited for a CPU, as a share of the time of all of them.
     pub run_delay: Option<f64>,
     /// Time that a cgroup quota held the workers back.
     pub throttled: Option<f64>,
@@ -58,27 +59,32 @@ pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> 
     let cpu = total(&|sample| sample.around.cpu_ns.map(|ns| ns as f64));
     let steal = ticks(&|sample| &sample.around.steal_ticks);
     let busy = ticks(&|sample| &sample.around.busy_ticks);
-    let share = |value: Option<f64>| value.map(|value| value / capacity).filter(|share| share.is_finite());
+    let share = |value: Option<f64>, of: f64| {
+        value.map(|value| value / of).filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0))
+    };
     let per_worker_second = |value: Option<f64>| {
         value.map(|value| value * 1e9 / (span * workers.max(1) as f64)).filter(|rate| rate.is_finite())
     };
     let frequency = total(&|sample| sample.around.frequency_khz.map(|khz| khz as f64));
     Circumstances {
-        used: share(cpu),
-        steal: steal.zip(busy).map(|(steal, busy)| steal / busy).filter(|share| share.is_finite()),
-        foreign: busy
-            .zip(cpu)
-            .map(|(busy, cpu)| (busy - steal.unwrap_or(0.0) - cpu).max(0.0) / (span * cpus))
-            .filter(|share| share.is_finite()),
-        run_delay: share(total(&|sample| sample.around.run_delay_ns.map(|ns| ns as f64))),
-        throttled: share(total(&|sample| sample.around.throttled_ns.map(|ns| ns as f64))),
+        used: share(cpu, capacity),
+        steal: busy.and_then(|busy| share(steal, busy)),
+        foreign: share(
+            busy.zip(cpu).map(|(busy, cpu)| busy - steal.unwrap_or(0.0) - cpu),
+            span * cpus,
+        ),
+        run_delay: share(
+            total(&|sample| sample.around.run_delay_ns.map(|ns| ns as f64)),
+            span * workers.max(1) as f64,
+        ),
+        throttled: share(total(&|sample| sample.around.throttled_ns.map(|ns| ns as f64)), capacity),
         migrations: per_worker_second(total(&|sample| sample.around.migrations.map(|count| count as f64))),
         preemptions: per_worker_second(total(&|sample| {
             sample.around.involuntary_switches.map(|count| count as f64)
         })),
         frequency_khz: frequency.map(|sum| sum / samples.len() as f64),
         rate_per_cpu_second: cpu.and_then(|cpu| rate_per_cpu_second(&samples, cpu, span)),
-        pressure: total(&|sample| sample.around.pressure_ns.map(|ns| ns as f64)).map(|ns| ns / span),
+        pressure: share(total(&|sample| sample.around.pressure_ns.map(|ns| ns as f64)), span),
         thermal_events: total(&|sample| sample.around.thermal_events.map(|count| count as f64))
             .map(|events| events as u64),
     }

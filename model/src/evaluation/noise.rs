@@ -2,7 +2,7 @@
 
 use super::{planning, with_factor};
 use crate::{
-    record::Experiment,
+    record::{Experiment, log_ratio},
     stats::Estimate,
     verdict::{Rule, Verdict},
 };
@@ -50,7 +50,7 @@ pub(crate) fn within(experiment: &Experiment) -> Vec<Noise> {
 /// Logarithms of the ratios between neighbouring samples of one treatment, no sample in two of them: 0 in truth.
 pub(crate) fn neighbours(experiment: &Experiment, treatment: usize) -> Vec<f64> {
     let rates = experiment.rates(treatment);
-    rates.chunks_exact(2).map(|pair| (pair[1] / pair[0]).ln()).filter(|ratio| ratio.is_finite()).collect()
+    rates.chunks_exact(2).filter_map(|pair| log_ratio(pair[0], pair[1])).collect()
 }
 
 /// The ratio that pairs show, and the difference that they could; absent where they are too few for an interval.

@@ -4,7 +4,7 @@
 use super::{id, with_factor};
 use crate::{
     Record,
-    record::{Experiment, Treatment},
+    record::{Experiment, Sample, Treatment},
     stats::{Estimate, median},
 };
 use serde::Serialize;
@@ -174,11 +174,16 @@ fn bandwidths(experiment: &Experiment, routes: &mut BTreeMap<(u32, u32), Route>)
 fn times(experiment: &Experiment, routes: &mut BTreeMap<(u32, u32), Route>) {
     for loaded in ["no", "yes"] {
         for index in with_factor(experiment, "loaded", loaded) {
-            // A slice in which nothing was loaded has no time.
-            let samples = experiment.samples_of(index).filter(|sample| sample.work > 0.0);
-            let values: Vec<&[f64]> = samples.map(|sample| &*sample.values).collect();
-            let value = |at: usize| values.iter().filter_map(|v| v.get(at).copied()).collect::<Vec<f64>>();
-            let (time, load) = (Estimate::of(&value(0)), median(&value(1)));
+            // In a slice without a load, one took as long as the slice at least: left out, it would make loads look
+            // faster than they are.
+            let time = |sample: &Sample| match sample.work > 0.0 {
+                true => sample.values.first().copied(),
+                false => Some(sample.wall_ns as f64),
+            };
+            let samples = || experiment.samples_of(index);
+            let times: Vec<f64> = samples().filter_map(time).collect();
+            let loads: Vec<f64> = samples().filter_map(|sample| sample.values.get(1).copied()).collect();
+            let (time, load) = (Estimate::of(&times), median(&loads));
             let Some(route) = route(&experiment.treatments[index], routes).filter(|_| time.is_some()) else {
                 continue;
             };

@@ -3,7 +3,7 @@
 use super::comparison;
 use crate::{
     Record,
-    record::{Experiment, Treatment},
+    record::{Experiment, Treatment, log_ratio},
     stats::{Estimate, holm, median, signed_rank_p},
     verdict::{Answer, Rule, Verdict},
 };
@@ -53,14 +53,18 @@ pub struct Finalist {
 }
 
 /// Treatments with their scores, best first: the median over the blocks of the logarithm of the rate over the
-/// block's mean rate. What `tune` halves its field by.
+/// block's mean rate. What `tune` halves its field by. A run without work counts, as the last of its block.
 pub fn ranking(experiment: &Experiment) -> Vec<(usize, f64)> {
     let mut by_block: BTreeMap<usize, Vec<(usize, f64)>> = BTreeMap::new();
     for sample in &experiment.samples {
-        by_block.entry(sample.block).or_default().push((sample.treatment, sample.rate().ln()));
+        by_block.entry(sample.block).or_default().push((sample.treatment, sample.rate()));
     }
-    // A block that was cut short compares nothing.
-    by_block.retain(|_, rates| rates.len() == experiment.treatments.len());
+    // A block that was cut short, or in which nothing was done, compares nothing.
+    by_block.retain(|_, rates| {
+        let best = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+        rates.iter_mut().for_each(|(_, rate)| *rate = log_ratio(best, *rate).unwrap_or(f64::NAN));
+        rates.len() == experiment.treatments.len() && best > 0.0
+    });
     let mut scores: Vec<(usize, f64)> = (0..experiment.treatments.len())
         .map(|treatment| {
             let relative: Vec<f64> = by_block

@@ -88,7 +88,7 @@ impl Figures {
     ///
     /// # Errors
     /// No metric has the name that was asked for, others were found than the time before, or the one that decides
-    /// is not above 0.
+    /// is below 0, or 0 where less is better: nothing is half of nothing. A rate of 0 is a figure like any other.
     pub fn ordered(&mut self, mut found: Vec<(Metric, f64)>) -> Result<Vec<f64>, String> {
         if let Some(primary) = &self.primary {
             let names: Vec<&str> = found.iter().map(|(metric, _)| metric.name.as_str()).collect();
@@ -104,7 +104,9 @@ impl Figures {
             return Err("it printed other metrics than the time before".to_owned());
         }
         match &found[0] {
-            (_, value) if *value > 0.0 => Ok(found.into_iter().map(|(_, value)| value).collect()),
+            (metric, value) if *value > 0.0 || (*value == 0.0 && metric.better == Better::Higher) => {
+                Ok(found.into_iter().map(|(_, value)| value).collect())
+            }
             (metric, value) => Err(format!("{} is {value}, which cannot be compared", metric.name)),
         }
     }
@@ -144,14 +146,23 @@ mod tests {
         }
     }
 
+    /// A run in which a server answered nothing ended the whole comparison.
     #[test]
-    fn metrics_stay_the_same_and_the_first_is_above_zero() {
+    fn a_rate_of_zero_is_a_sample() {
+        let mut figures = Figures::new(None);
+        let values = figures.ordered(found(&[("requests", Better::Higher, 0.0)])).unwrap();
+        assert_eq!(figures.work(&values, 2_000_000_000, 1), 0.0);
+    }
+
+    #[test]
+    fn metrics_stay_the_same_and_the_first_can_be_compared() {
         let mut figures = Figures::new(None);
         figures.ordered(found(&[("a", Better::Higher, 1.0)])).unwrap();
         assert!(figures.ordered(found(&[("b", Better::Higher, 1.0)])).unwrap_err().contains("other metrics"));
-        assert!(
-            figures.ordered(found(&[("a", Better::Higher, 0.0)])).unwrap_err().contains("cannot be compared")
-        );
+        for (better, value) in [(Better::Higher, -1.0), (Better::Lower, 0.0), (Better::Lower, -1.0)] {
+            let refused = Figures::new(None).ordered(found(&[("a", better, value)])).unwrap_err();
+            assert!(refused.contains("cannot be compared"), "{better:?} {value}: {refused}");
+        }
         let mut named = Figures::new(Some("p99".to_owned()));
         assert_eq!(
             named.ordered(found(&[("a", Better::Higher, 1.0)])).unwrap_err(),

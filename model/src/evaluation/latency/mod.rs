@@ -15,6 +15,9 @@ use crate::{
 };
 use serde::Serialize;
 
+/// A visit lasts longer than this, with or without a figure; what is shorter was never begun, because the time was over.
+const LEAST_VISIT_NS: u64 = 100_000;
+
 /// Pairs without which the noise of figures is not known.
 const LEAST_PAIRS: usize = 6;
 
@@ -53,7 +56,8 @@ pub struct PairLatency {
     pub b: CpuId,
     /// What they share.
     pub distance: Distance,
-    /// Time of one way in nanoseconds: the median over visits of each visit's median burst.
+    /// Time of one way in nanoseconds: the median over visits of each visit's median burst. One without a figure counts
+    /// as longer than all others.
     pub latency_ns: f64,
     /// The fastest burst of all visits, in nanoseconds.
     pub fastest_ns: f64,
@@ -102,7 +106,7 @@ pub(crate) fn judge(experiment: &Experiment, machine: &Machine) -> Option<CoreLa
     (!pairs.is_empty()).then(|| CoreLatency {
         possible: pairs::possible(named.as_ref().unwrap_or(&cpus).len()),
         rule: experiment.parameters.get("rule").cloned(),
-        rounds: visits.iter().map(Vec::len).max().unwrap_or(0),
+        rounds: visits.iter().map(|visits| visits.told.len()).max().unwrap_or(0),
         cpus,
         noise,
         distances,
@@ -113,36 +117,53 @@ pub(crate) fn judge(experiment: &Experiment, machine: &Machine) -> Option<CoreLa
     })
 }
 
-/// The samples that count, of each treatment: looking through all samples for each of thousands of pairs would take
-/// minutes.
-fn by_treatment(experiment: &Experiment) -> Vec<Vec<&Sample>> {
-    let mut visits = vec![Vec::new(); experiment.treatments.len()];
-    for sample in &experiment.samples {
-        let held = sample.around.elsewhere.unwrap_or(0) == 0;
-        let positive = sample.values.len() >= 3 && sample.values[0] > 0.0;
-        if let Some(visits) =
-            visits.get_mut(sample.treatment).filter(|_| held && positive && sample.work > 0.0)
-        {
-            visits.push(sample);
+/// The visits of a pair that count.
+#[derive(Clone, Default)]
+struct Visits<'a> {
+    /// Those that gave a figure.
+    told: Vec<&'a Sample>,
+    /// How many gave none, because the two CPUs were not had at the same time.
+    silent: usize,
+}
+
+/// The visits of each treatment: looking through all samples for each of thousands of pairs would take minutes.
+fn by_treatment(experiment: &Experiment) -> Vec<Visits<'_>> {
+    let mut visits = vec![Visits::default(); experiment.treatments.len()];
+    for sample in experiment.samples.iter().filter(|sample| sample.around.elsewhere.unwrap_or(0) == 0) {
+        let Some(visits) = visits.get_mut(sample.treatment) else { continue };
+        if sample.values.len() >= 3 && sample.values[0] > 0.0 && sample.work > 0.0 {
+            visits.told.push(sample);
+        } else if sample.around.span_ns >= LEAST_VISIT_NS {
+            visits.silent += 1;
         }
     }
     visits
 }
 
-/// A pair's figures, and the medians of its visits in the order taken.
-fn pair(machine: &Machine, (a, b): (CpuId, CpuId), visits: &[&Sample]) -> Option<(PairLatency, Vec<f64>)> {
-    let values = |index: usize| visits.iter().map(|sample| sample.values[index]).collect::<Vec<f64>>();
+/// A pair's figures, and the medians of its visits in the order taken. Absent where most visits gave none: the others are
+/// then no fair choice.
+fn pair(machine: &Machine, (a, b): (CpuId, CpuId), visits: &Visits) -> Option<(PairLatency, Vec<f64>)> {
+    let values = |index: usize| visits.told.iter().map(|sample| sample.values[index]).collect::<Vec<f64>>();
     let medians = values(0);
     let pair = PairLatency {
         a,
         b,
         distance: Distance::of(machine, a, b),
-        latency_ns: median(&medians)?,
+        latency_ns: median_below(&medians, visits.silent)?,
         fastest_ns: quantile(&values(1), 0.0)?,
-        spread_ns: median(&values(2))?,
-        visits: visits.len(),
+        spread_ns: median_below(&values(2), visits.silent)?,
+        visits: visits.told.len(),
     };
     Some((pair, medians)).filter(|_| a != b)
+}
+
+/// The median of `values` and of `larger` more, of which only that is known; absent where it is one of those.
+fn median_below(values: &[f64], larger: usize) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let all = sorted.len() + larger;
+    let (low, high) = (all.checked_sub(1)? / 2, all / 2);
+    Some(f64::midpoint(*sorted.get(low)?, *sorted.get(high)?))
 }
 
 fn noise(measured: &[(PairLatency, Vec<f64>)]) -> Option<f64> {

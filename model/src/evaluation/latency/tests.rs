@@ -211,3 +211,31 @@ proptest! {
         prop_assert_eq!(&latency.far, &[]);
     }
 }
+
+/// Visits without a figure were left out: what was told of a pair was the best of its visits.
+#[test]
+fn a_visit_without_a_figure_counts_as_longer_than_all_others() {
+    assert_eq!(median_below(&[3.0, 1.0, 2.0], 0), Some(2.0));
+    assert_eq!(median_below(&[3.0, 1.0, 2.0], 1), Some(2.5));
+    assert_eq!(median_below(&[3.0, 1.0, 2.0], 2), Some(3.0));
+    assert_eq!(median_below(&[3.0, 1.0, 2.0], 3), None);
+    assert_eq!(median_below(&[], 0), None);
+}
+
+#[test]
+fn a_pair_most_of_whose_visits_gave_no_figure_has_none() {
+    let mut record = World { blocks: 0, ..World::server() }.record();
+    let machine = record.machine.clone();
+    let mut experiment = latency(&machine, &distance_ns, 0.01, 10, 1);
+    let (mut silent, mut never_begun) = (0, 0);
+    for sample in &mut experiment.samples {
+        match sample.treatment {
+            0 if silent < 6 => (silent, sample.work, sample.around.span_ns) = (silent + 1, 0.0, 100_000_000),
+            1 if never_begun < 6 => (never_begun, sample.work, sample.around.span_ns) = (never_begun + 1, 0.0, 500),
+            _ => {}
+        }
+    }
+    record.experiments = vec![experiment];
+    let judged = Evaluation::of(&record).latency.unwrap();
+    assert_eq!(judged.pairs.len(), 119, "only the first pair has none");
+}

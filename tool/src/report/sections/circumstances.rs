@@ -38,9 +38,10 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
         table.rows.push(std::iter::once(point.workers.to_string()).chain(cells).collect());
     }
     table.notes.push(
-        "Used, steal and run delay are shares of the time that the workers could have had; run delay is time in which \
-         they were ready and waited, and passes 100 % where several wait. Other is the share of the whole machine's \
-         time that everything else took. Migrations and preemptions are per second and worker."
+        "Used and throttled are shares of the time that the workers could have had, steal of the time in which CPUs had \
+         something to do. Run delay is the share of the workers' own time in which they were ready and waited for a \
+         CPU. Other is the share of the whole machine's time that everything else took. Migrations and preemptions are \
+         per second and worker."
             .to_owned(),
     );
     if told.is_empty() { Vec::new() } else { vec![table] }

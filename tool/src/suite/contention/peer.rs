@@ -163,14 +163,15 @@ fn stress_ng_rate(load: &str, workers: usize, time: Duration) -> Outcome<f64> {
     let reader: Reader = "stress-ng".parse().map_err(Failure::Measured)?;
     let output = Output { stdout: &run.text, stderr: &run.complaints, since };
     let figures = reader.read(&output).map_err(Failure::Measured)?;
-    let rate = figures.first().map(|(_, rate)| *rate).filter(|rate| *rate > 0.0);
-    rate.ok_or_else(|| Failure::Measured("stress-ng did nothing".to_owned()))
+    // A run in which nothing was done is one of rate 0: it counts.
+    let rate = figures.first().map(|(_, rate)| *rate).filter(|rate| *rate >= 0.0);
+    rate.ok_or_else(|| Failure::Measured("stress-ng printed no rate".to_owned()))
 }
 
 /// The number in `COUNT|118226|1|lps`, as UnixBench's programs print it.
 fn count(text: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix("COUNT|"))?;
-    line.split('|').next()?.parse().ok().filter(|&count: &f64| count > 0.0 && count.is_finite())
+    line.split('|').next()?.parse().ok().filter(|&count: &f64| count >= 0.0 && count.is_finite())
 }
 
 #[cfg(test)]
@@ -180,7 +181,8 @@ mod tests {
     #[test]
     fn counts_of_unixbench_are_read() {
         assert_eq!(count("COUNT|118226|1|lps\n"), Some(118_226.0));
-        for bad in ["", "COUNT", "COUNT|", "COUNT|0|1|lps", "COUNT|x|1|lps", "COUNT|inf|1|lps"] {
+        assert_eq!(count("COUNT|0|1|lps"), Some(0.0));
+        for bad in ["", "COUNT", "COUNT|", "COUNT|-1|1|lps", "COUNT|x|1|lps", "COUNT|inf|1|lps"] {
             assert_eq!(count(bad), None, "{bad}");
         }
     }
