@@ -232,6 +232,29 @@ fn pairs_and_precision_say_when_it_ends() {
     assert!((14..120).contains(&samples), "{samples}");
 }
 
+/// A first run that is quick, and all later ones slow: the time that was planned for the pairs was not enough for them.
+const SLOW_AFTER_THREE: &str = "echo >> runs; test $(wc -l < runs) -le 3 || sleep 0.1; : {workers}";
+
+#[test]
+fn scale_makes_as_many_rounds_as_were_asked_for_however_long_they_take() {
+    let bench = Bench::new();
+    let arguments = ["scale", "--copies", "--workers", "1,2", "--pairs", "4", "--", "sh", "-c", SLOW_AFTER_THREE];
+    bench.judged(&arguments);
+    assert_eq!(bench.record()["experiments"][0]["samples"].as_array().unwrap().len(), 8);
+}
+
+#[test]
+fn tune_makes_as_many_pairs_as_were_asked_for_in_each_round() {
+    let bench = Bench::new();
+    let arguments = ["tune", "--workers", "1,2", "--today", "1", "--place", "free", "--pairs", "3", "--"];
+    bench.judged(&with(&arguments, &["sh", "-c", SLOW_AFTER_THREE]));
+    let record = bench.record();
+    for experiment in record["experiments"].as_array().unwrap() {
+        let count = |name: &str| experiment[name].as_array().unwrap().len();
+        assert_eq!(count("samples"), 3 * count("treatments"), "{}", experiment["id"]);
+    }
+}
+
 #[test]
 fn environments_and_commands_may_differ() {
     let bench = Bench::new();

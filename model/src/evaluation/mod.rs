@@ -7,8 +7,10 @@ mod affinity;
 mod circumstances;
 mod comparison;
 mod contention;
+mod disturbance;
 mod findings;
 mod latency;
+mod levels;
 mod matrix;
 mod modes;
 mod noise;
@@ -25,8 +27,10 @@ pub use circumstances::Circumstances;
 pub(crate) use comparison::floor;
 pub use comparison::{Compared, Comparison, enough, judge as compare};
 pub use contention::{Contention, ContentionPair, ContentionPoint, UnixBench};
+pub use disturbance::{Disturbance, MOST_TAKEN, MOST_THROTTLED};
 pub use findings::{Finding, Kind};
 pub use latency::{AtDistance, CoreLatency, Far, Grouping, PairLatency};
+pub use levels::{Level, Levels};
 pub use matrix::MatrixPoint;
 pub use modes::{Mode, Modes};
 pub use noise::Noise;
@@ -99,8 +103,10 @@ pub struct Evaluation {
     pub schema: String,
     /// The noise floor, for one worker and for one on each CPU.
     pub noise: Vec<Noise>,
-    /// How the prime events scale.
+    /// How work scales.
     pub scaling: Option<Scaling>,
+    /// The same experiment where its metric counts no work.
+    pub levels: Option<Levels>,
     /// Speed of the CPUs alone and together.
     pub clock: Option<Clock>,
     /// Serial, threads and processes: our own code first, then each Python set-up.
@@ -147,7 +153,10 @@ impl Evaluation {
         let clock = experiment(id::CLOCK).and_then(scaling::clock);
         let mut evaluation = Self {
             schema: EVALUATION_SCHEMA.to_owned(),
-            scaling: experiment(id::SCALING).and_then(|e| scaling::judge(e, record, &noise, clock.as_ref())),
+            scaling: experiment(id::SCALING)
+                .filter(|e| scaling::counts_work(e))
+                .and_then(|e| scaling::judge(e, record, clock.as_ref())),
+            levels: experiment(id::SCALING).filter(|e| !scaling::counts_work(e)).and_then(levels::judge),
             modes: record
                 .experiments
                 .iter()

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    record::Around,
     synthetic::{Trouble, World},
     verdict::Answer,
 };
@@ -70,7 +71,7 @@ fn each_cause_of_a_superlinear_point_is_named_and_no_other() {
 fn a_superlinear_point_without_a_recorded_cause_says_so() {
     let evaluation = judge(&World { trouble: Trouble::Hidden(0.15), ..quiet() });
     assert_eq!(point(&evaluation, 2).superlinear.as_ref().unwrap().causes, Vec::<String>::new());
-    assert!(texts(&evaluation, Kind::Warning, "scaling")[0].ends_with("cause not found."));
+    assert!(texts(&evaluation, Kind::Warning, "scaling")[0].ends_with("the record shows no cause."));
 }
 
 #[test]
@@ -85,16 +86,11 @@ fn noise_alone_gives_no_warning_of_superlinear_points() {
     }
 }
 
-/// What is not believed elsewhere in a report is not warned of either.
 #[test]
-fn an_excess_below_the_noise_floor_is_noise() {
-    let record = World { trouble: Trouble::SlowCpu(0.04), ..quiet() }.record();
-    let mut noisy = record.clone();
-    let floor = World { noise: 0.2, ..quiet() }.record().experiment(id::NOISE).cloned().unwrap();
-    noisy.experiments[0] = floor;
-    for (record, within) in [(record, false), (noisy, true)] {
-        let evaluation = Evaluation::of(&record);
-        assert_eq!(point(&evaluation, 2).superlinear.as_ref().unwrap().within_noise, within);
+fn an_excess_that_nobody_would_notice_is_noise() {
+    for (lost, within) in [(0.04, false), (0.01, true)] {
+        let evaluation = judge(&World { trouble: Trouble::SlowCpu(lost), ..quiet() });
+        assert_eq!(point(&evaluation, 2).superlinear.as_ref().unwrap().within_noise, within, "{lost}");
     }
 }
 
@@ -206,4 +202,51 @@ fn the_peak_is_told_for_known_cores_only() {
 fn findings_are_sorted_by_weight() {
     let evaluation = judge(&World { trouble: Trouble::Steal(0.2), ..World::guest() });
     assert!(evaluation.findings.is_sorted_by_key(|finding| finding.kind));
+}
+
+/// A CPU that the worker never had in a slice counted as one of 0 Hz, so that half of the CPUs halved the clock of one
+/// worker alone: "the CPUs ran 96 % faster with all at work".
+#[test]
+fn a_slice_without_a_cpu_is_no_clock_of_zero_hertz() {
+    let mut record = quiet().record();
+    let clock = record.experiments.iter_mut().find(|experiment| experiment.id == id::CLOCK).unwrap();
+    for sample in &mut clock.samples {
+        let workers = clock.treatments[sample.treatment].workers as u64;
+        let cpu_ns = if sample.treatment == 0 { 0 } else { sample.wall_ns * workers };
+        sample.around = Around { span_ns: sample.wall_ns, cpu_ns: Some(cpu_ns), ..Around::default() };
+        if cpu_ns == 0 {
+            sample.work = 0.0;
+        }
+    }
+    let clock = Evaluation::of(&record).clock.unwrap();
+    assert!((clock.ratio.unwrap().median - 1.0).abs() < 0.01, "{clock:?}");
+    assert!(clock.alone.iter().all(|(_, hz)| hz.median > 1e9), "{clock:?}");
+}
+
+/// "one worker alone lost 104 % of its time": the kernel counts a wait when it ends, also one that began before.
+#[test]
+fn no_share_of_time_is_above_one() {
+    let mut record = quiet().record();
+    let scaling = record.experiments.iter_mut().find(|experiment| experiment.id == id::SCALING).unwrap();
+    for sample in &mut scaling.samples {
+        let span = sample.around.span_ns;
+        sample.around.run_delay_ns = Some(span * 8);
+        sample.around.throttled_ns = Some(span * 9);
+        sample.around.pressure_ns = Some(span * 2);
+        sample.around.busy_ticks = vec![1000; 2];
+    }
+    let evaluation = Evaluation::of(&record);
+    for point in &evaluation.scaling.unwrap().points {
+        let around = &point.circumstances;
+        for share in [around.used, around.steal, around.foreign, around.run_delay, around.throttled, around.pressure]
+        {
+            assert!(share.is_some_and(|share| (0.0..=1.0).contains(&share)), "{around:?}");
+        }
+    }
+    let told = evaluation.findings.iter().flat_map(|finding| finding.evidence.iter().chain([&finding.text]));
+    for text in told {
+        for share in text.split(" %").filter_map(|before| before.rsplit(' ').next()?.parse::<f64>().ok()) {
+            assert!(share <= 100.0, "{text}");
+        }
+    }
 }

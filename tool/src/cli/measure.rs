@@ -85,7 +85,7 @@ pub struct Measuring {
     /// Differences within this share do not matter: what lies within is equivalent. Fixed before anything is measured
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
     pub equivalent: f64,
-    /// Measure this many pairs (rounds), however long they take
+    /// Measure this many pairs (rounds), however long they take; with tune, in each round of the search and at its end
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub pairs: Option<u32>,
     /// Runs of each before one that is timed to plan by; none of them counts

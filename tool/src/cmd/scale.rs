@@ -2,7 +2,6 @@
 
 use crate::{
     cli::Scale,
-    experiment::Budget,
     failure::{Failure, Outcome},
     study::{
         self, Plot, Study,
@@ -42,7 +41,7 @@ fn measure(args: &Scale, study: &mut Study, subject: &mut Commands, counts: &[us
             ("place".to_owned(), args.place.to_string()),
             ("counted".to_owned(), several.to_owned()),
         ]),
-        budget: Budget { least_blocks: 1, ..budget },
+        budget,
         analyses: 1,
     };
     study.experiment(plot, subject, &mut |_| false).map(drop)

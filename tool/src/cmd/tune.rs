@@ -53,9 +53,11 @@ fn search(args: &Tune, study: &mut Study, subject: &mut Commands, field: &[Candi
     let one: f64 = study.pilot(subject, args.measuring.warmup as usize)?.iter().sum();
     let (mut left, round) = willing(study, subject, others)?;
     let total = study::budget(&args.measuring, "a round of all candidates", one + round)?.seconds;
+    let pairs = args.measuring.pairs.map(|pairs| pairs as usize);
     let rounds = rounds(left.len());
     for round in 1..=rounds {
-        let plot = plot(format!("{}{round}", id::TUNE), today, &left, total * SEARCH / rounds as f64, 1);
+        let budget = part(total * SEARCH / rounds as f64, pairs);
+        let plot = plot(format!("{}{round}", id::TUNE), today, &left, budget, 1);
         subject.set_sides(sides(today, &left));
         let experiment = study.experiment(plot, subject, &mut |_| false)?;
         let keep = left.len().div_ceil(2).max(FINALISTS.min(left.len()));
@@ -64,11 +66,19 @@ fn search(args: &Tune, study: &mut Study, subject: &mut Commands, field: &[Candi
         left = best.map(|(index, _)| left[index - 1]).collect();
     }
     left.truncate(FINALISTS);
-    let pairs = total * (1.0 - SEARCH) / (one * (left.len() + 1) as f64);
-    let analyses = study::analyses_for(pairs);
-    let plot = plot(id::TUNE_CONFIRM.to_owned(), today, &left, total * (1.0 - SEARCH), analyses);
+    // A fixed number of pairs is made in any case.
+    let analyses = match pairs {
+        Some(_) => 1,
+        None => study::analyses_for(total * (1.0 - SEARCH) / (one * (left.len() + 1) as f64)),
+    };
+    let plot = plot(id::TUNE_CONFIRM.to_owned(), today, &left, part(total * (1.0 - SEARCH), pairs), analyses);
     subject.set_sides(sides(today, &left));
     study.experiment(plot, subject, &mut confirmed).map(drop)
+}
+
+/// A part of the budget, or the number of rounds that was asked for, however long they take.
+fn part(seconds: f64, pairs: Option<usize>) -> Budget {
+    pairs.map_or(Budget::seconds(seconds), |pairs| Budget { seconds, least_blocks: pairs, most_blocks: pairs })
 }
 
 /// Candidates of which a first run succeeds, and the seconds that these took together.
@@ -113,7 +123,7 @@ fn sides(today: &Candidate, left: &[&Candidate]) -> Vec<study::commands::Side> {
     std::iter::once(today).chain(left.iter().copied()).map(|candidate| candidate.side.clone()).collect()
 }
 
-fn plot(id: String, today: &Candidate, left: &[&Candidate], seconds: f64, analyses: usize) -> Plot {
+fn plot(id: String, today: &Candidate, left: &[&Candidate], budget: Budget, analyses: usize) -> Plot {
     let treatment = |(index, candidate): (usize, &Candidate)| {
         let side = if index == 0 { evaluation::TODAY } else { "candidate" };
         Treatment {
@@ -131,7 +141,7 @@ fn plot(id: String, today: &Candidate, left: &[&Candidate], seconds: f64, analys
         id,
         treatments: std::iter::once(today).chain(left.iter().copied()).enumerate().map(treatment).collect(),
         parameters: BTreeMap::new(),
-        budget: Budget { least_blocks: 1, ..Budget::seconds(seconds) },
+        budget,
         analyses,
     }
 }

@@ -109,6 +109,7 @@ pub fn kind(kind: Kind) -> &'static str {
         Kind::Warning => "WARNING",
         Kind::Advice => "advice",
         Kind::Fact => "found",
+        Kind::Doubtful => "doubtful",
     }
 }
 

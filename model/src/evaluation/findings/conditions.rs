@@ -1,12 +1,9 @@
-//! What was wrong with the conditions, and how small a difference can be believed.
+//! What was wrong with the conditions.
 
-use super::{Evaluation, Finding, Kind};
+use super::{Finding, Kind};
 use crate::{
     Record,
-    evaluation::{
-        Circumstances, circumstances, id,
-        words::{interval, percent},
-    },
+    evaluation::{Disturbance, disturbance, id, words::percent},
     units::counted,
 };
 
@@ -18,30 +15,10 @@ const THROTTLED: f64 = 0.001;
 /// Memory is short where less than this part of it is available.
 const SCARCE: u64 = 10;
 
-pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
+pub(super) fn find(record: &Record) -> Vec<Finding> {
     let mut findings = limits(record);
     findings.extend(around_samples(record));
     findings.extend(at_start(record));
-    findings.extend(evaluation.noise.iter().map(|noise| {
-        Finding::new(
-            Kind::Fact,
-            "noise",
-            format!(
-                "With {} at work, the ratio of {} pairs of identical samples may be off by {} here. Their minimum \
-                 detectable effect at 80 % power is {}.",
-                workers(noise.workers),
-                noise.ratio.n,
-                percent(noise.floor),
-                percent(noise.detectable)
-            ),
-            vec![format!(
-                "A/A ratio {:.4} ({}; {} pairs)",
-                noise.ratio.median,
-                interval(noise.ratio.interval, |end| format!("{end:.4}")),
-                noise.ratio.n
-            )],
-        )
-    }));
     findings.extend(record.notes.iter().map(|note| warning(note.clone(), Vec::new())));
     if record.interrupted {
         findings.push(Finding::new(
@@ -89,53 +66,42 @@ fn limits(record: &Record) -> Vec<Finding> {
     findings
 }
 
-/// The worst treatment of all experiments, for each kind of disturbance.
+/// What was taken over the whole run, and most in one experiment.
 fn around_samples(record: &Record) -> Vec<Finding> {
-    let all: Vec<(Circumstances, String)> = record
+    let whole = disturbance::whole(record);
+    let each: Vec<(&str, Disturbance)> = record
         .experiments
         .iter()
         // Its samples are too short and too many for the kernel's counters.
         .filter(|experiment| experiment.id != id::LATENCY)
-        .flat_map(|experiment| experiment.treatments.iter().enumerate().map(move |part| (experiment, part)))
-        .map(|(experiment, (index, treatment))| {
-            let place = format!("{}, {}", experiment.id, treatment.name);
-            (circumstances::gather(experiment, index, record), place)
-        })
+        .map(|experiment| (experiment.id.as_str(), Disturbance::of([experiment], record)))
         .collect();
-    let worst = |pick: fn(&Circumstances) -> Option<f64>, above: f64| {
-        all.iter()
-            .filter_map(|(around, place)| Some((pick(around)?, place)))
-            .filter(|(share, _)| *share > above)
-            .max_by(|a, b| a.0.total_cmp(&b.0))
+    let told = |pick: fn(&Disturbance) -> Option<f64>, above: f64, words: &str| {
+        let all = pick(&whole)?;
+        let most = each
+            .iter()
+            .filter_map(|(id, disturbance)| Some((pick(disturbance)?, *id)))
+            .max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let evidence = format!("most in {}: {}", most.1, percent(most.0));
+        (all.max(most.0) > above).then(|| warning(words.replace("{}", &percent(all)), vec![evidence]))
     };
-    let mut findings = Vec::new();
-    if let Some((share, at)) = worst(|around| around.steal, STEAL) {
-        findings.push(warning(
-            format!(
-                "The hypervisor took up to {} of the CPU time: other guests compete for these CPUs, and wall-clock \
-                 rates move with them.",
-                percent(share)
-            ),
-            vec![format!("most in: {at}")],
-        ));
-    }
-    if let Some((share, at)) = worst(|around| around.foreign, FOREIGN) {
-        findings.push(warning(
-            format!("Other work took up to {} of the machine's CPU time meanwhile.", percent(share)),
-            vec![format!("most in: {at}")],
-        ));
-    }
-    if let Some((share, at)) = worst(|around| around.throttled, THROTTLED) {
-        findings.push(warning(
-            format!("A cgroup quota held the workers back for {} of the time.", percent(share)),
-            vec![format!("most in: {at}")],
-        ));
-    }
-    let thermal: u64 = all.iter().filter_map(|(around, _)| around.thermal_events).sum();
-    if thermal > 0 {
+    let mut findings: Vec<Finding> = [
+        told(
+            |around| around.steal,
+            STEAL,
+            "The hypervisor took {} of the CPU time: other guests compete for these CPUs, and wall-clock rates move \
+             with them.",
+        ),
+        told(|around| around.foreign, FOREIGN, "Other work took {} of the machine's CPU time meanwhile."),
+        told(|around| around.throttled, THROTTLED, "A cgroup quota held the workers back for {} of the time."),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if whole.thermal_events > 0 {
         findings.push(warning(
             "CPUs were slowed down because they were too hot.".to_owned(),
-            vec![format!("{thermal} thermal throttling events")],
+            vec![format!("{} thermal throttling events", whole.thermal_events)],
         ));
     }
     findings

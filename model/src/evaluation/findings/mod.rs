@@ -1,5 +1,6 @@
 //! Plain sentences, each with the figures that it rests on. What the record does not show is not said.
 
+mod carried;
 mod comparison;
 mod conditions;
 mod contention;
@@ -13,7 +14,7 @@ mod stream;
 mod tuning;
 
 use super::Evaluation;
-use crate::Record;
+use crate::{Record, stats::Estimate};
 use serde::Serialize;
 
 /// How a finding is meant.
@@ -28,6 +29,8 @@ pub enum Kind {
     Advice,
     /// Something that was found.
     Fact,
+    /// Something that was seen under conditions, or from samples, that do not carry it.
+    Doubtful,
 }
 
 /// One finding.
@@ -35,8 +38,8 @@ pub enum Kind {
 pub struct Finding {
     /// How it is meant.
     pub kind: Kind,
-    /// What it is about: `comparison`, `conditions`, `failures`, `noise`, `scaling`, `modes`, `matrix`, `affinity`,
-    /// `latency`, `limits`, `stream`, `peer`, `contention`, `tuning`, `spawn`.
+    /// What it is about: `comparison`, `conditions`, `failures`, `scaling`, `modes`, `matrix`, `affinity`, `latency`, `limits`,
+    /// `stream`, `peer`, `contention`, `tuning`, `spawn`.
     pub topic: &'static str,
     /// The sentence.
     pub text: String,
@@ -50,17 +53,23 @@ impl Finding {
     }
 }
 
-/// Everything that the record supports: the answer, warnings, advice, facts.
+/// What an estimate gives: a fact, or something doubtful where the samples were too few for an interval.
+fn seen(estimate: &Estimate) -> Kind {
+    if estimate.interval.is_some() { Kind::Fact } else { Kind::Doubtful }
+}
+
+/// Everything that the record supports: the answer, warnings, advice, facts, and what is doubtful.
 pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
-    let mut findings = conditions::find(record, evaluation);
+    let mut judged = scaling::find(record, evaluation);
+    judged.extend(placement::find(record, evaluation));
+    judged.extend(evaluation.latency.iter().flat_map(|found| latency::find(record, found)));
+    judged.extend(evaluation.stream.iter().flat_map(stream::find));
+    judged.extend(contention::find(evaluation, super::usable_cpus(&record.machine)));
+    judged.extend(evaluation.comparison.as_ref().map(comparison::find));
+    judged.extend(evaluation.tuning.as_ref().map(tuning::find));
+    let mut findings = conditions::find(record);
     findings.extend(failures::find(record));
-    findings.extend(scaling::find(record, evaluation));
-    findings.extend(placement::find(record, evaluation));
-    findings.extend(evaluation.latency.iter().flat_map(|found| latency::find(record, found)));
-    findings.extend(evaluation.stream.iter().flat_map(stream::find));
-    findings.extend(contention::find(evaluation, super::usable_cpus(&record.machine)));
-    findings.extend(evaluation.comparison.as_ref().map(comparison::find));
-    findings.extend(evaluation.tuning.as_ref().map(tuning::find));
+    findings.extend(carried::only(judged, record));
     findings.extend(evaluation.limits.iter().map(limits::find));
     findings.extend(spawning::find(&evaluation.light_processes));
     findings.sort_by_key(|finding| finding.kind);

@@ -1,10 +1,10 @@
-//! How many workers, what limits them, and which points cannot be believed.
+//! How many workers, what limits them, and which points are above linear.
 
-use super::{Evaluation, Finding, Kind, conditions::workers};
+use super::{Evaluation, Finding, Kind, conditions::workers, seen};
 use crate::{
     Machine, Record,
     evaluation::{
-        Scaling, ScalingPoint, id, usable_cores,
+        Level, Levels, Scaling, ScalingPoint, id, usable_cores,
         words::{list, percent, times},
     },
     verdict::{Answer, Rule, Verdict},
@@ -13,70 +13,89 @@ use crate::{
 /// Efficiency below which a limit is looked for.
 const GOOD_EFFICIENCY: f64 = 0.97;
 
+/// Share of the CPUs' time that is idle, from which on it is not the CPUs that limit the work.
+const IDLE: f64 = 0.2;
+
 pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
-    let Some(scaling) = &evaluation.scaling else { return Vec::new() };
-    let mut findings: Vec<Finding> = scaling.points.iter().filter_map(superlinear).collect();
+    let mut findings: Vec<Finding> = evaluation.levels.iter().filter_map(level).collect();
+    let Some(scaling) = &evaluation.scaling else { return findings };
+    findings.extend(scaling.points.iter().filter_map(superlinear));
     findings.extend(full_width(scaling, record, evaluation));
     findings.extend(enough(record, scaling, evaluation));
     findings.extend(law(scaling));
     findings
 }
 
-fn superlinear(point: &ScalingPoint) -> Option<Finding> {
-    let superlinear = point.superlinear.as_ref()?;
-    let mut evidence = vec![format!("speed-up {}", times(&point.speedup))];
-    let (kind, text) = if superlinear.within_noise {
-        evidence.extend(superlinear.causes.iter().map(|cause| format!("perhaps: {cause}")));
-        let text = format!(
-            "The speed-up with {} is {} above linear, which is within the noise: chance will do as the cause.",
-            workers(point.workers),
-            percent(point.efficiency.median - 1.0)
-        );
-        (Kind::Fact, text)
-    } else {
-        let text = format!(
-            "The speed-up with {} is above what their CPUs can give; this is a fault of the baseline, no merit: \
-             {}.",
-            workers(point.workers),
-            superlinear.cause()
-        );
-        (Kind::Warning, text)
-    };
-    Some(Finding::new(kind, "scaling", text, evidence))
+fn finding(kind: Kind, text: String, evidence: Vec<String>) -> Finding {
+    Finding::new(kind, "scaling", text, evidence)
 }
 
-/// What all CPUs together give, and what keeps them from more.
+/// What a metric that counts no work is with the most workers, beside one.
+fn level(levels: &Levels) -> Option<Finding> {
+    let most = levels.levels.last()?;
+    let over = most.over_one.as_ref()?;
+    let evidence = levels.levels.iter().map(|Level { workers, value, over_one }| {
+        let unit = &levels.metric.unit;
+        let over = over_one.as_ref().map(|over| format!(", {} that with one", times(over)));
+        format!("{workers}: {} {unit}{}", value.median, over.unwrap_or_default())
+    });
+    let text = format!(
+        "{} with {} {} is {} that with one.",
+        levels.metric.name,
+        most.workers,
+        levels.counted,
+        times(over)
+    );
+    Some(finding(seen(over), text, evidence.collect()))
+}
+
+/// A speed-up that is surely above linear. One that may be chance is no finding.
+fn superlinear(point: &ScalingPoint) -> Option<Finding> {
+    let superlinear = point.superlinear.as_ref().filter(|superlinear| !superlinear.within_noise)?;
+    let text = format!(
+        "The speed-up with {} is {} above linear, which one worker at full speed does not leave room for: {}.",
+        workers(point.workers),
+        percent(point.efficiency.median - 1.0),
+        superlinear.cause()
+    );
+    let evidence =
+        vec![format!("speed-up {}, linear would be {:.2}", times(&point.speedup), point.linear)];
+    Some(finding(Kind::Warning, text, evidence))
+}
+
+/// The point that shows the most: of workers that compute, the one with as many as CPUs, or the nearest below; of others
+/// the one with the most.
+fn widest(scaling: &Scaling) -> Option<&ScalingPoint> {
+    let has_cpus = |point: &&ScalingPoint| !scaling.computes() || point.workers <= scaling.cpus;
+    scaling.points.iter().rfind(has_cpus).filter(|point| point.workers > 1)
+}
+
+/// What many workers together give, and what keeps them from more.
 fn full_width(scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
-    let full = scaling.points.iter().find(|point| point.workers == scaling.cpus && point.workers > 1);
-    let Some(full) = full else { return Vec::new() };
-    let mut findings = vec![Finding::new(
-        Kind::Fact,
-        "scaling",
-        format!(
-            "{} do {:.2} times the work of one: {} of each CPU's share.",
-            workers(full.workers),
-            full.speedup.median,
-            percent(full.efficiency.median)
+    let Some(full) = widest(scaling) else { return Vec::new() };
+    let share = percent(full.efficiency.median);
+    let of = match scaling.demand {
+        Some(_) if scaling.computes() => format!("{share} of each CPU's share"),
+        Some(demand) => format!(
+            "{share} of what they can. One uses a CPU for {} of its time and waits otherwise, so that more workers \
+             than CPUs can do more",
+            percent(demand)
         ),
+        None => format!("{share} of linear"),
+    };
+    let mut findings = vec![finding(
+        seen(&full.speedup),
+        format!("{} do {:.2} times the work of one: {of}.", workers(full.workers), full.speedup.median),
         vec![format!("speed-up {}", times(&full.speedup))],
     )];
-    let short = full.efficiency.interval.is_some_and(|(_, high)| high < GOOD_EFFICIENCY);
-    if short {
+    if full.efficiency.interval.is_some_and(|(_, high)| high < GOOD_EFFICIENCY) {
         let causes = limits(full, scaling, record, evaluation);
         let text = match &causes[..] {
-            [] => {
-                "What keeps the CPUs from more was not found in the recorded conditions; the work touches no \
-                   shared data, so look at the host or the firmware."
-                    .to_owned()
-            }
+            [] => "The record does not show what keeps them from more.".to_owned(),
             causes => format!("What limits scaling here: {}.", list(causes)),
         };
-        findings.push(Finding::new(
-            Kind::Fact,
-            "scaling",
-            text,
-            vec![format!("efficiency {} with {}", percent(full.efficiency.median), workers(full.workers))],
-        ));
+        let evidence = format!("efficiency {share} with {}", workers(full.workers));
+        findings.push(finding(Kind::Fact, text, vec![evidence]));
     }
     findings
 }
@@ -86,7 +105,14 @@ fn limits(full: &ScalingPoint, scaling: &Scaling, record: &Record, evaluation: &
     let missing = 1.0 - full.efficiency.median;
     let explains = |share: &f64| *share > missing / 3.0;
     let (around, machine) = (&full.circumstances, &record.machine);
-    let mut limits = structure(machine, scaling.cpus);
+    if let Some(idle) = idle(full, machine).filter(|idle| !scaling.computes() && *idle > IDLE) {
+        let told = format!(
+            "the CPUs were idle for {} of the time, so that the workers waited for something else",
+            percent(idle)
+        );
+        return vec![told];
+    }
+    let mut limits = structure(machine, full.workers.min(scaling.cpus));
     // On hybrid machines the CPUs that were measured alone are not those that all together are.
     let clock =
         evaluation.clock.as_ref().filter(|_| machine.core_kinds.len() < 2).and_then(|clock| clock.ratio);
@@ -108,6 +134,14 @@ fn limits(full: &ScalingPoint, scaling: &Scaling, record: &Record, evaluation: &
         }
     }
     limits
+}
+
+/// Share of the usable CPUs' time in which they had nothing to do.
+fn idle(point: &ScalingPoint, machine: &Machine) -> Option<f64> {
+    let usable = machine.usable();
+    let busy: Vec<f64> =
+        point.cpu_share.iter().filter(|(cpu, _)| usable.contains(*cpu)).map(|&(_, share)| share).collect();
+    crate::stats::mean(&busy).map(|busy| 1.0 - busy)
 }
 
 /// Limits that lie in what the machine is.
@@ -142,31 +176,34 @@ fn enough(record: &Record, scaling: &Scaling, evaluation: &Evaluation) -> Option
     let against = |few: usize, many: usize| {
         Verdict::of(&experiment.log_ratios(index(few)?, index(many)?), Rule::of(experiment), floor)
     };
-    // A gain within the margin is no reason for more workers.
-    let more = |verdict: &Verdict| verdict.verdict == Answer::BBetter && !verdict.is_within_margin();
+    // A gain that may lie within the margin is no reason for more workers.
+    let more = |verdict: &Verdict| verdict.is_better_beyond_margin();
     let no_more = |verdict: &Verdict| verdict.verdict == Answer::ABetter || verdict.is_within_margin();
-    let count = scaling
-        .points
-        .iter()
-        .map(|point| point.workers)
+    let counts = || scaling.points.iter().map(|point| point.workers);
+    let count = counts()
         .find(|&count| count == best || against(count, best).is_some_and(|verdict| no_more(&verdict)))?;
     if count == most {
-        let verdict = against(scaling.cpus, most).filter(more)?;
-        let text =
-            format!("Use more workers than CPUs for work like this: {most} did more than {}.", scaling.cpus);
-        let evidence = vec![ratio(&verdict, &format!("{most} over {}", scaling.cpus))];
-        return Some(Finding::new(Kind::Advice, "scaling", text, evidence));
+        // The CPUs themselves may not be among the numbers that were measured.
+        let base = counts().rfind(|&count| count <= scaling.cpus && count < most)?;
+        let verdict = against(base, most).filter(more).filter(|_| most > scaling.cpus)?;
+        let text = if base == scaling.cpus {
+            format!("Use more workers than CPUs for work like this: {most} did more than {base}.")
+        } else {
+            format!("Use more than {} for work like this: {most} did more.", workers(base))
+        };
+        return Some(finding(Kind::Advice, text, vec![ratio(&verdict, &format!("{most} over {base}"))]));
     }
     let verdict = against(count, most).filter(no_more)?;
     let mean = |count: usize| {
         let point = scaling.points.iter().find(|point| point.workers == count)?;
         Some(format!("mean event {:.2} ms with {}", point.latency?.mean_ms, workers(count)))
     };
-    let as_many = if count == scaling.cpus { ", as many as CPUs," } else { "" };
-    let text = format!("Use {}{as_many} for work that computes: {most} did not do more.", workers(count));
+    let as_many = if count == scaling.cpus && scaling.computes() { ", as many as CPUs," } else { "" };
+    let like = if scaling.computes() { "work that computes" } else { "work like this" };
+    let text = format!("Use {}{as_many} for {like}: {most} did not do more.", workers(count));
     let mut evidence = vec![ratio(&verdict, &format!("{most} over {count}"))];
     evidence.extend([count, most].into_iter().filter_map(mean));
-    Some(Finding::new(Kind::Advice, "scaling", text, evidence))
+    Some(finding(Kind::Advice, text, evidence))
 }
 
 /// A verdict's ratio in words.

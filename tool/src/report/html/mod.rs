@@ -115,6 +115,7 @@ fn lay_out_finding(finding: &Finding) -> Markup {
         Kind::Warning => ("warning", "▲"),
         Kind::Advice => ("advice", "➜"),
         Kind::Fact => ("fact", "●"),
+        Kind::Doubtful => ("doubtful", "○"),
     };
     markup! {
         li class=(class) {

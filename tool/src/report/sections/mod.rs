@@ -56,8 +56,8 @@ const RECIPES: [Recipe; 14] = [
     (
         "scaling",
         "Scaling",
-        "Workers that share nothing (those of `eval` search primes) could do as many times the work of one as there \
-         are CPUs. Intervals of ratios hold the true one in 95 % of runs; those of rates are the spread of this run.",
+        "Workers that compute and share nothing (those of `eval` search primes) can do as many times the work of one as \
+         there are CPUs; workers that wait for something else can do more. Intervals of ratios hold the true one in 95 % of runs; those of rates are the spread of this run.",
         scaling::own,
         scaling::beside,
     ),

@@ -8,7 +8,7 @@ use crate::report::{
     table::Align,
 };
 use manycore_model::{
-    evaluation::{Clock, LatencySummary, Scaling, ScalingPoint, UslFit, id},
+    evaluation::{Clock, LatencySummary, Level, Levels, Scaling, ScalingPoint, UslFit, id},
     stats::{median, quantile},
 };
 
@@ -18,8 +18,35 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
     let evaluation = &named.evaluation;
     let unit = named.record.experiment(id::SCALING).map_or("events", |experiment| experiment.unit.as_str());
     let mut tables = evaluation.scaling.as_ref().map(|scaling| of_scaling(scaling, unit)).unwrap_or_default();
+    tables.extend(evaluation.levels.as_ref().map(of_levels));
     tables.extend(evaluation.clock.as_ref().map(of_clock));
     tables
+}
+
+/// A metric of which less is better: what it is, and over that with one worker.
+fn of_levels(levels: &Levels) -> Table {
+    let metric = &levels.metric;
+    let unit = if metric.unit.is_empty() { String::new() } else { format!(", in {}", metric.unit) };
+    let mut table = Table::figures(
+        format!("{}{unit}: less is better", metric.name),
+        (&levels.counted, Align::Right),
+        &["median", "95 % interval", "over one", "95 % interval", "samples"],
+    );
+    let row = |level: &Level| {
+        let over = level.over_one.as_ref();
+        vec![
+            level.workers.to_string(),
+            number(level.value.median),
+            interval(&level.value, number),
+            optional(over.map(|over| over.median), times),
+            over.map_or_else(|| ABSENT.to_owned(), |over| interval(over, factor)),
+            level.value.n.to_string(),
+        ]
+    };
+    table.rows = levels.levels.iter().map(row).collect();
+    let note = "This metric counts no work per time: speed-ups are those of the wall time or of a rate.";
+    table.notes.push(note.to_owned());
+    table
 }
 
 fn of_scaling(scaling: &Scaling, unit: &str) -> Vec<Table> {
@@ -41,10 +68,16 @@ fn of_scaling(scaling: &Scaling, unit: &str) -> Vec<Table> {
     throughput.notes.extend(
         told.then(|| "Fairness is 1 where every worker did the same, 1/n where one did all.".to_owned()),
     );
+    let title = if scaling.computes() {
+        "Speed-up over one worker, and efficiency for each CPU in use"
+    } else {
+        "Speed-up over one worker, and its share of linear"
+    };
+    let share = if scaling.computes() { "efficiency" } else { "of linear" };
     let mut speedup = points(
-        "Speed-up over one worker, and efficiency for each CPU in use",
+        title,
         scaling,
-        &["speed-up", "95 % interval", "efficiency", "95 % interval", "pairs"],
+        &["speed-up", "95 % interval", share, "95 % interval", "pairs"],
         |point| {
             vec![
                 times(point.speedup.median),
@@ -57,7 +90,8 @@ fn of_scaling(scaling: &Scaling, unit: &str) -> Vec<Table> {
     );
     speedup.notes.extend(scaling.points.iter().filter_map(superlinear));
     speedup.notes.extend(scaling.usl.as_ref().map(law));
-    if scaling.usl.is_none() {
+    speedup.notes.extend(wants(scaling));
+    if scaling.usl.is_none() && scaling.computes() {
         let note = "No scalability law: it needs five numbers of workers up to that of the CPUs.";
         speedup.notes.push(note.to_owned());
     }
@@ -91,6 +125,20 @@ fn points(
 
 fn milliseconds(times: LatencySummary) -> [String; 5] {
     [times.min_ms, times.mean_ms, times.p95_ms, times.p99_ms, times.max_ms].map(number)
+}
+
+/// How linear is meant where a worker does not fill a CPU.
+fn wants(scaling: &Scaling) -> Option<String> {
+    match scaling.demand {
+        _ if scaling.computes() => None,
+        Some(demand) => Some(format!(
+            "One worker uses a CPU for {} of its time: linear is the number of workers, until they fill the CPUs.",
+            percent(demand)
+        )),
+        None => Some(
+            "How much of a CPU one worker wants is not in the record: linear is the number of workers.".to_owned(),
+        ),
+    }
 }
 
 fn superlinear(point: &ScalingPoint) -> Option<String> {

@@ -40,16 +40,11 @@ pub(super) fn of(all: &[Named]) -> Vec<Figure> {
 }
 
 fn speedup(runs: &[Run]) -> Figure {
-    let cpus = most_cpus(runs);
-    let mut points = vec![bare(1.0, 1.0), bare(cpus, cpus)];
-    if let [(_, _, scaling)] = runs {
-        // Workers beyond the CPUs add nothing, even in the ideal.
-        points.extend(scaling.points.last().map(|last| bare((last.workers as f64).max(cpus), cpus)));
-    }
+    let points = ideal(runs);
     let ideal = Series { colour: 5, mark: Mark::Circle, style: Style::Ideal, points };
     let mut series = vec![ideal];
     series.extend(measured(runs, |point| point.speedup, short));
-    let mut legend = vec![(swatch(Style::Ideal, Mark::Circle, 5), "ideal: each CPU adds one".to_owned())];
+    let mut legend = vec![(swatch(Style::Ideal, Mark::Circle, 5), "linear".to_owned())];
     legend.extend(names(runs));
     // A law on its own points would vanish in their colour.
     let colour_of = |index: usize| if runs.len() > 1 { index } else { 1 };
@@ -68,12 +63,27 @@ fn speedup(runs: &[Run]) -> Figure {
     let drawing = lines("chart-speedup", "Speed-up over the number of workers", "speed-up", y, runs, series);
     Figure {
         title: "Speed-up over one worker".to_owned(),
-        caption: "Both axes double with each step, so that the ideal is a straight line; the lower a point lies \
-                  under it, the more is lost. Bars are 95 % intervals. Points above the ideal are faults of the \
-                  baseline."
+        caption: "Both axes double with each step, so that linear is a straight line, until the CPUs are full; the \
+                  lower a point lies under it, the more is lost. Bars are 95 % intervals."
             .to_owned(),
         legend,
         drawing,
+    }
+}
+
+/// The most that workers can do: each adds one until the CPUs are full.
+fn ideal(runs: &[Run]) -> Vec<Point> {
+    let cpus = runs.iter().map(|(_, _, scaling)| scaling.cpus).max().unwrap_or(1) as f64;
+    match runs {
+        [(_, _, scaling)] if !scaling.computes() => {
+            scaling.points.iter().map(|point| bare(point.workers as f64, point.linear)).collect()
+        }
+        [(_, _, scaling)] => {
+            // Workers beyond the CPUs add nothing, even in the ideal.
+            let last = scaling.points.last().map(|last| bare((last.workers as f64).max(cpus), cpus));
+            [bare(1.0, 1.0), bare(cpus, cpus)].into_iter().chain(last).collect()
+        }
+        _ => vec![bare(1.0, 1.0), bare(cpus, cpus)],
     }
 }
 
@@ -91,11 +101,10 @@ fn efficiency(runs: &[Run]) -> Figure {
     let drawing =
         lines("chart-efficiency", "Efficiency over the number of workers", "% of the ideal", y, runs, series);
     Figure {
-        title: "Efficiency for each CPU in use, in %".to_owned(),
-        caption:
-            "Speed-up over the number of CPUs in use: 100 % where each CPU does the work of one alone. Bars \
-                  are 95 % intervals."
-                .to_owned(),
+        title: "Speed-up as a share of linear, in %".to_owned(),
+        caption: "100 % where each worker, or each CPU once they are full, does the work of one alone. Bars are 95 % \
+                  intervals."
+            .to_owned(),
         legend: if runs.len() > 1 { names(runs) } else { Vec::new() },
         drawing,
     }
@@ -239,10 +248,6 @@ fn workers_axis<'a>(scalings: impl Iterator<Item = &'a Scaling> + Clone) -> Axis
     wanted.extend(scalings.flat_map(|scaling| [scaling.cpus as f64, 2.0 * scaling.cpus as f64]));
     wanted.extend(&counts);
     Axis::doublings_at(&counts, &wanted, APART)
-}
-
-fn most_cpus(runs: &[Run]) -> f64 {
-    runs.iter().map(|(_, _, scaling)| scaling.cpus).max().unwrap_or(1) as f64
 }
 
 fn names(runs: &[Run]) -> Vec<(maud::Markup, String)> {
