@@ -5,7 +5,7 @@ use crate::{
     Record,
     distance::Distance,
     record::{Experiment, Method, Sample, Treatment},
-    stats::{Estimate, jain},
+    stats::{Estimate, jain, median},
     verdict::{Rule, Verdict},
 };
 use serde::Serialize;
@@ -50,6 +50,9 @@ pub struct ContentionPoint {
     pub each: Estimate,
     /// Against the fewest workers of the variant, from pairs of the same block; absent for those themselves.
     pub over_fewest: Option<Verdict>,
+    /// Against the variant that does most with as many workers, from pairs of the same block, at a level split over
+    /// the variants; absent for that one itself.
+    pub over_best: Option<Verdict>,
     /// Jain's index over the operations of the workers; absent for one.
     pub fairness: Option<f64>,
 }
@@ -135,6 +138,10 @@ fn points(experiment: &Experiment, floor: Option<f64>) -> Vec<ContentionPoint> {
                 .map(|(fewest, _, _)| fewest)
                 .filter(|&fewest| fewest != index);
             let rate = Estimate::of(&rates)?;
+            let rivals: Vec<usize> = treatments(experiment, false)
+                .filter(|(_, other, _)| other.workers == treatment.workers)
+                .map(|(rival, ..)| rival)
+                .collect();
             let workers = shares(experiment, index).len().max(1);
             Some(ContentionPoint {
                 variant: variant.to_owned(),
@@ -144,10 +151,20 @@ fn points(experiment: &Experiment, floor: Option<f64>) -> Vec<ContentionPoint> {
                 over_fewest: fewest.and_then(|fewest| {
                     Verdict::of(&experiment.log_ratios(fewest, index), Rule::of(experiment), floor)
                 }),
+                over_best: best(experiment, &rivals).filter(|&best| best != index).and_then(|best| {
+                    let rule = Rule::of(experiment).among(rivals.len() - 1);
+                    Verdict::of(&experiment.log_ratios(best, index), rule, floor)
+                }),
                 fairness: (workers > 1).then(|| jain(&shares(experiment, index))).flatten(),
             })
         })
         .collect()
+}
+
+/// The treatment with the highest rate.
+fn best(experiment: &Experiment, of: &[usize]) -> Option<usize> {
+    let rate = |index: usize| median(&experiment.rates(index)).unwrap_or(0.0);
+    of.iter().copied().max_by(|&a, &b| rate(a).total_cmp(&rate(b)))
 }
 
 /// What each worker did in all samples of a treatment together.

@@ -1,16 +1,18 @@
 //! What sharing costs, and what to do about it.
 
-use super::{Finding, Kind, scaling::ratio};
+use super::{Finding, Kind, scaling::ratio, seen};
 use crate::{
-    evaluation::{Contention, ContentionPoint, Evaluation, UnixBench, words::times},
-    stats::Estimate,
-    verdict::Answer,
+    evaluation::{
+        Contention, ContentionPoint, Evaluation, Peer, UnixBench,
+        words::{list, percent, times},
+    },
+    verdict::{Answer, Verdict},
 };
 
 /// Locks that go to whoever has waited longest.
 const IN_TURN: [&str; 2] = ["ticket", "mcs"];
 
-/// Share of the best other lock's rate below which such a lock waited for somebody who did not run.
+/// Share of the best other lock's rate below which such a lock is far behind.
 const FAR_BEHIND: f64 = 0.05;
 
 pub(super) fn find(evaluation: &Evaluation, cpus: usize) -> Vec<Finding> {
@@ -77,32 +79,54 @@ fn counter(points: &[&ContentionPoint], evidence: Vec<String>) -> Option<Finding
                  that sharing costs more than the other CPUs bring{others}."
             ),
         ),
-        _ => (Kind::Fact, format!("{done}{others}.")),
+        _ => (seen(&shared.rate), format!("{done}{others}.")),
     };
     Some(Finding::new(kind, "contention", text, evidence))
 }
 
-fn lock(points: &[&ContentionPoint], evidence: Vec<String>) -> Option<Finding> {
-    let best = points.iter().max_by(|a, b| a.rate.median.total_cmp(&b.rate.median))?;
-    let each: Vec<String> = points
-        .iter()
-        .map(|point| {
-            let fair = point.fairness.map(|index| format!(", fairness {index:.2}")).unwrap_or_default();
-            format!("{} {:.3e}/s{fair}", point.variant, point.rate.median)
-        })
-        .collect();
-    let text = format!(
-        "{} workers that want one lock all the time get it most often with {} ({}).",
-        best.workers,
-        best.variant,
-        each.join("; ")
-    );
-    Some(Finding::new(Kind::Fact, "contention", text, evidence))
+/// Operations per second in words.
+fn per_second(rate: f64) -> String {
+    if rate > 0.0 { format!("{rate:.3e}/s") } else { "none at all".to_owned() }
 }
 
-/// Locks that are handed on in turn, where they are far behind those that anybody may take.
-///
-/// No cache line takes that long: the lock was given to a worker that was not running.
+/// Which lock does most, where one surely does.
+fn lock(points: &[&ContentionPoint], mut evidence: Vec<String>) -> Option<Finding> {
+    let best = points.iter().find(|point| point.over_best.is_none())?;
+    let others = || points.iter().filter_map(|point| Some((point, point.over_best.as_ref()?)));
+    let behind = |verdict: &Verdict| verdict.verdict == Answer::ABetter;
+    let undecided: Vec<String> =
+        others().filter(|(_, verdict)| !behind(verdict)).map(|(point, _)| point.variant.clone()).collect();
+    let each = points.iter().map(|point| {
+        let fair = point.fairness.map(|index| format!(", fairness {index:.2}")).unwrap_or_default();
+        format!("{}: {}{fair}", point.variant, per_second(point.rate.median))
+    });
+    evidence.splice(0..0, each);
+    evidence.extend(others().map(|(point, verdict)| {
+        ratio(verdict, &format!("{} over {}, {} workers", point.variant, best.variant, best.workers))
+    }));
+    let (kind, text) = match &undecided[..] {
+        [] if others().count() > 0 => (
+            seen(&best.rate),
+            format!(
+                "{} workers that want one lock all the time get it most often with {}.",
+                best.workers, best.variant
+            ),
+        ),
+        [] => return None,
+        _ => (
+            Kind::Doubtful,
+            format!(
+                "Which lock {} workers get most often was not decided between {} and {}.",
+                best.workers,
+                best.variant,
+                list(&undecided)
+            ),
+        ),
+    };
+    Some(Finding::new(kind, "contention", text, evidence))
+}
+
+/// Locks that are handed on in turn, where they are surely far behind those that any worker may take.
 fn held_up(load: &Contention, cpus: usize) -> Option<Finding> {
     if load.load != "lock" {
         return None;
@@ -112,20 +136,17 @@ fn held_up(load: &Contention, cpus: usize) -> Option<Finding> {
         .iter()
         .filter(|point| IN_TURN.contains(&point.variant.as_str()))
         .filter_map(|point| {
-            let anyone = load.points.iter().filter(|other| other.workers == point.workers);
-            let best = anyone
+            let any = load.points.iter().filter(|other| other.workers == point.workers);
+            let best = any
                 .filter(|other| !IN_TURN.contains(&other.variant.as_str()))
-                .map(|other| other.rate.median)
-                .max_by(f64::total_cmp)?;
-            Some((point, point.rate.median / best)).filter(|&(_, share)| share < FAR_BEHIND)
+                .max_by(|a, b| a.rate.median.total_cmp(&b.rate.median))?;
+            let (most, least) = (point.rate.interval?.1, best.rate.interval?.0);
+            (most < FAR_BEHIND * least).then_some((point, point.rate.median / best.rate.median))
         })
         .collect();
     let evidence = behind.iter().map(|(point, share)| {
-        let Estimate { median, .. } = point.rate;
-        format!(
-            "{}, {} workers: {median:.3e}/s, {share:.1e} of the best lock that anybody may take",
-            point.variant, point.workers
-        )
+        let done = per_second(point.rate.median);
+        format!("{}, {} workers: {done}, {} of the best other lock", point.variant, point.workers, percent(*share))
     });
     let evidence = evidence.collect();
     let (kind, text) = if behind.iter().any(|(point, _)| point.workers > cpus) {
@@ -137,8 +158,7 @@ fn held_up(load: &Contention, cpus: usize) -> Option<Finding> {
     } else {
         (
             Kind::Fact,
-            "Locks that are handed on in turn (ticket, mcs) fell far behind, although each worker could have a CPU: a \
-             waiter that is not running, because its CPU was taken or stolen, holds up the line.",
+            "Locks that are handed on in turn (ticket, mcs) fell far behind, although each worker could have a CPU.",
         )
     };
     (!behind.is_empty()).then(|| Finding::new(kind, "contention", text.to_owned(), evidence))
@@ -159,7 +179,7 @@ fn plain(load: &Contention, points: &[&ContentionPoint], evidence: Vec<String>) 
         load.counted,
         done.join(", ")
     );
-    Some(Finding::new(Kind::Fact, "contention", text, evidence))
+    Some(Finding::new(seen(&most.rate), "contention", text, evidence))
 }
 
 /// How long the way there and back takes.
@@ -167,13 +187,13 @@ fn trip(load: &Contention) -> Option<Finding> {
     if load.load != "pipe" {
         return None;
     }
-    let one = load.points.iter().find(|point| point.workers == 1)?;
+    let one = load.points.iter().find(|point| point.workers == 1 && point.rate.median > 0.0)?;
     let micros = |rate: f64| 1e6 / rate;
     let evidence =
         load.pairs.iter().map(|pair| format!("{}: {:.1} us", pair.title(), micros(pair.rate.median)));
     let index = load.unixbench.as_ref().map(index).unwrap_or_default();
     Some(Finding::new(
-        Kind::Fact,
+        seen(&one.rate),
         "contention",
         format!(
             "8 bytes to another process and back through pipes take {:.1} us where the scheduler places both{index}.",
@@ -193,7 +213,8 @@ fn index(unixbench: &UnixBench) -> String {
 }
 
 fn peers(load: &Contention) -> impl Iterator<Item = Finding> {
-    load.peers.iter().filter_map(|peer| {
+    let ran = |peer: &&Peer| peer.ours.median > 0.0 && peer.theirs.median > 0.0;
+    load.peers.iter().filter(ran).filter_map(|peer| {
         let (program, ratio) = (load.peer.as_ref()?, peer.ratio.as_ref()?);
         let text = format!(
             "{} with {} {}: the built-in load does {:.3} times the operations of {program}.",
@@ -203,6 +224,6 @@ fn peers(load: &Contention) -> impl Iterator<Item = Finding> {
             ratio.median
         );
         let evidence = vec![format!("{} pairs, {}", peer.pairs, times(ratio))];
-        Some(Finding::new(Kind::Fact, "contention", text, evidence))
+        Some(Finding::new(seen(ratio), "contention", text, evidence))
     })
 }

@@ -5,20 +5,23 @@ use crate::{
     Record,
     distance::Distance,
     evaluation::{
-        CoreLatency,
+        CoreLatency, PairLatency,
         latency::{AtDistance, Far, Grouping},
         words::{list, percent},
     },
 };
 
+/// Relative width up to which the figures of a pair agree.
+const SETTLED: f64 = 0.25;
+
 /// Groups that are named one by one.
 const NAMED: usize = 4;
 
 pub(super) fn find(record: &Record, latency: &CoreLatency) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = figures(latency).into_iter().collect();
+    let guest = record.machine.system.hypervisor.is_some();
+    let mut findings: Vec<Finding> = figures(latency, guest).into_iter().collect();
     findings.extend(latency.hidden.iter().map(|grouping| hidden(grouping, latency)));
     findings.extend(far(&latency.far, latency));
-    let guest = record.machine.system.hypervisor.is_some();
     findings.extend(latency.alike.iter().filter_map(|&(near, far)| alike(near, far, guest, latency)));
     findings
 }
@@ -50,7 +53,7 @@ fn noise(latency: &CoreLatency) -> String {
     )
 }
 
-fn figures(latency: &CoreLatency) -> Option<Finding> {
+fn figures(latency: &CoreLatency, guest: bool) -> Option<Finding> {
     let told: Vec<String> = latency
         .distances
         .iter()
@@ -62,8 +65,18 @@ fn figures(latency: &CoreLatency) -> Option<Finding> {
         format!("{}: {} {pairs}, {} to {}", pairs_of(at.distance), at.pairs, ns(low), ns(high))
     };
     let text = format!("A cache line takes {}.", list(&told));
-    let lines = latency.distances.iter().map(evidence).chain([noise(latency)]).collect();
-    (!told.is_empty()).then(|| finding(Kind::Fact, text, lines))
+    let kind = if is_settled(latency) { Kind::Fact } else { Kind::Doubtful };
+    let moved = guest.then(|| {
+        "figures of this run: the hypervisor may run these CPUs on others of the host at another time".to_owned()
+    });
+    let lines = latency.distances.iter().map(evidence).chain([noise(latency)]).chain(moved).collect();
+    (!told.is_empty()).then(|| finding(kind, text, lines))
+}
+
+/// Whether visits to one and the same pair gave the same figure.
+fn is_settled(latency: &CoreLatency) -> bool {
+    let narrow = |pair: &PairLatency| pair.interval_ns.is_some_and(|(low, high)| high <= low * (1.0 + SETTLED));
+    latency.noise.map_or_else(|| latency.pairs.iter().all(narrow), |noise| noise <= SETTLED)
 }
 
 fn hidden(grouping: &Grouping, latency: &CoreLatency) -> Finding {

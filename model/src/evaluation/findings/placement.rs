@@ -1,6 +1,6 @@
 //! Threads or processes, pinned or not, and how good the arithmetic is.
 
-use super::{Evaluation, Finding, Kind, conditions::workers, scaling::ratio};
+use super::{Evaluation, Finding, Kind, conditions::workers, scaling::ratio, seen};
 use crate::{
     Record,
     evaluation::{
@@ -8,7 +8,7 @@ use crate::{
         words::{list, percent, times},
     },
     stats::Estimate,
-    verdict::{Answer, Verdict},
+    verdict::{Answer, NEGLIGIBLE, Verdict},
 };
 
 /// How many times as fast another BLAS must be to be worth a word.
@@ -29,18 +29,15 @@ pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     findings
 }
 
-/// A speed-up that the CPUs in use cannot give.
+/// A speed-up that is surely above what the CPUs in use give alone; one that may be chance is no finding.
 fn beyond(topic: &'static str, what: &str, speedup: &Estimate, linear: f64) -> Option<Finding> {
-    (speedup.median > linear).then(|| {
-        let (kind, cause) = match speedup.interval {
-            Some((low, _)) if low > linear => (
-                Kind::Warning,
-                "the one that it is compared with was slower than it should be; its cause was not looked for",
-            ),
-            _ => (Kind::Fact, "within the noise, so chance will do as the cause"),
-        };
-        let text = format!("The speed-up of {what} is above what {linear} CPUs can give: {cause}.");
-        Finding::new(kind, topic, text, vec![format!("speed-up {}", times(speedup))])
+    let surely = speedup.interval.is_some_and(|(low, _)| low > linear * (1.0 + NEGLIGIBLE));
+    surely.then(|| {
+        let text = format!(
+            "The speed-up of {what} is above {linear}, the number of CPUs in use: what it is compared with was slower \
+             than it can be, or has less cache. The record does not show which."
+        );
+        Finding::new(Kind::Warning, topic, text, vec![format!("speed-up {}", times(speedup))])
     })
 }
 
@@ -235,7 +232,7 @@ fn matrix(point: &MatrixPoint) -> Finding {
     let mut evidence = vec![format!("{} samples on one core", point.one.n)];
     evidence.extend(point.speedup.as_ref().map(|speedup| format!("speed-up {}", times(speedup))));
     Finding::new(
-        Kind::Fact,
+        seen(&point.one),
         "matrix",
         format!(
             "One core multiplies {0} x {0} matrices at {1:.1} GFLOPS{share}.{together}",
@@ -247,12 +244,13 @@ fn matrix(point: &MatrixPoint) -> Finding {
 
 fn peer(peer: &Peer) -> Option<Finding> {
     let ratio = peer.ratio.as_ref()?;
-    let alike = (ratio.median - 1.0).abs() <= COMPARABLE;
+    let near = |end: f64| (end - 1.0).abs() <= COMPARABLE;
+    let alike = ratio.interval.is_some_and(|(low, high)| near(low) && near(high));
     let meaning = if alike { ": figures of both can be compared" } else { "" };
     let text = format!(
         "With {}, the built-in prime events run at {:.3} times sysbench's rate{meaning}.",
         workers(peer.workers),
         ratio.median
     );
-    Some(Finding::new(Kind::Fact, "peer", text, vec![format!("{} pairs, {}", peer.pairs, times(ratio))]))
+    Some(Finding::new(seen(ratio), "peer", text, vec![format!("{} pairs, {}", peer.pairs, times(ratio))]))
 }

@@ -1,6 +1,6 @@
 //! What memory gives, to how many workers, and from where.
 
-use super::{Finding, Kind};
+use super::{Finding, Kind, seen};
 use crate::{
     evaluation::{Route, StreamPoint, Streaming, TIMES_CACHES, words::times},
     stats::Estimate,
@@ -76,7 +76,7 @@ fn most(streaming: &Streaming) -> Option<Finding> {
             )
         }
         (all, few) if few < all => format!(
-            "{}{whose} move {} ({}), nearly as much as {all} do: more that wait for memory bring nothing.",
+            "{}{whose} move {} ({}), nearly as much as {all} do.",
             counted(few, "worker"),
             gigabytes(enough.rate.median),
             best.title()
@@ -92,7 +92,8 @@ fn most(streaming: &Streaming) -> Option<Finding> {
         let over = point.over_one.as_ref().map(|over| format!(", {} that of one", times(over)));
         format!("{}: {}{}", counted(point.workers, "worker"), rate(&point.rate), over.unwrap_or_default())
     });
-    Some(finding(Kind::Fact, text, evidence.collect()))
+    let kind = seen(&best.rate).max(seen(&enough.rate));
+    Some(finding(kind, text, evidence.collect()))
 }
 
 /// Routes to the memory that is nearest to their CPUs.
@@ -115,15 +116,21 @@ fn loaded(streaming: &Streaming) -> Option<Finding> {
         worst.from,
         gigabytes(worst.load.unwrap_or(0.0))
     );
-    Some(finding(Kind::Fact, text, vec![format!("idle {}, under load {}", ns(&idle), ns(&under))]))
+    let kind = seen(&idle).max(seen(&under));
+    Some(finding(kind, text, vec![format!("idle {}, under load {}", ns(&idle), ns(&under))]))
+}
+
+/// `a` over `b` where it is surely above 1.
+fn surely_above(a: &Estimate, b: &Estimate) -> Option<f64> {
+    (a.interval?.0 > b.interval?.1).then(|| a.median / b.median)
 }
 
 /// What another node's memory costs.
 fn far(streaming: &Streaming) -> Option<Finding> {
     let near = |from: u32| streaming.route(from, from);
     let others = || streaming.routes.iter().filter(|route| route.from != route.to);
-    let slower = |route: &Route| Some(route.idle_ns?.median / near(route.from)?.idle_ns?.median);
-    let less = |route: &Route| Some(route.rate?.median / near(route.from)?.rate?.median);
+    let slower = |route: &Route| surely_above(&route.idle_ns?, &near(route.from)?.idle_ns?);
+    let less = |route: &Route| surely_above(&near(route.from)?.rate?, &route.rate?).map(|ratio| 1.0 / ratio);
     let latest =
         others().filter_map(|route| Some((slower(route)?, route))).max_by(|a, b| a.0.total_cmp(&b.0));
     let least = others().filter_map(|route| Some((less(route)?, route))).min_by(|a, b| a.0.total_cmp(&b.0));

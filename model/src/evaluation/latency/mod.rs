@@ -11,7 +11,7 @@ use crate::{
     machine::Machine,
     pairs,
     record::{Experiment, Sample},
-    stats::{median, quantile},
+    stats::{Estimate, median, quantile},
 };
 use serde::Serialize;
 
@@ -63,6 +63,8 @@ pub struct PairLatency {
     pub fastest_ns: f64,
     /// Middle half of the bursts of a visit, in nanoseconds; the median over visits.
     pub spread_ns: f64,
+    /// 95 % interval of the median over visits, in nanoseconds; absent where they were too few.
+    pub interval_ns: Option<(f64, f64)>,
     /// Visits that gave a figure.
     pub visits: usize,
 }
@@ -152,6 +154,7 @@ fn pair(machine: &Machine, (a, b): (CpuId, CpuId), visits: &Visits) -> Option<(P
         latency_ns: median_below(&medians, visits.silent)?,
         fastest_ns: quantile(&values(1), 0.0)?,
         spread_ns: median_below(&values(2), visits.silent)?,
+        interval_ns: Estimate::of(&medians).and_then(|estimate| estimate.interval),
         visits: visits.told.len(),
     };
     Some((pair, medians)).filter(|_| a != b)
