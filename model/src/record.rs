@@ -356,14 +356,17 @@ mod tests {
             parameters: BTreeMap::new(),
             metrics: Vec::new(),
             treatments: vec![Treatment { workers: 1, ..Treatment::default() }; 2],
-            samples: samples.flat_map(|(block, &(a, b))| [sample(block, 0, a), sample(block, 1, b)]).collect(),
+            samples: samples
+                .flat_map(|(block, &(a, b))| [sample(block, 0, a), sample(block, 1, b)])
+                .collect(),
         }
     }
 
     /// Slices without work were left out, so that a lock whose waiters mostly starve looked as good as any.
     #[test]
     fn a_sample_without_work_is_a_sample() {
-        let ratios = experiment(&[(1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.0, 0.0), (2.0, 0.0)]).log_ratios(0, 1);
+        let ratios =
+            experiment(&[(1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.0, 0.0), (2.0, 0.0)]).log_ratios(0, 1);
         assert_eq!(ratios, [-FARTHEST, 0.0, FARTHEST, -FARTHEST]);
         assert!(ratios.iter().all(|ratio| ratio.is_finite()));
     }

@@ -238,7 +238,8 @@ const SLOW_AFTER_THREE: &str = "echo >> runs; test $(wc -l < runs) -le 3 || slee
 #[test]
 fn scale_makes_as_many_rounds_as_were_asked_for_however_long_they_take() {
     let bench = Bench::new();
-    let arguments = ["scale", "--copies", "--workers", "1,2", "--pairs", "4", "--", "sh", "-c", SLOW_AFTER_THREE];
+    let arguments =
+        ["scale", "--copies", "--workers", "1,2", "--pairs", "4", "--", "sh", "-c", SLOW_AFTER_THREE];
     bench.judged(&arguments);
     assert_eq!(bench.record()["experiments"][0]["samples"].as_array().unwrap().len(), 8);
 }

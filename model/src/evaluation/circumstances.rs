@@ -69,10 +69,7 @@ pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> 
     Circumstances {
         used: share(cpu, capacity),
         steal: busy.and_then(|busy| share(steal, busy)),
-        foreign: share(
-            busy.zip(cpu).map(|(busy, cpu)| busy - steal.unwrap_or(0.0) - cpu),
-            span * cpus,
-        ),
+        foreign: share(busy.zip(cpu).map(|(busy, cpu)| busy - steal.unwrap_or(0.0) - cpu), span * cpus),
         run_delay: share(
             total(&|sample| sample.around.run_delay_ns.map(|ns| ns as f64)),
             span * workers.max(1) as f64,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    record::Around,
+    record::{Around, Record},
     synthetic::{Trouble, World},
     verdict::Answer,
 };
@@ -238,7 +238,8 @@ fn no_share_of_time_is_above_one() {
     let evaluation = Evaluation::of(&record);
     for point in &evaluation.scaling.unwrap().points {
         let around = &point.circumstances;
-        for share in [around.used, around.steal, around.foreign, around.run_delay, around.throttled, around.pressure]
+        for share in
+            [around.used, around.steal, around.foreign, around.run_delay, around.throttled, around.pressure]
         {
             assert!(share.is_some_and(|share| (0.0..=1.0).contains(&share)), "{around:?}");
         }
@@ -249,4 +250,85 @@ fn no_share_of_time_is_above_one() {
             assert!(share <= 100.0, "{text}");
         }
     }
+}
+
+/// A record in which other work took this share of both CPUs in all samples of the scaling experiment.
+fn beside_others(world: &World, share: f64) -> Record {
+    let mut record = world.record();
+    let scaling = record.experiments.iter_mut().find(|experiment| experiment.id == id::SCALING).unwrap();
+    for sample in &mut scaling.samples {
+        let span = sample.around.span_ns as f64;
+        sample.around.cpu_ns = Some((span * 2.0 * (1.0 - share)) as u64);
+        sample.around.busy_ticks = vec![(span / 1e7) as u32; 2];
+        sample.around.steal_ticks = vec![0; 2];
+    }
+    record
+}
+
+/// "use more workers than CPUs" was advised at 91 % foreign load.
+#[test]
+fn nothing_is_advised_beside_other_work() {
+    let world = World { oversubscribed: 1.3, bound: 1.1, ..quiet() };
+    let kinds = |share: f64| -> Vec<Kind> {
+        Evaluation::of(&beside_others(&world, share)).findings.iter().map(|finding| finding.kind).collect()
+    };
+    assert!(kinds(0.05).contains(&Kind::Advice) && kinds(0.05).contains(&Kind::Fact));
+    let evaluation = Evaluation::of(&beside_others(&world, 0.91));
+    assert!(!kinds(0.91).contains(&Kind::Advice) && !kinds(0.91).contains(&Kind::Fact), "{:?}", kinds(0.91));
+    let warnings = texts(&evaluation, Kind::Warning, "conditions");
+    let withheld = warnings.iter().find(|text| text.starts_with("No advice on")).unwrap();
+    assert!(
+        withheld.contains("scaling")
+            && withheld.contains("other work took 91 % of the CPU time (limit 10 %)")
+    );
+    let marked = evaluation.findings.iter().filter(|finding| finding.kind == Kind::Doubtful);
+    assert!(marked.clone().count() > 3);
+    assert!(marked.flat_map(|finding| finding.evidence.last()).all(|last| last.starts_with("meanwhile ")));
+}
+
+/// Which lock is best flipped from run to run, with "too few samples" as its evidence.
+#[test]
+fn a_lock_is_the_best_only_where_that_is_shown() {
+    let best = |blocks: usize, noise: f64| {
+        let evaluation = judge(&World { blocks, noise, cpus: 2, ..quiet() });
+        let find = |finding: &&Finding| finding.topic == "contention" && finding.text.contains("lock");
+        evaluation.findings.iter().find(find).map(|finding| (finding.kind, finding.text.clone()))
+    };
+    let (kind, text) = best(20, 0.005).unwrap();
+    assert!(kind == Kind::Fact && text.contains("with spin."), "{text}");
+    for (blocks, noise) in [(5, 0.005), (20, 0.9)] {
+        let (kind, text) = best(blocks, noise).unwrap();
+        assert!(kind == Kind::Doubtful && text.contains("not decided"), "{kind:?} {text}");
+    }
+}
+
+/// A lock that nobody got was told as "0.000e0/s".
+#[test]
+fn a_lock_that_was_never_got_is_told_in_words() {
+    let mut record = quiet().record();
+    let lock = record.experiments.iter_mut().find(|e| e.id == format!("{}lock", id::CONTENTION)).unwrap();
+    let idle: Vec<usize> = (0..lock.treatments.len())
+        .filter(|&index| {
+            lock.treatments[index].factors["variant"] == "ticket" && lock.treatments[index].workers == 2
+        })
+        .collect();
+    for sample in lock.samples.iter_mut().filter(|sample| idle.contains(&sample.treatment)) {
+        (sample.work, sample.per_worker) = (0.0, vec![0.0; 2]);
+    }
+    let findings = Evaluation::of(&record).findings;
+    let all: Vec<&String> = findings.iter().flat_map(|f| f.evidence.iter().chain([&f.text])).collect();
+    assert!(
+        !all.iter().any(|text| text.contains("0.000e0") || text.contains("inf") || text.contains("NaN")),
+        "{all:?}"
+    );
+    assert!(all.iter().any(|text| text.contains("ticket: none at all")), "{all:?}");
+}
+
+/// The noise of a machine is a condition of its figures; a table shows it.
+#[test]
+fn noise_is_no_finding() {
+    let evaluation = judge(&World::guest());
+    assert!(!evaluation.noise.is_empty());
+    assert!(evaluation.findings.iter().all(|finding| finding.topic != "noise"));
+    assert!(evaluation.findings.iter().all(|finding| !finding.text.contains("within the noise")));
 }

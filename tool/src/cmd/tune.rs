@@ -78,7 +78,11 @@ fn search(args: &Tune, study: &mut Study, subject: &mut Commands, field: &[Candi
 
 /// A part of the budget, or the number of rounds that was asked for, however long they take.
 fn part(seconds: f64, pairs: Option<usize>) -> Budget {
-    pairs.map_or(Budget::seconds(seconds), |pairs| Budget { seconds, least_blocks: pairs, most_blocks: pairs })
+    pairs.map_or(Budget::seconds(seconds), |pairs| Budget {
+        seconds,
+        least_blocks: pairs,
+        most_blocks: pairs,
+    })
 }
 
 /// Candidates of which a first run succeeds, and the seconds that these took together.

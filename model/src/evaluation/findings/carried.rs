@@ -49,10 +49,7 @@ pub(super) fn only(findings: Vec<Finding>, record: &Record) -> Vec<Finding> {
     }
     kept.extend(withheld.into_iter().map(|(why, mut topics)| {
         topics.dedup();
-        let text = format!(
-            "No advice on {}: {why}. On a quieter machine, measure again.",
-            list(&topics)
-        );
+        let text = format!("No advice on {}: {why}. On a quieter machine, measure again.", list(&topics));
         Finding::new(Kind::Warning, "conditions", text, Vec::new())
     }));
     kept

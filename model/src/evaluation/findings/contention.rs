@@ -1,6 +1,6 @@
 //! What sharing costs, and what to do about it.
 
-use super::{Finding, Kind, scaling::ratio, seen};
+use super::{Finding, Kind, scaling::ratio, seen, weight};
 use crate::{
     evaluation::{
         Contention, ContentionPoint, Evaluation, Peer, UnixBench,
@@ -73,7 +73,7 @@ fn counter(points: &[&ContentionPoint], evidence: Vec<String>) -> Option<Finding
     let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) };
     let (kind, text) = match verdict.verdict {
         Answer::ABetter => (
-            Kind::Advice,
+            weight(verdict),
             format!(
                 "Let threads that count often have a counter per CPU, and add them up when somebody asks: {done}, so \
                  that sharing costs more than the other CPUs bring{others}."
@@ -146,7 +146,12 @@ fn held_up(load: &Contention, cpus: usize) -> Option<Finding> {
         .collect();
     let evidence = behind.iter().map(|(point, share)| {
         let done = per_second(point.rate.median);
-        format!("{}, {} workers: {done}, {} of the best other lock", point.variant, point.workers, percent(*share))
+        format!(
+            "{}, {} workers: {done}, {} of the best other lock",
+            point.variant,
+            point.workers,
+            percent(*share)
+        )
     });
     let evidence = evidence.collect();
     let (kind, text) = if behind.iter().any(|(point, _)| point.workers > cpus) {

@@ -67,7 +67,8 @@ fn figures(latency: &CoreLatency, guest: bool) -> Option<Finding> {
     let text = format!("A cache line takes {}.", list(&told));
     let kind = if is_settled(latency) { Kind::Fact } else { Kind::Doubtful };
     let moved = guest.then(|| {
-        "figures of this run: the hypervisor may run these CPUs on others of the host at another time".to_owned()
+        "figures of this run: the hypervisor may run these CPUs on others of the host at another time"
+            .to_owned()
     });
     let lines = latency.distances.iter().map(evidence).chain([noise(latency)]).chain(moved).collect();
     (!told.is_empty()).then(|| finding(kind, text, lines))
@@ -75,7 +76,8 @@ fn figures(latency: &CoreLatency, guest: bool) -> Option<Finding> {
 
 /// Whether visits to one and the same pair gave the same figure.
 fn is_settled(latency: &CoreLatency) -> bool {
-    let narrow = |pair: &PairLatency| pair.interval_ns.is_some_and(|(low, high)| high <= low * (1.0 + SETTLED));
+    let narrow =
+        |pair: &PairLatency| pair.interval_ns.is_some_and(|(low, high)| high <= low * (1.0 + SETTLED));
     latency.noise.map_or_else(|| latency.pairs.iter().all(narrow), |noise| noise <= SETTLED)
 }
 

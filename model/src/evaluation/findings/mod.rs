@@ -14,7 +14,7 @@ mod stream;
 mod tuning;
 
 use super::Evaluation;
-use crate::{Record, stats::Estimate};
+use crate::{Record, stats::Estimate, verdict::Verdict};
 use serde::Serialize;
 
 /// How a finding is meant.
@@ -56,6 +56,13 @@ impl Finding {
 /// What an estimate gives: a fact, or something doubtful where the samples were too few for an interval.
 fn seen(estimate: &Estimate) -> Kind {
     if estimate.interval.is_some() { Kind::Fact } else { Kind::Doubtful }
+}
+
+/// What a difference gives: advice where all of its interval is beyond the margin, a fact otherwise.
+fn weight(verdict: &Verdict) -> Kind {
+    let is_beyond =
+        |(low, high): (f64, f64)| low > 1.0 + verdict.rule.margin || high < 1.0 / (1.0 + verdict.rule.margin);
+    if verdict.interval.is_some_and(is_beyond) { Kind::Advice } else { Kind::Fact }
 }
 
 /// Everything that the record supports: the answer, warnings, advice, facts, and what is doubtful.

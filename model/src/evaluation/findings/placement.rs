@@ -1,6 +1,6 @@
 //! Threads or processes, pinned or not, and how good the arithmetic is.
 
-use super::{Evaluation, Finding, Kind, conditions::workers, scaling::ratio, seen};
+use super::{Evaluation, Finding, Kind, conditions::workers, scaling::ratio, seen, weight};
 use crate::{
     Record,
     evaluation::{
@@ -8,7 +8,7 @@ use crate::{
         words::{list, percent, times},
     },
     stats::Estimate,
-    verdict::{Answer, NEGLIGIBLE, Verdict},
+    verdict::{Answer, MARGIN, Verdict},
 };
 
 /// How many times as fast another BLAS must be to be worth a word.
@@ -31,7 +31,7 @@ pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
 
 /// A speed-up that is surely above what the CPUs in use give alone; one that may be chance is no finding.
 fn beyond(topic: &'static str, what: &str, speedup: &Estimate, linear: f64) -> Option<Finding> {
-    let surely = speedup.interval.is_some_and(|(low, _)| low > linear * (1.0 + NEGLIGIBLE));
+    let surely = speedup.interval.is_some_and(|(low, _)| low > linear * (1.0 + MARGIN));
     surely.then(|| {
         let text = format!(
             "The speed-up of {what} is above {linear}, the number of CPUs in use: what it is compared with was slower \
@@ -92,14 +92,18 @@ fn preference(modes: &Modes, both: [&Mode; 2], verdict: &Verdict) -> (Kind, Stri
             ),
         ),
         (0, _) => (
-            Kind::Fact,
+            Kind::Doubtful,
             format!(
                 "For {program}, neither threads nor processes were surely faster than one task after another{}.",
                 slower(&both)
             ),
         ),
-        (_, Answer::BBetter) => (Kind::Advice, format!("For {program}, use processes: they beat threads.")),
-        (_, Answer::ABetter) => (Kind::Advice, format!("For {program}, use threads: they beat processes.")),
+        (_, Answer::BBetter) => {
+            (weight(verdict), format!("For {program}, use processes: they beat threads."))
+        }
+        (_, Answer::ABetter) => {
+            (weight(verdict), format!("For {program}, use threads: they beat processes."))
+        }
         (_, Answer::Equivalent) => (
             Kind::Advice,
             format!(
@@ -114,7 +118,7 @@ fn preference(modes: &Modes, both: [&Mode; 2], verdict: &Verdict) -> (Kind, Stri
                  be told from this run.",
                 list(&faster)
             );
-            (Kind::Fact, text)
+            (Kind::Doubtful, text)
         }
     }
 }
@@ -178,14 +182,14 @@ fn affinity(affinity: &Affinity) -> Vec<Finding> {
 fn pin(verdict: &Verdict, affinity: &Affinity) -> Finding {
     let (kind, text) = match verdict.verdict {
         Answer::BBetter => (
-            Kind::Advice,
+            weight(verdict),
             format!(
                 "Bind processes to CPUs for work in cache: bound ones did {} more.",
                 percent(verdict.ratio - 1.0)
             ),
         ),
         Answer::ABetter => (
-            Kind::Advice,
+            weight(verdict),
             format!("Do not bind processes here: bound ones did {} less.", percent(1.0 - verdict.ratio)),
         ),
         Answer::Equivalent => (
@@ -196,7 +200,7 @@ fn pin(verdict: &Verdict, affinity: &Affinity) -> Finding {
             ),
         ),
         Answer::Inconclusive => (
-            Kind::Fact,
+            Kind::Doubtful,
             "Whether binding helps cannot be told from this run: a larger budget would tell.".to_owned(),
         ),
     };

@@ -58,8 +58,7 @@ fn superlinear(point: &ScalingPoint) -> Option<Finding> {
         percent(point.efficiency.median - 1.0),
         superlinear.cause()
     );
-    let evidence =
-        vec![format!("speed-up {}, linear would be {:.2}", times(&point.speedup), point.linear)];
+    let evidence = vec![format!("speed-up {}, linear would be {:.2}", times(&point.speedup), point.linear)];
     Some(finding(Kind::Warning, text, evidence))
 }
 

@@ -6,7 +6,7 @@ use crate::{
         Circumstances,
         words::{list, percent},
     },
-    verdict::NEGLIGIBLE,
+    verdict::MARGIN,
 };
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ const MIGRATION_SECONDS: f64 = 100e-6;
 /// A speed-up above linear.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Superlinear {
-    /// Whether the interval still holds the linear speed-up, or lies no further above it than [`NEGLIGIBLE`], so that
+    /// Whether the interval still holds the linear speed-up, or lies no further above it than [`MARGIN`], so that
     /// chance will do as the cause.
     pub within_noise: bool,
     /// Likely causes, in words; empty where the recorded conditions show none.
@@ -43,7 +43,7 @@ pub(super) fn judge(
 ) -> Option<Superlinear> {
     let excess = point.efficiency.median - 1.0;
     (point.workers > 1 && excess > 0.0).then(|| Superlinear {
-        within_noise: point.efficiency.interval.is_none_or(|(low, _)| low <= 1.0 + NEGLIGIBLE),
+        within_noise: point.efficiency.interval.is_none_or(|(low, _)| low <= 1.0 + MARGIN),
         causes: causes(&one.circumstances, &undisturbed(point, cpus), excess, clock),
     })
 }

@@ -42,7 +42,8 @@ fn record(counts: &[usize], truth: Truth, others: f64, metric: Option<(Better, T
             ..Sample::default()
         }
     };
-    let rounds = (0..10).flat_map(|block| counts.iter().enumerate().map(move |(index, &n)| (block, index, n)));
+    let rounds =
+        (0..10).flat_map(|block| counts.iter().enumerate().map(move |(index, &n)| (block, index, n)));
     let (name, better) = metric.map_or(("wall", Better::Lower), |(better, _)| ("figure", better));
     let experiment = Experiment {
         id: id::SCALING.to_owned(),
@@ -101,7 +102,10 @@ fn work_that_computes_half_of_its_time_can_fill_the_cpus_twice() {
 fn work_that_computes_ends_at_the_cpus() {
     let scaling = scaling(&record(&[1, 2, 4], COMPUTES, 0.0, None));
     assert!(scaling.computes());
-    assert!((scaling.points[2].linear - 2.0).abs() < 0.01 && (scaling.points[2].efficiency.median - 1.0).abs() < 0.01);
+    assert!(
+        (scaling.points[2].linear - 2.0).abs() < 0.01
+            && (scaling.points[2].efficiency.median - 1.0).abs() < 0.01
+    );
 }
 
 /// A worker that gets half a CPU beside others has not shown that it waits.
@@ -129,7 +133,9 @@ fn no_more_is_said_of_a_limit_than_the_record_shows() {
 #[test]
 fn numbers_of_workers_without_that_of_the_cpus_are_judged_all_the_same() {
     let texts = texts(&record(&[1, 3, 6], SLEEPS, 0.0, None));
-    assert!(texts.iter().any(|text| text.starts_with("Use more than one worker for work like this: 6 did more")));
+    assert!(
+        texts.iter().any(|text| text.starts_with("Use more than one worker for work like this: 6 did more"))
+    );
     assert!(texts.iter().any(|text| text.starts_with("6 workers do ")), "{texts:?}");
 }
 
@@ -140,7 +146,8 @@ fn a_metric_of_which_less_is_better_is_no_work() {
     let evaluation = Evaluation::of(&record);
     assert_eq!(evaluation.scaling, None);
     let levels = evaluation.levels.unwrap();
-    let ratios: Vec<f64> = levels.levels.iter().filter_map(|level| level.over_one).map(|over| over.median).collect();
+    let ratios: Vec<f64> =
+        levels.levels.iter().filter_map(|level| level.over_one).map(|over| over.median).collect();
     assert!((ratios[0] - 2f64.sqrt()).abs() < 0.02 && (ratios[1] - 2.0).abs() < 0.02, "{ratios:?}");
     let fact = evaluation.findings.iter().find(|finding| finding.kind == Kind::Fact).unwrap();
     assert!(fact.text.starts_with("figure with 4 copies is 2.0"), "{}", fact.text);

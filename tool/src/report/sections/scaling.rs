@@ -74,11 +74,8 @@ fn of_scaling(scaling: &Scaling, unit: &str) -> Vec<Table> {
         "Speed-up over one worker, and its share of linear"
     };
     let share = if scaling.computes() { "efficiency" } else { "of linear" };
-    let mut speedup = points(
-        title,
-        scaling,
-        &["speed-up", "95 % interval", share, "95 % interval", "pairs"],
-        |point| {
+    let mut speedup =
+        points(title, scaling, &["speed-up", "95 % interval", share, "95 % interval", "pairs"], |point| {
             vec![
                 times(point.speedup.median),
                 interval(&point.speedup, factor),
@@ -86,8 +83,7 @@ fn of_scaling(scaling: &Scaling, unit: &str) -> Vec<Table> {
                 interval(&point.efficiency, hundredths),
                 point.speedup.n.to_string(),
             ]
-        },
-    );
+        });
     speedup.notes.extend(scaling.points.iter().filter_map(superlinear));
     speedup.notes.extend(scaling.usl.as_ref().map(law));
     speedup.notes.extend(wants(scaling));
@@ -136,7 +132,8 @@ fn wants(scaling: &Scaling) -> Option<String> {
             percent(demand)
         )),
         None => Some(
-            "How much of a CPU one worker wants is not in the record: linear is the number of workers.".to_owned(),
+            "How much of a CPU one worker wants is not in the record: linear is the number of workers."
+                .to_owned(),
         ),
     }
 }
