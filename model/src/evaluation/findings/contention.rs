@@ -53,7 +53,7 @@ fn together(load: &Contention, cpus: usize) -> Option<Finding> {
     let evidence = evidence.collect();
     match load.load.as_str() {
         "counter" => counter(&points, evidence),
-        "lock" => lock(&points, evidence),
+        "lock" => lock(&points),
         _ => plain(load, &points, evidence),
     }
 }
@@ -72,8 +72,8 @@ fn counter(points: &[&ContentionPoint], evidence: Vec<String>) -> Option<Finding
         format!("{} workers on one atomic do {:.2} times the work of one", shared.workers, verdict.ratio);
     let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) };
     let (kind, text) = match verdict.verdict {
-        Answer::ABetter => (
-            weight(verdict),
+        Answer::ABetter if weight(verdict) == Kind::Advice => (
+            Kind::Advice,
             format!(
                 "Let threads that count often have a counter per CPU, and add them up when somebody asks: {done}, so \
                  that sharing costs more than the other CPUs bring{others}."
@@ -90,7 +90,7 @@ fn per_second(rate: f64) -> String {
 }
 
 /// Which lock does most, where one surely does.
-fn lock(points: &[&ContentionPoint], mut evidence: Vec<String>) -> Option<Finding> {
+fn lock(points: &[&ContentionPoint]) -> Option<Finding> {
     let best = points.iter().find(|point| point.over_best.is_none())?;
     let others = || points.iter().filter_map(|point| Some((point, point.over_best.as_ref()?)));
     let behind = |verdict: &Verdict| verdict.verdict == Answer::ABetter;
@@ -100,7 +100,7 @@ fn lock(points: &[&ContentionPoint], mut evidence: Vec<String>) -> Option<Findin
         let fair = point.fairness.map(|index| format!(", fairness {index:.2}")).unwrap_or_default();
         format!("{}: {}{fair}", point.variant, per_second(point.rate.median))
     });
-    evidence.splice(0..0, each);
+    let mut evidence: Vec<String> = each.collect();
     evidence.extend(others().map(|(point, verdict)| {
         ratio(verdict, &format!("{} over {}, {} workers", point.variant, best.variant, best.workers))
     }));

@@ -98,12 +98,16 @@ fn preference(modes: &Modes, both: [&Mode; 2], verdict: &Verdict) -> (Kind, Stri
                 slower(&both)
             ),
         ),
-        (_, Answer::BBetter) => {
-            (weight(verdict), format!("For {program}, use processes: they beat threads."))
+        (_, Answer::BBetter) if weight(verdict) == Kind::Advice => {
+            (Kind::Advice, format!("For {program}, use processes: they beat threads."))
         }
-        (_, Answer::ABetter) => {
-            (weight(verdict), format!("For {program}, use threads: they beat processes."))
+        (_, Answer::ABetter) if weight(verdict) == Kind::Advice => {
+            (Kind::Advice, format!("For {program}, use threads: they beat processes."))
         }
+        (_, Answer::ABetter | Answer::BBetter) => (
+            Kind::Fact,
+            format!("For {program}, processes do {:.3} times the work of threads.", verdict.ratio),
+        ),
         (_, Answer::Equivalent) => (
             Kind::Advice,
             format!(
@@ -181,15 +185,18 @@ fn affinity(affinity: &Affinity) -> Vec<Finding> {
 
 fn pin(verdict: &Verdict, affinity: &Affinity) -> Finding {
     let (kind, text) = match verdict.verdict {
+        Answer::ABetter | Answer::BBetter if weight(verdict) != Kind::Advice => {
+            (Kind::Fact, format!("Bound processes do {:.3} times the work of free ones.", verdict.ratio))
+        }
         Answer::BBetter => (
-            weight(verdict),
+            Kind::Advice,
             format!(
                 "Bind processes to CPUs for work in cache: bound ones did {} more.",
                 percent(verdict.ratio - 1.0)
             ),
         ),
         Answer::ABetter => (
-            weight(verdict),
+            Kind::Advice,
             format!("Do not bind processes here: bound ones did {} less.", percent(1.0 - verdict.ratio)),
         ),
         Answer::Equivalent => (

@@ -53,7 +53,7 @@ fn level(levels: &Levels) -> Option<Finding> {
 fn superlinear(point: &ScalingPoint) -> Option<Finding> {
     let superlinear = point.superlinear.as_ref().filter(|superlinear| !superlinear.within_noise)?;
     let text = format!(
-        "The speed-up with {} is {} above linear, which one worker at full speed does not leave room for: {}.",
+        "The speed-up with {} is {} above linear: {}.",
         workers(point.workers),
         percent(point.efficiency.median - 1.0),
         superlinear.cause()
