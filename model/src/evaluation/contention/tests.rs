@@ -93,7 +93,7 @@ fn lock(ticket: &[(usize, f64)]) -> Vec<(Kind, String)> {
     let ticket = ticket.iter().map(|&(workers, rate)| ("ticket", workers, &[][..], rate));
     let evaluation = judged(vec![experiment("lock", &others.chain(ticket).collect::<Vec<_>>())]);
     let held_up =
-        evaluation.findings.into_iter().filter(|finding| finding.text.contains("holds up the line"));
+        evaluation.findings.into_iter().filter(|finding| finding.text.contains("handed on in turn"));
     held_up.map(|finding| (finding.kind, finding.evidence.concat())).collect()
 }
 
