@@ -176,9 +176,8 @@ fn times(experiment: &Experiment, routes: &mut BTreeMap<(u32, u32), Route>) {
         for index in with_factor(experiment, "loaded", loaded) {
             // In a slice without a load, one took as long as the slice at least: left out, it would make loads look
             // faster than they are.
-            let time = |sample: &Sample| match sample.work > 0.0 {
-                true => sample.values.first().copied(),
-                false => Some(sample.wall_ns as f64),
+            let time = |sample: &Sample| {
+                if sample.work > 0.0 { sample.values.first().copied() } else { Some(sample.wall_ns as f64) }
             };
             let samples = || experiment.samples_of(index);
             let times: Vec<f64> = samples().filter_map(time).collect();

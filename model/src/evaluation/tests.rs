@@ -283,7 +283,7 @@ fn nothing_is_advised_beside_other_work() {
     );
     let marked = evaluation.findings.iter().filter(|finding| finding.kind == Kind::Doubtful);
     assert!(marked.clone().count() > 3);
-    assert!(marked.flat_map(|finding| finding.evidence.last()).all(|last| last.starts_with("meanwhile ")));
+    assert!(marked.filter_map(|finding| finding.evidence.last()).all(|last| last.starts_with("meanwhile ")));
 }
 
 /// Which lock is best flipped from run to run, with "too few samples" as its evidence.

@@ -232,7 +232,7 @@ fn a_pair_most_of_whose_visits_gave_no_figure_has_none() {
         match sample.treatment {
             0 if silent < 6 => (silent, sample.work, sample.around.span_ns) = (silent + 1, 0.0, 100_000_000),
             1 if never_begun < 6 => {
-                (never_begun, sample.work, sample.around.span_ns) = (never_begun + 1, 0.0, 500)
+                (never_begun, sample.work, sample.around.span_ns) = (never_begun + 1, 0.0, 500);
             }
             _ => {}
         }

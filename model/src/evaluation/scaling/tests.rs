@@ -24,7 +24,7 @@ fn record(counts: &[usize], truth: Truth, others: f64, metric: Option<(Better, T
             Some((Better::Higher, _)) => value * seconds,
             Some((Better::Lower, _)) => workers as f64 * seconds / value,
         };
-        let busy = ((cpu + others * seconds) / 2.0).min(seconds);
+        let busy = f64::midpoint(cpu, others * seconds).min(seconds);
         Sample {
             block,
             treatment,
