@@ -62,7 +62,9 @@ pub fn ranking(experiment: &Experiment) -> Vec<(usize, f64)> {
     // A block that was cut short, or in which nothing was done, compares nothing.
     by_block.retain(|_, rates| {
         let best = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-        rates.iter_mut().for_each(|(_, rate)| *rate = log_ratio(best, *rate).unwrap_or(f64::NAN));
+        for (_, rate) in rates.iter_mut() {
+            *rate = log_ratio(best, *rate).unwrap_or(f64::NAN);
+        }
         rates.len() == experiment.treatments.len() && best > 0.0
     });
     let mut scores: Vec<(usize, f64)> = (0..experiment.treatments.len())
