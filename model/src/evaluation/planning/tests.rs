@@ -6,6 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 type Rng = Xoshiro256PlusPlus;
+type Draw = fn(&mut Rng) -> f64;
 
 fn normal(rng: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
@@ -13,7 +14,7 @@ fn normal(rng: &mut Rng) -> f64 {
 }
 
 /// Noises of unit scale: normal, heavy tails (Student's with three degrees of freedom), two modes, and skewed.
-const NOISES: [(&str, fn(&mut Rng) -> f64); 4] = [
+const NOISES: [(&str, Draw); 4] = [
     ("normal", normal),
     ("t3", |rng| {
         let square: f64 = (0..3).map(|_| normal(rng).powi(2)).sum();
@@ -25,12 +26,12 @@ const NOISES: [(&str, fn(&mut Rng) -> f64); 4] = [
 
 /// A noise whose pseudo-median is 0, which is what an effect is measured by.
 struct Noise {
-    draw: fn(&mut Rng) -> f64,
+    draw: Draw,
     centre: f64,
 }
 
 impl Noise {
-    fn new(draw: fn(&mut Rng) -> f64) -> Self {
+    fn new(draw: Draw) -> Self {
         let mut rng = Rng::seed_from_u64(9);
         let many: Vec<f64> = (0..20_000).map(|_| draw(&mut rng)).collect();
         Self { draw, centre: Estimate::of_differences(&many, LEVEL).unwrap().median }
