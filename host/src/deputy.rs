@@ -251,11 +251,11 @@ mod tests {
     fn one_that_prints_for_ever_is_cut_off_and_one_that_waits_for_ever_is_ended() {
         let began = Instant::now();
         let said =
-            run(&mut shell("while :; do echo xxxxxxxx; done"), &own(), b"", 9000, Duration::from_secs(60))
+            run(&mut shell("while :; do echo xxxxxxxx; done"), &own(), b"", 9000, Duration::from_mins(1))
                 .unwrap();
         assert_eq!((said.out.len(), said.is_done), (9000, false));
         let said =
-            run(&mut shell("read x; echo $x; read y"), &own(), b"hello\n", 9000, Duration::from_secs(60))
+            run(&mut shell("read x; echo $x; read y"), &own(), b"hello\n", 9000, Duration::from_mins(1))
                 .unwrap();
         assert_eq!(said.out, "hello\n");
         let mut cat = Command::new("tail");

@@ -205,7 +205,7 @@ mod tests {
         command.args(["-c", "(env -i setsid sleep 1000 >/dev/null 2>&1 &) & wait"]);
         let shell = group.launch(&mut command, &Start::default()).unwrap();
         let _ = child::reap_blocking(shell).unwrap();
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_mins(1);
         let hidden = loop {
             let is_sleep = |pid: &u32| tasks::name(*pid).as_deref() == Some("sleep");
             if let Some(hidden) = group.members().into_iter().find(is_sleep) {

@@ -75,10 +75,12 @@ impl World {
         settle(&mut processes, &look, &look, 1.0);
         let facts = Facts {
             online: machine.online,
+            offline: machine.offline,
             isolated: machine.isolated,
             nodes: machine.nodes,
             processes,
             interrupts: Vec::new(),
+            throttling: Vec::new(),
         };
         (survey, find(&facts))
     }

@@ -20,7 +20,9 @@ pub fn observed(
     let (mut processes, untold) = reader::read(region);
     if matches!(observation.end, End::Timeout | End::Interrupted) {
         // It was ended in the middle of that.
-        processes.iter_mut().for_each(|process| process.vanished = false);
+        for process in &mut processes {
+            process.vanished = false;
+        }
     }
     observation.notes.extend(program.notes.iter().cloned());
     observation.processes = processes.iter().map(convert).collect();

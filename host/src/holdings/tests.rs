@@ -48,14 +48,14 @@ fn a_removed_file_in_memory_is_told_from_one_that_stays() {
         return eprintln!("SKIPPED: /dev/shm is no tmpfs");
     };
     assert!(object.stays && object.kib == 2 << 10);
-    std::fs::remove_file(file.path()).unwrap();
+    fs::remove_file(file.path()).unwrap();
     assert_eq!(found(&look(), key(Kind::Shared, file.as_file())), (2 << 10, true));
 }
 
 #[test]
 fn what_is_in_a_pipe_and_in_a_socket_is_its_writers() {
-    let (reader, mut writer) = std::io::pipe().unwrap();
-    writer.write_all(&[1; 60_000]).unwrap();
+    let (reader, mut writer) = io::pipe().unwrap();
+    writer.write_all(&vec![1; 60_000]).unwrap();
     let (mut sender, receiver) = UnixStream::pair().unwrap();
     sender.set_nonblocking(true).unwrap();
     while sender.write(&[1; 4096]).is_ok() {}

@@ -67,9 +67,13 @@ fn dashes(table: &Table) -> String {
     };
     // Beside `traffic`, columns of nodes are its parts.
     let has_traffic = table.head.iter().any(|(head, _)| head == "traffic");
-    let lines = MISSING.iter().filter(|(name, _)| has_dash(name) && !(*name == "node" && has_traffic));
-    let lines: String = lines.map(|(name, why)| format!("  - in {name}: {why}\n")).collect();
-    if lines.is_empty() { lines } else { format!("\n{lines}") }
+    let mut text = String::new();
+    for (name, why) in MISSING {
+        if has_dash(name) && !(name == "node" && has_traffic) {
+            text += &format!("  - in {name}: {why}\n");
+        }
+    }
+    if text.is_empty() { text } else { format!("\n{text}") }
 }
 
 /// What the host and each domain used.
@@ -120,6 +124,7 @@ fn host(host: &HostUsage) -> String {
 }
 
 /// Which columns there are.
+#[allow(clippy::struct_excessive_bools, reason = "one for each column that may be absent")]
 struct Heads {
     has_state: bool,
     has_vcpus: bool,

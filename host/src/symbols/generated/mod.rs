@@ -92,7 +92,7 @@ mod tests {
         for none in [&link, &pipe, folder.path(), Path::new("/dev/zero"), Path::new("/no/such")] {
             assert_eq!(read(none, SystemTime::UNIX_EPOCH), None, "{}", none.display());
         }
-        assert_eq!(read(&file, SystemTime::now() + Duration::from_secs(60)), None);
+        assert_eq!(read(&file, SystemTime::now() + Duration::from_mins(1)), None);
         fs::hard_link(&file, folder.path().join("second")).unwrap();
         assert_eq!(read(&file, SystemTime::UNIX_EPOCH), None, "another name may be another owner's doing");
     }
@@ -100,6 +100,6 @@ mod tests {
     #[test]
     fn names_are_shown_harmless_and_short() {
         assert_eq!(shown(b"a\x1b[31mb\n\xff"), "a?[31mb?\u{fffd}");
-        assert_eq!(shown(&[b'x'; 1 << 20]).len(), MOST_LETTERS);
+        assert_eq!(shown(&vec![b'x'; 1 << 20]).len(), MOST_LETTERS);
     }
 }

@@ -272,14 +272,11 @@ fn virtual_cpus_that_the_guest_starts_with_are_spread_too() {
     assert_eq!(on(&planned(&some(3), &host, "spread"), 0..3), [2, 1]);
     assert_eq!(on(&planned(&some(8), &host, "spread"), 0..4), [4, 0]);
     // Those that start are named one by one.
-    let named: String = (0..8)
-        .map(|vcpu| {
-            format!(
-                "    <vcpu id='{vcpu}' enabled='{}' hotpluggable='yes'/>\n",
-                if vcpu < 4 { "no" } else { "yes" }
-            )
-        })
-        .collect();
+    let mut named = String::new();
+    for vcpu in 0..8 {
+        let enabled = if vcpu < 4 { "no" } else { "yes" };
+        named += &format!("    <vcpu id='{vcpu}' enabled='{enabled}' hotpluggable='yes'/>\n");
+    }
     let text = some(4).replace("  <os>", &format!("  <vcpus>\n{named}  </vcpus>\n  <os>"));
     assert_eq!(on(&planned(&text, &host, "spread"), 4..8), [2, 2]);
 }

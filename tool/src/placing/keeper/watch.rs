@@ -30,7 +30,9 @@ impl Keeper {
     /// Journals that these processes are ours, also those that were never seen by their births.
     pub fn know(&mut self, pids: &[u32]) {
         if let Some(recorder) = &mut self.recorder {
-            pids.iter().for_each(|&pid| recorder.know(pid));
+            for &pid in pids {
+                recorder.know(pid);
+            }
         }
     }
 
