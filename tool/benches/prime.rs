@@ -8,7 +8,8 @@ use manycore_model::evaluation::{Evaluation, id};
 fn main() {
     let record = common::section("sysbench");
     for peer in Evaluation::of(&record).peers {
-        println!("{} threads: manycore over sysbench {}", peer.workers, common::show(&peer.ratio));
+        let ratio = peer.ratio.as_ref().map_or_else(|| "pairs too few for a ratio".to_owned(), common::show);
+        println!("{} threads: manycore over sysbench {ratio}", peer.workers);
     }
     if record.experiment(id::SYSBENCH).is_none() {
         println!("SKIPPED: {:?}", record.missed);

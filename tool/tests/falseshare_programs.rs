@@ -40,7 +40,7 @@ fn run(folder: &Path, words: &[&str]) -> Output {
         .current_dir(folder)
         .args(["falseshare", "--quiet", "--json", "--"])
         .args(words)
-        .timeout(Duration::from_secs(300))
+        .timeout(Duration::from_mins(5))
         .output()
         .unwrap()
 }

@@ -8,6 +8,7 @@ use common::memory_group::Group;
 use std::{
     fs,
     io::{BufRead, BufReader},
+    path::Path,
     process::{Child, Command, Stdio},
 };
 
@@ -89,18 +90,23 @@ n = open('/dev/null', 'wb', buffering=0)
 print(1, flush=True)
 while not select.select([0], [], [], 0)[0]: n.write(x[:1 << 20])";
 
+/// Starts a script in a group.
+fn python(group: &Group, script: &str) -> Child {
+    group.start(Path::new("python3"), &["-c", script])
+}
+
 /// Lets an eater take memory beside the innocent; what was said of the one who was sent the first signal.
 fn who_is_ended(name: &str, eater: &str) -> Option<String> {
-    let python = Command::new("python3").args(["-c", "import os; os.memfd_create('x')"]).output();
-    if !python.is_ok_and(|out| out.status.success()) {
+    let able = Command::new("python3").args(["-c", "import os; os.memfd_create('x')"]).output();
+    if !able.is_ok_and(|out| out.status.success()) {
         eprintln!("SKIPPED: python3 is not installed, or has no memfd_create");
         return None;
     }
     let group = Group::new(name, 256)?;
-    let mut innocent = group.start(INNOCENT);
+    let mut innocent = python(&group, INNOCENT);
     started(&mut innocent);
     let guard = Guard::start(&group, "");
-    let mut eater = group.start(eater);
+    let mut eater = python(&group, eater);
     let (line, seen) = guard.wait(&["term", "kill"]);
     assert_eq!(line["culprit"]["pid"], eater.id(), "{line:#} after {seen:#?}");
     assert!(innocent.try_wait().unwrap().is_none(), "the innocent has ended");
@@ -148,11 +154,13 @@ while True:
 #[test]
 fn where_nobody_is_shown_to_be_the_cause_the_last_resort_acts_and_says_so() {
     let Some(group) = Group::new("resort", 200) else { return };
-    let mut big =
-        group.start("import sys\nx = bytearray(b'x') * (70 << 20)\nprint(1, flush=True)\nsys.stdin.read()");
+    let mut big = python(
+        &group,
+        "import sys\nx = bytearray(b'x') * (70 << 20)\nprint(1, flush=True)\nsys.stdin.read()",
+    );
     started(&mut big);
     let guard = Guard::start(&group, "");
-    let mut pair = group.start(PAIR);
+    let mut pair = python(&group, PAIR);
     let (line, seen) = guard.wait(&["kill", "term"]);
     ended(&mut pair);
     ended(&mut big);

@@ -164,8 +164,10 @@ fn plan_all(
     }
     let refused: usize = refusals.values().sum();
     assert_eq!(planned.len() + refused, inputs.len());
-    let reasons: String =
-        refusals.iter().map(|(reason, count)| format!("    {count:5} {reason}\n")).collect();
+    let mut reasons = String::new();
+    for (reason, count) in &refusals {
+        reasons += &format!("    {count:5} {reason}\n");
+    }
     format!(
         "{policy}, {} nodes{}: {} planned, {refused} refused\n{reasons}",
         spec.packages * spec.nodes,

@@ -12,7 +12,7 @@ use std::{
 use tempfile::TempDir;
 
 /// How long a program may take, on a machine that is busy with other tests.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_mins(5);
 
 /// Where sources of programs are.
 pub fn source(name: &str) -> PathBuf {

@@ -13,9 +13,6 @@ fn normal(rng: &mut Rng) -> f64 {
     radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
 }
 
-/// One draw.
-type Draw = fn(&mut Rng) -> f64;
-
 /// Noises of unit scale: normal, heavy tails (Student's with three degrees of freedom), two modes, and skewed.
 const NOISES: [(&str, Draw); 4] = [
     ("normal", normal),
