@@ -44,7 +44,7 @@ impl Guard {
             assert!(error.read_line(&mut first).unwrap() > 0, "the guard has ended");
         }
         std::thread::spawn(move || {
-            error.lines().map_while(Result::ok).for_each(|line| eprintln!("guard: {line}"))
+            error.lines().map_while(Result::ok).for_each(|line| eprintln!("guard: {line}"));
         });
         Self { child, state }
     }
