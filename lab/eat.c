@@ -247,8 +247,16 @@ static void crowd(uint64_t count) {
     for (;;) pause();
 }
 
+// A node does not end at once: one that does has no command line any more when the guard asks who it is.
+static void end_as_a_node(int number) {
+    (void)number;
+    sleep(1);
+    _exit(0);
+}
+
 static void cookie(int count, char **words) {
     if (count > 2) { // as it was started below
+        signal(SIGTERM, end_as_a_node);
         become_user("beam.smp");
         leak(atoi(words[1]));
     }

@@ -149,7 +149,7 @@ if os.fork() == 0: os.setsid()
 while True:
  try: os.write(f, b)
  except OSError: pass
- time.sleep(0.02)";
+ time.sleep(0.1)";
 
 #[test]
 fn where_nobody_is_shown_to_be_the_cause_the_last_resort_acts_and_says_so() {
@@ -159,7 +159,7 @@ fn where_nobody_is_shown_to_be_the_cause_the_last_resort_acts_and_says_so() {
         "import sys\nx = bytearray(b'x') * (70 << 20)\nprint(1, flush=True)\nsys.stdin.read()",
     );
     started(&mut big);
-    let guard = Guard::start(&group, "");
+    let guard = Guard::start(&group, "term_below = \"30%\"\nkill_below = \"20%\"");
     let mut pair = python(&group, PAIR);
     let (line, seen) = guard.wait(&["kill", "term"]);
     ended(&mut pair);

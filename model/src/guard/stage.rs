@@ -32,6 +32,10 @@ const LAST_SHARE: f64 = 1.0 / 256.0;
 /// See [`LAST_SHARE`].
 const LAST_STALLED: f64 = 0.1;
 
+/// While the holder of the memory is searched for, the last resort waits until less than this share of `kill_below` is
+/// left.
+const SEARCH_SHARE: f64 = 0.25;
+
 /// Part of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -198,14 +202,17 @@ fn stage(reading: &Reading, limits: &Limits, soon: f64, left: f64) -> (Stage, Ca
 }
 
 /// Whether the end is so near that it has to be somebody, though nobody is shown to be the cause: memory still falls, or
-/// tasks wait for what is not there. A machine that is always full and works is not at its end.
-pub fn is_end(reading: &Reading, told: &Assessment, limits: &Limits) -> bool {
+/// tasks wait for what is not there. A machine that is always full and works is not at its end. While it is searched for
+/// the process that holds the memory (`is_sought`), there is time until almost nothing is left or tasks stall.
+pub fn is_end(reading: &Reading, told: &Assessment, limits: &Limits, is_sought: bool) -> bool {
     let is_soon = told.seconds_left.is_some_and(|left| left <= LAST_SECONDS);
     let is_none = reading.room() as f64 <= reading.total as f64 * LAST_SHARE;
     let waits = reading.stalled.is_none_or(|stalled| stalled >= LAST_STALLED);
     let is_stalled = reading.stalled.is_some_and(|stalled| stalled >= limits.stalled);
     let is_trend = told.cause == Cause::Trend;
-    told.stage == Stage::Kill && (is_trend || is_stalled || is_soon || is_none && waits)
+    let least = limits.kill_below.of(reading.total) as f64 * SEARCH_SHARE;
+    let may_act = !is_sought || is_stalled || (reading.room() as f64) < least;
+    told.stage == Stage::Kill && may_act && (is_trend || is_stalled || is_soon || is_none && waits)
 }
 
 /// How long to wait for the next reading, in nanoseconds: as long as the fastest writer would take to where trends have us
@@ -291,12 +298,28 @@ mod tests {
         let limits = Limits::default();
         let end = |available: u64, rate: u64, stalled| {
             let reading = Reading { stalled, ..reading(available) };
-            is_end(&reading, &assess(&reading, &falling(available, rate), &limits), &limits)
+            is_end(&reading, &assess(&reading, &falling(available, rate), &limits), &limits, false)
         };
         assert!(!end(GIB / 2, 0, Some(0.0)), "full, and it works");
         assert!(end(GIB / 2, GIB / 8, Some(0.0)) && end(GIB / 2, 0, Some(0.9)));
         assert!(!end(GIB / 32, 0, Some(0.0)) && end(GIB / 32, 0, Some(0.2)) && end(GIB / 32, 0, None));
         assert!(end(GIB, 0, Some(0.9)) && !end(3 * GIB, 0, Some(0.9)), "stalls count where little is left");
+    }
+
+    #[test]
+    fn the_last_resort_does_not_act_before_the_search_for_the_holder_has_ended() {
+        const MIB: u64 = 1 << 20;
+        let limits = Limits::default();
+        let end = |available: u64, stalled, is_sought| {
+            let total = 1000 * MIB;
+            let reading = Reading { available, total, stalled: Some(stalled), ..Reading::default() };
+            is_end(&reading, &assess(&reading, &falling(available, 100 * MIB), &limits), &limits, is_sought)
+        };
+        // Seen: the innocent was ended at 45 of 1,000 MiB, a second before the holder was found.
+        assert!(end(45 * MIB, 0.0, false), "nothing is searched for");
+        assert!(!end(45 * MIB, 0.0, true) && !end(13 * MIB, 0.0, true));
+        assert!(end(12 * MIB, 0.0, true), "almost nothing is left");
+        assert!(end(45 * MIB, 0.9, true), "tasks stall");
     }
 
     #[test]

@@ -84,6 +84,9 @@ impl Node {
         let process = Subject::open(pid).map_err(failed)?;
         let owner = process.owner().map_err(failed)?;
         let line = process.read("cmdline", MOST_WORDS).map_err(failed)?;
+        if line.is_empty() {
+            return Err(format!("process {pid} is ending: its command line is gone"));
+        }
         let words: Vec<&[u8]> = line.split(|&byte| byte == 0).collect();
         let after =
             |key: &[u8]| words.iter().position(|word| *word == key).and_then(|at| words.get(at + 1).copied());
@@ -216,6 +219,20 @@ mod tests {
     fn a_process_that_is_no_node_is_told_so() {
         let why = Node::of(std::process::id()).unwrap_err();
         assert!(why.contains("-sname"), "{why}");
+    }
+
+    #[test]
+    fn a_process_that_ends_is_not_said_to_have_been_started_without_a_name() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let limit = std::time::Instant::now() + Duration::from_secs(10);
+        let line = format!("/proc/{}/cmdline", child.id());
+        while !std::fs::read(&line).unwrap().is_empty() {
+            assert!(std::time::Instant::now() < limit, "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let why = Node::of(child.id()).unwrap_err();
+        child.wait().unwrap();
+        assert!(why.contains("is ending") && !why.contains("-sname"), "{why}");
     }
 
     #[test]

@@ -287,7 +287,7 @@ impl Clerk {
             }
             What::SeekHolders => match &state.seeker {
                 Some(seeker) => seeker.look(false),
-                None => self.pass(Fact::Holdings(Vec::new())),
+                None => self.pass(Fact::NoHoldings),
             },
             What::LeftOut(count) => self.make_room(state, event, count),
             What::Answer(answer) => self.answer(state, event, &answer),

@@ -145,6 +145,8 @@ pub enum Fact {
     },
     /// Processes, by id and start, that hold memory which is in no process's pages: all that there are.
     Holdings(Vec<((u32, u64), Held)>),
+    /// This cannot be found out: the kernel does not tell what it takes.
+    NoHoldings,
     /// Room for more processes.
     Room(Box<super::watcher::Room>),
     /// Somebody asks about a process.

@@ -82,6 +82,10 @@ pub struct Watcher {
     looked_ns: u64,
     /// When it was found last what processes hold beside their pages.
     held_ns: u64,
+    /// Since when this is searched for.
+    sought_ns: Option<u64>,
+    /// Whether it can be found at all.
+    can_seek: bool,
     is_dry: bool,
     events: SyncSender<Event>,
     facts: Receiver<Fact>,
@@ -129,6 +133,8 @@ impl Watcher {
             surveyed_ns: 0,
             looked_ns: 0,
             held_ns: 0,
+            sought_ns: None,
+            can_seek: true,
             is_dry: means.is_dry,
             events: means.events,
             facts: means.facts,
@@ -340,6 +346,7 @@ impl Watcher {
     /// One watch's next step.
     fn step(&mut self, at: usize) {
         let now = now_ns();
+        self.keep_seeking(at);
         let is_gone = self.is_gone(at);
         let watch = &mut self.plan.watches[at];
         let order = watch.incident.step(now, &watch.told, watch.reading.room(), is_gone, watch.grace_ns());
@@ -348,9 +355,6 @@ impl Watcher {
             Order::Warn => {
                 self.refresh();
                 let finding = self.find(at);
-                if self.is_unexplained(at) {
-                    self.tell(at, &What::SeekHolders);
-                }
                 self.tell(at, &What::Warn(finding));
             }
             Order::Term => self.act(at, false),

@@ -22,7 +22,7 @@ const CALM_SHARE: u32 = 2000;
 /// See [`CALM_SHARE`].
 const RAREST: Duration = Duration::from_mins(2);
 
-/// Between two looks at who writes.
+/// Between two looks while memory goes, at least; and as long as the look before took.
 const MOMENT: Duration = Duration::from_millis(20);
 
 /// Processes that are told of at once: those that hold most.
@@ -37,10 +37,11 @@ impl Seeker {
     /// # Errors
     /// No thread can be made; the kernel does not tell what it takes.
     pub fn begin(facts: SyncSender<Fact>, wake: OwnedFd) -> io::Result<Self> {
-        let (sender, wanted) = sync_channel::<bool>(1);
+        let (sender, wanted) = sync_channel::<bool>(2);
         let mut scanner = Scanner::new()?;
         let mut ledger = Ledger::default();
         let mut not_before = Instant::now();
+        let (mut ended, mut rest) = (Instant::now(), Duration::ZERO);
         let work = move || {
             for is_calm in wanted {
                 let began = Instant::now();
@@ -51,9 +52,11 @@ impl Seeker {
                     }
                     continue;
                 }
+                // The answer follows each look at once: the watcher asks again while it explains too little.
+                thread::sleep(rest.saturating_sub(ended.elapsed()));
+                let began = Instant::now();
                 look(&mut scanner, &mut ledger, false);
-                thread::sleep(MOMENT);
-                look(&mut scanner, &mut ledger, false);
+                (ended, rest) = (Instant::now(), began.elapsed().max(MOMENT));
                 let mut held = ledger.held();
                 held.truncate(MOST);
                 if facts.try_send(Fact::Holdings(held)).is_ok() {

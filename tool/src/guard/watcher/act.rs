@@ -1,6 +1,6 @@
 //! From a cause to the signal.
 
-use super::{SURVEY_SHARE, Watcher};
+use super::{SURVEY_SHARE, WAITING_NS, Watcher};
 use crate::guard::event::{Sent, What};
 use manycore_host::{clock::now_ns, ending::Held};
 use manycore_model::guard::{
@@ -93,6 +93,7 @@ impl Watcher {
         };
         let _ = self.group_of(0, &suspect);
         let _ = (self.has_to_ask(0), self.has_to_seek(0));
+        self.keep_seeking(0);
         let _ = self.highest_score(0);
         let _ = self.send_all(0, &suspect, Kin::Whole(u16::MAX), Signal::CONT);
         let _ = self.send(0, &suspect, None, false, None);
@@ -149,6 +150,10 @@ impl Watcher {
     fn give_up(&mut self, at: usize, what: &What) {
         if self.plan.watches[at].incident.in_vain(now_ns()) {
             self.tell(at, what);
+        }
+        // The search may show the cause at any moment, and the last resort waits for that alone.
+        if self.is_sought(at) {
+            self.plan.watches[at].incident.wait(now_ns() + WAITING_NS);
         }
     }
 

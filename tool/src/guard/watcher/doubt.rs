@@ -5,7 +5,7 @@ use crate::guard::{event::What, rules::LastResort};
 use manycore_host::clock::now_ns;
 use manycore_model::guard::{
     choice::{Among, Suspect},
-    stage::is_end,
+    stage::{Stage, is_end},
     table::Process,
 };
 
@@ -16,6 +16,9 @@ pub(super) const MOMENT_NS: u64 = 2_000_000;
 
 /// So long at most it is waited for what processes hold beside their pages, in nanoseconds; it serves for as long.
 pub(super) const SEEKING_NS: u64 = 300_000_000;
+
+/// A search without an answer for so long is asked for again.
+const LOST_NS: u64 = 2_000_000_000;
 
 impl Watcher {
     /// Whether the clerk's word is waited for: rules speak of control groups, and it is not known yet in which somebody is
@@ -44,14 +47,29 @@ impl Watcher {
         window.is_some_and(|window| self.table.unexplained(at, &window) > window.fall / 2)
     }
 
+    /// Asks for a search for the processes that hold memory beside their pages, unless one goes on already.
+    fn seek(&mut self, at: usize) {
+        let now = now_ns();
+        let goes_on = self.sought_ns.is_some_and(|since| now.saturating_sub(since) < LOST_NS);
+        if self.can_seek && !goes_on && self.tell(at, &What::SeekHolders) {
+            self.sought_ns = Some(now);
+        }
+    }
+
+    /// Has one search follow the other from the warning on, while memory falls and most of the fall is unexplained.
+    pub(super) fn keep_seeking(&mut self, at: usize) {
+        if self.is_sought(at) {
+            self.seek(at);
+        }
+    }
+
     /// Whether it is waited for what processes hold beside their pages: most of the fall is there.
     pub(super) fn has_to_seek(&mut self, at: usize) -> bool {
         let now = now_ns();
-        if now.saturating_sub(self.held_ns) < SEEKING_NS || !self.is_unexplained(at) {
+        if !self.can_seek || now.saturating_sub(self.held_ns) < SEEKING_NS || !self.is_unexplained(at) {
             return false;
         }
         let watch = &mut self.plan.watches[at];
-        let is_first = watch.seeking_ns.is_none();
         watch.seeking_ns.get_or_insert(now);
         let is_seeking = watch.is_seeking(now);
         if is_seeking {
@@ -59,18 +77,24 @@ impl Watcher {
         } else {
             watch.seeking_ns = None;
         }
-        if is_first {
-            self.tell(at, &What::SeekHolders);
-        }
+        self.seek(at);
         is_seeking
     }
 
     /// Who is ended where nobody is shown to be the cause and the end is near, with its `oom_score`.
     pub(super) fn last_resort(&mut self, at: usize) -> Option<(Suspect, u32)> {
+        let is_sought = self.is_sought(at);
         let watch = &self.plan.watches[at];
-        let acts =
-            watch.last_resort == LastResort::OomScore && is_end(&watch.reading, &watch.told, &watch.limits);
+        let acts = watch.last_resort == LastResort::OomScore
+            && is_end(&watch.reading, &watch.told, &watch.limits, is_sought);
         if acts { self.highest_score(at) } else { None }
+    }
+
+    /// Whether a search goes on, or is about to, that may show the cause.
+    pub(super) fn is_sought(&self, at: usize) -> bool {
+        let watch = &self.plan.watches[at];
+        let is_falling = watch.told.stage >= Stage::Warn && !watch.is_steady();
+        self.can_seek && is_falling && self.is_unexplained(at)
     }
 
     /// The process that the kernel would end, of those that may be chosen.

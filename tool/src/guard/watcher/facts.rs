@@ -31,6 +31,7 @@ impl Watcher {
                     }
                 }
                 Fact::Holdings(held) => self.take_holdings(&held),
+                Fact::NoHoldings => self.can_seek = false,
                 Fact::Room(room) => self.take_room(*room),
                 Fact::Why(pid) => self.answer(pid),
                 Fact::Rules(plan) => self.take_rules(plan),
@@ -50,7 +51,7 @@ impl Watcher {
                 process.held = *held;
             }
         }
-        self.held_ns = now_ns();
+        (self.held_ns, self.sought_ns) = (now_ns(), None);
         for watch in &mut self.plan.watches {
             watch.seeking_ns = None;
         }
