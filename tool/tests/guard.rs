@@ -396,7 +396,7 @@ fn wrong_rules_are_told_with_their_place() {
         ("[[processes]]\nname = \"manycor?\"\nlimit = \"4G\"\n", "matches the guard itself"),
         ("[[processes]]\nname = \"beam.smp\"\nlimit = \"much\"\n", "no size"),
         ("[[processes]]\nname = \"beam.smp\"\n", "limit"),
-        ("[protect]\nnames = [\"*\"]\n", "everybody"),
+        ("[protect]\nnames = [\"*\"]\n", "matches everything"),
         ("[protect]\nusers = [\"nobody-such\"]\n", "no such user"),
         ("machine = 3\n", "machine"),
         ("[machine\n", "line 1"),
