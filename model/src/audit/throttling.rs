@@ -10,6 +10,9 @@ use crate::units::percent;
 /// A group that is stopped in fewer of its periods has a burst now and then, which is what a quota is for.
 const OFTEN: f64 = 0.1;
 
+/// One stopped period is a burst, however few periods there were.
+const FEWEST: u64 = 2;
+
 /// A finding for each group.
 pub(super) fn find(facts: &Facts) -> Vec<Finding> {
     facts.throttling.iter().filter_map(|group| of_group(facts, group)).collect()
@@ -17,7 +20,7 @@ pub(super) fn find(facts: &Facts) -> Vec<Finding> {
 
 fn of_group(facts: &Facts, group: &Throttling) -> Option<Finding> {
     let share = group.throttled as f64 / group.periods.max(1) as f64;
-    if group.throttled == 0 || share < OFTEN {
+    if group.throttled < FEWEST || share < OFTEN {
         return None;
     }
     let its = facts.processes.iter().filter(|process| group.processes.contains(&process.pid));
@@ -47,12 +50,29 @@ fn of_group(facts: &Facts, group: &Throttling) -> Option<Finding> {
     })
 }
 
-/// The command that doubles a quota.
+/// The command that doubles a quota. Names of control groups hold backslashes (systemd's) or what their makers like.
 fn more(file: &str, quota_cpus: f64) -> String {
     const PERIOD_US: f64 = 100_000.0;
     let quota = (2.0 * quota_cpus * PERIOD_US).round();
-    match file.strip_suffix("cpu.cfs_quota_us") {
-        Some(folder) => format!("echo {PERIOD_US:.0} > {folder}cpu.cfs_period_us; echo {quota:.0} > {file}"),
-        None => format!("echo '{quota:.0} {PERIOD_US:.0}' > {file}"),
+    let word = |path: &str| shlex::try_quote(path).map_or_else(|_| "FILE".to_owned(), Into::into);
+    match file.strip_suffix("quota_us") {
+        Some(start) => {
+            let period = word(&format!("{start}period_us"));
+            format!("echo {PERIOD_US:.0} > {period}; echo {quota:.0} > {}", word(file))
+        }
+        None => format!("echo '{quota:.0} {PERIOD_US:.0}' > {}", word(file)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::more;
+
+    #[test]
+    fn a_group_whose_name_is_a_command_is_one_word_of_the_command_that_is_printed() {
+        assert_eq!(more("/c/a; reboot/cpu.max", 1.0), "echo '200000 100000' > '/c/a; reboot/cpu.max'");
+        let old = more("/c/dev-disk\\x2d1/cpu.cfs_quota_us", 0.5);
+        let words = shlex::split(&old).unwrap_or_default();
+        assert!(words.contains(&"/c/dev-disk\\x2d1/cpu.cfs_quota_us".to_owned()), "{old}");
     }
 }
