@@ -72,6 +72,7 @@ const SHARES: usize = 4;
 const SHARE_KIB: std::ops::Range<u32> = 32 << 10..1 << 20;
 
 /// Reads, judges and acts.
+#[allow(clippy::struct_excessive_bools, reason = "each is set apart from the others")]
 pub struct Watcher {
     plan: Box<Plan>,
     table: Table,
