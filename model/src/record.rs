@@ -275,7 +275,7 @@ impl Experiment {
         self.log_ratios_of(a, b, |sample| Some(sample.rate()))
     }
 
-    /// The same of any `value` of the samples; a block counts where both samples have it and [`log_ratio`] has an answer.
+    /// The same of any `value` of the samples; a block counts where both samples have it and `log_ratio` has an answer.
     /// None where a side [always failed](Self::always_failed): there is nothing to compare.
     pub fn log_ratios_of(&self, a: usize, b: usize, value: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
         if self.always_failed(a) || self.always_failed(b) {

@@ -25,7 +25,7 @@ pub fn print(text: &str) -> Outcome {
 /// Writes `text`, which commands the terminal itself, to standard output.
 ///
 /// # Errors
-/// Those of [`print`].
+/// Those of [`print()`].
 pub fn print_raw(text: &str) -> Outcome {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())

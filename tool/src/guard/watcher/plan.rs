@@ -229,7 +229,7 @@ impl Watched {
     }
 
     /// Whether it is looked for who holds what no process has in its pages, and there is time for that: half of what is
-    /// left, and [`SEEKING_NS`] at most.
+    /// left, and `SEEKING_NS` at most.
     pub fn is_seeking(&self, now_ns: u64) -> bool {
         let left = self.told.seconds_left.map_or(u64::MAX, |left| (left * 5e8) as u64);
         self.seeking_ns.is_some_and(|since| now_ns.saturating_sub(since) < SEEKING_NS.min(left))
