@@ -24,6 +24,8 @@ struct Place {
     session: fuser::BackgroundSession,
     root: TempDir,
     state: TempDir,
+    /// Where commands run, which save their results there.
+    results: TempDir,
     victim: Child,
 }
 
@@ -34,7 +36,8 @@ impl Place {
         match mount::mount(kernel, root.path()) {
             Ok(session) => {
                 let victim = Command::new("sleep").arg("1000").spawn().unwrap();
-                Some(Self { session, root, state: tempfile::tempdir().unwrap(), victim })
+                let [state, results] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+                Some(Self { session, root, state, results, victim })
             }
             Err(error) => {
                 eprintln!("SKIPPED: no file system can be mounted by FUSE here: {error}");
@@ -46,6 +49,7 @@ impl Place {
     fn manycore(&self, arguments: &[&str]) -> Output {
         Command::new(assert_cmd::cargo::cargo_bin!("manycore"))
             .args(arguments)
+            .current_dir(self.results.path())
             .env(journal::FOLDER_VARIABLE, self.state.path())
             .output()
             .unwrap()

@@ -79,6 +79,7 @@ fn a_proof_that_is_killed_leaves_nothing_after_undo() {
     let root = place.root.path().to_str().unwrap();
     let mut prove = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"))
         .args(["qos", "prove", "bandwidth", "--quiet", "--seconds", "600", "--resctrl", root])
+        .current_dir(place.results.path())
         .env(manycore_host::journal::FOLDER_VARIABLE, place.state.path())
         .spawn()
         .unwrap();
