@@ -45,7 +45,7 @@ const LIMITS: [(Resource, u64); 11] = [
     (Resource::Rtprio, 0),
 ];
 
-/// A process of which files in `/proc` are read; they are those of one process, whoever gets its id later.
+/// A process of which files in `/proc` are read; they stay those of this process if its id is used again.
 #[derive(Debug)]
 pub struct Subject(OwnedFd);
 

@@ -56,7 +56,7 @@ impl Scanner {
     /// Ready to look.
     ///
     /// # Errors
-    /// No pipe, socket or shared memory of our own can be made, by which those of others are told.
+    /// No pipe, socket or shared memory of our own can be made, by which those of others are recognised.
     pub fn new() -> io::Result<Self> {
         let tree = Tree::open(Path::new("/")).map_err(io::Error::other)?;
         let hierarchies = Hierarchies::read(&tree);

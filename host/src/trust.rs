@@ -27,8 +27,8 @@ pub fn check(path: &Path) -> Result<(), String> {
     walk(path, true)
 }
 
-/// Whether a path leads where it says: nobody else can put a link or another folder in the way of it. Its last folder
-/// may be one that others write to.
+/// Whether a path leads where it says: no other user can put a link or another folder in its way. Its last folder may be
+/// one that others write to.
 ///
 /// # Errors
 /// As [`check`].

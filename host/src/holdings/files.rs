@@ -124,7 +124,7 @@ impl Kinds {
             return;
         }
         for mapping in text.lines().filter_map(Mapping::parse) {
-            // Segments of System V are told by their own list.
+            // Segments of System V have a list of their own.
             if !self.memory.contains(&mapping.device) || mapping.is_segment {
                 continue;
             }

@@ -97,7 +97,7 @@ fn shared_memory_that_is_only_mapped_is_found() {
     let file = File::from(memfd_create("y", MemfdFlags::CLOEXEC).unwrap());
     file.set_len(2 * MIB as u64).unwrap();
     let about = file.metadata().unwrap();
-    // SAFETY: nobody else has this memory.
+    // SAFETY: no other code maps this memory.
     let mut map = unsafe { memmap2::MmapMut::map_mut(&file).unwrap() };
     drop(file);
     map.fill(1);

@@ -53,7 +53,7 @@ pub struct Watch {
     pub end_group: bool,
     /// What is done to the cause when a warning is written.
     pub slow: Slow,
-    /// What is done where nobody is shown to be the cause and the end is near.
+    /// What is done where no process is shown to be the cause and memory is nearly gone.
     pub last_resort: LastResort,
 }
 

@@ -81,7 +81,7 @@ impl Watcher {
         is_seeking
     }
 
-    /// Who is ended where nobody is shown to be the cause and the end is near, with its `oom_score`.
+    /// The process that is ended where none is shown to be the cause and memory is nearly gone, with its `oom_score`.
     pub(super) fn last_resort(&mut self, at: usize) -> Option<(Suspect, u32)> {
         let is_sought = self.is_sought(at);
         let watch = &self.plan.watches[at];

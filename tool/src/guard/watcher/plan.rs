@@ -66,9 +66,9 @@ pub struct Watched {
     pub is_blind: bool,
     /// Since when the trend alone says that something is to be done.
     trend_ns: Option<u64>,
-    /// What is done where nobody is shown to be the cause and the end is near.
+    /// What is done where no process is shown to be the cause and memory is nearly gone.
     pub last_resort: LastResort,
-    /// Since when it is looked for who holds what no process has in its pages.
+    /// Since when the holders of memory that is in no process's pages are searched for.
     pub seeking_ns: Option<u64>,
     /// Since when a cause is looked for among processes that the clerk has not told about yet.
     pub asking_ns: Option<u64>,
