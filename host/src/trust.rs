@@ -3,6 +3,7 @@
 
 use rustix::{
     fs::{Mode, OFlags, open},
+    io::Errno,
     process::{getegid, geteuid},
 };
 use std::{
@@ -37,6 +38,28 @@ pub fn check_way(path: &Path) -> Result<(), String> {
         Some(folder) => walk(folder, false),
         None => Ok(()),
     }
+}
+
+/// Opens a regular file of the user of this process to read it. The path may have been chosen by others: a link is not
+/// followed, and a FIFO or device neither opened for good nor waited for.
+///
+/// # Errors
+/// In words: it is a link, no regular file or another user's, or why it cannot be opened.
+pub fn open_own(path: &Path) -> Result<File, String> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::empty()).map_err(|error| match error {
+        Errno::LOOP => "it is a link".to_owned(),
+        error => error.to_string(),
+    })?);
+    let about = file.metadata().map_err(|error| error.to_string())?;
+    if !about.is_file() {
+        return Err("it is no regular file".to_owned());
+    }
+    let user = geteuid().as_raw();
+    if about.uid() != user {
+        return Err(format!("it is user {}'s, not user {user}'s", about.uid()));
+    }
+    Ok(file)
 }
 
 /// Opens a file to add lines to it, or makes it. Whatever others have put there is refused: symbolic links, FIFOs,

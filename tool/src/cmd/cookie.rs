@@ -6,11 +6,8 @@ use crate::{
     failure::{Failure, Outcome},
     guard::beam::{MOST_COOKIE, is_cookie},
 };
-use rustix::{
-    fs::{CWD, FileType, Mode, OFlags, fstat, openat},
-    process::geteuid,
-};
-use std::{fs::File, io::Read, path::Path};
+use manycore_host::trust;
+use std::{io::Read, path::Path};
 
 /// Checks it.
 ///
@@ -22,23 +19,10 @@ pub fn run(args: &Cookie) -> Outcome {
 }
 
 fn check(path: &Path) -> Result<(), String> {
-    // Opening a link, a FIFO or a device must neither lead elsewhere nor wait.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = openat(CWD, path, flags, Mode::empty()).map_err(|error| match error {
-        rustix::io::Errno::LOOP => "it is a link".to_owned(),
-        error => error.to_string(),
-    })?;
-    let about = fstat(&file).map_err(|error| error.to_string())?;
-    if FileType::from_raw_mode(about.st_mode) != FileType::RegularFile {
-        return Err("it is no regular file".to_owned());
-    }
-    let user = geteuid().as_raw();
-    if about.st_uid != user {
-        return Err(format!("it is user {}'s, not user {user}'s", about.st_uid));
-    }
+    let file = trust::open_own(path)?;
     let mut bytes = Vec::new();
     let most = MOST_COOKIE as u64 + 1;
-    File::from(file).take(most).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    file.take(most).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if is_cookie(bytes.trim_ascii()) {
         Ok(())
     } else {

@@ -1,5 +1,6 @@
 //! `manycore qos set`.
 
+mod aim;
 mod apply;
 mod follow;
 mod former;
@@ -12,25 +13,18 @@ use crate::{
     report::qos_text,
     signals::{self, Signals},
 };
+use aim::{Aim, aim};
 use apply::Job;
 use manycore_host::{
     Tree,
     journal::Journal,
-    libvirt::{Domains, Wanted},
     resctrl::{self, Missing, Refused},
-    targets::{Members, Target},
+    targets::Members,
 };
-use manycore_model::{
-    CpuSet,
-    domain::{bandwidth, usage::Identity},
-    names,
-    qos::{
-        Group, Role, State,
-        applied::{APPLIED_SCHEMA, Applied},
-        schemata::Schemata,
-        told::tell,
-        translate::{Refusal, Write, translate},
-    },
+use manycore_model::qos::{
+    State,
+    applied::{APPLIED_SCHEMA, Applied},
+    told::tell,
 };
 use std::path::Path;
 
@@ -116,130 +110,6 @@ fn aimed(args: &QosSet, system: &Tree, mounted: &mut Option<Journal>) -> Outcome
     }
 }
 
-/// What is to be done.
-struct Aim {
-    /// The group that is there already.
-    group: Option<Group>,
-    /// Whose tasks go into it.
-    members: Option<Members>,
-    /// CPUs that go into the new one.
-    cpus: CpuSet,
-    writes: Vec<Write>,
-    notes: Vec<String>,
-}
-
-/// Finds out whether all of it can be had, before anything is changed.
-fn aim(args: &QosSet, system: &Tree, state: &State) -> Outcome<Aim> {
-    let target = args.target.target();
-    let mut notes = Vec::new();
-    let (group, members) = match (&args.target.group, &target) {
-        (Some(name), _) => (Some(existing(state, name)?), None),
-        (None, Some(Target::Domain(name))) => {
-            let domain = Domains::new(system, Wanted::default()).find(name).map_err(Failure::input)?;
-            match libvirts(state, &domain)? {
-                Some(group) => (Some(group), None),
-                None => {
-                    let members = Members::Trees(vec![domain.pid]);
-                    (former::group(args, system, state, Some(&members)), Some(members))
-                }
-            }
-        }
-        (None, Some(target)) => {
-            let members = target.find().map_err(Failure::input)?;
-            (former::group(args, system, state, Some(&members)), Some(members))
-        }
-        (None, None) => (former::group(args, system, state, None), None),
-    };
-    if let Some(group) =
-        group.as_ref().filter(|_| members.is_some() || target.is_none() && args.target.group.is_none())
-    {
-        former::check_name(args, group)?;
-        notes.push(format!(
-            "the group {} was made for this target before: its limits are changed, and those that are not named stay",
-            group.title()
-        ));
-    } else if let Some(group) = &group {
-        if args.name.is_some() {
-            return Err(Failure::input(format!(
-                "--name: the group {} is there already and keeps its name",
-                group.title()
-            )));
-        }
-        if args.follow {
-            return Err(Failure::input(format!(
-                "--follow: nobody enters the group {}, which is there already, from elsewhere: leave --follow out",
-                group.title()
-            )));
-        }
-        if args.target.group.is_none() {
-            notes.push(format!(
-                "libvirt has made the group {} for it: the limits of that one are set",
-                group.name
-            ));
-        }
-    } else {
-        check_room(args, state)?;
-    }
-    let others: Vec<&Schemata> = state
-        .control_groups()
-        .filter(|other| {
-            other.role == Role::Control && group.as_ref().is_none_or(|own| own.name != other.name)
-        })
-        .map(|other| &other.schemata)
-        .collect();
-    let writes = translate(&args.wish.wish(), &state.offer, &resctrl::places(system), &others)
-        .map_err(|refusals| refuse(&refusals))?;
-    let cpus = args.target.cpus.clone().unwrap_or_default();
-    check_cpus(args, system, &cpus)?;
-    let own = group.as_ref().map(|group| group.name.as_str());
-    notes.extend(losers(state, &cpus, own));
-    Ok(Aim { group, members, cpus, writes, notes })
-}
-
-fn existing(state: &State, name: &str) -> Outcome<Group> {
-    match state.group(name) {
-        Some(group) if group.role == Role::Monitor => {
-            let control = name.split("/mon_groups").next().filter(|name| !name.is_empty()).unwrap_or("/");
-            Err(Failure::input(format!("{name} only monitors: the limits are those of {control}")))
-        }
-        Some(group) => Ok(group.clone()),
-        None => {
-            let there = names::instead(state.control_groups().map(Group::title), name);
-            Err(Failure::input(format!("there is no group {name:?}; {there}")))
-        }
-    }
-}
-
-/// The group that libvirt has made for a domain: it makes one for each set of virtual CPUs that its XML limits.
-///
-/// # Errors
-/// [`Failure::Input`] where there are several: one has to be named.
-fn libvirts(state: &State, domain: &Identity) -> Outcome<Option<Group>> {
-    let is_its = |group: &&Group| bandwidth::is_named(&group.name, domain);
-    let mut its: Vec<&Group> = state.control_groups().filter(is_its).collect();
-    if its.len() > 1 {
-        let names: Vec<&str> = its.iter().map(|group| group.title()).collect();
-        return Err(Failure::input(format!(
-            "libvirt has made {} groups for {}, of some virtual CPUs each: {}; name one of them with --group",
-            names.len(),
-            domain.name,
-            names.join(", ")
-        )));
-    }
-    Ok(its.pop().cloned())
-}
-
-/// Which groups lose CPUs to the one that is made or changed.
-fn losers(state: &State, cpus: &CpuSet, own: Option<&str>) -> Vec<String> {
-    let lost = |group: &Group| {
-        let lost = group.cpus.intersection(cpus);
-        let note = format!("the group {} is without CPUs {lost} until undo", group.title());
-        let is_own = own == Some(group.name.as_str());
-        (group.role != Role::Default && !is_own && !lost.is_empty()).then_some(note)
-    };
-    state.groups.iter().filter_map(lost).collect()
-}
-
 /// A name that the kernel takes as a folder and that no tool mistakes for another.
 fn check_name(name: Option<&str>) -> Outcome {
     let Some(name) = name else { return Ok(()) };
@@ -255,54 +125,6 @@ fn check_name(name: Option<&str>) -> Outcome {
         _ => return Ok(()),
     };
     Err(Failure::input(format!("--name {name:?}: {why}")))
-}
-
-/// Whether there is room for one more group, as far as the kernel tells.
-fn check_room(args: &QosSet, state: &State) -> Outcome {
-    if let Some(name) = args.name.as_deref().filter(|name| state.group(name).is_some()) {
-        return Err(Failure::input(format!(
-            "the group {name} is there already: --group {name} changes its limits, another --name makes one more"
-        )));
-    }
-    let there = state.control_groups().count();
-    let all = state.groups.len();
-    let full = match (state.offer.groups, state.offer.monitors) {
-        (Some(most), _) if there >= most as usize => Some((there, "groups")),
-        (_, Some(most)) if all >= most as usize => Some((all, "groups with monitors")),
-        _ => None,
-    };
-    let Some((count, what)) = full else { return Ok(()) };
-    Err(Failure::missing(format!(
-        "the hardware has room for {count} {what}, the default one included, and there are {count}: remove one \
-         (manycore qos show lists them), or change one (--group)"
-    )))
-}
-
-fn check_cpus(args: &QosSet, system: &Tree, cpus: &CpuSet) -> Outcome {
-    if args.target.cpus.is_none() {
-        return Ok(());
-    }
-    let online =
-        system.cpu_list("sys/devices/system/cpu/online").map_err(Failure::missing)?.unwrap_or_default();
-    let absent = cpus.difference(&online);
-    if cpus.is_empty() || !absent.is_empty() {
-        let which = if cpus.is_empty() {
-            "an empty list".to_owned()
-        } else {
-            format!("{} not online", absent.brief())
-        };
-        return Err(Failure::input(format!("--cpus {cpus}: {which}; online are {}", online.brief())));
-    }
-    Ok(())
-}
-
-/// All reasons in one message: what the machine lacks weighs more than what was written wrongly.
-fn refuse(refusals: &[Refusal]) -> Failure {
-    let lacks = refusals.iter().any(|refusal| matches!(refusal, Refusal::Lacks(_)));
-    let mut texts: Vec<&str> = refusals.iter().map(Refusal::text).collect();
-    texts.dedup();
-    let message = texts.join("; also, ");
-    if lacks { Failure::missing(message) } else { Failure::input(message) }
 }
 
 fn failure(refused: &Refused) -> Failure {
