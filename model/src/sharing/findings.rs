@@ -48,10 +48,10 @@ pub struct Findings {
     /// Processes that were not observed, or became a program that was not.
     #[serde(default)]
     pub escaped: usize,
-    /// Findings of [`Findings::in_libraries`] that may be the program's own, as code without a name has part in them that
-    /// was generated at run time.
+    /// Findings of [`Findings::in_libraries`] that may be the program's own: an interpreter took part in them, or code
+    /// without a name that was generated at run time.
     #[serde(default)]
-    pub nameless: usize,
+    pub unattributed: usize,
     /// What could not be observed.
     pub notes: Vec<String>,
 }

@@ -86,8 +86,8 @@ impl Findings {
         match (is_false, key.layout) {
             (true, _) if needless < settings.threshold => {}
             (true, 0) => {
-                if !own && spots.iter().any(Spot::is_nameless) {
-                    self.nameless += 1;
+                if !own && spots.iter().any(Spot::is_unattributed) {
+                    self.unattributed += 1;
                 }
                 let list = if own { &mut self.false_sharing } else { &mut self.in_libraries };
                 list.push(Finding::of(spots, settings));

@@ -74,6 +74,10 @@ const GENERATED_RUNTIMES: [&str; 15] = [
     "Ljavax/",
 ];
 
+/// Beginnings of names of code that reads and writes data for the program that it interprets: the interpreters of Java's
+/// virtual machine and of V8, and the functions behind JavaScript's `Atomics`.
+const INTERPRETERS: [&str; 4] = ["Interpreter", "BytecodeHandler:", "Builtin:Atomics", "Builtins_Atomics"];
+
 /// Parts of paths of sources that belong to a language and not to a program.
 const LIBRARIES: [&str; 8] = [
     "/rustc/",
@@ -188,6 +192,17 @@ const AT_THE_END: [&str; 9] = [
 ];
 
 impl Code {
+    /// Whether it interprets the program: the access may be the program's or the interpreter's own.
+    pub(super) fn is_interpreter(&self) -> bool {
+        self.frames.iter().any(|frame| {
+            let name = &frame.function;
+            // V8's handlers of bytecode as they are named in its own file.
+            INTERPRETERS.iter().any(|start| name.starts_with(start))
+                || name.starts_with("Builtins_")
+                    && name.split('+').next().is_some_and(|name| name.ends_with("Handler"))
+        })
+    }
+
     /// Whether the C runtime does it as the program begins or ends, when no other thread works.
     pub(super) fn is_at_the_end(&self) -> bool {
         let name =

@@ -86,6 +86,8 @@ enum Origin {
     Program,
     /// A library's, or the language's runtime's.
     Library,
+    /// An interpreter's, which touches memory for the program and for itself.
+    Interpreter,
     /// Generated at run time, and without a name.
     Unknown,
 }
@@ -108,6 +110,7 @@ impl<'a> Named<'a> {
                 let at = names.code(access.code);
                 let origin = match at {
                     _ if own => Origin::Program,
+                    Some(code) if code.is_interpreter() => Origin::Interpreter,
                     Some(code) if !code.module.is_empty() => Origin::Library,
                     _ => Origin::Unknown,
                 };
@@ -185,14 +188,20 @@ impl<'a> Spot<'a> {
         }
     }
 
-    /// Whether code without a name that was generated at run time has part in it: whose it is cannot be said.
-    pub fn is_nameless(&self) -> bool {
+    /// Whether the line may be the program's although none of its code is known to touch it: code without a name has part
+    /// in it, or it is an interpreter's code that touches it most. What the runtime itself touches most, such as the
+    /// counters of a method that is not compiled yet, is its own.
+    pub fn is_unattributed(&self) -> bool {
         let total = line_total(&self.line);
-        let is_nameless = |access: &&Access| self.named.code(access).origin == Origin::Unknown;
-        let part = self.line.accesses.iter().filter(is_nameless);
-        let part =
-            part.fold(0_u64, |sum, access| sum.saturating_add(access.reads).saturating_add(access.writes));
-        part > 0 && !is_negligible(part, total)
+        let part = |origin| {
+            let of_origin =
+                self.line.accesses.iter().filter(|access| self.named.code(access).origin == origin);
+            of_origin
+                .fold(0_u64, |sum, access| sum.saturating_add(access.reads).saturating_add(access.writes))
+        };
+        let (unknown, interpreted) = (part(Origin::Unknown), part(Origin::Interpreter));
+        let is_file = matches!(self.holder, Holder::Module { .. });
+        unknown > 0 && !is_negligible(unknown, total) || interpreted > total / 2 && !is_file
     }
 
     /// Whether a variable is of the program or of a library that comes with it.

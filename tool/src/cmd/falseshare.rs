@@ -85,13 +85,13 @@ fn verdict(findings: &Findings, args: &Args) -> Outcome {
                 findings.escaped
             )))
         }
-        (0, end) if findings.nameless > 0 && (args.from.is_some() || ended_well(end)) => {
+        (0, end) if findings.unattributed > 0 && (args.from.is_some() || ended_well(end)) => {
             Err(Failure::Missing(format!(
-                "no false sharing in code that has a name, but {} of the cases in the report may be the program's: code \
-                 that was generated at run time and has no name; have its runtime write names (java \
-                 -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node --perf-basic-prof, \
-                 DOTNET_PerfMapEnabled=1)",
-                findings.nameless
+                "no false sharing in the program's named code, but {} of the cases in the report may be the program's: \
+                 an interpreter's, or code that was generated at run time and has no name; have its runtime write \
+                 names (java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node --perf-basic-prof, \
+                 DOTNET_PerfMapEnabled=1), and let it run until its methods are compiled",
+                findings.unattributed
             )))
         }
         (0, _) if args.from.is_some() => Ok(()),

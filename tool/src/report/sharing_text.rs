@@ -270,7 +270,7 @@ fn summary(findings: &Findings) -> String {
     let found = match findings.false_sharing.len() {
         0 if findings.unfollowed > 0 => "among the accesses that were followed, no false sharing".to_owned(),
         0 if findings.escaped > 0 => "in the programs that were observed, no false sharing".to_owned(),
-        0 if findings.nameless > 0 => "in code that has a name, no false sharing".to_owned(),
+        0 if findings.unattributed > 0 => "in the program's named code, no false sharing".to_owned(),
         0 => "no false sharing".to_owned(),
         1 => "1 case of false sharing".to_owned(),
         several => format!("{several} cases of false sharing"),

@@ -46,7 +46,7 @@ fn generated_code_is_the_programs_by_its_name() {
             process.names.runtimes = vec!["/opt/jdk/lib/server/libjvm.so".to_owned()];
         }
         let findings = Findings::of(&seen(process), SETTINGS);
-        (findings.false_sharing.len(), findings.in_libraries.len(), findings.nameless)
+        (findings.false_sharing.len(), findings.in_libraries.len(), findings.unattributed)
     };
     for (name, is_java) in [
         ("void App.work(java.lang.Object)", true),
@@ -58,17 +58,48 @@ fn generated_code_is_the_programs_by_its_name() {
         assert_eq!(judged(name, is_java), (1, 0, 0), "{name}");
     }
     for (name, is_java) in [
-        ("Interpreter", true),
         ("StubRoutines (1)", true),
         ("monitorenter Runtime1 stub", true),
         ("boolean java.util.HashMap.containsKey(java.lang.Object)", true),
         ("Ljava/lang/String;::hashCode", true),
-        ("BytecodeHandler:Add", false),
+        ("Builtin:ArrayPush", false),
         ("void [System.Private.CoreLib] System.Threading.Monitor::Enter(object)[Optimized]", false),
     ] {
         assert_eq!(judged(name, is_java), (0, 1, 0), "{name}");
     }
     assert_eq!(judged("", true), (0, 1, 1));
+}
+
+/// Counters of Java objects were called the runtime's when their methods were not compiled in time, and counters of
+/// JavaScript behind `Atomics` always.
+#[test]
+fn what_an_interpreter_touches_most_may_be_the_programs() {
+    const NODE: &str = "/usr/bin/node";
+    let judged = |module: &str, name: &str, by_runtime: u64| {
+        let runtimes = access(3, 10, 0, by_runtime, 0);
+        let accesses = [access(1, 9, 0, 90, 90), access(2, 9, 8, 90, 90), runtimes];
+        let place = Place::Mapping { start: 0, bytes: 1 << 20 };
+        let mut process = process(3, vec![Line { place, ..line(0x9000, 100, 100, &accesses) }]);
+        process.names.runtimes = vec![NODE.to_owned()];
+        let known = |address, module: &str, name| Code {
+            module: module.to_owned(),
+            ..code(address, &[(name, "", 0)])
+        };
+        process
+            .names
+            .code
+            .extend([known(9, module, name), known(10, NODE, "v8::internal::Heap::Scavenge()")]);
+        let findings = Findings::of(&seen(process), SETTINGS);
+        assert_eq!((findings.false_sharing.len(), findings.in_libraries.len()), (0, 1), "{name}");
+        findings.unattributed
+    };
+    for name in ["Interpreter", "BytecodeHandler:Add", "Builtin:AtomicsAdd"] {
+        assert_eq!((judged(GENERATED, name, 20), judged(GENERATED, name, 400)), (1, 0), "{name}");
+    }
+    for name in ["Builtins_AtomicsAdd+0x64e", "Builtins_StaNamedPropertyHandler"] {
+        assert_eq!((judged(NODE, name, 20), judged(NODE, name, 400)), (1, 0), "{name}");
+    }
+    assert_eq!(judged(NODE, "Builtins_ArrayPush", 20), 0);
 }
 
 /// What a mutex counts of itself was to be counted in a local variable.
