@@ -160,6 +160,11 @@ impl Verdict {
         self.interval.is_some_and(|(low, _)| low > 1.0 + self.rule.margin)
     }
 
+    /// Whether B is worse by more than the margin, whatever is true within the interval.
+    pub fn is_worse_beyond_margin(&self) -> bool {
+        self.interval.is_some_and(|(_, high)| high < 1.0 / (1.0 + self.rule.margin))
+    }
+
     /// The ratio with its interval, pairs and floor: `1.031 (95 %: 1.022 to 1.040; 40 pairs; noise floor 0.4 %)`.
     pub fn ratio_in_words(&self) -> String {
         let ends = interval(self.interval, |end| format!("{end:.3}"));

@@ -166,7 +166,8 @@ fn a_budget_too_small_for_a_pair_is_answered_with_one_that_would_do() {
     let copies = ["scale", "--copies", "--workers", "1,2", "--budget", "100ms", "--", "sleep", "0.1"];
     let said = Bench::new().refused(2, &copies);
     assert!(said.contains("a round takes 0.2 s") && said.contains("give --budget "), "{said}");
-    let said = Bench::new().refused(2, &["tune", "--budget", "100ms", "--", "sleep", "0.1"]);
+    let said = Bench::new()
+        .refused(2, &["tune", "--workers", "1,2", "--budget", "100ms", "--", "sleep", "0.{workers}"]);
     assert!(said.contains("give --budget "), "{said}");
 }
 

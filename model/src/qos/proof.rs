@@ -146,12 +146,7 @@ impl Proof {
         let verdict = judged(WITHOUT, WITH);
         let shown = match &verdict {
             Some(verdict) if check.has_rivals() => among_rivals(verdict, judged(ALONE, WITHOUT).as_ref()),
-            Some(verdict) => match verdict.verdict {
-                Answer::ABetter => Shown::Holds,
-                Answer::BBetter => Shown::Fails("it gets more with the limit than without".to_owned()),
-                Answer::Equivalent => Shown::Fails("it gets as much with the limit as without".to_owned()),
-                Answer::Inconclusive => Shown::Inconclusive,
-            },
+            Some(verdict) => limited(verdict),
             None => Shown::Inconclusive,
         };
         Self {
@@ -166,22 +161,34 @@ impl Proof {
     }
 }
 
+/// What a limit shows: a loss within the margin is no limit, and one that may be is no proof.
+fn limited(verdict: &Verdict) -> Shown {
+    match verdict.verdict {
+        _ if verdict.is_within_margin() => {
+            Shown::Fails("it gets as much with the limit as without".to_owned())
+        }
+        Answer::ABetter if verdict.is_worse_beyond_margin() => Shown::Holds,
+        Answer::BBetter => Shown::Fails("it gets more with the limit than without".to_owned()),
+        Answer::ABetter | Answer::Equivalent | Answer::Inconclusive => Shown::Inconclusive,
+    }
+}
+
 /// What a preference shows beside rivals; `crowded` is what it gets beside them over what it gets alone, both without.
 fn among_rivals(verdict: &Verdict, crowded: Option<&Verdict>) -> Shown {
     let plenty =
         crowded.is_some_and(|crowded| crowded.is_within_margin() || crowded.verdict == Answer::BBetter);
     match (verdict.verdict, plenty) {
-        (Answer::BBetter, _) => Shown::Holds,
+        _ if verdict.is_better_beyond_margin() => Shown::Holds,
         (Answer::ABetter, _) => {
             Shown::Fails("it gets less when it is preferred than when it is not".to_owned())
         }
         (_, true) => Shown::CannotShow(
             "rivals took nothing from it also without: this load does not make memory scarce here".to_owned(),
         ),
-        (Answer::Equivalent, _) => {
+        _ if verdict.is_within_margin() => {
             Shown::Fails("beside rivals it gets as much as without being preferred".to_owned())
         }
-        (Answer::Inconclusive, _) => Shown::Inconclusive,
+        _ => Shown::Inconclusive,
     }
 }
 
@@ -277,6 +284,21 @@ mod tests {
         assert_eq!(shown(Check::Bandwidth, &[(WITH, 1e9), (WITHOUT, 1e10)]), Shown::Holds);
         assert!(matches!(shown(Check::Bandwidth, &[(WITH, 1e10), (WITHOUT, 1e10)]), Shown::Fails(_)));
         assert!(matches!(shown(Check::Bandwidth, &[(WITH, 2e10), (WITHOUT, 1e10)]), Shown::Fails(_)));
+    }
+
+    /// A limit to 10 % was said to hold as it took 3.2 % (95 %: 0.2 to 5.9 %).
+    #[test]
+    fn a_loss_that_may_be_within_the_margin_proves_no_limit() {
+        assert!(matches!(shown(Check::Bandwidth, &[(WITH, 0.99e10), (WITHOUT, 1e10)]), Shown::Fails(_)));
+        let near = |check, treatments: &[(&str, f64)]| {
+            let proof = Proof::of(check, Vec::new(), &scattered(treatments, 0.1));
+            let verdict = proof.verdict.unwrap();
+            assert!(verdict.is_different() && !verdict.is_within_margin(), "{verdict:?}");
+            proof.shown
+        };
+        assert_eq!(near(Check::Bandwidth, &[(WITH, 0.97e10), (WITHOUT, 1e10)]), Shown::Inconclusive);
+        let preferred = [(WITH, 5.15e9), (WITHOUT, 5e9), (ALONE, 1e10)];
+        assert_eq!(near(Check::Priority, &preferred), Shown::Inconclusive);
     }
 
     #[test]
