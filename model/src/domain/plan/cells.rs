@@ -18,7 +18,7 @@ pub(super) fn memory_only(task: &Task) -> CpuSet {
     cells.filter(|cell| cell.vcpus.is_empty()).map(|cell| cell.id).collect()
 }
 
-/// A node of the guest for each of the host's that virtual CPUs are on.
+/// A node of the guest for each of the host's that virtual CPUs are on; several where the guest has to keep more.
 pub(super) fn cells(
     task: &Task,
     places: &[Place],
@@ -55,8 +55,9 @@ pub(super) fn cells(
     let mut by_id: Vec<(&Node, Vec<u32>)> =
         members.into_iter().map(|(at, vcpus)| (&machine.nodes[at], vcpus)).collect();
     by_id.sort_by_key(|(node, _)| node.id);
+    let by_id = split(task, by_id, notes);
     let members: Vec<CpuSet> = by_id.iter().map(|(_, vcpus)| vcpus.iter().copied().collect()).collect();
-    let ids = ids(task, members.len(), notes)?;
+    let ids = ids(task, members.len(), notes);
     let memory = memory(task, &members, notes)?;
     let distances = distances(machine, &by_id, notes);
     let mut cells = Vec::new();
@@ -91,28 +92,61 @@ fn check_room(machine: &Machine, cell: &Cell) -> Result<(), Refused> {
     )))
 }
 
-/// Ids of `count` nodes with CPUs. Nodes of memory only keep theirs, which other elements name, so that as many others
-/// must stay.
-fn ids(task: &Task, count: usize, notes: &mut Vec<String>) -> Result<Vec<u32>, Refused> {
-    let before = &task.before.cells;
+/// Virtual CPUs of each node of the guest with the host's node that they are on, from those of each node of the host.
+///
+/// Beside nodes of memory only the guest keeps all its nodes with CPUs, since other elements name both: nodes of the host
+/// hold several of them where the plan uses fewer. They keep their virtual CPUs where no node of the guest lies on two of
+/// the host, and are dealt anew otherwise.
+fn split<'m>(
+    task: &Task,
+    on_host: Vec<(&'m Node, Vec<u32>)>,
+    notes: &mut Vec<String>,
+) -> Vec<(&'m Node, Vec<u32>)> {
+    let before: Vec<&Cell> = with_cpus(task).collect();
+    if memory_only(task).is_empty() || before.len() <= on_host.len() {
+        return on_host;
+    }
+    notes.push(format!(
+        "the guest keeps its {} nodes with CPUs beside those of memory only, on {} of the host",
+        before.len(),
+        crate::units::counted(on_host.len(), "node")
+    ));
+    let whole = |cell: &&Cell| {
+        let is_on = |vcpus: &[u32]| cell.vcpus.iter().all(|vcpu| vcpus.contains(&vcpu));
+        let (node, _) = on_host.iter().find(|(_, vcpus)| is_on(vcpus))?;
+        Some((*node, cell.vcpus.iter().collect()))
+    };
+    let kept: Option<Vec<(&Node, Vec<u32>)>> = before.iter().map(whole).collect();
+    let all: usize = on_host.iter().map(|(_, vcpus)| vcpus.len()).sum();
+    if let Some(kept) = kept
+        && kept.iter().map(|(_, vcpus)| vcpus.len()).sum::<usize>() == all
+    {
+        return kept;
+    }
+    // Each node of the host has one; the next goes to the one with most virtual CPUs for each that it would then have.
+    let mut parts = vec![1; on_host.len()];
+    for _ in on_host.len()..before.len() {
+        let share = |at: &usize| on_host[*at].1.len() as f64 / (parts[*at] + 1) as f64;
+        let most = (0..parts.len()).rev().max_by(|a, b| share(a).total_cmp(&share(b))).unwrap_or(0);
+        parts[most] += 1;
+    }
+    let dealt = on_host.iter().zip(&parts).flat_map(|((node, vcpus), parts)| {
+        let end = move |part: usize| part * vcpus.len() / parts;
+        (0..*parts).map(move |part| (*node, vcpus[end(part)..end(part + 1)].to_vec()))
+    });
+    dealt.collect()
+}
+
+/// Ids of `count` nodes with CPUs. Beside nodes of memory only those with CPUs keep theirs, and new ones come behind all.
+fn ids(task: &Task, count: usize, notes: &mut Vec<String>) -> Vec<u32> {
     let memory_only = memory_only(task);
     if memory_only.is_empty() {
-        return Ok((0..count as u32).collect());
+        return (0..count as u32).collect();
     }
-    let with_cpus: Vec<u32> =
-        before.iter().map(|cell| cell.id).filter(|id| !memory_only.contains(*id)).collect();
     let of_memory = crate::units::counted(memory_only.len(), "NUMA node");
-    if with_cpus.len() != count {
-        return Err(Refused::Demand(format!(
-            "the guest has {of_memory} of memory only beside {} with CPUs, and by this plan {count} with CPUs: choose a \
-             policy that makes {} (--policy close, spread or cpus=LIST), or take the <cell> elements without CPUs out \
-             of <numa>",
-            with_cpus.len(),
-            with_cpus.len(),
-        )));
-    }
     notes.push(format!("left as it was: {of_memory} of memory only ({memory_only} in the guest)"));
-    Ok(with_cpus)
+    let behind = task.before.cells.iter().map(|cell| cell.id + 1).max().unwrap_or(0);
+    with_cpus(task).map(|cell| cell.id).chain(behind..).take(count).collect()
 }
 
 /// KiB of each cell, by its virtual CPUs. Where the guest has as many as before, those whose virtual CPUs stay keep
@@ -185,6 +219,9 @@ fn initial_kib(task: &Task) -> Result<u64, Refused> {
         .ok_or_else(|| Refused::Demand("the domain has no <memory>, which every domain needs".to_owned()))
 }
 
+/// Distance between two nodes of the guest on one of the host: the least that QEMU takes between nodes.
+const NEAREST: u32 = 11;
+
 /// Distances between the nodes in use. None for one node, and none where the machine tells none that QEMU takes.
 fn distances(machine: &Machine, used: &[(&Node, Vec<u32>)], notes: &mut Vec<String>) -> Vec<Vec<u32>> {
     if used.len() < 2 {
@@ -196,6 +233,16 @@ fn distances(machine: &Machine, used: &[(&Node, Vec<u32>)], notes: &mut Vec<Stri
         columns.as_ref()?.iter().map(|&at| node.distances.get(at).copied()).collect()
     };
     let rows: Option<Vec<Vec<u32>>> = used.iter().map(|(node, _)| row(node)).collect();
+    let rows = rows.map(|mut rows| {
+        for (at, row) in rows.iter_mut().enumerate() {
+            for (to, far) in row.iter_mut().enumerate() {
+                if at != to && used[at].0.id == used[to].0.id {
+                    *far = NEAREST;
+                }
+            }
+        }
+        rows
+    });
     let sound = |rows: &Vec<Vec<u32>>| {
         rows.iter().enumerate().all(|(at, row)| {
             row.iter()

@@ -1,6 +1,10 @@
 //! `<vcpu>`, `<cputune>` and `<cpu>`.
 
-use super::{Refused, Task, seats::Seats, topology::topology};
+use super::{
+    Refused, Task,
+    seats::{HostedCell, Seats},
+    topology::topology,
+};
 use crate::domain::{
     edit::{Edits, Element},
     guest::Cell,
@@ -222,44 +226,50 @@ fn write_numa<'a>(
         return None;
     }
     let cells: Vec<&Cell> = seats.cells.iter().map(|hosted| &hosted.cell).collect();
+    let ids: Vec<u32> = cells.iter().map(|cell| cell.id).collect();
     let Some(numa) = task.xml.at(&["cpu", "numa"]) else {
-        let ids: Vec<u32> = cells.iter().map(|cell| cell.id).collect();
         let cells = cells.iter().map(|cell| element(&ids, cell, &[]));
         return Some(Element::new("numa").children(cells));
     };
     let mut there: Vec<Node> = children(numa, "cell").collect();
     there.sort_by_key(|cell| cell.attribute("id").and_then(number));
-    if there.len() == cells.len() + seats.memory_only.len() {
-        let there = (0..).zip(there).filter(|(id, _)| !seats.memory_only.contains(*id)).map(|(_, cell)| cell);
-        let there: Vec<Node> = there.collect();
-        let ids: Vec<u32> = cells.iter().map(|cell| cell.id).collect();
-        for (old, cell) in there.iter().zip(cells) {
-            edits.set(*old, "cpus", &cell.vcpus);
-            if task.before.cells.iter().all(|was| was.id != cell.id || was.memory_kib != cell.memory_kib) {
-                edits.set(*old, "memory", cell.memory_kib);
-                edits.set(*old, "unit", "KiB");
-            }
-            if cell.distances.is_empty() {
-                continue;
-            }
-            match child(*old, "distances") {
-                Some(_) if cell.distances == before(task, cell.id) => {}
-                Some(distances) => set_distances(distances, &ids, cell, seats, edits),
-                None => edits.append(*old, &[siblings(&ids, cell)]),
-            }
-        }
-        return None;
-    }
     // How the memory is shared with other processes is the user's choice.
     let kept = |name: &'static str| Some((name, there.first()?.attribute(name)?.to_owned()));
     let kept: Vec<(&'static str, String)> = ["memAccess", "discard"].into_iter().filter_map(kept).collect();
+    if !seats.memory_only.is_empty() || there.len() == cells.len() {
+        let with_cpus = (0..).zip(there).filter(|(id, _)| !seats.memory_only.contains(*id));
+        let old: Vec<Node> = with_cpus.map(|(_, cell)| cell).collect();
+        edit_cells(task, seats, &old, edits);
+        let new = cells.iter().skip(old.len()).map(|cell| element(&ids, cell, &kept));
+        edits.append(numa, &new.collect::<Vec<_>>());
+        return None;
+    }
     let links = child(numa, "interconnects");
     say_lost(&there, links, cells.len(), notes);
     there.iter().copied().chain(links).for_each(|old| edits.remove(old));
-    let ids: Vec<u32> = cells.iter().map(|cell| cell.id).collect();
     let cells: Vec<Element> = cells.iter().map(|cell| element(&ids, cell, &kept)).collect();
     edits.append(numa, &cells);
     None
+}
+
+/// Gives the elements of nodes that stay their virtual CPUs, memory and distances by the plan.
+fn edit_cells<'a>(task: &Task<'_, 'a>, seats: &Seats, old: &[Node<'_, 'a>], edits: &mut Edits<'_, 'a>) {
+    let ids: Vec<u32> = seats.cells.iter().map(|hosted| hosted.cell.id).collect();
+    for (old, HostedCell { cell, .. }) in old.iter().zip(&seats.cells) {
+        edits.set(*old, "cpus", &cell.vcpus);
+        if task.before.cells.iter().all(|was| was.id != cell.id || was.memory_kib != cell.memory_kib) {
+            edits.set(*old, "memory", cell.memory_kib);
+            edits.set(*old, "unit", "KiB");
+        }
+        if cell.distances.is_empty() {
+            continue;
+        }
+        match child(*old, "distances") {
+            Some(_) if cell.distances == before(task, cell.id) => {}
+            Some(distances) => set_distances(distances, &ids, cell, seats, edits),
+            None => edits.append(*old, &[siblings(&ids, cell)]),
+        }
+    }
 }
 
 /// Gives each node its distance; what else stands between them stays, as do distances to nodes of memory only.

@@ -246,11 +246,44 @@ fn cells_of_memory_only_stay_beside_those_that_are_planned() {
     assert!(first.xml.contains("<sibling id='2' value='32'/>"), "{}", first.xml);
     assert!(first.xml.contains("<sibling id='1' value='25'/>"), "{}", first.xml);
     again(&first, &host, "spread");
-    let said = refused(&first.xml, &host, &wish("close")).to_string();
+    // On one node of the host the guest keeps both.
+    let close = planned(&first.xml, &host, "close");
+    let [a, b, c] = close.guest.cells.as_slice() else { panic!("{:?}", close.guest.cells) };
+    assert_eq!([&a.vcpus, &b.vcpus, &c.vcpus].map(ToString::to_string), ["0-3", "", "4-7"]);
+    assert_eq!([&a.host_nodes, &b.host_nodes, &c.host_nodes].map(ToString::to_string), ["0", "1", "0"]);
+    assert!(close.xml.contains("<sibling id='2' value='11'/>"), "{}", close.xml);
+    again(&close, &host, "close");
+}
+
+/// A guest with another number of nodes with CPUs than the plan's was refused beside nodes of memory only.
+#[test]
+fn another_number_of_nodes_with_cpus_leaves_those_of_memory_only() {
+    let host = host("x86_64");
+    let cell = |id: u32, cpus: &str| {
+        let cpus = if cpus.is_empty() { String::new() } else { format!("cpus='{cpus}' ") };
+        format!("      <cell id='{id}' {cpus}memory='2' unit='GiB'/>\n")
+    };
+    let links = "      <interconnects>\n        <latency initiator='0' target='1' type='access' value='5'/>\n      \
+                 </interconnects>\n";
+    let ends = |planned: &Planned| -> Vec<String> {
+        planned.guest.cells.iter().map(|cell| format!("{}@{}", cell.vcpus, cell.host_nodes)).collect()
+    };
+    // Three, of which one would lie on both of the host's.
+    let three = [cell(0, "0-2"), cell(1, "3-4"), cell(2, "5-7"), cell(3, ""), links.to_owned()].concat();
+    let spread = planned(&numa(&three), &host, "spread");
+    assert_eq!(ends(&spread), ["0-1@0", "2-3@0", "4-7@1", "@0-1"]);
+    assert!(spread.xml.contains(links.trim()), "{}", spread.xml);
+    again(&spread, &host, "spread");
+    // One: the second comes behind all.
+    let one = [cell(0, "0-7"), cell(1, ""), links.to_owned()].concat();
+    let spread = planned(&numa(&one), &host, "spread");
+    assert_eq!(ends(&spread), ["0-3@0", "@0-1", "4-7@1"]);
     assert!(
-        said.contains("1 NUMA node of memory only beside 2 with CPUs, and by this plan 1 with CPUs"),
-        "{said}"
+        spread.xml.contains(links.trim()) && spread.xml.contains("<cell id='2' cpus='4-7'"),
+        "{}",
+        spread.xml
     );
+    again(&spread, &host, "spread");
 }
 
 #[test]

@@ -8,8 +8,6 @@ fn demands_that_cannot_be_met_are_refused_with_the_way_out() {
     let tune = |tune: Tune| Wish { tune, ..wish("close") };
     let bandwidth = Tune { bandwidth: Some(50), ..Tune::default() };
     let cputune = "  <cputune>\n    <cachetune vcpus='0-1'/>\n  </cputune>\n  <os>";
-    let two_cells = "  <cpu>\n    <numa>\n      <cell id='0' cpus='0-3' memory='1' unit='GiB'/>\n      <cell id='1' \
-                     memory='1' unit='GiB'/>\n    </numa>\n  </cpu>\n  <os>";
     for (text, wish, message) in [
         (domain(17, ""), wish("close"), "17 virtual CPUs on 16 CPUs cannot have one each; --overcommit"),
         (domain(0, ""), wish("close"), "<vcpu> is '0', expected 1 to 4096"),
@@ -29,11 +27,6 @@ fn demands_that_cannot_be_met_are_refused_with_the_way_out() {
             domain(4, "").replace("  <os>", cputune),
             tune(bandwidth),
             "a <cachetune> for virtual CPUs 0-1, and the one that is asked for is for 0-3",
-        ),
-        (
-            domain(4, "").replace("  <os>", two_cells),
-            wish("spread"),
-            "1 NUMA node of memory only beside 1 with CPUs",
         ),
         (domain(4, "").replace("kvm", "xen"), wish("close"), "type 'xen'"),
     ] {
