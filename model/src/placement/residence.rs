@@ -27,8 +27,8 @@ pub struct Residence {
     pub hold: String,
     /// Wall time in seconds.
     pub seconds: f64,
-    /// CPU time in nanoseconds of all that was started, as the kernel counted it, also of what left its parents;
-    /// absent for processes that ran before.
+    /// CPU time in nanoseconds of all that was started, as the kernel counted it, also of what left its parents. Of
+    /// processes that ran before: since they were placed, as far as a look at them or at their parents could tell.
     pub cpu_ns: Option<u64>,
     /// Times from the birth of a task until it was on its seat, ascending, in nanoseconds; where the kernel told
     /// of the birth.

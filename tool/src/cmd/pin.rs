@@ -37,7 +37,11 @@ pub fn run(args: &Pin) -> Outcome {
     let mut follow = Follow::new(&aim, &args.placing, journal, what.clone());
     let began = Instant::now();
     follow.hurry();
+    if let Some(recorder) = follow.keeper().recorder() {
+        recorder.count_all();
+    }
     follow.keeper().take_over(&args.pid);
+    follow.keeper().count();
     follow.hold_now(&args.pid);
     if let Some(why) = follow.trouble() {
         follow.take_back(true)?;

@@ -40,10 +40,22 @@ impl Keeper {
     pub fn finish(&mut self, roots: &[u32]) {
         self.births.news();
         self.find(roots);
+        self.count();
         let tids: Vec<u32> = self.tasks.keys().copied().collect();
         for tid in tids {
             self.compare(tid);
             self.record(tid, true);
+        }
+    }
+
+    /// Adds up what all known processes have used.
+    pub fn count(&mut self) {
+        let processes = &self.processes;
+        let lives = |pid: u32, start: Option<u64>| start.is_some() && tasks::start_time(pid) == start;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.count(|| {
+                processes.iter().filter(|(pid, start)| lives(**pid, **start)).map(|(pid, _)| *pid).collect()
+            });
         }
     }
 
@@ -71,6 +83,7 @@ impl Keeper {
         if let Some(recorder) = &mut self.recorder {
             recorder.looking();
         }
+        self.count();
         let tids: Vec<u32> = self.tasks.keys().copied().collect();
         for tid in tids {
             self.compare(tid);
