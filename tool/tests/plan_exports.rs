@@ -149,7 +149,10 @@ fn podman_takes_the_options() {
         eprintln!("SKIPPED: podman cannot make a container here: {}", text(&plain.stderr).trim());
         return;
     }
-    assert!(!create("--cpuset-cpus=0-x").status.success(), "podman looks at the options");
+    if create("--cpuset-cpus=0-x").status.success() {
+        assert!(!rustix::process::geteuid().is_root(), "podman looks at the options");
+        return eprintln!("SKIPPED: podman leaves the options of an ordinary user aside here");
+    }
     for dialect in ["podman", "docker"] {
         for (memory, nodes) in [("default", ""), ("bind", "0")] {
             let options = stdout(&["--as", dialect, "--memory", memory, "--together"]);
