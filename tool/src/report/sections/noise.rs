@@ -14,14 +14,14 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
         .noise
         .iter()
         .map(|noise| {
-            let (low, high) = noise.ratio.interval.unwrap_or((f64::NAN, f64::NAN));
+            let interval = noise.ratio.interval.map(|(low, high)| format!("{low:.4} to {high:.4}"));
             vec![
                 noise.workers.to_string(),
                 format!("{:.4}", noise.ratio.median),
-                format!("{low:.4} to {high:.4}"),
+                interval.unwrap_or_else(|| "too few pairs".to_owned()),
                 noise.ratio.n.to_string(),
-                percent(noise.floor),
-                percent(noise.detectable),
+                share(noise.floor),
+                share(noise.detectable),
             ]
         })
         .collect();
@@ -36,10 +36,14 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
 pub(super) fn beside(all: &[Named]) -> Vec<Table> {
     vec![
         by_workers("Noise floor (for information)", all, |named| {
-            named.evaluation.noise.iter().map(|noise| (noise.workers, percent(noise.floor))).collect()
+            named.evaluation.noise.iter().map(|noise| (noise.workers, share(noise.floor))).collect()
         }),
         by_workers("Minimum detectable effect at 80 % power", all, |named| {
-            named.evaluation.noise.iter().map(|noise| (noise.workers, percent(noise.detectable))).collect()
+            named.evaluation.noise.iter().map(|noise| (noise.workers, share(noise.detectable))).collect()
         }),
     ]
+}
+
+fn share(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), percent)
 }
