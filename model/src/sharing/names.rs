@@ -74,10 +74,6 @@ const GENERATED_RUNTIMES: [&str; 15] = [
     "Ljavax/",
 ];
 
-/// Beginnings of names of code that reads and writes data for the program that it interprets: the interpreters of Java's
-/// virtual machine and of V8, and the functions behind JavaScript's `Atomics`.
-const INTERPRETERS: [&str; 4] = ["Interpreter", "BytecodeHandler:", "Builtin:Atomics", "Builtins_Atomics"];
-
 /// Parts of paths of sources that belong to a language and not to a program.
 const LIBRARIES: [&str; 8] = [
     "/rustc/",
@@ -192,14 +188,21 @@ const AT_THE_END: [&str; 9] = [
 ];
 
 impl Code {
-    /// Whether it interprets the program: the access may be the program's or the interpreter's own.
+    /// Whether it is code of Java's virtual machine or of V8 that accesses memory for the program: the interpreter, and
+    /// what V8 calls for an access (inline caches and `Atomics`). The access may be the runtime's own as well.
     pub(super) fn is_interpreter(&self) -> bool {
         self.frames.iter().any(|frame| {
-            let name = &frame.function;
-            // V8's handlers of bytecode as they are named in its own file.
-            INTERPRETERS.iter().any(|start| name.starts_with(start))
-                || name.starts_with("Builtins_")
-                    && name.split('+').next().is_some_and(|name| name.ends_with("Handler"))
+            let name = frame.function.split('+').next().unwrap_or_default();
+            // As V8 names its parts in maps for profilers, and in its own file.
+            let builtin = name.strip_prefix("Builtin:").or_else(|| name.strip_prefix("Builtins_"));
+            name == "Interpreter"
+                || name.starts_with("BytecodeHandler:")
+                || builtin.is_some_and(|name| {
+                    name.starts_with("Atomics")
+                        || name.ends_with("Handler")
+                        || name.ends_with("IC")
+                        || name.contains("IC_")
+                })
         })
     }
 

@@ -65,7 +65,8 @@ pub(super) fn take(bytes: &[u8], addresses: &BTreeSet<u64>, names: &mut Names) {
     }
 }
 
-/// The lines of the code that the next record loads.
+/// The lines of the code that the next record loads; absent where a file's name is no text. V8 10 writes memory that it
+/// has freed for names of scripts, zeros too, after which nothing is where it belongs.
 fn lines(record: &[u8]) -> Option<Vec<Source<'_>>> {
     let mut cursor = Cursor(record);
     let (_start, count) = (cursor.long()?, cursor.long()?);
@@ -77,6 +78,9 @@ fn lines(record: &[u8]) -> Option<Vec<Source<'_>>> {
         let Some(file) = cursor.text() else { break };
         // The same file as before.
         let file = if file == b"\xff" { lines.last().map_or(&b""[..], |last| last.1) } else { file };
+        if str::from_utf8(file).map_or(true, |name| name.contains(char::is_control)) {
+            return None;
+        }
         lines.push((address, file, line));
     }
     lines.sort_by_key(|line| line.0);
@@ -129,6 +133,24 @@ mod tests {
         ];
         let load = [&[0; 8][..], &long(0), &long(0x1000), &long(0x20), &long(1), b"Work.run\0", &[0xc3; 32]];
         [header, record(DEBUG_INFO, &lines), record(1, &[]), record(CODE_LOAD, &load)].concat()
+    }
+
+    /// `node --perf-prof`: the file was shown as `X�`, and the line was another's.
+    #[test]
+    fn lines_of_a_file_whose_name_is_no_text_are_left_out() {
+        let at = |position: usize, wrong: &[u8]| {
+            let mut dump = dump();
+            dump[position..position + wrong.len()].copy_from_slice(wrong);
+            let mut names = Names::new();
+            take(&dump, &BTreeSet::from([0x1004]), &mut names);
+            names[&0x1004].clone()
+        };
+        let position = dump().windows(4).position(|part| part == b"src/").unwrap();
+        for wrong in [&b"y[\x10\x08@\0\0\0\x0f6"[..], b" \x81\x01\x04\0\0\0\0\x0f6"] {
+            let frame = at(position, wrong);
+            assert_eq!((&*frame.function, frame.file, frame.line), ("Work.run", None, None));
+        }
+        assert_eq!(at(position, b"s").line, Some(7));
     }
 
     #[test]

@@ -96,7 +96,11 @@ fn what_an_interpreter_touches_most_may_be_the_programs() {
     for name in ["Interpreter", "BytecodeHandler:Add", "Builtin:AtomicsAdd"] {
         assert_eq!((judged(GENERATED, name, 20), judged(GENERATED, name, 400)), (1, 0), "{name}");
     }
-    for name in ["Builtins_AtomicsAdd+0x64e", "Builtins_StaNamedPropertyHandler"] {
+    for name in [
+        "Builtins_AtomicsAdd+0x64e",
+        "Builtins_StaNamedPropertyHandler",
+        "Builtins_StoreFastElementIC_Standard+0x1",
+    ] {
         assert_eq!((judged(NODE, name, 20), judged(NODE, name, 400)), (1, 0), "{name}");
     }
     assert_eq!(judged(NODE, "Builtins_ArrayPush", 20), 0);
