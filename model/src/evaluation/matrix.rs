@@ -4,6 +4,9 @@ use super::{scaling::Clock, with_factor};
 use crate::{machine::Machine, record::Experiment, stats::Estimate};
 use serde::Serialize;
 
+/// A core that does so many times its peak has another clock than the one that was measured.
+const EXCESS: f64 = 1.02;
+
 /// Products of one size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MatrixPoint {
@@ -17,7 +20,8 @@ pub struct MatrixPoint {
     pub all: Option<Estimate>,
     /// All over one, from pairs of the same block.
     pub speedup: Option<Estimate>,
-    /// The most that one core can do, in GFLOPS, where its SIMD units and its clock are known.
+    /// The most that one core can do, in GFLOPS, where its SIMD units and its clock are known; absent where products
+    /// reached more: another guest held the clock down while it was measured.
     pub peak: Option<f64>,
 }
 
@@ -32,7 +36,7 @@ pub(crate) fn judge(experiment: &Experiment, machine: &Machine, clock: Option<&C
     sizes.sort_unstable();
     sizes.dedup();
     let gigaflops = |index| Estimate::of(&experiment.rates(index)).map(|rate| rate.map(|rate| rate / 1e9));
-    sizes
+    let mut points: Vec<MatrixPoint> = sizes
         .into_iter()
         .filter_map(|size| {
             let name = size.to_string();
@@ -53,7 +57,11 @@ pub(crate) fn judge(experiment: &Experiment, machine: &Machine, clock: Option<&C
                 peak,
             })
         })
-        .collect()
+        .collect();
+    if points.iter().any(|point| peak.is_some_and(|peak| point.one.median > EXCESS * peak)) {
+        points.iter_mut().for_each(|point| point.peak = None);
+    }
+    points
 }
 
 /// Double-precision operations that a core can retire in a cycle: SIMD lanes x FMA units x 2.

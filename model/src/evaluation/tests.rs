@@ -201,6 +201,19 @@ fn the_peak_is_told_for_known_cores_only() {
     assert_eq!(unknown.matrix[0].peak, None);
 }
 
+/// "85.6 GFLOPS, 136 % of the core's peak of 63": another guest had held the clock down while it was measured.
+#[test]
+fn a_peak_that_products_exceed_is_unknown() {
+    let mut record = quiet().record();
+    let products = record.experiments.iter_mut().find(|experiment| experiment.id == id::MATRIX).unwrap();
+    let peak = Evaluation::of(&quiet().record()).matrix[0].peak.unwrap();
+    let most =
+        Evaluation::of(&quiet().record()).matrix.iter().map(|point| point.one.median).fold(0.0, f64::max);
+    products.samples.iter_mut().for_each(|sample| sample.work *= 1.36 * peak / most);
+    let evaluation = Evaluation::of(&record);
+    assert!(evaluation.matrix.iter().all(|point| point.peak.is_none()), "{:?}", evaluation.matrix);
+}
+
 #[test]
 fn findings_are_sorted_by_weight() {
     let evaluation = judge(&World { trouble: Trouble::Steal(0.2), ..World::guest() });

@@ -41,7 +41,11 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
         one.notes
             .push("The peak is what the core's SIMD units can do at the clock measured here.".to_owned());
     } else {
-        one.notes.push("The core's peak is not known: that takes its clock (section scaling) and a CPU in manycore's table.".to_owned());
+        one.notes.push(
+            "The core's peak is not known: that takes a CPU in manycore's table and its clock (section scaling), at which \
+             no product is faster than the peak."
+                .to_owned(),
+        );
     }
     vec![one, all].into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
