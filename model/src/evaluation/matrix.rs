@@ -59,7 +59,9 @@ pub(crate) fn judge(experiment: &Experiment, machine: &Machine, clock: Option<&C
         })
         .collect();
     if points.iter().any(|point| peak.is_some_and(|peak| point.one.median > EXCESS * peak)) {
-        points.iter_mut().for_each(|point| point.peak = None);
+        for point in &mut points {
+            point.peak = None;
+        }
     }
     points
 }

@@ -209,7 +209,9 @@ fn a_peak_that_products_exceed_is_unknown() {
     let peak = Evaluation::of(&quiet().record()).matrix[0].peak.unwrap();
     let most =
         Evaluation::of(&quiet().record()).matrix.iter().map(|point| point.one.median).fold(0.0, f64::max);
-    products.samples.iter_mut().for_each(|sample| sample.work *= 1.36 * peak / most);
+    for sample in &mut products.samples {
+        sample.work *= 1.36 * peak / most;
+    }
     let evaluation = Evaluation::of(&record);
     assert!(evaluation.matrix.iter().all(|point| point.peak.is_none()), "{:?}", evaluation.matrix);
 }
