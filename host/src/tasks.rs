@@ -90,18 +90,35 @@ pub fn cpu_ns(pid: u32, tid: u32) -> Option<u64> {
     let task = format!("{pid}/task/{tid}");
     let schedstat = fs::read_to_string(format!("/proc/{task}/schedstat")).unwrap_or_default();
     schedstat.split_whitespace().next().and_then(|time| time.parse().ok()).or_else(|| {
-        let ticks =
-            stat_field(&task, 14)?.parse::<u64>().ok()? + stat_field(&task, 15)?.parse::<u64>().ok()?;
+        let stat = Stat::of(&task)?;
+        let ticks = stat.field(14)?.parse::<u64>().ok()? + stat.field(15)?.parse::<u64>().ok()?;
         Some(ticks * (1_000_000_000 / crate::counters::ticks_per_second()))
     })
 }
 
-/// CPU time in nanoseconds of children of process `pid` that it has waited for, and of theirs (`/proc/PID/stat`, fields
-/// 16 and 17, in clock ticks).
-pub fn reaped_cpu_ns(pid: u32) -> Option<u64> {
-    let ticks = |field| stat_field(&pid.to_string(), field)?.parse::<u64>().ok();
-    let all = ticks(16)?.checked_add(ticks(17)?)?;
-    all.checked_mul(1_000_000_000 / crate::counters::ticks_per_second())
+/// What the kernel counts of a process for its parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Its parent.
+    pub parent: u32,
+    /// When it was started, as [`start_time`] has it.
+    pub start: u64,
+    /// CPU time in nanoseconds of the process and of the children that it has waited for, and of theirs; that of children
+    /// in whole clock ticks.
+    pub cpu_ns: u64,
+}
+
+/// The usage of process `pid` (`/proc/PID/stat`, fields 4, 16, 17 and 22, and its CPU-time clock).
+pub fn usage(pid: u32) -> Option<Usage> {
+    let stat = Stat::of(&pid.to_string())?;
+    let number = |field| stat.field(field)?.parse::<u64>().ok();
+    let reaped = number(16)?.checked_add(number(17)?)?;
+    let reaped_ns = reaped.checked_mul(1_000_000_000 / crate::counters::ticks_per_second())?;
+    Some(Usage {
+        parent: stat.field(4)?.parse().ok()?,
+        start: number(22)?,
+        cpu_ns: crate::clock::process_cpu_ns(pid)? + reaped_ns,
+    })
 }
 
 /// All processes, ascending.
@@ -154,11 +171,24 @@ pub fn process_of(tid: u32) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
-/// A field of `/proc/PID/stat` or of a task below it, counted from 1 as in proc(5); the second is a name in
-/// brackets that may hold anything, so that only fields from 3 on can be had.
+/// The fields of `/proc/PID/stat`, or of a task below it, from the third on: the second is a name in brackets that may
+/// hold anything.
+struct Stat(String);
+
+impl Stat {
+    fn of(task: &str) -> Option<Self> {
+        let text = read(&format!("/proc/{task}/stat"))?;
+        Some(Self(text.rsplit_once(')')?.1.to_owned()))
+    }
+
+    /// A field, counted from 1 as in proc(5).
+    fn field(&self, number: usize) -> Option<&str> {
+        self.0.split_whitespace().nth(number - 3)
+    }
+}
+
 fn stat_field(task: &str, number: usize) -> Option<String> {
-    let text = read(&format!("/proc/{task}/stat"))?;
-    text.rsplit_once(')')?.1.split_whitespace().nth(number - 3).map(str::to_owned)
+    Stat::of(task)?.field(number).map(str::to_owned)
 }
 
 /// A file whose text need not be UTF-8: it holds a name that its process has chosen.

@@ -4,7 +4,6 @@ use crate::cli::Hold;
 use manycore_host::{
     affinity,
     child::{self, Start},
-    clock,
     enclosure::Enclosure,
     job,
     journal::Journal,
@@ -78,8 +77,7 @@ impl Family {
             return counted;
         }
         let ended = job::reaped_cpu().saturating_sub(self.before).as_nanos() as u64;
-        let of = |pid: u32| clock::process_cpu_ns(pid).unwrap_or(0) + tasks::reaped_cpu_ns(pid).unwrap_or(0);
-        ended + self.living().into_iter().map(of).sum::<u64>()
+        ended + self.living().into_iter().filter_map(tasks::usage).map(|usage| usage.cpu_ns).sum::<u64>()
     }
 
     /// Living processes with a task whose affinity is one of `ours`, with that affinity.

@@ -1,7 +1,6 @@
 //! Journals what a keeper changes, and records where its tasks run.
 
 use manycore_host::{
-    clock,
     counters::{Kernel, TaskCounters},
     journal::{Change, Journal},
     tasks,
@@ -11,7 +10,7 @@ use manycore_model::{
     placement::{Look, Plan, Residence},
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io,
     path::Path,
     sync::Arc,
@@ -41,7 +40,7 @@ pub struct Recorder {
     total: Option<Total>,
 }
 
-/// CPU time of processes that somebody else started, and of what they start: no parent of ours adds it up.
+/// CPU time of processes that were running before, and of their children: the kernel adds it up for no process of ours.
 #[derive(Debug, Default)]
 struct Total {
     /// When it was counted first.
@@ -53,17 +52,14 @@ struct Total {
 }
 
 impl Total {
-    /// Counts again; `living` are all that are known. Returns nanoseconds since the first time. What a process has used
-    /// goes to its parent when that waits for it.
-    fn count(&mut self, living: &BTreeSet<u32>) -> u64 {
-        let now: BTreeMap<u32, (u64, u32)> = living
-            .iter()
-            .filter_map(|&pid| {
-                let used = clock::process_cpu_ns(pid)? + tasks::reaped_cpu_ns(pid)?;
-                Some((pid, (used, tasks::parent(pid)?)))
-            })
-            .collect();
-        self.take(now)
+    /// Counts again the processes that are known, each with its start. Returns nanoseconds since the first time. What a
+    /// process has used goes to its parent when that waits for it.
+    fn count(&mut self, known: &BTreeMap<u32, Option<u64>>) -> u64 {
+        let living = known.iter().filter_map(|(&pid, start)| {
+            let usage = tasks::usage(pid).filter(|usage| Some(usage.start) == *start)?;
+            Some((pid, (usage.cpu_ns, usage.parent)))
+        });
+        self.take(living.collect())
     }
 
     fn take(&mut self, now: BTreeMap<u32, (u64, u32)>) -> u64 {
@@ -104,15 +100,15 @@ impl Recorder {
         }
     }
 
-    /// Counts from now on what all that is kept uses, for processes that somebody else started.
+    /// Counts from now on what all that is kept uses, for processes that were running before.
     pub fn count_all(&mut self) {
         self.total = Some(Total::default());
     }
 
     /// Adds up what all that is kept has used, where that is counted.
-    pub(super) fn count(&mut self, living: impl FnOnce() -> BTreeSet<u32>) {
+    pub(super) fn count(&mut self, known: &BTreeMap<u32, Option<u64>>) {
         if let Some(total) = &mut self.total {
-            let used = total.count(&living());
+            let used = total.count(known);
             self.stay.cpu_ns = Some(self.stay.cpu_ns.unwrap_or(0).max(used));
         }
     }

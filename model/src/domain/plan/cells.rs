@@ -229,19 +229,13 @@ fn distances(machine: &Machine, used: &[(&Node, Vec<u32>)], notes: &mut Vec<Stri
     }
     let column = |id: u32| machine.nodes.iter().position(|node| node.id == id);
     let columns: Option<Vec<usize>> = used.iter().map(|(node, _)| column(node.id)).collect();
-    let row = |node: &Node| -> Option<Vec<u32>> {
-        columns.as_ref()?.iter().map(|&at| node.distances.get(at).copied()).collect()
-    };
-    let rows: Option<Vec<Vec<u32>>> = used.iter().map(|(node, _)| row(node)).collect();
-    let rows = rows.map(|mut rows| {
-        for (at, row) in rows.iter_mut().enumerate() {
-            for (to, far) in row.iter_mut().enumerate() {
-                if at != to && used[at].0.id == used[to].0.id {
-                    *far = NEAREST;
-                }
-            }
-        }
-        rows
+    let rows: Option<Vec<Vec<u32>>> = columns.and_then(|columns| {
+        let far = |at: usize, to: usize| {
+            let is_beside = at != to && columns[at] == columns[to];
+            if is_beside { Some(NEAREST) } else { used[at].0.distances.get(columns[to]).copied() }
+        };
+        let all = 0..used.len();
+        all.clone().map(|at| all.clone().map(|to| far(at, to)).collect()).collect()
     });
     let sound = |rows: &Vec<Vec<u32>>| {
         rows.iter().enumerate().all(|(at, row)| {

@@ -50,12 +50,8 @@ impl Keeper {
 
     /// Adds up what all known processes have used.
     pub fn count(&mut self) {
-        let processes = &self.processes;
-        let lives = |pid: u32, start: Option<u64>| start.is_some() && tasks::start_time(pid) == start;
         if let Some(recorder) = &mut self.recorder {
-            recorder.count(|| {
-                processes.iter().filter(|(pid, start)| lives(**pid, **start)).map(|(pid, _)| *pid).collect()
-            });
+            recorder.count(&self.processes);
         }
     }
 

@@ -1,7 +1,10 @@
 //! What two identical things showed.
 
 use super::{Named, Table, by_workers};
-use crate::report::{figure::percent, table::Align};
+use crate::report::{
+    figure::{optional, percent},
+    table::Align,
+};
 
 pub(super) fn own(named: &Named) -> Vec<Table> {
     let mut table = Table::figures(
@@ -20,8 +23,8 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
                 format!("{:.4}", noise.ratio.median),
                 interval.unwrap_or_else(|| "too few pairs".to_owned()),
                 noise.ratio.n.to_string(),
-                share(noise.floor),
-                share(noise.detectable),
+                optional(noise.floor, percent),
+                optional(noise.detectable, percent),
             ]
         })
         .collect();
@@ -36,14 +39,20 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
 pub(super) fn beside(all: &[Named]) -> Vec<Table> {
     vec![
         by_workers("Noise floor (for information)", all, |named| {
-            named.evaluation.noise.iter().map(|noise| (noise.workers, share(noise.floor))).collect()
+            named
+                .evaluation
+                .noise
+                .iter()
+                .map(|noise| (noise.workers, optional(noise.floor, percent)))
+                .collect()
         }),
         by_workers("Minimum detectable effect at 80 % power", all, |named| {
-            named.evaluation.noise.iter().map(|noise| (noise.workers, share(noise.detectable))).collect()
+            named
+                .evaluation
+                .noise
+                .iter()
+                .map(|noise| (noise.workers, optional(noise.detectable, percent)))
+                .collect()
         }),
     ]
-}
-
-fn share(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), percent)
 }
