@@ -1,9 +1,7 @@
 /* A program that generates code for x86-64 as it runs, and writes its name into the map for profilers. The name is the
    first argument; none is written where that is empty. Two threads run the code in turns. */
 #define _GNU_SOURCE
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
+#include "turns.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,17 +9,8 @@
 
 static void (*count)(volatile long *);
 static volatile long *shared;
-static struct { _Alignas(64) _Atomic int turn; } baton;
-
-static void *work(void *data) {
-    int me = (int)(size_t)data;
-    for (int round = 0; round < 500; round++) {
-        while (baton.turn != me)
-            sched_yield();
-        count(&shared[me]);
-        baton.turn = !me;
-    }
-    return NULL;
+static void touch(int me) {
+    count(&shared[me]);
 }
 
 int main(int arguments, char **words) {
@@ -43,10 +32,6 @@ int main(int arguments, char **words) {
         fprintf(file, "%lx %zx %s\n", (unsigned long)made, sizeof code, words[1]);
         fclose(file);
     }
-    pthread_t threads[2];
-    for (size_t i = 0; i < 2; i++)
-        pthread_create(&threads[i], NULL, work, (void *)i);
-    for (int i = 0; i < 2; i++)
-        pthread_join(threads[i], NULL);
+    in_turns();
     return 0;
 }

@@ -1,11 +1,9 @@
 /* A program that becomes itself again by the route that its first argument names. What it is then shares a line
    between two threads, which take turns however busy the machine is. */
 #define _GNU_SOURCE
+#include "turns.h"
 #include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
 #include <spawn.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,26 +13,8 @@
 #include <unistd.h>
 
 static struct { _Alignas(64) volatile long own[2]; } shared;
-static struct { _Alignas(64) _Atomic int turn; } baton;
-
-static void *work(void *data) {
-    int me = (int)(size_t)data;
-    for (int round = 0; round < 500; round++) {
-        while (baton.turn != me)
-            sched_yield();
-        shared.own[me] += 1;
-        baton.turn = !me;
-    }
-    return NULL;
-}
-
-static int share(void) {
-    pthread_t threads[2];
-    for (size_t i = 0; i < 2; i++)
-        pthread_create(&threads[i], NULL, work, (void *)i);
-    for (int i = 0; i < 2; i++)
-        pthread_join(threads[i], NULL);
-    return 0;
+static void touch(int me) {
+    shared.own[me] += 1;
 }
 
 /* A copy of the file without a name. */
@@ -55,8 +35,10 @@ int main(int count, char **arguments) {
     char *words[] = { arguments[0], "share", NULL }, *none[] = { NULL };
     int status = 0;
     pid_t child = 0;
-    if (!strcmp(route, "share"))
-        return share();
+    if (!strcmp(route, "share")) {
+        in_turns();
+        return 0;
+    }
     if (!strcmp(route, "execl"))
         execl(self, self, "share", (char *)NULL);
     else if (!strcmp(route, "execlp"))
@@ -75,8 +57,12 @@ int main(int count, char **arguments) {
         execv("/proc/self/exe", words);
     else if (!strcmp(route, "link")) {
         char link[] = "/tmp/routes-XXXXXX";
-        if (!mkdtemp(link) || chdir(link) || symlink("/proc/self/exe", "self"))
+        if (!mkdtemp(link))
             return 8;
+        if (chdir(link) || symlink("/proc/self/exe", "self")) {
+            rmdir(link);
+            return 8;
+        }
         child = fork();
         if (!child)
             execl("./self", "self", "share", (char *)NULL);
