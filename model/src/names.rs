@@ -67,6 +67,15 @@ pub fn instead<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Stri
     }
 }
 
+/// Items joined as a person would: `a`, `a and b`, `a, b and c`.
+pub fn list(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.clone(),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
 /// Letters to change, add or take away (Levenshtein), of the first 40.
 fn changes(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(40).collect();

@@ -4,6 +4,7 @@
 //! can be judged any time later, on another machine, by [`crate::evaluation`].
 
 mod check;
+pub mod id;
 
 pub use check::Invalid;
 

@@ -11,16 +11,16 @@
 //! until their own interval fits.
 
 use crate::{
-    record::Experiment,
     stats::{Estimate, LEVEL, interim_level, signed_rank_p},
     units::{interval, percent},
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Two things that differ by at most this are equivalent, unless another margin was asked for.
 pub const MARGIN: f64 = 0.02;
 
-/// Names of [`Experiment::parameters`] that hold the rule.
+/// Names of an experiment's parameters that hold the rule.
 pub mod parameter {
     /// The margin of equivalence, as a share.
     pub const MARGIN: &str = "equivalent";
@@ -71,10 +71,10 @@ impl Rule {
         Self { margin: MARGIN, level: interim_level(which, analyses), analysis: which, analyses }
     }
 
-    /// The rule that an experiment was planned with, at the analysis at which it is or ended.
-    pub fn of(experiment: &Experiment) -> Self {
-        let number = |name: &str| experiment.parameters.get(name)?.parse::<usize>().ok();
-        let margin = experiment.parameters.get(parameter::MARGIN).and_then(|margin| margin.parse().ok());
+    /// The rule that an experiment with these `parameters` was planned with, at the analysis at which it is or ended.
+    pub fn of(parameters: &BTreeMap<String, String>) -> Self {
+        let number = |name: &str| parameters.get(name)?.parse::<usize>().ok();
+        let margin = parameters.get(parameter::MARGIN).and_then(|margin| margin.parse().ok());
         let rule = match (number(parameter::ANALYSES), number(parameter::LOOKS)) {
             (Some(analyses), _) => {
                 let analyses = analyses.max(1);

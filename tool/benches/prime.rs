@@ -3,7 +3,7 @@
 
 mod common;
 
-use manycore_model::evaluation::{Evaluation, id};
+use manycore_model::{evaluation::Evaluation, record::id};
 
 fn main() {
     let record = common::section("sysbench");

@@ -16,8 +16,7 @@ use manycore::{
 use manycore_host::clock::now_ns;
 use manycore_model::{
     CpuId, CpuSet, Machine,
-    evaluation::TIMES_CACHES,
-    record::Sample,
+    record::{Sample, id::TIMES_CACHES},
     stats::{Estimate, median},
     units,
 };

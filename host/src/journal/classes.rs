@@ -3,7 +3,7 @@
 
 use super::{Change, Pending, Restored, undo::changed};
 use crate::{
-    resctrl::{add_cpus, is_gone, put},
+    resctrl::put::{add_cpus, is_gone, put},
     tasks,
 };
 use manycore_model::{

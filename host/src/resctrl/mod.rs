@@ -3,31 +3,17 @@
 
 mod find;
 mod monitors;
+mod ours;
 mod places;
+pub mod put;
 mod read;
 mod sampler;
 mod write;
 
 pub use find::{DEFAULT, Missing, Mount, find, vendor};
 pub use monitors::Watch;
+pub use ours::ours;
 pub use places::places;
 pub use read::Files;
 pub use sampler::Sampler;
 pub use write::{Refused, Writer, mount};
-pub(crate) use write::{add_cpus, is_gone, put};
-
-use crate::journal::{Change, Pending};
-use std::{collections::BTreeMap, path::PathBuf};
-
-/// Folders of groups that these journals made, each with the journal's name.
-pub fn ours(pending: &[Pending]) -> BTreeMap<PathBuf, String> {
-    let made = |pending: &Pending| {
-        let id = pending.id();
-        let paths = pending.changes.iter().filter_map(|change| match change {
-            Change::Class { path } => Some(path.clone()),
-            _ => None,
-        });
-        paths.map(|path| (path, id.clone())).collect::<Vec<_>>()
-    };
-    pending.iter().filter(|pending| !pending.is_of_another_boot()).flat_map(made).collect()
-}

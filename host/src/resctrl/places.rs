@@ -1,7 +1,7 @@
 //! Which CPUs are behind the numbers that domains have.
 
 use crate::tree::Tree;
-use manycore_model::{CpuSet, qos::translate::Places};
+use manycore_model::{CpuSet, qos::places::Places};
 use std::collections::BTreeMap;
 
 /// Nodes (`/sys/devices/system/node`) and caches (`cpuN/cache/indexM/{id,level,shared_cpu_list}`). What the kernel

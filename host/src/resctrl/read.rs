@@ -5,9 +5,9 @@ use crate::tree::{OpenError, Tree};
 use manycore_model::{
     CpuSet,
     qos::{
-        Group, Owner, QOS_SCHEMA, Role, State,
         dialect::{Dialect, Info, Offer, Signs},
         schemata::{self, Schemata},
+        state::{Group, Owner, QOS_SCHEMA, Role, State},
     },
 };
 use std::{

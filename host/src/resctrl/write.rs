@@ -1,6 +1,9 @@
 //! Changes, each in the journal before it is made.
 
-use super::read::path;
+use super::{
+    put::{add_cpus, is_gone, put},
+    read::path,
+};
 use crate::{
     journal::{Change, Journal},
     tasks,
@@ -14,8 +17,7 @@ use manycore_model::{
 };
 use rustix::io::Errno;
 use std::{
-    fs::{self, OpenOptions},
-    io::{self, Write as _},
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -230,21 +232,4 @@ pub fn mount(journal: &Journal, point: &Path) -> Result<(), Refused> {
             status: None,
         },
     })
-}
-
-/// One write of one line: each is a command of its own to the kernel.
-pub(crate) fn put(file: &Path, text: &str) -> io::Result<()> {
-    OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes())
-}
-
-/// Adds CPUs to a group's list.
-pub(crate) fn add_cpus(file: &Path, cpus: &CpuSet) -> io::Result<()> {
-    let now: CpuSet = fs::read_to_string(file)?.parse().unwrap_or_default();
-    put(file, &format!("{}\n", now.union(cpus)))
-}
-
-/// Whether a write of a task's id failed because the task has ended: by ESRCH, or, as kernels differ, by anything and
-/// there is none any more.
-pub(crate) fn is_gone(error: &io::Error, tid: u32) -> bool {
-    error.raw_os_error() == Some(libc::ESRCH) || tasks::start_time(tid).is_none()
 }

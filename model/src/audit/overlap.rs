@@ -59,8 +59,7 @@ fn rivals(present: &[&Stake]) -> Vec<Tenant> {
 fn finding(stakes: &[Stake], rivals: &[Tenant], cpus: CpuSet, free: &CpuSet) -> Finding {
     let claims: Vec<Claim> = rivals.iter().map(|tenant| claim(stakes, tenant, &cpus)).collect();
     let names: Vec<String> = claims.iter().map(who).collect();
-    let headline =
-        format!("{} each claim {} for themselves", crate::evaluation::list(&names), words::cpus(&cpus));
+    let headline = format!("{} each claim {} for themselves", crate::names::list(&names), words::cpus(&cpus));
     let evidence = claims.iter().map(|claim| {
         let threads = claim.processes.iter().map(|holder| holder.threads).sum();
         let of = match &claim.group {

@@ -49,7 +49,7 @@ pub(super) fn process(holder: &Holder) -> String {
 pub(super) fn processes(holders: &[Holder]) -> String {
     let named: Vec<String> = holders.iter().take(NAMED).map(process).collect();
     match holders.len().saturating_sub(NAMED) {
-        0 => crate::evaluation::list(&named),
+        0 => crate::names::list(&named),
         more => format!("{} and {more} more", named.join(", ")),
     }
 }

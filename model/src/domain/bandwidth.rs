@@ -2,8 +2,8 @@
 
 use super::usage::{HostUsage, Identity, Usage};
 use crate::qos::{
-    VCPUS, of_libvirt,
-    translate::Places,
+    places::Places,
+    state::{VCPUS, of_libvirt},
     watch::{Moment, outer},
 };
 use std::collections::{BTreeMap, BTreeSet};

@@ -31,7 +31,7 @@ pub(crate) fn judge(experiment: &Experiment, floor: Option<f64>) -> Option<Affin
         cpus: experiment.parameters.get("cpus").cloned(),
         free: by_process(experiment, free),
         bound: by_process(experiment, bound),
-        verdict: Verdict::of(&experiment.log_ratios(free, bound), Rule::of(experiment), floor),
+        verdict: Verdict::of(&experiment.log_ratios(free, bound), Rule::of(&experiment.parameters), floor),
         checks: count(|sample| sample.around.checks),
         elsewhere: count(|sample| sample.around.elsewhere),
     })

@@ -47,8 +47,11 @@ pub struct Compared {
 pub fn judge(experiment: &Experiment) -> Option<Comparison> {
     let a = with_factor(experiment, "side", "A").next()?;
     let b = with_factor(experiment, "side", "B").next()?;
-    let verdict =
-        Verdict::of(&experiment.log_ratios(a, b), Rule::of(experiment), floor(experiment, &[a, b]))?;
+    let verdict = Verdict::of(
+        &experiment.log_ratios(a, b),
+        Rule::of(&experiment.parameters),
+        floor(experiment, &[a, b]),
+    )?;
     let metrics = (0..experiment.metrics.len())
         .filter_map(|index| compared(experiment, (a, b), index, (index == 0).then_some(&verdict)));
     Some(Comparison {
@@ -105,7 +108,7 @@ fn compared(
         |treatment: usize| -> Vec<f64> { experiment.samples_of(treatment).filter_map(value).collect() };
     let (a, b, ratios) = (values(a), values(b), experiment.log_ratios_of(a, b, value));
     let better = |ratio: f64| if metric.better == Better::Higher { ratio } else { 1.0 / ratio };
-    let rule = Rule { margin: Rule::of(experiment).margin, ..Rule::default() };
+    let rule = Rule { margin: Rule::of(&experiment.parameters).margin, ..Rule::default() };
     let ratio = match primary {
         Some(verdict) => {
             Some(Estimate { median: verdict.ratio, interval: verdict.interval, n: verdict.pairs }.map(better))

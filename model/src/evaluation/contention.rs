@@ -94,13 +94,13 @@ impl ContentionPair {
     }
 }
 
-/// Judges all experiments whose id begins with [`super::id::CONTENTION`], each with the peer of its load;
+/// Judges all experiments whose id begins with [`crate::record::id::CONTENTION`], each with the peer of its load;
 /// `floor` is the noise floor of an experiment.
 pub(crate) fn judge(record: &Record, floor: impl Fn(&Experiment) -> Option<f64>) -> Vec<Contention> {
     let of = |experiment: &Experiment| {
-        let load = experiment.id.strip_prefix(super::id::CONTENTION)?;
+        let load = experiment.id.strip_prefix(crate::record::id::CONTENTION)?;
         let parameter = |name: &str| experiment.parameters.get(name).cloned();
-        let beside = record.experiment(&format!("{}{load}", super::id::CONTENTION_PEER));
+        let beside = record.experiment(&format!("{}{load}", crate::record::id::CONTENTION_PEER));
         Some(Contention {
             load: load.to_owned(),
             unit: experiment.unit.clone(),
@@ -149,10 +149,14 @@ fn points(experiment: &Experiment, floor: Option<f64>) -> Vec<ContentionPoint> {
                 rate,
                 each: rate.map(|rate| rate / workers as f64),
                 over_fewest: fewest.and_then(|fewest| {
-                    Verdict::of(&experiment.log_ratios(fewest, index), Rule::of(experiment), floor)
+                    Verdict::of(
+                        &experiment.log_ratios(fewest, index),
+                        Rule::of(&experiment.parameters),
+                        floor,
+                    )
                 }),
                 over_best: best(experiment, &rivals).filter(|&best| best != index).and_then(|best| {
-                    let rule = Rule::of(experiment).among(rivals.len() - 1);
+                    let rule = Rule::of(&experiment.parameters).among(rivals.len() - 1);
                     Verdict::of(&experiment.log_ratios(best, index), rule, floor)
                 }),
                 fairness: (workers > 1).then(|| jain(&shares(experiment, index))).flatten(),

@@ -1,6 +1,7 @@
 //! How much the measurements were disturbed, and up to where they carry advice.
 
-use super::{id, usable_cpus};
+use super::usable_cpus;
+use crate::record::id;
 use crate::{
     record::{Experiment, Record, Sample},
     units::percent,

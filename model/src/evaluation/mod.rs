@@ -1,6 +1,6 @@
 //! What a record means: estimates with intervals, verdicts, and findings in words.
 //!
-//! A pure function of the record: [`Evaluation::of`]. Experiments are found by the ids in [`id`]; one that is
+//! A pure function of the record: [`Evaluation::of`]. Experiments are found by the ids in [`crate::record::id`]; one that is
 //! missing from the record, or was cut short, leaves its part empty.
 
 mod affinity;
@@ -11,6 +11,7 @@ mod disturbance;
 mod findings;
 mod latency;
 mod levels;
+pub mod limits;
 mod matrix;
 mod modes;
 mod noise;
@@ -24,7 +25,6 @@ mod words;
 
 pub use affinity::Affinity;
 pub use circumstances::Circumstances;
-pub(crate) use comparison::floor;
 pub use comparison::{Compared, Comparison, enough, judge as compare};
 pub use contention::{Contention, ContentionPair, ContentionPoint, UnixBench};
 pub use disturbance::{Disturbance, MOST_TAKEN, MOST_THROTTLED};
@@ -39,62 +39,19 @@ pub use scaling::{Clock, LatencySummary, Scaling, ScalingPoint, Superlinear, Usl
 pub use spawning::{
     Balance, LightProcesses, LightRun, Mismatch, PUBLISHED, PUBLISHED_BYTES, PUBLISHED_ON, Published, Rounds,
 };
-pub use stream::{Route, StreamPoint, Streaming, TIMES_CACHES};
+pub use stream::{Route, StreamPoint, Streaming};
 pub use tuning::{Candidate, Finalist, TODAY, Tuning, confirmed, ranking};
-pub(crate) use words::list;
 
 use crate::{
     Record,
     machine::Machine,
-    qos::proof::{Check, Proof},
-    record::Experiment,
+    record::{Experiment, id},
 };
+use limits::{LimitCheck, LimitProof};
 use serde::Serialize;
 
 /// Value of [`Evaluation::schema`].
 pub const EVALUATION_SCHEMA: &str = "manycore/evaluation/1";
-
-/// Ids of the experiments that `eval` makes.
-pub mod id {
-    /// A against A: treatments in pairs of equal `workers`, with the factor `side` = `A` or `B`.
-    pub const NOISE: &str = "noise";
-    /// Prime events by number of workers.
-    pub const SCALING: &str = "scaling";
-    /// Dependent additions, one a cycle: factor `cpu` for one CPU alone, `together` for all at once.
-    pub const CLOCK: &str = "clock";
-    /// Four tasks, factor `mode` = `serial`, `threads`, `processes`; the same for each id with this prefix.
-    pub const MODES: &str = "modes";
-    /// Matrix products, factor `size`.
-    pub const MATRIX: &str = "matrix";
-    /// Processes `free` and `bound`.
-    pub const AFFINITY: &str = "affinity";
-    /// Pairs of CPUs that pass a cache line, factors `a`, `b` and `distance`; metrics `latency`, `fastest` and `spread`
-    /// in ns. A sample is a visit; one without work gave no figure.
-    pub const LATENCY: &str = "latency";
-    /// Ours against sysbench, factor `program`.
-    pub const SYSBENCH: &str = "sysbench";
-    /// Prefix of loads whose workers share something, such as `contention-counter`: factor `variant`, and for two
-    /// tasks that are bound `distance` (a [`crate::Distance`] or `same`) with their `cpus`.
-    pub const CONTENTION: &str = "contention-";
-    /// Prefix of the same loads beside another program, with the factor `program`.
-    pub const CONTENTION_PEER: &str = "beside-";
-    /// Memory bandwidth by number of workers: factors `kernel` and `stores`; parameters `from` and `to` (the nodes of CPUs
-    /// and memory), and, as in the next two, `array_bytes` and `caches_bytes`.
-    pub const STREAM: &str = "stream";
-    /// Bandwidth of reading from the CPUs of node `from` to the memory of node `to`.
-    pub const STREAM_NODES: &str = "stream-nodes";
-    /// Time of a load on the same ways, factor `loaded` = `no` or `yes`; metrics `latency` in ns and `load` in B/s, what
-    /// the others read meanwhile.
-    pub const STREAM_LATENCY: &str = "stream-latency";
-    /// Two sides, factor `side` = `A` or `B`; parameters as [`crate::verdict::parameter`] says.
-    pub const COMPARE: &str = "compare";
-    /// Rounds of a search: the prefix of `tune-1`, `tune-2`, ...; factor `side` = `today` marks today's behaviour.
-    pub const TUNE: &str = "tune-";
-    /// Prefix of checks of limits, such as `qos-bandwidth`: the treatments of [`crate::qos::proof::Check`].
-    pub const QOS: &str = "qos-";
-    /// Its finalists against today's behaviour, with the factor `line`: how to run it.
-    pub const TUNE_CONFIRM: &str = "tune-confirm";
-}
 
 /// Everything that a record says.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -129,7 +86,7 @@ pub struct Evaluation {
     pub tuning: Option<Tuning>,
     /// Limits of memory bandwidth, with and without.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub limits: Vec<Proof>,
+    pub limits: Vec<LimitProof>,
     /// Light processes that were started and held.
     pub light_processes: Vec<LightProcesses>,
     /// What follows, most important first.
@@ -185,11 +142,11 @@ impl Evaluation {
 }
 
 /// The checks of limits that a record has.
-fn limits(record: &Record) -> Vec<Proof> {
+fn limits(record: &Record) -> Vec<LimitProof> {
     let of = |experiment: &Experiment| {
         let name = experiment.id.strip_prefix(id::QOS)?;
-        let check = Check::ALL.into_iter().find(|check| check.name() == name)?;
-        Some(Proof::of(check, Vec::new(), experiment))
+        let check = LimitCheck::ALL.into_iter().find(|check| check.name() == name)?;
+        Some(LimitProof::of(check, experiment))
     };
     record.experiments.iter().filter_map(of).collect()
 }

@@ -54,8 +54,9 @@ pub(crate) fn judge(experiment: &Experiment, floor: Option<f64>) -> Option<Modes
     Some(Modes {
         id: experiment.id.clone(),
         parameters: experiment.parameters.clone(),
-        processes_over_threads: both
-            .and_then(|(a, b)| Verdict::of(&experiment.log_ratios(a, b), Rule::of(experiment), floor)),
+        processes_over_threads: both.and_then(|(a, b)| {
+            Verdict::of(&experiment.log_ratios(a, b), Rule::of(&experiment.parameters), floor)
+        }),
         modes,
     })
 }

@@ -1,7 +1,8 @@
 //! Memory bandwidth by kernel and number of workers, and from the CPUs of each node to the memory of each: bandwidth,
 //! latency, and latency under load.
 
-use super::{id, with_factor};
+use super::with_factor;
+use crate::record::id::{self, TIMES_CACHES};
 use crate::{
     Record,
     record::{Experiment, Sample, Treatment},
@@ -9,9 +10,6 @@ use crate::{
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// Times the last-level caches that an array should have at least, as STREAM's rules of use ask for.
-pub const TIMES_CACHES: u64 = 4;
 
 /// What was measured of the memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

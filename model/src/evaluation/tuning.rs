@@ -87,11 +87,11 @@ pub fn ranking(experiment: &Experiment) -> Vec<(usize, f64)> {
 /// Judges a search: experiments `tune-1`, `tune-2`, ... and `tune-confirm`.
 pub(crate) fn judge(record: &Record) -> Option<Tuning> {
     let rounds: Vec<&Experiment> =
-        (1..).map_while(|round| record.experiment(&format!("{}{round}", super::id::TUNE))).collect();
+        (1..).map_while(|round| record.experiment(&format!("{}{round}", crate::record::id::TUNE))).collect();
     if rounds.is_empty() {
         return None;
     }
-    let confirm = record.experiment(super::id::TUNE_CONFIRM);
+    let confirm = record.experiment(crate::record::id::TUNE_CONFIRM);
     let finalists = confirm.map(finalists).unwrap_or_default();
     let better = |finalist: &Finalist| {
         finalist.verdict.verdict == Answer::BBetter && !finalist.verdict.is_within_margin()
@@ -139,7 +139,7 @@ pub fn confirmed(experiment: &Experiment) -> bool {
 
 fn finalists(experiment: &Experiment) -> Vec<Finalist> {
     let Some(today) = experiment.treatments.iter().position(is_today) else { return Vec::new() };
-    let rule = Rule::of(experiment);
+    let rule = Rule::of(&experiment.parameters);
     let others: Vec<usize> = (0..experiment.treatments.len()).filter(|&index| index != today).collect();
     let ratios: Vec<Vec<f64>> = others.iter().map(|&index| experiment.log_ratios(today, index)).collect();
     let floor = comparison::floor(experiment, &(0..experiment.treatments.len()).collect::<Vec<_>>());

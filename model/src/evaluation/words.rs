@@ -12,15 +12,6 @@ pub(crate) fn times(estimate: &Estimate) -> String {
     format!("{:.2}x ({})", estimate.median, interval(estimate.interval, |end| format!("{end:.2}")))
 }
 
-/// Items joined as a person would: `a`, `a and b`, `a, b and c`.
-pub(crate) fn list(items: &[String]) -> String {
-    match items {
-        [] => String::new(),
-        [one] => one.clone(),
-        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
-    }
-}
-
 /// How a change of a metric is put: a time gets longer, a rate does more, and no share is negative.
 pub(crate) struct Change {
     verb: &'static str,

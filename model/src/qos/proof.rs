@@ -1,64 +1,25 @@
-//! Whether a limit limits: what a load of memory gets with it and without.
+//! Which limits are proven, and where they have to hold.
 
 use super::{
     dialect::{Bounds, Dialect, Offer, Scope},
+    places::Places,
     told::Told,
-    translate::Places,
     wish::{Bandwidth, On},
 };
-use crate::{
-    CpuSet,
-    evaluation::floor,
-    record::Experiment,
-    stats::Estimate,
-    verdict::{Answer, Rule, Verdict},
-};
+use crate::{CpuSet, evaluation::limits::LimitProof};
 use serde::Serialize;
 
 /// Version of the JSON that [`Proof`]s are written in.
 pub const PROOF_SCHEMA: &str = "manycore/qos-proof/1";
 
-/// What is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Check {
-    /// A group with a limit gets less than one without.
-    Bandwidth,
-    /// A group with a least bandwidth gets more beside rivals than one without.
-    Minimum,
-    /// A group of high priority gets more beside rivals than one of the usual one.
-    Priority,
-}
-
-/// Names of the treatments; a check without rivals has no [`ALONE`].
-pub const WITH: &str = "with";
-/// The same load without the limit.
-pub const WITHOUT: &str = "without";
-/// The same without the limit and without rivals.
-pub const ALONE: &str = "alone";
-
-impl Check {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Bandwidth, Self::Minimum, Self::Priority];
-
-    /// As on the command line: `bandwidth`, `min`, `priority`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Bandwidth => "bandwidth",
-            Self::Minimum => "min",
-            Self::Priority => "priority",
-        }
-    }
-
-    /// Whether it shows itself only where others want memory, too.
-    pub const fn has_rivals(self) -> bool {
-        !matches!(self, Self::Bandwidth)
-    }
-
-    /// What is measured, in the order of the design.
-    pub const fn treatments(self) -> &'static [&'static str] {
-        if self.has_rivals() { &[WITH, WITHOUT, ALONE] } else { &[WITH, WITHOUT] }
-    }
+/// A limit, and what a load of memory showed of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Proof {
+    /// What was measured.
+    #[serde(flatten)]
+    pub measured: LimitProof,
+    /// The limits in force during the measurement.
+    pub limits: Vec<Told>,
 }
 
 /// The limit of the check `bandwidth` where none was named: a tenth, or the least that there can be. Absent where limits
@@ -87,124 +48,15 @@ pub fn reach(offer: &Offer, places: &Places, node: Option<u32>, cpus: &CpuSet) -
     }
 }
 
-/// What came out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "answer", content = "why")]
-pub enum Shown {
-    /// The limit does what it says.
-    Holds,
-    /// It makes no difference, or the wrong one.
-    Fails(String),
-    /// The pairs are too few or too scattered to decide.
-    Inconclusive,
-    /// This machine, or this load, cannot show it.
-    CannotShow(String),
-}
-
-/// One check.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Proof {
-    /// Which.
-    pub check: Check,
-    /// What is in force while it is measured.
-    pub limits: Vec<Told>,
-    /// What came out.
-    #[serde(flatten)]
-    pub shown: Shown,
-    /// Bytes a second with the limit.
-    pub with: Option<Estimate>,
-    /// Bytes a second without.
-    pub without: Option<Estimate>,
-    /// Bytes a second without the limit and without rivals.
-    pub alone: Option<Estimate>,
-    /// What it gets with the limit over what it gets without, as `compare` judges: A is without, B is with.
-    pub verdict: Option<Verdict>,
-}
-
-impl Proof {
-    /// One that was not measured, and why.
-    pub fn cannot(check: Check, why: String) -> Self {
-        Self {
-            check,
-            limits: Vec::new(),
-            shown: Shown::CannotShow(why),
-            with: None,
-            without: None,
-            alone: None,
-            verdict: None,
-        }
-    }
-
-    /// Judges what was measured: the treatments of [`Check::treatments`], whose work is bytes.
-    pub fn of(check: Check, limits: Vec<Told>, experiment: &Experiment) -> Self {
-        let at = |name: &str| experiment.treatments.iter().position(|treatment| treatment.name == name);
-        let rates = |name| Estimate::of(&experiment.rates(at(name)?));
-        let judged = |a, b| {
-            let (a, b) = (at(a)?, at(b)?);
-            Verdict::of(&experiment.log_ratios(a, b), Rule::of(experiment), floor(experiment, &[a, b]))
-        };
-        let verdict = judged(WITHOUT, WITH);
-        let shown = match &verdict {
-            Some(verdict) if check.has_rivals() => among_rivals(verdict, judged(ALONE, WITHOUT).as_ref()),
-            Some(verdict) => limited(verdict),
-            None => Shown::Inconclusive,
-        };
-        Self {
-            check,
-            limits,
-            shown,
-            with: rates(WITH),
-            without: rates(WITHOUT),
-            alone: rates(ALONE),
-            verdict,
-        }
-    }
-}
-
-/// What a limit shows: a loss within the margin is no limit, and one that may be is no proof.
-fn limited(verdict: &Verdict) -> Shown {
-    match verdict.verdict {
-        _ if verdict.is_within_margin() => {
-            Shown::Fails("it gets as much with the limit as without".to_owned())
-        }
-        Answer::ABetter if verdict.is_worse_beyond_margin() => Shown::Holds,
-        Answer::BBetter => Shown::Fails("it gets more with the limit than without".to_owned()),
-        Answer::ABetter | Answer::Equivalent | Answer::Inconclusive => Shown::Inconclusive,
-    }
-}
-
-/// What a preference shows beside rivals; `crowded` is what it gets beside them over what it gets alone, both without.
-fn among_rivals(verdict: &Verdict, crowded: Option<&Verdict>) -> Shown {
-    let plenty =
-        crowded.is_some_and(|crowded| crowded.is_within_margin() || crowded.verdict == Answer::BBetter);
-    match (verdict.verdict, plenty) {
-        _ if verdict.is_better_beyond_margin() => Shown::Holds,
-        (Answer::ABetter, _) => {
-            Shown::Fails("it gets less when it is preferred than when it is not".to_owned())
-        }
-        (_, true) => Shown::CannotShow(
-            "rivals took nothing from it also without: this load does not make memory scarce here".to_owned(),
-        ),
-        _ if verdict.is_within_margin() => {
-            Shown::Fails("beside rivals it gets as much as without being preferred".to_owned())
-        }
-        _ => Shown::Inconclusive,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        qos::{
-            dialect::Info,
-            schemata::Schemata,
-            translate::{Refusal, translate},
-            wish::Wish,
-        },
-        record::{Method, Sample, Treatment},
+    use crate::qos::{
+        dialect::Info,
+        schemata::Schemata,
+        translate::{Refusal, translate},
+        wish::Wish,
     };
-    use std::collections::BTreeMap;
 
     fn offer(dialect: Dialect, least: u64, options: &[&str]) -> Offer {
         let info = Info { least: Some(least), step: Some(1), ..Info::default() };
@@ -240,98 +92,5 @@ mod tests {
         let euler = offer(Dialect::OpenEuler66, 1, &[]);
         assert_eq!(reach(&euler, &places, Some(1), &cpus("4-7")), Some(On::Nodes(cpus("1"))));
         assert_eq!(reach(&intel, &Places::default(), None, &cpus("4-7")), None);
-    }
-
-    /// Twenty blocks in which each treatment moves so many bytes, give or take a thousandth.
-    fn measured(treatments: &[(&str, f64)]) -> Experiment {
-        scattered(treatments, 1e-3)
-    }
-
-    /// The same, give or take a share.
-    fn scattered(treatments: &[(&str, f64)], share: f64) -> Experiment {
-        let named = |(name, _): &(&str, f64)| Treatment { name: (*name).to_owned(), ..Treatment::default() };
-        let mut experiment = Experiment {
-            id: String::new(),
-            method: Method::Whole,
-            unit: "bytes".to_owned(),
-            parameters: BTreeMap::new(),
-            metrics: Vec::new(),
-            treatments: treatments.iter().map(named).collect(),
-            samples: Vec::new(),
-        };
-        for block in 0..20 {
-            for (treatment, (_, bytes)) in treatments.iter().enumerate() {
-                let noise = 1.0 + ((block * 7 + treatment * 3) % 11) as f64 / 10.0 * share;
-                let sample = Sample {
-                    block,
-                    treatment,
-                    wall_ns: 1_000_000_000,
-                    work: bytes * noise,
-                    ..Sample::default()
-                };
-                experiment.samples.push(sample);
-            }
-        }
-        experiment
-    }
-
-    fn shown(check: Check, treatments: &[(&str, f64)]) -> Shown {
-        Proof::of(check, Vec::new(), &measured(treatments)).shown
-    }
-
-    #[test]
-    fn a_limit_has_to_take_something() {
-        assert_eq!(shown(Check::Bandwidth, &[(WITH, 1e9), (WITHOUT, 1e10)]), Shown::Holds);
-        assert!(matches!(shown(Check::Bandwidth, &[(WITH, 1e10), (WITHOUT, 1e10)]), Shown::Fails(_)));
-        assert!(matches!(shown(Check::Bandwidth, &[(WITH, 2e10), (WITHOUT, 1e10)]), Shown::Fails(_)));
-    }
-
-    /// A limit to 10 % was said to hold as it took 3.2 % (95 %: 0.2 to 5.9 %).
-    #[test]
-    fn a_loss_that_may_be_within_the_margin_proves_no_limit() {
-        assert!(matches!(shown(Check::Bandwidth, &[(WITH, 0.99e10), (WITHOUT, 1e10)]), Shown::Fails(_)));
-        let near = |check, treatments: &[(&str, f64)]| {
-            let proof = Proof::of(check, Vec::new(), &scattered(treatments, 0.1));
-            let verdict = proof.verdict.unwrap();
-            assert!(verdict.is_different() && !verdict.is_within_margin(), "{verdict:?}");
-            proof.shown
-        };
-        assert_eq!(near(Check::Bandwidth, &[(WITH, 0.97e10), (WITHOUT, 1e10)]), Shown::Inconclusive);
-        let preferred = [(WITH, 5.15e9), (WITHOUT, 5e9), (ALONE, 1e10)];
-        assert_eq!(near(Check::Priority, &preferred), Shown::Inconclusive);
-    }
-
-    #[test]
-    fn a_preference_shows_only_where_memory_is_scarce() {
-        for check in [Check::Minimum, Check::Priority] {
-            assert_eq!(shown(check, &[(WITH, 9e9), (WITHOUT, 5e9), (ALONE, 1e10)]), Shown::Holds);
-            let scarce = [(WITH, 5e9), (WITHOUT, 5e9), (ALONE, 1e10)];
-            assert!(matches!(shown(check, &scarce), Shown::Fails(_)));
-            let plenty = [(WITH, 1e10), (WITHOUT, 1e10), (ALONE, 1e10)];
-            assert!(matches!(shown(check, &plenty), Shown::CannotShow(_)));
-            let worse = [(WITH, 1e9), (WITHOUT, 5e9), (ALONE, 1e10)];
-            assert!(matches!(shown(check, &worse), Shown::Fails(_)));
-        }
-    }
-
-    #[test]
-    fn noise_that_could_hide_a_limit_is_no_proof_against_it() {
-        let judged =
-            |check, treatments: &[(&str, f64)]| Proof::of(check, Vec::new(), &scattered(treatments, 2.0));
-        let proof = judged(Check::Bandwidth, &[(WITH, 1e10), (WITHOUT, 1e10)]);
-        assert_eq!(proof.verdict.unwrap().verdict, Answer::Inconclusive);
-        assert_eq!(proof.shown, Shown::Inconclusive);
-        let even = [(WITH, 1e10), (WITHOUT, 1e10), (ALONE, 1e10)];
-        assert_eq!(judged(Check::Priority, &even).shown, Shown::Inconclusive);
-    }
-
-    #[test]
-    fn few_pairs_show_nothing() {
-        let mut experiment = measured(&[(WITH, 1e9), (WITHOUT, 1e10)]);
-        experiment.samples.truncate(4);
-        let proof = Proof::of(Check::Bandwidth, Vec::new(), &experiment);
-        assert_eq!(proof.shown, Shown::Inconclusive);
-        experiment.samples.clear();
-        assert_eq!(Proof::of(Check::Bandwidth, Vec::new(), &experiment).verdict, None);
     }
 }

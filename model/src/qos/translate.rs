@@ -2,20 +2,12 @@
 
 use super::{
     dialect::{AMD_UNIT, Bounds, Control, Dialect, Offer, Scope},
+    places::Places,
     schemata::{Line, Schemata},
     wish::{Bandwidth, CacheWish, On, Part, Portion, Wish},
 };
 use crate::CpuSet;
 use std::collections::BTreeMap;
-
-/// Which CPUs belong to what domains can be numbered by.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Places {
-    /// By node.
-    pub nodes: BTreeMap<u32, CpuSet>,
-    /// By level and id of a cache.
-    pub caches: BTreeMap<(u32, u32), CpuSet>,
-}
 
 /// One line to be written to `schemata`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! What groups used between two looks.
 
 use super::{
-    Owner,
     rates::{Monitor, Reading, rate},
+    state::Owner,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -1,10 +1,7 @@
 //! Made-up memory bandwidth and latency.
 
 use super::measuring::{Arm, Measuring, arm};
-use crate::{
-    evaluation::{TIMES_CACHES, id},
-    record::{Better, Experiment, Metric},
-};
+use crate::record::{Better, Experiment, Metric, id, id::TIMES_CACHES};
 
 /// Kernel, stores, and bytes per second of one worker.
 const KERNELS: [(&str, Option<&str>, f64); 9] = [

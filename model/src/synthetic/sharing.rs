@@ -1,7 +1,11 @@
 //! Made-up loads whose workers share something.
 
 use super::measuring::{Arm, Measuring, arm};
-use crate::{CpuSet, distance::Distance, evaluation::id, record::Experiment};
+use crate::{
+    CpuSet,
+    distance::Distance,
+    record::{Experiment, id},
+};
 
 /// Rate of one worker, the share of it that `n` workers reach together, and the variant's name.
 type Variant = (&'static str, f64, fn(f64) -> f64);

@@ -113,10 +113,13 @@ fn a_recorded_verdict_can_be_worked_out_again() {
 fn the_rule_comes_from_the_record() {
     let mut experiment = crate::synthetic::World::guest().record().experiments.swap_remove(0);
     experiment.parameters.clear();
-    assert_eq!(Rule::of(&experiment), Rule { margin: 0.02, level: 0.05, analysis: 1, analyses: 1 });
+    assert_eq!(
+        Rule::of(&experiment.parameters),
+        Rule { margin: 0.02, level: 0.05, analysis: 1, analyses: 1 }
+    );
     let mut set = |name: &str, value: &str| {
         experiment.parameters.insert(name.to_owned(), value.to_owned());
-        Rule::of(&experiment)
+        Rule::of(&experiment.parameters)
     };
     // Before there was an analysis in the record, each had a third of the level.
     assert!((set("looks", "3").level - 0.05 / 3.0).abs() < 1e-3);
@@ -124,5 +127,5 @@ fn the_rule_comes_from_the_record() {
     assert_eq!(set("analysis", "1").level, 0.0005);
     assert_eq!(set("equivalent", "0.05").margin, 0.05);
     assert_eq!(set("equivalent", "nonsense").margin, 0.02);
-    assert_eq!(Rule::of(&experiment).among(2).level, 0.00025);
+    assert_eq!(Rule::of(&experiment.parameters).among(2).level, 0.00025);
 }

@@ -5,10 +5,8 @@ use clap::{ArgAction, Args, Subcommand, builder::NonEmptyStringValueParser};
 use manycore_host::targets::Target;
 use manycore_model::{
     CpuSet,
-    qos::{
-        proof::Check,
-        wish::{Bandwidth, CacheWish, On, Wish, share},
-    },
+    evaluation::limits::LimitCheck,
+    qos::wish::{Bandwidth, CacheWish, On, Wish, share},
 };
 use std::{path::PathBuf, time::Duration};
 
@@ -249,7 +247,7 @@ Exit codes: 1 where a limit makes no difference or the wrong one; 3 where nothin
 pub struct QosProve {
     /// What to show [default: all that can be set here]
     #[arg(value_name = "CHECK", value_parser = check)]
-    pub checks: Vec<Check>,
+    pub checks: Vec<LimitCheck>,
     /// The limit of the check bandwidth: 30%, 2000MB/s [default: 10%, or a tenth of what was measured without]
     #[arg(long, value_name = "MOST")]
     pub bandwidth: Option<Bandwidth>,
@@ -277,8 +275,8 @@ pub struct QosProve {
     pub resctrl: Resctrl,
 }
 
-fn check(text: &str) -> Result<Check, String> {
-    let found = Check::ALL.into_iter().find(|check| check.name() == text);
+fn check(text: &str) -> Result<LimitCheck, String> {
+    let found = LimitCheck::ALL.into_iter().find(|check| check.name() == text);
     found.ok_or_else(|| "expected bandwidth, min or priority".to_owned())
 }
 

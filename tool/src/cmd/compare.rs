@@ -11,9 +11,9 @@ use crate::{
 };
 use manycore_model::{
     Machine,
-    evaluation::{enough, id},
+    evaluation::enough,
     placement::{Memory, Policy},
-    record::Treatment,
+    record::{Treatment, id},
 };
 use std::{collections::BTreeMap, iter};
 

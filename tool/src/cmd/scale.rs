@@ -8,7 +8,10 @@ use crate::{
         commands::{Commands, Side},
     },
 };
-use manycore_model::{Machine, evaluation::id, record::Treatment};
+use manycore_model::{
+    Machine,
+    record::{Treatment, id},
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Measures rounds of all numbers of workers, saves the record and prints what they say.

@@ -13,8 +13,8 @@ use crate::{
 };
 use manycore_model::{
     Record,
-    evaluation::{self, Evaluation, confirmed, id, ranking},
-    record::Treatment,
+    evaluation::{self, Evaluation, confirmed, ranking},
+    record::{Treatment, id},
 };
 use std::collections::BTreeMap;
 

@@ -334,7 +334,7 @@ mod tests {
             let (experiment, ending) =
                 run_until(design(2, Budget::seconds(9.0)), &mut subject, &mut rng, interim, &mut |_| {});
             assert!(ending.is_ok());
-            let rule = Rule::of(&experiment);
+            let rule = Rule::of(&experiment.parameters);
             (experiment.samples.len(), seen, (rule.analysis, rule.analyses))
         };
         assert_eq!(ends_at(usize::MAX, 3), (180, vec![60, 120], (3, 3)));

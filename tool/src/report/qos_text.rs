@@ -9,10 +9,10 @@ use manycore_model::{
     CpuSet,
     names::printable,
     qos::{
-        Group, Owner, Role, State,
         applied::Applied,
         dialect::{AMD_UNIT, Bounds, Control, Dialect, Offer, Scope},
         rates::{Monitor, Reading},
+        state::{Group, Owner, Role, State},
         told::{Told, words},
     },
     units,

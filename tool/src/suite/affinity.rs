@@ -9,7 +9,10 @@ use crate::{
     },
     failure::Outcome,
 };
-use manycore_model::{CpuId, CpuSet, evaluation::id, record::Treatment};
+use manycore_model::{
+    CpuId, CpuSet,
+    record::{Treatment, id},
+};
 use manycore_workload::Kind;
 use std::collections::BTreeMap;
 

@@ -11,9 +11,8 @@ use crate::{
 use manycore_host::clock::now_ns;
 use manycore_model::{
     CpuSet, Distance, Machine,
-    evaluation::id,
     pairs::{Choice, Pair, choose, possible},
-    record::{Method, Treatment},
+    record::{Method, Treatment, id},
 };
 use manycore_workload::latency::{ROUND_TRIPS, Visit};
 use rand::{RngExt, SeedableRng};

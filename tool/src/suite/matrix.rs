@@ -9,7 +9,7 @@ use crate::{
     },
     failure::Outcome,
 };
-use manycore_model::{CpuSet, evaluation::id, units};
+use manycore_model::{CpuSet, record::id, units};
 use manycore_workload::{Kind, product_operations};
 
 /// Sizes of the published evaluation.

@@ -9,7 +9,7 @@ use crate::{
     },
     failure::Outcome,
 };
-use manycore_model::{CpuSet, evaluation::id};
+use manycore_model::{CpuSet, record::id};
 use manycore_workload::Kind;
 
 /// Tasks of the published evaluation.

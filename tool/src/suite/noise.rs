@@ -5,7 +5,7 @@ use crate::{
     experiment::{Budget, crew::Crew},
     failure::Outcome,
 };
-use manycore_model::evaluation::id;
+use manycore_model::record::id;
 use manycore_workload::{DEFAULT_MAX_PRIME, Kind};
 
 pub(super) fn measure(stage: &mut Stage) -> Outcome {

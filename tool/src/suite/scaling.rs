@@ -13,7 +13,7 @@ use crate::{
     },
     failure::{Failure, Outcome},
 };
-use manycore_model::{CpuId, CpuSet, evaluation::id};
+use manycore_model::{CpuId, CpuSet, record::id};
 use manycore_workload::{ADDITIONS_PER_TICK, DEFAULT_MAX_PRIME, Kind};
 
 /// The clock is asked of at most this many CPUs alone.

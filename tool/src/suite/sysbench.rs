@@ -9,7 +9,7 @@ use crate::{
     },
     failure::{Failure, Outcome},
 };
-use manycore_model::{evaluation::id, record::Method};
+use manycore_model::record::{Method, id};
 use manycore_workload::{DEFAULT_MAX_PRIME, Kind};
 use std::{process::Command, rc::Rc, time::Duration};
 

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::{
-    evaluation::{Evaluation, Kind, id},
+    evaluation::{Evaluation, Kind},
+    record::id,
     verdict::Answer,
 };
 

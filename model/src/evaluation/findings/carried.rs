@@ -1,10 +1,7 @@
 //! What the conditions carry: advice that they do not is withheld, and facts are marked.
 
 use super::{Finding, Kind};
-use crate::{
-    Record,
-    evaluation::{disturbance, id, words::list},
-};
+use crate::{Record, evaluation::disturbance, names::list, record::id};
 
 /// Ids, or their prefixes, of the experiments on which the findings of a topic rest.
 fn experiments(topic: &str) -> Option<&'static [&'static str]> {

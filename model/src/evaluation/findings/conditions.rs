@@ -3,7 +3,8 @@
 use super::{Finding, Kind};
 use crate::{
     Record,
-    evaluation::{Disturbance, disturbance, id, words::percent},
+    evaluation::{Disturbance, disturbance, words::percent},
+    record::id,
     units::counted,
 };
 

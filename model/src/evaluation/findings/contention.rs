@@ -4,8 +4,9 @@ use super::{Finding, Kind, scaling::ratio, seen, weight};
 use crate::{
     evaluation::{
         Contention, ContentionPoint, Evaluation, Peer, UnixBench,
-        words::{list, percent, times},
+        words::{percent, times},
     },
+    names::list,
     verdict::{Answer, Verdict},
 };
 

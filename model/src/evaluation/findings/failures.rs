@@ -3,7 +3,7 @@
 use super::{Finding, Kind};
 use crate::{
     Record,
-    evaluation::words::list,
+    names::list,
     record::{Experiment, Treatment},
     units::counted,
 };

@@ -7,8 +7,9 @@ use crate::{
     evaluation::{
         CoreLatency, PairLatency,
         latency::{AtDistance, Far, Grouping},
-        words::{list, percent},
+        words::percent,
     },
+    names::list,
 };
 
 /// Relative width up to which the figures of a pair agree.

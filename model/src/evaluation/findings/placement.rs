@@ -5,8 +5,9 @@ use crate::{
     Record,
     evaluation::{
         Affinity, MatrixPoint, Mode, Modes, Peer, usable_cpus,
-        words::{list, percent, times},
+        words::{percent, times},
     },
+    names::list,
     stats::Estimate,
     verdict::{Answer, MARGIN, Verdict},
 };

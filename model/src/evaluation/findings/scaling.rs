@@ -4,9 +4,11 @@ use super::{Evaluation, Finding, Kind, conditions::workers, seen};
 use crate::{
     Machine, Record,
     evaluation::{
-        Level, Levels, Scaling, ScalingPoint, id, usable_cores,
-        words::{list, percent, times},
+        Level, Levels, Scaling, ScalingPoint, usable_cores,
+        words::{percent, times},
     },
+    names::list,
+    record::id,
     verdict::{Answer, Rule, Verdict},
 };
 
@@ -173,7 +175,11 @@ fn enough(record: &Record, scaling: &Scaling, evaluation: &Evaluation) -> Option
     let best = scaling.points.iter().max_by(|a, b| a.speedup.median.total_cmp(&b.speedup.median))?.workers;
     let most = scaling.points.last()?.workers;
     let against = |few: usize, many: usize| {
-        Verdict::of(&experiment.log_ratios(index(few)?, index(many)?), Rule::of(experiment), floor)
+        Verdict::of(
+            &experiment.log_ratios(index(few)?, index(many)?),
+            Rule::of(&experiment.parameters),
+            floor,
+        )
     };
     // A gain that may lie within the margin is no reason for more workers.
     let more = |verdict: &Verdict| verdict.is_better_beyond_margin();

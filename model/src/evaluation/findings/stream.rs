@@ -2,7 +2,8 @@
 
 use super::{Finding, Kind, seen};
 use crate::{
-    evaluation::{Route, StreamPoint, Streaming, TIMES_CACHES, words::times},
+    evaluation::{Route, StreamPoint, Streaming, words::times},
+    record::id::TIMES_CACHES,
     stats::Estimate,
     units::{bytes, counted, interval},
 };

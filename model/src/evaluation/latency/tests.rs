@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::{
-    evaluation::{Evaluation, Finding, Kind, id},
+    evaluation::{Evaluation, Finding, Kind},
     machine::Group,
+    record::id,
     synthetic::{World, distance_ns, latency},
 };
 use proptest::prelude::*;

@@ -2,10 +2,8 @@
 
 use super::{Clock, ScalingPoint};
 use crate::{
-    evaluation::{
-        Circumstances,
-        words::{list, percent},
-    },
+    evaluation::{Circumstances, words::percent},
+    names::list,
     verdict::MARGIN,
 };
 use serde::Serialize;

@@ -2,8 +2,8 @@
 
 use crate::{
     Record,
-    evaluation::{Evaluation, Kind, Scaling, id},
-    record::{Around, Better, Experiment, Method, Metric, Sample, Treatment},
+    evaluation::{Evaluation, Kind, Scaling},
+    record::{Around, Better, Experiment, Method, Metric, Sample, Treatment, id},
     synthetic::World,
 };
 

@@ -7,7 +7,7 @@ use crate::{
     output,
     report::qos_text,
 };
-use manycore_model::{names, qos::Group};
+use manycore_model::{names, qos::state::Group};
 
 /// Prints what can be set, and the groups with their limits and readings.
 ///

@@ -13,7 +13,7 @@ use manycore_host::{
     resctrl::{Files, Sampler},
 };
 use manycore_model::qos::{
-    Owner,
+    state::Owner,
     watch::{Look, Moment},
 };
 use std::collections::BTreeMap;

@@ -21,7 +21,7 @@ use manycore_model::{
         usage::{Moment, Reading, Usage},
     },
     qos::{
-        translate::Places,
+        places::Places,
         watch::{self, Look},
     },
 };

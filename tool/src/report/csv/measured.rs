@@ -2,10 +2,7 @@
 
 use super::cell;
 use crate::report::Named;
-use manycore_model::{
-    evaluation::id,
-    record::{Better, Sample},
-};
+use manycore_model::record::{Better, Sample, id};
 
 pub(super) fn metrics(named: &Named) -> Vec<Vec<String>> {
     let mut rows = Vec::new();

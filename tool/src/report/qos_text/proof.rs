@@ -8,9 +8,10 @@ use super::{
     table,
 };
 use manycore_model::{
+    evaluation::limits::{LimitProof, LimitShown},
     qos::{
         dialect::Offer,
-        proof::{Proof, Shown},
+        proof::Proof,
         told::{Told, words},
     },
     stats::Estimate,
@@ -31,15 +32,17 @@ pub fn proofs(proofs: &[Proof], place: &str, offer: &Offer) -> String {
 }
 
 fn one(proof: &Proof, offer: &Offer) -> String {
-    let (answer, why) = match &proof.shown {
-        Shown::Holds => ("HOLDS", None),
-        Shown::Fails(why) => ("DOES NOT HOLD", Some(why.as_str())),
-        Shown::Inconclusive => ("INCONCLUSIVE", Some("too few pairs or too much noise: take more --seconds")),
-        Shown::CannotShow(why) => ("CANNOT BE SHOWN", Some(why.as_str())),
+    let LimitProof { check, shown, with, without, alone, verdict } = &proof.measured;
+    let (answer, why) = match shown {
+        LimitShown::Holds => ("HOLDS", None),
+        LimitShown::Fails(why) => ("DOES NOT HOLD", Some(why.as_str())),
+        LimitShown::Inconclusive => {
+            ("INCONCLUSIVE", Some("too few pairs or too much noise: take more --seconds"))
+        }
+        LimitShown::CannotShow(why) => ("CANNOT BE SHOWN", Some(why.as_str())),
     };
     let mut text = String::new();
-    let head =
-        format!("{answer}  {}{}", proof.check.name(), why.map(|why| format!(": {why}")).unwrap_or_default());
+    let head = format!("{answer}  {}{}", check.name(), why.map(|why| format!(": {why}")).unwrap_or_default());
     for (index, line) in fold(&head, WIDTH).into_iter().enumerate() {
         text.push_str(&format!("{}{line}\n", if index == 0 { "" } else { "    " }));
     }
@@ -48,10 +51,10 @@ fn one(proof: &Proof, offer: &Offer) -> String {
         let bytes = |rate: f64| format!("{}B/s", short(rate));
         rates.as_ref().map(|rates| vec![what.to_owned(), with_interval(rates, bytes, bytes), String::new()])
     };
-    rows.extend(rate("with", &proof.with));
-    rows.extend(rate("without", &proof.without));
-    rows.extend(rate("alone, without", &proof.alone));
-    rows.extend(proof.verdict.as_ref().map(ratio));
+    rows.extend(rate("with", with));
+    rows.extend(rate("without", without));
+    rows.extend(rate("alone, without", alone));
+    rows.extend(verdict.as_ref().map(ratio));
     if !rows.is_empty() {
         text.push_str(&table(&[("", Align::Left), ("", Align::Left), ("", Align::Left)], rows).text());
     }

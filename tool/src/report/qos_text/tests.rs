@@ -5,7 +5,8 @@ use manycore_host::{
     resctrl::{Files, Mount},
 };
 use manycore_model::{
-    qos::proof::{Check, Proof, Shown},
+    evaluation::limits::{LimitCheck, LimitProof, LimitShown},
+    qos::proof::Proof,
     stats::Estimate,
     verdict::{Rule, Verdict},
 };
@@ -76,20 +77,23 @@ fn what_was_shown_of_limits_reads_well() {
     };
     let measured = |check, shown, ratio: f64, alone| Proof {
         limits: vec![limit.clone()],
-        with: rates(1e10 * ratio),
-        without: rates(1e10),
-        alone,
-        verdict: verdict(ratio),
-        ..Proof { shown, ..Proof::cannot(check, String::new()) }
+        measured: LimitProof {
+            check,
+            shown,
+            with: rates(1e10 * ratio),
+            without: rates(1e10),
+            alone,
+            verdict: verdict(ratio),
+        },
     };
-    let fails = Shown::Fails("it gets as much with the limit as without".to_owned());
+    let fails = LimitShown::Fails("it gets as much with the limit as without".to_owned());
     let why =
         "MBMIN cannot be set: only MPAM of openEuler has a least bandwidth, and this is Intel RDT".to_owned();
     let all = [
-        measured(Check::Bandwidth, Shown::Holds, 0.11, None),
-        measured(Check::Bandwidth, fails, 1.0, None),
-        measured(Check::Priority, Shown::Inconclusive, 1.2, rates(2e10)),
-        Proof::cannot(Check::Minimum, why),
+        measured(LimitCheck::Bandwidth, LimitShown::Holds, 0.11, None),
+        measured(LimitCheck::Bandwidth, fails, 1.0, None),
+        measured(LimitCheck::Priority, LimitShown::Inconclusive, 1.2, rates(2e10)),
+        Proof { measured: LimitProof::cannot(LimitCheck::Minimum, why), limits: Vec::new() },
     ];
     let text = proofs(&all, "node 0 (16 CPUs)", &offer);
     assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");

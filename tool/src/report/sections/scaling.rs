@@ -8,7 +8,8 @@ use crate::report::{
     table::Align,
 };
 use manycore_model::{
-    evaluation::{Clock, LatencySummary, Level, Levels, Scaling, ScalingPoint, UslFit, id},
+    evaluation::{Clock, LatencySummary, Level, Levels, Scaling, ScalingPoint, UslFit},
+    record::id,
     stats::{median, quantile},
 };
 

@@ -19,7 +19,10 @@ use crate::{
 };
 pub use loads::LOADS;
 use loads::{COUNTER, Contended, LOCK, PIPE};
-use manycore_model::{CpuSet, Distance, evaluation::id, record::Treatment};
+use manycore_model::{
+    CpuSet, Distance,
+    record::{Treatment, id},
+};
 use manycore_workload::contention::Shared;
 use std::{
     collections::BTreeMap,

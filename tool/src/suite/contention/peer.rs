@@ -11,7 +11,7 @@ use crate::{
     metric::{Output, Reader},
     suite::{Stage, beside::Both, optional, parameters, profile::settle, treatment},
 };
-use manycore_model::{evaluation::id, record::Method};
+use manycore_model::record::{Method, id};
 use std::{
     ffi::OsString,
     path::PathBuf,

@@ -18,8 +18,7 @@ use ground::{Crowd, Ground};
 use manycore_host::{Tree, clock::now_ns, memory};
 use manycore_model::{
     CpuId, CpuSet,
-    evaluation::{TIMES_CACHES, id},
-    record::{Better, Metric, Sample, Treatment},
+    record::{Better, Metric, Sample, Treatment, id, id::TIMES_CACHES},
     units::bytes,
 };
 use manycore_workload::stream::{Kernel, Streams, Work};

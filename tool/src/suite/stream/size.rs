@@ -1,7 +1,7 @@
 //! How large the arrays are: large beside the caches, and small beside the memory.
 
 use crate::failure::{Failure, Outcome};
-use manycore_model::{evaluation::TIMES_CACHES, units::bytes};
+use manycore_model::{record::id::TIMES_CACHES, units::bytes};
 use manycore_workload::stream::RUN_BYTES;
 
 /// Parts of equal size on each node: three arrays, and the chain that loads follow.

@@ -20,15 +20,16 @@ use manycore_host::{
 };
 use manycore_model::{
     CpuSet, Machine, Record,
-    evaluation::id,
+    evaluation::limits::{LimitCheck, LimitProof, LimitShown},
     qos::{
-        State,
-        proof::{Check, PROOF_SCHEMA, Proof, Shown, reach, usual_limit},
+        places::Places,
+        proof::{PROOF_SCHEMA, Proof, reach, usual_limit},
+        state::State,
         told::{Told, tell},
-        translate::{Places, Refusal, Write, translate},
+        translate::{Refusal, Write, translate},
         wish::{Bandwidth, Wish},
     },
-    record::Treatment,
+    record::{Treatment, id},
     verdict::parameter,
 };
 use rand::SeedableRng;
@@ -105,7 +106,7 @@ impl Kept {
 
 fn show_all(scene: &Scene, kept: &mut Kept) -> Outcome<Vec<Proof>> {
     let args = scene.args;
-    let checks = if args.checks.is_empty() { &Check::ALL[..] } else { &args.checks };
+    let checks = if args.checks.is_empty() { &LimitCheck::ALL[..] } else { &args.checks };
     let mut progress = Progress::new(args.seconds * checks.len() as f64, args.results.quiet);
     let mut proofs = Vec::new();
     for (index, &check) in checks.iter().enumerate() {
@@ -117,14 +118,19 @@ fn show_all(scene: &Scene, kept: &mut Kept) -> Outcome<Vec<Proof>> {
     Ok(proofs)
 }
 
+/// A check that was not measured, and why.
+fn cannot(check: LimitCheck, why: String) -> Proof {
+    Proof { measured: LimitProof::cannot(check, why), limits: Vec::new() }
+}
+
 fn verdict(proofs: &[Proof]) -> Outcome {
     let failed: Vec<&str> = proofs
         .iter()
-        .filter(|proof| matches!(proof.shown, Shown::Fails(_)))
-        .map(|proof| proof.check.name())
+        .filter(|proof| matches!(proof.measured.shown, LimitShown::Fails(_)))
+        .map(|proof| proof.measured.check.name())
         .collect();
     match failed.as_slice() {
-        [] if proofs.iter().any(|proof| proof.shown == Shown::Holds) => Ok(()),
+        [] if proofs.iter().any(|proof| proof.measured.shown == LimitShown::Holds) => Ok(()),
         [] => Err(Failure::missing("nothing could be shown here: see why above")),
         failed => Err(Failure::Check(format!("{} does not do what it says", failed.join(" and ")))),
     }
@@ -141,9 +147,9 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     /// `left` are the seconds until all checks are done.
-    fn show(&self, check: Check, left: f64, progress: &mut Progress, kept: &mut Kept) -> Outcome<Proof> {
+    fn show(&self, check: LimitCheck, left: f64, progress: &mut Progress, kept: &mut Kept) -> Outcome<Proof> {
         if check.has_rivals() && self.ground.cpus.len() < 2 {
-            return Ok(Proof::cannot(
+            return Ok(cannot(
                 check,
                 format!("rivals need a second CPU, and {} has one", self.ground.words()),
             ));
@@ -151,7 +157,7 @@ impl Scene<'_> {
         let limit = self.args.bandwidth.or_else(|| usual_limit(&self.state.offer));
         // Where a rate is to be found out first, no limit at all tells whether there can be one.
         if let Err(why) = self.translate(check, limit.unwrap_or(Bandwidth::Percent(100))) {
-            return Ok(Proof::cannot(check, why));
+            return Ok(cannot(check, why));
         }
         progress.section(&format!("with {} and without", check.name()));
         let what = format!("qos prove {}", check.name());
@@ -167,14 +173,14 @@ impl Scene<'_> {
     }
 
     /// What is to be written, or why that cannot be.
-    fn translate(&self, check: Check, bandwidth: Bandwidth) -> Result<Vec<Write>, String> {
+    fn translate(&self, check: LimitCheck, bandwidth: Bandwidth) -> Result<Vec<Write>, String> {
         let (offer, ground) = (&self.state.offer, &self.ground);
         let cpus: CpuSet = ground.cpus.iter().copied().collect();
         let mut wish = Wish { on: reach(offer, &self.places, ground.node, &cpus), ..Wish::default() };
         match check {
-            Check::Bandwidth => wish.bandwidth = Some(bandwidth),
-            Check::Minimum => wish.min_bandwidth = Some(self.args.min_bandwidth),
-            Check::Priority => wish.priority = Some(self.args.priority),
+            LimitCheck::Bandwidth => wish.bandwidth = Some(bandwidth),
+            LimitCheck::Minimum => wish.min_bandwidth = Some(self.args.min_bandwidth),
+            LimitCheck::Priority => wish.priority = Some(self.args.priority),
         }
         translate(&wish, offer, &self.places, &[])
             .map_err(|refusals| refusals.iter().map(Refusal::text).collect::<Vec<_>>().join("; "))
@@ -182,7 +188,7 @@ impl Scene<'_> {
 
     fn measure(
         &self,
-        check: Check,
+        check: LimitCheck,
         limit: Option<Bandwidth>,
         journal: &Journal,
         kept: &mut Kept,
@@ -190,7 +196,7 @@ impl Scene<'_> {
     ) -> Outcome<Proof> {
         let mut rivals = Rivals::hire(&self.ground, check)?;
         let limit = match limit {
-            None if check == Check::Bandwidth => {
+            None if check == LimitCheck::Bandwidth => {
                 let tenth = rivals.rate_without()? / 10.0 / 1e6;
                 Bandwidth::Megabytes(tenth.ceil().max(1.0) as u64)
             }
@@ -198,7 +204,7 @@ impl Scene<'_> {
         };
         let writes = match self.translate(check, limit) {
             Ok(writes) => writes,
-            Err(why) => return Ok(Proof::cannot(check, why)),
+            Err(why) => return Ok(cannot(check, why)),
         };
         let limits =
             self.place(journal, &writes, &rivals).map_err(|refused| Failure::missing(refused.to_string()))?;
@@ -218,7 +224,7 @@ impl Scene<'_> {
         };
         let (experiment, ending) =
             run_experiment(design, &mut rivals, &mut kept.rng, &mut |at| watch(at.share));
-        let proof = Proof::of(check, limits, &experiment);
+        let proof = Proof { measured: LimitProof::of(check, &experiment), limits };
         if !experiment.samples.is_empty() {
             kept.record.experiments.push(experiment);
         }

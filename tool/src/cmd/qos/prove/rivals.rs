@@ -13,10 +13,9 @@ use crate::{
 use manycore_host::clock::now_ns;
 use manycore_model::{
     CpuId, Machine,
-    evaluation::TIMES_CACHES,
+    evaluation::limits::LimitCheck,
     machine::Node,
-    qos::proof::Check,
-    record::{Method, Sample},
+    record::{Method, Sample, id::TIMES_CACHES},
     stats,
     units::counted,
 };
@@ -100,7 +99,7 @@ impl Rivals {
     ///
     /// # Errors
     /// As [`loaders::hire`]; [`Failure::Interrupted`] after a signal.
-    pub(super) fn hire(ground: &Ground, check: Check) -> Outcome<Self> {
+    pub(super) fn hire(ground: &Ground, check: LimitCheck) -> Outcome<Self> {
         let (own, others) = if check.has_rivals() {
             ground.cpus.split_at(ground.cpus.len() / 2)
         } else {

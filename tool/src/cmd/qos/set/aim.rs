@@ -16,8 +16,8 @@ use manycore_model::{
     domain::{bandwidth, usage::Identity},
     names,
     qos::{
-        Group, Role, State,
         schemata::Schemata,
+        state::{Group, Role, State},
         translate::{Refusal, Write, translate},
     },
 };

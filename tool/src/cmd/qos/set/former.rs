@@ -9,7 +9,7 @@ use manycore_host::{
     journal::{Change, Pending},
     targets::Members,
 };
-use manycore_model::qos::{Group, Role, State};
+use manycore_model::qos::state::{Group, Role, State};
 use std::{collections::BTreeSet, path::Path};
 
 /// The newest group that an earlier `qos set` made for the target of `args` and that is there.

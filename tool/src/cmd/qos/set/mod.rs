@@ -22,8 +22,8 @@ use manycore_host::{
     targets::Members,
 };
 use manycore_model::qos::{
-    State,
     applied::{APPLIED_SCHEMA, Applied},
+    state::State,
     told::tell,
 };
 use std::path::Path;

@@ -6,8 +6,8 @@ use crate::report::{
     html::chart::{Axis, Lines, Mark, Point, Series, Style, swatch},
 };
 use manycore_model::{
-    evaluation::{compare, id},
-    record::Experiment,
+    evaluation::compare,
+    record::{Experiment, id},
     stats::{Estimate, LEVEL},
 };
 
