@@ -73,7 +73,7 @@ bench: build
 	cargo bench --locked --bench guard
 	cargo bench --locked --bench audit
 	cargo bench --locked --bench run
-	cargo bench --locked --manifest-path percpu/peers/Cargo.toml --target-dir target/peers
+	cargo bench --locked --manifest-path crates/percpu/peers/Cargo.toml --target-dir target/peers
 	cargo bench --locked --bench contention
 	cargo bench --locked --bench stream
 	cargo bench --locked --bench falseshare

@@ -1,0 +1,96 @@
+//! What the kernel counted around the samples of a treatment, as shares and rates.
+
+use manycore_experiment::record::{Experiment, Record, Sample};
+use serde::Serialize;
+
+/// Conditions of one treatment over all its samples. Shares are of the CPU time that its workers could have
+/// had: wall time times the smaller of workers and CPUs. None is above 1: the kernel counts some times when they end,
+/// and may count one that began before a sample. Absent where the machine does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Circumstances {
+    /// CPU time that the workers got.
+    pub used: Option<f64>,
+    /// Time that the hypervisor took, as a share of the time in which the CPUs had something to do.
+    pub steal: Option<f64>,
+    /// CPU time of everything that is not a worker, as a share of the time of the CPUs
+    /// that could be used.
+    pub foreign: Option<f64>,
+    /// Time that workers were ready and waited for a CPU, as a share of the time of all of them.
+    pub run_delay: Option<f64>,
+    /// Time that a cgroup quota held the workers back.
+    pub throttled: Option<f64>,
+    /// Migrations between CPUs per second and worker.
+    pub migrations: Option<f64>,
+    /// Involuntary context switches per second and worker.
+    pub preemptions: Option<f64>,
+    /// Mean frequency in kHz.
+    pub frequency_khz: Option<f64>,
+    /// Work per second of CPU time.
+    pub rate_per_cpu_second: Option<f64>,
+    /// Share of time in which some task waited for a CPU (PSI).
+    pub pressure: Option<f64>,
+    /// Thermal throttling events.
+    pub thermal_events: Option<u64>,
+}
+
+/// Gathers the circumstances of treatment `index`.
+pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> Circumstances {
+    let samples: Vec<&Sample> = experiment.samples_of(index).collect();
+    let workers = experiment.treatments[index].workers;
+    let tick_ns = 1e9 / record.conditions.ticks_per_second.max(1) as f64;
+    let span: f64 = samples.iter().map(|sample| sample.around.span_ns as f64).sum();
+    let cpus = super::usable_cpus(&record.machine) as f64;
+    let capacity = span * (workers as f64).min(cpus);
+    let usable = record.machine.usable();
+    let ours: Vec<bool> = record.machine.online.iter().map(|cpu| usable.contains(cpu)).collect();
+    let total = |pick: &dyn Fn(&Sample) -> Option<f64>| -> Option<f64> {
+        let values: Option<Vec<f64>> = samples.iter().map(|sample| pick(sample)).collect();
+        values.filter(|values| !values.is_empty()).map(|values| values.iter().sum())
+    };
+    let ticks = |pick: &dyn Fn(&Sample) -> &Vec<u32>| {
+        total(&|sample| {
+            let ticks = pick(sample);
+            (ticks.len() == ours.len()).then(|| {
+                let ours = ticks.iter().zip(&ours).filter(|(_, ours)| **ours);
+                ours.map(|(&ticks, _)| f64::from(ticks)).sum::<f64>() * tick_ns
+            })
+        })
+    };
+    let cpu = total(&|sample| sample.around.cpu_ns.map(|ns| ns as f64));
+    let steal = ticks(&|sample| &sample.around.steal_ticks);
+    let busy = ticks(&|sample| &sample.around.busy_ticks);
+    let share = |value: Option<f64>, of: f64| {
+        value.map(|value| value / of).filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0))
+    };
+    let per_worker_second = |value: Option<f64>| {
+        value.map(|value| value * 1e9 / (span * workers.max(1) as f64)).filter(|rate| rate.is_finite())
+    };
+    let frequency = total(&|sample| sample.around.frequency_khz.map(|khz| khz as f64));
+    Circumstances {
+        used: share(cpu, capacity),
+        steal: busy.and_then(|busy| share(steal, busy)),
+        foreign: share(busy.zip(cpu).map(|(busy, cpu)| busy - steal.unwrap_or(0.0) - cpu), span * cpus),
+        run_delay: share(
+            total(&|sample| sample.around.run_delay_ns.map(|ns| ns as f64)),
+            span * workers.max(1) as f64,
+        ),
+        throttled: share(total(&|sample| sample.around.throttled_ns.map(|ns| ns as f64)), capacity),
+        migrations: per_worker_second(total(&|sample| sample.around.migrations.map(|count| count as f64))),
+        preemptions: per_worker_second(total(&|sample| {
+            sample.around.involuntary_switches.map(|count| count as f64)
+        })),
+        frequency_khz: frequency.map(|sum| sum / samples.len() as f64),
+        rate_per_cpu_second: cpu.and_then(|cpu| rate_per_cpu_second(&samples, cpu, span)),
+        pressure: share(total(&|sample| sample.around.pressure_ns.map(|ns| ns as f64)), span),
+        thermal_events: total(&|sample| sample.around.thermal_events.map(|count| count as f64))
+            .map(|events| events as u64),
+    }
+}
+
+/// Work is counted in the sample, CPU time over the somewhat longer span around it.
+fn rate_per_cpu_second(samples: &[&Sample], cpu_ns: f64, span_ns: f64) -> Option<f64> {
+    let work: f64 = samples.iter().map(|sample| sample.work).sum();
+    let wall: f64 = samples.iter().map(|sample| sample.wall_ns as f64).sum();
+    let rate = work / wall * span_ns / cpu_ns * 1e9;
+    rate.is_finite().then_some(rate)
+}

@@ -1,0 +1,229 @@
+//! Workers that share something: what they do together, by their number and by how far apart they are.
+
+use super::peer::{self, Peer};
+use manycore_experiment::{
+    Record,
+    record::{Experiment, Method, Sample, Treatment},
+};
+use manycore_stats::{
+    Estimate, jain, median,
+    verdict::{Rule, Verdict},
+};
+use manycore_topology::distance::Distance;
+use serde::Serialize;
+
+/// Round trips per second that have the index 10 in UnixBench (its `pgms/index.base`).
+const UNIXBENCH_BASE: f64 = 4000.0;
+
+/// Passes and their length as UnixBench makes them.
+const UNIXBENCH_PASSES: (usize, f64) = (10, 10.0);
+
+/// One load, judged.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Contention {
+    /// `counter`, `lock`, `queue`, `sem`, `sem-sysv`, `msg`, `pipe`.
+    pub load: String,
+    /// What is counted: `additions`, `round trips`.
+    pub unit: String,
+    /// What a worker is: `workers`, or `pairs` of processes.
+    pub counted: String,
+    /// Workers left to the scheduler, by variant and number.
+    pub points: Vec<ContentionPoint>,
+    /// Two tasks bound to two CPUs, or to one, by variant and distance.
+    pub pairs: Vec<ContentionPair>,
+    /// What UnixBench would make of the pipes.
+    pub unixbench: Option<UnixBench>,
+    /// The program beside which it was measured, with its version.
+    pub peer: Option<String>,
+    /// Ours against that program's, by number of workers.
+    pub peers: Vec<Peer>,
+}
+
+/// One variant with one number of workers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ContentionPoint {
+    /// Which way of sharing.
+    pub variant: String,
+    /// Workers at once.
+    pub workers: usize,
+    /// Operations per second of all together.
+    pub rate: Estimate,
+    /// Operations per second of one of them.
+    pub each: Estimate,
+    /// Against the fewest workers of the variant, from pairs of the same block; absent for those themselves.
+    pub over_fewest: Option<Verdict>,
+    /// Against the variant that does most with as many workers, from pairs of the same block, at a level split over
+    /// the variants; absent for that one itself.
+    pub over_best: Option<Verdict>,
+    /// Jain's index over the operations of the workers; absent for one.
+    pub fairness: Option<f64>,
+}
+
+/// One variant with two tasks that are bound to CPUs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ContentionPair {
+    /// Which way of sharing.
+    pub variant: String,
+    /// How far the CPUs are apart; absent where both tasks have the same one.
+    pub distance: Option<Distance>,
+    /// The CPUs: `0,1`.
+    pub cpus: String,
+    /// Operations per second of both together.
+    pub rate: Estimate,
+    /// Rate over that at the first distance of the variant; absent for that one.
+    pub over_nearest: Option<Estimate>,
+}
+
+/// Pipe-based context switching as UnixBench counts it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UnixBench {
+    /// Passes that were made; the worst third of them does not count.
+    pub passes: usize,
+    /// Seconds of a pass.
+    pub seconds: f64,
+    /// Geometric mean of the round trips per second of the passes that count.
+    pub rate: f64,
+    /// That rate over 4,000, times 10.
+    pub index: f64,
+    /// Whether these are its ten passes of ten seconds, and not more and shorter ones.
+    pub exact: bool,
+}
+
+impl ContentionPair {
+    /// `SMT siblings`, `same CPU`.
+    pub fn title(&self) -> &'static str {
+        self.distance.map_or("same CPU", Distance::title)
+    }
+}
+
+/// Judges all experiments whose id begins with [`manycore_experiment::record::id::CONTENTION`], each with the peer of its load;
+/// `floor` is the noise floor of an experiment.
+pub(crate) fn judge(record: &Record, floor: impl Fn(&Experiment) -> Option<f64>) -> Vec<Contention> {
+    let of = |experiment: &Experiment| {
+        let load = experiment.id.strip_prefix(manycore_experiment::record::id::CONTENTION)?;
+        let parameter = |name: &str| experiment.parameters.get(name).cloned();
+        let beside =
+            record.experiment(&format!("{}{load}", manycore_experiment::record::id::CONTENTION_PEER));
+        Some(Contention {
+            load: load.to_owned(),
+            unit: experiment.unit.clone(),
+            counted: parameter("counted").unwrap_or_else(|| "workers".to_owned()),
+            points: points(experiment, floor(experiment)),
+            pairs: pairs(experiment),
+            unixbench: (load == "pipe").then(|| unixbench(experiment)).flatten(),
+            peer: beside.and_then(|beside| beside.parameters.get("version").cloned()),
+            // stress-ng's sem tries, waits with a time-out and yields in turns.
+            peers: beside.map(|beside| peer::judge(beside, load != "sem")).unwrap_or_default(),
+        })
+    };
+    record.experiments.iter().filter_map(of).collect()
+}
+
+fn factor<'a>(treatment: &'a Treatment, name: &str) -> Option<&'a str> {
+    treatment.factors.get(name).map(String::as_str)
+}
+
+/// Treatments with a variant, in their order; bound ones or free ones.
+fn treatments(experiment: &Experiment, bound: bool) -> impl Iterator<Item = (usize, &Treatment, &str)> {
+    experiment.treatments.iter().enumerate().filter_map(move |(index, treatment)| {
+        let variant = factor(treatment, "variant")?;
+        (factor(treatment, "distance").is_some() == bound).then_some((index, treatment, variant))
+    })
+}
+
+fn points(experiment: &Experiment, floor: Option<f64>) -> Vec<ContentionPoint> {
+    treatments(experiment, false)
+        .filter_map(|(index, treatment, variant)| {
+            let rates = experiment.rates(index);
+            let fewest = treatments(experiment, false)
+                .filter(|&(_, _, other)| other == variant)
+                .min_by_key(|(_, other, _)| other.workers)
+                .map(|(fewest, _, _)| fewest)
+                .filter(|&fewest| fewest != index);
+            let rate = Estimate::of(&rates)?;
+            let rivals: Vec<usize> = treatments(experiment, false)
+                .filter(|(_, other, _)| other.workers == treatment.workers)
+                .map(|(rival, ..)| rival)
+                .collect();
+            let workers = shares(experiment, index).len().max(1);
+            Some(ContentionPoint {
+                variant: variant.to_owned(),
+                workers: treatment.workers,
+                rate,
+                each: rate.map(|rate| rate / workers as f64),
+                over_fewest: fewest.and_then(|fewest| {
+                    Verdict::of(
+                        &experiment.log_ratios(fewest, index),
+                        Rule::of(&experiment.parameters),
+                        floor,
+                    )
+                }),
+                over_best: best(experiment, &rivals).filter(|&best| best != index).and_then(|best| {
+                    let rule = Rule::of(&experiment.parameters).among(rivals.len() - 1);
+                    Verdict::of(&experiment.log_ratios(best, index), rule, floor)
+                }),
+                fairness: (workers > 1).then(|| jain(&shares(experiment, index))).flatten(),
+            })
+        })
+        .collect()
+}
+
+/// The treatment with the highest rate.
+fn best(experiment: &Experiment, of: &[usize]) -> Option<usize> {
+    let rate = |index: usize| median(&experiment.rates(index)).unwrap_or(0.0);
+    of.iter().copied().max_by(|&a, &b| rate(a).total_cmp(&rate(b)))
+}
+
+/// What each worker did in all samples of a treatment together.
+fn shares(experiment: &Experiment, treatment: usize) -> Vec<f64> {
+    experiment.samples_of(treatment).fold(Vec::new(), |mut sums, sample: &Sample| {
+        sums.resize(sums.len().max(sample.per_worker.len()), 0.0);
+        sums.iter_mut().zip(&sample.per_worker).for_each(|(sum, work)| *sum += work);
+        sums
+    })
+}
+
+fn pairs(experiment: &Experiment) -> Vec<ContentionPair> {
+    treatments(experiment, true)
+        .filter_map(|(index, treatment, variant)| {
+            let nearest = treatments(experiment, true)
+                .find(|&(_, _, other)| other == variant)
+                .map(|(nearest, _, _)| nearest)
+                .filter(|&nearest| nearest != index);
+            let name = factor(treatment, "distance")?;
+            let over = |nearest| Estimate::of(&experiment.log_ratios(nearest, index));
+            Some(ContentionPair {
+                variant: variant.to_owned(),
+                distance: Distance::ALL.into_iter().find(|distance| distance.name() == name),
+                cpus: factor(treatment, "cpus").unwrap_or_default().to_owned(),
+                rate: Estimate::of(&experiment.rates(index))?,
+                over_nearest: nearest.and_then(over).map(|ratio| ratio.map(f64::exp)),
+            })
+        })
+        .collect()
+}
+
+/// The index from the passes of one free pair: the worst third dropped, geometric mean of the others.
+fn unixbench(experiment: &Experiment) -> Option<UnixBench> {
+    let (one, ..) = treatments(experiment, false).find(|(_, treatment, _)| treatment.workers == 1)?;
+    let mut rates = experiment.rates(one);
+    let passes = rates.len();
+    rates.sort_by(|a, b| b.total_cmp(a));
+    rates.truncate(passes - passes / 3);
+    let logarithms: Vec<f64> = rates.iter().map(|rate| rate.ln()).collect();
+    let rate = manycore_stats::mean(&logarithms)?.exp();
+    let seconds = match experiment.method {
+        Method::Slices { slice_ns, .. } => slice_ns as f64 / 1e9,
+        Method::Whole => return None,
+    };
+    Some(UnixBench {
+        passes,
+        seconds,
+        rate,
+        index: rate / UNIXBENCH_BASE * 10.0,
+        exact: (passes, seconds) == UNIXBENCH_PASSES,
+    })
+}
+
+#[cfg(test)]
+mod tests;

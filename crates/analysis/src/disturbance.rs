@@ -1,0 +1,120 @@
+//! How much the measurements were disturbed, and up to where they carry advice.
+
+use super::usable_cpus;
+use manycore_experiment::record::id;
+use manycore_experiment::record::{Experiment, Record, Sample};
+use manycore_text::units::percent;
+use serde::Serialize;
+
+/// Other work's share of the CPUs' time, and the hypervisor's, above which nothing is advised.
+pub const MOST_TAKEN: f64 = 0.10;
+
+/// Share of the workers' time in which a quota held them back, above which nothing is advised.
+pub const MOST_THROTTLED: f64 = 0.05;
+
+/// What was taken from the workers of some experiments, over all their samples. Shares of 0 to 1; absent where the
+/// machine does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Disturbance {
+    /// CPU time of everything that is not a worker, of the time of all CPUs that could be used.
+    pub foreign: Option<f64>,
+    /// Time that the hypervisor took, of the time in which the CPUs had something to do.
+    pub steal: Option<f64>,
+    /// Time that a quota held the workers back, of the time that they could have had.
+    pub throttled: Option<f64>,
+    /// Thermal throttling events.
+    pub thermal_events: u64,
+}
+
+impl Disturbance {
+    /// Over all samples of `experiments`. Single treatments are too short for the kernel's ticks.
+    pub(crate) fn of<'a>(experiments: impl IntoIterator<Item = &'a Experiment>, record: &Record) -> Self {
+        let mut sums = Sums::default();
+        let cpus = usable_cpus(&record.machine) as f64;
+        for experiment in experiments {
+            for sample in &experiment.samples {
+                let workers = experiment.treatments[sample.treatment].workers as f64;
+                sums.add(sample, workers.min(cpus), record);
+            }
+        }
+        sums.disturbance()
+    }
+
+    /// What is above the limits, in words; empty where the measurements carry advice.
+    pub fn excess(&self) -> Vec<String> {
+        let told = [
+            (self.foreign, MOST_TAKEN, "other work took {} of the CPU time"),
+            (self.steal, MOST_TAKEN, "the hypervisor took {} of the CPU time"),
+            (self.throttled, MOST_THROTTLED, "a quota held the workers back for {} of the time"),
+        ];
+        told.into_iter()
+            .filter_map(|(share, limit, words)| Some((share.filter(|share| *share > limit)?, limit, words)))
+            .map(|(share, limit, words)| {
+                format!("{} (limit {})", words.replace("{}", &percent(share)), percent(limit))
+            })
+            .collect()
+    }
+
+    fn told(&self) -> bool {
+        self.foreign.is_some() || self.steal.is_some() || self.throttled.is_some()
+    }
+}
+
+/// The disturbance of the experiments whose ids begin with one of `prefixes`; of the whole record where they carry no
+/// counters of their own, as those whose samples are too short.
+pub(crate) fn during(record: &Record, prefixes: &[&str]) -> Disturbance {
+    let chosen = |experiment: &&Experiment| prefixes.iter().any(|prefix| experiment.id.starts_with(prefix));
+    let own = Disturbance::of(record.experiments.iter().filter(chosen), record);
+    if own.told() { own } else { whole(record) }
+}
+
+/// The disturbance of all that was measured.
+pub(crate) fn whole(record: &Record) -> Disturbance {
+    Disturbance::of(record.experiments.iter().filter(|experiment| experiment.id != id::LATENCY), record)
+}
+
+/// Times in nanoseconds; a sum with its whole is counted over the samples that have both.
+#[derive(Default)]
+struct Sums {
+    foreign: (f64, f64),
+    steal: (f64, f64),
+    throttled: (f64, f64),
+    thermal_events: u64,
+}
+
+impl Sums {
+    /// Adds a sample whose workers could have used `width` CPUs at once.
+    fn add(&mut self, sample: &Sample, width: f64, record: &Record) {
+        let around = &sample.around;
+        let span = around.span_ns as f64;
+        let usable = record.machine.usable();
+        let ticks = |ticks: &[u32]| {
+            let tick_ns = 1e9 / record.conditions.ticks_per_second.max(1) as f64;
+            let ours = record.machine.online.iter().zip(ticks).filter(|(cpu, _)| usable.contains(*cpu));
+            (ticks.len() == record.machine.online.len() && !ticks.is_empty())
+                .then(|| ours.map(|(_, &ticks)| f64::from(ticks)).sum::<f64>() * tick_ns)
+        };
+        let (busy, steal) = (ticks(&around.busy_ticks), ticks(&around.steal_ticks));
+        if let Some((busy, cpu_ns)) = busy.zip(around.cpu_ns) {
+            let foreign = busy - steal.unwrap_or(0.0) - cpu_ns as f64;
+            self.foreign = (self.foreign.0 + foreign, self.foreign.1 + span * usable.len().max(1) as f64);
+        }
+        if let Some((steal, busy)) = steal.zip(busy) {
+            self.steal = (self.steal.0 + steal, self.steal.1 + busy);
+        }
+        if let Some(throttled) = around.throttled_ns {
+            self.throttled = (self.throttled.0 + throttled as f64, self.throttled.1 + span * width);
+        }
+        self.thermal_events += around.thermal_events.unwrap_or(0);
+    }
+
+    fn disturbance(&self) -> Disturbance {
+        let share = |(part, whole): (f64, f64)| (whole > 0.0).then(|| (part / whole).clamp(0.0, 1.0));
+        Disturbance {
+            foreign: share(self.foreign),
+            steal: share(self.steal),
+            throttled: share(self.throttled),
+            thermal_events: self.thermal_events,
+        }
+    }
+}

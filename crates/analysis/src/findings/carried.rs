@@ -1,0 +1,55 @@
+//! What the conditions carry: advice that they do not is withheld, and facts are marked.
+
+use super::{Finding, Kind};
+use crate::disturbance;
+use manycore_experiment::{Record, record::id};
+use manycore_text::names::list;
+
+/// Ids, or their prefixes, of the experiments on which the findings of a topic rest.
+fn experiments(topic: &str) -> Option<&'static [&'static str]> {
+    Some(match topic {
+        "scaling" => &[id::SCALING],
+        "modes" => &[id::MODES],
+        "matrix" => &[id::MATRIX, id::MODES],
+        "affinity" => &[id::AFFINITY],
+        "latency" => &[id::LATENCY],
+        "stream" => &[id::STREAM],
+        "peer" => &[id::SYSBENCH],
+        "contention" => &[id::CONTENTION],
+        "comparison" => &[id::COMPARE],
+        "tuning" => &[id::TUNE],
+        _ => return None,
+    })
+}
+
+/// The findings that the conditions carry, with the others marked. Advice is withheld, and a warning says so.
+pub(super) fn only(findings: Vec<Finding>, record: &Record) -> Vec<Finding> {
+    let mut kept = Vec::new();
+    let mut withheld: Vec<(String, Vec<String>)> = Vec::new();
+    for mut finding in findings {
+        let excess = experiments(finding.topic).map(|ids| disturbance::during(record, ids).excess());
+        let Some(why) = excess.filter(|excess| !excess.is_empty()) else {
+            kept.push(finding);
+            continue;
+        };
+        match finding.kind {
+            Kind::Advice => {
+                match withheld.iter_mut().find(|(known, _)| *known == list(&why)) {
+                    Some((_, topics)) => topics.push(finding.topic.to_owned()),
+                    None => withheld.push((list(&why), vec![finding.topic.to_owned()])),
+                }
+                continue;
+            }
+            Kind::Fact => finding.kind = Kind::Doubtful,
+            Kind::Answer | Kind::Warning | Kind::Doubtful => {}
+        }
+        finding.evidence.push(format!("meanwhile {}", list(&why)));
+        kept.push(finding);
+    }
+    kept.extend(withheld.into_iter().map(|(why, mut topics)| {
+        topics.dedup();
+        let text = format!("No advice on {}: {why}. On a quieter machine, measure again.", list(&topics));
+        Finding::new(Kind::Warning, "conditions", text, Vec::new())
+    }));
+    kept
+}

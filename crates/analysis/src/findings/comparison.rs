@@ -1,0 +1,97 @@
+//! The answer of a comparison, in one sentence that follows the metric.
+
+use super::{Finding, Kind};
+use crate::{
+    Comparison,
+    words::{Change, percent},
+};
+use manycore_stats::verdict::{Answer, Rule};
+use manycore_text::units::{decimals, duration};
+
+pub(super) fn find(comparison: &Comparison) -> Finding {
+    let verdict = &comparison.verdict;
+    let primary = comparison.metrics.first();
+    let change = Change::of(primary.map(|primary| &primary.metric));
+    // In values of the metric, as in the table: 2.0 where B takes twice the time.
+    let (ratio, ends) = primary
+        .and_then(|primary| primary.ratio)
+        .map_or((verdict.ratio, verdict.interval), |ratio| (ratio.median, ratio.interval));
+    let margin = percent(verdict.rule.margin);
+    let times = decimals(ratio);
+    let bounds = |ends| change.bounds(ends);
+    let text = match verdict.verdict {
+        Answer::ABetter | Answer::BBetter => {
+            let small = if verdict.is_within_margin() {
+                format!(" The difference is real and within the margin of {margin}: too small to matter.")
+            } else {
+                String::new()
+            };
+            format!(
+                "B is {} than A: it {} ({times}x; 95 %: {}).{small}",
+                change.judgement(verdict.verdict == Answer::BBetter),
+                change.point(ratio),
+                ends.map_or_else(String::new, bounds)
+            )
+        }
+        Answer::Equivalent => format!(
+            "A and B are equivalent within {margin}: B {} ({times}x; 95 %: {}).",
+            change.point(ratio),
+            ends.map_or_else(String::new, bounds)
+        ),
+        Answer::Inconclusive => inconclusive(comparison, &change, ratio, ends.map(bounds)),
+    };
+    Finding::new(Kind::Answer, "comparison", text, evidence(comparison))
+}
+
+fn evidence(comparison: &Comparison) -> Vec<String> {
+    let verdict = &comparison.verdict;
+    let Rule { level, analysis, analyses, .. } = verdict.rule;
+    let mut evidence = vec![
+        format!("A: {}", comparison.a),
+        format!("B: {}", comparison.b),
+        format!("{} pairs, p = {}", verdict.pairs, probability(verdict.p)),
+    ];
+    if analyses > 1 {
+        evidence.push(format!(
+            "interim analysis {analysis} of {analyses}, level {level}; the interval holds at 95 % over all of them"
+        ));
+    }
+    evidence.extend(
+        verdict
+            .noise_floor
+            .map(|floor| format!("noise floor {} (runs of the same side; for information)", percent(floor))),
+    );
+    evidence.extend(
+        comparison
+            .detectable
+            .map(|smallest| format!("minimum detectable effect at 80 % power: {}", percent(smallest))),
+    );
+    evidence
+}
+
+fn probability(p: f64) -> String {
+    if p < 0.0001 { "less than 0.0001".to_owned() } else { format!("{p:.4}") }
+}
+
+fn inconclusive(comparison: &Comparison, change: &Change, ratio: f64, bounds: Option<String>) -> String {
+    let Some(bounds) = bounds else {
+        return format!(
+            "Inconclusive: {} of {} pairs; six are the fewest for an interval.",
+            change.possible(ratio),
+            comparison.verdict.pairs
+        );
+    };
+    let more = comparison.pairs_needed.map(|pairs| {
+        let seconds = pairs as f64 * comparison.pair_seconds;
+        format!("; about {pairs} pairs in all ({}) would give an answer (--pairs {pairs})", duration(seconds))
+    });
+    format!(
+        "Inconclusive: {} ({}x; 95 %: {bounds}){}.",
+        change.possible(ratio),
+        decimals(ratio),
+        more.unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests;

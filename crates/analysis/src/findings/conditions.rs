@@ -1,0 +1,141 @@
+//! What was wrong with the conditions.
+
+use super::{Finding, Kind};
+use crate::{Disturbance, disturbance, words::percent};
+use manycore_experiment::{Record, record::id};
+use manycore_text::units::counted;
+
+/// Shares of CPU time above which a condition is told.
+const STEAL: f64 = 0.01;
+const FOREIGN: f64 = 0.05;
+const THROTTLED: f64 = 0.001;
+
+/// Memory is short where less than this part of it is available.
+const SCARCE: u64 = 10;
+
+pub(super) fn find(record: &Record) -> Vec<Finding> {
+    let mut findings = limits(record);
+    findings.extend(around_samples(record));
+    findings.extend(at_start(record));
+    findings.extend(record.notes.iter().map(|note| warning(note.clone(), Vec::new())));
+    if record.interrupted {
+        findings.push(Finding::new(
+            Kind::Warning,
+            "conditions",
+            "The run was interrupted: what was measured until then is judged, the rest is missing."
+                .to_owned(),
+            vec![match record.spawnings.len() {
+                0 => format!("{} experiments in the record", record.experiments.len()),
+                count => format!("{} in the record", counted(count, "runtime")),
+            }],
+        ));
+    }
+    findings
+}
+
+pub(super) fn workers(count: usize) -> String {
+    if count == 1 { "one worker".to_owned() } else { format!("{count} workers") }
+}
+
+fn warning(text: String, evidence: Vec<String>) -> Finding {
+    Finding::new(Kind::Warning, "conditions", text, evidence)
+}
+
+fn limits(record: &Record) -> Vec<Finding> {
+    let allowed = &record.machine.allowed;
+    let mut findings = Vec::new();
+    if !allowed.cpus.is_empty() && allowed.cpus.len() < record.machine.online.len() {
+        findings.push(warning(
+            format!(
+                "Only {} of the machine's {} CPUs could be used: all figures are for those.",
+                allowed.cpus.len(),
+                record.machine.online.len()
+            ),
+            vec![allowed.binding.clone()],
+        ));
+    }
+    let cpus = super::super::usable_cpus(&record.machine) as f64;
+    if let Some(quota) = allowed.quota_cpus.filter(|&quota| quota < cpus) {
+        findings.push(warning(
+            format!("A quota allows {quota:.2} CPUs' worth of time on {cpus} CPUs: workers beyond it are throttled."),
+            vec![allowed.binding.clone()],
+        ));
+    }
+    findings
+}
+
+/// What was taken over the whole run, and most in one experiment.
+fn around_samples(record: &Record) -> Vec<Finding> {
+    let whole = disturbance::whole(record);
+    let each: Vec<(&str, Disturbance)> = record
+        .experiments
+        .iter()
+        // Its samples are too short and too many for the kernel's counters.
+        .filter(|experiment| experiment.id != id::LATENCY)
+        .map(|experiment| (experiment.id.as_str(), Disturbance::of([experiment], record)))
+        .collect();
+    let told = |pick: fn(&Disturbance) -> Option<f64>, above: f64, words: &str| {
+        let all = pick(&whole)?;
+        let most = each
+            .iter()
+            .filter_map(|(id, disturbance)| Some((pick(disturbance)?, *id)))
+            .max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let evidence = format!("most in {}: {}", most.1, percent(most.0));
+        (all.max(most.0) > above).then(|| warning(words.replace("{}", &percent(all)), vec![evidence]))
+    };
+    let mut findings: Vec<Finding> = [
+        told(
+            |around| around.steal,
+            STEAL,
+            "The hypervisor took {} of the CPU time: other guests compete for these CPUs, and wall-clock rates move \
+             with them.",
+        ),
+        told(|around| around.foreign, FOREIGN, "Other work took {} of the machine's CPU time meanwhile."),
+        told(|around| around.throttled, THROTTLED, "A cgroup quota held the workers back for {} of the time."),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if whole.thermal_events > 0 {
+        findings.push(warning(
+            "CPUs were slowed down because they were too hot.".to_owned(),
+            vec![format!("{} thermal throttling events", whole.thermal_events)],
+        ));
+    }
+    findings
+}
+
+fn at_start(record: &Record) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let cpus = record.machine.online.len() as f64;
+    if let Some([load, ..]) = record.conditions.load.filter(|load| load[0] > cpus * 0.5) {
+        findings.push(warning(
+            "The machine was busy before the run began.".to_owned(),
+            vec![format!("load average {load:.2} on {cpus} CPUs")],
+        ));
+    }
+    let memory = record.conditions.memory_available_bytes.zip(record.machine.system.memory_bytes);
+    if let Some((available, all)) = memory.filter(|&(available, all)| available < all / SCARCE) {
+        findings.push(warning(
+            "Memory was short at the start: timings may hold page faults.".to_owned(),
+            vec![format!(
+                "{} of {} available",
+                manycore_text::units::bytes(available),
+                manycore_text::units::bytes(all)
+            )],
+        ));
+    }
+    let slow: Vec<String> =
+        record.conditions.governors.iter().filter(|name| *name == "powersave").cloned().collect();
+    if !slow.is_empty() && record.machine.system.hypervisor.is_none() {
+        findings.push(Finding::new(
+            Kind::Advice,
+            "conditions",
+            "Some CPUs use the frequency governor \"powersave\": where the figures are to be compared, choose \
+             \"performance\" (cpupower frequency-set -g performance)."
+                .to_owned(),
+            vec![format!("governors: {}", record.conditions.governors.join(", "))],
+        ));
+    }
+    findings
+}

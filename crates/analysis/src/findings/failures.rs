@@ -1,0 +1,90 @@
+//! Commands that failed, where that was to be ignored.
+
+use super::{Finding, Kind};
+use manycore_experiment::{
+    Record,
+    record::{Experiment, Treatment},
+};
+use manycore_text::{names::list, units::counted};
+use std::collections::BTreeMap;
+
+pub(super) fn find(record: &Record) -> Vec<Finding> {
+    let experiments = record.experiments.iter();
+    experiments
+        .flat_map(|experiment| {
+            let treatments = experiment.treatments.iter().enumerate();
+            treatments.filter_map(|(index, treatment)| failed(experiment, index, treatment))
+        })
+        .collect()
+}
+
+fn failed(experiment: &Experiment, index: usize, treatment: &Treatment) -> Option<Finding> {
+    let runs = experiment.samples_of(index).count();
+    let failed = experiment.samples_of(index).filter(|sample| sample.failed()).count();
+    if failed == 0 {
+        return None;
+    }
+    let mut ways: BTreeMap<i32, usize> = BTreeMap::new();
+    for exit in experiment.samples_of(index).flat_map(|sample| &sample.exits).filter(|&&exit| exit != 0) {
+        *ways.entry(*exit).or_default() += 1;
+    }
+    let ways: Vec<String> =
+        ways.into_iter().map(|(exit, count)| format!("{} ({count} times)", way(exit))).collect();
+    let side = treatment.factors.get("side").filter(|side| side.len() == 1);
+    let name = side.map_or_else(|| format!("\"{}\"", treatment.name), ToOwned::to_owned);
+    let (kind, text) = if experiment.always_failed(index) {
+        let text = format!("All {} of {name} failed: it has no verdict.", counted(runs, "run"));
+        (if side.is_some() { Kind::Answer } else { Kind::Warning }, text)
+    } else {
+        let text =
+            format!("{failed} of {} of {name} failed, and count like any other.", counted(runs, "run"));
+        (Kind::Warning, text)
+    };
+    Some(Finding::new(kind, "failures", text, vec![list(&ways)]))
+}
+
+/// `exit status 1`, `signal 9`.
+fn way(exit: i32) -> String {
+    if exit > 128 { format!("signal {}", exit - 128) } else { format!("exit status {exit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Evaluation;
+    use manycore_experiment::record::Sample;
+    use manycore_testkit::World;
+
+    /// It said "B is 80 % faster", because `false` ends at once.
+    #[test]
+    fn a_side_that_always_fails_has_no_verdict() {
+        let mut record = World::guest().record();
+        let mut experiment = record.experiments.swap_remove(0);
+        experiment.id = "compare".to_owned();
+        experiment.treatments.truncate(2);
+        experiment.samples = (0..40)
+            .map(|index| Sample {
+                block: index / 2,
+                treatment: index % 2,
+                wall_ns: 1_000_000 * (10 - 9 * (index as u64 % 2)),
+                work: 1.0,
+                exits: if index % 2 == 1 { vec![1] } else { Vec::new() },
+                ..Sample::default()
+            })
+            .collect();
+        record.experiments = vec![experiment];
+        let judged = Evaluation::of(&record);
+        assert!(judged.comparison.is_none());
+        assert!(
+            judged
+                .findings
+                .iter()
+                .any(|finding| finding.text == "All 20 runs of B failed: it has no verdict.")
+        );
+        record.experiments[0].samples[1].exits.clear();
+        let judged = Evaluation::of(&record);
+        assert!(judged.comparison.is_some());
+        let warning = judged.findings.iter().find(|finding| finding.topic == "failures").unwrap();
+        assert_eq!(warning.text, "19 of 20 runs of B failed, and count like any other.");
+        assert_eq!(warning.evidence, ["exit status 1 (19 times)"]);
+    }
+}

@@ -1,0 +1,85 @@
+//! Plain sentences, each with the figures that it rests on. What the record does not show is not said.
+
+mod carried;
+mod comparison;
+mod conditions;
+mod contention;
+mod failures;
+mod latency;
+mod limits;
+mod placement;
+mod scaling;
+mod spawning;
+mod stream;
+mod tuning;
+
+use super::Evaluation;
+use manycore_experiment::Record;
+use manycore_stats::{Estimate, verdict::Verdict};
+use serde::Serialize;
+
+/// How a finding is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// What was asked.
+    Answer,
+    /// Something that makes figures of this record doubtful.
+    Warning,
+    /// Something to do.
+    Advice,
+    /// Something that was found.
+    Fact,
+    /// Something that was seen under conditions, or from samples, that do not carry it.
+    Doubtful,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// How it is meant.
+    pub kind: Kind,
+    /// What it is about: `comparison`, `conditions`, `failures`, `scaling`, `modes`, `matrix`, `affinity`, `latency`, `limits`,
+    /// `stream`, `peer`, `contention`, `tuning`, `spawn`.
+    pub topic: &'static str,
+    /// The sentence.
+    pub text: String,
+    /// The figures behind it.
+    pub evidence: Vec<String>,
+}
+
+impl Finding {
+    fn new(kind: Kind, topic: &'static str, text: String, evidence: Vec<String>) -> Self {
+        Self { kind, topic, text, evidence }
+    }
+}
+
+/// What an estimate gives: a fact, or something doubtful where the samples were too few for an interval.
+fn seen(estimate: &Estimate) -> Kind {
+    if estimate.interval.is_some() { Kind::Fact } else { Kind::Doubtful }
+}
+
+/// What a difference gives: advice where all of its interval is beyond the margin, a fact otherwise.
+fn weight(verdict: &Verdict) -> Kind {
+    let is_beyond =
+        |(low, high): (f64, f64)| low > 1.0 + verdict.rule.margin || high < 1.0 / (1.0 + verdict.rule.margin);
+    if verdict.interval.is_some_and(is_beyond) { Kind::Advice } else { Kind::Fact }
+}
+
+/// Everything that the record supports: the answer, warnings, advice, facts, and what is doubtful.
+pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
+    let mut judged = scaling::find(record, evaluation);
+    judged.extend(placement::find(record, evaluation));
+    judged.extend(evaluation.latency.iter().flat_map(|found| latency::find(record, found)));
+    judged.extend(evaluation.stream.iter().flat_map(stream::find));
+    judged.extend(contention::find(evaluation, super::usable_cpus(&record.machine)));
+    judged.extend(evaluation.comparison.as_ref().map(comparison::find));
+    judged.extend(evaluation.tuning.as_ref().map(tuning::find));
+    let mut findings = conditions::find(record);
+    findings.extend(failures::find(record));
+    findings.extend(carried::only(judged, record));
+    findings.extend(evaluation.limits.iter().map(limits::find));
+    findings.extend(spawning::find(&evaluation.light_processes));
+    findings.sort_by_key(|finding| finding.kind);
+    findings
+}

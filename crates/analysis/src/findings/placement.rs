@@ -1,0 +1,268 @@
+//! Threads or processes, pinned or not, and how good the arithmetic is.
+
+use super::{Evaluation, Finding, Kind, conditions::workers, scaling::ratio, seen, weight};
+use crate::{
+    Affinity, MatrixPoint, Mode, Modes, Peer, usable_cpus,
+    words::{percent, times},
+};
+use manycore_experiment::Record;
+use manycore_stats::{
+    Estimate,
+    verdict::{Answer, MARGIN, Verdict},
+};
+use manycore_text::names::list;
+
+/// How many times as fast another BLAS must be to be worth a word.
+const FASTER: f64 = 1.5;
+
+/// Rates of two programs that differ by less are the same work.
+const COMPARABLE: f64 = 0.03;
+
+pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
+    let cpus = usable_cpus(&record.machine) as f64;
+    let mut findings: Vec<Finding> = evaluation.modes.iter().filter_map(mode).collect();
+    findings.extend(evaluation.modes.iter().flat_map(|modes| beyond_modes(modes, cpus)));
+    findings.extend(evaluation.modes.iter().find_map(|modes| slow_blas(modes, &evaluation.matrix)));
+    findings.extend(evaluation.affinity.as_ref().map(affinity).unwrap_or_default());
+    findings.extend(evaluation.matrix.last().map(matrix));
+    findings.extend(evaluation.matrix.iter().filter_map(beyond_matrix));
+    findings.extend(evaluation.peers.iter().filter_map(peer));
+    findings
+}
+
+/// A speed-up that is surely above what the CPUs in use give alone; one that may be chance is no finding.
+fn beyond(topic: &'static str, what: &str, speedup: &Estimate, linear: f64) -> Option<Finding> {
+    let surely = speedup.interval.is_some_and(|(low, _)| low > linear * (1.0 + MARGIN));
+    surely.then(|| {
+        let text = format!(
+            "The speed-up of {what} is above {linear}, the number of CPUs in use: what it is compared with was slower \
+             than it can be, or has less cache. The record does not show which."
+        );
+        Finding::new(Kind::Warning, topic, text, vec![format!("speed-up {}", times(speedup))])
+    })
+}
+
+fn beyond_modes(modes: &Modes, cpus: f64) -> impl Iterator<Item = Finding> {
+    let tasks = modes.parameters.get("tasks").and_then(|tasks| tasks.parse().ok()).unwrap_or(f64::INFINITY);
+    let program = program(modes);
+    modes.modes.iter().filter_map(move |mode| {
+        beyond("modes", &format!("{} in {program}", mode.name), &mode.speedup, cpus.min(tasks))
+    })
+}
+
+fn beyond_matrix(point: &MatrixPoint) -> Option<Finding> {
+    let what = format!("{} matrix products of {1} x {1} at once", point.processes, point.size);
+    beyond("matrix", &what, point.speedup.as_ref()?, point.processes as f64)
+}
+
+fn program(modes: &Modes) -> String {
+    let parameter = |name: &str| modes.parameters.get(name).map_or("?", String::as_str);
+    match parameter("program") {
+        "python" if parameter("blas_threads") == "1" => "Python with one BLAS thread".to_owned(),
+        "python" => "Python with BLAS as it comes".to_owned(),
+        _ => "compiled code".to_owned(),
+    }
+}
+
+fn mode(modes: &Modes) -> Option<Finding> {
+    let named = |name: &str| modes.modes.iter().find(|mode| mode.name == name);
+    let (threads, processes) = (named("threads")?, named("processes")?);
+    let verdict = modes.processes_over_threads.as_ref()?;
+    let (kind, text) = preference(modes, [threads, processes], verdict);
+    let evidence = vec![
+        ratio(verdict, "processes over threads"),
+        format!("threads {} over serial", times(&threads.speedup)),
+        format!("processes {} over serial", times(&processes.speedup)),
+    ];
+    Some(Finding::new(kind, "modes", text, evidence))
+}
+
+/// Which mode to take, as far as the pairs tell.
+fn preference(modes: &Modes, both: [&Mode; 2], verdict: &Verdict) -> (Kind, String) {
+    let surely = |mode: &&Mode| mode.speedup.interval.is_some_and(|(low, _)| low > 1.0);
+    // No more than the margin is gained, whatever the truth in the interval.
+    let useless =
+        |mode: &&Mode| mode.speedup.interval.is_some_and(|(_, high)| high <= 1.0 + verdict.rule.margin);
+    let program = program(modes);
+    match (both.into_iter().filter(surely).count(), verdict.verdict) {
+        (0, _) if both.iter().all(useless) => (
+            Kind::Advice,
+            format!(
+                "For {program}, run one task after another: nothing is gained by threads or processes{}.",
+                slower(&both)
+            ),
+        ),
+        (0, _) => (
+            Kind::Doubtful,
+            format!(
+                "For {program}, neither threads nor processes were surely faster than one task after another{}.",
+                slower(&both)
+            ),
+        ),
+        (_, Answer::BBetter) if weight(verdict) == Kind::Advice => {
+            (Kind::Advice, format!("For {program}, use processes: they beat threads."))
+        }
+        (_, Answer::ABetter) if weight(verdict) == Kind::Advice => {
+            (Kind::Advice, format!("For {program}, use threads: they beat processes."))
+        }
+        (_, Answer::ABetter | Answer::BBetter) => (
+            Kind::Fact,
+            format!("For {program}, processes do {:.3} times the work of threads.", verdict.ratio),
+        ),
+        (_, Answer::Equivalent) => (
+            Kind::Advice,
+            format!(
+                "For {program}, threads and processes are equivalent within {}: take what is simpler to write.",
+                percent(verdict.rule.margin)
+            ),
+        ),
+        (_, Answer::Inconclusive) => {
+            let faster: Vec<String> = both.into_iter().filter(surely).map(|mode| mode.name.clone()).collect();
+            let text = format!(
+                "For {program}, {} surely beat one task after another; whether threads or processes are better cannot \
+                 be told from this run.",
+                list(&faster)
+            );
+            (Kind::Doubtful, text)
+        }
+    }
+}
+
+/// The modes that were surely slower than serial, as the end of a sentence.
+fn slower(modes: &[&Mode]) -> String {
+    let surely = modes.iter().filter(|mode| mode.speedup.interval.is_some_and(|(_, high)| high < 1.0));
+    let told: Vec<String> = surely
+        .map(|mode| format!("{} took {:.1} times as long", mode.name, 1.0 / mode.speedup.median))
+        .collect();
+    if told.is_empty() { String::new() } else { format!(", and {}", list(&told)) }
+}
+
+/// A BLAS far below what this machine was seen to do, with the cure that the record holds.
+fn slow_blas(modes: &Modes, matrix: &[MatrixPoint]) -> Option<Finding> {
+    let number = |name: &str| modes.parameters.get(name)?.parse::<f64>().ok();
+    let (blas, theirs) = (modes.parameters.get("blas")?, number("blas_gflops")?);
+    let mut evidence = vec![format!("BLAS in use: {blas}; {theirs:.1} GFLOPS at 500 x 500 on one thread")];
+    let told = modes.parameters.get("blas_kernel").zip(number("blas_kernel_gflops"));
+    if let Some((kernel, gflops)) = told.filter(|(_, gflops)| *gflops > FASTER * theirs) {
+        evidence.push(format!("{gflops:.1} GFLOPS with OPENBLAS_CORETYPE={kernel}"));
+        let text = format!(
+            "Set OPENBLAS_CORETYPE={kernel} for NumPy: this OpenBLAS does not seem to know the CPU, and with that kernel \
+             it multiplied matrices {:.1} times as fast.",
+            gflops / theirs
+        );
+        return Some(Finding::new(Kind::Advice, "matrix", text, evidence));
+    }
+    let ours = matrix.iter().find(|point| point.size == 500)?.one.median;
+    (ours > FASTER * theirs).then(|| {
+        evidence.push(format!("{ours:.1} GFLOPS by the built-in product of the same size"));
+        let optimised = ["openblas", "mkl", "blis", "armpl", "kblas"].iter().any(|name| blas.contains(name));
+        let cure = if optimised {
+            "Look at NumPy's BLAS, which may not know this CPU or not use its vectors"
+        } else {
+            "Give NumPy an optimised BLAS (Debian: libopenblas0; openEuler: openblas)"
+        };
+        let text = format!("{cure}: {:.1} times its GFLOPS were reached here.", ours / theirs);
+        Finding::new(Kind::Advice, "matrix", text, evidence)
+    })
+}
+
+fn affinity(affinity: &Affinity) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if affinity.elsewhere > 0 {
+        findings.push(Finding::new(
+            Kind::Warning,
+            "affinity",
+            "Bound processes were seen on other CPUs: something on this machine changes affinities (a daemon, a \
+             cpuset), and the comparison of free with bound does not count."
+                .to_owned(),
+            vec![format!("{} of {} looks", affinity.elsewhere, affinity.checks)],
+        ));
+    }
+    findings.extend(
+        affinity.verdict.as_ref().filter(|_| affinity.elsewhere == 0).map(|verdict| pin(verdict, affinity)),
+    );
+    findings
+}
+
+fn pin(verdict: &Verdict, affinity: &Affinity) -> Finding {
+    let (kind, text) = match verdict.verdict {
+        Answer::ABetter | Answer::BBetter if weight(verdict) != Kind::Advice => {
+            (Kind::Fact, format!("Bound processes do {:.3} times the work of free ones.", verdict.ratio))
+        }
+        Answer::BBetter => (
+            Kind::Advice,
+            format!(
+                "Bind processes to CPUs for work in cache: bound ones did {} more.",
+                percent(verdict.ratio - 1.0)
+            ),
+        ),
+        Answer::ABetter => (
+            Kind::Advice,
+            format!("Do not bind processes here: bound ones did {} less.", percent(1.0 - verdict.ratio)),
+        ),
+        Answer::Equivalent => (
+            Kind::Advice,
+            format!(
+                "Leave the placement to the scheduler: bound and free processes are equivalent within {}.",
+                percent(verdict.rule.margin)
+            ),
+        ),
+        Answer::Inconclusive => (
+            Kind::Doubtful,
+            "Whether binding helps cannot be told from this run: a larger budget would tell.".to_owned(),
+        ),
+    };
+    Finding::new(
+        kind,
+        "affinity",
+        text,
+        vec![
+            ratio(verdict, "bound over free"),
+            format!(
+                "{} processes{}; bound ones looked {} times where they ran: {} times elsewhere",
+                affinity.bound.len(),
+                affinity.cpus.as_ref().map_or_else(String::new, |cpus| format!(" on CPUs {cpus}")),
+                affinity.checks,
+                affinity.elsewhere
+            ),
+        ],
+    )
+}
+
+fn matrix(point: &MatrixPoint) -> Finding {
+    let share = point
+        .peak
+        .map(|peak| format!(", {} of the core's peak of {peak:.0}", percent(point.one.median / peak)))
+        .unwrap_or_default();
+    let together = match (&point.speedup, &point.all) {
+        (Some(speedup), Some(all)) => format!(
+            " {} processes at once reach {:.1} GFLOPS, {:.2} times one.",
+            point.processes, all.median, speedup.median
+        ),
+        _ => String::new(),
+    };
+    let mut evidence = vec![format!("{} samples on one core", point.one.n)];
+    evidence.extend(point.speedup.as_ref().map(|speedup| format!("speed-up {}", times(speedup))));
+    Finding::new(
+        seen(&point.one),
+        "matrix",
+        format!(
+            "One core multiplies {0} x {0} matrices at {1:.1} GFLOPS{share}.{together}",
+            point.size, point.one.median
+        ),
+        evidence,
+    )
+}
+
+fn peer(peer: &Peer) -> Option<Finding> {
+    let ratio = peer.ratio.as_ref()?;
+    let near = |end: f64| (end - 1.0).abs() <= COMPARABLE;
+    let alike = ratio.interval.is_some_and(|(low, high)| near(low) && near(high));
+    let meaning = if alike { ": figures of both can be compared" } else { "" };
+    let text = format!(
+        "With {}, the built-in prime events run at {:.3} times sysbench's rate{meaning}.",
+        workers(peer.workers),
+        ratio.median
+    );
+    Some(Finding::new(seen(ratio), "peer", text, vec![format!("{} pairs, {}", peer.pairs, times(ratio))]))
+}

@@ -1,0 +1,232 @@
+//! How many workers, what limits them, and which points are above linear.
+
+use super::{Evaluation, Finding, Kind, conditions::workers, seen};
+use crate::{
+    Level, Levels, Scaling, ScalingPoint, usable_cores,
+    words::{percent, times},
+};
+use manycore_experiment::{Record, record::id};
+use manycore_stats::verdict::{Answer, Rule, Verdict};
+use manycore_text::names::list;
+use manycore_topology::Machine;
+
+/// Efficiency below which a limit is looked for.
+const GOOD_EFFICIENCY: f64 = 0.97;
+
+/// Share of the CPUs' time that is idle, from which on it is not the CPUs that limit the work.
+const IDLE: f64 = 0.2;
+
+pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = evaluation.levels.iter().filter_map(level).collect();
+    let Some(scaling) = &evaluation.scaling else { return findings };
+    findings.extend(scaling.points.iter().filter_map(superlinear));
+    findings.extend(full_width(scaling, record, evaluation));
+    findings.extend(enough(record, scaling, evaluation));
+    findings.extend(law(scaling));
+    findings
+}
+
+fn finding(kind: Kind, text: String, evidence: Vec<String>) -> Finding {
+    Finding::new(kind, "scaling", text, evidence)
+}
+
+/// What a metric that counts no work is with the most workers, beside one.
+fn level(levels: &Levels) -> Option<Finding> {
+    let most = levels.levels.last()?;
+    let over = most.over_one.as_ref()?;
+    let evidence = levels.levels.iter().map(|Level { workers, value, over_one }| {
+        let unit = &levels.metric.unit;
+        let over = over_one.as_ref().map(|over| format!(", {} that with one", times(over)));
+        format!("{workers}: {} {unit}{}", value.median, over.unwrap_or_default())
+    });
+    let text = format!(
+        "{} with {} {} is {} that with one.",
+        levels.metric.name,
+        most.workers,
+        levels.counted,
+        times(over)
+    );
+    Some(finding(seen(over), text, evidence.collect()))
+}
+
+/// A speed-up that is surely above linear. One that may be chance is no finding.
+fn superlinear(point: &ScalingPoint) -> Option<Finding> {
+    let superlinear = point.superlinear.as_ref().filter(|superlinear| !superlinear.within_noise)?;
+    let text = format!(
+        "The speed-up with {} is {} above linear: {}.",
+        workers(point.workers),
+        percent(point.efficiency.median - 1.0),
+        superlinear.cause()
+    );
+    let evidence = vec![format!("speed-up {}, linear would be {:.2}", times(&point.speedup), point.linear)];
+    Some(finding(Kind::Warning, text, evidence))
+}
+
+/// The point that shows the most: of workers that compute, the one with as many as CPUs, or the nearest below; of others
+/// the one with the most.
+fn widest(scaling: &Scaling) -> Option<&ScalingPoint> {
+    let has_cpus = |point: &&ScalingPoint| !scaling.computes() || point.workers <= scaling.cpus;
+    scaling.points.iter().rfind(has_cpus).filter(|point| point.workers > 1)
+}
+
+/// What many workers together give, and what keeps them from more.
+fn full_width(scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
+    let Some(full) = widest(scaling) else { return Vec::new() };
+    let share = percent(full.efficiency.median);
+    let of = match scaling.demand {
+        Some(_) if scaling.computes() => format!("{share} of each CPU's share"),
+        Some(demand) => format!(
+            "{share} of what they can. One uses a CPU for {} of its time and waits otherwise, so that more workers \
+             than CPUs can do more",
+            percent(demand)
+        ),
+        None => format!("{share} of linear"),
+    };
+    let mut findings = vec![finding(
+        seen(&full.speedup),
+        format!("{} do {:.2} times the work of one: {of}.", workers(full.workers), full.speedup.median),
+        vec![format!("speed-up {}", times(&full.speedup))],
+    )];
+    if full.efficiency.interval.is_some_and(|(_, high)| high < GOOD_EFFICIENCY) {
+        let causes = limits(full, scaling, record, evaluation);
+        let text = match &causes[..] {
+            [] => "The record does not show what keeps them from more.".to_owned(),
+            causes => format!("What limits scaling here: {}.", list(causes)),
+        };
+        let evidence = format!("efficiency {share} with {}", workers(full.workers));
+        findings.push(finding(Kind::Fact, text, vec![evidence]));
+    }
+    findings
+}
+
+/// Limits that the record shows; those with a size are at least a third of the work that is missing.
+fn limits(full: &ScalingPoint, scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Vec<String> {
+    let missing = 1.0 - full.efficiency.median;
+    let explains = |share: &f64| *share > missing / 3.0;
+    let (around, machine) = (&full.circumstances, &record.machine);
+    if let Some(idle) = idle(full, machine).filter(|idle| !scaling.computes() && *idle > IDLE) {
+        let told = format!(
+            "the CPUs were idle for {} of the time, so that the workers waited for something else",
+            percent(idle)
+        );
+        return vec![told];
+    }
+    let mut limits = structure(machine, full.workers.min(scaling.cpus));
+    // On hybrid machines the CPUs that were measured alone are not those that all together are.
+    let clock =
+        evaluation.clock.as_ref().filter(|_| machine.core_kinds.len() < 2).and_then(|clock| clock.ratio);
+    let surely = clock.filter(|ratio| ratio.interval.is_some_and(|(_, high)| high < 1.0));
+    if let Some(slower) = surely.map(|ratio| 1.0 - ratio.median).filter(explains) {
+        limits.push(format!("the CPUs' clock is {} slower when all are at work", percent(slower)));
+    }
+    if around.thermal_events.is_some_and(|events| events > 0) {
+        limits.push("the CPUs were slowed down because they were too hot".to_owned());
+    }
+    for (name, share) in [
+        ("the hypervisor takes {} of the time (steal)", around.steal),
+        ("workers wait {} of the time for a CPU (run delay)", around.run_delay),
+        ("other work uses {} of the time", around.foreign),
+        ("a quota holds the workers back for {} of the time", around.throttled),
+    ] {
+        if let Some(share) = share.filter(explains) {
+            limits.push(name.replace("{}", &percent(share)));
+        }
+    }
+    limits
+}
+
+/// Share of the usable CPUs' time in which they had nothing to do.
+fn idle(point: &ScalingPoint, machine: &Machine) -> Option<f64> {
+    let usable = machine.usable();
+    let busy: Vec<f64> =
+        point.cpu_share.iter().filter(|(cpu, _)| usable.contains(*cpu)).map(|&(_, share)| share).collect();
+    manycore_stats::mean(&busy).map(|busy| 1.0 - busy)
+}
+
+/// Limits that lie in what the machine is.
+fn structure(machine: &Machine, cpus: usize) -> Vec<String> {
+    let mut limits = Vec::new();
+    let cores = usable_cores(machine);
+    if cores > 0 && cpus > cores {
+        limits.push(format!("{cpus} CPUs are {cores} cores with SMT siblings, which share their units"));
+    }
+    if machine.core_kinds.len() > 1 {
+        let kinds: Vec<String> =
+            machine.core_kinds.iter().map(|kind| format!("{} {}", kind.cpus.len(), kind.name)).collect();
+        limits.push(format!("the CPUs are of several kinds ({}), and the slower ones do less", list(&kinds)));
+    }
+    if let Some(quota) = machine.allowed.quota_cpus.filter(|&quota| quota < cpus as f64) {
+        limits.push(format!("a quota allows {quota:.2} CPUs' worth of time"));
+    }
+    let isolated = machine.isolated.intersection(&machine.usable());
+    if !isolated.is_empty() {
+        limits.push(format!("the scheduler spreads no work over the isolated CPUs {isolated}"));
+    }
+    limits
+}
+
+/// The fewest workers beyond which the most that were tried did not do more; or that the most did more.
+fn enough(record: &Record, scaling: &Scaling, evaluation: &Evaluation) -> Option<Finding> {
+    let experiment = record.experiment(id::SCALING)?;
+    let index = |count| experiment.treatments.iter().position(|treatment| treatment.workers == count);
+    let floor = crate::noise::floor(&evaluation.noise, scaling.cpus);
+    let best = scaling.points.iter().max_by(|a, b| a.speedup.median.total_cmp(&b.speedup.median))?.workers;
+    let most = scaling.points.last()?.workers;
+    let against = |few: usize, many: usize| {
+        Verdict::of(
+            &experiment.log_ratios(index(few)?, index(many)?),
+            Rule::of(&experiment.parameters),
+            floor,
+        )
+    };
+    // A gain that may lie within the margin is no reason for more workers.
+    let more = |verdict: &Verdict| verdict.is_better_beyond_margin();
+    let no_more = |verdict: &Verdict| verdict.verdict == Answer::ABetter || verdict.is_within_margin();
+    let counts = || scaling.points.iter().map(|point| point.workers);
+    let count = counts()
+        .find(|&count| count == best || against(count, best).is_some_and(|verdict| no_more(&verdict)))?;
+    if count == most {
+        // The CPUs themselves may not be among the numbers that were measured.
+        let base = counts().rfind(|&count| count <= scaling.cpus && count < most)?;
+        let verdict = against(base, most).filter(more).filter(|_| most > scaling.cpus)?;
+        let text = if base == scaling.cpus {
+            format!("Use more workers than CPUs for work like this: {most} did more than {base}.")
+        } else {
+            format!("Use more than {} for work like this: {most} did more.", workers(base))
+        };
+        return Some(finding(Kind::Advice, text, vec![ratio(&verdict, &format!("{most} over {base}"))]));
+    }
+    let verdict = against(count, most).filter(no_more)?;
+    let mean = |count: usize| {
+        let point = scaling.points.iter().find(|point| point.workers == count)?;
+        Some(format!("mean event {:.2} ms with {}", point.latency?.mean_ms, workers(count)))
+    };
+    let as_many = if count == scaling.cpus && scaling.computes() { ", as many as CPUs," } else { "" };
+    let like = if scaling.computes() { "work that computes" } else { "work like this" };
+    let text = format!("Use {}{as_many} for {like}: {most} did not do more.", workers(count));
+    let mut evidence = vec![ratio(&verdict, &format!("{most} over {count}"))];
+    evidence.extend([count, most].into_iter().filter_map(mean));
+    Some(finding(Kind::Advice, text, evidence))
+}
+
+/// A verdict's ratio in words.
+pub(super) fn ratio(verdict: &Verdict, what: &str) -> String {
+    format!("{what}: {}", verdict.ratio_in_words())
+}
+
+fn law(scaling: &Scaling) -> Option<Finding> {
+    let fit = scaling.usl.as_ref()?;
+    let peak = match fit.law.peak().filter(|peak| *peak < 4.0 * scaling.cpus as f64) {
+        Some(peak) => format!("more than {peak:.0} workers would do less work"),
+        None => "no number of workers in reach does less work".to_owned(),
+    };
+    Some(Finding::new(
+        Kind::Fact,
+        "scaling",
+        format!(
+            "By the Universal Scalability Law {} of the work queues (contention) and {peak}.",
+            percent(fit.law.contention)
+        ),
+        vec![fit.contention_in_words(), fit.coherence_in_words()],
+    ))
+}

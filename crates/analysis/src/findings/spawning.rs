@@ -1,0 +1,221 @@
+//! How many light processes fit, what bounds them, and whether the figures can be believed.
+
+use super::{Finding, Kind};
+use crate::{Balance, LightProcesses, LightRun, words::percent};
+use manycore_experiment::spawning::{
+    Ending, Limit, Purpose, Runtime,
+    ceiling::{Bound, Ceiling, GOAL, Line, Reached, each, plural},
+};
+use manycore_text::units::{count, decimal};
+
+/// Jain's index below which CPUs were not used evenly.
+const EVEN: f64 = 0.95;
+/// Share of time that the hypervisor took, from which it is told.
+const STEAL: f64 = 0.01;
+/// Seconds of a start that are no light process's: the message, and the look whether all live.
+const ONCE: f64 = 0.05;
+/// Bytes of growth below which blocks of allocators outweigh light processes.
+const LITTLE: f64 = 16e6;
+/// Runs that came within this share of what was foretold confirm it.
+const NEAR: f64 = 0.1;
+
+pub(super) fn find(all: &[LightProcesses]) -> Vec<Finding> {
+    all.iter().flat_map(of).collect()
+}
+
+fn of(light: &LightProcesses) -> Vec<Finding> {
+    let ceiling = light.ceiling.iter().flat_map(|found| {
+        let reached = found.reached.iter().map(|reached| went_there(light, reached));
+        std::iter::once(how_many(light, found)).chain(limited(light, found)).chain(reached)
+    });
+    ceiling
+        .chain(schedulers(light))
+        .chain(not_ours(light))
+        .chain(unbalanced(light))
+        .chain(stolen(light))
+        .chain(light.runs.iter().filter_map(|run| ended(light, run)))
+        .collect()
+}
+
+fn finding(kind: Kind, text: String, evidence: Vec<String>) -> Finding {
+    Finding::new(kind, "spawn", text, evidence)
+}
+
+/// `beam: 1e6 processes`.
+fn of_run(light: &LightProcesses, run: &LightRun) -> String {
+    format!("{}: {} {}", light.name, count(run.asked), plural(&light.unit))
+}
+
+fn how_many(light: &LightProcesses, ceiling: &Ceiling) -> Finding {
+    let (memory, source) = &light.memory;
+    let bound = match &ceiling.bound {
+        Bound::Limit(first) => format!(" below {}, {} in memory", first.name, count(ceiling.by_memory)),
+        Bound::Memory => String::new(),
+    };
+    let text = format!(
+        "{}: {} {} fit{bound}. Each takes {}.",
+        light.version,
+        count(ceiling.count),
+        plural(&light.unit),
+        each(ceiling.line.bytes),
+    );
+    let holds = format!(
+        "({} - {}) / {} = {} ({source})",
+        decimal(*memory as f64),
+        decimal(ceiling.line.fixed_bytes),
+        each(ceiling.line.bytes),
+        count(ceiling.by_memory)
+    );
+    finding(Kind::Answer, text, vec![holds, certainty(&ceiling.line)])
+}
+
+/// What is known of the error of a line.
+fn certainty(line: &Line) -> String {
+    let how = line.measure.words();
+    match (line.spread, line.points) {
+        (Some((low, high)), points) => {
+            format!("{} to {} between {points} counts; {how}", each(low), each(high))
+        }
+        (None, 1) => format!("from one count: its growth over its number, error unknown; {how}"),
+        (None, _) => format!("from two counts, which are always on a line: error unknown; {how}"),
+    }
+}
+
+fn lift(limit: &Limit) -> String {
+    format!("{} ({})", limit.lift, limit.source)
+}
+
+/// A limit that comes before memory.
+fn limited(light: &LightProcesses, ceiling: &Ceiling) -> Option<Finding> {
+    let Bound::Limit(first) = &ceiling.bound else { return None };
+    let text = format!(
+        "{}: {} ends at {} {}, before memory, which would hold {}.",
+        light.name,
+        first.name,
+        count(first.room),
+        plural(&light.unit),
+        count(ceiling.by_memory)
+    );
+    let below = light.limits.iter().filter(|limit| limit.room < ceiling.by_memory);
+    Some(finding(Kind::Advice, text, below.map(|limit| format!("{}: {}", limit.name, lift(limit))).collect()))
+}
+
+fn went_there(light: &LightProcesses, reached: &Reached) -> Finding {
+    let near = (reached.ratio - 1.0).abs() <= NEAR;
+    let text = format!(
+        "{}: with {}, {} {} lived of {} that were foretold ({}).",
+        light.name,
+        decimal(reached.memory_bytes as f64),
+        count(reached.alive),
+        plural(&light.unit),
+        count(reached.predicted),
+        percent(reached.ratio),
+    );
+    let kind = if near { Kind::Fact } else { Kind::Warning };
+    finding(kind, text, why(&reached.ending).into_iter().collect())
+}
+
+/// What a run that did not end as it should said.
+fn why(ending: &Ending) -> Option<String> {
+    match ending {
+        Ending::Refused { why } => Some(format!("refused: {why}")),
+        Ending::Killed { why } => Some(format!("killed: {why}")),
+        Ending::Failed { why } => Some(format!("failed: {why}")),
+        Ending::Interrupted => Some("interrupted".to_owned()),
+        Ending::Clean => None,
+    }
+}
+
+fn ended(light: &LightProcesses, run: &LightRun) -> Option<Finding> {
+    // Who interrupted it knows, and the record tells it once.
+    let told = run.purpose == Purpose::Count && run.ending != Ending::Interrupted;
+    let why = why(&run.ending).filter(|_| told)?;
+    let text = format!("{} were asked for, and {} lived.", of_run(light, run), count(run.alive));
+    Some(finding(Kind::Warning, text, vec![why]))
+}
+
+fn schedulers(light: &LightProcesses) -> Option<Finding> {
+    let wrong = light.mismatch.as_ref()?;
+    let has = light.schedulers.count.unwrap_or(0);
+    let cpus = light.schedulers.cpus.len();
+    let text = match (wrong.more, wrong.by_quota) {
+        (true, true) => format!(
+            "{}: {has} schedulers, and a quota allows {:.2} CPUs' worth of time: they use it up together and are then \
+             all throttled.",
+            light.name,
+            light.schedulers.quota_cpus.unwrap_or(0.0)
+        ),
+        (true, false) => {
+            format!("{}: {has} schedulers on {cpus} CPUs only take turns on them.", light.name)
+        }
+        (false, _) => {
+            format!("{}: {has} schedulers leave CPUs idle: {} could be used.", light.name, wrong.fitting)
+        }
+    };
+    let evidence = format!("CPUs {}; as many as can run: {}", light.schedulers.cpus, wrong.cure);
+    Some(finding(Kind::Warning, text, vec![evidence]))
+}
+
+/// What Java's own figure is: seen by counting the present pages of each stack of its threads.
+const JAVA: &str = "Java's Native Memory Tracking counts 16 KiB of guard pages with each stack of a platform thread, and \
+                    the heap before an object is in it: the kernel counts neither";
+
+/// The largest count in which our figures and the runtime's differ by more than they should.
+fn not_ours(light: &LightProcesses) -> Option<Finding> {
+    let counted = light.runs.iter().filter(|run| run.purpose == Purpose::Count && run.rss_bytes > 0);
+    let run = counted.max_by_key(|run| run.alive)?;
+    let off = |ratio: &f64| (ratio - 1.0).abs() > GOAL;
+    let enough = |_: &f64| run.pss_each.or(run.rss_each).unwrap_or(0.0) * run.alive as f64 >= LITTLE;
+    let memory = run.memory_over_own.filter(off).filter(enough).map(|ratio| {
+        let [ours, own] =
+            [run.pss_each.or(run.rss_each), run.own_each].map(|bytes| each(bytes.unwrap_or(0.0)));
+        format!("memory: {ours} each by the kernel, {own} by the runtime ({ratio:.2}x)")
+    });
+    let own = run.own_start_seconds.unwrap_or(0.0);
+    let long = |_: &f64| (run.start_seconds - own).abs() > ONCE;
+    let start = run.start_over_own.filter(off).filter(long).map(|ratio| {
+        format!(
+            "start: {:.3} s seen from outside, {own:.3} s by the runtime ({ratio:.2}x)",
+            run.start_seconds
+        )
+    });
+    let java = Some(JAVA.to_owned()).filter(|_| light.runtime == Runtime::Jvm && memory.is_some());
+    let evidence: Vec<String> = memory.into_iter().chain(java).chain(start).collect();
+    let text = format!(
+        "{}: our figures and the runtime's own differ by more than {}. What the kernel counts is what has to fit: a \
+         runtime may leave out what its allocators keep, and count what nobody has touched.",
+        of_run(light, run),
+        percent(GOAL)
+    );
+    (!evidence.is_empty()).then(|| finding(Kind::Warning, text, evidence))
+}
+
+/// Runs in which light processes computed, with how that was spread.
+fn computed(light: &LightProcesses) -> impl Iterator<Item = (&LightRun, &Balance)> {
+    light.runs.iter().filter_map(|run| Some((run, run.balance.as_ref()?)))
+}
+
+/// The least even of the runs that had work for every CPU.
+fn unbalanced(light: &LightProcesses) -> Option<Finding> {
+    let uneven = computed(light).filter_map(|(run, balance)| {
+        let enough = run.alive >= balance.cpus.len() as u64;
+        Some((balance.fairness.filter(|&index| index < EVEN && enough)?, run, balance))
+    });
+    let (index, run, balance) = uneven.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let by_share = |a: &&(usize, f64), b: &&(usize, f64)| a.1.total_cmp(&b.1);
+    let (least, most) = (balance.cpus.iter().min_by(by_share)?, balance.cpus.iter().max_by(by_share)?);
+    let text = format!(
+        "{} that compute did not use the CPUs evenly: Jain's index is {index:.3}, and 1 would be even.",
+        of_run(light, run)
+    );
+    let busy = |(cpu, share): (usize, f64)| format!("CPU {cpu} was busy for {} of the time", percent(share));
+    Some(finding(Kind::Warning, text, [*least, *most].map(busy).into()))
+}
+
+fn stolen(light: &LightProcesses) -> Option<Finding> {
+    let shares = computed(light).filter_map(|(run, balance)| Some((balance.stolen?, run)));
+    let (share, run) = shares.filter(|(share, _)| *share > STEAL).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let text =
+        format!("{}: the hypervisor took {} of the CPU time meanwhile.", of_run(light, run), percent(share));
+    Some(finding(Kind::Warning, text, Vec::new()))
+}

@@ -1,0 +1,163 @@
+//! What memory gives, to how many workers, and from where.
+
+use super::{Finding, Kind, seen};
+use crate::{Route, StreamPoint, Streaming, words::times};
+use manycore_experiment::record::id::TIMES_CACHES;
+use manycore_stats::Estimate;
+use manycore_text::units::{bytes, counted, interval};
+
+/// Share of the most from which on more workers bring nothing that anybody would notice.
+const NEARLY_ALL: f64 = 0.95;
+
+/// Ratios nearer to 1 than this are not worth a word.
+const NOTICED: f64 = 1.1;
+
+pub(super) fn find(streaming: &Streaming) -> Vec<Finding> {
+    let told = cached(streaming).into_iter().chain(most(streaming)).chain(loaded(streaming));
+    told.chain(far(streaming)).collect()
+}
+
+fn finding(kind: Kind, text: String, evidence: Vec<String>) -> Finding {
+    Finding::new(kind, "stream", text, evidence)
+}
+
+fn gigabytes(rate: f64) -> String {
+    format!("{:.1} GB/s", rate / 1e9)
+}
+
+fn rate(estimate: &Estimate) -> String {
+    let ends = interval(estimate.interval, |end| format!("{:.1}", end / 1e9));
+    format!("{} ({ends})", gigabytes(estimate.median))
+}
+
+fn ns(estimate: &Estimate) -> String {
+    let ends = interval(estimate.interval, |end| format!("{end:.0}"));
+    format!("{:.0} ns ({ends})", estimate.median)
+}
+
+fn cached(streaming: &Streaming) -> Option<Finding> {
+    let (array, caches) = streaming.array_bytes.zip(streaming.caches_bytes)?;
+    streaming.cached().then(|| {
+        let text = format!(
+            "The arrays are too small beside the caches: part of what was moved came from there and not from memory, \
+             and figures of memory are lower. An array should have {TIMES_CACHES} times the bytes of the last-level \
+             caches."
+        );
+        let evidence = format!("{} in an array, {} of last-level caches", bytes(array), bytes(caches));
+        finding(Kind::Warning, text, vec![evidence])
+    })
+}
+
+/// The most that a node gives, and how few workers get nearly all of it.
+fn most(streaming: &Streaming) -> Option<Finding> {
+    // Where a kernel was measured with one number of workers only, there is nothing to tell of others.
+    let several = |point: &&StreamPoint| {
+        streaming.points.iter().any(|other| other.title() == point.title() && other.workers != point.workers)
+    };
+    let fastest = |a: &&StreamPoint, b: &&StreamPoint| a.rate.median.total_cmp(&b.rate.median);
+    let points = || streaming.points.iter();
+    let best = points().filter(several).max_by(fastest).or_else(|| points().max_by(fastest))?;
+    let same = |point: &&StreamPoint| point.title() == best.title();
+    let mut points: Vec<&StreamPoint> = streaming.points.iter().filter(same).collect();
+    points.sort_by_key(|point| point.workers);
+    let one = points.first()?;
+    let enough = points.iter().find(|point| point.rate.median >= NEARLY_ALL * best.rate.median)?;
+    let largest = points.last()?;
+    let whose = streaming.home.map_or_else(String::new, |(node, _)| format!(" of node {node}"));
+    let text = match (largest.workers, enough.workers) {
+        (all, _) if points.len() == 1 => {
+            let verb = if all == 1 { "moves" } else { "move" };
+            format!(
+                "{}{whose} {verb} {} ({}).",
+                counted(all, "worker"),
+                gigabytes(best.rate.median),
+                best.title()
+            )
+        }
+        (all, few) if few < all => format!(
+            "{}{whose} move {} ({}), nearly as much as {all} do.",
+            counted(few, "worker"),
+            gigabytes(enough.rate.median),
+            best.title()
+        ),
+        (all, _) => format!(
+            "{all} workers{whose} move {} ({}), one alone {}.",
+            gigabytes(largest.rate.median),
+            best.title(),
+            gigabytes(one.rate.median)
+        ),
+    };
+    let evidence = points.iter().map(|point| {
+        let over = point.over_one.as_ref().map(|over| format!(", {} that of one", times(over)));
+        format!("{}: {}{}", counted(point.workers, "worker"), rate(&point.rate), over.unwrap_or_default())
+    });
+    let kind = seen(&best.rate).max(seen(&enough.rate));
+    Some(finding(kind, text, evidence.collect()))
+}
+
+/// Routes to the memory that is nearest to their CPUs.
+fn own(streaming: &Streaming) -> impl Iterator<Item = &Route> {
+    streaming.routes.iter().filter(|route| route.from == route.to)
+}
+
+/// How much longer a load takes while others read.
+fn loaded(streaming: &Streaming) -> Option<Finding> {
+    let slower = |route: &&Route| Some(route.loaded_ns?.median / route.idle_ns?.median);
+    let worst = own(streaming)
+        .filter(|route| slower(route).is_some())
+        .max_by(|a, b| slower(a).unwrap_or(0.0).total_cmp(&slower(b).unwrap_or(0.0)))?;
+    let (idle, under) = (worst.idle_ns?, worst.loaded_ns?);
+    let text = format!(
+        "A load from memory of its own node takes {:.0} ns, and {:.0} ns under load: while the other CPUs of node {} \
+         read {}.",
+        idle.median,
+        under.median,
+        worst.from,
+        gigabytes(worst.load.unwrap_or(0.0))
+    );
+    let kind = seen(&idle).max(seen(&under));
+    Some(finding(kind, text, vec![format!("idle {}, under load {}", ns(&idle), ns(&under))]))
+}
+
+/// `a` over `b` where it is surely above 1.
+fn surely_above(a: &Estimate, b: &Estimate) -> Option<f64> {
+    (a.interval?.0 > b.interval?.1).then(|| a.median / b.median)
+}
+
+/// What another node's memory costs.
+fn far(streaming: &Streaming) -> Option<Finding> {
+    let near = |from: u32| streaming.route(from, from);
+    let others = || streaming.routes.iter().filter(|route| route.from != route.to);
+    let slower = |route: &Route| surely_above(&route.idle_ns?, &near(route.from)?.idle_ns?);
+    let less = |route: &Route| surely_above(&near(route.from)?.rate?, &route.rate?).map(|ratio| 1.0 / ratio);
+    let latest =
+        others().filter_map(|route| Some((slower(route)?, route))).max_by(|a, b| a.0.total_cmp(&b.0));
+    let least = others().filter_map(|route| Some((less(route)?, route))).min_by(|a, b| a.0.total_cmp(&b.0));
+    let mut told = Vec::new();
+    let mut evidence = Vec::new();
+    if let Some((ratio, route)) = latest.filter(|(ratio, _)| *ratio > NOTICED) {
+        told.push(format!(
+            "loads take up to {ratio:.1} times as long (node {} to node {})",
+            route.from, route.to
+        ));
+        evidence.extend(
+            route.idle_ns.map(|far| format!("idle, from {} to {}: {}", route.from, route.to, ns(&far))),
+        );
+    }
+    if let Some((ratio, route)) = least.filter(|(ratio, _)| *ratio * NOTICED < 1.0) {
+        told.push(format!(
+            "as little as {:.0} % of the bandwidth is left (node {} to node {})",
+            ratio * 100.0,
+            route.from,
+            route.to
+        ));
+        evidence.extend(route.rate.map(|far| format!("from {} to {}: {}", route.from, route.to, rate(&far))));
+    }
+    (!told.is_empty()).then(|| {
+        let text = format!(
+            "Memory of another node is dearer: {}. Keep memory where its users run.",
+            told.join(", and ")
+        );
+        finding(Kind::Advice, text, evidence)
+    })
+}

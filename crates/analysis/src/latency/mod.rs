@@ -1,0 +1,205 @@
+//! How long a cache line takes between two CPUs: each pair's figure, by what the two share, and where the figures
+//! contradict what the kernel tells.
+
+mod shape;
+
+pub use shape::{Far, Grouping};
+
+use manycore_experiment::record::{Experiment, Sample};
+use manycore_stats::{Estimate, median, quantile};
+use manycore_topology::{
+    cpuset::{CpuId, CpuSet},
+    distance::Distance,
+    machine::Machine,
+    pairs,
+};
+use serde::Serialize;
+
+/// A visit lasts longer than this, with or without a figure; what is shorter was never begun, because the time was over.
+const LEAST_VISIT_NS: u64 = 100_000;
+
+/// Pairs without which the noise of figures is not known.
+const LEAST_PAIRS: usize = 6;
+
+/// The matrix.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CoreLatency {
+    /// CPUs of which pairs were measured.
+    pub cpus: CpuSet,
+    /// Pairs that there are of these CPUs.
+    pub possible: usize,
+    /// How pairs were chosen where not all were.
+    pub rule: Option<String>,
+    /// Times that each pair was visited, at most.
+    pub rounds: usize,
+    /// Share by which 95 % of the figures would differ at most in another run like this: that by which the figures of
+    /// even and odd visits differ, halved. Absent where pairs or visits are too few to tell.
+    pub noise: Option<f64>,
+    /// By what the CPUs of a pair share, nearest first.
+    pub distances: Vec<AtDistance>,
+    /// Groups of CPUs that are nearer to each other than to the rest, and that the kernel does not tell.
+    pub hidden: Vec<Grouping>,
+    /// CPUs that are far from all others.
+    pub far: Vec<Far>,
+    /// Distances that differ in name only: pairs at the first are as far apart as pairs at the second.
+    pub alike: Vec<(Distance, Distance)>,
+    /// Every measured pair, by CPU numbers.
+    pub pairs: Vec<PairLatency>,
+}
+
+/// One pair.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PairLatency {
+    /// The lower CPU number.
+    pub a: CpuId,
+    /// The higher one.
+    pub b: CpuId,
+    /// What they share.
+    pub distance: Distance,
+    /// Time of one way in nanoseconds: the median over visits of each visit's median burst. One without a figure counts
+    /// as longer than all others.
+    pub latency_ns: f64,
+    /// The fastest burst of all visits, in nanoseconds.
+    pub fastest_ns: f64,
+    /// Middle half of the bursts of a visit, in nanoseconds; the median over visits.
+    pub spread_ns: f64,
+    /// 95 % interval of the median over visits, in nanoseconds; absent where they were too few.
+    pub interval_ns: Option<(f64, f64)>,
+    /// Visits that gave a figure.
+    pub visits: usize,
+}
+
+/// The pairs at one distance.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AtDistance {
+    /// What their CPUs share.
+    pub distance: Distance,
+    /// Number of measured pairs.
+    pub pairs: usize,
+    /// Median of their figures in nanoseconds.
+    pub median_ns: f64,
+    /// Quartiles of their figures in nanoseconds.
+    pub middle_ns: (f64, f64),
+    /// Least and largest figure in nanoseconds.
+    pub range_ns: (f64, f64),
+}
+
+/// Judges the experiment; absent where no pair has a figure.
+pub(crate) fn judge(experiment: &Experiment, machine: &Machine) -> Option<CoreLatency> {
+    let visits = by_treatment(experiment);
+    let mut measured: Vec<(PairLatency, Vec<f64>)> = experiment
+        .treatments
+        .iter()
+        .zip(&visits)
+        .filter_map(|(treatment, visits)| {
+            let cpu = |name: &str| treatment.factors.get(name)?.parse::<CpuId>().ok();
+            let (a, b) = (cpu("a")?, cpu("b")?);
+            pair(machine, (a.min(b), a.max(b)), visits)
+        })
+        .collect();
+    measured.sort_by_key(|(pair, _)| (pair.a, pair.b));
+    measured.dedup_by_key(|(pair, _)| (pair.a, pair.b));
+    let noise = noise(&measured);
+    let pairs: Vec<PairLatency> = measured.into_iter().map(|(pair, _)| pair).collect();
+    let cpus: CpuSet = pairs.iter().flat_map(|pair| [pair.a, pair.b]).collect();
+    let named = experiment.parameters.get("cpus").and_then(|cpus| cpus.parse::<CpuSet>().ok());
+    let distances = distances(&pairs);
+    let shape = noise.map(|noise| shape::find(machine, &pairs, &distances, noise)).unwrap_or_default();
+    (!pairs.is_empty()).then(|| CoreLatency {
+        possible: pairs::possible(named.as_ref().unwrap_or(&cpus).len()),
+        rule: experiment.parameters.get("rule").cloned(),
+        rounds: visits.iter().map(|visits| visits.told.len()).max().unwrap_or(0),
+        cpus,
+        noise,
+        distances,
+        hidden: shape.hidden,
+        far: shape.far,
+        alike: shape.alike,
+        pairs,
+    })
+}
+
+/// The visits of a pair that count.
+#[derive(Clone, Default)]
+struct Visits<'a> {
+    /// Those that gave a figure.
+    told: Vec<&'a Sample>,
+    /// How many gave none, because the two CPUs were not had at the same time.
+    silent: usize,
+}
+
+/// The visits of each treatment: looking through all samples for each of thousands of pairs would take minutes.
+fn by_treatment(experiment: &Experiment) -> Vec<Visits<'_>> {
+    let mut visits = vec![Visits::default(); experiment.treatments.len()];
+    for sample in experiment.samples.iter().filter(|sample| sample.around.elsewhere.unwrap_or(0) == 0) {
+        let Some(visits) = visits.get_mut(sample.treatment) else { continue };
+        if sample.values.len() >= 3 && sample.values[0] > 0.0 && sample.work > 0.0 {
+            visits.told.push(sample);
+        } else if sample.around.span_ns >= LEAST_VISIT_NS {
+            visits.silent += 1;
+        }
+    }
+    visits
+}
+
+/// A pair's figures, and the medians of its visits in the order taken. Absent where most visits gave none: the others are
+/// then no fair choice.
+fn pair(machine: &Machine, (a, b): (CpuId, CpuId), visits: &Visits) -> Option<(PairLatency, Vec<f64>)> {
+    let values = |index: usize| visits.told.iter().map(|sample| sample.values[index]).collect::<Vec<f64>>();
+    let medians = values(0);
+    let pair = PairLatency {
+        a,
+        b,
+        distance: Distance::of(machine, a, b),
+        latency_ns: median_below(&medians, visits.silent)?,
+        fastest_ns: quantile(&values(1), 0.0)?,
+        spread_ns: median_below(&values(2), visits.silent)?,
+        interval_ns: Estimate::of(&medians).and_then(|estimate| estimate.interval),
+        visits: visits.told.len(),
+    };
+    Some((pair, medians)).filter(|_| a != b)
+}
+
+/// The median of `values` and of `larger` more, of which only that is known; absent where it is one of those.
+fn median_below(values: &[f64], larger: usize) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let all = sorted.len() + larger;
+    let (low, high) = (all.checked_sub(1)? / 2, all / 2);
+    Some(f64::midpoint(*sorted.get(low)?, *sorted.get(high)?))
+}
+
+fn noise(measured: &[(PairLatency, Vec<f64>)]) -> Option<f64> {
+    let half = |visits: &[f64], first: usize| {
+        median(&visits.iter().skip(first).step_by(2).copied().collect::<Vec<f64>>())
+    };
+    let differences: Vec<f64> = measured
+        .iter()
+        .filter_map(|(_, visits)| Some((half(visits, 0)? / half(visits, 1)?).ln().abs()))
+        .collect();
+    // A figure rests on twice the visits of a half, and the difference of halves has the error of two.
+    quantile(&differences, 0.95)
+        .filter(|_| differences.len() >= LEAST_PAIRS)
+        .map(|most| (most / 2.0).exp_m1())
+}
+
+fn distances(pairs: &[PairLatency]) -> Vec<AtDistance> {
+    Distance::ALL
+        .into_iter()
+        .filter_map(|distance| {
+            let of = |pair: &&PairLatency| pair.distance == distance;
+            let figures: Vec<f64> = pairs.iter().filter(of).map(|pair| pair.latency_ns).collect();
+            let at = |q: f64| quantile(&figures, q);
+            Some(AtDistance {
+                distance,
+                pairs: figures.len(),
+                median_ns: at(0.5)?,
+                middle_ns: (at(0.25)?, at(0.75)?),
+                range_ns: (at(0.0)?, at(1.0)?),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Where the figures contradict what the kernel tells of the machine.
+//!
+//! Each rule asks for a difference that is three times the noise of a figure and at least [`LEAST`], and says nothing
+//! where the noise hides such a difference. Groups are believed only where they are whole: all pairs inside are near,
+//! all pairs between are far, and a gap without a single figure lies between the two.
+
+use super::{AtDistance, PairLatency};
+use manycore_stats::median;
+use manycore_topology::{
+    cpuset::{CpuId, CpuSet},
+    distance::Distance,
+    machine::Machine,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Least ratio that is worth a word: places on one and the same mesh or ring differ by less than a quarter.
+pub(super) const LEAST: f64 = 1.25;
+
+/// How many times the noise a difference must be.
+const TIMES_NOISE: f64 = 3.0;
+
+/// Share of the pairs inside groups that may be far: something disturbed them.
+const DISTURBED: f64 = 0.02;
+
+/// Share of the CPUs that can be far from all others before that is the machine's build.
+const MOST_FAR: usize = 4;
+
+/// CPUs among which groups are looked for.
+const LEAST_CPUS: usize = 4;
+
+/// CPUs that are nearer to each other than to the rest.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Grouping {
+    /// What all of them share, by what the kernel tells.
+    pub within: Distance,
+    /// The groups of more than one CPU.
+    pub groups: Vec<CpuSet>,
+    /// Median of the pairs inside groups, in nanoseconds.
+    pub inside_ns: f64,
+    /// Median of the pairs between groups, in nanoseconds.
+    pub between_ns: f64,
+}
+
+/// A CPU that is far from all others.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Far {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// Median over its pairs of their figure over that of all pairs at the same distance.
+    pub ratio: f64,
+}
+
+/// All that was found.
+#[derive(Default)]
+pub(super) struct Shape {
+    pub hidden: Vec<Grouping>,
+    pub far: Vec<Far>,
+    pub alike: Vec<(Distance, Distance)>,
+}
+
+/// Looks at figures whose noise is known.
+pub(super) fn find(machine: &Machine, pairs: &[PairLatency], at: &[AtDistance], noise: f64) -> Shape {
+    let sure = (TIMES_NOISE * noise.ln_1p()).max(LEAST.ln());
+    let far = far(pairs, at, sure);
+    let kept: Vec<PairLatency> = pairs
+        .iter()
+        .filter(|pair| !far.iter().any(|far| far.cpu == pair.a || far.cpu == pair.b))
+        .copied()
+        .collect();
+    Shape { hidden: hidden(machine, &kept, sure), alike: alike(at, sure), far }
+}
+
+/// CPUs of which even the nearest pair is surely farther than pairs at that distance usually are.
+fn far(pairs: &[PairLatency], at: &[AtDistance], sure: f64) -> Vec<Far> {
+    let usual: BTreeMap<Distance, f64> = at.iter().map(|at| (at.distance, at.median_ns)).collect();
+    let mut ratios: BTreeMap<CpuId, Vec<f64>> = BTreeMap::new();
+    for pair in pairs {
+        if let Some(usual) = usual.get(&pair.distance) {
+            for cpu in [pair.a, pair.b] {
+                ratios.entry(cpu).or_default().push(pair.latency_ns / usual);
+            }
+        }
+    }
+    let far: Vec<Far> = ratios
+        .iter()
+        .filter(|(_, ratios)| ratios.len() > 1 && ratios.iter().all(|ratio| ratio.ln() > sure))
+        .filter_map(|(&cpu, ratios)| Some(Far { cpu, ratio: median(ratios)? }))
+        .collect();
+    if far.len() * MOST_FAR <= ratios.len() { far } else { Vec::new() }
+}
+
+/// Neighbouring distances whose figures do not differ, where the noise would let a difference be seen.
+fn alike(at: &[AtDistance], sure: f64) -> Vec<(Distance, Distance)> {
+    let same = |near: &AtDistance, far: &AtDistance| {
+        sure <= LEAST.ln() && (far.median_ns / near.median_ns).ln() < sure
+    };
+    at.windows(2).filter(|two| same(&two[0], &two[1])).map(|two| (two[0].distance, two[1].distance)).collect()
+}
+
+fn hidden(machine: &Machine, pairs: &[PairLatency], sure: f64) -> Vec<Grouping> {
+    let cpus: CpuSet = pairs.iter().flat_map(|pair| [pair.a, pair.b]).collect();
+    let mut found: Vec<Grouping> = Vec::new();
+    for within in [Distance::Cluster, Distance::Llc, Distance::Node, Distance::Remote] {
+        let scopes = within.groups(machine, &cpus);
+        let scopes = scopes.iter().filter(|scope| scope.len() >= LEAST_CPUS);
+        let groupings: Vec<Split> = scopes.filter_map(|scope| split(scope, within, pairs, sure)).collect();
+        let joined =
+            |pick: fn(&Split) -> &Vec<f64>| groupings.iter().flat_map(pick).copied().collect::<Vec<f64>>();
+        let both = median(&joined(|split| &split.inside)).zip(median(&joined(|split| &split.between)));
+        if let Some((inside_ns, between_ns)) = both {
+            let groups = groupings.iter().flat_map(|split| split.groups.clone()).collect();
+            found.push(Grouping { within, groups, inside_ns, between_ns });
+        }
+    }
+    found
+}
+
+/// A scope taken apart.
+struct Split {
+    groups: Vec<CpuSet>,
+    inside: Vec<f64>,
+    between: Vec<f64>,
+}
+
+/// The tightest whole groups among the CPUs of `scope`, by the pairs that share nothing closer than `within`.
+fn split(scope: &CpuSet, within: Distance, pairs: &[PairLatency], sure: f64) -> Option<Split> {
+    let inside = |pair: &&PairLatency| scope.contains(pair.a) && scope.contains(pair.b);
+    let (here, nearer): (Vec<&PairLatency>, Vec<&PairLatency>) = pairs
+        .iter()
+        .filter(inside)
+        .filter(|pair| pair.distance <= within)
+        .partition(|pair| pair.distance == within);
+    // Where pairs are missing, nobody knows whether groups are whole.
+    if here.len() + nearer.len() < manycore_topology::pairs::possible(scope.len()) {
+        return None;
+    }
+    let mut figures: Vec<f64> = here.iter().map(|pair| pair.latency_ns).collect();
+    figures.sort_unstable_by(f64::total_cmp);
+    let gaps = figures.windows(2).filter(|two| (two[1] / two[0]).ln() > sure).map(|two| two[0]);
+    gaps.into_iter().find_map(|most| {
+        let near = |pair: &&&PairLatency| pair.latency_ns <= most;
+        let links = nearer.iter().chain(here.iter().filter(near)).map(|pair| (pair.a, pair.b));
+        whole(join(scope, links), &here, most)
+    })
+}
+
+/// The groups with their figures, where all pairs inside them are near, but for a few disturbed ones.
+fn whole(groups: Vec<CpuSet>, here: &[&PairLatency], most: f64) -> Option<Split> {
+    let group_of: BTreeMap<CpuId, usize> = groups
+        .iter()
+        .enumerate()
+        .flat_map(|(index, group)| group.iter().map(move |cpu| (cpu, index)))
+        .collect();
+    let (inside, between): (Vec<&PairLatency>, Vec<&PairLatency>) =
+        here.iter().partition(|pair| group_of.get(&pair.a) == group_of.get(&pair.b));
+    let far = inside.iter().filter(|pair| pair.latency_ns > most).count();
+    let groups: Vec<CpuSet> = groups.into_iter().filter(|group| group.len() > 1).collect();
+    let figures = |pairs: &[&PairLatency]| pairs.iter().map(|pair| pair.latency_ns).collect();
+    (groups.len() > 1 && far as f64 <= inside.len() as f64 * DISTURBED).then(|| Split {
+        inside: figures(&inside),
+        between: figures(&between),
+        groups,
+    })
+}
+
+/// `cpus` in groups that `links` hold together, in the order of their first CPUs.
+fn join(cpus: &CpuSet, links: impl Iterator<Item = (CpuId, CpuId)>) -> Vec<CpuSet> {
+    let mut head: BTreeMap<CpuId, CpuId> = cpus.iter().map(|cpu| (cpu, cpu)).collect();
+    for (a, b) in links {
+        let (a, b) = (first(&head, a), first(&head, b));
+        head.insert(a.max(b), a.min(b));
+    }
+    let mut groups: BTreeMap<CpuId, CpuSet> = BTreeMap::new();
+    for cpu in cpus.iter() {
+        groups.entry(first(&head, cpu)).or_default().insert(cpu);
+    }
+    groups.into_values().collect()
+}
+
+/// The first CPU of the group that `cpu` is in.
+fn first(head: &BTreeMap<CpuId, CpuId>, mut cpu: CpuId) -> CpuId {
+    while let Some(&above) = head.get(&cpu).filter(|&&above| above != cpu) {
+        cpu = above;
+    }
+    cpu
+}

@@ -1,0 +1,242 @@
+//! The judgement of made-up matrices, whose truth is known.
+
+use super::*;
+use crate::{Evaluation, Finding, Kind};
+use manycore_experiment::record::id;
+use manycore_testkit::{World, distance_ns, latency};
+use manycore_topology::machine::Group;
+use proptest::prelude::*;
+
+/// 16 CPUs below one last-level cache, of which the kernel tells nothing else.
+fn flat() -> Machine {
+    World { smt: false, blocks: 0, ..World::server() }.record().machine
+}
+
+/// The evaluation of a matrix alone.
+fn judged(
+    machine: &Machine,
+    truth: &dyn Fn(CpuId, CpuId, Distance) -> f64,
+    noise: f64,
+    seed: u64,
+) -> Evaluation {
+    let mut record = World { blocks: 0, ..World::server() }.record();
+    record.machine = machine.clone();
+    record.experiments = vec![latency(machine, truth, noise, 10, seed)];
+    record.check().unwrap();
+    Evaluation::of(&record)
+}
+
+fn told(evaluation: &Evaluation) -> Vec<&Finding> {
+    evaluation.findings.iter().filter(|finding| finding.topic == "latency").collect()
+}
+
+fn names(groups: &[CpuSet]) -> Vec<String> {
+    groups.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn pairs_are_sorted_by_what_they_share() {
+    let machine = World { blocks: 0, ..World::server() }.record().machine;
+    let evaluation = judged(&machine, &distance_ns, 0.01, 1);
+    let latency = evaluation.latency.as_ref().unwrap();
+    assert_eq!((latency.pairs.len(), latency.possible, latency.rounds), (120, 120, 10));
+    let at: Vec<(Distance, usize)> = latency.distances.iter().map(|at| (at.distance, at.pairs)).collect();
+    assert_eq!(at, [(Distance::Core, 8), (Distance::Llc, 112)]);
+    assert!((latency.distances[0].median_ns - 9.0).abs() < 0.1);
+    assert!(latency.noise.unwrap() < 0.01, "{:?}", latency.noise);
+    let findings = told(&evaluation);
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert!(
+        findings[0]
+            .text
+            .starts_with("A cache line takes 9.0 ns between SMT siblings and 48 ns between CPUs of one")
+    );
+}
+
+#[test]
+fn two_hidden_clusters_are_found() {
+    let truth = |a: CpuId, b: CpuId, _| if a / 8 == b / 8 { 48.0 } else { 112.0 };
+    let evaluation = judged(&flat(), &truth, 0.03, 2);
+    let latency = evaluation.latency.as_ref().unwrap();
+    assert_eq!(latency.hidden.len(), 1);
+    assert_eq!(names(&latency.hidden[0].groups), ["0-7", "8-15"]);
+    assert!(
+        (latency.hidden[0].inside_ns - 48.0).abs() < 1.0
+            && (latency.hidden[0].between_ns - 112.0).abs() < 2.0
+    );
+    let advice = told(&evaluation).into_iter().find(|finding| finding.kind == Kind::Advice).unwrap();
+    assert!(advice.text.contains("CPUs 0-7 and CPUs 8-15 are nearer to each other"), "{}", advice.text);
+    assert!(advice.evidence[0].contains("2.3 times as long"), "{:?}", advice.evidence);
+}
+
+#[test]
+fn hidden_siblings_are_named_as_such_and_clusters_around_them_do_not_hide_them() {
+    let truth = |a: CpuId, b: CpuId, _| match (a % 8 == b % 8, a % 8 / 4 == b % 8 / 4) {
+        (true, _) => 9.0,
+        (_, true) => 40.0,
+        _ => 90.0,
+    };
+    let evaluation = judged(&flat(), &truth, 0.03, 3);
+    let latency = evaluation.latency.as_ref().unwrap();
+    assert_eq!(latency.hidden[0].groups.len(), 8);
+    assert!(
+        told(&evaluation)
+            .iter()
+            .any(|finding| finding.text.contains("as SMT siblings or cores with a common L2"))
+    );
+}
+
+/// What the kernel tells is no news: SMT siblings inside groups do not stand in the way, and groups that are told are
+/// not found again.
+#[test]
+fn known_groups_are_not_hidden() {
+    let mut machine = World { blocks: 0, ..World::server() }.record().machine;
+    let truth = |a: CpuId, b: CpuId, distance| match distance {
+        Distance::Core => 9.0,
+        _ if a / 8 == b / 8 => 48.0,
+        _ => 112.0,
+    };
+    let hidden = |machine: &Machine| judged(machine, &truth, 0.03, 4).latency.unwrap().hidden;
+    assert_eq!(names(&hidden(&machine)[0].groups), ["0-7", "8-15"]);
+    machine.clusters = ["0-7", "8-15"].map(|cpus| Group { id: None, cpus: cpus.parse().unwrap() }).into();
+    assert_eq!(hidden(&machine), []);
+}
+
+#[test]
+fn one_bad_cpu_is_named_and_is_no_group() {
+    let truth = |a: CpuId, b: CpuId, _| if a == 5 || b == 5 { 150.0 } else { 50.0 };
+    let evaluation = judged(&flat(), &truth, 0.05, 5);
+    let latency = evaluation.latency.as_ref().unwrap();
+    assert_eq!(latency.far.iter().map(|far| far.cpu).collect::<Vec<_>>(), [5]);
+    assert!((latency.far[0].ratio - 3.0).abs() < 0.2);
+    assert_eq!(latency.hidden, []);
+    assert!(
+        told(&evaluation)
+            .iter()
+            .any(|finding| finding.text.starts_with("CPU 5 is far from all other CPUs: its"))
+    );
+}
+
+#[test]
+fn siblings_that_are_none_are_doubted_in_a_guest_only() {
+    let machine = World { blocks: 0, ..World::server() }.record().machine;
+    for (hypervisor, kind) in [(Some("KVM".to_owned()), Kind::Warning), (None, Kind::Fact)] {
+        let mut machine = machine.clone();
+        machine.system.hypervisor = hypervisor;
+        let evaluation = judged(&machine, &|_, _, _| 50.0, 0.02, 6);
+        let finding =
+            told(&evaluation).into_iter().find(|finding| finding.text.contains("no nearer")).unwrap();
+        assert_eq!(finding.kind, kind);
+        let noisy = judged(&machine, &|_, _, _| 50.0, 0.9, 6);
+        assert!(!told(&noisy).iter().any(|finding| finding.text.contains("no nearer")), "the noise hides it");
+    }
+}
+
+#[test]
+fn groups_that_the_noise_could_have_made_are_not_believed() {
+    let truth = |a: CpuId, b: CpuId, _| if a / 8 == b / 8 { 48.0 } else { 65.0 };
+    assert_eq!(
+        judged(&flat(), &truth, 0.02, 7).latency.unwrap().hidden.len(),
+        1,
+        "a quarter more is seen in quiet"
+    );
+    assert_eq!(judged(&flat(), &truth, 0.5, 7).latency.unwrap().hidden, []);
+}
+
+#[test]
+fn one_visit_tells_figures_and_nothing_about_noise() {
+    let machine = flat();
+    let mut record = World { blocks: 0, ..World::server() }.record();
+    record.machine = machine.clone();
+    let truth = |a: CpuId, b: CpuId, _| if a / 8 == b / 8 { 48.0 } else { 112.0 };
+    record.experiments = vec![latency(&machine, &truth, 0.01, 1, 1)];
+    let latency = Evaluation::of(&record).latency.unwrap();
+    assert_eq!((latency.noise, latency.hidden.len(), latency.pairs.len()), (None, 0, 120));
+}
+
+#[test]
+fn visits_that_gave_nothing_or_were_elsewhere_do_not_count() {
+    let machine = World { blocks: 0, ..World::guest() }.record().machine;
+    let mut experiment = latency(&machine, &|_, _, _| 100.0, 0.0, 4, 1);
+    experiment.samples[0].work = 0.0;
+    experiment.samples[0].values = vec![0.0; 3];
+    experiment.samples[1].around.elsewhere = Some(1);
+    experiment.samples[1].values[0] = 5000.0;
+    let judged = judge(&experiment, &machine).unwrap();
+    assert_eq!((judged.pairs[0].visits, judged.rounds, judged.noise), (2, 2, None));
+    assert!((judged.pairs[0].latency_ns - 100.0).abs() < 1e-9);
+    experiment.samples.clear();
+    assert_eq!(judge(&experiment, &machine), None);
+}
+
+#[test]
+fn a_record_without_the_section_says_nothing_of_it() {
+    let mut record = World::guest().record();
+    record.experiments.retain(|experiment| experiment.id != id::LATENCY);
+    assert_eq!(Evaluation::of(&record).latency, None);
+}
+
+#[test]
+fn hundreds_of_cpus_are_judged_in_little_time() {
+    let record = World { blocks: 3, ..World::giant() }.record();
+    let latency = Evaluation::of(&record).latency.unwrap();
+    assert_eq!(latency.possible, 320 * 319 / 2);
+    assert!(latency.pairs.len() <= 3000 && latency.rule.is_some());
+    assert_eq!(latency.cpus.len(), 320, "no CPU is left out");
+}
+
+proptest! {
+    /// Noise alone is never taken for a shape.
+    #[test]
+    fn noise_shows_no_shape(noise in 0.001f64..0.6, seed in 0u64..10_000, cpus in 2u32..20) {
+        let machine = World { cpus, smt: false, blocks: 0, ..World::server() }.record().machine;
+        let latency = judged(&machine, &|_, _, _| 60.0, noise, seed).latency.unwrap();
+        prop_assert_eq!(&latency.hidden, &[]);
+        prop_assert_eq!(&latency.far, &[]);
+    }
+
+    /// Groups of any make are found as they are.
+    #[test]
+    fn hidden_groups_are_found_whatever_they_are(of in prop::collection::vec(0u32..4, 8..17), seed in 0u64..1000) {
+        let members = |group: u32| (0..of.len() as CpuId).filter(|&cpu| of[cpu as usize] == group).collect::<CpuSet>();
+        let mut expected: Vec<CpuSet> = (0..4).map(members).filter(|group| group.len() > 1).collect();
+        prop_assume!(expected.len() > 1 && (0..4).all(|group| members(group).len() != 1));
+        expected.sort_by_key(CpuSet::first);
+        let cpus = of.len() as u32;
+        let machine = World { cpus, smt: false, blocks: 0, ..World::server() }.record().machine;
+        let truth = |a: CpuId, b: CpuId, _| if of[a as usize] == of[b as usize] { 30.0 } else { 90.0 };
+        let latency = judged(&machine, &truth, 0.05, seed).latency.unwrap();
+        prop_assert_eq!(&latency.hidden[0].groups, &expected);
+        prop_assert_eq!(&latency.far, &[]);
+    }
+}
+
+/// Visits without a figure were left out: what was told of a pair was the best of its visits.
+#[test]
+fn a_visit_without_a_figure_counts_as_longer_than_all_others() {
+    assert_eq!(median_below(&[3.0, 1.0, 2.0], 0), Some(2.0));
+    assert_eq!(median_below(&[3.0, 1.0, 2.0], 1), Some(2.5));
+    assert_eq!(median_below(&[3.0, 1.0, 2.0], 2), Some(3.0));
+    assert_eq!(median_below(&[3.0, 1.0, 2.0], 3), None);
+    assert_eq!(median_below(&[], 0), None);
+}
+
+#[test]
+fn a_pair_most_of_whose_visits_gave_no_figure_has_none() {
+    let mut record = World { blocks: 0, ..World::server() }.record();
+    let machine = record.machine.clone();
+    let mut experiment = latency(&machine, &distance_ns, 0.01, 10, 1);
+    let (mut silent, mut never_begun) = (0, 0);
+    for sample in &mut experiment.samples {
+        match sample.treatment {
+            0 if silent < 6 => (silent, sample.work, sample.around.span_ns) = (silent + 1, 0.0, 100_000_000),
+            1 if never_begun < 6 => {
+                (never_begun, sample.work, sample.around.span_ns) = (never_begun + 1, 0.0, 500);
+            }
+            _ => {}
+        }
+    }
+    record.experiments = vec![experiment];
+    let judged = Evaluation::of(&record).latency.unwrap();
+    assert_eq!(judged.pairs.len(), 119, "only the first pair has none");
+}

@@ -1,0 +1,261 @@
+//! Whether a limit limits: what a load of memory gets with it and without.
+
+use super::comparison::floor;
+use manycore_experiment::record::Experiment;
+use manycore_stats::{
+    Estimate,
+    verdict::{Answer, Rule, Verdict},
+};
+use serde::Serialize;
+
+/// What is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitCheck {
+    /// A group with a limit gets less than one without.
+    Bandwidth,
+    /// A group with a least bandwidth gets more beside rivals than one without.
+    Minimum,
+    /// A group of high priority gets more beside rivals than one of the usual one.
+    Priority,
+}
+
+/// Names of the treatments; a check without rivals has no [`ALONE`].
+pub const WITH: &str = "with";
+/// The same load without the limit.
+pub const WITHOUT: &str = "without";
+/// The same without the limit and without rivals.
+pub const ALONE: &str = "alone";
+
+impl LimitCheck {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Bandwidth, Self::Minimum, Self::Priority];
+
+    /// As on the command line: `bandwidth`, `min`, `priority`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bandwidth => "bandwidth",
+            Self::Minimum => "min",
+            Self::Priority => "priority",
+        }
+    }
+
+    /// Whether it shows itself only where others want memory, too.
+    pub const fn has_rivals(self) -> bool {
+        !matches!(self, Self::Bandwidth)
+    }
+
+    /// What is measured, in the order of the design.
+    pub const fn treatments(self) -> &'static [&'static str] {
+        if self.has_rivals() { &[WITH, WITHOUT, ALONE] } else { &[WITH, WITHOUT] }
+    }
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "answer", content = "why")]
+pub enum LimitShown {
+    /// The limit does what it says.
+    Holds,
+    /// It makes no difference, or the wrong one.
+    Fails(String),
+    /// The pairs are too few or too scattered to decide.
+    Inconclusive,
+    /// This machine, or this load, cannot show it.
+    CannotShow(String),
+}
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LimitProof {
+    /// Which.
+    pub check: LimitCheck,
+    /// What came out.
+    #[serde(flatten)]
+    pub shown: LimitShown,
+    /// Bytes a second with the limit.
+    pub with: Option<Estimate>,
+    /// Bytes a second without.
+    pub without: Option<Estimate>,
+    /// Bytes a second without the limit and without rivals.
+    pub alone: Option<Estimate>,
+    /// What it gets with the limit over what it gets without, as `compare` judges: A is without, B is with.
+    pub verdict: Option<Verdict>,
+}
+
+impl LimitProof {
+    /// One that was not measured, and why.
+    pub fn cannot(check: LimitCheck, why: String) -> Self {
+        Self {
+            check,
+            shown: LimitShown::CannotShow(why),
+            with: None,
+            without: None,
+            alone: None,
+            verdict: None,
+        }
+    }
+
+    /// Judges what was measured: the treatments of [`LimitCheck::treatments`], whose work is bytes.
+    pub fn of(check: LimitCheck, experiment: &Experiment) -> Self {
+        let at = |name: &str| experiment.treatments.iter().position(|treatment| treatment.name == name);
+        let rates = |name| Estimate::of(&experiment.rates(at(name)?));
+        let judged = |a, b| {
+            let (a, b) = (at(a)?, at(b)?);
+            Verdict::of(
+                &experiment.log_ratios(a, b),
+                Rule::of(&experiment.parameters),
+                floor(experiment, &[a, b]),
+            )
+        };
+        let verdict = judged(WITHOUT, WITH);
+        let shown = match &verdict {
+            Some(verdict) if check.has_rivals() => among_rivals(verdict, judged(ALONE, WITHOUT).as_ref()),
+            Some(verdict) => limited(verdict),
+            None => LimitShown::Inconclusive,
+        };
+        Self { check, shown, with: rates(WITH), without: rates(WITHOUT), alone: rates(ALONE), verdict }
+    }
+}
+
+/// What a limit shows: a loss within the margin is no limit, and one that may be is no proof.
+fn limited(verdict: &Verdict) -> LimitShown {
+    match verdict.verdict {
+        _ if verdict.is_within_margin() => {
+            LimitShown::Fails("it gets as much with the limit as without".to_owned())
+        }
+        Answer::ABetter if verdict.is_worse_beyond_margin() => LimitShown::Holds,
+        Answer::BBetter => LimitShown::Fails("it gets more with the limit than without".to_owned()),
+        Answer::ABetter | Answer::Equivalent | Answer::Inconclusive => LimitShown::Inconclusive,
+    }
+}
+
+/// What a preference shows beside rivals; `crowded` is what it gets beside them over what it gets alone, both without.
+fn among_rivals(verdict: &Verdict, crowded: Option<&Verdict>) -> LimitShown {
+    let plenty =
+        crowded.is_some_and(|crowded| crowded.is_within_margin() || crowded.verdict == Answer::BBetter);
+    match (verdict.verdict, plenty) {
+        _ if verdict.is_better_beyond_margin() => LimitShown::Holds,
+        (Answer::ABetter, _) => {
+            LimitShown::Fails("it gets less when it is preferred than when it is not".to_owned())
+        }
+        (_, true) => LimitShown::CannotShow(
+            "rivals took nothing from it also without: this load does not make memory scarce here".to_owned(),
+        ),
+        _ if verdict.is_within_margin() => {
+            LimitShown::Fails("beside rivals it gets as much as without being preferred".to_owned())
+        }
+        _ => LimitShown::Inconclusive,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manycore_experiment::record::{Method, Sample, Treatment};
+    use std::collections::BTreeMap;
+
+    /// Twenty blocks in which each treatment moves so many bytes, give or take a thousandth.
+    fn measured(treatments: &[(&str, f64)]) -> Experiment {
+        scattered(treatments, 1e-3)
+    }
+
+    /// The same, give or take a share.
+    fn scattered(treatments: &[(&str, f64)], share: f64) -> Experiment {
+        let named = |(name, _): &(&str, f64)| Treatment { name: (*name).to_owned(), ..Treatment::default() };
+        let mut experiment = Experiment {
+            id: String::new(),
+            method: Method::Whole,
+            unit: "bytes".to_owned(),
+            parameters: BTreeMap::new(),
+            metrics: Vec::new(),
+            treatments: treatments.iter().map(named).collect(),
+            samples: Vec::new(),
+        };
+        for block in 0..20 {
+            for (treatment, (_, bytes)) in treatments.iter().enumerate() {
+                let noise = 1.0 + ((block * 7 + treatment * 3) % 11) as f64 / 10.0 * share;
+                let sample = Sample {
+                    block,
+                    treatment,
+                    wall_ns: 1_000_000_000,
+                    work: bytes * noise,
+                    ..Sample::default()
+                };
+                experiment.samples.push(sample);
+            }
+        }
+        experiment
+    }
+
+    fn shown(check: LimitCheck, treatments: &[(&str, f64)]) -> LimitShown {
+        LimitProof::of(check, &measured(treatments)).shown
+    }
+
+    #[test]
+    fn a_limit_has_to_take_something() {
+        assert_eq!(shown(LimitCheck::Bandwidth, &[(WITH, 1e9), (WITHOUT, 1e10)]), LimitShown::Holds);
+        assert!(matches!(
+            shown(LimitCheck::Bandwidth, &[(WITH, 1e10), (WITHOUT, 1e10)]),
+            LimitShown::Fails(_)
+        ));
+        assert!(matches!(
+            shown(LimitCheck::Bandwidth, &[(WITH, 2e10), (WITHOUT, 1e10)]),
+            LimitShown::Fails(_)
+        ));
+    }
+
+    /// A limit to 10 % was said to hold as it took 3.2 % (95 %: 0.2 to 5.9 %).
+    #[test]
+    fn a_loss_that_may_be_within_the_margin_proves_no_limit() {
+        assert!(matches!(
+            shown(LimitCheck::Bandwidth, &[(WITH, 0.99e10), (WITHOUT, 1e10)]),
+            LimitShown::Fails(_)
+        ));
+        let near = |check, treatments: &[(&str, f64)]| {
+            let proof = LimitProof::of(check, &scattered(treatments, 0.1));
+            let verdict = proof.verdict.unwrap();
+            assert!(verdict.is_different() && !verdict.is_within_margin(), "{verdict:?}");
+            proof.shown
+        };
+        assert_eq!(
+            near(LimitCheck::Bandwidth, &[(WITH, 0.97e10), (WITHOUT, 1e10)]),
+            LimitShown::Inconclusive
+        );
+        let preferred = [(WITH, 5.15e9), (WITHOUT, 5e9), (ALONE, 1e10)];
+        assert_eq!(near(LimitCheck::Priority, &preferred), LimitShown::Inconclusive);
+    }
+
+    #[test]
+    fn a_preference_shows_only_where_memory_is_scarce() {
+        for check in [LimitCheck::Minimum, LimitCheck::Priority] {
+            assert_eq!(shown(check, &[(WITH, 9e9), (WITHOUT, 5e9), (ALONE, 1e10)]), LimitShown::Holds);
+            let scarce = [(WITH, 5e9), (WITHOUT, 5e9), (ALONE, 1e10)];
+            assert!(matches!(shown(check, &scarce), LimitShown::Fails(_)));
+            let plenty = [(WITH, 1e10), (WITHOUT, 1e10), (ALONE, 1e10)];
+            assert!(matches!(shown(check, &plenty), LimitShown::CannotShow(_)));
+            let worse = [(WITH, 1e9), (WITHOUT, 5e9), (ALONE, 1e10)];
+            assert!(matches!(shown(check, &worse), LimitShown::Fails(_)));
+        }
+    }
+
+    #[test]
+    fn noise_that_could_hide_a_limit_is_no_proof_against_it() {
+        let judged = |check, treatments: &[(&str, f64)]| LimitProof::of(check, &scattered(treatments, 2.0));
+        let proof = judged(LimitCheck::Bandwidth, &[(WITH, 1e10), (WITHOUT, 1e10)]);
+        assert_eq!(proof.verdict.unwrap().verdict, Answer::Inconclusive);
+        assert_eq!(proof.shown, LimitShown::Inconclusive);
+        let even = [(WITH, 1e10), (WITHOUT, 1e10), (ALONE, 1e10)];
+        assert_eq!(judged(LimitCheck::Priority, &even).shown, LimitShown::Inconclusive);
+    }
+
+    #[test]
+    fn few_pairs_show_nothing() {
+        let mut experiment = measured(&[(WITH, 1e9), (WITHOUT, 1e10)]);
+        experiment.samples.truncate(4);
+        let proof = LimitProof::of(LimitCheck::Bandwidth, &experiment);
+        assert_eq!(proof.shown, LimitShown::Inconclusive);
+        experiment.samples.clear();
+        assert_eq!(LimitProof::of(LimitCheck::Bandwidth, &experiment).verdict, None);
+    }
+}

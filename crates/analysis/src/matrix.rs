@@ -1,0 +1,102 @@
+//! Matrix products: GFLOPS on one core and on all at once.
+
+use super::{scaling::Clock, with_factor};
+use manycore_experiment::record::Experiment;
+use manycore_stats::Estimate;
+use manycore_topology::machine::Machine;
+use serde::Serialize;
+
+/// A core that does so many times its peak has another clock than the one that was measured.
+const EXCESS: f64 = 1.02;
+
+/// Products of one size.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MatrixPoint {
+    /// Rows and columns.
+    pub size: usize,
+    /// GFLOPS of one process on one core.
+    pub one: Estimate,
+    /// Processes at once in [`MatrixPoint::all`], one on each core.
+    pub processes: usize,
+    /// GFLOPS of all together.
+    pub all: Option<Estimate>,
+    /// All over one, from pairs of the same block.
+    pub speedup: Option<Estimate>,
+    /// The most that one core can do, in GFLOPS, where its SIMD units and its clock are known; absent where products
+    /// reached more: another guest held the clock down while it was measured.
+    pub peak: Option<f64>,
+}
+
+/// One point for each size.
+pub(crate) fn judge(experiment: &Experiment, machine: &Machine, clock: Option<&Clock>) -> Vec<MatrixPoint> {
+    let peak = flops_per_cycle(machine).zip(clock).map(|(flops, clock)| flops * clock.alone_hz() / 1e9);
+    let mut sizes: Vec<usize> = experiment
+        .treatments
+        .iter()
+        .filter_map(|treatment| treatment.factors.get("size")?.parse().ok())
+        .collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let gigaflops = |index| Estimate::of(&experiment.rates(index)).map(|rate| rate.map(|rate| rate / 1e9));
+    let mut points: Vec<MatrixPoint> = sizes
+        .into_iter()
+        .filter_map(|size| {
+            let name = size.to_string();
+            let of_size = |alone: bool| {
+                with_factor(experiment, "size", &name)
+                    .find(|&index| (experiment.treatments[index].factors.contains_key("all")) != alone)
+            };
+            let one = of_size(true)?;
+            let all = of_size(false);
+            Some(MatrixPoint {
+                size,
+                one: gigaflops(one)?,
+                processes: all.map_or(1, |all| experiment.treatments[all].workers),
+                all: all.and_then(gigaflops),
+                speedup: all
+                    .and_then(|all| Estimate::of(&experiment.log_ratios(one, all)))
+                    .map(|ratio| ratio.map(f64::exp)),
+                peak,
+            })
+        })
+        .collect();
+    if points.iter().any(|point| peak.is_some_and(|peak| point.one.median > EXCESS * peak)) {
+        for point in &mut points {
+            point.peak = None;
+        }
+    }
+    points
+}
+
+/// Double-precision operations that a core can retire in a cycle: SIMD lanes x FMA units x 2.
+///
+/// From the vendors' optimisation manuals, for the cores that are known; absent for all others. Intel server
+/// parts with one AVX-512 FMA unit (some Xeon Silver and Bronze of the first generations) reach half.
+pub(crate) fn flops_per_cycle(machine: &Machine) -> Option<f64> {
+    let has = |flag: &str| machine.system.cpu_flags.iter().any(|have| have == flag);
+    let parts: Vec<&str> = machine.system.cpu_id.as_deref()?.split('/').collect();
+    let number = |index: usize| parts.get(index).and_then(|part| part.parse::<u32>().ok());
+    match (parts[0], number(1), number(2)) {
+        // Skylake-SP, Ice Lake-SP and -D, Sapphire Rapids, Emerald Rapids, Granite Rapids (-D).
+        ("GenuineIntel", Some(6), Some(85 | 106 | 108 | 143 | 207 | 173 | 174)) if has("avx512f") => {
+            Some(32.0)
+        }
+        // Sierra Forest, Grand Ridge, Clearwater Forest: two 128-bit FMA units.
+        ("GenuineIntel", Some(6), Some(175 | 182 | 221)) if has("fma") => Some(8.0),
+        ("GenuineIntel", Some(6), _) if has("avx2") && has("fma") => Some(16.0),
+        // Zen 1, Zen+ and Hygon's Dhyana split 256-bit operations.
+        ("AuthenticAMD", Some(23), Some(0..=47)) | ("HygonGenuine", Some(24), _) => Some(8.0),
+        ("AuthenticAMD", Some(23 | 25), _) if has("fma") => Some(16.0),
+        // Zen 5 servers and desktops; its mobile parts split 512-bit operations.
+        ("AuthenticAMD", Some(26), Some(0..=31 | 64..=79)) if has("avx512f") => Some(32.0),
+        // Arm and HiSilicon, by implementer and part: two 128-bit units, or two 256-bit ones (V1), or four
+        // 128-bit ones (V2).
+        ("0x48", _, _) if parts.get(1) == Some(&"0xd01") => Some(8.0),
+        ("0x41", _, _) => match *parts.get(1)? {
+            "0xd0c" | "0xd49" => Some(8.0),
+            "0xd40" | "0xd4f" => Some(16.0),
+            _ => None,
+        },
+        _ => None,
+    }
+}

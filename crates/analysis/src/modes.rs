@@ -1,0 +1,62 @@
+//! The same tasks one after another, in threads, and in processes.
+
+use super::with_factor;
+use manycore_experiment::record::Experiment;
+use manycore_stats::{
+    Estimate,
+    verdict::{Rule, Verdict},
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Parallel modes of one program.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Modes {
+    /// Id of the experiment.
+    pub id: String,
+    /// What was run: `program`, `tasks`, `n`, `k`, `blas`, `blas_threads`.
+    pub parameters: BTreeMap<String, String>,
+    /// Serial, threads, processes.
+    pub modes: Vec<Mode>,
+    /// Processes (B) against threads (A).
+    pub processes_over_threads: Option<Verdict>,
+}
+
+/// One mode.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Mode {
+    /// `serial`, `threads` or `processes`.
+    pub name: String,
+    /// Seconds for all tasks.
+    pub seconds: Estimate,
+    /// Speed-up over serial, from pairs of the same block; 1 for serial itself.
+    pub speedup: Estimate,
+}
+
+/// Judges one experiment with the factor `mode`; absent where serial was not measured.
+pub(crate) fn judge(experiment: &Experiment, floor: Option<f64>) -> Option<Modes> {
+    let index = |mode| with_factor(experiment, "mode", mode).next();
+    let serial = index("serial")?;
+    let modes: Vec<Mode> = ["serial", "threads", "processes"]
+        .into_iter()
+        .filter_map(|name| {
+            let this = index(name)?;
+            let seconds: Vec<f64> =
+                experiment.samples_of(this).map(|sample| sample.wall_ns as f64 / 1e9).collect();
+            Some(Mode {
+                name: name.to_owned(),
+                seconds: Estimate::of(&seconds)?,
+                speedup: Estimate::of(&experiment.log_ratios(serial, this))?.map(f64::exp),
+            })
+        })
+        .collect();
+    let both = index("threads").zip(index("processes"));
+    Some(Modes {
+        id: experiment.id.clone(),
+        parameters: experiment.parameters.clone(),
+        processes_over_threads: both.and_then(|(a, b)| {
+            Verdict::of(&experiment.log_ratios(a, b), Rule::of(&experiment.parameters), floor)
+        }),
+        modes,
+    })
+}

@@ -1,0 +1,45 @@
+//! Ours against another program's, interleaved on the same machine.
+
+use super::with_factor;
+use manycore_experiment::record::{Experiment, Treatment};
+use manycore_stats::Estimate;
+use serde::Serialize;
+
+/// Ours against another program at one number of workers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Peer {
+    /// Threads of both.
+    pub workers: usize,
+    /// Operations (events) per second of ours.
+    pub ours: Estimate,
+    /// Events per second of the other one.
+    pub theirs: Estimate,
+    /// Ours over theirs, from pairs of the same block. Absent where the operations differ, so that a ratio of their
+    /// numbers means nothing, and where there are too few pairs for an interval.
+    pub ratio: Option<Estimate>,
+    /// Pairs that there are.
+    pub pairs: usize,
+}
+
+/// One [`Peer`] for each number of workers that has both; `is_same` says whether an operation is the same in both.
+pub(crate) fn judge(experiment: &Experiment, is_same: bool) -> Vec<Peer> {
+    with_factor(experiment, "program", "manycore")
+        .filter_map(|ours| {
+            let workers = experiment.treatments[ours].workers;
+            let other = |treatment: &Treatment| {
+                let program = treatment.factors.get("program");
+                program.is_some_and(|program| program != "manycore") && treatment.workers == workers
+            };
+            let theirs = experiment.treatments.iter().position(other)?;
+            let ratios = experiment.log_ratios(theirs, ours);
+            let ratio = Estimate::of(&ratios).filter(|ratio| is_same && ratio.interval.is_some());
+            Some(Peer {
+                workers,
+                ours: Estimate::of(&experiment.rates(ours))?,
+                theirs: Estimate::of(&experiment.rates(theirs))?,
+                ratio: ratio.map(|ratio| ratio.map(f64::exp)),
+                pairs: ratios.len(),
+            })
+        })
+        .collect()
+}

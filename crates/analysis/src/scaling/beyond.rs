@@ -1,0 +1,98 @@
+//! Speed-ups above linear, and what the record shows of their cause.
+
+use super::{Clock, ScalingPoint};
+use crate::{Circumstances, words::percent};
+use manycore_stats::verdict::MARGIN;
+use manycore_text::names::list;
+use serde::Serialize;
+
+/// Time that a migration may cost at most on this load, whose data fit the first-level cache.
+const MIGRATION_SECONDS: f64 = 100e-6;
+
+/// A speed-up above linear.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Superlinear {
+    /// Whether the interval still holds the linear speed-up, or lies no further above it than [`MARGIN`], so that
+    /// chance will do as the cause.
+    pub within_noise: bool,
+    /// Likely causes, in words; empty where the recorded conditions show none.
+    pub causes: Vec<String>,
+}
+
+impl Superlinear {
+    /// The cause in words: chance, the likely ones, or that the record shows none.
+    pub fn cause(&self) -> String {
+        match &self.causes[..] {
+            _ if self.within_noise => "within noise".to_owned(),
+            [] => "the record shows no cause".to_owned(),
+            causes => list(causes),
+        }
+    }
+}
+
+/// What `point` is above linear; `one` is the point of one worker. Absent where it is not.
+pub(super) fn judge(
+    point: &ScalingPoint,
+    one: &ScalingPoint,
+    cpus: usize,
+    clock: Option<&Clock>,
+) -> Option<Superlinear> {
+    let excess = point.efficiency.median - 1.0;
+    (point.workers > 1 && excess > 0.0).then(|| Superlinear {
+        within_noise: point.efficiency.interval.is_none_or(|(low, _)| low <= 1.0 + MARGIN),
+        causes: causes(&one.circumstances, &undisturbed(point, cpus), excess, clock),
+    })
+}
+
+/// The circumstances of a point, where workers beyond the CPUs wait for each other: that wait costs no work
+/// and says nothing about how the CPUs were disturbed.
+fn undisturbed(point: &ScalingPoint, cpus: usize) -> Circumstances {
+    let run_delay = point.circumstances.run_delay.map(|delay| if point.workers > cpus { 0.0 } else { delay });
+    Circumstances { run_delay, ..point.circumstances.clone() }
+}
+
+/// What made one worker slow beside many. A difference counts where it points the right way and is at
+/// least a third of what it would have to explain.
+fn causes(one: &Circumstances, many: &Circumstances, excess: f64, clock: Option<&Clock>) -> Vec<String> {
+    let explains = |size: f64| size > excess / 3.0;
+    let mut causes = Vec::new();
+    for (name, alone, at_once) in [
+        ("the hypervisor (steal)", one.steal, many.steal),
+        ("waiting for a CPU (run delay)", one.run_delay, many.run_delay),
+        ("throttling by a cgroup quota", one.throttled, many.throttled),
+    ] {
+        if let Some((alone, at_once)) = alone.zip(at_once).filter(|(a, b)| explains(a - b)) {
+            causes.push(format!(
+                "one worker alone lost {} of its time to {name}, many at once lost {}",
+                percent(alone),
+                percent(at_once)
+            ));
+        }
+    }
+    let frequency = one.frequency_khz.zip(many.frequency_khz).map(|(alone, at_once)| at_once / alone - 1.0);
+    let cycles = clock
+        .and_then(|clock| clock.ratio)
+        .filter(|ratio| ratio.interval.is_some_and(|(low, _)| low > 1.0))
+        .map(|ratio| ratio.median - 1.0);
+    if let Some(faster) = cycles.or(frequency).filter(|&faster| explains(faster)) {
+        causes.push(format!("the CPUs ran {} faster with all at work than with one", percent(faster)));
+    }
+    let migrations = one.migrations.zip(many.migrations);
+    let moving = |(alone, at_once): &(f64, f64)| explains((alone - at_once) * MIGRATION_SECONDS);
+    if let Some((alone, at_once)) = migrations.filter(moving) {
+        causes.push(format!(
+            "one worker alone was moved between CPUs {alone:.1} times a second, these {at_once:.1} times"
+        ));
+    }
+    let per_cpu_second = one.rate_per_cpu_second.zip(many.rate_per_cpu_second);
+    if let Some(faster) = per_cpu_second
+        .map(|(alone, at_once)| at_once / alone - 1.0)
+        .filter(|&faster| causes.is_empty() && explains(faster))
+    {
+        causes.push(format!(
+            "a second of CPU time did {} more work than with one worker, so that waiting for CPUs is not the cause",
+            percent(faster)
+        ));
+    }
+    causes
+}

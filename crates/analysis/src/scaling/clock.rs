@@ -1,0 +1,71 @@
+//! Speed of the CPUs alone and together, from chains of dependent additions.
+
+use manycore_experiment::record::{Experiment, Sample};
+use manycore_stats::{Estimate, median};
+use manycore_topology::CpuId;
+use serde::Serialize;
+
+/// Cycles per second of the CPUs, from chains of dependent additions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Clock {
+    /// Each CPU that was measured alone, with its cycles per second.
+    pub alone: Vec<(CpuId, Estimate)>,
+    /// Cycles per second of one CPU while all are at work.
+    pub together: Option<Estimate>,
+    /// Together over alone, from pairs of the same block.
+    pub ratio: Option<Estimate>,
+}
+
+impl Clock {
+    /// Cycles per second of one CPU with the others idle: the median over the CPUs.
+    pub fn alone_hz(&self) -> f64 {
+        let medians: Vec<f64> = self.alone.iter().map(|(_, hz)| hz.median).collect();
+        median(&medians).unwrap_or(f64::NAN)
+    }
+}
+
+/// Judges the clock experiment; absent where no CPU was measured alone.
+pub(crate) fn judge(experiment: &Experiment) -> Option<Clock> {
+    let cpu_of = |index: usize| experiment.treatments[index].factors.get("cpu")?.parse::<CpuId>().ok();
+    let each = |index: usize| -> Vec<f64> {
+        experiment.samples_of(index).filter_map(|sample| hertz(experiment, [sample])).collect()
+    };
+    let alone: Vec<(CpuId, Estimate)> = (0..experiment.treatments.len())
+        .filter_map(|index| Some((cpu_of(index)?, Estimate::of(&each(index))?)))
+        .collect();
+    let together = experiment.treatment("together");
+    let ratios: Vec<f64> = together.map_or_else(Vec::new, |together| {
+        let ratio = |sample: &Sample| {
+            let same_block = experiment.samples.iter().filter(|other| other.block == sample.block);
+            let alone = same_block.filter(|other| cpu_of(other.treatment).is_some());
+            Some(hertz(experiment, [sample])? / hertz(experiment, alone)?)
+        };
+        experiment.samples_of(together).filter_map(ratio).collect()
+    });
+    (!alone.is_empty()).then(|| Clock {
+        alone,
+        together: together.and_then(|index| Estimate::of(&each(index))),
+        ratio: Estimate::of(&ratios),
+    })
+}
+
+/// Cycles in a second of the CPU time of `samples` together. A clock is the CPU's while the worker has it: a sample in
+/// which it never had one adds neither cycles nor time, and is no clock of 0 Hz. Absent where none had one.
+fn hertz<'a>(experiment: &Experiment, samples: impl IntoIterator<Item = &'a Sample>) -> Option<f64> {
+    let (mut cycles, mut seconds) = (0.0, 0.0);
+    for sample in samples {
+        let workers = experiment.treatments[sample.treatment].workers.max(1) as f64;
+        match sample.around.cpu_ns {
+            // Work is counted in the sample, CPU time over the somewhat longer span.
+            Some(cpu_ns) => {
+                cycles += sample.rate() * sample.around.span_ns as f64 / 1e9;
+                seconds += cpu_ns as f64 / 1e9;
+            }
+            None => {
+                cycles += sample.work;
+                seconds += sample.wall_ns as f64 / 1e9 * workers;
+            }
+        }
+    }
+    (cycles > 0.0 && seconds > 0.0).then(|| cycles / seconds)
+}

@@ -1,0 +1,215 @@
+//! How work scales over workers, and which points are above linear.
+
+mod beyond;
+mod clock;
+mod law;
+
+pub use beyond::Superlinear;
+pub use clock::Clock;
+pub(crate) use clock::judge as clock;
+pub use law::UslFit;
+
+use super::{
+    circumstances::{self, Circumstances},
+    usable_cpus,
+};
+use manycore_experiment::{
+    Record,
+    record::{Better, Experiment, Latency, Method},
+};
+use manycore_stats::{Estimate, histogram, jain};
+use manycore_topology::CpuId;
+use serde::Serialize;
+
+/// Part of a CPU's time from which on a worker that has it computes; one that uses less waits for something.
+const COMPUTES: f64 = 0.9;
+
+/// Part of the CPUs' time that must be left over for the CPU time of one worker to say how much it wants.
+const LEFT_OVER: f64 = 0.2;
+
+/// The scaling experiment, judged.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Scaling {
+    /// CPUs that the workers could use.
+    pub cpus: usize,
+    /// Part of a CPU's time that one worker uses where it gets all that it wants; less than 1 where it waits for
+    /// something, such as input and output. Absent where the record does not show it.
+    pub demand: Option<f64>,
+    /// One for each number of workers, ascending.
+    pub points: Vec<ScalingPoint>,
+    /// The law through the points up to the number of CPUs; absent below five of them.
+    pub usl: Option<UslFit>,
+}
+
+/// One number of workers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ScalingPoint {
+    /// Workers at once.
+    pub workers: usize,
+    /// Events counted.
+    pub events: f64,
+    /// Seconds in which they were counted.
+    pub seconds: f64,
+    /// Events per second over the slices.
+    pub rate: Estimate,
+    /// Rate over that of one worker, from pairs of the same block.
+    pub speedup: Estimate,
+    /// The most that so many workers can do on these CPUs, over what one does: see [`Scaling::demand`].
+    pub linear: f64,
+    /// Speed-up over that: where the workers compute, for each CPU in use.
+    pub efficiency: Estimate,
+    /// Time of single events.
+    pub latency: Option<LatencySummary>,
+    /// Jain's index over the speed of the workers.
+    pub fairness: Option<f64>,
+    /// Share of each CPU that was busy, in the order of `Machine::online`.
+    pub cpu_share: Vec<(CpuId, f64)>,
+    /// What the kernel counted.
+    pub circumstances: Circumstances,
+    /// Where the speed-up is above linear: why.
+    pub superlinear: Option<Superlinear>,
+}
+
+/// Event times in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LatencySummary {
+    /// Shortest.
+    pub min_ms: f64,
+    /// Arithmetic mean.
+    pub mean_ms: f64,
+    /// 95th percentile, within 0.8 %.
+    pub p95_ms: f64,
+    /// 99th percentile, within 0.8 %.
+    pub p99_ms: f64,
+    /// Longest.
+    pub max_ms: f64,
+}
+
+impl Scaling {
+    /// Whether a worker uses its CPU nearly all of the time.
+    pub fn computes(&self) -> bool {
+        self.demand.is_some_and(|demand| demand >= COMPUTES)
+    }
+
+    /// Whether a worker waits for something else than a CPU.
+    pub fn waits(&self) -> bool {
+        self.demand.is_some_and(|demand| demand < COMPUTES)
+    }
+}
+
+/// Whether work per second is what an experiment measures: a metric of which less is better, other than the time of the
+/// whole command, may be a latency or a size, and says nothing of work.
+pub(crate) fn counts_work(experiment: &Experiment) -> bool {
+    experiment.metrics.first().is_none_or(|metric| metric.name == "wall" || metric.better == Better::Higher)
+}
+
+/// Judges the scaling experiment; absent where one worker alone was not measured.
+pub(crate) fn judge(experiment: &Experiment, record: &Record, clock: Option<&Clock>) -> Option<Scaling> {
+    let cpus = usable_cpus(&record.machine);
+    let one = experiment.treatments.iter().position(|treatment| treatment.workers == 1)?;
+    let demand = demand(experiment, one, record);
+    let mut points: Vec<ScalingPoint> = (0..experiment.treatments.len())
+        .filter_map(|index| point(experiment, one, index, record, demand))
+        .collect();
+    points.sort_by_key(|point| point.workers);
+    let baseline = points.first().filter(|point| point.workers == 1)?.clone();
+    for point in &mut points {
+        point.superlinear = beyond::judge(point, &baseline, cpus, clock);
+    }
+    // The law's peak and its queues are those of CPUs.
+    let computes = demand.is_some_and(|demand| demand >= COMPUTES);
+    let usl = if computes { law::fit(experiment, cpus, record.seed) } else { None };
+    Some(Scaling { cpus, demand, points, usl })
+}
+
+/// Part of a CPU that one worker uses. Workers in slices are our own loads, which do nothing but compute.
+fn demand(experiment: &Experiment, one: usize, record: &Record) -> Option<f64> {
+    if matches!(experiment.method, Method::Slices { .. }) {
+        return Some(1.0);
+    }
+    let around = circumstances::gather(experiment, one, record);
+    let used = around.used? / (1.0 - around.steal.unwrap_or(0.0)).max(f64::EPSILON);
+    let shares = cpu_share(experiment, one, record);
+    let usable = record.machine.usable();
+    let busy: Vec<f64> =
+        shares.into_iter().filter(|(cpu, _)| usable.contains(*cpu)).map(|(_, share)| share).collect();
+    // Where all CPUs were taken, a worker may have waited for one of them.
+    let is_left = manycore_stats::mean(&busy).is_some_and(|busy| busy <= 1.0 - LEFT_OVER);
+    let held_back = around.throttled.is_some_and(|share| share > 0.0);
+    (used >= COMPUTES || (is_left && !held_back)).then(|| used.min(1.0))
+}
+
+/// The most that `workers` can do over what one does.
+fn linear(workers: usize, cpus: usize, demand: Option<f64>) -> f64 {
+    let (workers, cpus) = (workers as f64, cpus as f64);
+    demand.map_or(workers, |demand| workers.min(cpus / demand))
+}
+
+fn point(
+    experiment: &Experiment,
+    one: usize,
+    index: usize,
+    record: &Record,
+    demand: Option<f64>,
+) -> Option<ScalingPoint> {
+    let treatment = &experiment.treatments[index];
+    let wall_ns: f64 = experiment.samples_of(index).map(|sample| sample.wall_ns as f64).sum();
+    let speedup = Estimate::of(&experiment.log_ratios(one, index))?.map(f64::exp);
+    let linear = linear(treatment.workers, usable_cpus(&record.machine), demand);
+    Some(ScalingPoint {
+        workers: treatment.workers,
+        events: experiment.samples_of(index).map(|sample| sample.work).sum(),
+        seconds: wall_ns / 1e9,
+        rate: Estimate::of(&experiment.rates(index))?,
+        speedup,
+        linear,
+        efficiency: speedup.map(|speedup| speedup / linear),
+        latency: treatment.latency.as_ref().and_then(summary),
+        fairness: jain(&by_worker(experiment, index)),
+        cpu_share: cpu_share(experiment, index, record),
+        circumstances: circumstances::gather(experiment, index, record),
+        superlinear: None,
+    })
+}
+
+/// Work of each worker over all samples of a treatment: single slices are too short to be fair in. Of whole pieces of
+/// work, each worker has done one in its time.
+fn by_worker(experiment: &Experiment, index: usize) -> Vec<f64> {
+    let mut sums = vec![0.0; experiment.treatments[index].workers];
+    for sample in experiment.samples_of(index) {
+        sums.iter_mut().zip(&sample.per_worker).for_each(|(sum, work)| *sum += work);
+    }
+    match experiment.method {
+        Method::Slices { .. } => sums,
+        Method::Whole => sums.into_iter().map(|sum| if sum > 0.0 { 1.0 / sum } else { 0.0 }).collect(),
+    }
+}
+
+fn cpu_share(experiment: &Experiment, index: usize, record: &Record) -> Vec<(CpuId, f64)> {
+    let mut ticks = vec![0.0; record.machine.online.len()];
+    let mut span_ns = 0.0;
+    for sample in experiment.samples_of(index) {
+        span_ns += sample.around.span_ns as f64;
+        ticks.iter_mut().zip(&sample.around.busy_ticks).for_each(|(sum, &busy)| *sum += f64::from(busy));
+    }
+    let elapsed = span_ns / 1e9 * record.conditions.ticks_per_second as f64;
+    let counted = experiment.samples_of(index).any(|sample| !sample.around.busy_ticks.is_empty());
+    let shares = ticks.into_iter().map(|ticks| (ticks / elapsed).min(1.0));
+    if counted && elapsed > 0.0 { record.machine.online.iter().zip(shares).collect() } else { Vec::new() }
+}
+
+fn summary(latency: &Latency) -> Option<LatencySummary> {
+    let (min, max) = (latency.min_ns as f64, latency.max_ns as f64);
+    // Middles of buckets may lie beyond the extremes.
+    let milliseconds = |ns: f64| ns.min(max).max(min) / 1e6;
+    Some(LatencySummary {
+        min_ms: latency.min_ns as f64 / 1e6,
+        mean_ms: latency.sum_ns as f64 / latency.count as f64 / 1e6,
+        p95_ms: milliseconds(histogram::quantile(&latency.buckets, 0.95)?),
+        p99_ms: milliseconds(histogram::quantile(&latency.buckets, 0.99)?),
+        max_ms: latency.max_ns as f64 / 1e6,
+    })
+}
+
+#[cfg(test)]
+mod tests;

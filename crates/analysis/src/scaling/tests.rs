@@ -1,0 +1,168 @@
+//! Commands whose truth is known, on two CPUs.
+
+use crate::{Evaluation, Kind, Scaling};
+use manycore_experiment::{
+    Record,
+    record::{Around, Better, Experiment, Method, Metric, Sample, Treatment, id},
+};
+use manycore_testkit::World;
+
+/// How a command behaves: seconds that `n` of it take, and the CPU time in them.
+type Truth = fn(f64) -> (f64, f64);
+
+/// Ten rounds of `counts` copies, of which `busy` others keep the CPUs busy; the value is that of `metric`, or the wall time.
+fn record(counts: &[usize], truth: Truth, others: f64, metric: Option<(Better, Truth)>) -> Record {
+    let ticks = |seconds: f64| (seconds * 100.0).round() as u32;
+    let sample = |block: usize, treatment: usize, workers: usize| {
+        // A hundredth of noise that is the same for nobody else.
+        let wobble = 1.0 + ((block * 7 + treatment * 3) % 5) as f64 / 500.0;
+        let (seconds, cpu) = truth(workers as f64);
+        let seconds = seconds * wobble;
+        let value = metric.map_or(seconds, |(_, value)| value(workers as f64).0 * wobble);
+        let work = match metric {
+            None => workers as f64,
+            Some((Better::Higher, _)) => value * seconds,
+            Some((Better::Lower, _)) => workers as f64 * seconds / value,
+        };
+        let busy = f64::midpoint(cpu, others * seconds).min(seconds);
+        Sample {
+            block,
+            treatment,
+            wall_ns: (seconds * 1e9) as u64,
+            work,
+            per_worker: vec![seconds; workers],
+            values: vec![value],
+            around: Around {
+                span_ns: (seconds * 1e9) as u64,
+                cpu_ns: Some((cpu * 1e9) as u64),
+                busy_ticks: vec![ticks(busy); 2],
+                steal_ticks: vec![0; 2],
+                ..Around::default()
+            },
+            ..Sample::default()
+        }
+    };
+    let rounds =
+        (0..10).flat_map(|block| counts.iter().enumerate().map(move |(index, &n)| (block, index, n)));
+    let (name, better) = metric.map_or(("wall", Better::Lower), |(better, _)| ("figure", better));
+    let experiment = Experiment {
+        id: id::SCALING.to_owned(),
+        method: Method::Whole,
+        unit: "runs".to_owned(),
+        parameters: [("counted".to_owned(), "copies".to_owned())].into(),
+        metrics: vec![Metric { name: name.to_owned(), unit: "s".to_owned(), better }],
+        treatments: counts
+            .iter()
+            .map(|&workers| Treatment { name: workers.to_string(), workers, ..Treatment::default() })
+            .collect(),
+        samples: rounds.map(|(block, index, n)| sample(block, index, n)).collect(),
+    };
+    let base = World { blocks: 0, ..World::guest() }.record();
+    let record = Record { verb: "scale".to_owned(), experiments: vec![experiment], ..base };
+    record.check().unwrap();
+    record
+}
+
+fn scaling(record: &Record) -> Scaling {
+    Evaluation::of(record).scaling.unwrap()
+}
+
+fn texts(record: &Record) -> Vec<String> {
+    Evaluation::of(record).findings.into_iter().map(|finding| finding.text).collect()
+}
+
+const SLEEPS: Truth = |_| (1.0, 0.001);
+const COMPUTES: Truth = |n| ((n / 2.0).max(1.0), n);
+const HALF: Truth = |n| ((n / 4.0).max(1.0), n / 2.0);
+
+/// Four sleeping copies on two CPUs do four times the work of one, and that was "a fault of the baseline, no merit".
+#[test]
+fn work_that_waits_scales_beyond_the_cpus() {
+    let record = record(&[1, 2, 4, 8], SLEEPS, 0.0, None);
+    let scaling = scaling(&record);
+    assert!(scaling.waits());
+    let last = scaling.points.last().unwrap();
+    assert!((last.speedup.median - 8.0).abs() < 0.1 && (last.linear - 8.0).abs() < 1e-9, "{last:?}");
+    assert!(scaling.points.iter().all(|point| (point.efficiency.median - 1.0).abs() < 0.01));
+    let texts = texts(&record);
+    assert!(texts.iter().any(|text| text.contains("waits otherwise")), "{texts:?}");
+    assert!(!texts.iter().any(|text| text.contains("above") || text.contains("limits")), "{texts:?}");
+    assert_eq!(scaling.usl, None, "a law of CPUs says nothing of what waits for something else");
+}
+
+#[test]
+fn work_that_computes_half_of_its_time_can_fill_the_cpus_twice() {
+    let scaling = scaling(&record(&[1, 2, 4, 8], HALF, 0.0, None));
+    let linear: Vec<f64> = scaling.points.iter().map(|point| (point.linear * 10.0).round() / 10.0).collect();
+    assert_eq!(linear, [1.0, 2.0, 4.0, 4.0]);
+    assert!(scaling.points.iter().all(|point| (point.efficiency.median - 1.0).abs() < 0.02), "{scaling:?}");
+}
+
+#[test]
+fn work_that_computes_ends_at_the_cpus() {
+    let scaling = scaling(&record(&[1, 2, 4], COMPUTES, 0.0, None));
+    assert!(scaling.computes());
+    assert!(
+        (scaling.points[2].linear - 2.0).abs() < 0.01
+            && (scaling.points[2].efficiency.median - 1.0).abs() < 0.01
+    );
+}
+
+/// A worker that gets half a CPU beside others has not shown that it waits.
+#[test]
+fn where_all_cpus_are_taken_nobody_knows_how_much_a_worker_wants() {
+    let scaling = scaling(&record(&[1, 2, 4], |n| (2.0 * n, n), 1.9, None));
+    assert_eq!(scaling.demand, None);
+    assert!(!scaling.computes() && !scaling.waits());
+}
+
+/// "the work touches no shared data, so look at the host or the firmware" was said of any command.
+#[test]
+fn no_more_is_said_of_a_limit_than_the_record_shows() {
+    // The clocks say nothing: full CPUs, half of the speed.
+    let computes = texts(&record(&[1, 2], |n| (n, n * n.max(1.0)), 0.0, None));
+    assert!(computes.iter().any(|text| text.contains("does not show what keeps them")), "{computes:?}");
+    let disk = texts(&record(&[1, 2, 4], |n| (n, 0.01 * n), 0.0, None));
+    assert!(disk.iter().any(|text| text.contains("the CPUs were idle for")), "{disk:?}");
+    for text in computes.iter().chain(&disk) {
+        assert!(!["firmware", "host ", "shared data"].iter().any(|word| text.contains(word)), "{text}");
+    }
+}
+
+/// `--workers 1,3,6` on two CPUs: there is no point with as many workers as CPUs.
+#[test]
+fn numbers_of_workers_without_that_of_the_cpus_are_judged_all_the_same() {
+    let texts = texts(&record(&[1, 3, 6], SLEEPS, 0.0, None));
+    assert!(
+        texts.iter().any(|text| text.starts_with("Use more than one worker for work like this: 6 did more"))
+    );
+    assert!(texts.iter().any(|text| text.starts_with("6 workers do ")), "{texts:?}");
+}
+
+/// A latency that stays the same with more copies was "4.00 times the work of one".
+#[test]
+fn a_metric_of_which_less_is_better_is_no_work() {
+    let record = record(&[1, 2, 4], SLEEPS, 0.0, Some((Better::Lower, |n| (n.sqrt(), 0.0))));
+    let evaluation = Evaluation::of(&record);
+    assert_eq!(evaluation.scaling, None);
+    let levels = evaluation.levels.unwrap();
+    let ratios: Vec<f64> =
+        levels.levels.iter().filter_map(|level| level.over_one).map(|over| over.median).collect();
+    assert!((ratios[0] - 2f64.sqrt()).abs() < 0.02 && (ratios[1] - 2.0).abs() < 0.02, "{ratios:?}");
+    let fact = evaluation.findings.iter().find(|finding| finding.kind == Kind::Fact).unwrap();
+    assert!(fact.text.starts_with("figure with 4 copies is 2.0"), "{}", fact.text);
+    assert!(!texts(&record).iter().any(|text| text.contains("the work of one")));
+}
+
+/// The time of a copy was taken for its work.
+#[test]
+fn copies_that_end_at_the_same_time_were_treated_alike() {
+    let mut record = record(&[1, 2], SLEEPS, 0.0, None);
+    let fair = scaling(&record).points[1].fairness.unwrap();
+    assert!((fair - 1.0).abs() < 1e-9);
+    for sample in &mut record.experiments[0].samples {
+        sample.per_worker = vec![1.0, 1e6][..sample.per_worker.len()].to_vec();
+    }
+    let unfair = scaling(&record).points[1].fairness.unwrap();
+    assert!((unfair - 0.5).abs() < 1e-3, "one did all in the time: {unfair}");
+}

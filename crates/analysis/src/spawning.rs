@@ -1,0 +1,253 @@
+//! What light processes took, how many fit, and how their work was spread.
+
+use manycore_experiment::{
+    Record,
+    spawning::{
+        Ending, Io, Limit, Purpose, Run, Runtime, Schedulers, Spawning, Spin, Work, ceiling::Ceiling,
+    },
+};
+use manycore_stats::{histogram::quantile, jain, mean};
+use serde::Serialize;
+
+/// A published figure of light processes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Published {
+    /// How many were started.
+    pub count: u64,
+    /// Memory of the runtime, in bytes.
+    pub memory_bytes: f64,
+    /// Time until all were there, in seconds.
+    pub start_seconds: f64,
+}
+
+/// Where [`PUBLISHED`] was measured.
+pub const PUBLISHED_ON: &str = "Erlang/OTP 17, 64 CPUs";
+
+/// Bytes that each process took there.
+pub const PUBLISHED_BYTES: f64 = 2667.0;
+
+/// Processes of Erlang/OTP 17 on four Xeon E7-4820 (64 logical CPUs, 125 GB).
+pub const PUBLISHED: [Published; 4] = [
+    Published { count: 100_000, memory_bytes: 299e6, start_seconds: 12.3 },
+    Published { count: 1_000_000, memory_bytes: 2.7e9, start_seconds: 6.8 },
+    Published { count: 10_000_000, memory_bytes: 27.2e9, start_seconds: 57.6 },
+    Published { count: 55_000_000, memory_bytes: 132e9, start_seconds: 400.0 },
+];
+
+/// One runtime under one kind of work.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LightProcesses {
+    /// The runtime.
+    pub runtime: Runtime,
+    /// Its version.
+    pub version: String,
+    /// What a light process is called there.
+    pub unit: String,
+    /// What each did.
+    pub work: Work,
+    /// Its name in tables: `beam`, with the work where there are several kinds of it.
+    pub name: String,
+    /// Runs in their order.
+    pub runs: Vec<LightRun>,
+    /// How many fit; absent where nothing shows what one takes.
+    pub ceiling: Option<Ceiling>,
+    /// Memory that could be used, in bytes, and what says so.
+    pub memory: (u64, String),
+    /// What bounds their number, smallest first.
+    pub limits: Vec<Limit>,
+    /// Schedulers and CPUs.
+    pub schedulers: Schedulers,
+    /// How the number of schedulers differs from what the CPUs give; absent where it does not.
+    pub mismatch: Option<Mismatch>,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LightRun {
+    /// Light processes that were asked for.
+    pub asked: u64,
+    /// Those that lived at once.
+    pub alive: u64,
+    /// Why it was made.
+    pub purpose: Purpose,
+    /// How it ended.
+    pub ending: Ending,
+    /// Time until all lived, in seconds.
+    pub start_seconds: f64,
+    /// The same by the runtime's own clock.
+    pub own_start_seconds: Option<f64>,
+    /// Ours over the runtime's.
+    pub start_over_own: Option<f64>,
+    /// Time of the start of each, in seconds.
+    pub seconds_each: Option<f64>,
+    /// Time until the runtime had gone, in seconds.
+    pub end_seconds: Option<f64>,
+    /// PSS while all were held, in bytes.
+    pub pss_bytes: Option<u64>,
+    /// Resident sets while all were held, in bytes.
+    pub rss_bytes: u64,
+    /// Growth of PSS for each, in bytes.
+    pub pss_each: Option<f64>,
+    /// Growth of resident sets for each, in bytes.
+    pub rss_each: Option<f64>,
+    /// Growth of what the kernel holds beside them, for each, in bytes.
+    pub kernel_each: Option<f64>,
+    /// Growth of the runtime's own figure for each, in bytes.
+    pub own_each: Option<f64>,
+    /// Growth of our figure over that of the runtime's.
+    pub memory_over_own: Option<f64>,
+    /// How computing was spread over CPUs.
+    pub balance: Option<Balance>,
+    /// What files gave.
+    pub rounds: Option<Rounds>,
+}
+
+/// How computing was spread.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Balance {
+    /// Mean share of each CPU's time, 0 to 1, with its number.
+    pub cpus: Vec<(usize, f64)>,
+    /// Jain's index over the CPUs.
+    pub fairness: Option<f64>,
+    /// Jain's index over the schedulers.
+    pub scheduler_fairness: Option<f64>,
+    /// Mean number of tasks that ran or waited.
+    pub running: Option<f64>,
+    /// Mean number of light processes that were ready to run.
+    pub queued: Option<f64>,
+    /// Mean share that the hypervisor stole.
+    pub stolen: Option<f64>,
+}
+
+/// What files gave.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rounds {
+    /// Rounds of open, write, read and close a second.
+    pub per_second: f64,
+    /// Median time of a round in nanoseconds.
+    pub p50_ns: Option<f64>,
+    /// 99th percentile in nanoseconds.
+    pub p99_ns: Option<f64>,
+    /// Bytes that a round writes and reads.
+    pub bytes: u64,
+    /// File system.
+    pub file_system: String,
+}
+
+/// How the number of schedulers differs from what the CPUs give.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Mismatch {
+    /// Whether there are more schedulers than can run; fewer otherwise.
+    pub more: bool,
+    /// Whether the quota says so, and not the CPUs.
+    pub by_quota: bool,
+    /// As many as can run.
+    pub fitting: usize,
+    /// What sets it so, as one would type it.
+    pub cure: String,
+}
+
+/// Judges all spawnings of a record.
+pub(super) fn judge(record: &Record) -> Vec<LightProcesses> {
+    let several = record.spawnings.windows(2).any(|pair| pair[0].work != pair[1].work);
+    record.spawnings.iter().map(|spawning| of(spawning, several)).collect()
+}
+
+fn of(spawning: &Spawning, several: bool) -> LightProcesses {
+    let work = match spawning.work {
+        Work::Idle => "idle",
+        Work::Spin => "spin",
+        Work::Io => "io",
+    };
+    let runtime = spawning.runtime.name();
+    let mut limits = spawning.limits.clone();
+    limits.sort_by_key(|limit| limit.room);
+    LightProcesses {
+        runtime: spawning.runtime,
+        version: spawning.version.clone(),
+        unit: spawning.unit.clone(),
+        work: spawning.work,
+        name: if several { format!("{runtime}, {work}") } else { runtime.to_owned() },
+        runs: spawning.runs.iter().map(run).collect(),
+        ceiling: Ceiling::of(spawning),
+        memory: (spawning.memory_bytes, spawning.memory_source.clone()),
+        limits,
+        mismatch: mismatch(spawning.runtime, &spawning.schedulers),
+        schedulers: spawning.schedulers.clone(),
+    }
+}
+
+fn run(run: &Run) -> LightRun {
+    LightRun {
+        asked: run.asked,
+        alive: run.alive,
+        purpose: run.purpose,
+        ending: run.ending.clone(),
+        start_seconds: run.start_seconds,
+        own_start_seconds: run.own_start_seconds,
+        start_over_own: run.start_over_own(),
+        seconds_each: run.seconds_each(),
+        end_seconds: run.end_seconds,
+        pss_bytes: run.held.pss_bytes,
+        rss_bytes: run.held.rss_bytes,
+        pss_each: run.bytes_each(|memory| memory.pss_bytes),
+        rss_each: run.bytes_each(|memory| Some(memory.rss_bytes)),
+        kernel_each: run.bytes_each(|memory| memory.kernel_bytes),
+        own_each: run.bytes_each(|memory| memory.own_bytes),
+        memory_over_own: run.memory_over_own(),
+        balance: run.spin.as_ref().map(balance),
+        rounds: run.io.as_ref().map(rounds),
+    }
+}
+
+fn balance(spin: &Spin) -> Balance {
+    let share = |column: usize| {
+        let shares: Vec<f64> =
+            spin.busy.iter().filter_map(|row| row.get(column)).copied().map(f64::from).collect();
+        mean(&shares).unwrap_or(0.0)
+    };
+    let cpus: Vec<(usize, f64)> =
+        spin.cpus.iter().enumerate().map(|(column, &cpu)| (cpu, share(column))).collect();
+    let shares: Vec<f64> = cpus.iter().map(|&(_, share)| share).collect();
+    let schedulers: Vec<f64> = spin.schedulers.iter().copied().map(f64::from).collect();
+    Balance {
+        fairness: jain(&shares),
+        scheduler_fairness: jain(&schedulers),
+        running: mean(&spin.running.iter().copied().map(f64::from).collect::<Vec<_>>()),
+        queued: mean(&spin.queued.iter().map(|&queued| queued as f64).collect::<Vec<_>>()),
+        stolen: mean(&spin.stolen.iter().copied().map(f64::from).collect::<Vec<_>>()),
+        cpus,
+    }
+}
+
+fn rounds(io: &Io) -> Rounds {
+    Rounds {
+        per_second: if io.seconds > 0.0 { io.operations as f64 / io.seconds } else { 0.0 },
+        p50_ns: quantile(&io.latency, 0.5),
+        p99_ns: quantile(&io.latency, 0.99),
+        bytes: io.bytes,
+        file_system: io.file_system.clone(),
+    }
+}
+
+/// Schedulers should be as many as CPUs, or as the quota's CPUs where that is less: more of them only take turns, and
+/// are throttled together.
+fn mismatch(runtime: Runtime, schedulers: &Schedulers) -> Option<Mismatch> {
+    let count = schedulers.count?;
+    let cpus = schedulers.cpus.len();
+    let quota = schedulers.quota_cpus.map(|quota| (quota.ceil() as usize).max(1));
+    let by_quota = quota.is_some_and(|quota| quota < cpus);
+    let fitting = quota.unwrap_or(cpus).min(cpus);
+    let set = |option: &str| format!("{option}{fitting}");
+    let cure = match runtime {
+        Runtime::Beam => format!("erl +S {fitting}:{fitting}"),
+        Runtime::Go => set("GOMAXPROCS="),
+        Runtime::Jvm => set("java -XX:ActiveProcessorCount="),
+        Runtime::Tokio => set("TOKIO_WORKER_THREADS="),
+        Runtime::Threads | Runtime::Processes => return None,
+    };
+    (cpus > 0 && count != fitting).then_some(Mismatch { more: count > fitting, by_quota, fitting, cure })
+}
+
+#[cfg(test)]
+mod tests;

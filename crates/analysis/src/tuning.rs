@@ -1,0 +1,165 @@
+//! The search for the best placement: `manycore tune`.
+
+use super::comparison;
+use manycore_experiment::{
+    Record,
+    record::{Experiment, Treatment, log_ratio},
+};
+use manycore_stats::{
+    Estimate, holm, median, signed_rank_p,
+    verdict::{Answer, Rule, Verdict},
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The value of factor `side` that marks today's behaviour in every round of the search.
+pub const TODAY: &str = "today";
+
+/// A search, judged.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tuning {
+    /// All candidates, best first as the search saw them.
+    pub candidates: Vec<Candidate>,
+    /// Finalists against today's behaviour on fresh pairs, best first.
+    pub finalists: Vec<Finalist>,
+    /// The best finalist that is better than today's behaviour by more than may be nothing: not all of its interval is
+    /// within the margin. Absent where none is: leave it as it is.
+    pub winner: Option<usize>,
+    /// Runs that the search and the confirmation took.
+    pub trials: usize,
+}
+
+/// One candidate in the search.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Candidate {
+    /// Its name.
+    pub name: String,
+    /// Round after which it was dropped, from 1; absent where it stayed to the end.
+    pub dropped: Option<usize>,
+    /// Runs.
+    pub trials: usize,
+    /// Its rate over today's, over the blocks of the last round that it was in. Exploratory: the best of many
+    /// looks better than it is.
+    pub ratio: Option<Estimate>,
+}
+
+/// One finalist on fresh pairs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finalist {
+    /// Its name.
+    pub name: String,
+    /// B is the finalist, A is today's behaviour; levels are those of the interim analysis, split over finalists (Holm).
+    pub verdict: Verdict,
+    /// How to run it without this program.
+    pub line: String,
+}
+
+/// Treatments with their scores, best first: the median over the blocks of the logarithm of the rate over the
+/// block's mean rate. What `tune` halves its field by. A run without work counts, as the last of its block.
+pub fn ranking(experiment: &Experiment) -> Vec<(usize, f64)> {
+    let mut by_block: BTreeMap<usize, Vec<(usize, f64)>> = BTreeMap::new();
+    for sample in &experiment.samples {
+        by_block.entry(sample.block).or_default().push((sample.treatment, sample.rate()));
+    }
+    // A block that was cut short, or in which nothing was done, compares nothing.
+    by_block.retain(|_, rates| {
+        let best = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+        for (_, rate) in rates.iter_mut() {
+            *rate = log_ratio(best, *rate).unwrap_or(f64::NAN);
+        }
+        rates.len() == experiment.treatments.len() && best > 0.0
+    });
+    let mut scores: Vec<(usize, f64)> = (0..experiment.treatments.len())
+        .map(|treatment| {
+            let relative: Vec<f64> = by_block
+                .values()
+                .filter_map(|rates| {
+                    let mean = rates.iter().map(|(_, rate)| rate).sum::<f64>() / rates.len() as f64;
+                    rates.iter().find(|(index, _)| *index == treatment).map(|(_, rate)| rate - mean)
+                })
+                .collect();
+            let score = median(&relative).filter(|_| !experiment.always_failed(treatment));
+            (treatment, score.unwrap_or(f64::NEG_INFINITY))
+        })
+        .collect();
+    scores.sort_by(|a, b| b.1.total_cmp(&a.1));
+    scores
+}
+
+/// Judges a search: experiments `tune-1`, `tune-2`, ... and `tune-confirm`.
+pub(crate) fn judge(record: &Record) -> Option<Tuning> {
+    let rounds: Vec<&Experiment> = (1..)
+        .map_while(|round| record.experiment(&format!("{}{round}", manycore_experiment::record::id::TUNE)))
+        .collect();
+    if rounds.is_empty() {
+        return None;
+    }
+    let confirm = record.experiment(manycore_experiment::record::id::TUNE_CONFIRM);
+    let finalists = confirm.map(finalists).unwrap_or_default();
+    let better = |finalist: &Finalist| {
+        finalist.verdict.verdict == Answer::BBetter && !finalist.verdict.is_within_margin()
+    };
+    Some(Tuning {
+        candidates: candidates(&rounds),
+        winner: finalists.iter().position(better),
+        finalists,
+        trials: rounds.iter().copied().chain(confirm).map(|experiment| experiment.samples.len()).sum(),
+    })
+}
+
+fn is_today(treatment: &Treatment) -> bool {
+    treatment.factors.get("side").is_some_and(|side| side == TODAY)
+}
+
+fn candidates(rounds: &[&Experiment]) -> Vec<Candidate> {
+    let mut candidates = Vec::new();
+    // From the last round to the first: who stayed longest is best.
+    for (round, experiment) in rounds.iter().enumerate().rev() {
+        let today = experiment.treatments.iter().position(is_today);
+        for (index, _) in ranking(experiment) {
+            let name = &experiment.treatments[index].name;
+            if candidates.iter().any(|known: &Candidate| known.name == *name) {
+                continue;
+            }
+            let ratios = today.map(|today| experiment.log_ratios(today, index)).unwrap_or_default();
+            let trials = rounds.iter().filter_map(|e| Some(e.samples_of(e.treatment(name)?).count())).sum();
+            candidates.push(Candidate {
+                name: name.clone(),
+                dropped: (round + 1 < rounds.len()).then_some(round + 1),
+                trials,
+                ratio: Estimate::of_differences(&ratios, Rule::default().level)
+                    .map(|ratio| ratio.map(f64::exp)),
+            });
+        }
+    }
+    candidates
+}
+
+/// Whether the confirmation may end: every finalist is judged clearly.
+pub fn confirmed(experiment: &Experiment) -> bool {
+    finalists(experiment).iter().all(|finalist| finalist.verdict.verdict != Answer::Inconclusive)
+}
+
+fn finalists(experiment: &Experiment) -> Vec<Finalist> {
+    let Some(today) = experiment.treatments.iter().position(is_today) else { return Vec::new() };
+    let rule = Rule::of(&experiment.parameters);
+    let others: Vec<usize> = (0..experiment.treatments.len()).filter(|&index| index != today).collect();
+    let ratios: Vec<Vec<f64>> = others.iter().map(|&index| experiment.log_ratios(today, index)).collect();
+    let floor = comparison::floor(experiment, &(0..experiment.treatments.len()).collect::<Vec<_>>());
+    let shares = holm(&ratios.iter().map(|ratios| signed_rank_p(ratios)).collect::<Vec<_>>(), rule.level);
+    let mut finalists: Vec<Finalist> = others
+        .iter()
+        .zip(&ratios)
+        .zip(shares)
+        .filter_map(|((&index, ratios), share)| {
+            let treatment = &experiment.treatments[index];
+            Some(Finalist {
+                name: treatment.name.clone(),
+                verdict: Verdict::of(ratios, rule.among(share), floor)?,
+                line: treatment.factors.get("line").cloned().unwrap_or_default(),
+            })
+        })
+        .collect();
+    finalists.sort_by(|a, b| b.verdict.ratio.total_cmp(&a.verdict.ratio));
+    finalists
+}

@@ -1,0 +1,119 @@
+//! Figures in sentences.
+
+use manycore_experiment::record::{Better, Metric};
+use manycore_stats::Estimate;
+
+pub(crate) use manycore_text::units::{interval, percent};
+
+/// A ratio with its interval: `1.97x (95 %: 1.95 to 1.99)`.
+pub(crate) fn times(estimate: &Estimate) -> String {
+    format!("{:.2}x ({})", estimate.median, interval(estimate.interval, |end| format!("{end:.2}")))
+}
+
+/// How a change of a metric is put: a time gets longer, a rate does more, and no share is negative.
+pub(crate) struct Change {
+    verb: &'static str,
+    /// The verb after "may".
+    bare: &'static str,
+    more: &'static str,
+    less: &'static str,
+    judgements: [&'static str; 2],
+    /// ` in p99`; empty where there is one figure only.
+    what: String,
+}
+
+impl Change {
+    /// The words for a metric; a plain rate where there is none.
+    pub(crate) fn of(metric: Option<&Metric>) -> Self {
+        let usual = metric.is_none_or(|metric| metric.name == "wall");
+        let what = metric.filter(|_| !usual).map(|metric| format!(" in {}", metric.name)).unwrap_or_default();
+        let judgements = if usual { ["faster", "slower"] } else { ["better", "worse"] };
+        let (verb, bare, more, less) = match metric {
+            Some(metric) if metric.better == Better::Lower && is_time(metric) => {
+                ("takes", "take", "longer", "less time")
+            }
+            Some(metric) if metric.better == Better::Lower => ("has", "have", "more", "less"),
+            _ => ("does", "do", "more", "less"),
+        };
+        Self { verb, bare, more, less, judgements, what }
+    }
+
+    /// `faster`, `slower`, `better in p99`.
+    pub(crate) fn judgement(&self, better: bool) -> &'static str {
+        self.judgements[usize::from(!better)]
+    }
+
+    /// `takes 100 % longer`, `does 50 % less in requests`.
+    pub(crate) fn point(&self, ratio: f64) -> String {
+        format!("{} {}{}", self.verb, self.size(ratio), self.what)
+    }
+
+    /// `B may take 4.0 % longer than A`.
+    pub(crate) fn possible(&self, ratio: f64) -> String {
+        format!("B may {} {} than A{}", self.bare, self.size(ratio), self.what)
+    }
+
+    /// The ends of an interval: `95 to 106 % longer`, `3.0 % less time to 12 % longer`.
+    pub(crate) fn bounds(&self, (low, high): (f64, f64)) -> String {
+        let share = |ratio: f64| percent((ratio - 1.0).abs());
+        let number = |ratio: f64| share(ratio).trim_end_matches(" %").to_owned();
+        if low >= 1.0 {
+            format!("{} to {} {}", number(low), share(high), self.more)
+        } else if high <= 1.0 {
+            format!("{} to {} {}", number(high), share(low), self.less)
+        } else {
+            format!("{} to {}", self.size(low), self.size(high))
+        }
+    }
+
+    fn size(&self, ratio: f64) -> String {
+        format!("{} {}", percent((ratio - 1.0).abs()), if ratio < 1.0 { self.less } else { self.more })
+    }
+}
+
+/// Whether a metric is a time, by its unit.
+fn is_time(metric: &Metric) -> bool {
+    metric.name == "wall"
+        || ["s", "ms", "us", "\u{b5}s", "ns", "sec", "secs", "seconds", "min"].contains(&metric.unit.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(name: &str, unit: &str, better: Better) -> Change {
+        Change::of(Some(&Metric { name: name.to_owned(), unit: unit.to_owned(), better }))
+    }
+
+    /// B took twice the time: it was "50 % slower".
+    #[test]
+    fn percentages_follow_the_metric() {
+        let wall = change("wall", "s", Better::Lower);
+        assert_eq!(wall.point(2.0), "takes 100 % longer");
+        assert_eq!(wall.point(0.5), "takes 50 % less time");
+        assert_eq!(wall.judgement(false), "slower");
+        let requests = change("requests", "requests/s", Better::Higher);
+        assert_eq!(requests.point(0.5), "does 50 % less in requests");
+        assert_eq!(requests.judgement(false), "worse");
+        assert_eq!(
+            change("p99", "ms", Better::Lower).possible(1.04),
+            "B may take 4.0 % longer than A in p99"
+        );
+        assert_eq!(change("memory", "MiB", Better::Lower).point(1.1), "has 10 % more in memory");
+        assert_eq!(Change::of(None).point(1.1), "does 10 % more");
+    }
+
+    /// "12 % faster (95 %: -366 to 80 %)".
+    #[test]
+    fn no_end_of_an_interval_is_a_negative_share() {
+        let wall = change("wall", "s", Better::Lower);
+        assert_eq!(wall.bounds((1.95, 2.06)), "95 to 106 % longer");
+        assert_eq!(wall.bounds((0.8, 0.9)), "10 to 20 % less time");
+        assert_eq!(wall.bounds((0.97, 1.12)), "3.0 % less time to 12 % longer");
+        let rate = Change::of(None);
+        for (low, high) in [(0.2, 4.66), (0.0, 0.5), (1.0, 1.0), (0.998, 1.001)] {
+            let text = rate.bounds((low, high));
+            assert!(!text.contains('-'), "{text}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What the Go linker wrote into a program: `debug/buildinfo` of Go's library describes the section
+//! `.go.buildinfo`, the ELF specification where it is.
+
+use crate::Go;
+use std::{fs::File, os::unix::fs::FileExt};
+
+/// How the section begins.
+const MAGIC: &[u8] = b"\xff Go buildinf:";
+/// Where its strings begin.
+const STRINGS: usize = 32;
+/// Flag: the strings stand in the section (since Go 1.18) and not behind pointers.
+const INLINE: u8 = 2;
+/// The module text stands between two marks of this length.
+const MARK: usize = 16;
+/// Longest parts that are read; the largest programs list a thousand modules in a tenth of this.
+const LARGEST: u64 = 1 << 20;
+
+/// Reads it from a 64-bit little-endian ELF file; absent for everything that Go did not link.
+pub fn read(file: &File) -> Option<Go> {
+    let section = section(file, b".go.buildinfo")?;
+    let flags = *section.get(MAGIC.len() + 1)?;
+    if !section.starts_with(MAGIC) {
+        return None;
+    }
+    if flags & INLINE == 0 {
+        return Some(Go::default());
+    }
+    let (version, rest) = string(section.get(STRINGS..)?)?;
+    let modules = string(rest).map(|(text, _)| text).unwrap_or_default();
+    let modules = modules.get(MARK..modules.len().saturating_sub(MARK)).unwrap_or_default();
+    let modules = String::from_utf8_lossy(modules);
+    Some(Go {
+        version: String::from_utf8_lossy(version).into_owned(),
+        automaxprocs: modules.contains("go.uber.org/automaxprocs"),
+        ignores_quota: modules.contains("containermaxprocs=0"),
+    })
+}
+
+/// A string after its length, which is written in groups of seven bits, the lowest first.
+fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut length = 0_usize;
+    for (at, byte) in bytes.iter().enumerate().take(5) {
+        length |= usize::from(byte & 0x7f) << (7 * at);
+        if byte & 0x80 == 0 {
+            return bytes[at + 1..].split_at_checked(length);
+        }
+    }
+    None
+}
+
+fn section(file: &File, name: &[u8]) -> Option<Vec<u8>> {
+    let head = part(file, 0, 64)?;
+    let (class, order) = (head[4], head[5]);
+    if !head.starts_with(b"\x7fELF") || class != 2 || order != 1 {
+        return None;
+    }
+    let (table, size) = (number(&head, 0x28, 8)?, number(&head, 0x3a, 2)?);
+    let (count, names) = (number(&head, 0x3c, 2)?, number(&head, 0x3e, 2)?);
+    let table = part(file, table, size.checked_mul(count)?)?;
+    let entry = |index: u64| table.get((index * size) as usize..)?.get(..size as usize);
+    let contents = |entry: &[u8]| part(file, number(entry, 0x18, 8)?, number(entry, 0x20, 8)?.min(LARGEST));
+    let names = contents(entry(names)?)?;
+    let is_named = |entry: &&[u8]| {
+        let at = number(entry, 0, 4).unwrap_or(u64::MAX) as usize;
+        let rest = names.get(at..).unwrap_or_default();
+        rest.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&0))
+    };
+    let found = (0..count).filter_map(entry).find(is_named)?;
+    contents(found)
+}
+
+fn part(file: &File, from: u64, length: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; length.min(LARGEST) as usize];
+    file.read_exact_at(&mut bytes, from).ok()?;
+    Some(bytes)
+}
+
+fn number(bytes: &[u8], from: usize, length: usize) -> Option<u64> {
+    let bytes = bytes.get(from..)?.get(..length)?;
+    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::{io::Write, process::Command};
+
+    fn file(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    /// A file with one section, laid out as the ELF specification says.
+    fn elf(name: &[u8], contents: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; 64];
+        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        let mut names = vec![0];
+        names.extend_from_slice(name);
+        names.push(0);
+        let (names_at, contents_at) = (64, 64 + names.len());
+        let table = contents_at + contents.len();
+        bytes.extend(&names);
+        bytes.extend(contents);
+        let entry = |name: u32, at: usize, size: usize| {
+            let mut entry = vec![0; 64];
+            entry[..4].copy_from_slice(&name.to_le_bytes());
+            entry[0x18..0x20].copy_from_slice(&(at as u64).to_le_bytes());
+            entry[0x20..0x28].copy_from_slice(&(size as u64).to_le_bytes());
+            entry
+        };
+        bytes.extend(entry(0, names_at, names.len()));
+        bytes.extend(entry(1, contents_at, contents.len()));
+        bytes[0x28..0x30].copy_from_slice(&(table as u64).to_le_bytes());
+        for (at, value) in [(0x3a, 64_u16), (0x3c, 2), (0x3e, 0)] {
+            bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn build(version: &str, modules: &str) -> Vec<u8> {
+        let mut section = MAGIC.to_vec();
+        section.extend([8, INLINE]);
+        section.resize(STRINGS, 0);
+        let modules = format!("{}{modules}{}", "m".repeat(MARK), "m".repeat(MARK));
+        for text in [version, &modules] {
+            section.extend([0x80 | (text.len() & 0x7f) as u8, (text.len() >> 7) as u8]);
+            section.extend(text.as_bytes());
+        }
+        elf(b".go.buildinfo", &section)
+    }
+
+    #[test]
+    fn version_and_modules_are_read() {
+        let go = read(&file(&build("go1.24.2", "dep\tgo.uber.org/automaxprocs\tv1.6.0\n"))).unwrap();
+        assert_eq!(go, Go { version: "go1.24.2".into(), automaxprocs: true, ignores_quota: false });
+        let go = read(&file(&build("go1.26", "build\tDefaultGODEBUG=containermaxprocs=0\n"))).unwrap();
+        assert!(go.ignores_quota && !go.automaxprocs);
+    }
+
+    #[test]
+    fn other_programs_have_none() {
+        assert_eq!(read(&File::open("/proc/self/exe").unwrap()), None);
+        assert_eq!(read(&file(b"#!/bin/sh\n")), None);
+        assert_eq!(read(&file(&elf(b".text", b"x"))), None);
+    }
+
+    #[test]
+    fn the_go_command_says_its_version() {
+        let Ok(said) = Command::new("go").arg("version").output() else {
+            eprintln!("SKIPPED: go is not installed");
+            return;
+        };
+        let said = String::from_utf8(said.stdout).unwrap();
+        let root =
+            String::from_utf8(Command::new("go").args(["env", "GOROOT"]).output().unwrap().stdout).unwrap();
+        let go = read(&File::open(format!("{}/bin/go", root.trim())).unwrap()).unwrap();
+        assert_eq!(said.split(' ').nth(2), Some(go.version.as_str()));
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_files_are_no_go(at in 0usize..400, byte in any::<u8>(), cut in 0usize..500) {
+            let mut bytes = build("go1.24.2", "x");
+            bytes.truncate(cut);
+            if let Some(there) = bytes.get_mut(at) {
+                *there = byte;
+            }
+            let _ = read(&file(&bytes));
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Devices that interrupt CPUs on which pinned threads work.
+
+use super::{
+    BUSY, Device, Finding, Severity, Subject,
+    facts::{Facts, Process, Thread},
+    words,
+};
+use manycore_topology::{CpuId, CpuSet};
+
+/// A handler and the soft interrupts after it take some ten microseconds with what they evict from caches: from
+/// a hundred a second on, that is a thousandth of the CPU, and what a latency is measured by.
+const MOST_PER_SECOND: f64 = 100.0;
+/// How many devices are named.
+const NAMED: usize = 4;
+
+/// A finding for each CPU.
+pub(super) fn find(facts: &Facts) -> Vec<Finding> {
+    let pinned: CpuSet = facts
+        .processes
+        .iter()
+        .flat_map(|process| &process.threads)
+        .filter_map(|thread| thread.only_cpu(&facts.online))
+        .collect();
+    let free = facts.online.difference(&pinned).difference(&facts.isolated);
+    pinned.iter().filter_map(|cpu| on_cpu(facts, cpu, &free)).collect()
+}
+
+fn on_cpu(facts: &Facts, cpu: CpuId, free: &CpuSet) -> Option<Finding> {
+    let mut devices: Vec<Device> = facts
+        .interrupts
+        .iter()
+        .filter_map(|irq| {
+            let per_second = *irq.per_second.get(&cpu)?;
+            Some(Device { irq: irq.number, name: irq.name.clone(), per_second })
+        })
+        .collect();
+    devices.sort_by(|a, b| b.per_second.total_cmp(&a.per_second));
+    let per_second: f64 = devices.iter().map(|device| device.per_second).sum();
+    if per_second <= MOST_PER_SECOND {
+        return None;
+    }
+    let (process, thread, busy_cpus) = worker(facts, cpu)?;
+    let holder = process.holder(1);
+    devices.truncate(NAMED);
+    let cure = cure(facts, &devices, free, thread.tid);
+    let named = devices.iter().map(|device| {
+        format!("irq {} ({}) came {:.0} times a second", device.irq, device.name, device.per_second)
+    });
+    Some(Finding {
+        severity: Severity::Harm,
+        headline: format!(
+            "{:.0} interrupts a second hit CPU {cpu}, where {} works pinned",
+            per_second,
+            words::process(&holder)
+        ),
+        evidence: [format!("thread {} ({}) used {busy_cpus:.2} of CPU {cpu}", thread.tid, thread.name)]
+            .into_iter()
+            .chain(named)
+            .collect(),
+        cure,
+        subject: Subject::Interrupts {
+            process: holder,
+            tid: thread.tid,
+            cpu,
+            busy_cpus,
+            per_second,
+            devices,
+        },
+    })
+}
+
+/// The busiest thread that is pinned to the CPU.
+fn worker(facts: &Facts, cpu: CpuId) -> Option<(&Process, &Thread, f64)> {
+    let pinned = facts.processes.iter().flat_map(|process| process.threads.iter().map(move |t| (process, t)));
+    pinned
+        .filter(|(_, thread)| thread.only_cpu(&facts.online) == Some(cpu))
+        .filter_map(|(process, thread)| {
+            Some((process, thread, thread.busy_cpus.filter(|&busy| busy >= BUSY)?))
+        })
+        .max_by(|a, b| a.2.total_cmp(&b.2))
+}
+
+/// Moves the interrupts of the device that comes most often, where the kernel lets it be moved; else the thread.
+fn cure(facts: &Facts, devices: &[Device], free: &CpuSet, tid: u32) -> String {
+    let known = |device: &&Device| facts.interrupts.iter().find(|irq| irq.number == device.irq);
+    let managed = devices.first().as_ref().and_then(known).is_some_and(|irq| irq.managed);
+    let name = devices.first().as_ref().and_then(known).and_then(|irq| irq.device.clone());
+    match (name, free.first()) {
+        (Some(name), Some(_)) if !managed => format!("manycore irq place --device {name} --cpus {free}"),
+        (_, Some(cpu)) => {
+            let why = if managed {
+                "the kernel places this interrupt itself"
+            } else {
+                "it is no device's that irq place knows"
+            };
+            format!("{why}: move the thread, taskset -cp {cpu} {tid}")
+        }
+        (_, None) => "every CPU has a pinned thread: leave one CPU without, for interrupts".to_owned(),
+    }
+}

@@ -1,0 +1,77 @@
+//! Memory of pinned processes that is far from all of their CPUs.
+
+use super::{
+    BUSY, Finding, Subject,
+    facts::{Facts, Process},
+    severity, words,
+};
+use manycore_text::units::{bytes, percent};
+use manycore_topology::{CpuSet, machine::Node};
+
+/// A quarter is left alone: pages of libraries and of what started the process lie where they were first
+/// touched, and with remote memory at about twice the local latency a quarter of it costs a memory-bound
+/// program some tenths of its time. Less is seldom worth moving.
+const MOST_FAR: f64 = 0.25;
+/// Below this a process fits caches, or is too small for its placement to matter.
+const LEAST_FAR_BYTES: u64 = 16 << 20;
+
+/// A finding for each pinned process.
+pub(super) fn find(facts: &Facts) -> Vec<Finding> {
+    let with_memory = facts.nodes.iter().filter(|node| has_memory(node)).count();
+    if with_memory < 2 {
+        return Vec::new();
+    }
+    facts.processes.iter().filter_map(|process| of_process(facts, process)).collect()
+}
+
+fn of_process(facts: &Facts, process: &Process) -> Option<Finding> {
+    let on_nodes = process.memory.as_ref()?;
+    let cpus = process.reach(&facts.online);
+    let near: CpuSet =
+        facts.nodes.iter().filter(|node| node.cpus.intersects(&cpus)).map(|node| node.id).collect();
+    let all: u64 = on_nodes.values().sum();
+    let far_nodes: CpuSet = on_nodes
+        .iter()
+        .filter(|(node, held)| !near.contains(**node) && **held > 0)
+        .map(|(&node, _)| node)
+        .collect();
+    let far: u64 = far_nodes.iter().filter_map(|node| on_nodes.get(&node)).sum();
+    if near.is_empty() || far < LEAST_FAR_BYTES || (far as f64) <= MOST_FAR * all as f64 {
+        return None;
+    }
+    let holder = process.holder(process.threads.len());
+    let room: CpuSet = facts
+        .nodes
+        .iter()
+        .filter(|node| near.contains(node.id) && has_memory(node))
+        .map(|node| node.id)
+        .collect();
+    let cure = if room.is_empty() {
+        format!("its node has no memory: pin it to CPUs of node {far_nodes}")
+    } else {
+        format!(
+            "move it: migratepages {} {far_nodes} {room}; start it with numactl --membind={room}, or set its group's cpuset.mems",
+            process.pid
+        )
+    };
+    let shares = on_nodes.iter().map(|(node, held)| format!("{} on node {node}", bytes(*held)));
+    Some(Finding {
+        severity: severity(process.busy_cpus.is_some_and(|busy| busy >= BUSY)),
+        headline: format!(
+            "{} of the memory of {} is on node {far_nodes}, far from its {}",
+            percent(far as f64 / all as f64),
+            words::process(&holder),
+            words::cpus(&cpus)
+        ),
+        evidence: vec![
+            format!("its CPUs are of node {near}"),
+            format!("/proc/{}/numa_maps: {}", process.pid, shares.collect::<Vec<_>>().join(", ")),
+        ],
+        cure,
+        subject: Subject::FarMemory { process: holder, cpus, near, bytes: on_nodes.clone() },
+    })
+}
+
+fn has_memory(node: &Node) -> bool {
+    node.memory_bytes.is_none_or(|memory| memory > 0)
+}

@@ -1,0 +1,223 @@
+//! Every process and thread of a machine, and where each may run: what `manycore audit` decides on.
+//!
+//! From `/proc/PID` (`proc(5)`, `Documentation/filesystems/proc.rst`). The kernel's own threads are left out. Files
+//! that are dear or need rights are read only where they can matter: the memory map of pinned processes, program and
+//! environment of those that have more threads than CPUs.
+
+mod confinement;
+mod memory;
+mod program;
+mod throttling;
+mod times;
+
+pub use throttling::QuotaGroups;
+pub use times::{Times, settle, times};
+
+use crate::{Process, Thread, Unseen};
+use confinement::Groups;
+use manycore_topology::{CpuSet, Machine};
+use manycore_topology::{cgroup, tree::Tree};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// `PF_KTHREAD` of `include/linux/sched.h`: a thread of the kernel.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+/// Longest `status` or `stat`: a mask of 8,192 CPUs takes 2 kB.
+const LARGEST: usize = 64 << 10;
+
+/// Whose threads are looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scope {
+    /// Only this process and what it started.
+    pub only: Option<u32>,
+    /// Not this process: ourselves.
+    pub without: Option<u32>,
+}
+
+/// What was found, and what could not be looked at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Survey {
+    /// Processes by their ids.
+    pub processes: Vec<Process>,
+    /// How often something could not be looked at.
+    pub unseen: BTreeMap<Unseen, usize>,
+    /// Control groups with a quota of CPU time.
+    pub groups: QuotaGroups,
+}
+
+/// Looks at all processes of `scope`. Absent where [`Scope::only`] is no process.
+pub fn survey(tree: &Tree, machine: &Machine, scope: Scope) -> Option<Survey> {
+    let mut stats: BTreeMap<u32, Stat> = tree
+        .numbered("proc", "")
+        .iter()
+        .filter_map(|pid| Some((pid, stat(tree, &pid.to_string())?)))
+        .collect();
+    if let Some(root) = scope.only {
+        let family = family(&stats, root)?;
+        stats.retain(|pid, _| family.contains(pid));
+    }
+    stats.retain(|pid, stat| stat.is_user && scope.without != Some(*pid));
+    let mut groups = Groups::read(tree);
+    let mut survey = Survey::default();
+    for (pid, stat) in stats {
+        let was_zombie = stat.has_ended;
+        match process(tree, &mut groups, pid, stat) {
+            Some(process) => survey.processes.push(process),
+            None if was_zombie => {}
+            None => survey.miss(Unseen::Ended),
+        }
+    }
+    survey.fill_unknown_groups(tree, machine);
+    for process in &mut survey.processes {
+        program::read(tree, machine, process, &mut survey.unseen);
+        memory::read(tree, machine, process, &mut survey.unseen);
+    }
+    survey.groups = QuotaGroups::of(&survey.processes);
+    if is_hiding(tree) {
+        survey.unseen.insert(Unseen::Hidden, 1);
+    }
+    if groups.unknown > 0 {
+        survey.unseen.insert(Unseen::Groups, groups.unknown);
+    }
+    Some(survey)
+}
+
+impl Survey {
+    /// How many threads were looked at.
+    pub fn threads(&self) -> usize {
+        self.processes.iter().map(|process| process.threads.len()).sum()
+    }
+
+    fn miss(&mut self, what: Unseen) {
+        *self.unseen.entry(what).or_default() += 1;
+    }
+
+    /// In a container that sees no control groups, what all processes together may use is what it was given: there,
+    /// a thread with all of it is not pinned.
+    fn fill_unknown_groups(&mut self, tree: &Tree, machine: &Machine) {
+        let first = status(tree, "1").map(|(_, cpus)| cpus);
+        let threads = self.processes.iter().flat_map(|process| &process.threads).map(|thread| &thread.cpus);
+        let all = CpuSet::union_of(threads.chain(&first)).intersection(&machine.online);
+        if all == machine.online {
+            return;
+        }
+        for process in self.processes.iter_mut().filter(|process| process.confinement.cpus.is_none()) {
+            process.confinement.cpus = Some(all.clone());
+            "the affinity masks of all processes".clone_into(&mut process.confinement.cpus_file);
+        }
+    }
+}
+
+/// Whether `/proc` shows only our own processes: the first one is not to be seen.
+fn is_hiding(tree: &Tree) -> bool {
+    let is_live = tree.is_folder("proc/self");
+    is_live
+        && tree.read("proc/1/stat").is_none()
+        && hides(&tree.read("proc/self/mountinfo").unwrap_or_default())
+}
+
+/// Whether `/proc` is mounted with `hidepid`, by the text of `mountinfo`.
+fn hides(mounts: &str) -> bool {
+    mounts.lines().filter(|line| line.contains(" - proc ")).any(|line| {
+        line.split([',', ' '])
+            .any(|option| option.strip_prefix("hidepid=").is_some_and(|how| !["0", "off"].contains(&how)))
+    })
+}
+
+/// Counts what a living process did not let us read.
+fn missed(tree: &Tree, pid: u32, what: Unseen, unseen: &mut BTreeMap<Unseen, usize>) {
+    let what = if tree.is_folder(&format!("proc/{pid}")) { what } else { Unseen::Ended };
+    *unseen.entry(what).or_default() += 1;
+}
+
+/// One process with its threads; absent where it has ended.
+fn process(tree: &Tree, groups: &mut Groups, pid: u32, stat: Stat) -> Option<Process> {
+    let confinement = groups.of(&cgroup::memberships(tree, &pid.to_string()).unwrap_or_default());
+    let tids = tree.numbered(&format!("proc/{pid}/task"), "");
+    // The main thread stands for the process and comes first; where it has ended, those that go on.
+    let ids = [pid].into_iter().filter(|_| !stat.has_ended).chain(tids.iter().filter(|&tid| tid != pid));
+    let mut threads: Vec<Thread> = ids
+        .filter_map(|tid| {
+            let (name, cpus) = status(tree, &format!("{pid}/task/{tid}"))?;
+            Some(Thread { tid, name, cpus, ..Thread::default() })
+        })
+        .collect();
+    let main = threads.first().map(|thread| thread.cpus.clone())?;
+    let inside = |cpus: &CpuSet| confinement.cpus.as_ref().is_none_or(|own| cpus.is_subset(own));
+    for thread in &mut threads {
+        // libvirt puts each virtual CPU into a group of its own; such threads do not have the process's mask.
+        if thread.cpus != main || !inside(&thread.cpus) {
+            let memberships = cgroup::memberships(tree, &format!("{pid}/task/{}", thread.tid));
+            thread.confinement = memberships.map(|text| groups.of(&text)).filter(|own| *own != confinement);
+        }
+    }
+    let cpu_seconds = stat.cpu_seconds;
+    Some(Process {
+        pid,
+        parent: stat.parent,
+        name: stat.name,
+        confinement,
+        threads,
+        cpu_seconds,
+        ..Process::default()
+    })
+}
+
+/// `root` and all that descend from it; absent where there is no such process.
+fn family(stats: &BTreeMap<u32, Stat>, root: u32) -> Option<BTreeSet<u32>> {
+    stats.get(&root)?;
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (&pid, stat) in stats {
+        children.entry(stat.parent).or_default().push(pid);
+    }
+    let mut found = BTreeSet::new();
+    let mut open = vec![root];
+    while let Some(pid) = open.pop() {
+        if found.insert(pid) {
+            open.extend(children.get(&pid).into_iter().flatten());
+        }
+    }
+    Some(found)
+}
+
+/// What `stat` tells.
+#[derive(Debug, PartialEq)]
+struct Stat {
+    name: String,
+    parent: u32,
+    /// Whether it is not the kernel's.
+    is_user: bool,
+    /// Whether its first thread has ended; others may go on.
+    has_ended: bool,
+    cpu_seconds: f64,
+}
+
+/// Reads `/proc/ID/stat`, where `id` is `PID` or `PID/task/TID`.
+fn stat(tree: &Tree, id: &str) -> Option<Stat> {
+    parse_stat(&tree.read_part(&format!("proc/{id}/stat"), LARGEST, str::to_owned)?)
+}
+
+/// `PID (NAME) STATE PARENT ...`: the name may hold anything; the ninth field is flags, the 14th and 15th are
+/// ticks in user and kernel mode.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let (before, rest) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().take(13).collect();
+    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    let ticks = number(11)?.checked_add(number(12)?)?;
+    Some(Stat {
+        name: before.split_once('(')?.1.to_owned(),
+        parent: fields.get(1)?.parse().ok()?,
+        is_user: number(6)? & KERNEL_THREAD == 0,
+        has_ended: fields[0].starts_with(['Z', 'X']),
+        cpu_seconds: ticks as f64 / manycore_linux::counters::ticks_per_second() as f64,
+    })
+}
+
+/// Name and affinity mask in `/proc/ID/status`.
+fn status(tree: &Tree, id: &str) -> Option<(String, CpuSet)> {
+    let ours = |line: &&str| line.starts_with("Name:") || line.starts_with("Cpus_allowed_list:");
+    let keep = |text: &str| text.lines().filter(ours).collect::<Vec<_>>().join("\n");
+    let text = tree.read_part(&format!("proc/{id}/status"), LARGEST, keep)?;
+    let field = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
+    let cpus = field("Cpus_allowed_list:")?.parse().ok()?;
+    Some((field("Name:").unwrap_or_default().trim().to_owned(), cpus))
+}

@@ -1,0 +1,60 @@
+//! What runs in processes that have more threads than they may use CPUs.
+
+use super::missed;
+use crate::go;
+use crate::{LIBRARIES, Process, Program, Unseen, VARIABLES, clearly_more};
+use manycore_topology::Machine;
+use manycore_topology::tree::Tree;
+use std::collections::BTreeMap;
+
+/// Longest map of memory that is searched for libraries.
+const LARGEST: usize = 16 << 20;
+
+/// Reads it where the process has clearly more threads than CPUs, and fewer CPUs than the machine has.
+pub(super) fn read(
+    tree: &Tree,
+    machine: &Machine,
+    process: &mut Process,
+    unseen: &mut BTreeMap<Unseen, usize>,
+) {
+    let mask = process.reach(&machine.online).len() as f64;
+    let cpus = process.confinement.quota_cpus.map_or(mask, |quota| quota.min(mask));
+    if cpus >= machine.online.len() as f64 || !clearly_more(process.threads.len(), cpus) {
+        return;
+    }
+    let pid = process.pid;
+    let words = |name: &str| -> Option<Vec<String>> {
+        let text = tree.read(&format!("proc/{pid}/{name}"))?;
+        Some(text.split('\0').map(str::to_owned).collect())
+    };
+    let environment = words("environ");
+    if environment.is_none() {
+        missed(tree, pid, Unseen::Environment, unseen);
+    }
+    let ours = |line: &&str| LIBRARIES.iter().any(|part| line.contains(part));
+    let libraries = tree.read_part(&format!("proc/{pid}/maps"), LARGEST, |text| {
+        text.lines().filter(ours).collect::<Vec<_>>().join("\n")
+    });
+    let file = tree.file(&format!("proc/{pid}/exe"));
+    if libraries.is_none() {
+        missed(tree, pid, Unseen::Program, unseen);
+    }
+    let wanted = |word: &String| {
+        let (name, value) = word.split_once('=')?;
+        VARIABLES.contains(&name).then(|| (name.to_owned(), value.to_owned()))
+    };
+    process.program = Some(Program {
+        arguments: words("cmdline").unwrap_or_default(),
+        environment: environment.unwrap_or_default().iter().filter_map(wanted).collect(),
+        libraries: paths(&libraries.unwrap_or_default()),
+        go: file.and_then(|file| go::read(&file)),
+    });
+}
+
+/// The last field of lines of `/proc/PID/maps`, each once.
+fn paths(maps: &str) -> Vec<String> {
+    let mut paths: Vec<String> =
+        maps.lines().filter_map(|line| line.find('/').map(|at| line[at..].to_owned())).collect();
+    paths.dedup();
+    paths
+}

@@ -1,0 +1,162 @@
+//! Pins that are wrong by themselves, memory and interrupts.
+
+use super::*;
+use crate::{Interrupt, Throttling};
+use manycore_topology::machine::Node;
+use std::collections::BTreeMap;
+
+#[test]
+fn busy_threads_on_one_cpu_beside_unused_ones_are_crowded() {
+    let crowd = |share| eight(vec![busy(process(10, "solver", &["0-7", "2", "2", "3"]), share)]);
+    let finding = only(&crowd(0.5));
+    assert_eq!(
+        finding.headline,
+        "2 busy threads of solver (pid 10) share CPU 2 while CPUs 0-1,4-7 of its own are unused"
+    );
+    assert_eq!(finding.cure, "give one of them a CPU of its own: taskset -cp 0 12");
+    assert!(find(&crowd(0.1)).is_empty());
+}
+
+#[test]
+fn a_process_that_was_given_one_cpu_is_not_crowded() {
+    assert!(find(&eight(vec![busy(process(10, "solver", &["2", "2", "2"]), 0.33)])).is_empty());
+}
+
+#[test]
+fn threads_outside_of_their_group_are_found() {
+    let outside = within(process(10, "a", &["0-7", "2-3"]), "/job", "/job", "2-3");
+    let finding = only(&eight(vec![outside]));
+    assert_eq!(finding.headline, "a (pid 10) may run on CPUs 0-1,4-7, outside of its group's CPUs 2-3");
+    assert_eq!(finding.cure, "bring it back: taskset -acp 2-3 10");
+    assert_eq!(finding.evidence[1], "/cg/job/cpuset.cpus.effective says 2-3");
+    // CPUs that are not online do not count.
+    let inside = within(process(10, "a", &["2-3,64-127"]), "/job", "/job", "2-3");
+    assert!(find(&eight(vec![inside])).is_empty());
+}
+
+#[test]
+fn pins_to_offline_cpus_are_found() {
+    let finding = only(&eight(vec![process(10, "a", &["6-9", "6-9"]), process(20, "b", &["6-9"])]));
+    assert_eq!(finding.headline, "a (pid 10) and b (pid 20): pinned to CPUs 6-9, of which 8-9 are offline");
+    assert_eq!(finding.evidence[0], "affinity mask 6-9; only CPUs 6-7 are online");
+    let Subject::OfflineCpus { processes, offline, .. } = finding.subject else { panic!() };
+    assert_eq!((processes[0].threads, processes[1].threads, offline), (2, 1, set("8-9")));
+    // What covers all online CPUs, or all of its group, is no pin.
+    assert!(find(&eight(vec![process(10, "a", &["0-127"])])).is_empty());
+    assert!(find(&eight(vec![within(process(10, "a", &["0-3,8"]), "/job", "/job", "0-3")])).is_empty());
+}
+
+#[test]
+fn pins_to_several_isolated_cpus_are_found() {
+    let isolated = |masks: &[&str]| Facts { isolated: set("4-7"), ..eight(vec![process(10, "a", masks)]) };
+    let finding = only(&isolated(&["3-5"]));
+    assert!(finding.headline.starts_with("a (pid 10): pinned to CPUs 3-5, of which 4-5 are isolated"));
+    assert!(finding.cure.contains("taskset -acp 3 10"), "{}", finding.cure);
+    let cure = only(&isolated(&["6-7", "6-7", "0-7"])).cure;
+    assert_eq!(cure, "pin each thread to one CPU: taskset -cp 6 10; taskset -cp 7 11");
+    for fine in [["5"], ["0-3"], ["0-7"]] {
+        assert!(find(&isolated(&fine)).is_empty(), "{fine:?}");
+    }
+}
+
+#[test]
+fn the_mask_that_isolcpus_leaves_at_boot_is_no_pin() {
+    // CPU 3 is offline, 4-7 are isolated, and there is room for 128.
+    let facts = |mask: &str| Facts {
+        online: set("0-2,4-7"),
+        offline: set("3"),
+        isolated: set("4-7"),
+        ..eight(vec![process(1, "init", &[mask])])
+    };
+    assert!(find(&facts("0-3,8-127")).is_empty());
+    let finding = only(&facts("1,3"));
+    assert_eq!(
+        finding.cure,
+        "switch on: echo 1 > /sys/devices/system/cpu/cpu3/online; or pin anew: taskset -acp 1 1"
+    );
+    // CPUs that the machine does not have cannot be switched on, and nothing is left of the pin.
+    assert_eq!(only(&facts("9")).cure, "pin anew: taskset -acp 0-2 1");
+}
+
+#[test]
+fn throttled_groups_are_found_whatever_runs_in_them() {
+    let facts = |throttled| Facts {
+        throttling: vec![Throttling {
+            folder: "/sys/fs/cgroup/batch".to_owned(),
+            quota_file: "/sys/fs/cgroup/batch/cpu.max".to_owned(),
+            quota_cpus: 1.5,
+            periods: 10,
+            throttled,
+            seconds: 0.8,
+            processes: vec![10],
+        }],
+        ..eight(vec![process(10, "awk", &["0-7"])])
+    };
+    let finding = only(&facts(4));
+    assert_eq!(
+        finding.headline,
+        "group /sys/fs/cgroup/batch was stopped in 40 % of its periods: its quota of 1.50 CPUs was used up"
+    );
+    assert!(finding.evidence[1].ends_with("in it: awk (pid 10)"), "{:?}", finding.evidence);
+    assert_eq!(
+        finding.cure,
+        "give it more: echo '300000 100000' > /sys/fs/cgroup/batch/cpu.max; or let it run fewer threads"
+    );
+    assert!(find(&facts(0)).is_empty() && find(&facts(1)).is_empty(), "one stopped period is a burst");
+}
+
+fn two_nodes(process: Process) -> Facts {
+    let node = |id, cpus| Node { id, cpus: set(cpus), memory_bytes: Some(1 << 30), ..Node::default() };
+    Facts { nodes: vec![node(0, "0-3"), node(1, "4-7")], ..eight(vec![process]) }
+}
+
+fn holding(mask: &str, mib: [u64; 2]) -> Facts {
+    let memory = BTreeMap::from([(0, mib[0] << 20), (1, mib[1] << 20)]);
+    two_nodes(Process { memory: Some(memory), ..process(10, "db", &[mask]) })
+}
+
+#[test]
+fn memory_of_the_other_node_is_far() {
+    let finding = only(&holding("0-1", [100, 60]));
+    assert_eq!(finding.headline, "38 % of the memory of db (pid 10) is on node 1, far from its CPUs 0-1");
+    assert!(finding.cure.starts_with("move it: migratepages 10 1 0;"), "{}", finding.cure);
+    assert_eq!(finding.evidence[1], "/proc/10/numa_maps: 100 MiB on node 0, 60 MiB on node 1");
+    // A quarter, what is too little to matter, and memory near to some CPU.
+    for (mask, mib) in [("0-1", [75, 25]), ("0-1", [5, 15]), ("3-4", [0, 100])] {
+        assert!(find(&holding(mask, mib)).is_empty(), "{mask} {mib:?}");
+    }
+    assert_eq!(find(&holding("0-1", [74, 26])).len(), 1);
+    assert_eq!(find(&holding("0-1", [0, 16])).len(), 1);
+}
+
+#[test]
+fn one_node_has_no_far_memory() {
+    let mut facts = holding("0-1", [0, 100]);
+    facts.nodes[1].memory_bytes = Some(0);
+    assert!(find(&facts).is_empty());
+}
+
+fn interrupted(process: Process, per_second: &[(&str, f64)]) -> Facts {
+    let irq = |(at, (name, rate)): (usize, &(&str, f64))| Interrupt {
+        number: 40 + at as u32,
+        name: (*name).to_owned(),
+        per_second: BTreeMap::from([(2, *rate)]),
+        device: Some(name.chars().take(4).collect()),
+        managed: name.starts_with("nvme"),
+    };
+    Facts { interrupts: per_second.iter().enumerate().map(irq).collect(), ..eight(vec![process]) }
+}
+
+#[test]
+fn devices_that_interrupt_a_pinned_worker_are_found() {
+    let worker = busy(process(10, "poller", &["2"]), 0.8);
+    let finding = only(&interrupted(worker.clone(), &[("nvme0q4", 80.0), ("eth0-TxRx-3", 900.0)]));
+    assert_eq!(finding.headline, "980 interrupts a second hit CPU 2, where poller (pid 10) works pinned");
+    assert_eq!(finding.evidence[1], "irq 41 (eth0-TxRx-3) came 900 times a second");
+    assert_eq!(finding.cure, "manycore irq place --device eth0 --cpus 0-1,3-7");
+    let managed = only(&interrupted(worker.clone(), &[("nvme0q4", 900.0)])).cure;
+    assert_eq!(managed, "the kernel places this interrupt itself: move the thread, taskset -cp 0 10");
+    assert!(find(&interrupted(worker, &[("eth0-TxRx-3", 100.0)])).is_empty());
+    assert!(find(&interrupted(busy(process(10, "idle", &["2"]), 0.01), &[("eth0", 900.0)])).is_empty());
+    assert!(find(&interrupted(busy(process(10, "free", &["2-3"]), 0.9), &[("eth0", 900.0)])).is_empty());
+}

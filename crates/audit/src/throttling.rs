@@ -1,0 +1,78 @@
+//! Control groups that are stopped because their quota of CPU time is used up, whatever runs in them.
+
+use super::{
+    Finding, Severity, Subject,
+    facts::{Facts, Holder, Throttling},
+    words,
+};
+use manycore_text::units::percent;
+
+/// A group that is stopped in fewer of its periods has a burst now and then, which is what a quota is for.
+const OFTEN: f64 = 0.1;
+
+/// One stopped period is a burst, however few periods there were.
+const FEWEST: u64 = 2;
+
+/// A finding for each group.
+pub(super) fn find(facts: &Facts) -> Vec<Finding> {
+    facts.throttling.iter().filter_map(|group| of_group(facts, group)).collect()
+}
+
+fn of_group(facts: &Facts, group: &Throttling) -> Option<Finding> {
+    let share = group.throttled as f64 / group.periods.max(1) as f64;
+    if group.throttled < FEWEST || share < OFTEN {
+        return None;
+    }
+    let its = facts.processes.iter().filter(|process| group.processes.contains(&process.pid));
+    let holders: Vec<Holder> = its.map(|process| process.holder(process.threads.len())).collect();
+    let Throttling { folder, quota_file, quota_cpus, periods, throttled, seconds, .. } = group;
+    Some(Finding {
+        severity: Severity::Harm,
+        headline: format!(
+            "group {folder} was stopped in {} of its periods: its quota of {quota_cpus:.2} CPUs was used up",
+            percent(share)
+        ),
+        evidence: vec![
+            format!(
+                "cpu.stat: stopped in {throttled} of {periods} periods while we looked, its CPUs for {seconds:.2} s in all"
+            ),
+            format!("{quota_file} leaves it {quota_cpus:.2} CPUs; in it: {}", words::processes(&holders)),
+        ],
+        cure: format!("give it more: {}; or let it run fewer threads", more(quota_file, *quota_cpus)),
+        subject: Subject::Throttled {
+            group: folder.clone(),
+            processes: holders,
+            quota_cpus: *quota_cpus,
+            periods: *periods,
+            throttled: *throttled,
+            seconds: *seconds,
+        },
+    })
+}
+
+/// The command that doubles a quota. Names of control groups hold backslashes (systemd's) or what their makers like.
+fn more(file: &str, quota_cpus: f64) -> String {
+    const PERIOD_US: f64 = 100_000.0;
+    let quota = (2.0 * quota_cpus * PERIOD_US).round();
+    let word = |path: &str| shlex::try_quote(path).map_or_else(|_| "FILE".to_owned(), Into::into);
+    match file.strip_suffix("quota_us") {
+        Some(start) => {
+            let period = word(&format!("{start}period_us"));
+            format!("echo {PERIOD_US:.0} > {period}; echo {quota:.0} > {}", word(file))
+        }
+        None => format!("echo '{quota:.0} {PERIOD_US:.0}' > {}", word(file)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::more;
+
+    #[test]
+    fn a_group_whose_name_is_a_command_is_one_word_of_the_command_that_is_printed() {
+        assert_eq!(more("/c/a; reboot/cpu.max", 1.0), "echo '200000 100000' > '/c/a; reboot/cpu.max'");
+        let old = more("/c/dev-disk\\x2d1/cpu.cfs_quota_us", 0.5);
+        let words = shlex::split(&old).unwrap_or_default();
+        assert!(words.contains(&"/c/dev-disk\\x2d1/cpu.cfs_quota_us".to_owned()), "{old}");
+    }
+}

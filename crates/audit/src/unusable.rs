@@ -1,0 +1,135 @@
+//! Pins to CPUs that are offline, or between which the scheduler does not balance.
+
+use super::{
+    Finding, Subject,
+    facts::{Facts, Holder, Process, Thread},
+    severity, words,
+};
+use manycore_topology::CpuSet;
+use std::collections::BTreeMap;
+
+/// A finding for each set of CPUs that somebody is pinned to.
+pub(super) fn find(facts: &Facts) -> Vec<Finding> {
+    let mut pins: BTreeMap<&CpuSet, Pin> = BTreeMap::new();
+    for process in &facts.processes {
+        for thread in process.threads.iter().filter(|thread| is_pin(facts, process, thread)) {
+            let pin = pins.entry(&thread.cpus).or_default();
+            pin.busy |= process.busy_cpus.is_some_and(|busy| busy >= super::BUSY);
+            pin.usable = process.confinement_of(thread).usable(&facts.online).difference(&facts.isolated);
+            match pin.threads.last_mut().filter(|last| last.0 == process.pid) {
+                Some(last) => last.1.push(thread.tid),
+                None => pin.threads.push((process.pid, vec![thread.tid], false)),
+            }
+            if let Some(last) = pin.threads.last_mut() {
+                last.2 = last.1.len() == process.threads.len();
+            }
+            match pin.holders.last_mut().filter(|last| last.pid == process.pid) {
+                Some(last) => last.threads += 1,
+                None => pin.holders.push(process.holder(1)),
+            }
+        }
+    }
+    let offline = pins.iter().filter_map(|(cpus, pin)| offline(facts, cpus, pin));
+    let isolated = pins.iter().filter_map(|(cpus, pin)| isolated(facts, cpus, pin));
+    offline.chain(isolated).collect()
+}
+
+/// Who has one and the same pin.
+#[derive(Default)]
+struct Pin {
+    holders: Vec<Holder>,
+    /// Of each process: its id, its threads with the pin, and whether these are all.
+    threads: Vec<(u32, Vec<u32>, bool)>,
+    /// CPUs that their group leaves them, without isolated ones.
+    usable: CpuSet,
+    busy: bool,
+}
+
+/// A mask that covers all online CPUs is none: the first process's holds every CPU that might ever be plugged in, but for
+/// isolated ones (`isolcpus=`). Neither is one that covers its group: offline CPUs in it wait for their return.
+fn is_pin(facts: &Facts, process: &Process, thread: &Thread) -> bool {
+    if facts.online.is_subset(&thread.cpus) {
+        return false;
+    }
+    let usable = process.confinement_of(thread).usable(&facts.online);
+    let isolated = facts.isolated.intersects(&thread.cpus);
+    isolated || !usable.difference(&facts.isolated).is_subset(&thread.cpus)
+}
+
+fn offline(facts: &Facts, cpus: &CpuSet, pin: &Pin) -> Option<Finding> {
+    let offline = cpus.difference(&facts.online);
+    if offline.is_empty() {
+        return None;
+    }
+    let left = cpus.intersection(&facts.online);
+    let all = words::processes(&pin.holders);
+    let rest = match left.len() {
+        0 => "none of them is online".to_owned(),
+        _ => format!(
+            "only {} online",
+            if left.len() == 1 { format!("CPU {left} is") } else { format!("CPUs {} are", left.brief()) }
+        ),
+    };
+    Some(Finding {
+        severity: severity(pin.busy),
+        headline: format!("{all}: pinned to {}, of which {} offline", words::cpus(cpus), is_are(&offline)),
+        evidence: vec![format!("affinity mask {cpus}; {rest}"), format!("online are {}", facts.online)],
+        cure: repin(facts, &offline, if left.is_empty() { &pin.usable } else { &left }, pin),
+        subject: Subject::OfflineCpus { processes: pin.holders.clone(), cpus: cpus.clone(), offline },
+    })
+}
+
+/// How offline CPUs are switched on, where the machine has them, and how the threads are pinned to others.
+fn repin(facts: &Facts, offline: &CpuSet, others: &CpuSet, pin: &Pin) -> String {
+    let present = offline.intersection(&facts.offline);
+    let switch: Vec<String> =
+        present.iter().map(|cpu| format!("echo 1 > /sys/devices/system/cpu/cpu{cpu}/online")).collect();
+    let on = format!("switch on: {}", words::commands_of(&switch));
+    let anew = format!("pin anew: {}", words::taskset(others, &pin.threads));
+    match (switch.is_empty(), others.is_empty()) {
+        (false, false) => format!("{on}; or {anew}"),
+        (false, true) => on,
+        (true, false) => anew,
+        (true, true) => "its control group has no other CPU: give that one some (cpuset.cpus)".to_owned(),
+    }
+}
+
+fn isolated(facts: &Facts, cpus: &CpuSet, pin: &Pin) -> Option<Finding> {
+    let online = cpus.intersection(&facts.online);
+    let isolated = online.intersection(&facts.isolated);
+    // One isolated CPU is what isolation is for.
+    if online.len() < 2 || isolated.is_empty() {
+        return None;
+    }
+    let rest = online.difference(&isolated);
+    let tids = pin.threads.iter().flat_map(|(_, tids, _)| tids);
+    let single: Vec<u32> = online.iter().collect();
+    let each: Vec<String> =
+        tids.zip(single.iter().cycle()).map(|(tid, cpu)| format!("taskset -cp {cpu} {tid}")).collect();
+    let each = format!("pin each thread to one CPU: {}", words::commands_of(&each));
+    let cure = if rest.is_empty() {
+        each
+    } else {
+        format!("leave the isolated ones out: {}; or {each}", words::taskset(&rest, &pin.threads))
+    };
+    Some(Finding {
+        severity: severity(pin.busy),
+        headline: format!(
+            "{}: pinned to {}, of which {} isolated, and the scheduler does not balance there",
+            words::processes(&pin.holders),
+            words::cpus(&online),
+            is_are(&isolated)
+        ),
+        evidence: vec![
+            format!("affinity mask {cpus}; isolated are {}", facts.isolated),
+            "threads stay where they first ran, several on one CPU beside idle ones".to_owned(),
+        ],
+        cure,
+        subject: Subject::IsolatedCpus { processes: pin.holders.clone(), cpus: online, isolated },
+    })
+}
+
+/// `3 is`, `2-3 are`.
+fn is_are(cpus: &CpuSet) -> String {
+    format!("{} {}", cpus.brief(), if cpus.len() == 1 { "is" } else { "are" })
+}

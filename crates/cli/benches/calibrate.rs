@@ -1,0 +1,400 @@
+//! Our own honesty on this machine: how often `compare` cries wolf between identical commands, how often it sees
+//! injected slow-downs, how wide its intervals are, and beside it what hyperfine would have said of the same
+//! commands in the same minutes with the same budget.
+//!
+//! `calibrate [PART...]` with the parts `quiet`, `busy`, `5%`, `2%`, `1%`, `equivalence`, `reached`, `load`, `width`,
+//! `cost`; all without one. `TRIALS` sets the number of A/A trials (200), `TRIES` that of each injected slow-down (10).
+#![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
+
+mod common;
+
+use manycore::{
+    experiment::{
+        Budget, Design, Interim, Rng, Subject,
+        crew::Crew,
+        live::{Live, Order, Pace, Trial},
+        observe::Observer,
+        run_until,
+    },
+    study::{
+        analyses_for,
+        commands::{Commands, Rules, Side},
+        words,
+    },
+};
+use manycore_analysis::{Comparison, compare, enough};
+use manycore_experiment::record::{Experiment, Method, Treatment};
+use manycore_linux::clock::now_ns;
+use manycore_stats::{
+    median, quantile,
+    verdict::{Answer, Verdict},
+};
+use manycore_text::units::percent;
+use manycore_workload::Kind;
+use rand::SeedableRng;
+use std::{
+    collections::BTreeMap,
+    process::{Child, Command, Stdio},
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+/// Events of a command that takes about 20 ms, most of it work.
+const SHORT: u64 = 27;
+
+fn main() {
+    let parts: Vec<String> = std::env::args().skip(1).filter(|part| !part.starts_with('-')).collect();
+    let wanted = |part: &str| parts.is_empty() || parts.iter().any(|wanted| wanted == part);
+    if wanted("quiet") {
+        false_alarms("quiet");
+    }
+    if wanted("busy") {
+        let _neighbours = Neighbours::start();
+        false_alarms("busy neighbour");
+    }
+    for (part, slower) in [("5%", 0.05), ("2%", 0.02), ("1%", 0.01)] {
+        if wanted(part) {
+            power(slower);
+        }
+    }
+    if wanted("equivalence") {
+        let _neighbours = Neighbours::start();
+        equivalence_errors();
+    }
+    if wanted("reached") {
+        let _neighbours = Neighbours::start();
+        reached_power();
+    }
+    if wanted("load") {
+        load();
+    }
+    if wanted("width") {
+        let _neighbours = Neighbours::start();
+        width("about 50 ms", 80, 20.0);
+        width("about 1 s", 1_750, 60.0);
+    }
+    if wanted("cost") {
+        cost();
+    }
+}
+
+fn number(name: &str, otherwise: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// One thread of sysbench that does `events` and ends.
+fn sysbench(events: u64) -> String {
+    format!("sysbench cpu --threads=1 --time=0 --cpu-max-prime=10000 --events={events} run")
+}
+
+/// A neighbour that computes for a random while and rests for another, on half of the CPUs.
+struct Neighbours(Vec<Child>);
+
+impl Neighbours {
+    fn start() -> Self {
+        const SCRIPT: &str = "
+import random, time, os
+while os.getppid() != 1:
+    end = time.monotonic() + random.expovariate(4)
+    while time.monotonic() < end: pass
+    time.sleep(random.expovariate(4))
+";
+        let cpus = manycore_linux::affinity::allowed().expect("an affinity").len();
+        let start =
+            |_| Command::new("python3").args(["-c", SCRIPT]).stdin(Stdio::null()).spawn().expect("python3");
+        Self((0..cpus.div_ceil(2)).map(start).collect())
+    }
+}
+
+impl Drop for Neighbours {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn subject(sides: Vec<Side>) -> Commands {
+    let observer = Rc::new(Observer::new(&common::machine()));
+    Commands::new(sides, Rules::default(), None, observer, now_ns()).expect("a subject")
+}
+
+/// What `manycore compare` does with these commands and budget.
+fn ours(a: &str, b: &str, budget: Budget, seed: u64, early: bool) -> Comparison {
+    let side = |line: &str| Side { command: words(line).expect("a command"), copies: 1, ..Side::default() };
+    let mut subject = subject(vec![side(a), side(b)]);
+    let pair: f64 = (0..2).map(|side| subject.measure(side).expect("it runs").wall_ns as f64 / 1e9).sum();
+    let analyses = if early { analyses_for(budget.seconds / pair) } else { 1 };
+    judged(&mut subject, budget, analyses, seed)
+}
+
+fn judged(subject: &mut Commands, budget: Budget, analyses: usize, seed: u64) -> Comparison {
+    let metrics = subject.metrics();
+    let design = Design { metrics, ..design(budget, Method::Whole) };
+    let mut stop = |experiment: &Experiment| enough(experiment, None);
+    let interim = Interim { planned: analyses, enough: &mut stop };
+    let (experiment, ending) =
+        run_until(design, subject, &mut Rng::seed_from_u64(seed), interim, &mut |_| {});
+    ending.expect("it is measured to its end");
+    compare(&experiment).expect("both sides")
+}
+
+fn design(budget: Budget, method: Method) -> Design {
+    let treatment = |side: &str| Treatment {
+        name: side.to_owned(),
+        workers: 1,
+        factors: BTreeMap::from([("side".to_owned(), side.to_owned())]),
+        latency: None,
+    };
+    Design {
+        id: "compare".to_owned(),
+        method,
+        unit: "runs".to_owned(),
+        parameters: BTreeMap::new(),
+        metrics: Vec::new(),
+        treatments: ["A", "B"].map(treatment).to_vec(),
+        budget,
+    }
+}
+
+/// Mean and standard deviation of the times of each command, as hyperfine prints them.
+fn hyperfine(a: &str, b: &str, runs: usize) -> Option<[(f64, f64); 2]> {
+    let folder = tempfile::tempdir().ok()?;
+    let file = folder.path().join("out.json");
+    let runs = runs.max(2).to_string();
+    let status = Command::new("hyperfine")
+        .args(["-N", "--style", "none", "--warmup", "1", "--runs", &runs, "--export-json"])
+        .arg(&file)
+        .args([a, b])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    if !status.is_ok_and(|status| status.success()) {
+        return None;
+    }
+    let value: serde_json::Value = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
+    let of = |index: usize| {
+        let result = &value["results"][index];
+        Some((result["mean"].as_f64()?, result["stddev"].as_f64()?))
+    };
+    Some([of(0)?, of(1)?])
+}
+
+/// Whether the two bars of one standard deviation do not overlap.
+fn apart([a, b]: [(f64, f64); 2]) -> bool {
+    (a.0 - b.0).abs() > a.1 + b.1
+}
+
+/// Full width of hyperfine's interval of the ratio, as a share of it.
+fn hyperfine_width([a, b]: [(f64, f64); 2]) -> f64 {
+    2.0 * ((a.1 / a.0).powi(2) + (b.1 / b.0).powi(2)).sqrt()
+}
+
+fn our_width(verdict: &Verdict) -> Option<f64> {
+    verdict.interval.map(|(low, high)| (high - low) / verdict.ratio)
+}
+
+/// A/A trials of both programs in turns.
+fn false_alarms(name: &str) {
+    const PAIRS: usize = 30;
+    let trials = number("TRIALS", 200);
+    let line = sysbench(SHORT);
+    let budget = Budget { seconds: f64::MAX, least_blocks: PAIRS, most_blocks: PAIRS };
+    let (mut claimed, mut equivalent, mut covered, mut theirs, mut held) = (0, 0, 0, 0, 0);
+    for trial in 0..trials {
+        // Three interim analyses, as a budget of this many pairs has them.
+        let side = Side { command: words(&line).expect("a command"), copies: 1, ..Side::default() };
+        let mut subject = subject(vec![side.clone(), side]);
+        for side in 0..2 {
+            subject.measure(side).expect("it runs");
+        }
+        let comparison = judged(&mut subject, budget, 3, trial as u64);
+        let verdict = &comparison.verdict;
+        claimed += usize::from(verdict.is_different());
+        equivalent += usize::from(verdict.verdict == Answer::Equivalent);
+        covered += usize::from(verdict.interval.is_some_and(|(low, high)| low <= 1.0 && high >= 1.0));
+        if let Some(bars) = hyperfine(&line, &line, verdict.pairs) {
+            theirs += usize::from(apart(bars));
+            held += 1;
+        }
+    }
+    println!(
+        "A/A, {name}: compare claimed a difference in {claimed} of {trials} ({}), equivalence in {equivalent}; its \
+         interval held 1 in {covered}; hyperfine's bars lay apart in {theirs} of {held}",
+        percent(claimed as f64 / trials as f64)
+    );
+}
+
+/// How often a slow-down of a one-thread command is found within a minute.
+fn power(slower: f64) {
+    // About 150 ms, nearly all of it work.
+    const EVENTS: u64 = 300;
+    let tries = number("TRIES", 10);
+    let (a, b) = (sysbench(EVENTS), sysbench(EVENTS + (slower * EVENTS as f64).round() as u64));
+    let (mut found, mut apart_too, mut held, mut seconds, mut ratios) = (0, 0, 0, Vec::new(), Vec::new());
+    for attempt in 0..tries {
+        let began = Instant::now();
+        let comparison = ours(&a, &b, Budget::seconds(60.0), attempt as u64, true);
+        seconds.push(began.elapsed().as_secs_f64());
+        found += usize::from(comparison.verdict.verdict == Answer::ABetter);
+        ratios.push(comparison.verdict.ratio);
+        // Bars of one standard deviation do not narrow with more runs.
+        if let Some(bars) = hyperfine(&a, &b, comparison.verdict.pairs.min(30)) {
+            apart_too += usize::from(apart(bars));
+            held += 1;
+        }
+    }
+    println!(
+        "{} slower command: found in {found} of {tries} within 60 s (median {:.0} s, longest {:.0} s; ratio {:.4}); \
+         hyperfine's bars lay apart in {apart_too} of {held}",
+        percent(slower),
+        median(&seconds).unwrap_or(f64::NAN),
+        quantile(&seconds, 1.0).unwrap_or(f64::NAN),
+        median(&ratios).unwrap_or(f64::NAN),
+    );
+}
+
+/// `pairs` pairs of a command and one that does `slower` more, as three interim analyses judge them.
+fn pairs_of(slower: f64, events: u64, pairs: usize, seed: u64) -> Comparison {
+    let more = events + (slower * events as f64).round() as u64;
+    let side =
+        |events| Side { command: words(&sysbench(events)).expect("a command"), copies: 1, ..Side::default() };
+    let mut subject = subject(vec![side(events), side(more)]);
+    for side in 0..2 {
+        subject.measure(side).expect("it runs");
+    }
+    let budget = Budget { seconds: f64::MAX, least_blocks: pairs, most_blocks: pairs };
+    judged(&mut subject, budget, analyses_for(pairs as f64), seed)
+}
+
+/// How often commands that differ by more than the margin are called equivalent beside a busy neighbour: by 50 % in 12
+/// pairs, and by 5 % in 36.
+fn equivalence_errors() {
+    let trials = number("TRIALS", 200) / 4;
+    for (slower, pairs) in [(0.5, 12), (0.05, 36)] {
+        let (mut equivalent, mut slower_found, mut faster) = (0, 0, 0);
+        for trial in 0..trials {
+            match pairs_of(slower, 4 * SHORT, pairs, trial as u64).verdict.verdict {
+                Answer::Equivalent => equivalent += 1,
+                Answer::ABetter => slower_found += 1,
+                Answer::BBetter => faster += 1,
+                Answer::Inconclusive => {}
+            }
+        }
+        println!(
+            "{} slower command, {pairs} pairs beside a busy neighbour: equivalent in {equivalent} of {trials}, slower in \
+             {slower_found}, faster in {faster}",
+            percent(slower)
+        );
+    }
+}
+
+/// How often a slow-down as large as the minimum detectable effect of an A/A run before is found: 80 % are promised.
+fn reached_power() {
+    const PAIRS: usize = 36;
+    const EVENTS: u64 = 400;
+    let trials = number("TRIALS", 200) / 4;
+    let (mut found, mut effects) = (0, Vec::new());
+    for trial in 0..trials as u64 {
+        let Some(effect) = pairs_of(0.0, EVENTS, PAIRS, trial).detectable else { continue };
+        let judged = pairs_of(effect, EVENTS, PAIRS, trial + 1_000_000);
+        found += usize::from(judged.verdict.verdict == Answer::ABetter);
+        effects.push(effect);
+    }
+    println!(
+        "minimum detectable effect of {PAIRS} pairs beside a busy neighbour: {} (median), found in {found} of {} ({}; \
+         80 % are promised)",
+        percent(median(&effects).unwrap_or(f64::NAN)),
+        effects.len(),
+        percent(found as f64 / effects.len() as f64)
+    );
+}
+
+/// How often a slow-down of 1 % of a built-in load is found in 20 s of slices: chains of 1 % more additions that
+/// count as the same work.
+fn load() {
+    let tries = number("TRIES", 10);
+    let observer = Rc::new(Observer::new(&common::machine()));
+    let cpus = manycore_linux::affinity::allowed().expect("an affinity");
+    let mut found = 0;
+    let mut ratios = Vec::new();
+    for attempt in 0..tries {
+        let trial = |parameter: u64| Trial {
+            orders: vec![Order { worker: 0, cpus: cpus.clone(), parameter, ticks: 0, watch: None }],
+            servers: Vec::new(),
+            unit_per_tick: 1.0,
+        };
+        let (slice, settle) = (Duration::from_millis(50), Duration::from_millis(2));
+        let crew = Crew::hire(Kind::Sum, 1, 0).expect("a worker");
+        // Sums of 10,000 and of 10,100 numbers.
+        let trials = vec![trial(10_000), trial(10_100)];
+        let mut live =
+            Live::new(crew, Rc::clone(&observer), Pace::Slices { slice, settle }, trials, now_ns());
+        let method = Method::Slices { slice_ns: 50_000_000, settle_ns: 2_000_000 };
+        let mut rng = Rng::seed_from_u64(attempt as u64);
+        let interim = Interim { planned: 1, enough: &mut |_| false };
+        let (experiment, ending) =
+            run_until(design(Budget::seconds(20.0), method), &mut live, &mut rng, interim, &mut |_| {});
+        ending.expect("it is measured to its end");
+        let comparison = compare(&experiment).expect("both sides");
+        found += usize::from(comparison.verdict.verdict == Answer::ABetter);
+        ratios.push(comparison.verdict.ratio);
+    }
+    println!(
+        "1 % slower built-in load: found in {found} of {tries} in 20 s (ratio {:.4})",
+        median(&ratios).unwrap_or(f64::NAN)
+    );
+}
+
+/// Width of the intervals of the ratio beside a busy neighbour, at equal budget.
+fn width(name: &str, events: u64, seconds: f64) {
+    let line = sysbench(events);
+    let mut shares = Vec::new();
+    for repeat in 0..3 {
+        let comparison = ours(&line, &line, Budget::seconds(seconds), repeat, false);
+        let bars = hyperfine(&line, &line, comparison.verdict.pairs);
+        if let Some((our, bars)) = our_width(&comparison.verdict).zip(bars) {
+            println!(
+                "  {name}: {} pairs, ours {} wide, hyperfine's {}",
+                comparison.verdict.pairs,
+                percent(our),
+                percent(hyperfine_width(bars))
+            );
+            shares.push(our / hyperfine_width(bars));
+        }
+    }
+    match median(&shares) {
+        Some(share) => println!(
+            "interval of commands of {name} beside a busy neighbour: {share:.2} of hyperfine's width ({:.2} to {:.2})",
+            quantile(&shares, 0.0).unwrap_or(f64::NAN),
+            quantile(&shares, 1.0).unwrap_or(f64::NAN)
+        ),
+        None => println!("SKIPPED: hyperfine is not installed (Debian: apt install hyperfine)"),
+    }
+}
+
+/// CPU time of our own while a command runs, as a share of one CPU: with threads seated on their own CPUs, which
+/// costs most.
+fn cost() {
+    let cpus = manycore_linux::affinity::allowed().expect("an affinity");
+    let line = format!("sysbench cpu --threads={} --time=5 run", cpus.len());
+    let place = manycore::placing::Place {
+        workers: cpus.iter().map(manycore_topology::CpuSet::single).collect(),
+        memory: manycore_linux::memory_policy::MemoryPolicy::Default,
+    };
+    let side = Side { command: words(&line).expect("a command"), copies: 1, place, ..Side::default() };
+    let mut subject = subject(vec![side]);
+    let own = || manycore_linux::clock::process_cpu_ns(std::process::id()).unwrap_or(0);
+    let shares: Vec<f64> = (0..3)
+        .map(|_| {
+            let (before, began) = (own(), now_ns());
+            subject.measure(0).expect("it runs");
+            (own() - before) as f64 / (now_ns() - began) as f64
+        })
+        .collect();
+    println!(
+        "own CPU time while a bound command runs: {} of one CPU",
+        percent(median(&shares).unwrap_or(f64::NAN))
+    );
+}

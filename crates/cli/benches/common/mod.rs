@@ -1,0 +1,58 @@
+//! What the benchmarks share.
+#![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
+#![allow(dead_code, reason = "each benchmark uses a part")]
+
+use manycore::{
+    experiment::{Budget, Design, Rng, Subject, run},
+    suite::{self, Asked, SECTIONS, profile::STANDARD},
+};
+use manycore_experiment::{
+    Record,
+    record::{Experiment, Method, Treatment},
+};
+use manycore_stats::Estimate;
+use manycore_text::units::interval;
+use manycore_topology::Machine;
+use rand::SeedableRng;
+use std::collections::BTreeMap;
+
+/// This machine.
+pub fn machine() -> Machine {
+    manycore::source::live().expect("a machine")
+}
+
+/// Measures one section of `eval`, in the standard profile.
+pub fn section(name: &str) -> Record {
+    let section = SECTIONS.into_iter().find(|section| section.name == name).expect("a section of that name");
+    let (record, ending) = suite::run(
+        machine(),
+        Asked::eval(STANDARD, manycore_stats::verdict::MARGIN, 1),
+        &[section],
+        &mut |_| {},
+    );
+    ending.expect("the section is measured to its end");
+    record
+}
+
+/// Compares treatments with these names on `subject` for `seconds`.
+pub fn compare(names: &[&str], subject: &mut dyn Subject, seconds: f64) -> Experiment {
+    let treatment = |name: &&str| Treatment { name: (*name).to_owned(), workers: 1, ..Treatment::default() };
+    let design = Design {
+        id: "bench".to_owned(),
+        method: Method::Whole,
+        unit: "units".to_owned(),
+        metrics: Vec::new(),
+        parameters: BTreeMap::new(),
+        treatments: names.iter().map(treatment).collect(),
+        budget: Budget::seconds(seconds),
+    };
+    let (experiment, ending) = run(design, subject, &mut Rng::seed_from_u64(1), &mut |_| {});
+    ending.expect("the benchmark is measured to its end");
+    experiment
+}
+
+/// A ratio with its spread.
+pub fn show(ratio: &Estimate) -> String {
+    let ends = interval(ratio.interval, |end| format!("{end:.4}"));
+    format!("{:.4} ({ends}, {} pairs)", ratio.median, ratio.n)
+}

@@ -1,0 +1,111 @@
+//! Counters and pipes beside C programs that do the same, in turns: left to the scheduler, and on one CPU.
+#![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
+
+mod common;
+
+use clap::Parser;
+use manycore::{
+    experiment::{
+        Subject, command,
+        crew::Crew,
+        live::{Live, Order, Pace, Trial},
+        observe::Observer,
+    },
+    failure::Outcome,
+};
+use manycore_experiment::record::Sample;
+use manycore_linux::clock::now_ns;
+use manycore_stats::Estimate;
+use manycore_topology::CpuSet;
+use manycore_workload::contention::{Counters, Pipes, Shared};
+use std::{
+    path::Path,
+    process::{Command, ExitCode},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+/// Length of a sample of either.
+const SAMPLE: Duration = Duration::from_millis(500);
+
+/// Seconds for each comparison, unless `SECONDS` says otherwise.
+const SECONDS: f64 = 60.0;
+
+/// Ours (treatment 0) and the program in C (1).
+struct Both<'a> {
+    ours: Live,
+    program: &'a Path,
+    load: &'a str,
+    cpus: CpuSet,
+}
+
+impl Subject for Both<'_> {
+    fn measure(&mut self, treatment: usize) -> Outcome<Sample> {
+        if treatment == 0 {
+            return self.ours.measure(0);
+        }
+        self.ours.rest()?;
+        let mut taskset = Command::new("taskset");
+        let seconds = SAMPLE.as_secs_f64();
+        taskset
+            .args(["-c", &self.cpus.to_string()])
+            .arg(self.program)
+            .args([self.load, &seconds.to_string()]);
+        let printed = command::run(&mut taskset)?.text;
+        let rate: f64 = printed.trim().parse().expect("a rate");
+        Ok(Sample { wall_ns: SAMPLE.as_nanos() as u64, work: rate * seconds, ..Sample::default() })
+    }
+
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+}
+
+fn main() -> ExitCode {
+    // The crew starts this very program for its worker processes.
+    if std::env::args().nth(1).is_some_and(|verb| verb == "worker") {
+        return manycore::cmd::run(manycore::cli::Cli::parse())
+            .map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS);
+    }
+    let seconds = std::env::var("SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("contention");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/contention.c");
+    let built = Command::new("gcc").args(["-O2", "-o"]).arg(&program).arg(source).status();
+    assert!(built.is_ok_and(|status| status.success()), "gcc builds contention.c");
+    let all = common::machine().usable();
+    let one = CpuSet::single(all.first().expect("a CPU"));
+    let counter: fn() -> Arc<dyn Shared> = || Arc::new(Counters::new(1));
+    let pipe: fn() -> Arc<dyn Shared> = || Arc::new(Pipes::new(1).expect("pipes"));
+    for (load, cpus, open) in
+        [("counter", &all, counter), ("counter", &one, counter), ("pipe", &all, pipe), ("pipe", &one, pipe)]
+    {
+        let ratio = ratio(&program, load, cpus, open(), seconds);
+        println!("{load} on CPUs {cpus}, ours over C: {}", common::show(&ratio));
+    }
+    ExitCode::SUCCESS
+}
+
+fn ratio(program: &Path, load: &str, cpus: &CpuSet, object: Arc<dyn Shared>, seconds: f64) -> Estimate {
+    let team = object.team(0, 1);
+    let order = Order {
+        worker: team.workers[0],
+        cpus: cpus.clone(),
+        parameter: team.parameter,
+        ticks: 0,
+        watch: None,
+    };
+    let trial = Trial {
+        orders: vec![order],
+        servers: team.servers.iter().map(|&server| (server, cpus.clone())).collect(),
+        unit_per_tick: object.per_tick() as f64,
+    };
+    let pace = Pace::Slices { slice: SAMPLE, settle: Duration::from_millis(10) };
+    let observer = Rc::new(Observer::new(&common::machine()));
+    let crew = Crew::sharing(object).expect("workers");
+    let ours = Live::new(crew, observer, pace, vec![trial], now_ns());
+    let mut both = Both { ours, program, load, cpus: cpus.clone() };
+    let experiment = common::compare(&["ours", "C"], &mut both, seconds);
+    Estimate::of(&experiment.log_ratios(1, 0)).expect("pairs").map(f64::exp)
+}

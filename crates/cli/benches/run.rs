@@ -1,0 +1,93 @@
+//! What `run` adds to a command's start over taskset, and how soon a thread is on its CPU after its birth.
+//!
+//! Starts alternate in pairs; the command is `date`, which tells when it runs. The births of threads are told by the
+//! kernel, with their times.
+#![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
+
+use manycore_placement::Residence;
+use manycore_stats::quantile;
+use std::{
+    process::{Command, Stdio},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// Pairs of starts.
+const PAIRS: usize = 60;
+
+/// Runs of the program with many threads, and its threads.
+const RUNS: usize = 12;
+const THREADS: usize = 100;
+
+/// Milliseconds from now until `date` runs below `words`.
+fn start(words: &[&str]) -> f64 {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_nanos();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).args(["date", "+%s%N"]).stderr(Stdio::null());
+    let began = now();
+    let printed = command.output().expect("the command starts").stdout;
+    let ran: u128 = String::from_utf8_lossy(&printed).trim().parse().expect("date tells the time");
+    (ran - began) as f64 / 1e6
+}
+
+/// Milliseconds from the birth of each thread, as the kernel tells it, until it was on its CPU.
+fn delays(program: &str, hold: &str) -> Vec<f64> {
+    let (threads, out) = (THREADS.to_string(), std::env::temp_dir().join("manycore-bench-run.json"));
+    let mut run = Command::new(program);
+    run.args(["run", "-q", "--hold", hold, "--out"]).arg(&out).args([
+        "--",
+        program,
+        "probe",
+        "--threads",
+        &threads,
+    ]);
+    let run = run.args(["--looks", "10"]).output().expect("the probe starts");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let stay: Residence =
+        serde_json::from_slice(&std::fs::read(&out).expect("a file")).expect("where its threads ran");
+    // Who is born before the first look is found by it, without a time of birth.
+    assert!(stay.delays_ns.len() > THREADS / 2, "{} of {THREADS} births were told", stay.delays_ns.len());
+    stay.delays_ns.iter().map(|ns| *ns as f64 / 1e6).collect()
+}
+
+fn tell(what: &str, unit: &str, values: &[f64]) {
+    let at = |share| quantile(values, share).expect("values");
+    println!(
+        "  {what:<42} {:8.3} {unit}   middle half {:.3} to {:.3}, 90 % {:.3}, 99 % {:.3}, longest {:.3}",
+        at(0.5),
+        at(0.25),
+        at(0.75),
+        at(0.9),
+        at(0.99),
+        at(1.0)
+    );
+}
+
+fn main() {
+    let program = env!("CARGO_BIN_EXE_manycore");
+    let ours = [program, "run", "-q", "--place", "cpus=0", "--workers", "1", "--"];
+    let peer = ["taskset", "-c", "0"];
+    let (mut run, mut taskset, mut added) = (Vec::new(), Vec::new(), Vec::new());
+    for pair in 0..=PAIRS {
+        let (a, b) = if pair % 2 == 0 {
+            let a = start(&ours);
+            (a, start(&peer))
+        } else {
+            let b = start(&peer);
+            (start(&ours), b)
+        };
+        if pair > 0 {
+            run.push(a);
+            taskset.push(b);
+            added.push(a - b);
+        }
+    }
+    println!("time until a command runs, {PAIRS} pairs; the target is 5 ms added");
+    tell("manycore run", "ms", &run);
+    tell("taskset", "ms", &taskset);
+    tell("added, pair by pair", "ms", &added);
+    println!("time until a thread is on its CPU, {RUNS} programs of {THREADS} threads; the target is 5 ms");
+    for hold in ["auto", "affinity"] {
+        let delays: Vec<f64> = (0..RUNS).flat_map(|_| delays(program, hold)).collect();
+        tell(&format!("hold {hold}"), "ms", &delays);
+    }
+}

@@ -1,0 +1,127 @@
+//! `tune` against an exhaustive search that measures every candidate as often as `tune` measured its finalists: how
+//! far its answer is from the best, beside what the noise would explain, and how many runs each took.
+#![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
+
+mod common;
+
+use clap::Parser;
+use manycore::{
+    cli::{Cli, Verb},
+    experiment::{Budget, Design, Rng, Subject, observe::Observer, run},
+    study::{
+        candidates::{self, Candidate},
+        commands::{Commands, Rules},
+    },
+};
+use manycore_analysis::{Evaluation, Tuning, ranking};
+use manycore_experiment::{
+    Record,
+    record::{Method, Treatment},
+};
+use manycore_linux::clock::now_ns;
+use manycore_stats::Estimate;
+use manycore_text::units::percent;
+use rand::SeedableRng;
+use std::{collections::BTreeMap, fs, path::Path, process::Command, rc::Rc};
+
+/// Budget of each search.
+const BUDGET: &str = "12s";
+
+/// Workers tried: with few candidates, finalists and today's behaviour alone are half of the field.
+const WORKERS: &str = "1,2,3,4,6,8,12,16";
+
+fn main() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = folder.path().join("text");
+    let lines: Vec<String> = (0..200_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_string()).collect();
+    fs::write(&text, lines.join("\n")).expect("a file");
+    let text = text.display().to_string();
+    let hashes = "import hashlib, sys\nfrom concurrent.futures import ThreadPoolExecutor as Pool\n\
+                  data = bytes(1 << 20)\nwith Pool(int(sys.argv[1])) as pool:\n \
+                  list(pool.map(lambda n: hashlib.sha256(data).digest(), range(24)))";
+    let commands: [&[&str]; 5] = [
+        &["sysbench", "cpu", "--threads={workers}", "--events=60", "--time=0", "run"],
+        &["sysbench", "memory", "--threads={workers}", "--memory-total-size=400M", "run"],
+        &["xz", "-T{workers}", "--block-size=128KiB", "-1", "-k", "-c", &text],
+        &["sort", "--parallel={workers}", "--buffer-size=8M", &text],
+        &["python3", "-c", hashes, "{workers}"],
+    ];
+    for command in commands {
+        one(command, folder.path());
+    }
+}
+
+fn one(command: &[&str], folder: &Path) {
+    let out = folder.join("out");
+    let _ = fs::remove_dir_all(&out);
+    let out_name = out.display().to_string();
+    let start = [
+        "tune",
+        "--quiet",
+        "--budget",
+        BUDGET,
+        "--workers",
+        WORKERS,
+        "--seed",
+        "1",
+        "--out",
+        &out_name,
+        "--",
+    ];
+    let line = [&start[..], command].concat();
+    let status =
+        Command::new(env!("CARGO_BIN_EXE_manycore")).args(&line).stdout(std::process::Stdio::null()).status();
+    assert!(status.is_ok_and(|status| status.success()), "tune failed on {command:?}");
+    let record: Record =
+        serde_json::from_slice(&fs::read(out.join("record.json")).expect("a record")).expect("a record");
+    let tuning = Evaluation::of(&record).tuning.expect("a search");
+
+    let Verb::Tune(args) = Cli::parse_from(std::iter::once("manycore").chain(line)).verb else { return };
+    let machine = common::machine();
+    let field = candidates::of(&args, &machine, &machine.allowed.cpus).expect("candidates");
+    let answer =
+        tuning.winner.map_or(field[0].name.as_str(), |winner| tuning.finalists[winner].name.as_str());
+    exhaustive(command[0], answer, &tuning, &field);
+}
+
+/// Measures every candidate as often as the finalists were, and says where the answer lies.
+fn exhaustive(name: &str, answer: &str, tuning: &Tuning, field: &[Candidate]) {
+    let confirmed = tuning.finalists.first().map_or(0, |finalist| finalist.verdict.pairs);
+    let searched = tuning.candidates.iter().map(|candidate| candidate.trials).max().unwrap_or(0);
+    let blocks = searched + confirmed;
+    let sides = field.iter().map(|candidate| candidate.side.clone()).collect();
+    let observer = Rc::new(Observer::new(&common::machine()));
+    let mut subject = Commands::new(sides, Rules::default(), None, observer, now_ns()).expect("a subject");
+    subject.measure(0).expect("it runs");
+    let treatment = |candidate: &Candidate| Treatment {
+        name: candidate.name.clone(),
+        workers: candidate.workers,
+        ..Treatment::default()
+    };
+    let design = Design {
+        id: "exhaustive".to_owned(),
+        method: Method::Whole,
+        unit: "runs".to_owned(),
+        parameters: BTreeMap::new(),
+        metrics: subject.metrics(),
+        treatments: field.iter().map(treatment).collect(),
+        budget: Budget { seconds: f64::MAX, least_blocks: blocks, most_blocks: blocks },
+    };
+    let (experiment, ending) = run(design, &mut subject, &mut Rng::seed_from_u64(2), &mut |_| {});
+    ending.expect("it is measured to its end");
+    let best = ranking(&experiment)[0].0;
+    let chosen = experiment.treatment(answer).expect("the answer is a candidate");
+    let gap = Estimate::of(&experiment.log_ratios(best, chosen)).expect("pairs").map(f64::exp);
+    println!(
+        "{name}: tune says {answer:?}, the exhaustive search {:?}; the answer does {} of the best's work; runs {} \
+         over {}: {:.2}",
+        experiment.treatments[best].name,
+        common::show(&gap),
+        tuning.trials,
+        experiment.samples.len(),
+        tuning.trials as f64 / experiment.samples.len() as f64
+    );
+    if gap.interval.is_some_and(|(_, high)| high < 1.0) {
+        println!("  surely behind the best by {}", percent(1.0 - gap.median));
+    }
+}

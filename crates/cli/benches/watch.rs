@@ -1,0 +1,141 @@
+//! CPU time that looking costs: `qos watch` over 128 groups of two domains, and `vm top` over 100 imitations of QEMU with
+//! four virtual CPUs and six other threads each, and a group for each of them.
+//!
+//! The groups are a folder in memory that is made like resctrl, so that what the kernel does to ask real monitors is not
+//! in it. Start and first look are taken off: each figure is the difference between a long run and a short one.
+#![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
+
+use manycore_linux::{
+    child::Start,
+    job::{self, Job},
+    tasks,
+};
+use manycore_stats::quantile;
+use std::{
+    fs,
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{Arc, Barrier},
+    thread,
+    time::Duration,
+};
+
+const GROUPS: usize = 128;
+const DOMAINS: usize = 100;
+const VCPUS: usize = 4;
+const OTHERS: usize = 6;
+/// Looks of a long run, at one a second.
+const LOOKS: u32 = 16;
+/// Pairs of runs, unless `RUNS` says otherwise.
+const RUNS: usize = 3;
+/// What looking may cost, in percent of one CPU.
+const MOST: [f64; 2] = [0.5, 1.0];
+
+fn main() {
+    let words: Vec<String> = std::env::args().collect();
+    if words.iter().any(|word| word == "-name") {
+        return imitate();
+    }
+    let runs = std::env::var("RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(RUNS);
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    make_groups(folder.path(), (1..GROUPS).map(|group| format!("qemu-{group}-domain{group}")));
+    let root = folder.path().to_str().expect("a path");
+    let watch = cost(runs, &["qos", "watch", "--resctrl", root]);
+    tell(&format!("qos watch over {GROUPS} groups"), &watch, MOST[0]);
+    let mut imitations: Vec<Child> = (0..DOMAINS).map(start).collect();
+    let is_ready = |child: &Child| tasks::threads(child.id()).len() == 1 + VCPUS + OTHERS;
+    while !imitations.iter().all(is_ready) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let own = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    make_groups(own.path(), (0..DOMAINS).map(|domain| format!("qemu-{}-domain{domain}", domain + 1)));
+    let top = cost(runs, &["vm", "top", "--resctrl", own.path().to_str().expect("a path")]);
+    for child in &mut imitations {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    tell(&format!("vm top over {DOMAINS} domains of {VCPUS} virtual CPUs"), &top, MOST[1]);
+}
+
+fn tell(what: &str, costs: &[f64], most: f64) {
+    let at = |share| quantile(costs, share).expect("some runs");
+    println!(
+        "{what}, each second: {:.3} % of one CPU ({:.3} to {:.3}, {} runs; at most {most} %)",
+        at(0.5),
+        at(0.0),
+        at(1.0),
+        costs.len()
+    );
+    assert!(at(0.5) < most, "{what} may cost {most} % of one CPU");
+}
+
+/// CPU time of a look in percent of a second, ascending.
+fn cost(runs: usize, words: &[&str]) -> Vec<f64> {
+    let seconds = |looks: u32| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_manycore"));
+        command.args(words).args(["--interval", "1s", "--format", "json", "--count", &looks.to_string()]);
+        let mut jobs = [Job::start(&mut command, &Start::default(), false).expect("it starts")];
+        while !job::wait(&mut jobs, Duration::from_secs(1), &mut |_| {}).expect("it is waited for") {}
+        let ended = jobs[0].ended().expect("it has ended");
+        assert!(ended.status.success(), "{}", jobs[0].last_words());
+        ended.cpu.as_secs_f64()
+    };
+    let mut costs: Vec<f64> =
+        (0..runs).map(|_| (seconds(LOOKS) - seconds(1)) / f64::from(LOOKS - 1) * 100.0).collect();
+    costs.sort_by(f64::total_cmp);
+    costs
+}
+
+fn make_groups(root: &Path, names: impl Iterator<Item = String>) {
+    let make = |path: &Path| {
+        for domain in 0..2 {
+            let monitors = path.join(format!("mon_data/mon_L3_{domain:02}"));
+            fs::create_dir_all(&monitors).expect("a folder");
+            for file in ["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"] {
+                fs::write(monitors.join(file), "123456789012\n").expect("a file");
+            }
+        }
+        fs::create_dir_all(path.join("mon_groups")).expect("a folder");
+        fs::write(path.join("tasks"), "").expect("a file");
+    };
+    make(root);
+    names.for_each(|name| make(&root.join(name)));
+    fs::create_dir(root.join("info")).expect("a folder");
+    fs::write(root.join("schemata"), "MB:0=100;1=100\n").expect("a file");
+}
+
+/// A process whose command line and threads are called as those of a domain.
+fn start(number: usize) -> Child {
+    let program = std::env::current_exe().expect("this program");
+    let name = format!("guest=domain{number},debug-threads=on");
+    // Where libvirt keeps the files of its domain with this number.
+    let folder = format!("/var/lib/libvirt/qemu/domain-{}-domain{number}/", number + 1);
+    Command::new(program)
+        .arg0("/usr/bin/qemu-system-x86_64")
+        .args([
+            "-name",
+            &name,
+            "-uuid",
+            &format!("4dea22b3-1d52-d8f3-2516-{number:012}"),
+            "-pidfile",
+            &folder,
+            "-S",
+        ])
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("an imitation starts")
+}
+
+/// Threads that sleep until the end.
+fn imitate() {
+    let names = (0..VCPUS)
+        .map(|vcpu| format!("CPU {vcpu}/KVM"))
+        .chain((0..OTHERS).map(|other| format!("worker {other}")));
+    let barrier = Arc::new(Barrier::new(VCPUS + OTHERS + 2));
+    for name in names {
+        let barrier = Arc::clone(&barrier);
+        thread::Builder::new().name(name).spawn(move || barrier.wait()).expect("a thread");
+    }
+    barrier.wait();
+}

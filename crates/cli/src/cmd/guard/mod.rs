@@ -1,0 +1,100 @@
+//! `manycore guard`.
+
+mod check;
+mod why;
+
+use crate::{
+    cli::{Guard, GuardVerb},
+    failure::{Failure, Outcome},
+    guard::{
+        clerk::{Clerk, Scribe},
+        metrics::Sink,
+        question::Desk,
+        rules::Rules,
+        watcher::{Means, Plan, QUEUE, Watcher},
+    },
+    live::History,
+    output,
+    signals::{ENDS, Signals},
+};
+use manycore_linux::{notify::Manager, resident, urgency};
+use rustix::{
+    event::{EventfdFlags, eventfd},
+    process::getuid,
+};
+use std::{sync::mpsc::sync_channel, thread};
+
+/// Runs the guard, or what belongs to it.
+///
+/// # Errors
+/// [`Failure::Input`] for rules that are wrong, [`Failure::Missing`] for missing rights or files.
+pub fn run(args: &Guard) -> Outcome {
+    match &args.verb {
+        None => keep(args),
+        Some(GuardVerb::Check(args)) => check::run(args),
+        Some(GuardVerb::Why(args)) => why::run(args),
+    }
+}
+
+/// Guards until it is ended.
+fn keep(args: &Guard) -> Outcome {
+    let rules = Rules::load(args.config.as_deref(), &args.cgroup)?;
+    let (plan, notes) = Plan::open(&rules).map_err(Failure::missing)?;
+    let history = History::of_own(args.events.as_deref())?;
+    let sink = Sink::open(args.metrics.as_deref())?;
+    let signals = Signals::catch(&ENDS)?;
+    // Several that only say what they would do may run beside another: the first of them answers.
+    let desk = if args.dry_run { Desk::open(true).ok() } else { Some(Desk::open(false)?) };
+    let told = greeting(&rules, args.dry_run);
+    let (events_in, events) = sync_channel(QUEUE);
+    let (facts_in, facts) = sync_channel(QUEUE);
+    let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(Failure::missing)?;
+    let clerk = Clerk {
+        rules,
+        groups_asked: args.cgroup.clone(),
+        events,
+        facts: facts_in,
+        wake: wake.try_clone().map_err(Failure::missing)?,
+        signals,
+        desk,
+        scribe: Scribe::begin(args.format, history).map_err(Failure::missing)?,
+        sink,
+        beam: args.beam,
+        is_dry: args.dry_run,
+    };
+    let means = Means {
+        plan: Box::new(plan),
+        is_dry: args.dry_run,
+        events: events_in,
+        facts,
+        wake,
+        manager: Manager::of_environment(),
+    };
+    let mut watcher = Watcher::new(means).map_err(Failure::missing)?;
+    watcher.prepare();
+    // From here on little code is needed.
+    resident::shed();
+    let residence = if args.dry_run { resident::Residence::default() } else { resident::stay() };
+    for note in notes.iter().chain(&residence.refused) {
+        output::note(&format!("manycore: {note}"));
+    }
+    output::note(&told);
+    let watch = move || {
+        urgency::take();
+        resident::hurry();
+        watcher.run();
+    };
+    let watching =
+        thread::Builder::new().name("watcher".to_owned()).spawn(watch).map_err(Failure::missing)?;
+    clerk.run()?;
+    watching.join().map_err(|_| Failure::missing("the watching thread has failed"))
+}
+
+/// What is said once all is in place.
+fn greeting(rules: &Rules, is_dry: bool) -> String {
+    let hint = if getuid().is_root() { "" } else { " (not root: only your own processes can be ended)" };
+    let names: Vec<&str> = rules.watches.iter().map(|watch| watch.name.as_str()).collect();
+    let names = names.join(", ").replacen("machine", "the machine", usize::from(names.contains(&"machine")));
+    let mode = if is_dry { "watches, and would keep" } else { "keeps" };
+    format!("manycore guard {mode} {names} from dying of memory{hint}")
+}

@@ -1,0 +1,132 @@
+//! `manycore pin`: running processes on planned CPUs.
+
+use crate::{
+    cli::Pin,
+    failure::{Failure, Outcome},
+    output,
+    placing::{self, Follow},
+    signals::{self, Signals},
+};
+use manycore_linux::tasks;
+use manycore_placement::Memory;
+use manycore_text::units;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, pidfd_open},
+};
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    time::{Duration, Instant},
+};
+
+/// Moves the processes, keeps them there until all have ended or a signal comes, and gives back.
+///
+/// # Errors
+/// [`Failure::Input`] where there is no such process or the plan cannot be made, [`Failure::Missing`] where a task may
+/// not be moved: then none is.
+pub fn run(args: &Pin) -> Outcome {
+    let signals = Signals::catch(&signals::ENDS)?;
+    let processes: Vec<(u32, OwnedFd)> =
+        args.pid.iter().map(|&pid| Ok((pid, open(pid)?))).collect::<Outcome<_>>()?;
+    check(args)?;
+    let aim = placing::aim(&args.placing)?.bound();
+    let names: Vec<String> = args.pid.iter().filter_map(|&pid| tasks::name(pid)).collect();
+    let pids: Vec<String> = args.pid.iter().map(u32::to_string).collect();
+    let what = format!("pin --pid {} --place {} ({})", pids.join(","), aim.plan.place, names.join(", "));
+    let journal = placing::journal("pin", &what, args.once)?;
+    let id = journal.id();
+    let mut follow = Follow::new(&aim, &args.placing, journal, what.clone());
+    let began = Instant::now();
+    follow.hurry();
+    if let Some(recorder) = follow.keeper().recorder() {
+        recorder.count_all();
+    }
+    follow.keeper().take_over(&args.pid);
+    follow.keeper().count();
+    follow.hold_now(&args.pid);
+    if let Some(why) = follow.trouble() {
+        follow.take_back(true)?;
+        return Err(Failure::missing(format!("{why}; nothing was changed")));
+    }
+    if args.once {
+        let stay = follow.end(&args.pid, began.elapsed().as_secs_f64());
+        if !args.placing.quiet {
+            let tasks = units::counted(stay.tasks.len(), "task");
+            let held = &stay.hold;
+            output::note(&format!(
+                "manycore: {tasks} moved, held by {held}; 'manycore undo {id}' gives back"
+            ));
+        }
+        return Ok(());
+    }
+    if !args.placing.quiet {
+        output::note(&format!("manycore: {what}: until it ends or Ctrl-C"));
+    }
+    let ended = look_after(&mut follow, &processes, &signals);
+    let stay = follow.end(&living(&processes), began.elapsed().as_secs_f64());
+    follow.take_back(args.placing.quiet)?;
+    ended?;
+    placing::show(&stay, &args.placing)
+}
+
+/// What cannot be done with processes that run already.
+fn check(args: &Pin) -> Outcome {
+    if matches!(args.placing.memory, Memory::Local | Memory::Interleave(_)) {
+        return Err(Failure::input(format!(
+            "--memory {}: a running process keeps its memory policy; bind can be had, through a cpuset",
+            args.placing.memory
+        )));
+    }
+    if args.once && (args.placing.out.is_some() || args.placing.check.is_some()) {
+        return Err(Failure::input(
+            "--once does not stay to see where tasks run: --out and --check need a pin that does",
+        ));
+    }
+    Ok(())
+}
+
+/// Waits until all have ended or a signal comes.
+fn look_after(follow: &mut Follow, processes: &[(u32, OwnedFd)], signals: &Signals) -> Outcome {
+    let mut living: Vec<&(u32, OwnedFd)> = processes.iter().collect();
+    while let Some((first, pidfd)) = living.first() {
+        let roots: Vec<u32> = living.iter().map(|(pid, _)| *pid).collect();
+        if follow.wait(&|| roots.clone(), pidfd.as_fd(), signals, Duration::MAX)? {
+            follow.keeper().farewell(*first);
+            living.remove(0);
+        }
+        // One that has ended may have left its id to another.
+        living.retain(|(pid, _)| tasks::is_alive(*pid));
+        if !signals.take().is_empty() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Those that have not ended: another may have the id of one that has.
+fn living(processes: &[(u32, OwnedFd)]) -> Vec<u32> {
+    let lives = |pidfd: &OwnedFd| {
+        let mut ended = [PollFd::new(pidfd, PollFlags::IN)];
+        poll(&mut ended, Some(&Timespec::default())).is_ok_and(|count| count == 0)
+    };
+    processes.iter().filter(|(_, pidfd)| lives(pidfd)).map(|(pid, _)| *pid).collect()
+}
+
+fn open(pid: u32) -> Outcome<OwnedFd> {
+    let none = || Failure::input(format!("there is no process {pid}"));
+    let number = Pid::from_raw(pid as i32).ok_or_else(none)?;
+    if tasks::is_kernel(pid) {
+        let name = tasks::name(pid).unwrap_or_default();
+        return Err(Failure::input(format!(
+            "{pid} ({name}) is a thread of the kernel, which places it itself"
+        )));
+    }
+    let pidfd = pidfd_open(number, PidfdFlags::empty()).map_err(|error| match error {
+        // Since Linux 6.9; ENOENT as well.
+        rustix::io::Errno::INVAL | rustix::io::Errno::NOENT => {
+            Failure::input(format!("{pid} is a thread: name its process"))
+        }
+        _ => none(),
+    })?;
+    if tasks::is_alive(pid) { Ok(pidfd) } else { Err(Failure::input(format!("process {pid} has ended"))) }
+}

@@ -1,0 +1,69 @@
+//! `manycore qos clear`.
+
+use crate::{
+    cli::QosClear,
+    cmd::undo,
+    failure::{Failure, Outcome},
+    output,
+};
+use manycore_control::journal::{self, Change, Pending};
+use std::path::Path;
+
+/// Takes back what was done to the groups that were named, or to all.
+///
+/// # Errors
+/// [`Failure::Input`] for a group that we have not touched or that a running `qos set --follow` looks after,
+/// [`Failure::Missing`] where something could not be taken back.
+pub fn run(args: &QosClear) -> Outcome {
+    let folder = journal::folder();
+    let (pending, _) = journal::pending(&folder).map_err(|error| {
+        Failure::missing(format!("cannot read the journals in {}: {error}", folder.display()))
+    })?;
+    let touches = |pending: &Pending, name: &str| pending.changes.iter().any(|change| is_of(change, name));
+    if let Some(name) = args.names.iter().find(|name| !pending.iter().any(|one| touches(one, name))) {
+        return Err(Failure::input(format!(
+            "nothing of ours is in force for a group {name:?}: 'manycore qos show' tells whose groups there are; those \
+             of others are theirs to remove"
+        )));
+    }
+    let chosen: Vec<Pending> = pending
+        .into_iter()
+        .filter(|one| if args.all { is_ours(one) } else { args.names.iter().any(|name| touches(one, name)) })
+        .collect();
+    if let Some(running) = chosen.iter().find(|one| one.owned && !args.all) {
+        let (id, what) = (running.id(), &running.header.what);
+        return Err(Failure::input(format!(
+            "{id} ({what}) is still running and gives back itself: end it first"
+        )));
+    }
+    let results: Vec<_> = chosen
+        .into_iter()
+        .map(|pending| {
+            let restored = pending.undo();
+            (pending, restored)
+        })
+        .collect();
+    output::print(&undo::told(&results, args.format))?;
+    undo::check(&results, 0)
+}
+
+/// Whether it has to do with cache and bandwidth control.
+fn is_ours(pending: &Pending) -> bool {
+    pending.changes.iter().any(|change| group_of(change).is_some() || matches!(change, Change::Mount { .. }))
+        && !pending.is_of_another_boot()
+}
+
+fn is_of(change: &Change, name: &str) -> bool {
+    // The default group is the mount point itself.
+    let is_root = |path: &Path| name == "/" && path.join("info").is_dir();
+    group_of(change).is_some_and(|path| is_root(path) || path.file_name().is_some_and(|last| last == name))
+}
+
+/// The folder of the group that a change was made to.
+fn group_of(change: &Change) -> Option<&Path> {
+    match change {
+        Change::Class { path } | Change::Limit { path, .. } => Some(path),
+        Change::Assigned { to, .. } | Change::Claimed { to, .. } => Some(to),
+        _ => None,
+    }
+}

@@ -1,0 +1,68 @@
+//! The group that was made for the same target before: it is changed, as hardware has room for a few groups only.
+
+use crate::{
+    cli::QosSet,
+    failure::{Failure, Outcome},
+};
+use manycore_control::{
+    journal,
+    journal::{Change, Pending},
+};
+use manycore_linux::resctrl::state::{Group, Role, State};
+use manycore_linux::targets::Members;
+use manycore_topology::Tree;
+use std::{collections::BTreeSet, path::Path};
+
+/// The newest group that an earlier `qos set` made for the target of `args` and that is there.
+///
+/// A target is the same where it is written in the same words. Processes must be in the group, too: their ids may have
+/// been given to others since. CPUs must be those of the group.
+pub(super) fn group(args: &QosSet, system: &Tree, state: &State, members: Option<&Members>) -> Option<Group> {
+    let (all, _) = journal::pending(&journal::folder()).unwrap_or_default();
+    let what = super::asked(args);
+    let same = all.iter().filter(|pending| pending.header.what == what && !pending.is_of_another_boot());
+    let mut names = same.flat_map(made);
+    let is_its = |group: &&Group| match members {
+        Some(Members::Trees(_)) => {
+            let tasks = members.map(Members::tasks).unwrap_or_default();
+            let inside = super::files(system, &args.resctrl).map(|files| files.tasks(&group.name));
+            inside.is_ok_and(|inside| inside.iter().any(|tid| tasks.contains(tid)))
+        }
+        Some(Members::Folder(_)) => true,
+        None => args.target.cpus.as_ref().is_some_and(|cpus| group.cpus == *cpus),
+    };
+    let known = |name: String| state.group(&name).filter(|group| group.role == Role::Control).filter(is_its);
+    names.find_map(known).cloned()
+}
+
+/// Names of the groups that a journal holds.
+fn made(pending: &Pending) -> Vec<String> {
+    let not: BTreeSet<&Path> = pending
+        .changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::NotMade { path } => Some(path.as_path()),
+            _ => None,
+        })
+        .collect();
+    let made = pending.changes.iter().filter_map(|change| match change {
+        Change::Class { path } if !not.contains(path.as_path()) => Some(path),
+        _ => None,
+    });
+    made.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
+}
+
+/// A group keeps its name.
+///
+/// # Errors
+/// [`Failure::Input`] for another one.
+pub(super) fn check_name(args: &QosSet, group: &Group) -> Outcome {
+    match &args.name {
+        Some(name) if *name != group.name => Err(Failure::input(format!(
+            "--name {name}: the group {} was made for this target before and keeps its name; leave --name out, or \
+             take that one back first (manycore undo)",
+            group.title()
+        ))),
+        _ => Ok(()),
+    }
+}

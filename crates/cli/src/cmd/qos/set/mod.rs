@@ -1,0 +1,204 @@
+//! `manycore qos set`.
+
+mod aim;
+mod apply;
+mod follow;
+mod former;
+
+use super::{files, ours, system};
+use crate::{
+    cli::{Format, QosSet},
+    failure::{Failure, Outcome},
+    output, placing,
+    report::qos_text,
+    signals::{self, Signals},
+};
+use aim::{Aim, aim};
+use apply::Job;
+use manycore_control::journal::Journal;
+use manycore_linux::resctrl::state::State;
+use manycore_linux::{
+    resctrl::{self, Missing},
+    targets::Members,
+};
+use manycore_qos::write::Refused;
+use manycore_qos::{
+    applied::{APPLIED_SCHEMA, Applied},
+    told::tell,
+};
+use manycore_topology::Tree;
+use std::path::Path;
+
+/// Finds the target and what its limits are in this kernel's words; then makes or finds the group, writes, reads back
+/// and moves the tasks, each change written down before it is made.
+///
+/// # Errors
+/// [`Failure::Input`] for a target, group or value that is none; [`Failure::Missing`] where there is no such control
+/// or right; [`Failure::Check`] where the kernel kept an old limit without a word. But for the last, nothing is
+/// changed then.
+pub fn run(args: &QosSet) -> Outcome {
+    check_name(args.name.as_deref())?;
+    if args.wish.wish().is_empty() {
+        return Err(Failure::input(
+            "nothing is asked for: name a limit, such as --bandwidth 50% or --cache l3=25% (qos show tells what can be set)",
+        ));
+    }
+    let system = system()?;
+    let mut mounted = None;
+    if args.mount && !args.dry_run && resctrl::find(&system, None) == Err(Missing::NotMounted) {
+        mounted = Some(mount(args)?);
+    }
+    let result = aimed(args, &system, &mut mounted);
+    // What was mounted for nothing.
+    if let Some(journal) = mounted {
+        give_back(journal)?;
+    }
+    result
+}
+
+/// All but mounting. The journal of the mount is taken over by what is done to groups.
+fn aimed(args: &QosSet, system: &Tree, mounted: &mut Option<Journal>) -> Outcome {
+    let files = files(system, &args.resctrl)?;
+    let state = files.state(&ours());
+    let aim = aim(args, system, &state)?;
+    if args.dry_run {
+        return print(args.format, &foreseen(args, &state, &aim));
+    }
+    let signals = Signals::catch(&signals::ENDS)?;
+    let journal = match mounted.take() {
+        Some(journal) => journal,
+        None => begin(args)?,
+    };
+    let name = aim.group.as_ref().map(|group| group.name.clone());
+    let name = name.or_else(|| args.name.clone()).unwrap_or_else(|| named_after(&journal));
+    let job = Job { files: &files, journal: &journal, name: &name, made: aim.group.is_none() };
+    let applied = match job.apply(args, &aim) {
+        Ok(applied) => applied,
+        Err(refused) => {
+            let failure = failure(&refused);
+            give_back(journal)?;
+            return Err(failure);
+        }
+    };
+    if !signals.take().is_empty() {
+        give_back(journal)?;
+        return Err(Failure::Interrupted("interrupted; nothing is left changed".to_owned()));
+    }
+    if matches!(&aim.members, Some(members @ Members::Trees(_)) if members.tasks().is_empty()) {
+        give_back(journal)?;
+        let target = args.target.words();
+        return Err(Failure::input(format!("{target}: it has ended meanwhile; nothing is left changed")));
+    }
+    let printed = print(args.format, &applied);
+    if let Some(members) = aim.members.as_ref().filter(|_| args.follow) {
+        let followed = match printed {
+            Err(Failure::ReaderGone) => {
+                Err(Failure::missing("nobody reads standard output any more; nothing is left changed"))
+            }
+            printed => printed.and_then(|()| follow::follow(&job, members, &signals)),
+        };
+        return give_back(journal).and(followed);
+    }
+    printed?;
+    match applied.ignored().count() {
+        0 => Ok(()),
+        count => Err(Failure::Check(format!(
+            "the kernel took {count} of {} limits without a word and kept what was in force; 'manycore undo {}' takes \
+             all of it back",
+            applied.limits.len(),
+            journal.id()
+        ))),
+    }
+}
+
+/// A name that the kernel takes as a folder and that no tool mistakes for another.
+fn check_name(name: Option<&str>) -> Outcome {
+    let Some(name) = name else { return Ok(()) };
+    let why = match name {
+        "" => "it is empty",
+        "info" | "mon_data" | "mon_groups" => "the kernel has a folder of that name",
+        "tasks" | "schemata" | "cpus" | "cpus_list" | "mode" | "size" => "the kernel has a file of that name",
+        _ if name.contains('/') => "groups with limits stand side by side, so there is no '/' in their names",
+        _ if name.starts_with('.') => "it begins with a dot",
+        _ if name.starts_with("qemu-") => "libvirt calls its groups so",
+        _ if name.len() > 200 => "it is longer than 200 letters",
+        _ if name.chars().any(|letter| letter.is_whitespace() || letter.is_control()) => "it holds a blank",
+        _ => return Ok(()),
+    };
+    Err(Failure::input(format!("--name {name:?}: {why}")))
+}
+
+fn failure(refused: &Refused) -> Failure {
+    let message = format!("{refused}; nothing is left changed");
+    match refused {
+        Refused::Exists(_) | Refused::Gone(_) => Failure::input(message),
+        _ => Failure::missing(message),
+    }
+}
+
+/// What a journal says that was asked for.
+fn asked(args: &QosSet) -> String {
+    format!("qos set {}", args.target.words())
+}
+
+fn begin(args: &QosSet) -> Outcome<Journal> {
+    let what = asked(args);
+    let folder = manycore_control::journal::folder();
+    Journal::begin(&folder, "qos", &what, !args.follow).map_err(|error| {
+        Failure::missing(format!(
+            "cannot write a journal in {}: {error}; nothing was changed",
+            folder.display()
+        ))
+    })
+}
+
+fn mount(args: &QosSet) -> Outcome<Journal> {
+    let journal = begin(args)?;
+    match manycore_qos::write::mount(&journal, Path::new(resctrl::DEFAULT)) {
+        Ok(()) => Ok(journal),
+        Err(refused) => {
+            journal.close();
+            Err(failure(&refused))
+        }
+    }
+}
+
+/// Takes back what was done, and tells where that is not possible.
+pub(super) fn give_back(journal: Journal) -> Outcome {
+    let id = journal.id();
+    let restored = journal
+        .take_back()
+        .map_err(|error| Failure::missing(format!("cannot read our journal {id}: {error}")))?;
+    placing::told(&restored, &id, false)
+}
+
+/// `manycore-812`, of the journal `qos-812`.
+fn named_after(journal: &Journal) -> String {
+    let id = journal.id();
+    format!("manycore-{}", id.strip_prefix("qos-").unwrap_or(&id))
+}
+
+/// What would be done.
+fn foreseen(args: &QosSet, state: &State, aim: &Aim) -> Applied {
+    let before = aim.group.as_ref().map(|group| &group.schemata);
+    Applied {
+        schema: APPLIED_SCHEMA.to_owned(),
+        target: args.target.words(),
+        group: aim.group.as_ref().map(|group| group.title().to_owned()).or_else(|| args.name.clone()),
+        made: aim.group.is_none(),
+        dialect: state.offer.dialect,
+        tasks: aim.members.as_ref().map_or(0, |members| members.tasks().len()),
+        cpus: aim.cpus.clone(),
+        limits: aim.writes.iter().flat_map(|write| tell(write, before, None, &state.offer)).collect(),
+        notes: aim.notes.clone(),
+        journal: None,
+        offer: state.offer.clone(),
+    }
+}
+
+fn print(format: Format, applied: &Applied) -> Outcome {
+    match format {
+        Format::Text => output::print(&qos_text::applied(applied)),
+        Format::Json => output::print(&output::json(applied)?),
+    }
+}

@@ -1,0 +1,166 @@
+//! `manycore run`: a command on planned CPUs.
+
+use crate::{
+    cli::Run,
+    failure::{Failure, Outcome},
+    placing::{self, Aim, Family, Follow},
+    signals::{self, Signals},
+    study::{line, with_workers},
+};
+use manycore_control::journal::{Change, Journal};
+use manycore_linux::{
+    affinity,
+    job::{self, Ended},
+    tasks,
+};
+use manycore_topology::CpuSet;
+use rustix::process::{Pid, PidfdFlags, kill_process, pidfd_open};
+use std::{
+    collections::BTreeSet,
+    io::ErrorKind,
+    os::{fd::AsFd, unix::process::ExitStatusExt},
+    process::{Command, ExitStatus},
+    time::{Duration, Instant},
+};
+
+/// Variable that marks what a run has started, for `undo` to find it.
+const MARK: &str = "MANYCORE_RUN";
+
+/// Time between looks at what the command has left behind.
+const LEFT: Duration = Duration::from_millis(128);
+
+/// Runs the command to its end, keeps its tasks in place, and shows where they ran.
+///
+/// # Errors
+/// The plan cannot be made, or the command not be started; [`Failure::Status`] with the command's own status.
+pub fn run(args: &Run) -> Outcome {
+    let aim = placing::aim(&args.placing)?;
+    let (command, _) = with_workers(&args.command.command, aim.plan.workers.len());
+    let subject = line(&command);
+    let signals = Signals::catch(&signals::ALL)?;
+    job::adopt_orphans()
+        .map_err(|error| Failure::missing(format!("cannot look after orphans of commands: {error}")))?;
+    let journal = placing::journal("run", &format!("run --place {} -- {subject}", aim.plan.place), false)?;
+    let mark = format!("{}-{}", journal.id(), manycore_linux::clock::now_ns());
+    note_start(&journal, &aim, &mark)?;
+    let mut family = Family::new(&journal, args.placing.hold);
+    let mut follow = Follow::new(&aim, &args.placing, journal, subject);
+    let began = Instant::now();
+    let mut process = Command::new(&command[0]);
+    process.args(&command[1..]).env(MARK, &mark);
+    let pid = match family.launch(&mut process, &aim.place.start()) {
+        Ok(pid) => pid,
+        Err(error) => {
+            follow.take_back(true)?;
+            return Err(cannot_start(&command[0], &error));
+        }
+    };
+    follow.hurry();
+    let ended = look_after(&mut follow, &family, pid, &signals);
+    let stayed = if args.wait && ended.is_ok() { stay(&mut follow, &family, &signals) } else { Ok(()) };
+    reap_orphans(&family, 0);
+    let left: Vec<u32> = family.living().into_iter().collect();
+    let mut seen = follow.end(&left, began.elapsed().as_secs_f64());
+    seen.cpu_ns = Some(family.cpu_ns());
+    follow.keeper().know(&left);
+    let taken_back = follow.take_back(args.placing.quiet);
+    seen.notes.extend(left_running(&family, &aim));
+    let ended = ended?;
+    let told = stayed.and(taken_back).and(placing::show(&seen, &args.placing));
+    match (status(ended.status), told) {
+        (0, told) => told,
+        (code, Ok(())) => Err(Failure::Status(code)),
+        (code, Err(failure)) => {
+            failure.report();
+            Err(Failure::Status(code))
+        }
+    }
+}
+
+/// Writes down what the command will start with.
+fn note_start(journal: &Journal, aim: &Aim, mark: &str) -> Outcome {
+    let Some(new) = aim.place.cpus() else { return Ok(()) };
+    let change = Change::Command { mark: format!("{MARK}={mark}"), old: aim.inherited.clone(), new };
+    journal.note(&change).map_err(|error| Failure::missing(format!("cannot write the journal: {error}")))
+}
+
+fn cannot_start(program: &str, error: &std::io::Error) -> Failure {
+    let program = program.escape_debug();
+    match error.kind() {
+        ErrorKind::NotFound => Failure::missing(format!("cannot start {program}: there is no such program")),
+        _ => Failure::missing(format!("cannot start {program}: {error}")),
+    }
+}
+
+/// What is left running, by whether it has its former CPUs: that is looked at, and not believed.
+fn left_running(family: &Family, aim: &Aim) -> Vec<String> {
+    let online = affinity::online();
+    let shown = |cpus: &CpuSet| online.as_ref().map_or(cpus.clone(), |online| cpus.intersection(online));
+    let mut ours: BTreeSet<CpuSet> = aim.place.workers.iter().chain(&aim.place.cpus()).map(shown).collect();
+    ours.remove(&shown(&aim.inherited));
+    let kept = family.confined(&ours);
+    let name = |pid: u32| format!("{} ({pid})", tasks::name(pid).unwrap_or_default());
+    let free: Vec<String> =
+        family.living().into_iter().filter(|pid| !kept.contains_key(pid)).map(name).collect();
+    let mut notes = Vec::new();
+    if !free.is_empty() {
+        let names = free.join(", ");
+        notes.push(format!("left running, with their former CPUs: {names} (--wait stays with them)"));
+    }
+    let kept = kept.into_iter().map(|(pid, cpus)| {
+        let wide = &aim.inherited;
+        format!("left running, still on CPUs {cpus}: {}; taskset -acp {wide} {pid} frees it", name(pid))
+    });
+    notes.extend(kept);
+    notes
+}
+
+/// Waits for the end of the command; signals to us are passed on to it.
+fn look_after(follow: &mut Follow, family: &Family, pid: Pid, signals: &Signals) -> Outcome<Ended> {
+    let number = pid.as_raw_nonzero().get() as u32;
+    let lost =
+        |error: &dyn std::fmt::Display| Failure::missing(format!("cannot wait for the command: {error}"));
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| lost(&error))?;
+    let all = || -> Vec<u32> { family.living().into_iter().collect() };
+    loop {
+        let ended = follow.wait(&all, pidfd.as_fd(), signals, Duration::MAX)?;
+        for signal in signals.take_for_command() {
+            let _ = kill_process(pid, signal);
+        }
+        if ended {
+            follow.keeper().farewell(number);
+            return job::reap(number).map_err(|error| lost(&error));
+        }
+        reap_orphans(family, number);
+    }
+}
+
+/// Stays until all that the command has started has ended; signals are passed on to all of it.
+fn stay(follow: &mut Follow, family: &Family, signals: &Signals) -> Outcome {
+    loop {
+        reap_orphans(family, 0);
+        let left = family.living();
+        let Some(pid) = left.first().and_then(|&pid| Pid::from_raw(pid as i32)) else { return Ok(()) };
+        let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        follow.wait(&|| left.iter().copied().collect(), pidfd.as_fd(), signals, LEFT)?;
+        for signal in signals.take_for_command() {
+            for pid in left.iter().filter_map(|&pid| Pid::from_raw(pid as i32)) {
+                let _ = kill_process(pid, signal);
+            }
+        }
+    }
+}
+
+/// Waits for zombies that came to us, but for the command itself.
+fn reap_orphans(family: &Family, command: u32) {
+    for pid in family.children() {
+        if pid != command && !tasks::is_alive(pid) {
+            let _ = job::reap(pid);
+        }
+    }
+}
+
+/// As shells tell it.
+fn status(status: ExitStatus) -> u8 {
+    status.code().or_else(|| Some(128 + status.signal()?)).map_or(4, |code| code as u8)
+}

@@ -1,0 +1,93 @@
+//! `manycore vm check`: a running domain, or the guest around us, beside its plan.
+
+use crate::{
+    cli::{Format, VmCheck as Args},
+    failure::{Failure, Outcome},
+    load, output,
+    report::vm_text,
+    source,
+};
+use manycore_linux::{
+    targets::TargetError,
+    vms::{Domains, Wanted},
+};
+use manycore_topology::Tree;
+use manycore_vm::domain::{
+    self, Guest,
+    check::{Check, of_guest, of_running},
+};
+use manycore_vm::libvirt::{self, VirshError};
+use std::path::Path;
+
+/// Prints what was planned beside what was found.
+///
+/// # Errors
+/// [`Failure::Check`] where something is not as planned, [`Failure::Input`] where there is no such domain or it does
+/// not run, [`Failure::Missing`] where libvirt cannot be reached or the process may not be looked at.
+pub fn run(args: &Args) -> Outcome {
+    let plan = args.plan.as_deref().map(load::guest).transpose()?;
+    let (check, unseen) = match &args.domain {
+        Some(name) => of_domain(args, name, plan)?,
+        None => (of_guest(plan.as_ref(), &source::machine(&args.source)?), None),
+    };
+    output::print(&match args.format {
+        Format::Text => vm_text::check(&check),
+        Format::Json => {
+            let mut value = serde_json::to_value(&check).map_err(Failure::missing)?;
+            value["holds"] = check.holds().into();
+            format!("{value:#}\n")
+        }
+    })?;
+    let (judged, right) = check.count();
+    if !check.holds() {
+        let wrong = judged - right;
+        return Err(Failure::Check(format!("{}: {wrong} of {judged} are not as planned", check.of)));
+    }
+    unseen.map_or(Ok(()), |why| Err(Failure::Missing(why)))
+}
+
+/// The check of a running domain, and what could not be looked at.
+fn of_domain(args: &Args, name: &str, plan: Option<Guest>) -> Outcome<(Check, Option<String>)> {
+    let (guest, uuid) = match plan {
+        Some(plan) => (plan, None),
+        None => own_xml(args, name)?,
+    };
+    let machine = source::machine(&args.source)?;
+    let tree = Tree::open(Path::new("/")).map_err(Failure::missing)?;
+    let domain =
+        Domains::new(&tree, Wanted::default()).find(uuid.as_deref().unwrap_or(name)).map_err(|error| {
+            // By the word that was given, not by the UUID that libvirt has for it.
+            let error = match error {
+                TargetError::NotFound { what, near, .. } => {
+                    TargetError::NotFound { what, name: name.to_owned(), near }
+                }
+                other => other,
+            };
+            Failure::input(format!("{error}; virsh start {name} starts one that does not run"))
+        })?;
+    let running = libvirt::running(domain.pid).ok_or_else(|| {
+        let pid = domain.pid;
+        Failure::input(format!(
+            "threads of domain '{name}' (pid {pid}) have no names: start QEMU with -name {name},debug-threads=on, as \
+             libvirt does"
+        ))
+    })?;
+    let guest = Guest { name: domain.name, ..guest };
+    let unseen = (guest.is_bound() && running.memory.is_none()).then(|| {
+        format!("the memory of domain '{name}' (pid {}) may not be looked at: try again as root", running.pid)
+    });
+    Ok((of_running(&guest, &running, &machine), unseen))
+}
+
+/// What libvirt has for the domain, and its uuid.
+fn own_xml(args: &Args, name: &str) -> Outcome<(Guest, Option<String>)> {
+    let xml = libvirt::dumpxml(args.connect.as_deref(), name).map_err(|error| match error {
+        VirshError::NoDomain(_) => Failure::input(error),
+        VirshError::Absent(_) => {
+            Failure::missing(format!("{error}, or name the XML or plan of the domain with --plan"))
+        }
+        error => Failure::missing(error),
+    })?;
+    let bad = |error| Failure::input(format!("domain '{name}' cannot be checked: {error}"));
+    Ok((xml.parse().map_err(bad)?, domain::uuid(&xml).map_err(bad)?))
+}

@@ -1,0 +1,35 @@
+//! `manycore vm list`.
+
+use crate::{
+    cli::{Format, VmList},
+    failure::{Failure, Outcome},
+    output,
+    report::vm_top_text,
+};
+use manycore_linux::vms::usage::{Moment, Reading};
+use manycore_linux::{
+    clock::utc,
+    vms::{Domains, Wanted, host},
+};
+use manycore_topology::Tree;
+use std::collections::BTreeMap;
+
+/// Prints who runs.
+///
+/// # Errors
+/// [`Failure::Input`] where there is no such root.
+pub fn run(args: &VmList) -> Outcome {
+    let tree = Tree::open(&args.root).map_err(Failure::input)?;
+    let wanted = Wanted { vcpus: false, nodes: args.numa };
+    let now: BTreeMap<u32, Reading> = keyed(Domains::new(&tree, wanted).look());
+    let moment = Moment::between(utc(), None, &BTreeMap::new(), (&host(&tree), &now));
+    match args.format {
+        Format::Text => output::print(&vm_top_text::list(&moment)),
+        Format::Json => output::print(&output::json(&moment)?),
+    }
+}
+
+/// By process.
+pub(super) fn keyed(readings: Vec<Reading>) -> BTreeMap<u32, Reading> {
+    readings.into_iter().map(|reading| (reading.identity.pid, reading)).collect()
+}

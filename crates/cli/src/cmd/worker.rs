@@ -1,0 +1,40 @@
+//! A worker process: takes part in the slot that it is told, of the board that is its standard input.
+
+use crate::{
+    cli::Worker,
+    experiment::{guard, worker},
+    failure::{Failure, Outcome},
+};
+use manycore_experiment::board::Board;
+use manycore_workload::{
+    Kind,
+    contention::{Part, join},
+};
+use std::{io::stdin, os::fd::AsFd};
+
+/// Works until the coordinator ends it.
+pub fn run(args: &Worker) -> Outcome {
+    let started_by_hand =
+        || Failure::input("worker is started by manycore itself, with its board as standard input");
+    if args.load == guard::NAME {
+        guard::stand(args.object.as_deref().unwrap_or_default());
+        return Ok(());
+    }
+    let part = part(args)?.ok_or_else(started_by_hand)?;
+    let memory = stdin().as_fd().try_clone_to_owned().map_err(|_| started_by_hand())?;
+    let board = Board::open(memory).map_err(|_| started_by_hand())?;
+    let slot = board.slots().get(args.slot).ok_or_else(started_by_hand)?;
+    worker::take_part(slot, part);
+    Ok(())
+}
+
+/// What is asked for: a load of its own, or a part of one whose workers share something.
+fn part(args: &Worker) -> Outcome<Option<Part>> {
+    let object = args.object.as_deref().unwrap_or_default();
+    match join(&args.load, object) {
+        Some(part) => part.map(Some).map_err(|error| {
+            Failure::missing(format!("a worker process cannot reach what it shares ({object}): {error}"))
+        }),
+        None => Ok(Kind::from_name(&args.load).map(|kind| Part::Works(kind.load()))),
+    }
+}

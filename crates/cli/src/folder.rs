@@ -1,0 +1,147 @@
+//! The folder of a run's results: the record, the page and the tables.
+
+use crate::{
+    cli::Format,
+    failure::{Failure, Outcome},
+    output,
+    report::{self, Named},
+};
+use manycore_experiment::Record;
+use manycore_linux::clock;
+use std::{
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+/// `2026-11-21T19:40:58Z` as `20261121T194058Z`, which needs no quoting in a shell.
+fn compact(utc: &str) -> String {
+    utc.chars().filter(|character| !matches!(character, '-' | ':')).collect()
+}
+
+/// A folder of this name, or with a number behind it where another run of the same second has that.
+fn unused(name: &str) -> PathBuf {
+    let numbered = (2..).map(|number| PathBuf::from(format!("{name}-{number}")));
+    [PathBuf::from(name)].into_iter().chain(numbered).find(|path| !path.exists()).unwrap_or_default()
+}
+
+/// Where the results of a run go.
+pub struct Folder {
+    path: PathBuf,
+    /// Whether it was made for this run.
+    made: bool,
+    /// Whether an earlier run has left its record here.
+    used: bool,
+}
+
+impl Folder {
+    /// The folder at `path`, or a new one named after the verb and the moment. Sees to it before anything is
+    /// measured that files can be written there. The record of an earlier run is overwritten with `force` only.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] where there is such a record, [`Failure::Missing`] where files cannot be written.
+    pub fn make(path: Option<PathBuf>, force: bool, verb: &str) -> Outcome<Self> {
+        let path = path.unwrap_or_else(|| unused(&format!("manycore-{verb}-{}", compact(&clock::utc()))));
+        let used = path.join("record.json").exists();
+        if used && !force {
+            return Err(Failure::input(format!(
+                "{} has the record of an earlier run: --force overwrites it, another --out keeps it",
+                path.display()
+            )));
+        }
+        let made = !path.exists();
+        fs::create_dir_all(&path).map_err(|error| {
+            Failure::missing(format!("cannot make the folder {}: {error}", path.display()))
+        })?;
+        tempfile::tempfile_in(&path)
+            .map_err(|error| Failure::missing(format!("cannot write into {}: {error}", path.display())))?;
+        Ok(Self { path, made, used })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file of the record.
+    pub fn record(&self) -> PathBuf {
+        self.path.join("record.json")
+    }
+
+    /// Removes a folder that was made for a run of which nothing is to be kept.
+    pub fn give_up(&self) {
+        if self.made {
+            // It holds nothing; where something has come in meanwhile, it stays.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+
+    /// Writes the record alone.
+    ///
+    /// # Errors
+    /// Those of [`output::write_file`].
+    pub fn write_record(&self, record: &Record) -> Outcome {
+        let text = serde_json::to_vec(record)
+            .map_err(|error| Failure::missing(format!("cannot write the record as JSON: {error}")))?;
+        output::write_file(&self.record(), &text)
+    }
+
+    /// Writes the record first, before it is judged: whatever else fails, that is what took the time. The
+    /// judgement is printed even where the disk is full.
+    ///
+    /// # Errors
+    /// [`Failure::Missing`] where a file cannot be written, [`Failure::ReaderGone`].
+    pub fn save(&self, name: &str, record: Record, quiet: bool, format: Format) -> Outcome {
+        let (all, written) = self.keep(name, record, quiet);
+        let printed = output::print(&match format {
+            Format::Json => report::json(&all),
+            Format::Text => report::text(&all),
+        });
+        written.and(printed)
+    }
+
+    /// Writes the record, then its judgement, and prints nothing of it.
+    pub fn keep(&self, name: &str, record: Record, quiet: bool) -> ([Named; 1], Outcome) {
+        let kept = self.write_record(&record);
+        let all = [Named::judge(name.to_owned(), record)];
+        let page = self.path.join("report.html");
+        let written = kept
+            .and_then(|()| output::write_file(&page, report::html(&all).as_bytes()))
+            .and_then(|()| self.write_tables(&report::csv(&all)));
+        if written.is_ok() && !quiet {
+            output::note(&format!("The report is {}, beside the record and its tables.", page.display()));
+        }
+        (all, written)
+    }
+
+    /// Writes the tables; those of an earlier run that this one has not are removed, and its plan: they would
+    /// look like its results.
+    fn write_tables(&self, tables: &[(String, String)]) -> Outcome {
+        let stale = |name: &&str| self.used && !tables.iter().any(|(written, _)| written == name);
+        let names = report::CSV_NAMES.iter().copied().filter(stale);
+        // Where this run has a plan, it is written after this.
+        for path in names.chain(self.used.then_some("plan.json")).map(|name| self.path.join(name)) {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    let what =
+                        format!("cannot remove {}, a table of an earlier run: {error}", path.display());
+                    return Err(Failure::missing(what));
+                }
+                _ => {}
+            }
+        }
+        tables
+            .iter()
+            .try_for_each(|(name, table)| output::write_file(&self.path.join(name), table.as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_named_after_the_moment() {
+        assert_eq!(compact("2026-11-21T19:40:58Z"), "20261121T194058Z");
+    }
+}

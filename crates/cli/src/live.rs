@@ -1,0 +1,196 @@
+//! What verbs that watch share: a look at each interval until Ctrl-C, a table that is drawn anew on a terminal, and a
+//! file that keeps each look.
+
+use crate::{
+    cli::Format,
+    failure::{Failure, Outcome},
+    output,
+    signals::{ENDS, Signals},
+};
+use manycore_linux::trust;
+use manycore_text::names::{printable_json, printable_text};
+use rustix::termios::tcgetwinsize;
+use serde::Serialize;
+use std::{
+    fs::File,
+    io::{IsTerminal, Write, stdout},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+/// Looks at equal times.
+pub struct Rounds {
+    signals: Signals,
+    interval: Duration,
+    next: Instant,
+    left: Option<u64>,
+}
+
+impl Rounds {
+    /// The first is one interval from now; there are `count` of them, or no end.
+    ///
+    /// # Errors
+    /// [`Failure::Missing`] where signals cannot be caught.
+    pub fn new(interval: Duration, count: Option<u64>) -> Outcome<Self> {
+        Ok(Self { signals: Signals::catch(&ENDS)?, interval, next: Instant::now() + interval, left: count })
+    }
+
+    /// Waits for the next one; `false` after the last one or a signal, which is how people end it.
+    ///
+    /// # Errors
+    /// [`Failure::Missing`]: those of `poll(2)`.
+    pub fn wait(&mut self) -> Outcome<bool> {
+        if self.left == Some(0) {
+            return Ok(false);
+        }
+        loop {
+            if !self.signals.take().is_empty() {
+                return Ok(false);
+            }
+            let left = self.next.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.signals.wait(left)?;
+        }
+        self.left = self.left.map(|left| left - 1);
+        // After a stop (SIGSTOP, a machine that slept) what was missed is not made up for.
+        self.next = (self.next + self.interval).max(Instant::now());
+        Ok(true)
+    }
+}
+
+/// Standard output, where a table takes the place of the one before it.
+pub struct Screen {
+    is_clear: bool,
+}
+
+impl Screen {
+    /// `None` where standard output is no terminal: then lines are added.
+    pub fn of_terminal() -> Option<Self> {
+        stdout().is_terminal().then_some(Self { is_clear: false })
+    }
+
+    /// Draws `text` from the upper left, as much of it as there is room for.
+    ///
+    /// # Errors
+    /// Those of [`output::print`].
+    pub fn show(&mut self, text: &str) -> Outcome {
+        let size = tcgetwinsize(stdout()).ok().filter(|size| size.ws_row > 2 && size.ws_col > 0);
+        let (rows, columns) = size.map_or((24, 80), |size| (size.ws_row.into(), size.ws_col.into()));
+        let clear = if self.is_clear { "" } else { "\x1b[2J" };
+        self.is_clear = true;
+        output::print_raw(&format!("{clear}{}", frame(&printable_text(text), rows, columns)))
+    }
+}
+
+/// The text as a terminal of that size takes it: from the upper left (`ESC [ H`), each line cleared to its end
+/// (`ESC [ K`), and all below it (`ESC [ J`).
+fn frame(text: &str, rows: usize, columns: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let room = rows - 1;
+    let shown = if lines.len() > room { room - 1 } else { lines.len() };
+    let mut frame = "\x1b[H".to_owned();
+    for line in &lines[..shown] {
+        frame.extend(line.chars().take(columns));
+        frame.push_str("\x1b[K\n");
+    }
+    if shown < lines.len() {
+        frame.push_str(&format!("... {} more lines\x1b[K\n", lines.len() - shown));
+    }
+    frame + "\x1b[J"
+}
+
+/// A file to which a line of JSON is added at each look, whole or not at all.
+pub struct History {
+    file: Option<(PathBuf, File)>,
+}
+
+impl History {
+    /// Opens the file, or makes it; nothing is kept where there is none.
+    ///
+    /// # Errors
+    /// [`Failure::Missing`] with the path where it cannot be written.
+    pub fn open(path: Option<&Path>) -> Outcome<Self> {
+        let open = |path: &Path| {
+            let file = File::options().append(true).create(true).open(path);
+            let file =
+                file.map_err(|error| Failure::missing(format!("cannot write {}: {error}", path.display())))?;
+            Ok((path.to_owned(), file))
+        };
+        Ok(Self { file: path.map(open).transpose()? })
+    }
+
+    /// The same for a tool that runs for long as root: only a regular file of its own user is written
+    /// ([`trust::append`]).
+    ///
+    /// # Errors
+    /// [`Failure::Missing`] with the path and what is wrong with it.
+    pub fn of_own(path: Option<&Path>) -> Outcome<Self> {
+        let open = |path: &Path| Ok((path.to_owned(), trust::append(path).map_err(Failure::missing)?));
+        Ok(Self { file: path.map(open).transpose()? })
+    }
+
+    /// Opens the file of [`Self::of_own`] again: another has its name now, or none.
+    ///
+    /// # Errors
+    /// Those of [`Self::of_own`]; the old one stays open then.
+    pub fn reopen(&mut self) -> Outcome {
+        if let Some((path, file)) = &mut self.file {
+            *file = trust::append(path).map_err(Failure::missing)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a look, and prints the same line where that is the format.
+    ///
+    /// # Errors
+    /// [`Failure::Missing`] with the path where the disk is full; those of [`output::print`].
+    pub fn keep(&mut self, look: &impl Serialize, format: Format) -> Outcome {
+        if self.file.is_none() && format != Format::Json {
+            return Ok(());
+        }
+        let line = printable_json(&serde_json::to_string(look).map_err(Failure::missing)?);
+        self.add(&line)?;
+        if format == Format::Json { output::print(&format!("{line}\n")) } else { Ok(()) }
+    }
+
+    fn add(&mut self, line: &str) -> Outcome {
+        let Some((path, file)) = &mut self.file else { return Ok(()) };
+        file.write_all(format!("{line}\n").as_bytes())
+            .map_err(|error| Failure::missing(format!("cannot write {}: {error}", path.display())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_never_scrolls() {
+        assert_eq!(frame("a\nüber\n", 4, 2), "\x1b[Ha\x1b[K\nüb\x1b[K\n\x1b[J");
+        assert_eq!(frame("a\nb\nc\nd\n", 4, 9), "\x1b[Ha\x1b[K\nb\x1b[K\n... 2 more lines\x1b[K\n\x1b[J");
+    }
+
+    #[test]
+    fn lines_are_added_to_what_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
+        for look in [1, 2] {
+            History::open(Some(&path)).unwrap().keep(&look, Format::Text).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\n2\n");
+        assert!(matches!(History::open(Some(folder.path())), Err(Failure::Missing(_))));
+        History::open(None).unwrap().keep(&3, Format::Text).unwrap();
+    }
+
+    #[test]
+    fn there_are_as_many_rounds_as_were_asked_for() {
+        let mut rounds = Rounds::new(Duration::from_millis(1), Some(3)).unwrap();
+        let mut count = 0;
+        while rounds.wait().unwrap() {
+            count += 1;
+        }
+        assert_eq!(count, 3);
+    }
+}

@@ -1,0 +1,36 @@
+//! PCI devices in words.
+
+use manycore_topology::{Machine, machine::Device};
+use std::collections::BTreeMap;
+
+/// Whether a device has a line of its own: those that people know by name, and those that compute.
+pub fn is_telling(device: &Device) -> bool {
+    !device.names.is_empty()
+        || matches!(device.class >> 16, 0x02 | 0x03 | 0x12)
+        || device.class >> 8 == 0x0108
+}
+
+/// `eth0: Ethernet controller 0000:03:00.0, ixgbe`
+pub fn line(device: &Device) -> String {
+    let names =
+        if device.names.is_empty() { String::new() } else { format!("{}: ", device.names.join(", ")) };
+    let driver =
+        device.driver.as_ref().map_or_else(|| ", no driver".to_owned(), |driver| format!(", {driver}"));
+    format!("{names}{} {}{driver}", device.class_name, device.address)
+}
+
+/// The devices that have no line in the tree, counted by class.
+pub fn summary(machine: &Machine) -> String {
+    let mut classes: BTreeMap<&str, usize> = BTreeMap::new();
+    for device in machine.devices.iter().filter(|device| !is_telling(device)) {
+        *classes.entry(&device.class_name).or_default() += 1;
+    }
+    if classes.is_empty() {
+        return String::new();
+    }
+    let counts: Vec<String> = classes
+        .iter()
+        .map(|(name, count)| if *count > 1 { format!("{count} × {name}") } else { (*name).to_owned() })
+        .collect();
+    format!("Other PCI devices: {}\n", counts.join(", "))
+}

@@ -1,0 +1,381 @@
+//! `manycore audit` on processes that are pinned for it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
+
+mod common;
+
+use common::{
+    manycore,
+    study::{has, running, signal, unique, until},
+};
+use manycore::report::audit_text;
+use manycore_audit::{
+    AUDIT_SCHEMA, Audit, Facts, Interrupt, LookedAt, NotSeen, Process, Thread, Unseen, find,
+};
+use manycore_linux::affinity;
+use manycore_topology::{CpuId, CpuSet};
+use manycore_topology::{Tree, cgroup};
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+/// A process that is ended with all that it started.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0).spawn().unwrap())
+    }
+
+    fn shell(script: &str) -> Self {
+        Self::start(Command::new("sh").args(["-c", script]))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", self.0.id())]).status();
+        let _ = self.0.wait();
+    }
+}
+
+/// Two CPUs that we may use; says so aloud where there is one.
+fn two_cpus() -> Option<[CpuId; 2]> {
+    let allowed: Vec<CpuId> = affinity::allowed().unwrap().iter().collect();
+    if allowed.len() < 2 {
+        eprintln!("SKIPPED: there is one CPU, which everything shares");
+    }
+    Some([*allowed.first()?, *allowed.get(1)?])
+}
+
+/// Audits one process and what it started; the exit code and the result.
+fn audit(pid: u32) -> (Option<i32>, Value) {
+    let run = manycore()
+        .args(["audit", "--for", "300ms", "--format", "json", "--pid", &pid.to_string()])
+        .output()
+        .unwrap();
+    let json = serde_json::from_slice(&run.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&run.stderr)));
+    (run.status.code(), json)
+}
+
+fn kinds(audit: &Value) -> Vec<&str> {
+    audit["findings"].as_array().unwrap().iter().map(|finding| finding["kind"].as_str().unwrap()).collect()
+}
+
+/// The same without what depends on the machine: what runs in a group with a small quota may be throttled as it starts,
+/// and interrupts come to the only CPU that the tests may use.
+fn kinds_of_its_own(audit: &Value) -> Vec<&str> {
+    kinds(audit).into_iter().filter(|kind| !["throttled", "interrupts"].contains(kind)).collect()
+}
+
+/// Waits until so many processes with this argument sleep where they were put; returns them, ascending.
+fn asleep(argument: &str, count: usize) -> Vec<u32> {
+    let mut found = Vec::new();
+    until("sleepers in their places", || {
+        found = running(argument);
+        let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        found.retain(|pid| name(pid) == "sleep\n");
+        found.len() == count
+    });
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn two_processes_on_one_cpu_are_found_and_named() {
+    let Some([cpu, other]) = two_cpus() else { return };
+    let time = unique();
+    let both = |second: CpuId| {
+        Running::shell(&format!("taskset -c {cpu} sleep {time} & taskset -c {second} sleep {time} & wait"))
+    };
+    let same = both(cpu);
+    let pids = asleep(&time, 2);
+    let (code, audit_of_same) = audit(same.0.id());
+    assert_eq!((code, kinds(&audit_of_same)), (Some(1), vec!["overlapping_pins"]));
+    let finding = &audit_of_same["findings"][0];
+    let named: Vec<u64> =
+        (0..2).map(|at| finding["claims"][at]["processes"][0]["pid"].as_u64().unwrap()).collect();
+    assert_eq!(named, pids.iter().map(|&pid| u64::from(pid)).collect::<Vec<_>>());
+    assert_eq!(finding["cpus"], cpu.to_string());
+    assert!(finding["cure"].as_str().unwrap().contains("taskset"));
+    drop(same);
+    let apart = both(other);
+    asleep(&time, 2);
+    let (code, audit_of_apart) = audit(apart.0.id());
+    assert_eq!((code, kinds(&audit_of_apart)), (Some(0), vec![]), "{audit_of_apart:#}");
+}
+
+#[test]
+fn what_a_pinned_shell_starts_is_its_own() {
+    let Some([cpu, _]) = two_cpus() else { return };
+    let time = unique();
+    let shell =
+        Running::shell(&format!("taskset -c {cpu} sh -c 'sleep {time} & sleep {time} & wait' & wait"));
+    asleep(&time, 2);
+    let (code, audit) = audit(shell.0.id());
+    assert_eq!((code, kinds(&audit)), (Some(0), vec![]), "{audit:#}");
+    assert_eq!(audit["looked_at"]["processes"], 4);
+}
+
+#[test]
+fn pid_limits_what_is_looked_at() {
+    let Some([cpu, _]) = two_cpus() else { return };
+    let time = unique();
+    let script = format!("exec taskset -c {cpu} sleep {time}");
+    let (one, _two) = (Running::shell(&script), Running::shell(&script));
+    asleep(&time, 2);
+    let (code, audit) = audit(one.0.id());
+    assert_eq!(
+        (code, &audit["looked_at"]["processes"], &audit["looked_at"]["threads"]),
+        (Some(0), &1.into(), &1.into())
+    );
+}
+
+#[test]
+fn a_process_that_is_not_there_is_said() {
+    for wrong in [["--pid", "4194304999"], ["--for", "1ms"]] {
+        let run = manycore().arg("audit").args(wrong).output().unwrap();
+        assert_eq!(run.status.code(), Some(2), "{wrong:?}");
+    }
+    let run = manycore().args(["audit", "--pid", "4194304"]).output().unwrap();
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert!(run.status.code() == Some(2) && said.contains("no process 4194304"), "{said}");
+}
+
+#[test]
+fn all_well_says_so() {
+    let free = Running::start(Command::new("sleep").arg(unique()));
+    let run =
+        manycore().args(["audit", "--for", "100ms", "--pid", &free.0.id().to_string()]).output().unwrap();
+    let text = String::from_utf8(run.stdout).unwrap();
+    assert!(text.starts_with("nothing found; looked at 1 process with 1 thread for "), "{text}");
+    assert!(run.status.success() && run.stderr.is_empty());
+}
+
+/// A control group below our own that is removed with all that runs in it.
+struct Group(PathBuf);
+
+impl Group {
+    /// A group of this name with `files` written, or why there is none.
+    fn new(controller: &str, name: &str, files: &[(&str, &str)]) -> Option<Self> {
+        let tree = Tree::open(Path::new("/")).unwrap();
+        let above = cgroup::folders(&tree, controller);
+        let made = above.iter().rev().find_map(|folder| {
+            let group =
+                Self(Path::new("/").join(&folder.path).join(format!("{name}-{}", std::process::id())));
+            fs::create_dir(&group.0).ok()?;
+            let written = files.iter().filter(|(file, text)| fs::write(group.0.join(file), text).is_ok());
+            (written.count() == files.len()).then_some(group)
+        });
+        if made.is_none() {
+            eprintln!("SKIPPED: no control group with a {controller} controller can be made below {above:?}");
+        }
+        made
+    }
+
+    /// One that may use a CPU's worth of time, in version 1 or 2.
+    fn with_a_cpu_of_time(name: &str) -> Option<Self> {
+        Self::new("cpu", name, &[("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "100000")])
+            .or_else(|| Self::new("cpu", name, &[("cpu.max", "100000 100000")]))
+    }
+
+    /// Starts a command in it.
+    fn start(&self, words: &[&str], environment: &[(&str, &str)]) -> Running {
+        let script = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", self.0.display());
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, "sh"]).args(words).env_remove("OMP_NUM_THREADS");
+        Running::start(command.envs(environment.iter().copied()))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for pid in fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().split_whitespace() {
+            signal(pid.parse().unwrap(), "KILL");
+        }
+        until("an empty control group", || fs::remove_dir(&self.0).is_ok() || !self.0.exists());
+    }
+}
+
+/// How many threads of a process have run for a tick.
+fn threads_that_ran(pid: u32) -> usize {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
+    let ran = |path: PathBuf| {
+        let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
+        let rest = stat.rsplit_once(')').map(|(_, rest)| rest.to_owned()).unwrap_or_default();
+        rest.split_whitespace().nth(11).is_some_and(|ticks| ticks != "0")
+    };
+    tasks.filter(|task| task.as_ref().is_ok_and(|task| ran(task.path()))).count()
+}
+
+/// A program that keeps all its OpenMP threads busy.
+fn busy_openmp(folder: &Path) -> Option<PathBuf> {
+    let (source, program) = (folder.join("busy.c"), folder.join("busy"));
+    let text = "int main(void) {\n#pragma omp parallel\n    for (;;) __asm__ volatile(\"\");\n}\n";
+    fs::write(&source, text).unwrap();
+    let built = Command::new("cc").arg("-fopenmp").arg(&source).arg("-o").arg(&program).output();
+    if !built.is_ok_and(|built| built.status.success()) {
+        eprintln!("SKIPPED: cc -fopenmp does not work");
+        return None;
+    }
+    Some(program)
+}
+
+#[test]
+fn openmp_threads_beyond_the_quota_are_found_unless_the_option_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = busy_openmp(folder.path()) else { return };
+    let Some(group) = Group::with_a_cpu_of_time("manycore-audit-omp") else { return };
+    let program = program.display().to_string();
+    let many = group.start(&[&program], &[("OMP_NUM_THREADS", "4")]);
+    until("four busy threads", || threads_that_ran(many.0.id()) == 4);
+    let (code, found) = audit(many.0.id());
+    assert_eq!((code, kinds_of_its_own(&found)), (Some(1), vec!["too_many_threads"]), "{found:#}");
+    let findings = found["findings"].as_array().unwrap();
+    let finding = findings.iter().find(|finding| finding["kind"] == "too_many_threads").unwrap();
+    assert_eq!((&finding["runtime"], &finding["allowed_cpus"]), (&"OpenMP".into(), &1.0.into()));
+    assert_eq!(
+        (&finding["process"]["threads"], &finding["set_by"]),
+        (&4.into(), &"OMP_NUM_THREADS=4".into())
+    );
+    assert_eq!(
+        (&finding["severity"], &finding["cure"]),
+        (&"harm".into(), &"lower it: OMP_NUM_THREADS=1".into())
+    );
+    drop(many);
+    let fitting = group.start(&[&program], &[("OMP_NUM_THREADS", "1")]);
+    until("a busy thread", || threads_that_ran(fitting.0.id()) == 1);
+    let (_, found) = audit(fitting.0.id());
+    assert_eq!(kinds_of_its_own(&found), [""; 0], "{found:#}");
+}
+
+#[test]
+fn erlang_with_more_schedulers_than_its_quota_is_found() {
+    if !has("erl") {
+        return;
+    }
+    let Some(group) = Group::with_a_cpu_of_time("manycore-audit-erl") else { return };
+    let audit_with = |option: &str| {
+        let node = group.start(&["erl", "+S", option, "-noshell", "-eval", "timer:sleep(infinity)"], &[]);
+        let wanted: usize = option.split(':').next().unwrap().parse().unwrap();
+        let schedulers = || {
+            let tasks = fs::read_dir(format!("/proc/{}/task", node.0.id())).unwrap();
+            let name = |path: PathBuf| fs::read_to_string(path.join("comm")).unwrap_or_default();
+            let names = tasks.map(|task| name(task.unwrap().path()));
+            names.filter(|name| name.contains("_scheduler") || name.starts_with("erts_sched_")).count()
+        };
+        until("all schedulers", || schedulers() == wanted);
+        audit(node.0.id())
+    };
+    let (code, found) = audit_with("8:8");
+    assert_eq!((code, kinds_of_its_own(&found)), (Some(1), vec!["too_many_threads"]), "{found:#}");
+    let findings = found["findings"].as_array().unwrap();
+    let finding = findings.iter().find(|finding| finding["kind"] == "too_many_threads").unwrap();
+    assert_eq!((&finding["set_by"], &finding["cure"]), (&"+S 8:8".into(), &"lower it: +S 1:1".into()));
+    let (_, found) = audit_with("8:1");
+    assert_eq!(kinds_of_its_own(&found), [""; 0], "{found:#}");
+}
+
+#[test]
+fn containers_with_the_same_cpu_are_found() {
+    let Some([cpu, _]) = two_cpus() else { return };
+    let cpu = cpu.to_string();
+    let files = [("cpuset.cpus", cpu.as_str()), ("cpuset.mems", "0")];
+    let Some(one) = Group::new("cpuset", "docker-one", &files) else { return };
+    let Some(two) = Group::new("cpuset", "docker-two", &files) else { return };
+    let (time, folders) = (unique(), [&one.0, &two.0].map(|folder| folder.display().to_string()));
+    let start = |folder: &String| format!("sh -c 'echo $$ > {folder}/cgroup.procs && exec sleep {time}' & ");
+    let shell = Running::shell(&format!("{}{}wait", start(&folders[0]), start(&folders[1])));
+    asleep(&time, 2);
+    let (code, found) = audit(shell.0.id());
+    assert_eq!((code, kinds(&found)), (Some(1), vec!["overlapping_pins"]), "{found:#}");
+    let group = |at: usize| found["findings"][0]["claims"][at]["group"].as_str().unwrap().to_owned();
+    assert!(group(0).contains("docker-one") && group(1).contains("docker-two"), "{found:#}");
+}
+
+#[test]
+fn without_rights_it_says_what_it_could_not_see() {
+    let setpriv = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let tool = assert_cmd::cargo::cargo_bin!("manycore");
+    let unprivileged = || {
+        let mut command = Command::new("setpriv");
+        command.args(setpriv).arg(tool);
+        command
+    };
+    if !unprivileged().arg("--version").output().is_ok_and(|run| run.status.success()) {
+        eprintln!("SKIPPED: setpriv does not work, or another user cannot run {}", tool.display());
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = busy_openmp(folder.path()) else { return };
+    let Some(group) = Group::with_a_cpu_of_time("manycore-audit-rights") else { return };
+    let many = group.start(&[&program.display().to_string()], &[("OMP_NUM_THREADS", "4")]);
+    until("four busy threads", || threads_that_ran(many.0.id()) == 4);
+    let run = unprivileged()
+        .args(["audit", "--for", "100ms", "--format", "json", "--pid", &many.0.id().to_string()])
+        .output()
+        .unwrap();
+    let seen: Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(kinds_of_its_own(&seen), [""; 0], "{seen:#}");
+    let expected = serde_json::json!([{"what": "environment", "count": 1}, {"what": "program", "count": 1}]);
+    assert_eq!((&seen["unseen"], &seen["looked_at"]["threads"]), (&expected, &4.into()));
+}
+
+#[test]
+fn findings_read_well() {
+    let thread = |tid, name: &str, cpus: &str, busy| Thread {
+        tid,
+        name: name.to_owned(),
+        cpus: cpus.parse().unwrap(),
+        busy_cpus: Some(busy),
+        cpu_seconds: Some(100.0 * busy),
+        ..Thread::default()
+    };
+    let process = |pid, name: &str, threads: Vec<Thread>| Process {
+        pid,
+        parent: 1,
+        name: name.to_owned(),
+        busy_cpus: Some(threads.iter().filter_map(|thread| thread.busy_cpus).sum()),
+        threads,
+        ..Process::default()
+    };
+    let facts = Facts {
+        online: "0-7".parse().unwrap(),
+        offline: "8-9".parse().unwrap(),
+        isolated: CpuSet::single(7),
+        processes: vec![
+            process(
+                214,
+                "redis-server",
+                vec![thread(214, "redis-server", "3", 0.62), thread(215, "bio\u{1b}[31m", "2", 0.0)],
+            ),
+            process(981, "nginx", vec![thread(981, "nginx", "3", 0.31)]),
+            process(1200, "batch", vec![thread(1200, "batch", "5-9", 0.0)]),
+        ],
+        interrupts: vec![Interrupt {
+            number: 41,
+            name: "eth0-TxRx-3".to_owned(),
+            per_second: BTreeMap::from([(3, 8214.0)]),
+            device: Some("eth0".to_owned()),
+            managed: false,
+        }],
+        ..Facts::default()
+    };
+    let audit = Audit {
+        schema: AUDIT_SCHEMA.to_owned(),
+        findings: find(&facts),
+        looked_at: LookedAt { processes: 213, threads: 1904, seconds: 1.0 },
+        unseen: vec![
+            NotSeen { what: Unseen::Environment, count: 2 },
+            NotSeen { what: Unseen::Ended, count: 1 },
+        ],
+    };
+    let text = audit_text::render(&audit);
+    assert!(text.lines().all(|line| line.chars().count() <= 100) && !text.contains('\u{1b}'), "{text}");
+    insta::assert_snapshot!("audit", text);
+}

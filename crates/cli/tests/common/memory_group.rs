@@ -1,0 +1,125 @@
+//! A control group with a memory limit, that is gone with the test.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::OnceLock,
+    thread,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// How a program takes memory: a MiB and then a pause, so many times.
+#[derive(Clone, Copy)]
+pub struct Take {
+    /// 0: until it is ended.
+    pub mib: u32,
+    pub pause: Duration,
+    /// SIGTERM does not end it.
+    pub is_deaf: bool,
+}
+
+impl Take {
+    /// All at once, and holds it until its input ends.
+    pub fn held(mib: u32) -> Self {
+        Self { mib, pause: Duration::ZERO, is_deaf: false }
+    }
+
+    /// So many MiB a second at most, until it is ended.
+    pub fn endless(mib_per_second: u32) -> Self {
+        Self { mib: 0, pause: Duration::from_secs(1) / mib_per_second, is_deaf: false }
+    }
+
+    pub fn deaf(self) -> Self {
+        Self { is_deaf: true, ..self }
+    }
+
+    /// Its command line.
+    pub fn words(self) -> Vec<String> {
+        let mut words = vec!["take".into(), self.mib.to_string(), self.pause.as_micros().to_string()];
+        words.extend(self.is_deaf.then(|| "deaf".into()));
+        words
+    }
+}
+
+/// The program of lab/eat.c, built when it is needed.
+pub fn eat() -> &'static Path {
+    static PROGRAM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, program) = PROGRAM.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("eat");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/eat.c");
+        let built = Command::new("cc").arg("-O2").arg(source).arg("-o").arg(&program).status();
+        assert!(built.unwrap().success(), "cc cannot compile lab/eat.c");
+        (folder, program)
+    });
+    program
+}
+
+/// A group with a limit of so many MiB, below the memory controller that this machine has.
+pub struct Group {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Its path below the mount point.
+    pub path: String,
+}
+
+impl Group {
+    /// Makes it; says why where it cannot.
+    pub fn new(name: &str, mib: u64) -> Option<Self> {
+        let path = format!("/manycore-guard-{name}-{}", std::process::id());
+        let v1 = Path::new("/sys/fs/cgroup/memory");
+        let (mount, limit) = if v1.join("memory.limit_in_bytes").exists() {
+            (v1.to_owned(), "memory.limit_in_bytes")
+        } else {
+            (PathBuf::from("/sys/fs/cgroup"), "memory.max")
+        };
+        let folder = mount.join(&path[1..]);
+        let make =
+            fs::create_dir(&folder).and_then(|()| fs::write(folder.join(limit), (mib << 20).to_string()));
+        if let Err(error) = make {
+            eprintln!("SKIPPED: no control group with a memory limit can be made: {error}");
+            let _ = fs::remove_dir(&folder);
+            return None;
+        }
+        Some(Self { folder, path })
+    }
+
+    /// Starts a program in the group.
+    pub fn start(&self, program: &Path, words: &[&str]) -> Child {
+        let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", self.folder.display());
+        Command::new("sh")
+            .args(["-c", &enter])
+            .arg(program)
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Starts a program in the group that takes memory, of known size: see `take` in lab/eat.c.
+    pub fn eat(&self, take: Take) -> Child {
+        let words = take.words();
+        self.start(eat(), &words.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// Processes in it.
+    pub fn members(&self) -> Vec<u32> {
+        let text = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let end = Instant::now() + Duration::from_secs(20);
+        while fs::remove_dir(&self.folder).is_err() && Instant::now() < end {
+            for pid in self.members() {
+                let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+            }
+            thread::yield_now();
+        }
+    }
+}

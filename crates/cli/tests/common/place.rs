@@ -1,0 +1,144 @@
+//! What tests of `run`, `pin` and `undo` share: a folder with journals of its own, and processes that end with their
+//! test.
+
+use manycore_linux::{affinity, tasks};
+use manycore_topology::CpuSet;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// Longest wait for anything.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A folder with journals of its own.
+pub struct House(pub TempDir);
+
+impl House {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
+        command.args(arguments).current_dir(self.0.path()).env("MANYCORE_STATE", self.path("journals"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// `run` of a shell's script on these CPUs.
+    pub fn shell_on(&self, cpus: &CpuSet, script: &str) -> Command {
+        let place = format!("cpus={cpus}");
+        self.command(&["run", "--place", &place, "--workers", "1", "--", "sh", "-c", script])
+    }
+
+    /// What it says on standard error when it ends with `code`.
+    pub fn says(&self, code: i32, arguments: &[&str]) -> String {
+        let run = self.run(arguments);
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert_eq!(run.status.code(), Some(code), "{arguments:?}: {said}");
+        said
+    }
+
+    /// Whether no journal is left.
+    pub fn is_clean(&self) -> bool {
+        fs::read_dir(self.path("journals")).map_or(true, |entries| entries.count() == 0)
+    }
+
+    pub fn stay(&self) -> Value {
+        serde_json::from_slice(&fs::read(self.path("stay.json")).unwrap()).unwrap()
+    }
+}
+
+impl Drop for House {
+    /// A test that fails leaves nothing in force.
+    fn drop(&mut self) {
+        if self.path("journals").is_dir() {
+            let _ = self.command(&["undo"]).output();
+        }
+    }
+}
+
+/// A process that ends with its test.
+pub struct Guard(pub Child);
+
+impl Guard {
+    /// A shell that starts a sleeping child whenever a line comes.
+    pub fn shell() -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo ready; while read line; do sleep 1000 & echo $!; done"]);
+        let mut guard = Self(shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+        assert_eq!(guard.line(), "ready");
+        guard
+    }
+
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        // One byte at a time: nothing of the next line may be lost in a buffer.
+        BufReader::with_capacity(1, self.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    /// Has a shell start a child; returns its id.
+    pub fn child(&mut self) -> u32 {
+        self.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        self.line().parse().unwrap()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        for pid in tasks::tree(&[self.pid()]) {
+            let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, Signal::KILL));
+        }
+        let _ = self.0.wait();
+    }
+}
+
+pub fn soon(what: &str, mut is_true: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_true() {
+        assert!(began.elapsed() < PATIENCE, "{what} does not come true");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The CPUs that we may use, where there are two at least.
+pub fn two_cpus() -> Option<CpuSet> {
+    let cpus = affinity::allowed().unwrap();
+    if cpus.len() < 2 {
+        eprintln!("SKIPPED: needs two CPUs");
+        return None;
+    }
+    Some(cpus)
+}
+
+pub fn last(cpus: &CpuSet) -> CpuSet {
+    CpuSet::single(cpus.last().unwrap())
+}
+
+pub fn is_on(pid: u32, cpus: &CpuSet) -> bool {
+    affinity::of(pid).is_ok_and(|now| now == *cpus)
+}

@@ -1,0 +1,159 @@
+//! The matrix of `manycore eval` on this machine: real threads, real CPUs.
+#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
+
+use assert_cmd::cargo::cargo_bin;
+use manycore_topology::CpuSet;
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+fn eval(program: &mut Command, folder: &Path) -> Output {
+    program.args(["eval", "--only", "latency", "--seed", "3", "--out"]).arg(folder);
+    program.stdin(Stdio::null()).output().unwrap()
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn json(bytes: &[u8]) -> serde_json::Value {
+    serde_json::from_slice(bytes).unwrap()
+}
+
+fn record(folder: &Path) -> serde_json::Value {
+    json(&fs::read(folder.join("record.json")).unwrap())
+}
+
+/// CPUs that this process may use.
+fn cpus() -> CpuSet {
+    manycore_linux::affinity::allowed().unwrap()
+}
+
+fn two_cpus() -> bool {
+    let two = cpus().len() > 1;
+    if !two {
+        eprintln!("SKIPPED: it takes two CPUs");
+    }
+    two
+}
+
+#[test]
+fn every_pair_has_a_plausible_figure() {
+    if !two_cpus() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let run = eval(&mut Command::new(cargo_bin("manycore")), folder.path());
+    assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+    assert!(String::from_utf8_lossy(&run.stdout).contains("CACHE LINES BETWEEN CPUS"));
+    if record(folder.path())["missed"].to_string().contains("not had at the same time") {
+        eprintln!("SKIPPED: others held the CPUs all the time");
+        return;
+    }
+    let table = fs::read_to_string(folder.path().join("latency.csv")).unwrap();
+    let mut pairs = 0;
+    for line in table.lines().skip(1) {
+        let cells: Vec<&str> = line.split(',').collect();
+        let number = |at: usize| cells[at].parse::<f64>().unwrap();
+        assert!(number(0) < number(1), "{line}");
+        assert!((2.0..=20_000.0).contains(&number(3)) && number(4) <= number(3), "{line}");
+        assert!(number(6) > 1.0, "{line}");
+        pairs += 1;
+    }
+    let cpus = cpus().len();
+    assert!(pairs == cpus * (cpus - 1) / 2 || cpus > 70, "{pairs} pairs of {cpus} CPUs");
+    let record = record(folder.path());
+    assert_eq!(record["missed"], serde_json::json!([]), "nothing was left out");
+    let experiment = &record["experiments"][0];
+    assert_eq!(
+        (&experiment["id"], &experiment["metrics"][0]["better"]),
+        (&"latency".into(), &"lower".into())
+    );
+    let samples = experiment["samples"].as_array().unwrap();
+    assert!(samples.iter().all(|sample| sample["values"].as_array().unwrap().len() == 3));
+    // Whoever serves: both directions are in the samples, and no counter of every CPU is.
+    assert!(samples.iter().all(|sample| sample["around"]["busy_ticks"].is_null()));
+    assert!(fs::read_to_string(folder.path().join("report.html")).unwrap().contains("chart-latency-map-1"));
+}
+
+#[test]
+fn one_cpu_alone_has_no_pair_and_that_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bound = Command::new("taskset");
+    let first = cpus().first().unwrap().to_string();
+    bound.args(["--cpu-list", &first]).arg(cargo_bin("manycore"));
+    let run = eval(&mut bound, folder.path());
+    assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+    let record = record(folder.path());
+    assert_eq!(record["experiments"], serde_json::json!([]));
+    let why = record["missed"][0]["why"].as_str().unwrap();
+    assert_eq!(why, format!("a cache line goes from one CPU to another, and only CPU {first} may be used"));
+}
+
+#[test]
+fn only_cpus_that_may_be_used_are_visited() {
+    let cpus = cpus();
+    if cpus.len() < 3 {
+        eprintln!("SKIPPED: it takes three CPUs to leave one out");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut bound = Command::new("taskset");
+    let (first, last) = (cpus.first().unwrap(), cpus.last().unwrap());
+    bound.args(["--cpu-list", &format!("{first},{last}")]).arg(cargo_bin("manycore"));
+    let run = eval(&mut bound, folder.path());
+    assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+    let table = fs::read_to_string(folder.path().join("latency.csv")).unwrap();
+    assert!(table.lines().skip(1).all(|line| line.starts_with(&format!("{first},{last},"))), "{table}");
+}
+
+/// Voluntary context switches of the thread of `pid` that measures: it sleeps between visits.
+fn sleeps_of_server(pid: u32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let status = tasks.map(|task| fs::read_to_string(task.path().join("status")).unwrap_or_default());
+    let server = status.filter(|status| status.starts_with("Name:\tserver\n"));
+    let sleeps = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        line.trim().parse::<u64>().ok()
+    };
+    server.filter_map(sleeps).max().unwrap_or(0)
+}
+
+#[test]
+fn ctrl_c_saves_the_visits_that_were_made() {
+    if !two_cpus() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // A run takes half a second on two CPUs: one may be over before it is interrupted.
+    let interrupted = (0..10).any(|_| {
+        let mut child = Command::new(cargo_bin("manycore"))
+            .args(["eval", "--quiet", "--only", "latency", "--out"])
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        while child.try_wait().unwrap().is_none() && sleeps_of_server(child.id()) < 6 {
+            std::thread::yield_now();
+        }
+        // Where it has ended, it is not waited for a second time.
+        drop(Command::new("kill").args(["-INT", &child.id().to_string()]).stderr(Stdio::null()).status());
+        match child.wait().unwrap().code() {
+            Some(130) => true,
+            code => {
+                assert_eq!(code, Some(0));
+                false
+            }
+        }
+    });
+    assert!(interrupted);
+    let record = record(folder.path());
+    assert_eq!(record["interrupted"], true);
+    assert!(!record["experiments"][0]["samples"].as_array().unwrap().is_empty());
+    let report =
+        Command::new(cargo_bin("manycore")).arg("report").arg(folder.path().join("record.json")).output();
+    assert!(String::from_utf8_lossy(&report.unwrap().stdout).contains("A cache line takes"));
+}

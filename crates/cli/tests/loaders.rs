@@ -1,0 +1,102 @@
+//! Processes that load memory. They are this very program, which is why it has no harness: a crew starts its own
+//! executable for its workers.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
+
+use clap::Parser;
+use manycore::{
+    experiment::{
+        Subject,
+        live::{Live, Pace},
+        loaders,
+        observe::Observer,
+    },
+    failure::Failure,
+    source,
+};
+use manycore_linux::{affinity, clock::now_ns};
+use manycore_topology::{CpuId, CpuSet};
+use manycore_workload::stream::{Kernel, Stores, Task, Work};
+use std::{fs, process::ExitCode, rc::Rc, time::Duration};
+
+const BYTES: u64 = 8 << 20;
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).is_some_and(|verb| verb == "worker") {
+        return manycore::cmd::run(manycore::cli::Cli::parse())
+            .map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS);
+    }
+    // What `cargo test -- NAME` and `--list` ask for has no answer here.
+    if std::env::args().any(|argument| argument == "--list") {
+        return ExitCode::SUCCESS;
+    }
+    every_process_has_its_cpu_and_its_memory();
+    a_node_that_is_not_there_is_told();
+    println!("test result: ok. 2 passed");
+    ExitCode::SUCCESS
+}
+
+fn live(cpus: &[CpuId], task: Task) -> Live {
+    let (crew, trial) = loaders::hire(cpus, task).unwrap();
+    let observer = Rc::new(Observer::new(&source::live().unwrap()));
+    let pace = Pace::Slices { slice: Duration::from_millis(100), settle: Duration::from_millis(10) };
+    Live::new(crew, observer, pace, vec![trial], now_ns())
+}
+
+/// Bytes of the process that are bound to `node`, on it and elsewhere (`numa(7)`).
+fn bound(pid: u32, node: u16) -> Option<(u64, u64)> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/numa_maps")).ok()?;
+    let (mut here, mut elsewhere) = (0, 0);
+    for line in maps.lines().filter(|line| line.split(' ').nth(1) == Some(&format!("bind:{node}"))) {
+        let words = || line.split(' ').filter_map(|word| word.split_once('='));
+        let size = words().find(|(name, _)| *name == "kernelpagesize_kB")?.1.parse::<u64>().ok()? * 1024;
+        let pages = words().filter_map(|(name, count)| {
+            Some((name.strip_prefix('N')?.parse::<u16>().ok()?, count.parse::<u64>().ok()?))
+        });
+        for (on, count) in pages {
+            *if on == node { &mut here } else { &mut elsewhere } += count * size;
+        }
+    }
+    Some((here, elsewhere))
+}
+
+fn every_process_has_its_cpu_and_its_memory() {
+    let machine = source::live().unwrap();
+    let cpus: Vec<CpuId> = machine.usable().iter().take(2).collect();
+    let node = machine.nodes[0].id as u16;
+    let work = Work { kernel: Kernel::Triad, stores: Stores::NonTemporal };
+    let mut task = Task { work, node: Some(node), bytes: BYTES };
+    let mut team = live(&cpus, task);
+    if let Err(Failure::Measured(why)) = team.get_ready() {
+        eprintln!("SKIPPED: memory cannot be bound here: {why}");
+        task.node = None;
+        team = live(&cpus, task);
+        team.get_ready().unwrap();
+    }
+    let ids = team.worker_ids();
+    assert_eq!(ids.len(), cpus.len());
+    for (&pid, &cpu) in ids.iter().zip(&cpus) {
+        assert_ne!(pid, std::process::id());
+        assert_eq!(affinity::of(pid).unwrap(), CpuSet::single(cpu));
+        match bound(pid, node).filter(|_| task.node.is_some()) {
+            Some((here, elsewhere)) => {
+                assert!(here >= 3 * BYTES && elsewhere == 0, "{here} here, {elsewhere} elsewhere");
+            }
+            None => eprintln!("SKIPPED: no numa_maps to look at"),
+        }
+    }
+    let sample = team.measure(0).unwrap();
+    assert_eq!(sample.per_worker.len(), cpus.len());
+    assert!(sample.rate() > 1e7, "{} bytes per second", sample.rate());
+    let whole = sample.work / work.per_tick() as f64;
+    assert_eq!(whole.fract(), 0.0, "whole ticks");
+    assert_eq!(team.worker_ids(), ids);
+}
+
+fn a_node_that_is_not_there_is_told() {
+    let cpu = source::live().unwrap().usable().first().unwrap();
+    let task = Task { work: Work::READ, node: Some(1023), bytes: BYTES };
+    match live(&[cpu], task).get_ready() {
+        Err(Failure::Measured(why)) => assert!(why.contains("worker process 0 ended"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,193 @@
+//! `manycore qos` on openEuler's two dialects. No such kernel can be booted here, so a file system of our own behaves as
+//! they do, with their silent roundings.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
+
+mod brake;
+mod kernel;
+mod mount;
+mod prove;
+mod targets;
+
+use kernel::Kernel;
+use manycore_control::journal;
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Output},
+};
+use tempfile::TempDir;
+
+/// A mounted file system, a folder for journals, and a process to be limited.
+struct Place {
+    /// Unmounts when it is dropped, before the folder goes.
+    #[allow(dead_code, reason = "held, not used")]
+    session: fuser::BackgroundSession,
+    root: TempDir,
+    state: TempDir,
+    /// Where commands run, which save their results there.
+    results: TempDir,
+    victim: Child,
+}
+
+impl Place {
+    /// Absent where file systems cannot be mounted here.
+    fn new(kernel: Kernel) -> Option<Self> {
+        let root = tempfile::tempdir().unwrap();
+        match mount::mount(kernel, root.path()) {
+            Ok(session) => {
+                let victim = Command::new("sleep").arg("1000").spawn().unwrap();
+                let [state, results] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+                Some(Self { session, root, state, results, victim })
+            }
+            Err(error) => {
+                eprintln!("SKIPPED: no file system can be mounted by FUSE here: {error}");
+                None
+            }
+        }
+    }
+
+    fn manycore(&self, arguments: &[&str]) -> Output {
+        Command::new(assert_cmd::cargo::cargo_bin!("manycore"))
+            .args(arguments)
+            .current_dir(self.results.path())
+            .env(journal::FOLDER_VARIABLE, self.state.path())
+            .output()
+            .unwrap()
+    }
+
+    /// `qos set` on the victim.
+    fn set(&self, code: i32, limits: &[&str]) -> String {
+        let (root, pid) = (self.root.path().to_str().unwrap(), self.victim.id().to_string());
+        let head = ["qos", "set", "--resctrl", root, "--pid", &pid, "--name", "held"];
+        self.done(code, &[&head, limits].concat())
+    }
+
+    /// Runs to this exit code; what was said on both streams, without names that differ from run to run.
+    fn done(&self, code: i32, arguments: &[&str]) -> String {
+        let run = self.manycore(arguments);
+        let said = [run.stdout, run.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        assert_eq!(run.status.code(), Some(code), "{arguments:?}: {said}");
+        said.replace(self.root.path().to_str().unwrap(), "[ROOT]")
+            .replace(&self.victim.id().to_string(), "[PID]")
+            .lines()
+            .map(|line| match line.strip_prefix("manycore undo qos-") {
+                Some(_) => "manycore undo [JOURNAL] takes it back.\n".to_owned(),
+                None => format!("{line}\n"),
+            })
+            .collect()
+    }
+
+    /// A file without blanks.
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.root.path().join(path)).unwrap().replace(' ', "")
+    }
+
+    /// Groups of ours.
+    fn groups(&self) -> Vec<String> {
+        let names = fs::read_dir(self.root.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names
+            .filter_map(|name| name.into_string().ok())
+            .filter(|name| name.starts_with("manycore-"))
+            .collect()
+    }
+
+    /// Nothing of ours is there.
+    fn is_untouched(&self) {
+        assert!(!self.root.path().join("held").exists());
+        assert!(!journals(self.state.path()), "a journal is left");
+    }
+}
+
+fn journals(folder: &Path) -> bool {
+    fs::read_dir(folder).unwrap().next().is_some()
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.victim.kill().unwrap();
+        self.victim.wait().unwrap();
+    }
+}
+
+#[test]
+fn all_controls_of_6_6_are_set_and_what_was_rounded_is_told() {
+    let Some(place) = Place::new(Kernel::default()) else { return };
+    let limits = ["--bandwidth", "55%", "--min-bandwidth", "10%", "--hardlimit", "off", "--priority", "7"];
+    let told = place.set(0, &[&limits[..], &["--on", "node=0"]].concat());
+    insta::assert_snapshot!("openeuler_6_6_set", told);
+    let schemata = place.text("held/schemata");
+    assert!(schemata.contains("MB:0=0000056;1=0000100"), "{schemata}");
+    assert!(schemata.contains("MBMIN:0=0000009;1=0000000") && schemata.contains("MBPRI:0=0000007;1=0000003"));
+    assert!(schemata.contains("MBHDL:0=0000000;1=0000001"));
+    assert_eq!(place.text("held/tasks"), format!("{}\n", place.victim.id()));
+    let root = place.root.path().to_str().unwrap();
+    insta::assert_snapshot!("openeuler_6_6_show", place.done(0, &["qos", "show", "--resctrl", root]));
+    place.done(0, &["qos", "clear", "held"]);
+    place.is_untouched();
+    assert_eq!(place.text("tasks"), format!("{}\n", place.victim.id()));
+}
+
+#[test]
+fn caches_of_6_6_are_named_by_their_id() {
+    let Some(place) = Place::new(Kernel::default()) else { return };
+    place.set(0, &["--cache", "l3=0x5", "--on", "cache=122"]);
+    assert!(place.text("held/schemata").contains("L3:1=7fff;122=0005"), "gaps are allowed");
+    place.done(0, &["undo"]);
+    place.is_untouched();
+    let refusal = place.set(2, &["--bandwidth", "50%", "--on", "cache=122"]);
+    assert!(refusal.contains("--on node="), "{refusal}");
+    let refusal = place.set(2, &["--bandwidth", "2000MB/s"]);
+    assert!(refusal.contains("percent"), "{refusal}");
+    let refusal = place.set(2, &["--priority", "8"]);
+    assert!(refusal.contains("0 to 7"), "{refusal}");
+    place.is_untouched();
+}
+
+#[test]
+fn limits_that_are_taken_and_not_done_are_told() {
+    let Some(place) = Place::new(Kernel { ignores: Some("MBPRI"), ..Kernel::default() }) else { return };
+    let told = place.set(1, &["--priority", "7", "--bandwidth", "50%"]);
+    assert!(told.contains("changed nothing"), "{told}");
+    assert!(told.contains("2 of 4 limits"), "{told}");
+    place.done(0, &["undo"]);
+    place.is_untouched();
+}
+
+#[test]
+fn what_5_10_raises_is_told() {
+    let old = Kernel { old: true, mounted: vec!["MBHDL"], ..Kernel::default() };
+    let Some(place) = Place::new(old) else { return };
+    insta::assert_snapshot!("openeuler_5_10_set", place.set(0, &["--bandwidth", "2%", "--hardlimit", "off"]));
+    place.done(0, &["qos", "clear", "--all"]);
+    place.is_untouched();
+    let root = place.root.path().to_str().unwrap();
+    let shown = place.done(0, &["qos", "show", "--resctrl", root]);
+    assert!(shown.contains("openEuler 5.10") && shown.contains("240 MB/s"), "{shown}");
+    for (option, word) in [(["--min-bandwidth", "10%"], "mbMin"), (["--priority", "7"], "mbPrio")] {
+        let refusal = place.set(3, &option);
+        assert!(refusal.contains(&format!("-o {word}")), "{refusal}");
+    }
+    place.is_untouched();
+}
+
+#[test]
+fn silent_refusals_of_5_10_leave_nothing() {
+    let old = Kernel { old: true, mounted: vec!["MBPRI"], refuses: Some("MBPRI"), ..Kernel::default() };
+    let Some(place) = Place::new(old) else { return };
+    let refusal = place.set(3, &["--bandwidth", "50%", "--priority", "7"]);
+    assert!(refusal.contains("MBPRI:0=7;1=7") && refusal.contains("Invalid argument"), "{refusal}");
+    assert!(!refusal.contains("(ok)") && refusal.contains("nothing is left changed"), "{refusal}");
+    place.is_untouched();
+}
+
+#[test]
+fn hardware_without_room_is_told() {
+    let Some(place) = Place::new(Kernel::default()) else { return };
+    for name in ["a", "b", "c"] {
+        fs::create_dir(place.root.path().join(name)).unwrap();
+    }
+    let refusal = place.set(3, &["--bandwidth", "50%"]);
+    assert!(refusal.contains("room for 4 groups"), "{refusal}");
+    place.is_untouched();
+}

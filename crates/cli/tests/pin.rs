@@ -1,0 +1,180 @@
+//! `pin` and `undo` on the real binary and real processes.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
+
+mod common;
+
+use common::place::{Guard, House, is_on, last, soon, two_cpus};
+use manycore_linux::tasks;
+use rustix::process::Signal;
+use serde_json::Value;
+use std::{fs, process::Command};
+
+#[test]
+fn a_process_is_moved_with_children_to_come_and_moved_back() {
+    let Some(cpus) = two_cpus() else { return };
+    let (house, mut shell) = (House::new(), Guard::shell());
+    let before = shell.child();
+    let (pid, place) = (shell.pid().to_string(), format!("cpus={}", last(&cpus)));
+    let pin =
+        Guard(house.command(&["pin", "--pid", &pid, "--place", &place, "--workers", "1"]).spawn().unwrap());
+    soon("the pin", || is_on(shell.pid(), &last(&cpus)) && is_on(before, &last(&cpus)));
+    let after = shell.child();
+    soon("the pin of a child", || is_on(after, &last(&cpus)));
+    let listed = house.run(&["undo", "--list"]);
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("running: pin --pid"));
+    // Whose owner lives is not undone by others.
+    let left = house.run(&["undo"]);
+    assert!(String::from_utf8_lossy(&left.stdout).contains("still running, left alone"));
+    assert!(is_on(shell.pid(), &last(&cpus)));
+    pin.signal(Signal::INT);
+    let mut pin = pin;
+    assert_eq!(pin.0.wait().unwrap().code(), Some(0));
+    for pid in [shell.pid(), before, after] {
+        assert!(is_on(pid, &cpus), "{pid}");
+    }
+    assert!(house.is_clean());
+}
+
+#[test]
+fn what_sigkill_leaves_undo_gives_back() {
+    let Some(cpus) = two_cpus() else { return };
+    let (house, mut shell) = (House::new(), Guard::shell());
+    let (pid, place) = (shell.pid().to_string(), format!("cpus={}", last(&cpus)));
+    for turn in 0..10 {
+        let mut pin = Guard(
+            house.command(&["pin", "--pid", &pid, "--place", &place, "--workers", "1"]).spawn().unwrap(),
+        );
+        soon("the pin", || is_on(shell.pid(), &last(&cpus)));
+        pin.signal(Signal::KILL);
+        pin.0.wait().unwrap();
+        let orphan = shell.child();
+        assert!(is_on(orphan, &last(&cpus)));
+        let undo = house.run(&["undo"]);
+        assert_eq!(undo.status.code(), Some(0), "{}", String::from_utf8_lossy(&undo.stderr));
+        for pid in tasks::tree(&[shell.pid()]) {
+            assert!(is_on(pid, &cpus), "{pid} in turn {turn}: {}", String::from_utf8_lossy(&undo.stdout));
+        }
+        assert!(house.is_clean());
+    }
+}
+
+#[test]
+fn once_stays_until_undone() {
+    let Some(cpus) = two_cpus() else { return };
+    let (house, shell) = (House::new(), Guard::shell());
+    let (pid, place) = (shell.pid().to_string(), format!("cpus={}", last(&cpus)));
+    let said = house.says(0, &["pin", "--pid", &pid, "--place", &place, "--workers", "1", "--once"]);
+    assert!(said.contains("1 task moved") && said.contains("'manycore undo pin-"), "{said}");
+    assert!(is_on(shell.pid(), &last(&cpus)));
+    let listed = house.run(&["undo", "--list"]);
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains("stays until undone"), "{listed}");
+    let name = listed.split_whitespace().next().unwrap();
+    assert!(house.says(2, &["undo", "pin-0"]).contains("nothing named pin-0"));
+    let undone = house.run(&["undo", name, "--format", "json"]);
+    let undone: Value = serde_json::from_slice(&undone.stdout).unwrap();
+    assert_eq!(undone["undone"][0]["restored"]["tasks"], 1);
+    assert!(is_on(shell.pid(), &cpus) && house.is_clean());
+}
+
+#[test]
+fn somebody_elses_journals_are_not_believed() {
+    use std::os::unix::fs::chown;
+    let house = House::new();
+    fs::create_dir(house.path("journals")).unwrap();
+    if chown(house.path("journals"), Some(65534), None).is_err() {
+        return eprintln!("SKIPPED: needs root");
+    }
+    assert!(house.says(3, &["undo"]).contains("belongs to user 65534"));
+}
+
+#[test]
+fn an_ordinary_user_places_his_own() {
+    let house = House::new();
+    let Some(cpus) = two_cpus() else { return };
+    let program = assert_cmd::cargo::cargo_bin!("manycore");
+    let place = format!("cpus={}", last(&cpus));
+    let journals = house.path("own");
+    fs::create_dir(&journals).unwrap();
+    let mut user = Command::new("setpriv");
+    user.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
+    user.args(["run", "--place", &place, "--workers", "1", "--", "sleep", "0.2"])
+        .env("MANYCORE_STATE", &journals);
+    if std::os::unix::fs::chown(&journals, Some(65534), Some(65534)).is_err() {
+        return eprintln!("SKIPPED: needs root");
+    }
+    fs::set_permissions(house.0.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let run = user.output().unwrap();
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    if said.contains("Permission denied") && said.contains("setpriv") {
+        return eprintln!("SKIPPED: another user cannot run what was built here");
+    }
+    assert_eq!(run.status.code(), Some(0), "{said}");
+    assert!(said.contains("held by affinities alone: "), "{said}");
+    let foreign = Guard::shell();
+    let mut user = Command::new("setpriv");
+    user.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
+    let run = user
+        .args(["pin", "--pid", &foreign.pid().to_string()])
+        .env("MANYCORE_STATE", &journals)
+        .output()
+        .unwrap();
+    assert_eq!(run.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&run.stderr).contains("cannot be moved: Operation not permitted"));
+    assert_eq!(fs::read_dir(&journals).unwrap().count(), 0);
+}
+
+#[test]
+fn pins_of_one_process_end_in_any_order() {
+    let Some(cpus) = two_cpus() else { return };
+    let (house, shell) = (House::new(), Guard::shell());
+    let pid = shell.pid().to_string();
+    for hold in ["affinity", "auto"] {
+        for place in [last(&cpus).to_string(), cpus.first().unwrap().to_string()] {
+            let place = format!("cpus={place}");
+            let run = house.run(&[
+                "pin",
+                "--pid",
+                &pid,
+                "--place",
+                &place,
+                "--workers",
+                "1",
+                "--once",
+                "--hold",
+                hold,
+            ]);
+            // In a cpuset there is nothing but its CPUs for the second one: it is refused, and changes nothing.
+            let code = run.status.code();
+            assert!(
+                code == Some(0) || hold == "auto" && code == Some(3),
+                "{}",
+                String::from_utf8_lossy(&run.stderr)
+            );
+        }
+        let listed = house.run(&["undo", "--list", "--format", "json"]);
+        let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+        let oldest =
+            listed["pending"].as_array().unwrap().last().unwrap()["name"].as_str().unwrap().to_owned();
+        assert_eq!(house.run(&["undo", &oldest]).status.code(), Some(0));
+        assert_eq!(house.run(&["undo"]).status.code(), Some(0));
+        assert!(is_on(shell.pid(), &cpus) && house.is_clean(), "{hold}");
+    }
+}
+
+#[test]
+fn kernel_threads_and_the_dead_are_not_pinned() {
+    let house = House::new();
+    match tasks::all().into_iter().find(|&pid| tasks::is_kernel(pid)) {
+        Some(pid) => {
+            assert!(house.says(2, &["pin", "--pid", &pid.to_string()]).contains("thread of the kernel"));
+        }
+        None => eprintln!("SKIPPED: no kernel thread is seen in this process namespace"),
+    }
+    let mut child = Command::new("true").spawn().unwrap();
+    let pid = child.id();
+    soon("the end of a child", || !tasks::is_alive(pid));
+    assert!(house.says(2, &["pin", "--pid", &pid.to_string(), "--once"]).contains("has ended"));
+    child.wait().unwrap();
+    assert!(house.is_clean());
+}

@@ -1,0 +1,247 @@
+//! `run` on the real binary and real processes.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
+
+mod common;
+
+use common::place::{Guard, House, is_on, last, two_cpus};
+use manycore_linux::{affinity, tasks};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{fs, os::unix::process::CommandExt, process::Command};
+
+#[test]
+fn a_command_keeps_its_streams_its_status_and_leaves_nothing() {
+    let house = House::new();
+    let run = house.run(&["run", "--place", "close", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
+    assert_eq!(run.status.code(), Some(7));
+    assert_eq!(String::from_utf8_lossy(&run.stdout), "out\n");
+    assert!(String::from_utf8_lossy(&run.stderr).starts_with("err\n"));
+    assert_eq!(house.run(&["run", "-q", "--", "sh", "-c", "kill -9 $$"]).status.code(), Some(137));
+    assert!(house.says(3, &["run", "--", "no-such-program"]).contains("there is no such program"));
+    assert!(house.is_clean());
+}
+
+#[test]
+fn each_thread_gets_its_own_cpu_and_is_seen_there() {
+    let Some(cpus) = two_cpus() else { return };
+    let house = House::new();
+    let arguments = ["run", "--place", "close", "--workers", "2", "--check=50%", "--out", "stay.json", "--"];
+    let program = assert_cmd::cargo::cargo_bin!("manycore").to_str().unwrap();
+    let run = house.run(&[&arguments[..], &[program, "probe", "--threads", "2"]].concat());
+    let printed = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert_eq!(run.status.code(), Some(0), "{printed}{}", String::from_utf8_lossy(&run.stderr));
+    assert!(printed.contains("2 of 2 threads bound") && printed.contains("; 0 looks elsewhere"), "{printed}");
+    let mut bound: Vec<u32> = printed
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().nth(1)?.parse().ok())
+        .take(2)
+        .collect();
+    bound.sort_unstable();
+    assert_eq!(bound, cpus.iter().take(2).collect::<Vec<_>>());
+    let stay = house.stay();
+    assert_eq!(stay["schema"], "manycore/residence/1");
+    let tasks = stay["tasks"].as_array().unwrap();
+    assert_eq!(tasks.len(), 3);
+    assert!(tasks.iter().all(|task| task["outside_ns"] == 0 && task["worker"].is_number()), "{stay}");
+    assert!(house.is_clean());
+}
+
+#[test]
+fn a_command_that_leaves_its_place_is_told_and_checked() {
+    let Some(cpus) = two_cpus() else { return };
+    let (house, all, one) = (House::new(), cpus.to_string(), cpus.first().unwrap().to_string());
+    // Holds itself to other CPUs than the plan: a cpuset would not let it.
+    let command =
+        format!("taskset -pc {all} $$ >/dev/null; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done");
+    let place = format!("cpus={one}");
+    let arguments =
+        ["run", "--place", &place, "--workers", "1", "--hold", "affinity", "--check", "--", "sh", "-c"];
+    let said = house.says(1, &[&arguments[..], &[&command]].concat());
+    assert!(said.contains("set its own affinity") && said.contains("the plan did not hold"), "{said}");
+}
+
+#[test]
+fn what_a_command_leaves_behind_gets_its_cpus_back() {
+    let Some(cpus) = two_cpus() else { return };
+    let house = House::new();
+    // The new process is a copy of the shell until it has become `sleep`.
+    let script = "sleep 1000 >&- 2>&- & until grep -q sleep /proc/$!/comm; do :; done; echo $!";
+    let run = house.shell_on(&last(&cpus), script).output().unwrap();
+    let sleeper: u32 = String::from_utf8_lossy(&run.stdout).trim().parse().unwrap();
+    assert!(is_on(sleeper, &cpus), "{}", affinity::of(sleeper).unwrap());
+    assert!(String::from_utf8_lossy(&run.stderr).contains("left running, with their former CPUs: sleep"));
+    kill_process(Pid::from_raw(sleeper as i32).unwrap(), Signal::KILL).unwrap();
+    assert!(house.is_clean());
+}
+
+#[test]
+fn wait_stays_until_all_has_ended() {
+    let Some(cpus) = two_cpus() else { return };
+    let house = House::new();
+    let place = format!("cpus={}", last(&cpus));
+    let script = "(sleep 0.3; sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status) &";
+    let run = house.run(&["run", "--wait", "--place", &place, "--workers", "1", "--", "sh", "-c", script]);
+    assert_eq!(String::from_utf8_lossy(&run.stdout).trim(), last(&cpus).to_string());
+    assert!(house.is_clean());
+}
+
+#[test]
+fn a_signal_reaches_the_command_which_decides() {
+    let house = House::new();
+    let script = "trap 'echo asked; exit 5' TERM; echo ready; while :; do sleep 0.01; done";
+    let mut run = Guard(house.command(&["run", "--", "sh", "-c", script]).spawn().unwrap());
+    assert_eq!(run.line(), "ready");
+    run.signal(Signal::TERM);
+    assert_eq!(run.line(), "asked");
+    assert_eq!(run.0.wait().unwrap().code(), Some(5));
+    assert!(house.is_clean());
+}
+
+#[test]
+fn a_killed_run_leaves_its_command_which_undo_frees() {
+    let Some(cpus) = two_cpus() else { return };
+    let house = House::new();
+    let mut run = Guard(house.shell_on(&last(&cpus), "sleep 1000 & echo $!; wait").spawn().unwrap());
+    let sleeper: u32 = run.line().parse().unwrap();
+    let shell = tasks::parent(sleeper).unwrap();
+    run.signal(Signal::KILL);
+    run.0.wait().unwrap();
+    assert!(tasks::is_alive(sleeper) && is_on(sleeper, &last(&cpus)));
+    assert_eq!(house.run(&["undo"]).status.code(), Some(0));
+    assert!(is_on(sleeper, &cpus) && is_on(shell, &cpus));
+    for pid in [shell, sleeper] {
+        let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
+    }
+    assert!(house.is_clean());
+}
+
+#[test]
+fn plans_are_for_the_machine_that_they_name() {
+    let house = House::new();
+    let write = |name: &str, text: &str| fs::write(house.path(name), text).unwrap();
+    write(
+        "other.json",
+        r#"{"schema":"manycore/plan/1","machine":"0","place":"close","workers":[{"cpus":"0","memory_nodes":[],"why":""}]}"#,
+    );
+    write("record.json", r#"{"schema":"manycore/record/1"}"#);
+    write("none.json", "x");
+    for (file, problem) in [
+        ("other.json", "for another machine (fingerprint 0"),
+        ("record.json", "expected \"manycore/plan/1\""),
+        ("none.json", "is not a plan"),
+        ("absent.json", "cannot read"),
+    ] {
+        assert!(house.says(2, &["run", "--plan", file, "--", "true"]).contains(problem), "{file}");
+    }
+    assert!(house.is_clean());
+}
+
+#[test]
+fn what_cannot_be_is_said_and_nothing_is_changed() {
+    let house = House::new();
+    for (arguments, code, problem) in [
+        (&["run", "--place", "near=nosuch0", "--", "true"][..], 2, "nosuch0"),
+        (&["run", "--place", "cpus=4094", "--", "true"], 2, "4094"),
+        (&["run", "--exclusive", "--workers", "5000", "--", "true"], 2, "5000 workers"),
+        (&["run", "--memory", "bind=99", "--", "true"], 2, "no memory on node 99"),
+        (&["pin", "--pid", "2147483647"], 2, "there is no process 2147483647"),
+        (&["pin", "--pid", "1", "--memory", "local"], 2, "keeps its memory policy"),
+        (&["pin", "--pid", "1", "--once", "--check"], 2, "--once does not stay"),
+        (&["run", "--out", "no/such/file", "--", "true"], 2, "there is no folder no/such"),
+    ] {
+        let said = house.says(code, arguments);
+        assert!(said.contains(problem), "{arguments:?}: {said}");
+    }
+    assert!(house.is_clean());
+}
+
+#[test]
+fn without_a_journal_nothing_is_changed() {
+    let house = House::new();
+    fs::write(house.path("journals"), "a file").unwrap();
+    let said = house.says(3, &["run", "--", "true"]);
+    assert!(said.contains("cannot write a journal") && said.contains("nothing was changed"), "{said}");
+}
+
+#[test]
+fn what_is_ignored_stays_ignored() {
+    let house = House::new();
+    let program = assert_cmd::cargo::cargo_bin!("manycore");
+    let script =
+        format!("trap '' HUP INT; exec {} run -q -- grep SigIgn /proc/self/status", program.display());
+    let run = Command::new("sh")
+        .args(["-c", &script])
+        .env("MANYCORE_STATE", house.path("journals"))
+        .output()
+        .unwrap();
+    let mask = String::from_utf8_lossy(&run.stdout).split_whitespace().last().unwrap().to_owned();
+    assert_eq!(u64::from_str_radix(&mask, 16).unwrap() & 3, 3, "{mask}");
+    let script = format!("trap '' CHLD; exec {} run -q -- sh -c 'exit 9'", program.display());
+    let run = Command::new("sh")
+        .args(["-c", &script])
+        .env("MANYCORE_STATE", house.path("journals"))
+        .output()
+        .unwrap();
+    assert_eq!(run.status.code(), Some(9), "{}", String::from_utf8_lossy(&run.stderr));
+}
+
+#[test]
+fn tasks_that_end_between_two_looks_have_not_left() {
+    let house = House::new();
+    let script = "for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; sleep 0.01; done";
+    for place in ["cpus=0", "free"] {
+        if place != "free" && !affinity::allowed().unwrap().contains(0) {
+            continue;
+        }
+        let said = house.says(0, &["run", "--check=0%", "--place", place, "--", "sh", "-c", script]);
+        assert!(said.contains("the plan held") || said.contains("what was seen kept to the plan"), "{said}");
+    }
+}
+
+#[test]
+fn whoever_goes_elsewhere_at_once_is_told() {
+    let Some(cpus) = two_cpus() else { return };
+    let house = House::new();
+    let (place, elsewhere) = (format!("cpus={}", cpus.first().unwrap()), last(&cpus).to_string());
+    let arguments = ["run", "--check", "--hold", "affinity", "--place", &place, "--workers", "1", "--"];
+    let said = house.says(1, &[&arguments[..], &["taskset", "-c", &elsewhere, "sleep", "0.3"]].concat());
+    assert!(said.contains("sleep set its own affinity"), "{said}");
+}
+
+#[test]
+fn a_child_whose_name_is_no_utf_8_is_kept_and_freed() {
+    let Some(cpus) = two_cpus() else { return };
+    let house = House::new();
+    let odd = house.0.path().join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"caf\xe9"));
+    fs::copy("/bin/sleep", &odd).unwrap();
+    let run = house.shell_on(&last(&cpus), "./caf* 1000 >&- 2>&- & echo $!; sleep 0.3").output().unwrap();
+    let sleeper: u32 = String::from_utf8_lossy(&run.stdout).trim().parse().unwrap();
+    assert!(is_on(sleeper, &cpus), "{}", affinity::of(sleeper).unwrap());
+    assert!(String::from_utf8_lossy(&run.stderr).contains("left running"));
+    kill_process(Pid::from_raw(sleeper as i32).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
+fn in_a_process_namespace_threads_are_found_by_asking() {
+    let Some(cpus) = two_cpus() else { return };
+    let house = House::new();
+    let program = assert_cmd::cargo::cargo_bin!("manycore");
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", "--mount-proc"]).arg(program);
+    unshare.args(["run", "--place", "close", "--workers", "2", "--"]).arg(program);
+    unshare
+        .args(["probe", "--threads", "2", "--looks", "10000"])
+        .env("MANYCORE_STATE", house.path("journals"));
+    // A group of its own, so that no signal of ours is lost in there.
+    let run = unshare.process_group(0).output().unwrap();
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    if said.contains("unshare") {
+        return eprintln!("SKIPPED: {said}");
+    }
+    let printed = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert!(printed.contains("2 of 2 threads bound"), "{printed}{said}");
+    let mut bound: Vec<&str> =
+        printed.lines().skip(1).take(2).filter_map(|line| line.split_whitespace().nth(1)).collect();
+    bound.sort_unstable();
+    assert_eq!(bound, cpus.iter().take(2).map(|cpu| cpu.to_string()).collect::<Vec<_>>(), "{said}");
+}

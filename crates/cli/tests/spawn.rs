@@ -1,0 +1,346 @@
+//! `manycore spawn` in the runtimes that are installed: what it records, and what it refuses.
+#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
+
+mod common;
+
+use common::study::{Bench, has, words};
+use serde_json::Value;
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+};
+
+/// All runtimes, with the programs that each needs.
+const RUNTIMES: [(&str, &[&str]); 6] = [
+    ("beam", &["erl", "erlc"]),
+    ("go", &["go"]),
+    ("jvm", &["java", "javac"]),
+    ("tokio", &[]),
+    ("threads", &[]),
+    ("processes", &[]),
+];
+
+fn is_here(programs: &[&str]) -> bool {
+    programs.iter().all(|program| has(program))
+}
+
+/// Runs to a good end; returns the only spawning of the record.
+fn spawned(arguments: &[&str]) -> Value {
+    let bench = Bench::new();
+    let run = bench.run(&[&["spawn"], arguments].concat());
+    assert_eq!(run.status.code(), Some(0), "{arguments:?}: {}", words(&run));
+    let record = bench.record();
+    assert_eq!(record["verb"], "spawn");
+    let again = bench.run(&["report", "out/record.json"]);
+    assert_eq!(again.status.code(), Some(0), "{}", words(&again));
+    record["spawnings"][0].clone()
+}
+
+fn grown(run: &Value, figure: &str) -> Option<f64> {
+    let of = |moment: &str| run[moment][figure].as_f64();
+    Some((of("held")? - of("before")?) / run["alive"].as_f64()?)
+}
+
+#[test]
+fn every_runtime_starts_holds_and_ends_its_light_processes() {
+    for (runtime, programs) in RUNTIMES {
+        if !is_here(programs) {
+            continue;
+        }
+        let spawning = spawned(&["--runtime", runtime, "--counts", "200,1k"]);
+        assert_eq!((&spawning["runtime"], &spawning["work"]), (&runtime.into(), &"idle".into()));
+        let runs = spawning["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 2);
+        for (run, count) in runs.iter().zip([200, 1000]) {
+            assert_eq!((run["asked"].as_u64(), run["alive"].as_u64()), (Some(count), Some(count)), "{run}");
+            assert_eq!(run["ending"]["kind"], "clean", "{runtime}: {run}");
+            let (start, own) =
+                (run["start_seconds"].as_f64().unwrap(), run["own_start_seconds"].as_f64().unwrap());
+            assert!(own > 0.0 && own <= start, "its clock ran within ours: {run}");
+            assert!(run["end_seconds"].as_f64().unwrap() > 0.0);
+        }
+        let bytes = grown(&runs[1], "rss_bytes").unwrap();
+        assert!(bytes > 100.0, "{runtime}: {bytes} bytes each");
+    }
+}
+
+#[test]
+fn our_figures_are_those_of_the_runtime() {
+    for (runtime, programs, count) in [("beam", &["erl", "erlc"][..], "100000"), ("go", &["go"], "100000")] {
+        if !is_here(programs) {
+            continue;
+        }
+        let run = &spawned(&["--runtime", runtime, "--counts", count])["runs"][0];
+        let Some(ours) = grown(run, "pss_bytes") else { return eprintln!("SKIPPED: no smaps_rollup here") };
+        let ratio = ours / grown(run, "own_bytes").unwrap();
+        assert!((0.95..1.05).contains(&ratio), "{runtime}: {ratio} {run}");
+        let times = run["start_seconds"].as_f64().unwrap() / run["own_start_seconds"].as_f64().unwrap();
+        assert!((1.0..1.05).contains(&times), "{runtime}: {times} {run}");
+    }
+}
+
+#[test]
+fn erlang_is_given_more_processes_than_it_allows_by_itself() {
+    if !is_here(&["erl", "erlc"]) {
+        return;
+    }
+    // Its default is 262,144.
+    let spawning = spawned(&["--runtime", "beam", "--counts", "300_000"]);
+    assert_eq!(spawning["runs"][0]["ending"]["kind"], "clean");
+    let limit = spawning["limits"].as_array().unwrap().iter().find(|limit| limit["name"] == "+P").unwrap();
+    assert!((500_000..524_288).contains(&limit["room"].as_u64().unwrap()), "{limit}");
+}
+
+#[test]
+fn who_computes_loads_the_cpus() {
+    for (runtime, programs) in RUNTIMES {
+        if !is_here(programs) {
+            continue;
+        }
+        let spawning =
+            spawned(&["--runtime", runtime, "--counts", "100", "--work", "spin", "--for", "600ms"]);
+        let spin = &spawning["runs"][0]["spin"];
+        let busy = spin["busy"].as_array().unwrap();
+        let (rows, columns) = (busy.len(), spin["cpus"].as_array().unwrap().len());
+        // Fewer where we had to wait for a CPU ourselves.
+        assert!((1..=6).contains(&rows) && rows == spin["stolen"].as_array().unwrap().len(), "{spin}");
+        let sum: f64 = busy.iter().flat_map(|row| row.as_array().unwrap()).filter_map(Value::as_f64).sum();
+        let stolen: f64 = spin["stolen"].as_array().unwrap().iter().filter_map(Value::as_f64).sum();
+        let share = sum / (rows * columns) as f64 + stolen / rows as f64;
+        assert!((0.5..=1.01).contains(&share), "{runtime}: {share} of the CPUs: {spin}");
+    }
+}
+
+#[test]
+fn who_works_on_files_leaves_none() {
+    for (runtime, programs) in RUNTIMES {
+        if !is_here(programs) {
+            continue;
+        }
+        let scratch = tempfile::tempdir().unwrap();
+        let place = scratch.path().to_str().unwrap();
+        let arguments = ["--counts", "50", "--work", "io", "--for", "300ms", "--scratch", place];
+        let spawning = spawned(&[&["--runtime", runtime][..], &arguments].concat());
+        let io = &spawning["runs"][0]["io"];
+        let counted = |pair: &Value| pair[1].as_u64();
+        let sum: u64 = io["latency"].as_array().unwrap().iter().filter_map(counted).sum();
+        assert!(sum >= 50 && io["operations"].as_u64() == Some(sum), "{runtime}: {sum} rounds, {io}");
+        assert!(io["seconds"].as_f64().unwrap() >= 0.3 && io["file_system"].as_str().is_some());
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "{runtime} leaves files");
+    }
+}
+
+#[test]
+fn too_few_files_are_told() {
+    let bench = Bench::new();
+    let line = format!(
+        "ulimit -n 40; exec {} spawn --out out --runtime threads --counts 200 --work io --for 300ms",
+        assert_cmd::cargo::cargo_bin!("manycore").display()
+    );
+    let run =
+        std::process::Command::new("bash").args(["-c", &line]).current_dir(bench.0.path()).output().unwrap();
+    assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+    let record = bench.record();
+    // With two CPUs forty files at once are rare, unless something slows them down.
+    let notes = record["notes"].to_string();
+    assert!(notes == "null" || notes.contains("ulimit -n"), "{notes}");
+    assert!(record["spawnings"][0]["limits"].to_string().contains("NOFILE"), "{record}");
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_the_arithmetic() {
+    let said = Bench::new().refused(2, &["spawn", "--runtime", "tokio", "--counts", "1000,1e11"]);
+    for part in ["tokio: 1e11 tasks x", "may be used", "at most", "--beyond-memory"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let said = Bench::new().refused(2, &["spawn", "--runtime", "threads", "--counts", "9_000_000"]);
+    assert!(said.contains("threads") && (said.contains("pid_max") || said.contains("may be used")), "{said}");
+    if is_here(&["erl", "erlc"]) {
+        let said = Bench::new().refused(2, &["spawn", "--runtime", "beam", "--counts", "1e9"]);
+        assert!(said.contains("the largest +P of Erlang leaves room for 1.34e8"), "{said}");
+    }
+    let run = Bench::new().run(&["spawn", "--runtime", "tokio", "--counts", "1e4", "--ceiling=900T"]);
+    let said = words(&run);
+    if run.status.code() == Some(3) && said.contains("control group") {
+        return eprintln!("SKIPPED: {said}");
+    }
+    assert_eq!(run.status.code(), Some(2), "{said}");
+    assert!(said.contains("--ceiling") && said.contains("take less"), "{said}");
+}
+
+#[test]
+fn bad_counts_are_refused() {
+    for (count, why) in [
+        ("0", "nothing to be measured about none"),
+        ("-5", "expected a whole number"),
+        ("NaN", "expected a whole number"),
+        ("1.5", "expected a whole number"),
+        ("many", "1e5, 100000, 100_000, 100k or 1M"),
+        ("1e99", "is the most"),
+        ("1e4,,1e5", "expected a whole number"),
+    ] {
+        let said = Bench::new().refused(2, &["spawn", "--runtime", "tokio", "--counts", count]);
+        assert!(said.contains(why), "{count}: {said}");
+    }
+    let said = Bench::new().refused(2, &["spawn", "--runtime", "ruby"]);
+    assert!(said.contains("beam") && said.contains("processes"), "{said}");
+}
+
+/// A run with nothing in the PATH.
+fn without_programs(bench: &Bench, arguments: &[&str]) -> std::process::Output {
+    let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
+    run.arg("spawn")
+        .args(["--out", "out"])
+        .args(arguments)
+        .current_dir(bench.0.path())
+        .env("PATH", bench.path("none"));
+    run.output().unwrap()
+}
+
+#[test]
+fn a_runtime_that_is_not_installed_is_named_with_its_package() {
+    for (runtime, package) in [("beam", "erlang-base"), ("go", "golang-go"), ("jvm", "default-jdk-headless")]
+    {
+        let bench = Bench::new();
+        let run = without_programs(&bench, &["--runtime", runtime, "--counts", "10"]);
+        assert_eq!(run.status.code(), Some(3), "{}", words(&run));
+        assert!(words(&run).contains(package) && !bench.path("out").exists(), "{}", words(&run));
+    }
+    // Where none was named, all others show what they can.
+    let bench = Bench::new();
+    let run = without_programs(&bench, &["--counts", "10,1e11"]);
+    assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+    let record = bench.record();
+    let spawnings = record["spawnings"].as_array().unwrap();
+    assert_eq!((spawnings.len(), record["missed"].as_array().unwrap().len()), (3, 6), "{}", record["missed"]);
+    assert!(spawnings.iter().all(|spawning| spawning["runs"].as_array().unwrap().len() == 1));
+    assert!(record["missed"].to_string().contains("golang-go"));
+}
+
+fn programs(folder: &Path) -> Vec<std::path::PathBuf> {
+    let all = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("beam-")).collect()
+}
+
+#[test]
+fn what_was_compiled_is_kept_and_made_again_where_it_is_damaged() {
+    if !is_here(&["erl", "erlc"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let cache = bench.path("cache");
+    let run = || {
+        let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
+        run.args(["spawn", "--force", "--out", "out", "--runtime", "beam", "--counts", "10"])
+            .current_dir(bench.0.path());
+        let run = run.env("XDG_CACHE_HOME", &cache).output().unwrap();
+        assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+    };
+    run();
+    let folder = cache.join("manycore");
+    assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+    let [entry] = &programs(&folder)[..] else { panic!("{folder:?} has not one entry") };
+    let program = entry.join("manycore_light.beam");
+    let made = || fs::metadata(&program).unwrap().modified().unwrap();
+    let first = made();
+    run();
+    assert_eq!(made(), first, "compiled again");
+    fs::write(&program, "no code at all").unwrap();
+    run();
+    assert!(fs::read(&program).unwrap().starts_with(b"FOR1"), "still damaged");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "something else is left there");
+}
+
+#[test]
+fn a_cache_that_somebody_else_could_change_is_not_used() {
+    if !is_here(&["erl", "erlc"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let open = bench.path("open");
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+    symlink(&open, bench.path("link")).unwrap();
+    for home in ["open", "link"] {
+        let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
+        run.args(["spawn", "--force", "--out", "out", "--runtime", "beam", "--counts", "10"])
+            .current_dir(bench.0.path());
+        let run = run.env("XDG_CACHE_HOME", bench.path(home)).output().unwrap();
+        assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+        assert!(programs(&open.join("manycore")).is_empty());
+    }
+}
+
+#[test]
+fn the_ceiling_is_where_it_was_foretold() {
+    let bench = Bench::new();
+    let run = bench.run(&["spawn", "--runtime", "tokio", "--counts", "1000", "--ceiling=128M"]);
+    if run.status.code() == Some(3) && words(&run).contains("control group") {
+        return eprintln!("SKIPPED: {}", words(&run));
+    }
+    assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+    let record = bench.record();
+    let runs = record["spawnings"][0]["runs"].as_array().unwrap();
+    let purposes: Vec<&str> = runs.iter().map(|run| run["purpose"].as_str().unwrap()).collect();
+    assert_eq!(purposes, ["pilot", "pilot", "count", "ceiling"]);
+    let reached = &runs[3];
+    assert_eq!(reached["ending"]["kind"], "killed");
+    assert_eq!(reached["memory_limit_bytes"], 128 << 20);
+    // Half as many again as were foretold are asked for.
+    let share = reached["alive"].as_f64().unwrap() / (reached["asked"].as_f64().unwrap() / 1.5);
+    assert!((0.85..1.15).contains(&share), "{share}: {reached}");
+    // The report foretells by the pilots, too: a thousand tasks are less than a group is charged with at once.
+    assert!(!words(&run).contains("WARNING  tokio: with 134 MB"), "{}", words(&run));
+}
+
+#[test]
+fn processes_compute_while_they_are_watched() {
+    if !has("taskset") {
+        return eprintln!("SKIPPED: no taskset");
+    }
+    let bench = Bench::new();
+    let mut run = std::process::Command::new("taskset");
+    let cpu = manycore_linux::affinity::allowed().unwrap().iter().next().unwrap().to_string();
+    run.args(["-c", &cpu]).arg(assert_cmd::cargo::cargo_bin!("manycore"));
+    run.args(["spawn", "--runtime", "processes", "--counts", "50", "--work", "spin", "--for", "1s"]);
+    let run = run.args(["--out", "out"]).current_dir(bench.0.path()).output().unwrap();
+    assert_eq!(run.status.code(), Some(0), "{}", words(&run));
+    let spin = &bench.record()["spawnings"][0]["runs"][0]["spin"];
+    let busy: Vec<f64> =
+        spin["busy"].as_array().unwrap().iter().map(|row| row[0].as_f64().unwrap()).collect();
+    let mean = busy.iter().sum::<f64>() / busy.len() as f64;
+    // They had ended before the first look when each was told one after the other.
+    assert!(mean > 0.4, "{mean}: {spin}");
+}
+
+/// A run whose settings are a user's: those of `environment`.
+fn of_a_user(runtime: &str, environment: &[(&str, &Path)]) {
+    let bench = Bench::new();
+    let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
+    run.args(["spawn", "--runtime", runtime, "--counts", "10", "--out", "out"]).current_dir(bench.0.path());
+    run.env_remove("XDG_CACHE_HOME").env_remove("GOCACHE").envs(environment.iter().copied());
+    let run = run.output().unwrap();
+    assert_eq!(run.status.code(), Some(0), "{runtime}: {}", words(&run));
+}
+
+#[test]
+fn a_home_that_is_somebody_elses_does_not_matter() {
+    for (runtime, programs) in [("beam", &["erl", "erlc"][..]), ("go", &["go"])] {
+        if is_here(programs) {
+            of_a_user(runtime, &[("HOME", Path::new("/dev/null"))]);
+        }
+    }
+}
+
+#[test]
+fn what_a_users_settings_print_is_no_answer() {
+    if is_here(&["erl", "erlc"]) {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join(".erlang"), "io:format(\"welcome~n\").\n").unwrap();
+        of_a_user("beam", &[("HOME", home.path())]);
+    }
+    if is_here(&["java", "javac"]) {
+        of_a_user("jvm", &[("JAVA_TOOL_OPTIONS", Path::new("-Xlog:all=info:stdout"))]);
+    }
+}

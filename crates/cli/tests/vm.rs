@@ -1,0 +1,338 @@
+//! `manycore vm` as people and scripts run it: what it plans and finds, and each way to go wrong.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use common::{
+    manycore, text,
+    vm::{Ran, vm},
+    write,
+};
+use manycore_topology::synthetic::{
+    Numbering, Spec,
+    extras::{PciDevice, add_device},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+use tempfile::TempDir;
+
+const DOMAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/domains/web1.xml");
+
+/// Two packages of one node each with two clusters of four cores of two threads, an accelerator on node 0 and a
+/// network card's function on node 1.
+fn host(folder: &TempDir) -> PathBuf {
+    let spec = Spec { packages: 2, clusters: 2, cores: 4, threads: 2, memory_gib: 64, ..Spec::default() };
+    let mut files = Spec { numbering: Numbering::Halves, ..spec }.capture();
+    for (address, node, name) in [("0000:3b:00.0", 0, "drm/card0"), ("0000:81:02.1", 1, "net/eth1v1")] {
+        add_device(&mut files, PciDevice { address, class: 0x02_0000, driver: "vfio-pci", node, name });
+    }
+    write(folder.path(), "host.machine", files.to_string().as_bytes())
+}
+
+/// What the guest of that plan sees, with its devices on the buses that the plan gives them.
+fn guest(folder: &TempDir, buses: [&str; 2]) -> PathBuf {
+    let spec = Spec { packages: 2, cores: 4, threads: 2, memory_gib: 8, ..Spec::default() };
+    let mut files = spec.capture();
+    for (address, node, name) in [(buses[0], 0, "drm/card0"), (buses[1], 1, "net/eth0")] {
+        add_device(&mut files, PciDevice { address, class: 0x02_0000, driver: "x", node, name });
+    }
+    write(folder.path(), "guest.machine", files.to_string().as_bytes())
+}
+
+fn plan(machine: &Path, args: &[&str]) -> Ran {
+    vm(&[&["plan", DOMAIN, "--machine", machine.to_str().unwrap()], args].concat())
+}
+
+#[test]
+fn the_change_reads_well_and_patches() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = plan(&host(&folder), &["--reserve", "2"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    insta::assert_snapshot!("change", ran.out.replace(DOMAIN, "web1.xml"));
+    insta::assert_snapshot!("notes", ran.err);
+    // The same by patch, and by --out.
+    let copy = folder.path().join("web1.xml");
+    fs::copy(DOMAIN, &copy).unwrap();
+    let diff = write(folder.path(), "diff", ran.out.as_bytes());
+    match Command::new("patch").arg(&copy).arg(&diff).output() {
+        Err(_) => eprintln!("SKIPPED: patch is not installed"),
+        Ok(patched) => {
+            assert!(patched.status.success(), "{}", text(&patched.stdout));
+            let whole = plan(&host(&folder), &["--reserve", "2", "--out", "-"]);
+            assert_eq!(fs::read_to_string(&copy).unwrap(), whole.out);
+        }
+    }
+}
+
+#[test]
+fn the_diff_of_very_many_lines_ends_soon_and_is_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = host(&folder);
+    let pins = "    <vcpupin vcpu='0' cpuset='3'/>\n".repeat(100_000);
+    let domain = fs::read_to_string(DOMAIN).unwrap();
+    let (before, after) = domain.split_once("  </cputune>").unwrap();
+    let many = write(folder.path(), "many.xml", format!("{before}{pins}  </cputune>{after}").as_bytes());
+    let plan = |out: &[&str]| {
+        let args = ["plan", many.to_str().unwrap(), "--machine", host.to_str().unwrap()];
+        vm(&[&args, out].concat())
+    };
+    let started = std::time::Instant::now();
+    let diff = plan(&[]);
+    // The smallest change alone would take minutes to find.
+    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+    assert_eq!(diff.code, 0, "{}", diff.err);
+    let diff = write(folder.path(), "diff", diff.out.as_bytes());
+    let whole = plan(&["--out", "-"]).out;
+    match Command::new("patch").arg(&many).arg(&diff).output() {
+        Err(_) => eprintln!("SKIPPED: patch is not installed"),
+        Ok(patched) => {
+            assert!(patched.status.success(), "{}", text(&patched.stdout));
+            assert!(fs::read_to_string(&many).unwrap() == whole);
+        }
+    }
+}
+
+#[test]
+fn openeuler_gets_its_own_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let more =
+        "--dialect openeuler --bandwidth 60 --min-bandwidth 10 --hardlimit off --priority 2 --policy spread";
+    let ran = plan(&host(&folder), &more.split(' ').collect::<Vec<_>>());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    insta::assert_snapshot!("openeuler", ran.out.replace(DOMAIN, "web1.xml"));
+}
+
+#[test]
+fn what_was_planned_is_valid_and_planned_again_it_is_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let (machine, out) = (host(&folder), folder.path().join("planned.xml"));
+    let ran = plan(&machine, &["--bandwidth", "50", "--cache", "l3=50%", "--out", out.to_str().unwrap()]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.starts_with("web1: 16 virtual CPUs on CPUs 0-7,16-23\n"), "{}", ran.out);
+    let again = vm(&[
+        "plan",
+        out.to_str().unwrap(),
+        "--machine",
+        machine.to_str().unwrap(),
+        "--bandwidth",
+        "50",
+        "--cache",
+        "l3=50%",
+    ]);
+    assert!(again.out.ends_with("# Nothing is to be changed: the domain is as planned.\n"), "{}", again.out);
+    is_valid(&out);
+}
+
+/// By libvirt's own grammar.
+fn is_valid(domain: &Path) {
+    match Command::new("virt-xml-validate").arg(domain).arg("domain").output() {
+        Err(_) => eprintln!("SKIPPED: virt-xml-validate is not installed"),
+        Ok(said) => assert!(said.status.success(), "{}{}", text(&said.stdout), text(&said.stderr)),
+    }
+}
+
+#[test]
+fn a_domain_that_was_spread_is_valid_when_it_is_planned_for_one_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = host(&folder);
+    let [wide, narrow] =
+        ["wide.xml", "narrow.xml"].map(|name| folder.path().join(name).display().to_string());
+    let again = |from: &str, policy: &str, to: &str| {
+        vm(&["plan", from, "--machine", machine.to_str().unwrap(), "--policy", policy, "--out", to])
+    };
+    let ran = again(DOMAIN, "spread", &wide);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let ran = again(&wide, "close", &narrow);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("device 0000:81:02.1 is on no node of the guest any more"), "{}", ran.err);
+    let xml = fs::read_to_string(&narrow).unwrap();
+    assert!(xml.contains("<node>0</node>") && !xml.contains("<node>1</node>"), "{xml}");
+    is_valid(Path::new(&narrow));
+    assert!(again(&narrow, "close", "-").out == xml, "planned again it is the same");
+}
+
+#[test]
+fn bandwidth_in_percent_is_refused_for_amd() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = Spec { packages: 2, clusters: 2, cores: 4, threads: 2, memory_gib: 64, ..Spec::default() };
+    let mut files = spec.capture();
+    files.add_file(
+        "proc/cpuinfo",
+        "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 1\nstepping\t: 1\n",
+    );
+    let amd = write(folder.path(), "amd.machine", files.to_string().as_bytes());
+    let ran = plan(&amd, &["--bandwidth", "40"]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(ran.err.contains("5000 MB/s of each L3") && ran.err.contains("qos set --domain"), "{}", ran.err);
+}
+
+#[test]
+fn a_guest_is_held_against_its_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = plan(&host(&folder), &["--policy", "spread+nosmt", "--format", "json"]);
+    let plan_file = write(folder.path(), "plan.json", json.out.as_bytes());
+    let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    let bus = |at: usize| json["expanders"][at]["bus"].as_u64().unwrap() + 1;
+    let on = |node: u64| {
+        let at = json["expanders"].as_array().unwrap().iter().position(|one| one["node"] == node).unwrap();
+        format!("0000:{:02x}:00.0", bus(at))
+    };
+    let check = |guest: &Path| {
+        vm(&["check", "--guest", "--plan", plan_file.to_str().unwrap(), "--machine", guest.to_str().unwrap()])
+    };
+    // Sixteen cores of one thread, as planned; the second guest has its devices the other way round.
+    let spec = Spec { packages: 2, cores: 8, memory_gib: 8, ..Spec::default() };
+    for (buses, holds) in [([on(0), on(1)], true), ([on(1), on(0)], false)] {
+        let mut files = spec.capture();
+        for (address, node, name) in [(&buses[0], 0, "drm/card0"), (&buses[1], 1, "net/eth0")] {
+            add_device(&mut files, PciDevice { address, class: 0x02_0000, driver: "x", node, name });
+        }
+        let file = write(folder.path(), "guest.machine", files.to_string().as_bytes());
+        let ran = check(&file);
+        assert_eq!(ran.code, i32::from(!holds), "{}{}", ran.out, ran.err);
+        let shown = ran.out.replace(&on(0), "0000:AA:00.0").replace(&on(1), "0000:BB:00.0");
+        insta::assert_snapshot!(if holds { "guest-holds" } else { "guest-differs" }, shown);
+    }
+    let other = check(&guest(&folder, ["0000:01:00.0", "0000:02:00.0"]));
+    assert_eq!(other.code, 1);
+    assert!(other.err.contains("are not as planned"), "{}", other.err);
+}
+
+#[test]
+fn a_guest_without_a_plan_tells_what_it_sees() {
+    let folder = tempfile::tempdir().unwrap();
+    let guest = guest(&folder, ["0000:01:00.0", "0000:02:00.0"]);
+    let ran = vm(&["check", "--guest", "--machine", guest.to_str().unwrap()]);
+    assert_eq!(ran.code, 0);
+    insta::assert_snapshot!("guest-told", ran.out);
+    let json = vm(&["check", "--guest", "--machine", guest.to_str().unwrap(), "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((&json["schema"], &json["holds"]), (&"manycore/check/1".into(), &true.into()));
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = host(&folder);
+    let (machine, out) = (machine.to_str().unwrap(), folder.path().join("out.xml"));
+    let file = |name: &str, contents: &[u8]| write(folder.path(), name, contents).display().to_string();
+    let utf_16: Vec<u8> = "<domain/>".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let bomb = b"<!DOCTYPE d [<!ENTITY a 'aaaa'>]><domain type='kvm'><name>&a;</name></domain>";
+    for (domain, message) in [
+        ("/nonexistent.xml".to_owned(), "cannot read /nonexistent.xml: No such file"),
+        (folder.path().display().to_string(), "it is no file"),
+        ("/dev/zero".to_owned(), "it is no file"),
+        (file("empty.xml", b""), "it is not XML"),
+        (file("broken.xml", b"<domain type='kvm'><name></domain>"), "it is not XML"),
+        (file("xen.xml", b"<domain type='xen'/>"), "its domain is of type 'xen'"),
+        (file("lxc.xml", b"<domain type='lxc'/>"), "its domain is of type 'lxc'"),
+        (file("net.xml", b"<network/>"), "expected <domain>"),
+        (file("bomb.xml", bomb), "declares a document type"),
+        (file("wide.xml", &utf_16), "in the encoding UTF-16"),
+        (file("binary.xml", b"\x7fELF\xff\xff"), "encoding that is not UTF-8"),
+        (file("huge.xml", &vec![b' '; 9 << 20]), "it is longer than 8 MiB"),
+        (file("deep.xml", format!("<domain type='kvm'>{}", "<a>".repeat(1 << 20)).as_bytes()), "256 deep"),
+        (file("many.xml", DOMAIN_OF_MANY.as_bytes()), "4000 virtual CPUs on 32 CPUs cannot have one each"),
+    ] {
+        let ran = vm(&["plan", &domain, "--machine", machine, "--out", out.to_str().unwrap()]);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{domain}: {}", ran.err);
+        assert!(
+            ran.err.contains(message) && ran.err.lines().count() == 1,
+            "{:?} should say {message:?}",
+            ran.err
+        );
+        assert!(!out.exists());
+    }
+}
+
+const DOMAIN_OF_MANY: &str =
+    "<domain type='kvm'><name>x</name><memory>4194304</memory><vcpu>4000</vcpu></domain>";
+
+#[test]
+fn wrong_demands_are_refused_with_the_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = host(&folder);
+    let xml_as_machine = DOMAIN;
+    for (args, code, message) in [
+        ("--priority 2", 2, "--dialect openeuler"),
+        ("--bandwidth 0", 2, "0 is not in 1..=100"),
+        ("--priority 8", 2, "8 is not in 0..=7"),
+        ("--cache l2=50%", 2, "L3 only"),
+        ("--cache l3=0%", 2, "write l3=50%"),
+        ("--qemu nine", 2, "'nine' is not a version"),
+        ("--policy sideways", 2, "'sideways' is not a placement"),
+        ("--policy cpus=99", 2, "99 not in this machine"),
+        ("--reserve 32", 2, "keep back at most 31"),
+        ("--reserve 20", 2, "16 virtual CPUs on 12 CPUs cannot have one each"),
+        ("--out - --format json", 2, "both want standard output"),
+        ("--out /nonexistent/x.xml", 3, "cannot write /nonexistent/x.xml"),
+    ] {
+        let ran = plan(&host, &args.split(' ').collect::<Vec<_>>());
+        assert_eq!(ran.code, code, "{args}: {}", ran.err);
+        assert!(ran.err.contains(message), "{:?} should say {message:?}", ran.err);
+    }
+    for (machine, message) in [
+        (xml_as_machine, "is not a machine: neither '# manycore/capture/1' nor JSON"),
+        ("/nonexistent", "cannot read /nonexistent"),
+    ] {
+        let ran = vm(&["plan", DOMAIN, "--machine", machine]);
+        assert_eq!(ran.code, 2);
+        assert!(ran.err.contains(message), "{}", ran.err);
+    }
+}
+
+#[test]
+fn checks_that_cannot_be_made_say_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let file =
+        |name: &str, contents: &str| write(folder.path(), name, contents.as_bytes()).display().to_string();
+    for (args, code, message) in [
+        (vec!["check"], 2, "<DOMAIN>"),
+        (vec!["check", "x", "--guest"], 2, "cannot be used with"),
+        (vec!["check", "--guest", "--plan", "/nonexistent"], 2, "cannot read /nonexistent"),
+        (
+            vec!["check", "--guest", "--plan", &file("other.json", "{\"schema\": \"manycore/plan/1\"}")],
+            2,
+            "schema is manycore/plan/1, expected \"manycore/guest/1\"",
+        ),
+        (vec!["check", "--guest", "--plan", &file("cut.json", "{\"schema\"")], 2, "not JSON"),
+        (
+            vec![
+                "check",
+                "--guest",
+                "--plan",
+                &file("odd.xml", "<domain type='kvm'><vcpu>x</vcpu></domain>"),
+            ],
+            2,
+            "<vcpu> is 'x'",
+        ),
+    ] {
+        let ran = vm(&args);
+        assert_eq!(ran.code, code, "{args:?}: {}", ran.err);
+        assert!(ran.err.contains(message), "{:?} should say {message:?}", ran.err);
+    }
+}
+
+#[test]
+fn libvirt_that_is_not_there_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let without = manycore().args(["vm", "check", "web1"]).env("PATH", folder.path()).output().unwrap();
+    assert_eq!(without.status.code(), Some(3));
+    assert!(text(&without.stderr).contains("virsh cannot be run"), "{}", text(&without.stderr));
+    if Command::new("virsh").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: virsh is not installed");
+        return;
+    }
+    let uri = format!("qemu:///system?socket={}/none", folder.path().display());
+    let ran = vm(&["check", "web1", "--connect", &uri]);
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    assert!(ran.err.contains("is libvirtd or virtqemud running"), "{}", ran.err);
+    // libvirt's driver for tests has domains of its own, which are none of QEMU's.
+    let ran = vm(&["check", "web1", "--connect", "test:///default"]);
+    assert_eq!((ran.code, ran.err.contains("libvirt has no domain 'web1'")), (2, true), "{}", ran.err);
+    let ran = vm(&["check", "test", "--connect", "test:///default"]);
+    assert_eq!((ran.code, ran.err.contains("its domain is of type 'test'")), (2, true), "{}", ran.err);
+}

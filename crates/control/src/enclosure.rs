@@ -1,0 +1,238 @@
+//! A control group that a command starts in, so that all that it starts can be found (`cgroups(7)`).
+//!
+//! Membership is inherited. It survives what hides a process from those that made it: a double fork, setsid(2), an
+//! environment of its own. The group limits nothing: of version 1 a hierarchy is taken whose controller only counts or
+//! waits for orders; of version 2 the group inherits everything.
+#![allow(unsafe_code, reason = "clone3(2) starts a process in a group of version 2")]
+
+use crate::{
+    cpuset,
+    journal::{Change, Journal},
+};
+use manycore_linux::{child, tasks};
+use manycore_topology::{
+    cgroup::{self, Flavour, Folder},
+    tree::Tree,
+};
+use rustix::process::Pid;
+use std::{
+    collections::BTreeSet,
+    fs::{self, File, OpenOptions},
+    io::{self, PipeWriter, Read, Write},
+    os::{fd::AsRawFd, unix::process::CommandExt},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Controllers of version 1 whose groups change nothing for their members, the most useful first: `cpuacct` tells their
+/// CPU time.
+const HARMLESS: [&str; 3] = ["cpuacct", "freezer", "pids"];
+
+/// Controllers that may be mounted together with those, and do change something.
+const HARMFUL: [&str; 3] = ["cpu", "cpuset", "memory"];
+
+/// A group of ours below the one that we are in.
+#[derive(Debug)]
+pub struct Enclosure {
+    folder: PathBuf,
+    flavour: Flavour,
+}
+
+impl Enclosure {
+    /// Makes a group, named after the journal.
+    ///
+    /// # Errors
+    /// Why there can be none here, for people.
+    pub fn make(journal: &Journal) -> Result<Self, String> {
+        let tree = Tree::open(Path::new("/")).map_err(|error| error.to_string())?;
+        let mut why = "no control groups are mounted".to_owned();
+        for home in homes(&tree) {
+            let above = Path::new("/").join(&home.path);
+            match make_in(journal, &above, home.flavour) {
+                Ok(folder) => return Ok(Self { folder, flavour: home.flavour }),
+                Err(error) => why = format!("no control group can be made in {}: {error}", above.display()),
+            }
+        }
+        Err(why)
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Starts `command` in it, as [`child::launch`] would.
+    ///
+    /// # Errors
+    /// Those of starting a program.
+    pub fn launch(&self, command: &mut Command, start: &child::Start) -> io::Result<Pid> {
+        if self.flavour == Flavour::Unified {
+            let group = File::open(&self.folder)?;
+            child::prepare(command, start);
+            if let Some(started) = start_in(command, &group) {
+                return started;
+            }
+            child::enter(command, OpenOptions::new().write(true).open(self.folder.join("cgroup.procs"))?);
+            return command.spawn().map(|child| Pid::from_child(&child));
+        }
+        // A thread that moves itself waits for no grace period, unlike a process (`cgroup_procs_write_start`).
+        child::enter(command, OpenOptions::new().write(true).open(self.folder.join("tasks"))?);
+        child::launch(command, start).map(|child| Pid::from_child(&child))
+    }
+
+    /// Whether process `pid` is in it.
+    pub fn holds(&self, pid: u32) -> bool {
+        members(&self.folder).contains(&pid)
+    }
+
+    /// Processes in it and in groups below it.
+    pub fn members(&self) -> BTreeSet<u32> {
+        members(&self.folder)
+    }
+
+    /// CPU time in nanoseconds of all that is or was in it, where the hierarchy counts that.
+    pub fn cpu_ns(&self) -> Option<u64> {
+        let read = |file: &str| fs::read_to_string(self.folder.join(file)).ok();
+        if self.flavour == Flavour::Unified {
+            let text = read("cpu.stat")?;
+            let value = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
+            return value.trim().parse::<u64>().ok()?.checked_mul(1000);
+        }
+        read("cpuacct.usage")?.trim().parse().ok()
+    }
+
+    /// Removes it again, as nothing has entered it.
+    pub fn give_up(self) {
+        let _ = cpuset::remove(&self.folder);
+    }
+}
+
+/// Processes in the group `folder` and in those below it.
+pub(crate) fn members(folder: &Path) -> BTreeSet<u32> {
+    let (mut found, mut open) = (BTreeSet::new(), vec![folder.to_owned()]);
+    while let Some(folder) = open.pop() {
+        // A threaded group of version 2 lists its threads only.
+        for id in cpuset::members(&folder) {
+            found.extend(if tasks::threads(id).is_empty() { None } else { tasks::process_of(id) });
+        }
+        open.extend(cpuset::children(&folder));
+    }
+    found
+}
+
+/// Groups that we are in and may have a harmless child, the best first.
+fn homes(tree: &Tree) -> Vec<Folder> {
+    let named = HARMLESS.iter().filter_map(|name| cgroup::own_named(tree, name, &HARMFUL));
+    let unified = cgroup::own_unified(tree);
+    named.chain(unified).collect()
+}
+
+fn make_in(journal: &Journal, above: &Path, flavour: Flavour) -> io::Result<PathBuf> {
+    let folder = above.join(cpuset::name_of(journal));
+    journal.note(&Change::Group { path: folder.clone() })?;
+    fs::create_dir(&folder)?;
+    // Below a group that holds processes a child can have a cpuset only as a threaded one.
+    if flavour == Flavour::Unified && above.join("cgroup.type").exists() {
+        let _ = fs::write(folder.join("cgroup.type"), "threaded");
+    }
+    Ok(folder)
+}
+
+/// `CLONE_INTO_CGROUP` of `linux/sched.h`, since Linux 5.7: unlike a move it waits for no grace period.
+const INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Starts a prepared command in a group of version 2; absent where the kernel cannot do that.
+fn start_in(command: &mut Command, group: &File) -> Option<io::Result<Pid>> {
+    if tasks::threads(std::process::id()).len() != 1 {
+        return None;
+    }
+    let (mut reader, writer) = io::pipe().ok()?;
+    // SAFETY: all bits zero is a valid value of the structure.
+    let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+    arguments.flags = INTO_CGROUP;
+    arguments.exit_signal = libc::SIGCHLD as u64;
+    arguments.cgroup = group.as_raw_fd() as u64;
+    let size = size_of_val(&arguments);
+    // SAFETY: as fork(2) of a process with a single thread: the child is a whole copy, and never returns from here.
+    match unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size) } {
+        -1 => None,
+        0 => become_program(command, writer),
+        pid => {
+            drop(writer);
+            let mut number = [0; 4];
+            let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+            Some(match reader.read_exact(&mut number) {
+                // The pipe was closed by the other program.
+                Err(_) => Ok(pid),
+                Ok(()) => {
+                    let _ = child::reap_blocking(pid);
+                    Err(io::Error::from_raw_os_error(i32::from_ne_bytes(number)))
+                }
+            })
+        }
+    }
+}
+
+/// Becomes the program; where that fails, the number of the error goes into the pipe.
+fn become_program(command: &mut Command, mut writer: PipeWriter) -> ! {
+    let error = command.exec();
+    let number = error.raw_os_error().unwrap_or(match error.kind() {
+        io::ErrorKind::InvalidInput => libc::EINVAL,
+        _ => libc::EIO,
+    });
+    let _ = writer.write_all(&number.to_ne_bytes());
+    // SAFETY: it ends this process, and runs nothing of our parent's.
+    unsafe { libc::_exit(127) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manycore_linux::child::Start;
+    use std::time::{Duration, Instant};
+
+    /// A group of this hierarchy with a process that has hidden itself in it.
+    fn hides_in(flavour: Flavour) {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::begin(folder.path(), "test", "an enclosure", false).unwrap();
+        let tree = Tree::open(Path::new("/")).unwrap();
+        let Some(home) = homes(&tree).into_iter().find(|home| home.flavour == flavour) else {
+            return eprintln!("SKIPPED: no hierarchy of this version");
+        };
+        let group = match make_in(&journal, &Path::new("/").join(home.path), flavour) {
+            Ok(folder) => Enclosure { folder, flavour },
+            Err(error) => return eprintln!("SKIPPED: no group can be made here: {error}"),
+        };
+        let mut command = Command::new("sh");
+        command.args(["-c", "(env -i setsid sleep 1000 >/dev/null 2>&1 &) & wait"]);
+        let shell = group.launch(&mut command, &Start::default()).unwrap();
+        let _ = child::reap_blocking(shell).unwrap();
+        let deadline = Instant::now() + Duration::from_mins(1);
+        let hidden = loop {
+            let is_sleep = |pid: &u32| tasks::name(*pid).as_deref() == Some("sleep");
+            if let Some(hidden) = group.members().into_iter().find(is_sleep) {
+                break hidden;
+            }
+            assert!(Instant::now() < deadline, "it is not in its group: {:?}", group.members());
+            std::thread::yield_now();
+        };
+        assert!(group.holds(hidden));
+        let pid = Pid::from_raw(hidden as i32).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        // Of a program that is not there nothing starts.
+        let error = group.launch(&mut Command::new("/no/such/program"), &Start::default()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        let restored = journal.take_back().unwrap();
+        assert_eq!((restored.failed, restored.groups), (vec![], 1));
+    }
+
+    #[test]
+    fn what_hides_is_found_in_a_group_of_version_1() {
+        hides_in(Flavour::Named);
+    }
+
+    #[test]
+    fn what_hides_is_found_in_a_group_of_version_2() {
+        hides_in(Flavour::Unified);
+    }
+}

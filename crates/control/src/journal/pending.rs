@@ -1,0 +1,150 @@
+//! Journals that were left.
+
+use super::{Change, EXTENSION, Header, JOURNAL_SCHEMA, boot_id, check_owner, id};
+use manycore_linux::tasks;
+use rustix::fs::{FlockOperation, flock};
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A journal and what it says.
+#[derive(Debug)]
+pub struct Pending {
+    /// The file.
+    pub path: PathBuf,
+    /// Who changed things.
+    pub header: Header,
+    /// The changes, oldest first.
+    pub changes: Vec<Change>,
+    /// Lines that cannot be read.
+    pub damaged: usize,
+    /// Whether its owner still runs, and will take them back itself.
+    pub owned: bool,
+}
+
+/// All journals in `folder`, newest first, and what is wrong with files that are none. A folder that is not
+/// there holds none.
+///
+/// # Errors
+/// The folder cannot be read, or belongs to somebody else.
+pub fn pending(folder: &Path) -> io::Result<(Vec<Pending>, Vec<String>)> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), Vec::new())),
+        entries => entries?,
+    };
+    check_owner(&fs::metadata(folder)?)?;
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let about = fs::symlink_metadata(&path);
+        if path.extension().is_none_or(|extension| extension != EXTENSION)
+            || !about.is_ok_and(|about| about.is_file())
+        {
+            continue;
+        }
+        match Pending::read(&path) {
+            Ok(pending) => found.push(pending),
+            // It ended meanwhile and has taken everything back.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => problems.push(format!("{}: {error}", path.display())),
+        }
+    }
+    found.sort_by_key(|pending| std::cmp::Reverse(pending.header.began_ns));
+    Ok((found, problems))
+}
+
+/// How long a process may take from its birth to another program.
+const LONGEST_START: Duration = Duration::from_secs(2);
+
+impl Pending {
+    /// Reads a journal. A last line that is not whole was written by somebody who was stopped before he made the
+    /// change, and is left out.
+    pub(super) fn read(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        check_owner(&file.metadata()?)?;
+        // A shared lock is refused while the owner holds his, and ends with this function.
+        let owned = flock(&file, FlockOperation::NonBlockingLockShared).is_err();
+        let text = fs::read_to_string(path)?;
+        let mut lines = text.split_inclusive('\n');
+        let header: Header = match lines.next() {
+            Some(line) => serde_json::from_str(line)?,
+            None => return Err(io::Error::other("it is empty")),
+        };
+        if header.schema != JOURNAL_SCHEMA {
+            let message = format!("schema {:?}, expected {JOURNAL_SCHEMA:?}", header.schema);
+            return Err(io::Error::other(message));
+        }
+        let whole = lines.filter(|line| line.ends_with('\n'));
+        let (changes, damaged): (Vec<_>, Vec<_>) = whole.map(serde_json::from_str).partition(Result::is_ok);
+        let (changes, damaged) = (changes.into_iter().flatten().collect(), damaged.len());
+        Ok(Self { path: path.to_owned(), header, changes, damaged, owned })
+    }
+
+    /// Appends a line, also where its owner still writes.
+    pub(super) fn append(&self, change: &Change) -> io::Result<()> {
+        let mut line = serde_json::to_vec(change)?;
+        line.push(b'\n');
+        File::options().append(true).open(&self.path)?.write_all(&line)
+    }
+
+    /// Replaces it, whole, by one with only these changes, which stay until they are taken back.
+    pub(super) fn keep_only(&self, changes: &[Change]) -> io::Result<()> {
+        let header = Header { stays: true, ..self.header.clone() };
+        let mut lines = vec![serde_json::to_string(&header)?];
+        for change in changes {
+            lines.push(serde_json::to_string(change)?);
+        }
+        let hidden = self.path.with_extension("rest");
+        let _ = fs::remove_file(&hidden);
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&hidden)?;
+        file.write_all((lines.join("\n") + "\n").as_bytes())?;
+        fs::rename(&hidden, &self.path)
+    }
+
+    /// Keeps everybody else from undoing it, until the file is dropped.
+    ///
+    /// What its owner was about to start when he was killed has the lock too until it is the other program, and only
+    /// then is known by its environment: that is waited for.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] where all was given back since it was read, [`io::ErrorKind::WouldBlock`] where its
+    /// owner lives or somebody is at it already.
+    pub(super) fn lock(&self) -> io::Result<File> {
+        let file = File::open(&self.path)?;
+        let deadline = Instant::now() + LONGEST_START;
+        while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            if self.owner_lives() || Instant::now() > deadline {
+                return Err(error.into());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        if file.metadata()?.nlink() == 0 {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(file)
+    }
+
+    /// Whether the process that began it runs, as far as is known.
+    fn owner_lives(&self) -> bool {
+        self.header.owner.is_none_or(|(pid, start)| tasks::runs(pid, start))
+    }
+
+    /// Its name, as `undo` takes it.
+    pub fn id(&self) -> String {
+        id(&self.path)
+    }
+
+    /// Whether its ids are those of another process namespace, and mean nothing in this one.
+    pub fn is_of_another_namespace(&self) -> bool {
+        self.header.namespace != super::namespace()
+    }
+
+    /// Whether the machine was restarted since: nothing of it is in force any more.
+    pub fn is_of_another_boot(&self) -> bool {
+        self.header.boot != boot_id()
+    }
+}

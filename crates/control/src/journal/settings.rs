@@ -1,0 +1,75 @@
+//! Taking back control groups and settings of the kernel.
+
+use super::{Change, Pending, Restored, undo::changed};
+use crate::cpuset;
+use manycore_topology::CpuSet;
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Restores files and removes groups, newest first.
+pub(super) fn restore(pending: &Pending, restored: &mut Restored) {
+    let failed = |path: &Path, error: &io::Error| format!("cannot restore {}: {error}", path.display());
+    for change in pending.changes.iter().rev() {
+        let (path, result) = match change {
+            Change::Group { path } if path.is_dir() => {
+                (path, cpuset::remove(path).inspect(|()| restored.groups += 1))
+            }
+            Change::Controller { path, controller } => (path, cpuset::disable(path, controller)),
+            _ => continue,
+        };
+        if let Err(error) = result {
+            restored.failed.push(failed(path, &error));
+        }
+    }
+    let files = files(pending);
+    let newer = if files.is_empty() { Vec::new() } else { pending.newer() };
+    for (path, (old, new)) in files {
+        let result = match fs::read_to_string(path).as_deref().map(str::trim) {
+            Ok(now) if same(now, old) => Ok(()),
+            Ok(now) if same(now, new) => fs::write(path, old).inspect(|()| restored.files += 1),
+            Ok(now) => {
+                let wrote_it =
+                    |other: &&Pending| self::files(other).get(path).is_some_and(|(_, new)| same(now, new));
+                let former = Change::FormerFile { path: path.clone(), old: old.to_owned() };
+                match newer.iter().find(wrote_it) {
+                    Some(other) => other.append(&former),
+                    None => {
+                        restored.left.push(changed(&path.display().to_string(), &now));
+                        Ok(())
+                    }
+                }
+            }
+            // Gone with its device, and its setting with it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+        };
+        if let Err(error) = result {
+            restored.failed.push(failed(path, &error));
+        }
+    }
+}
+
+/// What each file is to say again, and was made to say last.
+fn files(pending: &Pending) -> BTreeMap<&PathBuf, (&str, &str)> {
+    let mut known: BTreeMap<&PathBuf, (&str, &str)> = BTreeMap::new();
+    for change in &pending.changes {
+        match change {
+            Change::File { path, old, new } => {
+                known.entry(path).and_modify(|entry| entry.1 = new).or_insert((old, new));
+            }
+            Change::FormerFile { path, old } => {
+                known.entry(path).and_modify(|entry| entry.0 = old);
+            }
+            _ => {}
+        }
+    }
+    known
+}
+
+/// Whether two texts are the same setting: the kernel writes CPU lists in its own way.
+fn same(a: &str, b: &str) -> bool {
+    a == b || matches!((a.parse::<CpuSet>(), b.parse::<CpuSet>()), (Ok(a), Ok(b)) if a == b)
+}

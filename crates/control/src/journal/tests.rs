@@ -1,0 +1,328 @@
+use super::*;
+use crate::cpuset;
+use manycore_linux::{affinity, child, tasks};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    io::BufRead,
+    process::{Child, Command},
+};
+
+/// A child that ends with its test.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn new() -> Self {
+        Self(Command::new("sleep").arg("1000").spawn().unwrap())
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn pin(journal: &Journal, pid: u32, new: &CpuSet) -> CpuSet {
+    let old = affinity::of(pid).unwrap();
+    let start = tasks::start_time(pid).unwrap();
+    journal.note(&Change::Process { pid, start, cpus: old.clone() }).unwrap();
+    journal.note(&Change::Affinity { pid, tid: pid, old: old.clone(), new: new.clone() }).unwrap();
+    affinity::restrict(pid, new).unwrap();
+    old
+}
+
+fn first_cpu() -> CpuSet {
+    CpuSet::single(affinity::allowed().unwrap().first().unwrap())
+}
+
+#[test]
+fn a_pin_is_taken_back_by_whoever_finds_the_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let sleeper = Sleeper::new();
+    let journal = Journal::begin(folder.path(), "pin", "pin --pid 1", false).unwrap();
+    let old = pin(&journal, sleeper.pid(), &first_cpu());
+    let owned = pending(folder.path()).unwrap().0;
+    assert!(owned[0].undo().is_none());
+    assert!(owned.len() == 1 && owned[0].owned && !owned[0].is_of_another_boot());
+    // As SIGKILL ends it: the lock goes with its owner, the file stays.
+    drop(journal);
+    let (left, problems) = pending(folder.path()).unwrap();
+    assert!(problems.is_empty() && !left[0].owned);
+    let restored = left[0].undo().unwrap();
+    let tasks = usize::from(old != first_cpu());
+    assert_eq!(restored, Restored { tasks, ..Restored::default() });
+    assert_eq!(affinity::of(sleeper.pid()).unwrap(), old);
+    assert!(pending(folder.path()).unwrap().0.is_empty());
+}
+
+#[test]
+fn what_somebody_else_changed_since_is_left() {
+    let cpus = affinity::allowed().unwrap();
+    if cpus.len() < 2 {
+        return eprintln!("SKIPPED: needs two CPUs");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let sleeper = Sleeper::new();
+    let journal = Journal::begin(folder.path(), "pin", "", false).unwrap();
+    pin(&journal, sleeper.pid(), &first_cpu());
+    let other = CpuSet::single(cpus.last().unwrap());
+    affinity::restrict(sleeper.pid(), &other).unwrap();
+    let restored = journal.take_back().unwrap();
+    assert_eq!((restored.tasks, restored.left.len()), (0, 1), "{restored:?}");
+    assert_eq!(affinity::of(sleeper.pid()).unwrap(), other);
+}
+
+#[test]
+fn another_process_with_the_id_is_not_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let sleeper = Sleeper::new();
+    let (pid, new) = (sleeper.pid(), first_cpu());
+    let journal = Journal::begin(folder.path(), "pin", "", false).unwrap();
+    let old = affinity::of(pid).unwrap();
+    let start = tasks::start_time(pid).unwrap() - 1;
+    journal.note(&Change::Process { pid, start, cpus: old.clone() }).unwrap();
+    journal.note(&Change::Affinity { pid, tid: pid, old, new: new.clone() }).unwrap();
+    affinity::restrict(pid, &new).unwrap();
+    assert_eq!(journal.take_back().unwrap(), Restored::default());
+    assert_eq!(affinity::of(pid).unwrap(), new);
+}
+
+#[test]
+fn children_born_after_the_last_entry_get_back_what_their_parent_had() {
+    let cpus = affinity::allowed().unwrap();
+    if cpus.len() < 2 {
+        return eprintln!("SKIPPED: needs two CPUs");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut shell = Command::new("sh");
+    let mut shell =
+        shell.args(["-c", "read go; sleep 1000"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let journal = Journal::begin(folder.path(), "pin", "", false).unwrap();
+    pin(&journal, shell.id(), &first_cpu());
+    shell.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let child = loop {
+        if let Some(&child) = tasks::children(shell.id()).first() {
+            break child;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(affinity::of(child).unwrap(), first_cpu());
+    assert_eq!(journal.take_back().unwrap().tasks, 2);
+    assert_eq!(affinity::of(child).unwrap(), cpus);
+    kill_process(Pid::from_raw(child as i32).unwrap(), Signal::KILL).unwrap();
+    let _ = shell.kill();
+    shell.wait().unwrap();
+}
+
+#[test]
+fn a_marked_command_is_found_without_its_parents() {
+    let cpus = affinity::allowed().unwrap();
+    if cpus.len() < 2 {
+        return eprintln!("SKIPPED: needs two CPUs");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::begin(folder.path(), "run", "", false).unwrap();
+    let mark = format!("MANYCORE_TEST={}", std::process::id());
+    journal.note(&Change::Command { mark, old: cpus.clone(), new: first_cpu() }).unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "sleep 1000 & echo $!"]).env("MANYCORE_TEST", std::process::id().to_string());
+    let start = child::Start { cpus: Some(first_cpu()), ..Default::default() };
+    command.stdout(std::process::Stdio::piped());
+    let mut shell = child::spawn_at(&mut command, &start).unwrap();
+    let mut line = String::new();
+    io::BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    shell.wait().unwrap();
+    let orphan: u32 = line.trim().parse().unwrap();
+    assert_eq!(journal.take_back().unwrap().tasks, 1);
+    assert_eq!(affinity::of(orphan).unwrap(), cpus);
+    kill_process(Pid::from_raw(orphan as i32).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
+fn settings_come_back_unless_somebody_else_wrote_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["ours", "others", "unwritten"].map(|name| folder.path().join(name));
+    let journal = Journal::begin(folder.path(), "irq", "", true).unwrap();
+    for path in &files {
+        fs::write(path, "0-1\n").unwrap();
+        journal.note(&Change::File { path: path.clone(), old: "0-1".into(), new: "1".into() }).unwrap();
+    }
+    fs::write(&files[0], "1\n").unwrap();
+    fs::write(&files[1], "7\n").unwrap();
+    let restored = journal.take_back().unwrap();
+    assert_eq!((restored.files, restored.left.len()), (1, 1), "{restored:?}");
+    assert_eq!(files.map(|path| fs::read_to_string(path).unwrap().trim().to_owned()), ["0-1", "7", "0-1"]);
+}
+
+#[test]
+fn what_was_written_after_the_journal_was_read_is_taken_back_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["first", "second"].map(|name| folder.path().join(name));
+    let journal = Journal::begin(folder.path(), "qos", "", true).unwrap();
+    let change = |path: &PathBuf| {
+        journal.note(&Change::File { path: path.clone(), old: "0".into(), new: "1".into() }).unwrap();
+        fs::write(path, "1").unwrap();
+    };
+    change(&files[0]);
+    // Whoever undoes reads it while its owner still writes, and is at it when he has ended.
+    let read_early = pending(folder.path()).unwrap().0;
+    change(&files[1]);
+    drop(journal);
+    assert_eq!(read_early[0].undo().unwrap().files, 2);
+    assert_eq!(files.map(|path| fs::read_to_string(path).unwrap().trim().to_owned()), ["0", "0"]);
+    // It is gone: nothing is left to be done.
+    assert_eq!(read_early[0].undo(), Some(Restored::default()));
+}
+
+/// Between fork and exec the child of a killed owner has his lock, and none of the marks that it is known by.
+#[test]
+fn a_child_that_a_killed_owner_had_not_started_yet_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let setting = folder.path().join("setting");
+    fs::write(&setting, "1").unwrap();
+    let journal = Journal::begin(folder.path(), "run", "", false).unwrap();
+    journal.note(&Change::File { path: setting.clone(), old: "0".into(), new: "1".into() }).unwrap();
+    let text = fs::read_to_string(&journal.path).unwrap();
+    let (owner, nobody) = (format!("[{},", std::process::id()), "[4194305,");
+    assert!(text.contains(&owner), "{text}");
+    // With a living owner it is his.
+    assert_eq!(pending(folder.path()).unwrap().0[0].undo(), None);
+    fs::write(&journal.path, text.replacen(&owner, nobody, 1)).unwrap();
+    let child = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        drop(journal);
+    });
+    assert_eq!(pending(folder.path()).unwrap().0[0].undo().unwrap().files, 1);
+    child.join().unwrap();
+}
+
+#[test]
+fn half_a_line_was_never_acted_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::begin(folder.path(), "irq", "", false).unwrap();
+    let path = folder.path().join("setting");
+    journal.note(&Change::File { path, old: "0".into(), new: "1".into() }).unwrap();
+    let file = journal.path.clone();
+    drop(journal);
+    let text = fs::read_to_string(&file).unwrap();
+    for length in 0..=text.len() {
+        fs::write(&file, &text[..length]).unwrap();
+        let (found, problems) = pending(folder.path()).unwrap();
+        let header = text.find('\n').unwrap() + 1;
+        match length {
+            // JSON may be whole one character before its line is.
+            _ if length + 1 < header => assert_eq!((found.len(), problems.len()), (0, 1), "{length}"),
+            _ if length < text.len() => assert!(found[0].changes.is_empty(), "{length}"),
+            _ => assert_eq!(found[0].changes.len(), 1),
+        }
+    }
+}
+
+#[test]
+fn a_damaged_line_does_not_hide_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let setting = folder.path().join("setting");
+    fs::write(&setting, "1").unwrap();
+    let journal = Journal::begin(folder.path(), "irq", "", true).unwrap();
+    journal.note(&Change::File { path: setting.clone(), old: "0".into(), new: "1".into() }).unwrap();
+    fs::write(&journal.path, fs::read_to_string(&journal.path).unwrap() + "garbage\n").unwrap();
+    let restored = journal.take_back().unwrap();
+    assert_eq!((restored.files, restored.failed.len()), (1, 1), "{restored:?}");
+    assert_eq!(pending(folder.path()).unwrap().0.len(), 1);
+}
+
+#[test]
+fn another_namespaces_processes_are_not_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::begin(folder.path(), "irq", "", true).unwrap();
+    let text = fs::read_to_string(&journal.path).unwrap().replace(&namespace(), "pid:[1]");
+    fs::write(&journal.path, text).unwrap();
+    assert_eq!(journal.take_back().unwrap().failed.len(), 1);
+    assert_eq!(pending(folder.path()).unwrap().0.len(), 1);
+}
+
+#[test]
+fn a_journal_of_another_boot_is_only_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("setting");
+    fs::write(&path, "1").unwrap();
+    let journal = Journal::begin(folder.path(), "irq", "", false).unwrap();
+    journal.note(&Change::File { path: path.clone(), old: "0".into(), new: "1".into() }).unwrap();
+    let text = fs::read_to_string(&journal.path).unwrap().replace(&boot_id(), "another");
+    fs::write(&journal.path, text).unwrap();
+    assert_eq!(journal.take_back().unwrap(), Restored::default());
+    assert_eq!(fs::read_to_string(&path).unwrap(), "1");
+    assert!(pending(folder.path()).unwrap().0.is_empty());
+}
+
+#[test]
+fn a_cpuset_is_left_and_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let sleeper = Sleeper::new();
+    let journal = Journal::begin(folder.path(), "pin", "", false).unwrap();
+    let before = cpuset::folder_of(sleeper.pid());
+    let hold = match cpuset::Hold::make(&journal, sleeper.pid(), &first_cpu(), &CpuSet::new()) {
+        Ok(hold) => hold,
+        Err(why) => {
+            journal.take_back().unwrap();
+            return eprintln!("SKIPPED: {why}");
+        }
+    };
+    hold.take(&journal, sleeper.pid()).unwrap();
+    assert_ne!(cpuset::folder_of(sleeper.pid()), before);
+    assert_eq!(affinity::of(sleeper.pid()).unwrap(), first_cpu());
+    let restored = journal.take_back().unwrap();
+    assert_eq!((restored.moved, restored.groups, restored.failed.len()), (1, 1, 0), "{restored:?}");
+    assert_eq!(cpuset::folder_of(sleeper.pid()), before);
+    assert_eq!(affinity::of(sleeper.pid()).unwrap(), affinity::allowed().unwrap());
+}
+
+#[test]
+fn who_placed_a_task_in_between_hands_over_what_it_had() {
+    let cpus = affinity::allowed().unwrap();
+    if cpus.len() < 2 {
+        return eprintln!("SKIPPED: needs two CPUs");
+    }
+    let (first, last) = (first_cpu(), CpuSet::single(cpus.last().unwrap()));
+    for older_ends_first in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let sleeper = Sleeper::new();
+        let file = folder.path().join("setting");
+        fs::write(&file, "0-1").unwrap();
+        let begin = |new: &CpuSet| {
+            let journal = Journal::begin(folder.path(), "pin", "", false).unwrap();
+            pin(&journal, sleeper.pid(), new);
+            let (old, new) = (fs::read_to_string(&file).unwrap(), new.to_string());
+            journal.note(&Change::File { path: file.clone(), old, new: new.clone() }).unwrap();
+            fs::write(&file, new).unwrap();
+            journal
+        };
+        let (older, newer) = (begin(&first), begin(&last));
+        let (one, other) = if older_ends_first { (older, newer) } else { (newer, older) };
+        for journal in [one, other] {
+            let restored = journal.take_back().unwrap();
+            assert!(restored.left.is_empty() && restored.failed.is_empty(), "{restored:?}");
+        }
+        assert_eq!(affinity::of(sleeper.pid()).unwrap(), cpus);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "0-1");
+        assert!(pending(folder.path()).unwrap().0.is_empty());
+    }
+}
+
+#[test]
+fn what_others_can_write_is_not_believed() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    drop(Journal::begin(folder.path(), "pin", "", false).unwrap());
+    let file = folder.path().join(format!("pin-{}.journal", std::process::id()));
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+    assert_eq!(pending(folder.path()).unwrap().1.len(), 1);
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    assert!(pending(folder.path()).is_err());
+    assert!(Journal::begin(folder.path(), "pin", "", false).is_err());
+}

@@ -1,0 +1,211 @@
+//! A control group with a memory limit (`memory`, `Documentation/admin-guide/cgroup-v2.rst` and
+//! `cgroup-v1/memory.rst`) for something that may want more than there is: when it has reached the limit, the kernel
+//! kills in the group and nowhere else.
+
+use crate::{
+    cpuset,
+    journal::{Change, Journal},
+};
+use manycore_topology::{
+    cgroup::{self, Flavour, Folder},
+    tree::Tree,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// The controller's name.
+const CONTROLLER: &str = "memory";
+
+/// A group of ours. It is there until it is removed, or its journal is taken back.
+#[derive(Debug)]
+pub struct MemoryGroup {
+    folder: PathBuf,
+    flavour: Flavour,
+}
+
+impl MemoryGroup {
+    /// Makes a group below the one that we are in, named after the journal and `name`, that may take `limit` bytes. A
+    /// group of version 2 that has processes can have no such children; there it is made beside ours, unless ours has
+    /// a limit that it would escape.
+    ///
+    /// # Errors
+    /// Why there can be none here, for people; what was made until then is in the journal.
+    pub fn make(journal: &Journal, name: &str, limit: u64) -> Result<Self, String> {
+        let tree = Tree::open(Path::new("/")).map_err(|error| error.to_string())?;
+        let (above, flavour) = home(&tree)?;
+        let folder = above.join(format!("manycore-{}-{name}", journal.id()));
+        let group = Self { folder: folder.clone(), flavour };
+        let make = || -> io::Result<()> {
+            journal.note(&Change::Group { path: folder.clone() })?;
+            fs::create_dir(&folder)?;
+            group.limit(limit)
+        };
+        match make() {
+            Ok(()) => Ok(group),
+            Err(error) => {
+                let _ = fs::remove_dir(&folder);
+                Err(format!("no control group can be made in {}: {error}", above.display()))
+            }
+        }
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Processes that write their id to this file enter it (`0` is who writes).
+    pub fn entrance(&self) -> PathBuf {
+        self.folder.join("cgroup.procs")
+    }
+
+    /// Sets the limit, of memory and of memory with swap.
+    fn limit(&self, bytes: u64) -> io::Result<()> {
+        let write = |file: &str, value: &str| fs::write(self.folder.join(file), value);
+        match self.flavour {
+            Flavour::Unified => {
+                write("memory.max", &bytes.to_string())?;
+                // Absent without swap.
+                let _ = write("memory.swap.max", "0");
+            }
+            Flavour::Named | Flavour::Bare => {
+                write("memory.limit_in_bytes", &bytes.to_string())?;
+                // Absent where the kernel does not account for swap.
+                let _ = write("memory.memsw.limit_in_bytes", &bytes.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    /// What it is charged with, in bytes: memory of its processes, files they have read and written, kernel memory.
+    pub fn charge(&self) -> Option<u64> {
+        self.number(if self.flavour == Flavour::Unified { "memory.current" } else { "memory.usage_in_bytes" })
+    }
+
+    /// The kernel's share of the charge: page tables, kernel stacks, descriptions of tasks and the like.
+    pub fn kernel(&self) -> Option<u64> {
+        if self.flavour != Flavour::Unified {
+            return self.number("memory.kmem.usage_in_bytes");
+        }
+        let stat = fs::read_to_string(self.folder.join("memory.stat")).ok()?;
+        // Linux 5.18; before, what it is mainly made of.
+        value(&stat, "kernel").or_else(|| {
+            let parts = ["kernel_stack", "pagetables", "slab"];
+            parts.into_iter().filter_map(|name| value(&stat, name)).reduce(u64::saturating_add)
+        })
+    }
+
+    /// How often the kernel has killed in it for want of memory.
+    pub fn killed(&self) -> u64 {
+        let file = if self.flavour == Flavour::Unified { "memory.events" } else { "memory.oom_control" };
+        let text = fs::read_to_string(self.folder.join(file)).unwrap_or_default();
+        value(&text, "oom_kill").unwrap_or(0)
+    }
+
+    /// Processes in it.
+    pub fn members(&self) -> Vec<u32> {
+        let text = fs::read_to_string(self.entrance()).unwrap_or_default();
+        text.lines().filter_map(|pid| pid.parse().ok()).collect()
+    }
+
+    /// Kills all that are in it and removes it.
+    ///
+    /// # Errors
+    /// Those of removing it.
+    pub fn remove(&self) -> io::Result<()> {
+        end(&self.folder)
+    }
+
+    fn number(&self, file: &str) -> Option<u64> {
+        fs::read_to_string(self.folder.join(file)).ok()?.trim().parse().ok()
+    }
+}
+
+/// Kills all that are in the group `folder` and removes it.
+///
+/// # Errors
+/// Those of removing it.
+pub fn end(folder: &Path) -> io::Result<()> {
+    // Whoever forks meanwhile is met in the next round.
+    const ROUNDS: usize = 100;
+    for _ in 0..ROUNDS {
+        let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+        let pids: Vec<Pid> = text.lines().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect();
+        if pids.is_empty() {
+            break;
+        }
+        for pid in pids {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    cpuset::remove(folder)
+}
+
+/// Where a group of ours can be made.
+fn home(tree: &Tree) -> Result<(PathBuf, Flavour), String> {
+    let folders = cgroup::folders(tree, CONTROLLER);
+    let lists = |folder: &Folder, file: &str| {
+        let text = tree.read(&format!("{}/{file}", folder.path)).unwrap_or_default();
+        text.split_whitespace().any(|name| name == CONTROLLER)
+    };
+    if let Some(own) = folders.iter().rfind(|folder| folder.flavour == Flavour::Named) {
+        return Ok((Path::new("/").join(&own.path), own.flavour));
+    }
+    let chain: Vec<&Folder> = folders.iter().filter(|folder| folder.flavour == Flavour::Unified).collect();
+    for (index, folder) in chain.iter().enumerate().rev() {
+        let inner = chain.get(index + 1);
+        let escapes = inner.is_some_and(|inner| {
+            tree.read(&format!("{}/memory.max", inner.path)).is_some_and(|limit| limit.trim() != "max")
+        });
+        if escapes {
+            return Err(format!(
+                "/{} has a memory limit that a group beside it would escape",
+                inner.map_or("", |inner| &inner.path)
+            ));
+        }
+        if lists(folder, "cgroup.subtree_control") {
+            return Ok((Path::new("/").join(&folder.path), Flavour::Unified));
+        }
+    }
+    Err("no control group above this process gives its children a memory limit (+memory in \
+         cgroup.subtree_control)"
+        .to_owned())
+}
+
+/// The number after `name` in lines `name number`.
+fn value(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_by_their_whole_name() {
+        let stat = "kernel_stack 16384\nkernel 20480\n";
+        assert_eq!(value(stat, "kernel"), Some(20480));
+        assert_eq!(value(stat, "kern"), None);
+    }
+
+    #[test]
+    fn a_group_is_made_limits_and_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::begin(folder.path(), "test", "a memory group", false).unwrap();
+        let group = match MemoryGroup::make(&journal, "0", 64 << 20) {
+            Ok(group) => group,
+            Err(why) => return eprintln!("SKIPPED: {why}"),
+        };
+        let mut hungry = std::process::Command::new("sh");
+        hungry.arg("-c").arg(format!("echo 0 > {}; exec tail /dev/zero", group.entrance().display()));
+        assert!(!hungry.status().unwrap().success(), "tail keeps all that it reads");
+        assert!(group.killed() > 0 && group.charge().is_some());
+        group.remove().unwrap();
+        assert!(!group.folder().exists());
+        journal.close();
+    }
+}

@@ -1,0 +1,298 @@
+//! The board on which a coordinator and its workers meet: shared memory, so that threads and processes are
+//! driven and observed in the same way.
+//!
+//! Each worker has a slot. The coordinator writes what it wants (`parameter`, `goal`, `watch_cpu`), bumps
+//! `command` and wakes the worker; the worker works in ticks until `ticks` reaches `goal`, then answers with
+//! the command that it has finished in `idle_at`. No lock is taken on either side, and nothing but atomics is
+//! shared, so a worker that dies leaves nothing broken.
+#![allow(unsafe_code, reason = "a memory mapping is seen as a slice of atomics")]
+
+use manycore_stats::histogram::{BUCKETS, bucket};
+use rustix::{
+    fs::{MemfdFlags, ftruncate, memfd_create},
+    mm::{MapFlags, ProtFlags, mmap, munmap},
+    thread::futex,
+    time::Timespec,
+};
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    ptr::NonNull,
+    sync::atomic::{
+        AtomicI32, AtomicU32, AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+    time::Duration,
+};
+
+/// Value of [`Slot::command`] that ends a worker.
+pub const QUIT: u32 = u32::MAX;
+
+/// Value of [`Slot::goal`] for a worker that shall go on until told otherwise.
+pub const ENDLESS: u64 = u64::MAX;
+
+/// Value of [`Slot::watch_cpu`] where the worker need not look where it runs.
+pub const NOT_WATCHED: u32 = u32::MAX;
+
+/// What one worker and the coordinator tell each other. Two cache lines apart from its neighbours, because
+/// prefetchers fetch lines in pairs.
+#[repr(C, align(128))]
+pub struct Slot {
+    /// Number of the latest order; a futex. [`QUIT`] ends the worker.
+    pub command: AtomicU32,
+    /// Number of the order that the worker has finished; a futex.
+    pub idle_at: AtomicU32,
+    /// Thread id of the worker, 0 until it has started; a futex.
+    pub tid: AtomicU32,
+    /// Whether event times are counted now (0 or 1).
+    pub measuring: AtomicU32,
+    /// Why the worker has ended by itself (an errno); 0 where it has not.
+    pub error: AtomicI32,
+    /// CPU on which the worker should find itself after each tick, or [`NOT_WATCHED`].
+    pub watch_cpu: AtomicU32,
+    /// The load's parameter.
+    pub parameter: AtomicU64,
+    /// Ticks at which the worker becomes idle.
+    pub goal: AtomicU64,
+    /// Ticks done since the worker started.
+    pub ticks: AtomicU64,
+    /// When the worker became idle, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub idle_since_ns: AtomicU64,
+    /// How often the worker looked where it runs.
+    pub checks: AtomicU64,
+    /// How often it was elsewhere.
+    pub elsewhere: AtomicU64,
+    /// Sum, shortest and longest of the event times since the last [`Slot::drain`].
+    sum_ns: AtomicU64,
+    min_ns: AtomicU64,
+    max_ns: AtomicU64,
+    histogram: [AtomicU32; BUCKETS],
+}
+
+/// Event times of one worker, taken from its slot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Times {
+    /// Sum in nanoseconds.
+    pub sum_ns: u64,
+    /// Shortest in nanoseconds; `u64::MAX` where there were none.
+    pub min_ns: u64,
+    /// Longest in nanoseconds.
+    pub max_ns: u64,
+    /// Buckets that are not empty: index and count.
+    pub buckets: Vec<(u32, u32)>,
+}
+
+impl Slot {
+    /// Counts an event of `ns` nanoseconds. For the worker.
+    pub fn count_event(&self, ns: u64) {
+        self.sum_ns.fetch_add(ns, Relaxed);
+        self.min_ns.fetch_min(ns, Relaxed);
+        self.max_ns.fetch_max(ns, Relaxed);
+        self.histogram[bucket(ns)].fetch_add(1, Relaxed);
+    }
+
+    /// Takes all event times out. For the coordinator.
+    pub fn drain(&self) -> Times {
+        let filled = self.histogram.iter().enumerate().filter(|(_, count)| count.load(Relaxed) > 0);
+        Times {
+            buckets: filled.map(|(index, count)| (index as u32, count.swap(0, Relaxed))).collect(),
+            sum_ns: self.sum_ns.swap(0, Relaxed),
+            min_ns: self.min_ns.swap(u64::MAX, Relaxed),
+            max_ns: self.max_ns.swap(0, Relaxed),
+        }
+    }
+
+    /// Gives the next order: work until `goal` ticks. For the coordinator.
+    pub fn order(&self, goal: u64) {
+        self.goal.store(goal, Relaxed);
+        // QUIT is never reached by counting: 2^32 orders at 20 a second take seven years.
+        self.command.fetch_add(1, Release);
+        wake(&self.command);
+    }
+
+    /// Ends the worker. For the coordinator.
+    pub fn quit(&self) {
+        self.command.store(QUIT, Release);
+        wake(&self.command);
+    }
+
+    /// Whether the latest order is finished. For the coordinator.
+    pub fn is_idle(&self) -> bool {
+        self.idle_at.load(Acquire) == self.command.load(Relaxed)
+    }
+
+    /// Reports `command` as finished and sleeps until another one comes; returns it. For the worker.
+    pub fn rest(&self, command: u32, now_ns: u64) -> u32 {
+        self.idle_since_ns.store(now_ns, Relaxed);
+        self.idle_at.store(command, Release);
+        wake(&self.idle_at);
+        loop {
+            let latest = self.command.load(Acquire);
+            if latest != command {
+                return latest;
+            }
+            wait(&self.command, command, None);
+        }
+    }
+
+    /// Waits at most `timeout` for the worker to become idle; returns whether it is. For the coordinator.
+    pub fn wait_idle(&self, timeout: Duration) -> bool {
+        let seen = self.idle_at.load(Acquire);
+        if !self.is_idle() {
+            wait(&self.idle_at, seen, Some(timeout));
+        }
+        self.is_idle()
+    }
+
+    /// Announces the calling thread as the slot's worker. For the worker.
+    pub fn enter(&self) {
+        self.tid.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Release);
+        wake(&self.tid);
+    }
+
+    /// Waits at most `timeout` for a worker to enter; returns its thread id. For the coordinator.
+    pub fn wait_entered(&self, timeout: Duration) -> Option<u32> {
+        if self.tid.load(Acquire) == 0 {
+            wait(&self.tid, 0, Some(timeout));
+        }
+        Some(self.tid.load(Acquire)).filter(|&tid| tid != 0)
+    }
+}
+
+/// Spurious returns are fine: every caller looks again.
+fn wait(word: &AtomicU32, seen: u32, timeout: Option<Duration>) {
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    let _ = futex::wait(word, futex::Flags::empty(), seen, timeout.as_ref());
+}
+
+fn wake(word: &AtomicU32) {
+    let _ = futex::wake(word, futex::Flags::empty(), u32::MAX >> 1);
+}
+
+/// Shared memory with one [`Slot`] for each worker.
+pub struct Board {
+    slots: NonNull<Slot>,
+    count: usize,
+    memory: OwnedFd,
+}
+
+// SAFETY: the mapping lives as long as the board and holds atomics only.
+unsafe impl Send for Board {}
+// SAFETY: as above.
+unsafe impl Sync for Board {}
+
+impl Board {
+    /// A board with `count` slots, at least one.
+    ///
+    /// # Errors
+    /// Those of `memfd_create(2)`, `ftruncate(2)` and `mmap(2)`.
+    pub fn new(count: usize) -> io::Result<Self> {
+        let memory = memfd_create("manycore-board", MemfdFlags::CLOEXEC)?;
+        ftruncate(&memory, (count.max(1) * size_of::<Slot>()) as u64)?;
+        let board = Self::open(memory)?;
+        for slot in board.slots() {
+            slot.watch_cpu.store(NOT_WATCHED, Relaxed);
+            slot.min_ns.store(u64::MAX, Relaxed);
+        }
+        Ok(board)
+    }
+
+    /// The board in `memory`, which another process made.
+    ///
+    /// # Errors
+    /// `InvalidData` where it is no board; else those of `mmap(2)`.
+    pub fn open(memory: OwnedFd) -> io::Result<Self> {
+        let bytes = rustix::fs::fstat(&memory)?.st_size as usize;
+        if bytes == 0 || !bytes.is_multiple_of(size_of::<Slot>()) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a board of this version"));
+        }
+        // SAFETY: a new mapping of a file of exactly this size, at an address of the kernel's choice.
+        let address = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                &memory,
+                0,
+            )?
+        };
+        let slots = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { slots, count: bytes / size_of::<Slot>(), memory })
+    }
+
+    /// All slots.
+    pub fn slots(&self) -> &[Slot] {
+        // SAFETY: the mapping covers `count` slots, is aligned to a page, and every bit pattern is a valid
+        // slot, because a slot holds only atomics. It is unmapped in `drop` alone.
+        unsafe { std::slice::from_raw_parts(self.slots.as_ptr(), self.count) }
+    }
+}
+
+impl AsFd for Board {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.memory.as_fd()
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        // SAFETY: the address and size of the mapping made in `open`; no slice of it outlives the board.
+        let _ = unsafe { munmap(self.slots.as_ptr().cast(), self.count * size_of::<Slot>()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_mappings_share_a_board() {
+        let board = Board::new(3).unwrap();
+        let other = Board::open(board.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        other.slots()[2].ticks.store(7, Relaxed);
+        assert_eq!((other.slots().len(), board.slots()[2].ticks.load(Relaxed)), (3, 7));
+    }
+
+    #[test]
+    fn times_are_drained_once() {
+        let board = Board::new(1).unwrap();
+        let slot = &board.slots()[0];
+        for ns in [40, 40, 1_000_000] {
+            slot.count_event(ns);
+        }
+        let times = slot.drain();
+        assert_eq!((times.sum_ns, times.min_ns, times.max_ns), (1_000_080, 40, 1_000_000));
+        assert_eq!(times.buckets, [(40, 2), (bucket(1_000_000) as u32, 1)]);
+        assert_eq!(slot.drain().buckets, []);
+    }
+
+    #[test]
+    fn a_file_that_is_no_board_is_refused() {
+        let memory = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+        assert!(Board::open(memory.try_clone().unwrap()).is_err());
+        ftruncate(&memory, 100).unwrap();
+        assert!(Board::open(memory).is_err());
+    }
+
+    #[test]
+    fn a_worker_follows_orders_until_it_quits() {
+        let board = Board::new(1).unwrap();
+        let slot = &board.slots()[0];
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                slot.enter();
+                let mut command = 0;
+                while command != QUIT {
+                    slot.ticks.store(slot.goal.load(Relaxed), Relaxed);
+                    command = slot.rest(command, 1);
+                }
+            });
+            while slot.wait_entered(Duration::from_secs(1)).is_none() {}
+            slot.order(5);
+            while !slot.wait_idle(Duration::from_secs(1)) {}
+            assert_eq!(slot.ticks.load(Relaxed), 5);
+            slot.quit();
+        });
+    }
+}

@@ -1,0 +1,151 @@
+//! Whether a record that was read can be judged: what its types allow and no measurement can give.
+
+mod spawning;
+
+use super::{Around, Experiment, Latency, RECORD_SCHEMA, Record, Sample};
+use manycore_stats::histogram::BUCKETS;
+
+/// More CPUs or workers than any machine has; beyond it, tables of them would only eat memory.
+const MOST_WORKERS: usize = 1 << 20;
+
+/// Counters above this are damaged, and sums of them would wrap. Nanoseconds of a hundred days fit.
+const MOST_COUNTED: u64 = 1 << 53;
+
+/// Work above this is damaged: a thousand years of the fastest computer's arithmetic.
+const MOST_WORK: f64 = 1e30;
+
+/// Why a record cannot be judged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    /// The schema is not [`RECORD_SCHEMA`].
+    #[error("schema is {0:?}, not {RECORD_SCHEMA:?}")]
+    Schema(String),
+    /// The machine cannot be.
+    #[error("machine: {0}")]
+    Machine(String),
+    /// An experiment holds what cannot have been measured.
+    #[error("experiment {id:?}: {what}")]
+    Experiment {
+        /// Id of the experiment.
+        id: String,
+        /// What is wrong, and where.
+        what: String,
+    },
+    /// Light processes that cannot have been measured.
+    #[error("light processes of {runtime}: {what}")]
+    Spawning {
+        /// Their runtime.
+        runtime: &'static str,
+        /// What is wrong, and where.
+        what: String,
+    },
+}
+
+impl Record {
+    /// Checks everything on which the evaluation relies.
+    ///
+    /// # Errors
+    /// The first thing found that cannot have been measured.
+    pub fn check(&self) -> Result<(), Invalid> {
+        if self.schema != RECORD_SCHEMA {
+            return Err(Invalid::Schema(self.schema.clone()));
+        }
+        for (name, cpus) in [("online", &self.machine.online), ("allowed", &self.machine.allowed.cpus)] {
+            if cpus.len() > MOST_WORKERS {
+                return Err(Invalid::Machine(format!("{} CPUs are {name}", cpus.len())));
+            }
+        }
+        self.experiments.iter().try_for_each(|experiment| {
+            check_experiment(experiment)
+                .map_err(|what| Invalid::Experiment { id: experiment.id.clone(), what })
+        })?;
+        self.spawnings.iter().try_for_each(|spawning| {
+            let runtime = spawning.runtime.name();
+            spawning::check(spawning).map_err(|what| Invalid::Spawning { runtime, what })
+        })
+    }
+}
+
+fn check_experiment(experiment: &Experiment) -> Result<(), String> {
+    for treatment in &experiment.treatments {
+        let name = &treatment.name;
+        if !(1..=MOST_WORKERS).contains(&treatment.workers) {
+            return Err(format!("treatment {name:?} has {} workers", treatment.workers));
+        }
+        if let Some(latency) = &treatment.latency {
+            check_latency(latency).map_err(|what| format!("treatment {name:?}: {what}"))?;
+        }
+    }
+    experiment.samples.iter().enumerate().try_for_each(|(index, sample)| {
+        check_sample(sample, experiment).map_err(|what| format!("sample {index}: {what}"))
+    })
+}
+
+fn check_sample(sample: &Sample, experiment: &Experiment) -> Result<(), String> {
+    let Some(treatment) = experiment.treatments.get(sample.treatment) else {
+        return Err(format!(
+            "is of treatment {}, and there are {}",
+            sample.treatment,
+            experiment.treatments.len()
+        ));
+    };
+    if sample.wall_ns == 0 || sample.wall_ns > MOST_COUNTED {
+        return Err(format!("wall_ns is {}", sample.wall_ns));
+    }
+    let measured = |work: &f64| (0.0..=MOST_WORK).contains(work);
+    if !measured(&sample.work) || !sample.per_worker.iter().all(measured) {
+        return Err("work is negative or larger than any machine can do".to_owned());
+    }
+    if sample.per_worker.len() > treatment.workers {
+        return Err(format!(
+            "per_worker has {} entries for {} workers",
+            sample.per_worker.len(),
+            treatment.workers
+        ));
+    }
+    if sample.values.len() != experiment.metrics.len() || !sample.values.iter().all(|value| value.is_finite())
+    {
+        return Err(format!("values {:?} for {} metrics", sample.values, experiment.metrics.len()));
+    }
+    match largest(&sample.around) {
+        (name, count) if count > MOST_COUNTED => Err(format!("{name} is {count}")),
+        _ => Ok(()),
+    }
+}
+
+/// The largest counter and its name.
+fn largest(around: &Around) -> (&'static str, u64) {
+    [
+        ("span_ns", Some(around.span_ns)),
+        ("cpu_ns", around.cpu_ns),
+        ("run_delay_ns", around.run_delay_ns),
+        ("migrations", around.migrations),
+        ("voluntary_switches", around.voluntary_switches),
+        ("involuntary_switches", around.involuntary_switches),
+        ("throttled_ns", around.throttled_ns),
+        ("thermal_events", around.thermal_events),
+        ("frequency_khz", around.frequency_khz),
+        ("pressure_ns", around.pressure_ns),
+        ("checks", around.checks),
+        ("elsewhere", around.elsewhere),
+    ]
+    .into_iter()
+    .map(|(name, count)| (name, count.unwrap_or(0)))
+    .max_by_key(|&(_, count)| count)
+    .unwrap_or_default()
+}
+
+fn check_latency(latency: &Latency) -> Result<(), String> {
+    if latency.min_ns > latency.max_ns {
+        return Err(format!("shortest event {} ns, longest {} ns", latency.min_ns, latency.max_ns));
+    }
+    if let Some((bucket, _)) = latency.buckets.iter().find(|(bucket, _)| *bucket as usize >= BUCKETS) {
+        return Err(format!("latency bucket {bucket} of {BUCKETS}"));
+    }
+    // The buckets and the count were read one after the other while events went on: they need not agree.
+    let counted = latency.buckets.iter().try_fold(0u64, |sum, &(_, count)| sum.checked_add(count));
+    match counted {
+        Some(counted) if counted.max(latency.count) <= MOST_COUNTED => Ok(()),
+        _ => Err("more latencies were counted than events can happen".to_owned()),
+    }
+}

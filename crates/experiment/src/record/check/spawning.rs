@@ -1,0 +1,109 @@
+//! Light processes that can have been measured.
+
+use super::{MOST_COUNTED, MOST_WORKERS};
+use crate::spawning::{Io, Memory, Run, Spawning, Spin};
+use manycore_stats::histogram::BUCKETS;
+
+/// Shares above this are damaged; ticks come in whole, so a short interval may see one more than it holds.
+const MOST_SHARE: f32 = 1.5;
+
+/// Cells of a table of shares beyond which it would only eat memory.
+const MOST_CELLS: usize = 1 << 26;
+
+pub(super) fn check(spawning: &Spawning) -> Result<(), String> {
+    let schedulers = &spawning.schedulers;
+    let count = schedulers.count.unwrap_or(0).max(schedulers.cpus.len());
+    if count > MOST_WORKERS {
+        return Err(format!("{count} schedulers or CPUs"));
+    }
+    if schedulers.quota_cpus.is_some_and(|quota| !quota.is_finite() || quota <= 0.0) {
+        return Err(format!("quota_cpus is {:?}", schedulers.quota_cpus));
+    }
+    if spawning.memory_bytes > MOST_COUNTED {
+        return Err(format!("memory_bytes is {}", spawning.memory_bytes));
+    }
+    spawning
+        .runs
+        .iter()
+        .enumerate()
+        .try_for_each(|(index, run)| check_run(run).map_err(|what| format!("run {index}: {what}")))
+}
+
+fn check_run(run: &Run) -> Result<(), String> {
+    let seconds = [
+        ("start_seconds", Some(run.start_seconds)),
+        ("own_start_seconds", run.own_start_seconds),
+        ("end_seconds", run.end_seconds),
+    ];
+    for (name, value) in seconds {
+        if value.is_some_and(|value| !value.is_finite() || value < 0.0) {
+            return Err(format!("{name} is {value:?}"));
+        }
+    }
+    let counts = [("asked", run.asked), ("alive", run.alive)];
+    let limit = [("memory_limit_bytes", run.memory_limit_bytes.unwrap_or(0))];
+    let memory = figures(&run.before).into_iter().chain(figures(&run.held));
+    let largest = counts.into_iter().chain(limit).chain(memory).max_by_key(|figure| figure.1);
+    if let Some((name, count)) = largest.filter(|figure| figure.1 > MOST_COUNTED) {
+        return Err(format!("{name} is {count}"));
+    }
+    run.spin.as_ref().map_or(Ok(()), check_spin)?;
+    run.io.as_ref().map_or(Ok(()), check_io)
+}
+
+fn figures(memory: &Memory) -> [(&'static str, u64); 5] {
+    [
+        ("pss_bytes", memory.pss_bytes.unwrap_or(0)),
+        ("rss_bytes", memory.rss_bytes),
+        ("kernel_bytes", memory.kernel_bytes.unwrap_or(0)),
+        ("own_bytes", memory.own_bytes.unwrap_or(0)),
+        ("group_bytes", memory.group_bytes.unwrap_or(0)),
+    ]
+}
+
+fn check_spin(spin: &Spin) -> Result<(), String> {
+    if !spin.interval_seconds.is_finite() || spin.interval_seconds <= 0.0 {
+        return Err(format!("interval_seconds is {}", spin.interval_seconds));
+    }
+    let (cpus, intervals) = (spin.cpus.len(), spin.busy.len());
+    if cpus > MOST_WORKERS || cpus.saturating_mul(intervals) > MOST_CELLS {
+        return Err(format!("{intervals} intervals of {cpus} CPUs"));
+    }
+    if let Some(row) = spin.busy.iter().find(|row| row.len() != cpus) {
+        return Err(format!("busy has {} shares for {cpus} CPUs", row.len()));
+    }
+    let lengths = [
+        ("stolen", spin.stolen.len()),
+        ("running", spin.running.len()),
+        // The runtime need not tell it, and is late at times where all CPUs are busy.
+        ("queued", spin.queued.len().max(intervals)),
+    ];
+    if let Some((name, length)) = lengths.into_iter().find(|&(_, length)| length != intervals) {
+        return Err(format!("{name} has {length} entries for {intervals} intervals"));
+    }
+    if spin.schedulers.len() > MOST_WORKERS {
+        return Err(format!("{} schedulers", spin.schedulers.len()));
+    }
+    if let Some(queued) = spin.queued.iter().find(|&&queued| queued > MOST_COUNTED) {
+        return Err(format!("queued is {queued}"));
+    }
+    let mut shares = spin.busy.iter().flatten().chain(&spin.stolen).chain(&spin.schedulers);
+    match shares.find(|share| !(0.0..=MOST_SHARE).contains(*share)) {
+        Some(share) => Err(format!("a share of CPU time is {share}")),
+        None => Ok(()),
+    }
+}
+
+fn check_io(io: &Io) -> Result<(), String> {
+    if !io.seconds.is_finite() || io.seconds < 0.0 {
+        return Err(format!("io: seconds is {}", io.seconds));
+    }
+    if let Some((bucket, _)) = io.latency.iter().find(|(bucket, _)| *bucket as usize >= BUCKETS) {
+        return Err(format!("io: latency bucket {bucket} of {BUCKETS}"));
+    }
+    let counted = io.latency.iter().try_fold(0u64, |sum, &(_, count)| sum.checked_add(count));
+    match counted {
+        Some(counted) if counted.max(io.operations) <= MOST_COUNTED => Ok(()),
+        _ => Err("io: more rounds were counted than can happen".to_owned()),
+    }
+}

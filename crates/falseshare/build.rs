@@ -1,0 +1,73 @@
+//! Compiles what lives in the emulator: the plugin, and the library for the programs that it runs.
+//!
+//! Both are made with plain rustc, always optimised, because cargo has no stable way to have one crate build a
+//! library file that another includes.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+fn main() {
+    let own = PathBuf::from(var("CARGO_MANIFEST_DIR"));
+    for folder in ["src/shadow", "plugin", "preload"] {
+        println!("cargo::rerun-if-changed={}", own.join(folder).display());
+    }
+    let out = PathBuf::from(var("OUT_DIR"));
+    let Some(target) = target() else {
+        // Told when somebody asks for it.
+        for name in ["plugin", "preload"] {
+            write(&out.join(format!("{name}.so")), b"");
+        }
+        return;
+    };
+    for name in ["plugin", "preload"] {
+        rustc(&own.join(name).join("main.rs"), name, &target, &out);
+        let made = out.join(format!("lib{name}.so"));
+        if let Err(error) = std::fs::rename(&made, out.join(format!("{name}.so"))) {
+            fail(&format!("{}: {error}", made.display()));
+        }
+    }
+}
+
+/// The target whose C library QEMU and the programs use: a static build for musl takes that of the machine that
+/// builds, where it is of the same architecture.
+fn target() -> Option<String> {
+    let (target, host) = (var("TARGET"), var("HOST"));
+    let usable = |triple: &String| {
+        triple.ends_with("-linux-gnu") && triple.split('-').next() == target.split('-').next()
+    };
+    [target.clone(), host].into_iter().find(usable)
+}
+
+fn rustc(source: &Path, name: &str, target: &str, out: &Path) {
+    let mut command = Command::new(var("RUSTC"));
+    command.args(["--edition", "2024", "--crate-name", name, "--crate-type", "cdylib", "--target", target]);
+    command.args(["-C", "opt-level=3", "-C", "panic=abort", "--cap-lints", "allow"]);
+    command.args(["-C", "lto", "-C", "codegen-units=1", "-C", "strip=symbols"]);
+    if let Ok(linker) = env::var("RUSTC_LINKER") {
+        command.arg("-C").arg(format!("linker={linker}"));
+    }
+    command.arg(source).arg("--out-dir").arg(out);
+    match command.status() {
+        Ok(status) if status.success() => {}
+        Ok(status) => fail(&format!("{command:?} ended with {status}")),
+        Err(error) => fail(&format!("{command:?}: {error}")),
+    }
+}
+
+fn var(name: &str) -> String {
+    env::var(name).unwrap_or_else(|_| fail(&format!("cargo did not set {name}")))
+}
+
+fn write(path: &Path, contents: &[u8]) {
+    if let Err(error) = std::fs::write(path, contents) {
+        fail(&format!("{}: {error}", path.display()));
+    }
+}
+
+fn fail(message: &str) -> ! {
+    eprintln!("{message}");
+    std::process::exit(1)
+}

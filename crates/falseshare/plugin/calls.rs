@@ -1,0 +1,273 @@
+//! System calls of the program that tell where its memory is, who ends, and what it becomes.
+
+use crate::shadow::{
+    Shadow,
+    calls::{TELL, TELL_ALLOCATED, TELL_CALLS, TELL_FREED},
+    escape,
+    lane::Calls,
+    maps::Mapped,
+    region::{BECOMES, ENDED, RUNS},
+    sys,
+};
+use crate::{VCPUS, api, buffers, launch, process, shadow};
+use std::{
+    ffi::{CStr, c_uint, c_void},
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+};
+
+/// Numbers of the system calls that matter.
+struct Numbers {
+    brk: i64,
+    execve: i64,
+    execveat: i64,
+    exit: i64,
+    exit_group: i64,
+    madvise: i64,
+    mmap: i64,
+    mremap: i64,
+    munmap: i64,
+    prctl: i64,
+}
+
+const X86_64: Numbers = Numbers {
+    brk: 12,
+    execve: 59,
+    execveat: 322,
+    exit: 60,
+    exit_group: 231,
+    madvise: 28,
+    mmap: 9,
+    mremap: 25,
+    munmap: 11,
+    prctl: 157,
+};
+
+const AARCH64: Numbers = Numbers {
+    brk: 214,
+    execve: 221,
+    execveat: 281,
+    exit: 93,
+    exit_group: 94,
+    madvise: 233,
+    mmap: 222,
+    mremap: 216,
+    munmap: 215,
+    prctl: 167,
+};
+
+const MAP_ANONYMOUS: u64 = 0x20;
+const MADV_DONTNEED: u64 = 4;
+const PR_SET_NAME: u64 = 15;
+
+static IS_ARM: AtomicBool = AtomicBool::new(false);
+/// Where the program's heap ends now.
+static BREAK: AtomicU64 = AtomicU64::new(0);
+/// Arguments of the call that each emulated CPU is in.
+static UNDER_WAY: [[AtomicU64; 6]; VCPUS] = [const { [const { AtomicU64::new(0) }; 6] }; VCPUS];
+
+/// The instruction by which each emulated CPU called last.
+static CALLER: [AtomicU64; VCPUS] = [const { AtomicU64::new(0) }; VCPUS];
+
+/// The instruction at `code` is about to make a system call.
+pub extern "C" fn on_call_instruction(vcpu: c_uint, code: *mut c_void) {
+    if let Some(caller) = CALLER.get(vcpu as usize) {
+        caller.store(code as u64, Relaxed);
+    }
+}
+
+/// Whether the instruction at `code`, which is translated now, makes system calls.
+///
+/// # Safety
+/// There are `bytes` bytes of it.
+pub unsafe fn is_call(code: u64, bytes: usize) -> bool {
+    if code >> 47 != 0 {
+        // The page of `vsyscall`, which is nowhere.
+        return false;
+    }
+    // SAFETY: the caller says so.
+    let instruction = unsafe { std::slice::from_raw_parts(code as *const u8, bytes) };
+    match instruction {
+        // `svc`, with any number.
+        [low, _, high, 0xd4] if IS_ARM.load(Relaxed) => low & 0x1f == 1 && high >> 5 == 0,
+        _ => !IS_ARM.load(Relaxed) && instruction.ends_with(&[0x0f, 0x05]),
+    }
+}
+
+/// Takes the numbers of the architecture that is emulated.
+pub fn choose(info: &api::Info) {
+    // SAFETY: QEMU gives a text.
+    let target = unsafe { CStr::from_ptr(info.target) };
+    IS_ARM.store(target.to_bytes() == b"aarch64", Relaxed);
+}
+
+fn numbers() -> &'static Numbers {
+    if IS_ARM.load(Relaxed) { &AARCH64 } else { &X86_64 }
+}
+
+/// A system call begins.
+#[allow(clippy::too_many_arguments, reason = "it is what QEMU gives")]
+pub extern "C" fn on_call(
+    _id: u64,
+    vcpu: c_uint,
+    number: i64,
+    a: u64,
+    b: u64,
+    c: u64,
+    d: u64,
+    e: u64,
+    f: u64,
+    _g: u64,
+    _h: u64,
+) {
+    let Some(shadow) = shadow() else { return };
+    if number == TELL {
+        told(shadow, vcpu, [a, b, c, d, e]);
+        return;
+    }
+    if let Some(kept) = UNDER_WAY.get(vcpu as usize) {
+        for (kept, argument) in kept.iter().zip([a, b, c, d, e, f]) {
+            kept.store(argument, Relaxed);
+        }
+    }
+    let numbers = numbers();
+    if number == numbers.exit {
+        process::thread_ends(shadow, vcpu);
+    } else if number == numbers.exit_group {
+        process::ends(shadow, ENDED);
+    } else if number == numbers.munmap || number == numbers.mremap {
+        // Now: once the kernel has freed it, another thread may be given it before we hear of the end of this call.
+        if let Some((start, end)) = pages(a, b) {
+            shadow.unmapped(start, end);
+        }
+    } else if number == numbers.execve {
+        becomes(shadow, launch::at(launch::AT_FDCWD, &sys::peek_text(a, 4096)), b, c);
+    } else if number == numbers.execveat {
+        becomes(shadow, launch::at(a as i32, &sys::peek_text(b, 4096)), c, d);
+    } else if number == numbers.prctl && a == PR_SET_NAME {
+        let name = sys::peek_text(b, 16);
+        if let Some(thread) = process::thread_of(vcpu) {
+            shadow.name(thread, &name);
+        }
+    }
+}
+
+/// A system call has returned `result`.
+pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
+    let Some(shadow) = shadow() else { return };
+    let Some(kept) = UNDER_WAY.get(vcpu as usize) else { return };
+    let numbers = numbers();
+    if number == numbers.execve || number == numbers.execveat {
+        // Where it succeeds, it does not return.
+        shadow.slot().escaped.store(0, Relaxed);
+        shadow.slot().ended.store(RUNS, Relaxed);
+        return;
+    }
+    let argument = |index: usize| kept[index].load(Relaxed);
+    if (-4095..0).contains(&result) {
+        let taken = if number == numbers.munmap || number == numbers.mremap {
+            pages(argument(0), argument(1))
+        } else {
+            None
+        };
+        if let Some((start, end)) = taken {
+            process::still_maps(shadow, start, end);
+        }
+        return;
+    }
+    let result = result as u64;
+    let code = CALLER.get(vcpu as usize).map_or(0, |code| code.load(Relaxed));
+    buffers::returned(shadow, vcpu, code, number, std::array::from_fn(argument), result);
+    if number == numbers.mmap {
+        shadow.mapped(&mapping(result, whole(argument(1)), argument(3), argument(4), argument(5)));
+    } else if number == numbers.mremap {
+        shadow.mapped(&Mapped {
+            start: result,
+            end: result.saturating_add(whole(argument(2))),
+            offset: 0,
+            path: Vec::new(),
+        });
+    } else if number == numbers.madvise && argument(2) == MADV_DONTNEED {
+        shadow.renew(argument(0), argument(0).saturating_add(whole(argument(1))));
+    } else if number == numbers.brk {
+        broke(shadow, result);
+    }
+}
+
+/// As many bytes as the pages that hold `bytes` bytes.
+fn whole(bytes: u64) -> u64 {
+    let page = sys::page_bytes();
+    bytes.div_ceil(page).saturating_mul(page)
+}
+
+/// The pages that `munmap` takes away, and those that `mremap` moves; `None` where the kernel refuses anyway.
+fn pages(start: u64, bytes: u64) -> Option<(u64, u64)> {
+    let end = start.checked_add(whole(bytes))?;
+    (start % sys::page_bytes() == 0 && start < end && end >> 48 == 0).then_some((start, end))
+}
+
+/// What `mmap` made.
+fn mapping(start: u64, bytes: u64, flags: u64, fd: u64, offset: u64) -> Mapped {
+    let end = start.saturating_add(bytes);
+    if flags & MAP_ANONYMOUS != 0 || fd as i32 == -1 {
+        return Mapped { start, end, offset: 0, path: Vec::new() };
+    }
+    let path = fs::read_link(format!("/proc/self/fd/{}", fd as i32)).unwrap_or_default();
+    let path = path.into_os_string().into_encoded_bytes();
+    Mapped { start, end, offset, path: if path.starts_with(b"/") { path } else { Vec::new() } }
+}
+
+/// The heap ends at `now`.
+fn broke(shadow: &Shadow, now: u64) {
+    let before = BREAK.swap(now, Relaxed);
+    let [start, most] = &shadow.slot().heap;
+    if start.load(Relaxed) == 0 {
+        start.store(now, Relaxed);
+    }
+    most.fetch_max(now, Relaxed);
+    if before > now {
+        shadow.renew(now, before);
+    }
+}
+
+/// The process wants to be the program at `path`, with the lists of texts `words` and `variables`: it becomes the
+/// emulator of that, where it can. Returns where the emulator has to go on with the call.
+fn becomes(shadow: &Shadow, path: PathBuf, words: u64, variables: u64) {
+    process::ends(shadow, BECOMES);
+    let path = launch::file(path, |pid| shadow.program_of(pid));
+    let why = escape::why(&path, Path::new(crate::region_path()));
+    let escapes = || shadow.escapes(&[path.as_os_str().as_bytes(), why.as_bytes()].join(&0));
+    let lists = sys::peek_texts(words).zip(sys::peek_texts(variables));
+    let start = lists
+        .and_then(|(words, variables)| launch::Start { path: path.clone(), words, variables }.in_emulator());
+    match start {
+        Some((start, true)) => {
+            start.execute();
+            escapes();
+        }
+        Some((start, false)) => {
+            escapes();
+            start.execute();
+        }
+        None => escapes(),
+    }
+}
+
+/// What the library in the program tells.
+fn told(shadow: &Shadow, vcpu: c_uint, [what, a, b, c, d]: [u64; 5]) {
+    match what {
+        TELL_ALLOCATED => {
+            let mut callers = [0_u8; 8 * crate::shadow::heap::CALLERS];
+            let wanted = (d as usize).min(crate::shadow::heap::CALLERS) * 8;
+            let count = if wanted == 0 { 0 } else { sys::peek(c, &mut callers[..wanted]) / 8 };
+            let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or_default();
+            let callers: Vec<u64> = callers.chunks_exact(8).take(count).map(word).collect();
+            shadow.allocated(a, b, &callers);
+        }
+        TELL_FREED => shadow.freed(a),
+        TELL_CALLS => process::calls_at(vcpu, Calls::new(a, (b, c))),
+        _ => {}
+    }
+}

@@ -1,0 +1,261 @@
+//! The allocator's functions: each does what it did and tells the plugin.
+
+use crate::shadow::calls::{TELL_ALLOCATED, TELL_FREED};
+use crate::{
+    callers,
+    next::{Next, tell},
+};
+use std::{
+    cell::{Cell, UnsafeCell},
+    ffi::{c_int, c_void},
+    ptr,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+type One = unsafe extern "C" fn(usize) -> *mut c_void;
+type Two = unsafe extern "C" fn(usize, usize) -> *mut c_void;
+type Again = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+type Free = unsafe extern "C" fn(*mut c_void);
+type Aligned = unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int;
+
+type Usable = unsafe extern "C" fn(*mut c_void) -> usize;
+
+static MALLOC: Next = Next::new(c"malloc");
+static CALLOC: Next = Next::new(c"calloc");
+static REALLOC: Next = Next::new(c"realloc");
+static FREE: Next = Next::new(c"free");
+static MEMALIGN: Next = Next::new(c"memalign");
+static ALIGNED_ALLOC: Next = Next::new(c"aligned_alloc");
+static POSIX_MEMALIGN: Next = Next::new(c"posix_memalign");
+static VALLOC: Next = Next::new(c"valloc");
+static PVALLOC: Next = Next::new(c"pvalloc");
+static USABLE: Next = Next::new(c"malloc_usable_size");
+
+thread_local! {
+    /// Whether this thread is inside one of our functions: what they allocate themselves is not told.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work`, unless this thread is inside already.
+fn outermost(work: impl FnOnce()) {
+    let _ = INSIDE.try_with(|inside| {
+        if !inside.replace(true) {
+            work();
+            inside.set(false);
+        }
+    });
+}
+
+/// Memory for what is allocated while the allocator's functions are looked up.
+struct Early(UnsafeCell<[u8; EARLY]>);
+
+// SAFETY: each piece is given once.
+unsafe impl Sync for Early {}
+
+const EARLY: usize = 64 << 10;
+static EARLY_MEMORY: Early = Early(UnsafeCell::new([0; EARLY]));
+static EARLY_USED: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static LOOKING: Cell<bool> = const { Cell::new(false) };
+}
+
+fn early(bytes: usize) -> *mut c_void {
+    let bytes = bytes.next_multiple_of(16);
+    let at = EARLY_USED.fetch_add(bytes, Relaxed);
+    let base = EARLY_MEMORY.0.get().cast::<u8>();
+    let shift = base.align_offset(16);
+    if at + bytes + shift > EARLY {
+        return ptr::null_mut();
+    }
+    // SAFETY: it is inside.
+    unsafe { base.add(at + shift).cast() }
+}
+
+fn is_early(block: *mut c_void) -> bool {
+    let base = EARLY_MEMORY.0.get() as usize;
+    (base..base + EARLY).contains(&(block as usize))
+}
+
+/// The next function; `None` while it is being looked up by this thread, and where there is none.
+///
+/// # Safety
+/// `F` is the function's type.
+unsafe fn function<F: Copy>(next: &Next) -> Option<F> {
+    if LOOKING.try_with(Cell::get).unwrap_or(true) {
+        return None;
+    }
+    let _ = LOOKING.try_with(|looking| looking.set(true));
+    // SAFETY: the caller says so.
+    let found = unsafe { next.get() };
+    let _ = LOOKING.try_with(|looking| looking.set(false));
+    found
+}
+
+#[inline(never)]
+fn allocated(block: *mut c_void, bytes: usize) -> *mut c_void {
+    if !block.is_null() {
+        outermost(|| {
+            callers::with(|callers| {
+                tell(
+                    TELL_ALLOCATED,
+                    block as u64,
+                    bytes as u64,
+                    callers.as_ptr() as u64,
+                    callers.len() as u64,
+                );
+            });
+        });
+    }
+    block
+}
+
+fn freed(block: *mut c_void) {
+    outermost(|| tell(TELL_FREED, block as u64, 0, 0, 0));
+}
+
+/// `malloc(3)`.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
+    // SAFETY: these are the function's type and arguments, as below.
+    match unsafe { function::<One>(&MALLOC) } {
+        Some(next) => allocated(unsafe { next(bytes) }, bytes),
+        None => early(bytes),
+    }
+}
+
+/// `calloc(3)`.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
+    // SAFETY: as above. Early memory is never given twice, so it is zero.
+    match unsafe { function::<Two>(&CALLOC) } {
+        Some(next) => allocated(unsafe { next(count, bytes) }, count.saturating_mul(bytes)),
+        None => early(count.saturating_mul(bytes)),
+    }
+}
+
+/// `realloc(3)`.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
+    if is_early(block) {
+        // SAFETY: what follows an early block is early memory too, or its end; no more than that is copied.
+        unsafe {
+            let new = malloc(bytes);
+            let left = EARLY_MEMORY.0.get() as usize + EARLY - block as usize;
+            if !new.is_null() {
+                ptr::copy(block.cast::<u8>(), new.cast::<u8>(), bytes.min(left));
+            }
+            return new;
+        }
+    }
+    // SAFETY: as above.
+    let Some(next) = (unsafe { function::<Again>(&REALLOC) }) else { return early(bytes) };
+    // Before the work: afterwards another thread may have been given the block.
+    if !block.is_null() {
+        freed(block);
+    }
+    // SAFETY: as above.
+    let new = unsafe { next(block, bytes) };
+    if new.is_null() && bytes != 0 && !block.is_null() {
+        // It is still there, as long as the allocator says.
+        if let Some(usable) = unsafe { function::<Usable>(&USABLE) } {
+            allocated(block, unsafe { usable(block) });
+        }
+        return new;
+    }
+    allocated(new, bytes)
+}
+
+/// `free(3)`.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free(block: *mut c_void) {
+    if block.is_null() || is_early(block) {
+        return;
+    }
+    freed(block);
+    // SAFETY: as above.
+    if let Some(next) = unsafe { function::<Free>(&FREE) } {
+        unsafe { next(block) }
+    }
+}
+
+/// `memalign(3)`.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memalign(alignment: usize, bytes: usize) -> *mut c_void {
+    // SAFETY: as above.
+    match unsafe { function::<Two>(&MEMALIGN) } {
+        Some(next) => allocated(unsafe { next(alignment, bytes) }, bytes),
+        None => ptr::null_mut(),
+    }
+}
+
+/// `aligned_alloc(3)`.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aligned_alloc(alignment: usize, bytes: usize) -> *mut c_void {
+    // SAFETY: as above.
+    match unsafe { function::<Two>(&ALIGNED_ALLOC) } {
+        Some(next) => allocated(unsafe { next(alignment, bytes) }, bytes),
+        None => ptr::null_mut(),
+    }
+}
+
+/// `valloc(3)`.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valloc(bytes: usize) -> *mut c_void {
+    // SAFETY: as above.
+    match unsafe { function::<One>(&VALLOC) } {
+        Some(next) => allocated(unsafe { next(bytes) }, bytes),
+        None => ptr::null_mut(),
+    }
+}
+
+/// `pvalloc(3)`.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
+    // SAFETY: as above.
+    match unsafe { function::<One>(&PVALLOC) } {
+        Some(next) => allocated(unsafe { next(bytes) }, bytes),
+        None => ptr::null_mut(),
+    }
+}
+
+/// `posix_memalign(3)`.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_memalign(block: *mut *mut c_void, alignment: usize, bytes: usize) -> c_int {
+    const ENOMEM: c_int = 12;
+    // SAFETY: as above.
+    let Some(next) = (unsafe { function::<Aligned>(&POSIX_MEMALIGN) }) else { return ENOMEM };
+    // SAFETY: as above; where it succeeds it has written the block.
+    let result = unsafe { next(block, alignment, bytes) };
+    if result == 0 {
+        allocated(unsafe { *block }, bytes);
+    }
+    result
+}

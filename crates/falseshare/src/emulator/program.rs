@@ -1,0 +1,131 @@
+//! The program of a command: found, and of a kind that can be observed.
+
+use super::{Error, Program};
+use crate::shadow::{
+    elf::{self, Foreign},
+    program::{self, MOST_INTERPRETERS, START_BYTES, Script},
+};
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+/// Finds the program of a command, as a shell does, and the interpreter where it is a script.
+///
+/// # Errors
+/// [`Error::NotFound`], [`Error::NotExecutable`], [`Error::OtherArchitecture`].
+pub fn find(command: &[OsString]) -> Result<Program, Error> {
+    let Some(name) = command.first() else {
+        return Err(Error::Request("there is no command to observe".to_owned()));
+    };
+    if name.is_empty() {
+        return Err(Error::Request("the command is an empty word: name a program after --".to_owned()));
+    }
+    let path = in_path(name)?;
+    let mut program = Program { path, arguments: command.to_vec(), is_dynamic: false, notes: Vec::new() };
+    let mut script: Option<PathBuf> = None;
+    for _ in 0..=MOST_INTERPRETERS {
+        let mut start = Vec::new();
+        let file = fs::File::open(&program.path).map_err(|error| match script.take() {
+            Some(script) => Error::NotExecutable {
+                program: script.display().to_string(),
+                why: format!("its interpreter {} (#!): {error}", program.path.display()),
+            },
+            None => refused(&program.path, &error),
+        })?;
+        let bytes = file.metadata().map_err(|error| refused(&program.path, &error))?.len();
+        file.take(START_BYTES).read_to_end(&mut start).map_err(|error| refused(&program.path, &error))?;
+        match Script::of(&start) {
+            Some(line) => {
+                script = Some(program.path.clone());
+                interpret(&mut program, line)?;
+            }
+            None => {
+                program.is_dynamic = elf(&program.path, &start, bytes)?;
+                return Ok(program);
+            }
+        }
+    }
+    Err(Error::NotExecutable {
+        program: name.display().to_string(),
+        why: "its interpreters never end".to_owned(),
+    })
+}
+
+fn refused(path: &Path, error: &io::Error) -> Error {
+    let program = path.display().to_string();
+    match error.kind() {
+        io::ErrorKind::NotFound => Error::NotFound(program),
+        io::ErrorKind::PermissionDenied => {
+            Error::NotExecutable { program, why: "you may not read it, which observing needs".to_owned() }
+        }
+        _ => Error::NotExecutable { program, why: error.to_string() },
+    }
+}
+
+/// The file that `name` stands for.
+fn in_path(name: &OsStr) -> Result<PathBuf, Error> {
+    let shown = || name.display().to_string();
+    if program::is_path(name) {
+        let path = PathBuf::from(name);
+        return match fs::metadata(&path) {
+            Err(error) => Err(refused(&path, &error)),
+            Ok(file) if file.is_dir() => {
+                Err(Error::NotExecutable { program: shown(), why: "it is a folder".to_owned() })
+            }
+            Ok(_) if !program::is_executable(&path) => Err(Error::NotExecutable {
+                program: shown(),
+                why: "it may not be executed (chmod +x)".to_owned(),
+            }),
+            Ok(_) => Ok(path),
+        };
+    }
+    program::in_path(name).ok_or_else(|| Error::NotFound(shown()))
+}
+
+/// Has the interpreter run the script, as `execve(2)` does.
+fn interpret(program: &mut Program, script: Script) -> Result<(), Error> {
+    let interpreter = script.interpreter.clone();
+    if interpreter.as_os_str().is_empty() {
+        let program = program.path.display().to_string();
+        return Err(Error::NotExecutable { program, why: "its first line names no interpreter".to_owned() });
+    }
+    program.notes.push(format!(
+        "{} is a script: its interpreter {} was observed",
+        program.path.display(),
+        interpreter.display()
+    ));
+    let path = std::mem::replace(&mut program.path, interpreter);
+    program.arguments = script.words(path, std::mem::take(&mut program.arguments));
+    Ok(())
+}
+
+/// Whether the ELF file of `bytes` bytes that begins so is one for us that loads GNU's shared libraries.
+fn elf(path: &Path, start: &[u8], bytes: u64) -> Result<bool, Error> {
+    let program = path.display().to_string();
+    elf::kind(start, bytes).map_err(|foreign| match foreign {
+        Foreign::NotElf if !start.is_empty() && !start.contains(&0) => Error::NotExecutable {
+            why: format!("it is text without a first line '#!/bin/sh'; run it as: sh {program}"),
+            program,
+        },
+        Foreign::NotElf => Error::NotExecutable {
+            program,
+            why: "it is neither a program (ELF) nor a script (#!)".to_owned(),
+        },
+        Foreign::NoProgram => {
+            Error::NotExecutable { program, why: "it is an ELF file, but no program".to_owned() }
+        }
+        Foreign::CutShort(needed) => Error::NotExecutable {
+            program,
+            why: format!(
+                "it is a program (ELF) that is cut short, of {bytes} bytes where its header tells of {needed}: copy or \
+                 build it again"
+            ),
+        },
+        Foreign::Architecture(found) => {
+            Error::OtherArchitecture { program, found, expected: elf::OURS.1.to_owned() }
+        }
+    })
+}

@@ -1,0 +1,134 @@
+//! The emulator: found, asked what it can, and started.
+
+use super::{Error, Program, system};
+use crate::shadow::sys;
+use std::{
+    env,
+    ffi::OsString,
+    fs::File,
+    io::Write,
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// The plugin; empty where it could not be built for this target.
+static PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so"));
+/// The library for programs.
+static PRELOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
+
+/// The variable that tells a program how it was started: emulator, plugin, region, library, with `;` between.
+const VARIABLE: &str = "MANYCORE_EMULATOR";
+
+/// An emulator that takes plugins.
+#[derive(Clone, Debug)]
+pub struct Emulator {
+    /// The program.
+    pub path: PathBuf,
+    /// What it says that it is: `qemu-x86_64 version 7.2.22`.
+    pub version: String,
+}
+
+/// Finds the emulator for programs of this architecture.
+///
+/// # Errors
+/// [`Error::NoEmulator`], [`Error::NoPlugins`], [`Error::NoPlugin`].
+pub fn find() -> Result<Emulator, Error> {
+    if PLUGIN.is_empty() {
+        return Err(Error::NoPlugin(env::consts::ARCH));
+    }
+    let name = format!("qemu-{}", env::consts::ARCH);
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&folders)
+        .chain([PathBuf::from("/usr/bin"), PathBuf::from("/usr/local/bin")])
+        .map(|folder| folder.join(&name))
+        .find(|path| path.is_file());
+    let Some(path) = found else { return Err(Error::NoEmulator(name)) };
+    let said = |argument: &str| {
+        let output = Command::new(&path).arg(argument).stdin(Stdio::null()).output();
+        output
+            .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+            .map_err(system("asking the emulator"))
+    };
+    if !said("-h")?.contains("-plugin") {
+        return Err(Error::NoPlugins(path.display().to_string()));
+    }
+    let version = said("--version")?;
+    let version = version.lines().next().unwrap_or_default();
+    let version = version.split(" (").next().unwrap_or_default().trim().to_owned();
+    Ok(Emulator { path, version })
+}
+
+/// All that a start of the emulator needs, as long as programs run in it.
+#[derive(Debug)]
+pub struct Launch {
+    emulator: PathBuf,
+    region: String,
+    plugin: File,
+    preload: File,
+}
+
+impl Launch {
+    /// Makes files of the plugin and the library, without names.
+    ///
+    /// # Errors
+    /// Those of `memfd_create(2)` and writing.
+    pub fn new(emulator: &Emulator, region: &File) -> Result<Self, Error> {
+        let file = |name, contents| {
+            let mut file = sys::memory_file(name)?;
+            file.write_all(contents)?;
+            Ok(file)
+        };
+        let file = |name, contents| file(name, contents).map_err(system("memory for the plugin"));
+        Ok(Self {
+            emulator: emulator.path.clone(),
+            region: path_of(region),
+            plugin: file(c"manycore-plugin", PLUGIN)?,
+            preload: file(c"manycore-preload", PRELOAD)?,
+        })
+    }
+
+    /// The command that runs `program` in the emulator.
+    pub fn command(&mut self, program: &Program) -> Command {
+        let mut command = Command::new(&self.emulator);
+        command.arg("-plugin").arg(format!("{},region={}", path_of(&self.plugin), self.region));
+        if let Some(name) = program.arguments.first() {
+            command.arg("-0").arg(name);
+        }
+        if program.is_dynamic {
+            self.preload(&mut command);
+        }
+        command.env(VARIABLE, self.value());
+        command.arg(absolute(&program.path)).args(program.arguments.iter().skip(1));
+        command
+    }
+
+    /// What is in the environment of all programs that are observed: `NAME=VALUE`.
+    pub fn mark(&self) -> String {
+        format!("{VARIABLE}={}", self.value())
+    }
+
+    fn value(&self) -> String {
+        let (plugin, preload) = (path_of(&self.plugin), path_of(&self.preload));
+        format!("{};{plugin};{};{preload}", self.emulator.display(), self.region)
+    }
+
+    /// Has the program, and not the emulator, load our library first, and then what the user wants.
+    fn preload(&self, command: &mut Command) {
+        let mut value = OsString::from(format!("LD_PRELOAD={}", path_of(&self.preload)));
+        if let Some(theirs) = env::var_os("LD_PRELOAD").filter(|theirs| !theirs.is_empty()) {
+            value.push(":");
+            value.push(theirs);
+        }
+        command.env_remove("LD_PRELOAD").arg("-E").arg(value);
+    }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// A path to an open file of this process that other processes can open as long as we live.
+fn path_of(file: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+}

@@ -1,0 +1,166 @@
+//! Samples become shared lines.
+//!
+//! A load that found its line changed in another core's cache is a hand-over, and so is a store that did not find it
+//! in its own core's cache, where other threads have touched the line. It was needless where no other thread was seen
+//! to write that address (for a store: to touch it).
+
+use super::record::{Record, Sample};
+use crate::sharing::{Access, Layout, Line, Module, Place, Process, Thread};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Records of all CPUs.
+#[derive(Default)]
+pub struct Gathered {
+    /// With their times. They are made sense of in the end: the buffers of CPUs are read one after the other, and a
+    /// program may begin on one of them and go on upon another.
+    records: Vec<(u64, Record)>,
+    /// Records that were lost.
+    pub lost: u64,
+}
+
+/// One process.
+#[derive(Default)]
+struct Seen {
+    /// Names by task.
+    names: BTreeMap<i32, String>,
+    /// By first address.
+    maps: BTreeMap<u64, Module>,
+    samples: Vec<Sample>,
+}
+
+impl Gathered {
+    /// Takes note of records with their times, those of one buffer in their order.
+    pub fn take(&mut self, records: Vec<(u64, Record)>) {
+        for (time, record) in records {
+            match record {
+                Record::Lost(count) => self.lost = self.lost.saturating_add(count),
+                // Operations without memory are many, and kernel addresses belong to no program.
+                Record::Sample(sample)
+                    if sample.address == 0 || sample.address >> 63 == 1 || sample.ip >> 63 == 1 => {}
+                record => self.records.push((time, record)),
+            }
+        }
+    }
+
+    /// The processes, that of `first` before others, with lines of `layout`.
+    pub fn processes(mut self, first: i32, layout: Layout) -> Vec<Process> {
+        self.records.sort_by_key(|(time, _)| *time);
+        let mut processes = BTreeMap::new();
+        for (_, record) in self.records {
+            happens(&mut processes, record);
+        }
+        let mut processes: Vec<Process> =
+            processes.into_iter().map(|(pid, seen)| seen.process(pid, layout)).collect();
+        processes.sort_by_key(|process| (process.pid != first, process.pid));
+        processes
+    }
+}
+
+/// What one record changes.
+fn happens(processes: &mut BTreeMap<i32, Seen>, record: Record) {
+    match record {
+        Record::Sample(sample) => {
+            let seen = processes.entry(sample.pid).or_default();
+            seen.names.entry(sample.tid).or_default();
+            seen.samples.push(sample);
+        }
+        Record::Map { pid, start, bytes, offset, path } => {
+            let end = start.saturating_add(bytes);
+            let module = Module { start, end, file_offset: offset, path };
+            processes.entry(pid).or_default().maps.insert(start, module);
+        }
+        Record::Name { pid, tid, name, exec } => {
+            let seen = processes.entry(pid).or_default();
+            if exec {
+                *seen = Seen::default();
+            }
+            seen.names.insert(tid, name);
+        }
+        Record::Birth { pid, parent, tid } => {
+            let from = processes.get(&parent);
+            let name = from.and_then(|from| from.names.get(&parent)).cloned().unwrap_or_default();
+            let maps = from.filter(|_| parent != pid).map(|from| from.maps.clone());
+            let seen = processes.entry(pid).or_default();
+            seen.names.entry(tid).or_insert(name);
+            seen.maps.extend(maps.into_iter().flatten());
+        }
+        Record::Lost(_) => {}
+    }
+}
+
+impl Seen {
+    fn process(self, pid: i32, layout: Layout) -> Process {
+        let is_file = |module: &&Module| module.path.starts_with('/') && !module.path.starts_with("//");
+        let modules: Vec<Module> = self.maps.values().filter(is_file).cloned().collect();
+        let tasks: Vec<i32> = self.names.keys().copied().collect();
+        let mut lines: BTreeMap<u64, Vec<&Sample>> = BTreeMap::new();
+        for sample in &self.samples {
+            lines.entry(sample.address & !(u64::from(layout.line_bytes) - 1)).or_default().push(sample);
+        }
+        let line = |(address, samples): (u64, Vec<&Sample>)| {
+            let place = self.place(address, &modules);
+            shared(address, &samples, &tasks).map(|line| Line { place, ..line })
+        };
+        let lines = lines.into_iter().filter_map(line).collect();
+        Process {
+            pid,
+            // The program is mapped first, and its interpreter and libraries behind it.
+            program: modules.first().map(|module| module.path.clone()).unwrap_or_default(),
+            threads: self.names.iter().map(|(tid, name)| Thread { tid: *tid, name: name.clone() }).collect(),
+            accesses: self.samples.len() as u64,
+            modules,
+            lines,
+            ..Process::default()
+        }
+    }
+
+    fn place(&self, address: u64, modules: &[Module]) -> Place {
+        let Some((_, map)) = self.maps.range(..=address).next_back().filter(|(_, map)| address < map.end)
+        else {
+            return Place::Unknown;
+        };
+        let module = |end: u64, path: &str| {
+            modules.iter().position(|module| module.end == end && (path.is_empty() || module.path == path))
+        };
+        match map.path.as_str() {
+            path if path.starts_with('/') && !path.starts_with("//") => {
+                module(map.end, path).map_or(Place::Unknown, |module| Place::Module { module })
+            }
+            "[heap]" => Place::Heap { blocks: Vec::new() },
+            // Variables that start as zero follow those that do not.
+            _ => module(map.start, "")
+                .map_or(Place::Mapping { start: map.start, bytes: map.end - map.start }, |module| {
+                    Place::Module { module }
+                }),
+        }
+    }
+}
+
+/// A line where several threads touched it and one wrote.
+fn shared(address: u64, samples: &[&Sample], tasks: &[i32]) -> Option<Line> {
+    let threads: BTreeSet<i32> = samples.iter().map(|sample| sample.tid).collect();
+    if threads.len() < 2 || !samples.iter().any(|sample| sample.source.is_store()) {
+        return None;
+    }
+    let mut line = Line { address, ..Line::default() };
+    let mut accesses: BTreeMap<(usize, u64, u64), Access> = BTreeMap::new();
+    for sample in samples {
+        let source = sample.source;
+        let others =
+            || samples.iter().filter(|other| other.tid != sample.tid && other.address == sample.address);
+        let (is_hand_over, is_needed) = match (source.is_load(), source.is_store()) {
+            (_, true) => (source.misses_first() || source.is_modified_elsewhere(), others().next().is_some()),
+            _ => (source.is_modified_elsewhere(), others().any(|other| other.source.is_store())),
+        };
+        line.hand_overs += u64::from(is_hand_over);
+        line.needless += u64::from(is_hand_over && !is_needed);
+        let thread = tasks.binary_search(&sample.tid).unwrap_or_default();
+        let offset = (sample.address - address) as u32;
+        let new = Access { thread, code: sample.ip, offset, ..Access::default() };
+        let access = accesses.entry((thread, sample.ip, sample.address)).or_insert(new);
+        access.reads += u64::from(source.is_load());
+        access.writes += u64::from(source.is_store());
+    }
+    line.accesses = accesses.into_values().collect();
+    Some(line)
+}

@@ -1,0 +1,85 @@
+//! Programs that run unobserved: why.
+
+use crate::shadow::{elf, program::START_BYTES, sys};
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    path::Path,
+};
+
+/// Bits of a file's mode that give a program other rights than its starter has (`S_ISUID`, `S_ISGID`).
+pub const SET_ID: u32 = 0o6000;
+
+/// Whether `path` is a file of ours that what the calling thread starts can get at: one below `/proc` and without a
+/// name. It is not for another user, in another root, or where `/proc` shows another namespace of processes, whose
+/// numbers may be those of anybody.
+///
+/// # Errors
+/// `PermissionDenied` where it is hidden from this user; `NotFound` where there is none of ours.
+pub fn reach(path: &Path) -> io::Result<()> {
+    if !fs::read_link(path)?.as_os_str().as_bytes().starts_with(b"/memfd:manycore-") {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    // Who became another user may keep root's capabilities until it starts a program (`PR_SET_KEEPCAPS`).
+    let user = sys::user();
+    if user == 0 || fs::symlink_metadata(path)?.uid() == user {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+}
+
+/// Why program `path`, which the calling thread is about to start, is not observed; empty where that is not known.
+/// `ours` is one of our files.
+pub fn why(path: &Path, ours: &Path) -> String {
+    if let Some(elf::Foreign::Architecture(what)) = kind(path).and_then(Result::err) {
+        return format!("it is a program for {what}");
+    }
+    if fs::metadata(path).is_ok_and(|file| file.mode() & SET_ID != 0) {
+        return "it runs with the rights of its owner (set-user-ID, set-group-ID)".to_owned();
+    }
+    match reach(ours) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            "it was started as another user".to_owned()
+        }
+        Err(_) => "it was started in another namespace of processes, or another root".to_owned(),
+        Ok(()) => String::new(),
+    }
+}
+
+fn kind(path: &Path) -> Option<Result<bool, elf::Foreign>> {
+    let (file, mut start) = (File::open(path).ok()?, Vec::new());
+    let bytes = file.metadata().ok()?.len();
+    file.take(START_BYTES).read_to_end(&mut start).ok()?;
+    Some(elf::kind(&start, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_another_is_out_of_reach() {
+        let file = sys::memory_file(c"manycore-test").unwrap();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+        assert!(reach(Path::new(&path)).is_ok());
+        drop(file);
+        assert_eq!(reach(Path::new(&path)).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(reach(Path::new("/proc/self/exe")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_program_for_another_machine_is_told() {
+        let folder = std::env::temp_dir().join(format!("manycore-escape-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("m32");
+        let mut header = [0; 64];
+        header[..7].copy_from_slice(b"\x7fELF\x01\x01\x01");
+        (header[16], header[18]) = (2, 3);
+        fs::write(&path, header).unwrap();
+        assert_eq!(why(&path, Path::new("/no/such")), "it is a program for 32-bit x86");
+        assert!(why(Path::new("/bin/true"), Path::new("/no/such")).contains("another root"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

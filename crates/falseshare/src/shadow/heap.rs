@@ -1,0 +1,155 @@
+//! Blocks of the program's allocator: where they are, how large, and who asked for them.
+
+use crate::shadow::{
+    lines::Line,
+    region::{Region, Slot},
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::atomic::{
+        AtomicU32, AtomicU64,
+        Ordering::{Relaxed, Release},
+    },
+};
+
+/// Most return addresses that are kept of an allocation.
+pub const CALLERS: usize = 16;
+/// Most blocks that are remembered of a line.
+const MOST_OF_LINE: usize = 32;
+
+/// The calls that led to an allocation.
+#[repr(C, align(64))]
+pub struct Callers {
+    /// How many.
+    pub count: AtomicU32,
+    /// Return addresses, innermost first.
+    pub addresses: [AtomicU64; CALLERS],
+}
+
+/// A block that overlaps a line that is followed.
+#[repr(C, align(64))]
+pub struct Block {
+    /// First address.
+    pub start: AtomicU64,
+    /// Bytes that were asked for.
+    pub bytes: AtomicU64,
+    /// Hand-overs of the line when it was allocated, or when the line was first followed.
+    pub from: AtomicU64,
+    /// Hand-overs of the line when it was freed; `u64::MAX` as long as it lives.
+    pub until: AtomicU64,
+    /// Its [`Callers`].
+    pub callers: AtomicU32,
+    /// The block that was told before.
+    pub next: AtomicU32,
+}
+
+/// The live blocks of a process.
+#[derive(Debug, Default)]
+pub struct Heap {
+    live: BTreeMap<u64, (u64, u32)>,
+    stacks: HashMap<Vec<u64>, u32>,
+}
+
+impl Heap {
+    /// Takes note of a new block.
+    pub fn allocated(&mut self, region: &Region, slot: &Slot, start: u64, bytes: u64, callers: &[u64]) {
+        if self.live.len() >= region.most_blocks() {
+            slot.lost_blocks.fetch_add(1, Relaxed);
+            return;
+        }
+        let callers = self.callers(region, callers);
+        self.live.insert(start, (bytes, callers));
+    }
+
+    fn callers(&mut self, region: &Region, callers: &[u64]) -> u32 {
+        if callers.is_empty() {
+            return 0;
+        }
+        if let Some(known) = self.stacks.get(callers) {
+            return *known;
+        }
+        let index = region.allocate::<Callers>();
+        let Some((index, kept)) = index.and_then(|index| Some((index, region.get::<Callers>(index)?))) else {
+            return 0;
+        };
+        for (kept, address) in kept.addresses.iter().zip(callers) {
+            kept.store(*address, Relaxed);
+        }
+        kept.count.store(callers.len().min(CALLERS) as u32, Release);
+        self.stacks.insert(callers.to_vec(), index);
+        index
+    }
+
+    /// Forgets the block at `start`; returns its bytes.
+    pub fn freed(&mut self, start: u64) -> Option<u64> {
+        self.live.remove(&start).map(|(bytes, _)| bytes)
+    }
+
+    /// Notes at `line` the live blocks that overlap it.
+    pub fn note(&self, region: &Region, line: &Line, line_bytes: u64) {
+        let start = line.address.load(Relaxed);
+        let before = self.live.range(..start).next_back();
+        let inside = self.live.range(start..start.saturating_add(line_bytes));
+        for (block, (bytes, callers)) in before.into_iter().chain(inside) {
+            if block.saturating_add(*bytes) > start {
+                remember(region, line, *block, *bytes, *callers);
+            }
+        }
+    }
+}
+
+/// The blocks of a line.
+pub fn of_line<'a>(region: &'a Region, line: &Line) -> impl Iterator<Item = &'a Block> + use<'a> {
+    let mut index = line.blocks.load(Relaxed);
+    let mut left = 4 * MOST_OF_LINE;
+    std::iter::from_fn(move || {
+        let block = region.get::<Block>(index).filter(|_| left > 0)?;
+        index = block.next.load(Relaxed);
+        left -= 1;
+        Some(block)
+    })
+}
+
+fn remember(region: &Region, line: &Line, start: u64, bytes: u64, callers: u32) {
+    let hand_overs = line.hand_overs.load(Relaxed);
+    let same = |block: &&Block| {
+        block.start.load(Relaxed) == start
+            && block.bytes.load(Relaxed) == bytes
+            && block.until.load(Relaxed) == u64::MAX
+    };
+    if of_line(region, line).any(|block| same(&block)) {
+        return;
+    }
+    // Blocks in whose life nothing happened make room.
+    let idle = |block: &&Block| block.until.load(Relaxed) == block.from.load(Relaxed);
+    let known = of_line(region, line).find(idle);
+    let block = match known {
+        Some(block) => block,
+        None if of_line(region, line).count() >= MOST_OF_LINE => return,
+        None => {
+            let index = region.allocate::<Block>();
+            let Some((index, block)) = index.and_then(|index| Some((index, region.get::<Block>(index)?)))
+            else {
+                return;
+            };
+            block.next.store(line.blocks.load(Relaxed), Relaxed);
+            line.blocks.store(index, Release);
+            block
+        }
+    };
+    block.start.store(start, Relaxed);
+    block.bytes.store(bytes, Relaxed);
+    block.callers.store(callers, Relaxed);
+    block.from.store(hand_overs, Relaxed);
+    block.until.store(u64::MAX, Relaxed);
+}
+
+/// Notes at `line` that the block at `start` was freed.
+pub fn forget(region: &Region, line: &Line, start: u64) {
+    let hand_overs = line.hand_overs.load(Relaxed);
+    for block in of_line(region, line) {
+        if block.start.load(Relaxed) == start && block.until.load(Relaxed) == u64::MAX {
+            block.until.store(hand_overs, Relaxed);
+        }
+    }
+}

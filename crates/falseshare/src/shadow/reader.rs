@@ -1,0 +1,299 @@
+//! What a region tells, when its processes have ended or were ended.
+//!
+//! The emulated program could write into the region, by mistake: nothing here trusts an index or a chain.
+
+use crate::shadow::{
+    calls::OF_LOCK,
+    counts::{Counts, of_key},
+    heap::{self, Callers},
+    lines::{self, Line},
+    region::{BECOMES, RUNS, Region, SLOTS, Slot, THREADS},
+};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::atomic::Ordering::{Acquire, Relaxed},
+};
+
+/// Most that is believed of a count: more than an emulator does in a day, and sums of such numbers do not overflow.
+const MOST_TIMES: u64 = 1 << 40;
+
+/// What one process did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessSeen {
+    /// Its id.
+    pub pid: i32,
+    /// The program.
+    pub program: String,
+    /// Its threads.
+    pub threads: Vec<ThreadSeen>,
+    /// What it had mapped.
+    pub maps: Vec<MapSeen>,
+    /// Its own heap (`brk`).
+    pub heap: (u64, u64),
+    /// Lines that changed hands.
+    pub lines: Vec<LineSeen>,
+    /// A program that it became and that ran unobserved, and why; empty where that is not known.
+    pub escape: Option<(String, String)>,
+    /// Whether it said that it ends.
+    pub ended: bool,
+    /// Whether it tried to become another program in the emulator, which did not begin.
+    pub vanished: bool,
+    /// Accesses for which there was no room.
+    pub not_followed: u64,
+    /// Accesses of threads that were too many.
+    pub strangers: u64,
+    /// Mappings for which there was no room.
+    pub lost_maps: u64,
+    /// Blocks for which there was no room.
+    pub lost_blocks: u64,
+}
+
+/// A thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadSeen {
+    /// Its id.
+    pub tid: i32,
+    /// Its name; empty where it did not tell.
+    pub name: String,
+    /// Its accesses.
+    pub accesses: u64,
+    /// Its stack.
+    pub stack: (u64, u64),
+    /// Whether it has ended.
+    pub ended: bool,
+}
+
+/// A mapping.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MapSeen {
+    /// First address.
+    pub start: u64,
+    /// Address behind the last.
+    pub end: u64,
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// The file; empty without one.
+    pub path: String,
+    /// Whether it was there at the end.
+    pub live: bool,
+}
+
+/// A line that changed hands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LineSeen {
+    /// First address.
+    pub address: u64,
+    /// Which layout.
+    pub layout: usize,
+    /// Times that it changed hands.
+    pub hand_overs: u64,
+    /// Those that were needless.
+    pub needless: u64,
+    /// Accesses that found no room to be told one by one.
+    pub uncounted: u64,
+    /// Who touched what from where.
+    pub accesses: Vec<AccessSeen>,
+    /// Blocks of the allocator that overlap it.
+    pub blocks: Vec<BlockSeen>,
+}
+
+/// Accesses of a thread by one instruction to the same bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccessSeen {
+    /// The thread.
+    pub thread: usize,
+    /// The instruction, or the call of a lock's function that it is part of.
+    pub code: u64,
+    /// Whether it is such a call.
+    pub of_lock: bool,
+    /// First byte.
+    pub offset: u32,
+    /// Bytes.
+    pub bytes: u32,
+    /// Times read.
+    pub reads: u64,
+    /// Times written.
+    pub writes: u64,
+}
+
+/// A block of the allocator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockSeen {
+    /// First address.
+    pub start: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Return addresses, innermost first.
+    pub callers: Vec<u64>,
+    /// Hand-overs of the line while it lived.
+    pub hand_overs: u64,
+}
+
+/// Processes that are not told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Untold {
+    /// Those of one thread that ended, whose slots others took.
+    pub ended: u32,
+    /// Those that found no slot and were not observed.
+    pub strangers: u32,
+}
+
+/// What the processes of a region did, in the order of their slots: that in which they began, unless slots were used
+/// again.
+pub fn read(region: &Region) -> (Vec<ProcessSeen>, Untold) {
+    let taken = region.header().taken.load(Acquire);
+    let processes =
+        (0..(taken as usize).min(SLOTS)).map(|index| process(region, region.slot(index))).collect();
+    let ended = region.header().reused.load(Relaxed);
+    (processes, Untold { ended, strangers: taken.saturating_sub(SLOTS as u32).saturating_sub(ended) })
+}
+
+fn process(region: &Region, slot: &Slot) -> ProcessSeen {
+    let count = slot.threads.load(Acquire) as usize;
+    ProcessSeen {
+        pid: slot.pid.load(Relaxed),
+        program: text(&slot.program),
+        threads: slot.thread[..count.min(THREADS)].iter().map(thread).collect(),
+        maps: maps(slot),
+        heap: (slot.heap[0].load(Relaxed), slot.heap[1].load(Relaxed)),
+        lines: every_line(region, slot),
+        escape: (slot.escaped.load(Acquire) != 0).then(|| two_texts(&slot.escape)),
+        ended: slot.ended.load(Relaxed) != RUNS,
+        vanished: slot.ended.load(Relaxed) == BECOMES && slot.escaped.load(Acquire) == 0,
+        not_followed: slot.not_followed.load(Relaxed),
+        strangers: slot.strangers.load(Relaxed),
+        lost_maps: slot.lost_maps.load(Relaxed),
+        lost_blocks: slot.lost_blocks.load(Relaxed),
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+fn two_texts(bytes: &[u8]) -> (String, String) {
+    let mut texts = bytes.split(|byte| *byte == 0).map(text);
+    (texts.next().unwrap_or_default(), texts.next().unwrap_or_default())
+}
+
+fn thread(thread: &crate::shadow::region::Thread) -> ThreadSeen {
+    let name: Vec<u8> = thread.name.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
+    ThreadSeen {
+        tid: thread.tid.load(Relaxed),
+        name: text(&name),
+        accesses: thread.accesses.load(Relaxed).min(MOST_TIMES),
+        stack: (thread.stack[0].load(Relaxed), thread.stack[1].load(Relaxed)),
+        ended: thread.ended.load(Relaxed) != 0,
+    }
+}
+
+fn maps(slot: &Slot) -> Vec<MapSeen> {
+    let count = (slot.maps.load(Acquire) as usize).min(slot.map.len());
+    let seen = |map: &crate::shadow::region::Map| MapSeen {
+        start: map.start.load(Relaxed),
+        end: map.end.load(Relaxed).max(map.start.load(Relaxed)),
+        offset: map.offset.load(Relaxed),
+        path: match map.path.load(Relaxed) {
+            0 => String::new(),
+            at => slot.text.get(at as usize..).map(text).unwrap_or_default(),
+        },
+        live: map.live.load(Relaxed) != 0,
+    };
+    slot.map[..count].iter().map(seen).collect()
+}
+
+fn every_line(region: &Region, slot: &Slot) -> Vec<LineSeen> {
+    let mut seen = Vec::new();
+    let mut index = slot.lines.load(Acquire);
+    // Each piece is told once, whatever chains it is in.
+    let mut told = HashSet::new();
+    while let Some(line) = region.get::<Line>(index).filter(|_| told.insert(index)) {
+        index = line.next.load(Relaxed);
+        if line.hand_overs.load(Relaxed) > 0 {
+            seen.push(one_line(region, slot, line, &mut told));
+        }
+    }
+    let possible = |line: &LineSeen| {
+        line.layout < region.layouts().len() && line.address.checked_add(u64::from(u16::MAX)).is_some()
+    };
+    seen.retain(possible);
+    seen.sort_by_key(|line| (line.layout, line.address));
+    seen
+}
+
+fn one_line(region: &Region, slot: &Slot, line: &Line, told: &mut HashSet<u32>) -> LineSeen {
+    let hand_overs = line.hand_overs.load(Relaxed).min(MOST_TIMES);
+    LineSeen {
+        address: line.address.load(Relaxed),
+        layout: line.layout.load(Relaxed) as usize,
+        hand_overs,
+        needless: lines::needless(region, line).min(hand_overs),
+        uncounted: u64::from(line.uncounted.load(Relaxed)),
+        accesses: accesses(region, slot, line, told),
+        blocks: blocks(region, line, hand_overs),
+    }
+}
+
+fn accesses(region: &Region, slot: &Slot, line: &Line, told: &mut HashSet<u32>) -> Vec<AccessSeen> {
+    let threads = (slot.threads.load(Relaxed) as usize).min(THREADS);
+    let mut seen = BTreeMap::new();
+    for (_, seat) in lines::seats(region, line) {
+        let mut index = seat.counts.load(Acquire);
+        while let Some(counts) = region.get::<Counts>(index).filter(|_| told.insert(index)) {
+            index = counts.next.load(Relaxed);
+            let thread = counts.thread.load(Relaxed) as usize;
+            for count in &counts.kinds {
+                let key = count.key.load(Relaxed);
+                if key == 0 || thread >= threads {
+                    continue;
+                }
+                let (code, offset, bytes) = of_key(key);
+                let (of_lock, at) = (code & OF_LOCK != 0, code & !OF_LOCK);
+                let entry = AccessSeen { thread, code: at, of_lock, offset, bytes, reads: 0, writes: 0 };
+                let entry = seen.entry((thread, code, offset, bytes)).or_insert(entry);
+                let add = |sum: u64, times: usize| {
+                    sum.saturating_add(count.times[times].load(Relaxed)).min(MOST_TIMES)
+                };
+                (entry.reads, entry.writes) = (add(entry.reads, 0), add(entry.writes, 1));
+            }
+        }
+    }
+    seen.into_values().collect()
+}
+
+/// The blocks of a line that do not overlap: of those that do, the one in whose life the line changed hands most.
+fn blocks(region: &Region, line: &Line, hand_overs: u64) -> Vec<BlockSeen> {
+    let mut all: Vec<BlockSeen> = heap::of_line(region, line)
+        .map(|block| {
+            let callers = region.get::<Callers>(block.callers.load(Relaxed)).map(|callers| {
+                let count = (callers.count.load(Acquire) as usize).min(callers.addresses.len());
+                callers.addresses[..count].iter().map(|address| address.load(Relaxed)).collect()
+            });
+            let start = block.start.load(Relaxed);
+            BlockSeen {
+                start,
+                bytes: block.bytes.load(Relaxed).min(u64::MAX - start),
+                callers: callers.unwrap_or_default(),
+                hand_overs: block
+                    .until
+                    .load(Relaxed)
+                    .min(hand_overs)
+                    .saturating_sub(block.from.load(Relaxed)),
+            }
+        })
+        .collect();
+    all.sort_by_key(|block| std::cmp::Reverse(block.hand_overs));
+    let mut kept: Vec<BlockSeen> = Vec::new();
+    for block in all {
+        let apart = |other: &BlockSeen| {
+            block.start >= other.start.saturating_add(other.bytes)
+                || other.start >= block.start.saturating_add(block.bytes)
+        };
+        if kept.iter().all(apart) {
+            kept.push(block);
+        }
+    }
+    kept.sort_by_key(|block| block.start);
+    kept
+}

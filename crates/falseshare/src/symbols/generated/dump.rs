@@ -1,0 +1,177 @@
+//! Dumps of generated code for perf, with the lines of sources
+//! (`tools/perf/Documentation/jitdump-specification.txt` of Linux).
+
+use super::{Names, shown};
+use crate::sharing::Frame;
+use std::collections::BTreeSet;
+
+/// The first word, `JiTD` on a machine of this byte order.
+const MAGIC: u32 = 0x4a69_5444;
+/// Kinds of records.
+const CODE_LOAD: u32 = 0;
+const DEBUG_INFO: u32 = 2;
+/// Bytes of what each record begins with: its kind, its bytes, the time.
+const HEAD: usize = 16;
+
+/// What was read of a record so far.
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn word(&mut self) -> Option<u32> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_ne_bytes(*first))
+    }
+
+    fn long(&mut self) -> Option<u64> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_ne_bytes(*first))
+    }
+
+    /// A text that ends with a zero.
+    fn text(&mut self) -> Option<&'a [u8]> {
+        let end = self.0.iter().position(|byte| *byte == 0)?;
+        let (text, rest) = self.0.split_at(end);
+        self.0 = &rest[1..];
+        Some(text)
+    }
+}
+
+/// A place in a source: its first instruction, file and line.
+type Source<'a> = (u64, &'a [u8], u32);
+
+/// Takes the names of `addresses`. Of several the last counts, as code is compiled again at the same place.
+pub(super) fn take(bytes: &[u8], addresses: &BTreeSet<u64>, names: &mut Names) {
+    let mut header = Cursor(bytes);
+    if header.word() != Some(MAGIC) {
+        return;
+    }
+    let Some(mut rest) = header.word().and(header.word()).and_then(|size| bytes.get(size as usize..)) else {
+        return;
+    };
+    let mut sources = Vec::new();
+    while let Some((kind, size)) = Cursor(rest).word().zip(Cursor(rest.get(4..).unwrap_or_default()).word()) {
+        let Some(record) = rest.get(HEAD..size as usize) else { return };
+        match kind {
+            DEBUG_INFO => sources = lines(record).unwrap_or_default(),
+            CODE_LOAD => {
+                load(record, &sources, addresses, names);
+                sources.clear();
+            }
+            _ => {}
+        }
+        rest = &rest[size as usize..];
+    }
+}
+
+/// The lines of the code that the next record loads; absent where a file's name is no text. V8 10 writes memory that it
+/// has freed for names of scripts, zeros too, after which nothing is where it belongs.
+fn lines(record: &[u8]) -> Option<Vec<Source<'_>>> {
+    let mut cursor = Cursor(record);
+    let (_start, count) = (cursor.long()?, cursor.long()?);
+    let mut lines: Vec<Source<'_>> = Vec::new();
+    for _ in 0..count {
+        let (Some(address), Some(line), Some(_)) = (cursor.long(), cursor.word(), cursor.word()) else {
+            break;
+        };
+        let Some(file) = cursor.text() else { break };
+        // The same file as before.
+        let file = if file == b"\xff" { lines.last().map_or(&b""[..], |last| last.1) } else { file };
+        if str::from_utf8(file).map_or(true, |name| name.contains(char::is_control)) {
+            return None;
+        }
+        lines.push((address, file, line));
+    }
+    lines.sort_by_key(|line| line.0);
+    Some(lines)
+}
+
+fn load(record: &[u8], sources: &[Source<'_>], addresses: &BTreeSet<u64>, names: &mut Names) -> Option<()> {
+    let mut cursor = Cursor(record);
+    let (_pid, _tid, _virtual) = (cursor.word()?, cursor.word()?, cursor.long()?);
+    let (start, bytes, _index) = (cursor.long()?, cursor.long()?, cursor.long()?);
+    let function = shown(cursor.text()?);
+    for address in addresses.range(start..start.saturating_add(bytes)) {
+        let upto = sources.partition_point(|source| source.0 <= *address);
+        let source = upto.checked_sub(1).and_then(|at| sources.get(at)).filter(|source| !source.1.is_empty());
+        let frame = Frame {
+            function: function.clone(),
+            file: source.map(|source| shown(source.1)),
+            line: source.map(|source| source.2).filter(|line| *line > 0),
+        };
+        names.insert(*address, frame);
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record(kind: u32, parts: &[&[u8]]) -> Vec<u8> {
+        let body = parts.concat();
+        let size = (HEAD + body.len()) as u32;
+        [&kind.to_ne_bytes()[..], &size.to_ne_bytes(), &[0; 8], &body].concat()
+    }
+
+    fn dump() -> Vec<u8> {
+        let header: Vec<u8> =
+            [MAGIC, 1, 40, 62, 0, 7, 0, 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let long = |number: u64| number.to_ne_bytes();
+        let place = |line: u32| [line.to_ne_bytes(), [0; 4]].concat();
+        let lines = [
+            &long(0x1000)[..],
+            &long(2),
+            &long(0x1000),
+            &place(7),
+            b"src/Work.java\0",
+            &long(0x1010),
+            &place(9),
+            b"\xff\0",
+        ];
+        let load = [&[0; 8][..], &long(0), &long(0x1000), &long(0x20), &long(1), b"Work.run\0", &[0xc3; 32]];
+        [header, record(DEBUG_INFO, &lines), record(1, &[]), record(CODE_LOAD, &load)].concat()
+    }
+
+    /// `node --perf-prof`: the file was shown as `X�`, and the line was another's.
+    #[test]
+    fn lines_of_a_file_whose_name_is_no_text_are_left_out() {
+        let at = |position: usize, wrong: &[u8]| {
+            let mut dump = dump();
+            dump[position..position + wrong.len()].copy_from_slice(wrong);
+            let mut names = Names::new();
+            take(&dump, &BTreeSet::from([0x1004]), &mut names);
+            names[&0x1004].clone()
+        };
+        let position = dump().windows(4).position(|part| part == b"src/").unwrap();
+        for wrong in [&b"y[\x10\x08@\0\0\0\x0f6"[..], b" \x81\x01\x04\0\0\0\0\x0f6"] {
+            let frame = at(position, wrong);
+            assert_eq!((&*frame.function, frame.file, frame.line), ("Work.run", None, None));
+        }
+        assert_eq!(at(position, b"s").line, Some(7));
+    }
+
+    #[test]
+    fn functions_are_named_with_their_lines() {
+        let mut names = Names::new();
+        take(&dump(), &BTreeSet::from([0xfff, 0x1004, 0x1010, 0x1020]), &mut names);
+        let found: Vec<_> =
+            names.iter().map(|(at, it)| (*at, &*it.function, it.file.as_deref(), it.line)).collect();
+        let file = Some("src/Work.java");
+        assert_eq!(found, [(0x1004, "Work.run", file, Some(7)), (0x1010, "Work.run", file, Some(9))]);
+    }
+
+    proptest! {
+        /// The program could write there what it liked.
+        #[test]
+        fn any_dump_is_read_to_its_end(at in 0_usize..200, byte in any::<u8>(), cut in 0_usize..250) {
+            let mut bytes = dump();
+            bytes.truncate(cut.max(12));
+            let count = bytes.len();
+            bytes[at % count] = byte;
+            take(&bytes, &BTreeSet::from([0x1004]), &mut Names::new());
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What code is called that a program generated as it ran, such as a virtual machine's compiler: from the map or the dump
+//! that its runtime writes for profilers.
+//!
+//! The observed program wrote these files, or another user did under the name that is expected, so nothing in them is
+//! believed: only names are taken, of addresses that were seen.
+
+mod dump;
+mod map;
+
+use crate::sharing::{Frame, Process};
+use manycore_linux::trust;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Read,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+/// Most bytes of such a file that are read.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// Most letters of a name.
+const MOST_LETTERS: usize = 300;
+
+/// Names by address.
+pub(super) type Names = BTreeMap<u64, Frame>;
+
+/// The names of those of `addresses` that are generated code of a process that began within `age`.
+pub(super) fn names(process: &Process, addresses: &BTreeSet<u64>, age: Duration) -> Names {
+    let mut names = Names::new();
+    if addresses.is_empty() {
+        return names;
+    }
+    let earliest = SystemTime::now().checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH);
+    // Where perf looks for it (`tools/perf/Documentation/jit-interface.txt`).
+    let map_file = format!("/tmp/perf-{}.map", process.pid);
+    if let Some(text) = read(Path::new(&map_file), earliest) {
+        map::take(&text, addresses, &mut names);
+    }
+    // A runtime maps its dump, so that profilers learn where it is (`jitdump-specification.txt`).
+    let is_dump = |path: &&str| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        name == format!("jit-{}.dump", process.pid)
+    };
+    let mut paths: Vec<&str> =
+        process.modules.iter().map(|module| module.path.as_str()).filter(is_dump).collect();
+    paths.dedup();
+    for path in paths {
+        if let Some(bytes) = read(Path::new(path), earliest) {
+            dump::take(&bytes, addresses, &mut names);
+        }
+    }
+    names
+}
+
+/// The bytes of a regular file of our user that was written since `earliest`; no link is followed.
+fn read(path: &Path, earliest: SystemTime) -> Option<Vec<u8>> {
+    let file = trust::open_own(path).ok()?;
+    let status = file.metadata().ok()?;
+    if status.nlink() != 1 || status.modified().ok()? < earliest {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// A name as it can be shown: without what is no letter to see, and not too long.
+fn shown(name: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&name[..name.len().min(4 * MOST_LETTERS)]);
+    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).take(MOST_LETTERS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::symlink};
+
+    #[test]
+    fn links_pipes_and_old_files_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link, pipe) =
+            (folder.path().join("file"), folder.path().join("link"), folder.path().join("pipe"));
+        fs::write(&file, "10 10 name\n").unwrap();
+        symlink(&file, &link).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert_eq!(read(&file, SystemTime::UNIX_EPOCH).as_deref(), Some(&b"10 10 name\n"[..]));
+        for none in [&link, &pipe, folder.path(), Path::new("/dev/zero"), Path::new("/no/such")] {
+            assert_eq!(read(none, SystemTime::UNIX_EPOCH), None, "{}", none.display());
+        }
+        assert_eq!(read(&file, SystemTime::now() + Duration::from_mins(1)), None);
+        fs::hard_link(&file, folder.path().join("second")).unwrap();
+        assert_eq!(read(&file, SystemTime::UNIX_EPOCH), None, "another name may be another owner's doing");
+    }
+
+    #[test]
+    fn names_are_shown_harmless_and_short() {
+        assert_eq!(shown(b"a\x1b[31mb\n\xff"), "a?[31mb?\u{fffd}");
+        assert_eq!(shown(&vec![b'x'; 1 << 20]).len(), MOST_LETTERS);
+    }
+}

@@ -1,0 +1,138 @@
+//! Programs of C that are compiled, run in the emulator and observed.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+mod ends;
+mod places;
+mod sharing;
+
+use manycore_falseshare::emulator::{Error, Request, observe};
+use manycore_falseshare::sharing::{Layout, Line, Observation, Process};
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// What all programs begin with: two threads in turns, so that they meet however few CPUs there are.
+const TURNS: &str = r"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/wait.h>
+#define ROUNDS 200
+static struct { char apart1[256]; pthread_barrier_t barrier; char apart2[256]; } shared;
+static void turn(void) { pthread_barrier_wait(&shared.barrier); }
+static void both(void *(*work)(void *), void *one, void *other) {
+    pthread_t threads[2];
+    pthread_barrier_init(&shared.barrier, 0, 2);
+    pthread_create(&threads[0], 0, work, one);
+    pthread_create(&threads[1], 0, work, other);
+    pthread_join(threads[0], 0);
+    pthread_join(threads[1], 0);
+}
+static void *add(void *counter) {
+    for (int round = 0; round < ROUNDS; round++) {
+        turn();
+        for (int i = 0; i < 10; i++) ++*(volatile long *)counter;
+    }
+    return 0;
+}
+static void *look(void *counter) {
+    for (int round = 0; round < ROUNDS; round++) {
+        turn();
+        for (int i = 0; i < 10; i++) (void)*(volatile long *)counter;
+    }
+    return 0;
+}
+";
+
+/// Whether programs can be observed here; says why not. One test at a time: what a program leaves behind becomes a
+/// child of ours and is ended, so nobody else may have children meanwhile.
+fn can() -> Option<MutexGuard<'static, ()>> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let probe = run(&["/bin/true"]);
+    match probe {
+        Err(error @ (Error::NoEmulator(_) | Error::NoPlugins(_) | Error::NoPlugin(_))) => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+        _ if Command::new("cc").arg("--version").output().is_err() => {
+            eprintln!("SKIPPED: there is no C compiler (cc)");
+            None
+        }
+        _ => Some(alone),
+    }
+}
+
+fn request(command: &[&str]) -> Request {
+    Request {
+        command: command.iter().map(OsString::from).collect(),
+        layouts: vec![Layout { line_bytes: 64, shift_bytes: 0 }],
+        memory_limit_bytes: 256 << 20,
+        timeout: Some(Duration::from_mins(2)),
+    }
+}
+
+fn run(command: &[&str]) -> Result<Observation, Error> {
+    observe(&request(command), &|| false)
+}
+
+/// A folder with programs.
+struct Bench(tempfile::TempDir);
+
+impl Bench {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Compiles a program that begins with [`TURNS`].
+    fn program(&self, name: &str, source: &str, options: &[&str]) -> PathBuf {
+        let (path, code) = (self.path().join(name), self.path().join(format!("{name}.c")));
+        fs::write(&code, format!("{TURNS}{source}")).unwrap();
+        let status = Command::new("cc")
+            .args(["-O1", "-g", "-pthread", "-o"])
+            .arg(&path)
+            .arg(&code)
+            .args(options)
+            .status()
+            .unwrap();
+        assert!(status.success(), "cc {name}");
+        path
+    }
+
+    /// Compiles and observes a program.
+    fn observe(&self, name: &str, source: &str, options: &[&str]) -> Observation {
+        let path = self.program(name, source, options);
+        run(&[path.to_str().unwrap()]).unwrap()
+    }
+}
+
+/// The lines of a process that changed hands at least half as often as two threads had turns.
+fn hot(process: &Process) -> Vec<&Line> {
+    process.lines.iter().filter(|line| line.hand_overs >= 100).collect()
+}
+
+/// The hot lines that hold no byte of the barrier, which is shared on purpose.
+fn needless(process: &Process) -> Vec<&Line> {
+    hot(process).into_iter().filter(|line| line.needless * 2 > line.hand_overs).collect()
+}
+
+/// The process of a program.
+fn process<'a>(observation: &'a Observation, name: &str) -> &'a Process {
+    observation
+        .processes
+        .iter()
+        .find(|process| Path::new(&process.program).file_name().is_some_and(|file| file == name))
+        .unwrap_or_else(|| panic!("no {name} in {observation:?}"))
+}

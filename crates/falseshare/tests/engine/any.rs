@@ -1,0 +1,77 @@
+//! Whatever threads do, in turns and at once.
+
+use super::{LINE, Lab};
+use manycore_falseshare::shadow::Kind;
+use proptest::prelude::*;
+
+#[test]
+fn threads_that_run_lose_no_access_and_see_each_other() {
+    const ROUNDS: u64 = 300_000;
+    let lab = Lab::new(4);
+    let barrier = std::sync::Barrier::new(4);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (lab, barrier) = (&lab, &barrier);
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    if round % 1000 == 0 {
+                        barrier.wait();
+                    }
+                    lab.access(thread, LINE + thread as u64 * 8, 8, Kind::Update);
+                }
+            });
+        }
+    });
+    let seen = lab.seen();
+    assert!(seen.threads.iter().all(|thread| thread.accesses == ROUNDS), "{:?}", seen.threads);
+    let line = &seen.lines[0];
+    // Few are from before the line was followed: at most a round of all threads.
+    let counted: u64 = line.accesses.iter().map(|access| access.writes).sum();
+    assert!((3 * ROUNDS..=4 * ROUNDS).contains(&counted), "{counted}");
+    assert!(line.hand_overs >= ROUNDS / 1000, "{}", line.hand_overs);
+    // A mark may come too late for the tenure that it belongs to, but hardly ever.
+    assert!(line.needless * 100 >= line.hand_overs * 95, "{} of {}", line.needless, line.hand_overs);
+}
+
+proptest! {
+    /// Whatever threads do: needless hand-overs are hand-overs, all accesses are counted, and nothing but speed
+    /// depends on whether what is not new is answered at once.
+    #[test]
+    fn sequences(steps in prop::collection::vec((0..4_usize, 0..24_u64, 0..3_u8, 0..20_u8), 1..400)) {
+        let run = |quick| {
+            let mut lab = Lab::new(4);
+            lab.quick = quick;
+            for (thread, place, kind, other) in &steps {
+                let address = LINE + place * 8;
+                match (kind, other) {
+                    (_, 0) => lab.shadow.renew(address, address + 40),
+                    (0, _) => lab.access(*thread, address, 8, Kind::Read),
+                    (1, _) => lab.access(*thread, address, 8, Kind::Write),
+                    _ => lab.access(*thread, address, 8, Kind::Update),
+                }
+            }
+            lab.seen()
+        };
+        let (quick, slow) = (run(true), run(false));
+        prop_assert_eq!(&quick, &slow);
+        for line in &quick.lines {
+            prop_assert!(line.needless <= line.hand_overs);
+            let threads: std::collections::BTreeSet<_> = line.accesses.iter().map(|access| access.thread).collect();
+            prop_assert!(threads.len() > 1);
+        }
+        let accesses: u64 = quick.threads.iter().map(|thread| thread.accesses).sum();
+        prop_assert_eq!(accesses as usize, steps.iter().filter(|step| step.3 != 0).count());
+    }
+
+    /// Where no two threads ever touch the same bytes, every hand-over is needless.
+    #[test]
+    fn apart(steps in prop::collection::vec((0..4_usize, 0..2_u64, any::<bool>()), 1..400)) {
+        let lab = Lab::new(4);
+        for (thread, place, write) in steps {
+            let kind = if write { Kind::Write } else { Kind::Read };
+            lab.access(thread, LINE + thread as u64 * 16 + place * 8, 8, kind);
+        }
+        let (hand_overs, needless) = lab.counts();
+        prop_assert_eq!(hand_overs, needless);
+    }
+}

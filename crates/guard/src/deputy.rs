@@ -1,0 +1,293 @@
+//! Programs that run with the rights of another process's user, and with none of ours.
+//!
+//! Root that opens a file which a process names opens it with root's rights: a link leads it anywhere. A deputy opens it
+//! as the process's user, who could do that anyway. It has that user's ids and groups, no capabilities, nothing open of
+//! ours, and small limits of memory, CPU time, files and processes. The user can trace it or stop it; therefore what it
+//! prints is hostile, and a deadline ends it.
+#![allow(unsafe_code, reason = "a child can be prepared only between fork and exec")]
+
+use crate::ending;
+use manycore_linux::child;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{CWD, Mode, OFlags, openat},
+    process::{Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit},
+    thread::{
+        CapabilitySet, CapabilitySets, Gid, Uid, set_capabilities, set_no_new_privs, set_thread_groups,
+        set_thread_res_gid, set_thread_res_uid,
+    },
+};
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::process::CommandExt,
+    },
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// Longest `status` that is read: a user in 65,536 groups has one of half a MiB.
+const LONGEST_STATUS: u64 = 1 << 20;
+
+/// Limits of a deputy. Those of open files and processes do not let it start another program.
+const LIMITS: [(Resource, u64); 11] = [
+    (Resource::As, 512 << 20),
+    (Resource::Data, 64 << 20),
+    (Resource::Stack, 8 << 20),
+    (Resource::Cpu, 5),
+    (Resource::Nofile, 32),
+    (Resource::Nproc, 0),
+    (Resource::Fsize, 0),
+    (Resource::Core, 0),
+    (Resource::Memlock, 0),
+    (Resource::Msgqueue, 0),
+    (Resource::Rtprio, 0),
+];
+
+/// A process of which files in `/proc` are read; they stay those of this process if its id is used again.
+#[derive(Debug)]
+pub struct Subject(OwnedFd);
+
+/// Whose process it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The user: real, effective, saved and of the file system.
+    pub user: u32,
+    /// Its group.
+    pub group: u32,
+    /// Further groups.
+    pub groups: Vec<u32>,
+}
+
+impl Subject {
+    /// The process that has this id now.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn open(pid: u32) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(openat(CWD, format!("/proc/{pid}"), flags, Mode::empty())?))
+    }
+
+    /// The first `most` bytes of one of its files: of those that a process can make as long as it likes.
+    ///
+    /// # Errors
+    /// Those of opening and reading; `ESRCH` where the process has ended.
+    pub fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
+        let file = openat(&self.0, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let mut bytes = Vec::new();
+        File::from(file).take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Whose it is.
+    ///
+    /// # Errors
+    /// Its ids differ (it has changed its user, or is about to), or it has ended.
+    pub fn owner(&self) -> io::Result<Owner> {
+        let text = self.read("status", LONGEST_STATUS)?;
+        parse_owner(&String::from_utf8_lossy(&text)).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::PermissionDenied, "its real and effective users or groups differ")
+        })
+    }
+}
+
+fn parse_owner(status: &str) -> Option<Owner> {
+    let ids = |key: &str| -> Option<Vec<u32>> {
+        let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+        line.split_ascii_whitespace().map(|word| word.parse().ok()).collect()
+    };
+    let single = |key| {
+        let all = ids(key)?;
+        let first = *all.first()?;
+        (all.len() == 4 && all.iter().all(|id| *id == first)).then_some(first)
+    };
+    Some(Owner { user: single("Uid:")?, group: single("Gid:")?, groups: ids("Groups:")? })
+}
+
+/// What a deputy has printed.
+#[derive(Debug, Default)]
+pub struct Said {
+    /// On standard output.
+    pub out: String,
+    /// On standard error.
+    pub error: String,
+    /// Whether it ended by itself, with status 0.
+    pub is_done: bool,
+}
+
+/// Runs `command` as `owner` until it ends, for `patience` at most, and takes `most` bytes of what it prints. Its
+/// environment is `PATH` and what `command` sets.
+///
+/// # Errors
+/// It cannot be started; without root's rights, `owner` is another user than ours.
+pub fn run(
+    command: &mut Command,
+    owner: &Owner,
+    input: &[u8],
+    most: usize,
+    patience: Duration,
+) -> io::Result<Said> {
+    let end = Instant::now() + patience;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    command.current_dir("/");
+    child::sacrifice(command, None);
+    lower(command, owner)?;
+    let mut child = command.spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // It fits into the pipe, so this does not wait.
+        let _ = stdin.write_all(&input[..input.len().min(4096)]);
+    }
+    let said = match (child.stdout.take(), child.stderr.take()) {
+        (Some(out), Some(error)) => listen(out, error, most, end),
+        _ => [Vec::new(), Vec::new()],
+    };
+    let is_done = wait(&mut child, end);
+    child::kill(&mut child);
+    let [out, error] = said.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    Ok(Said { out, error, is_done })
+}
+
+/// Whether it ends in time and well.
+fn wait(child: &mut Child, end: Instant) -> bool {
+    let Ok(held) = ending::open(child.id()) else { return false };
+    let mut one = [PollFd::new(&held, PollFlags::IN)];
+    poll(&mut one, Some(&left(end))).is_ok_and(|count| count > 0)
+        && child.try_wait().is_ok_and(|status| status.is_some_and(|status| status.success()))
+}
+
+fn left(end: Instant) -> Timespec {
+    let left = end.saturating_duration_since(Instant::now());
+    Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
+}
+
+/// Takes all rights away between fork and exec.
+fn lower(command: &mut Command, owner: &Owner) -> io::Result<()> {
+    let own = rustix::process::geteuid().as_raw();
+    if own != 0 && own != owner.user {
+        let what = format!("only root can ask as user {}", owner.user);
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+    }
+    let (user, group) = (Uid::from_raw(owner.user), Gid::from_raw(owner.group));
+    let groups: Vec<Gid> = owner.groups.iter().map(|&id| Gid::from_raw(id)).collect();
+    let none = CapabilitySet::empty();
+    let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    let parent = getpid();
+    // SAFETY: the closure makes system calls and allocates nothing, as is needed between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            if own == 0 {
+                set_thread_groups(&groups)?;
+                set_thread_res_gid(group, group, group)?;
+                set_thread_res_uid(user, user, user)?;
+            }
+            // With this, exec gives root no capabilities back either.
+            set_no_new_privs(true)?;
+            set_capabilities(None, none)?;
+            for (resource, most) in LIMITS {
+                let most = rustix::process::getrlimit(resource).maximum.map_or(most, |given| given.min(most));
+                setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+            }
+            // A change of the user would have taken it back.
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+        });
+    }
+    Ok(())
+}
+
+/// What comes on both until both end, `most` bytes have come on one, or it is time.
+fn listen(out: impl Into<OwnedFd>, error: impl Into<OwnedFd>, most: usize, end: Instant) -> [Vec<u8>; 2] {
+    let mut said = [Vec::new(), Vec::new()];
+    let mut open = vec![(0, File::from(out.into())), (1, File::from(error.into()))];
+    let mut buffer = [0; 4096];
+    while !open.is_empty() && said.iter().all(|said: &Vec<u8>| said.len() < most) && Instant::now() < end {
+        let mut all: Vec<PollFd> =
+            open.iter().map(|(_, file)| PollFd::from_borrowed_fd(file.as_fd(), PollFlags::IN)).collect();
+        if !poll(&mut all, Some(&left(end))).is_ok_and(|count| count > 0) {
+            break;
+        }
+        let ready: Vec<bool> = all.iter().map(|one| !one.revents().is_empty()).collect();
+        let mut ready = ready.into_iter();
+        open.retain_mut(|(at, file)| {
+            if ready.next() != Some(true) {
+                return true;
+            }
+            let count = file.read(&mut buffer).unwrap_or(0);
+            let room = most - said[*at].len();
+            said[*at].extend_from_slice(&buffer[..count.min(room)]);
+            count > 0
+        });
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> Owner {
+        Subject::open(std::process::id()).unwrap().owner().unwrap()
+    }
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn whose_a_process_is_has_one_answer_or_none() {
+        let status = "Name:\tx\nUid:\t7\t7\t7\t7\nGid:\t8\t8\t8\t8\nGroups:\t8 9 \n";
+        let owner = Owner { user: 7, group: 8, groups: vec![8, 9] };
+        assert_eq!(parse_owner(status), Some(owner));
+        assert_eq!(parse_owner(&status.replace("7\t7\t7\t7", "7\t0\t0\t0")), None, "a setuid program");
+        assert_eq!(parse_owner(""), None);
+        assert_eq!(own().user, rustix::process::getuid().as_raw());
+    }
+
+    #[test]
+    fn one_that_prints_for_ever_is_cut_off_and_one_that_waits_for_ever_is_ended() {
+        let began = Instant::now();
+        let said =
+            run(&mut shell("while :; do echo xxxxxxxx; done"), &own(), b"", 9000, Duration::from_mins(1))
+                .unwrap();
+        assert_eq!((said.out.len(), said.is_done), (9000, false));
+        let said =
+            run(&mut shell("read x; echo $x; read y"), &own(), b"hello\n", 9000, Duration::from_mins(1))
+                .unwrap();
+        assert_eq!(said.out, "hello\n");
+        let mut cat = Command::new("tail");
+        cat.args(["-f", "/dev/null"]);
+        assert!(!run(&mut cat, &own(), b"", 9000, Duration::from_millis(50)).unwrap().is_done);
+        assert!(began.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_deputy_of_root_has_the_ids_of_the_other_and_no_capabilities() {
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("SKIPPED: only root can lower itself to another user");
+        }
+        let other = Owner { user: 65534, group: 65533, groups: vec![65532] };
+        let script = "while read key rest; do case $key in Uid:|Gid:|Groups:|Cap*|NoNewPrivs:) echo $key $rest;; esac; done </proc/self/status; read score </proc/self/oom_score_adj; echo $score; ulimit -n; : & wait";
+        let said = run(&mut shell(script), &other, b"", 9000, Duration::from_secs(30)).unwrap();
+        let zero = "0000000000000000";
+        for line in [
+            "Uid: 65534 65534 65534 65534".to_owned(),
+            "Gid: 65533 65533 65533 65533".to_owned(),
+            "Groups: 65532".to_owned(),
+            "NoNewPrivs: 1".to_owned(),
+            format!("CapEff: {zero}"),
+            format!("CapPrm: {zero}"),
+            "1000".to_owned(),
+            "32".to_owned(),
+        ] {
+            assert!(said.out.lines().any(|one| one == line), "{line} in {said:#?}");
+        }
+        assert!(said.error.to_lowercase().contains("fork"), "it starts no other program: {said:#?}");
+        let root = run(&mut shell(script), &own(), b"", 9000, Duration::from_secs(30)).unwrap();
+        assert!(root.out.contains(&format!("CapEff: {zero}")), "root's neither: {root:#?}");
+    }
+}

@@ -1,0 +1,120 @@
+//! Memory that processes hold beside their own pages, as far as the kernel shows which: files and shared memory in `tmpfs`
+//! by their open files and mappings, segments of System V by their makers, pipes and sockets by what is in them, and
+//! what control groups with one process are accounted for.
+//!
+//! Nothing that a process names is followed: files are looked at through the descriptors of `/proc/PID/fd`, without
+//! opening them and without asking a server (`AT_STATX_DONT_SYNC`); pipes and sockets are asked through a copy of their
+//! descriptor (`pidfd_getfd(2)`, Linux 5.6), which needs the right to trace the process. All of it may take long where
+//! there are many processes, and waits for `mmap_lock`.
+
+mod charged;
+mod files;
+mod segments;
+
+use crate::decision::holdings::{Holder, Objects};
+use files::Kinds;
+use manycore_linux::tasks;
+use manycore_topology::{Tree, cgroup::Hierarchies};
+use std::{
+    fs, io,
+    path::Path,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// `PF_KTHREAD` (`include/linux/sched.h`) in the flags of `stat`.
+const PF_KTHREAD: u64 = 0x0020_0000;
+
+/// A look ends after this time, with what it has.
+const BUDGET: Duration = Duration::from_secs(1);
+
+/// Looks at all processes.
+#[derive(Debug)]
+pub struct Scanner {
+    kinds: Kinds,
+    hierarchies: Hierarchies,
+    tree: Tree,
+    /// When the last look began.
+    before: SystemTime,
+}
+
+/// One look.
+#[derive(Debug, Default)]
+pub struct Look {
+    /// What was found.
+    pub objects: Objects,
+    /// Whether all processes were looked at.
+    pub is_whole: bool,
+}
+
+/// A process that is looked at.
+struct Process {
+    holder: Holder,
+    /// KiB of shared memory that it has mapped.
+    shmem_kib: u64,
+}
+
+impl Scanner {
+    /// Ready to look.
+    ///
+    /// # Errors
+    /// No pipe, socket or shared memory of our own can be made, by which those of others are recognised.
+    pub fn new() -> io::Result<Self> {
+        let tree = Tree::open(Path::new("/")).map_err(io::Error::other)?;
+        let hierarchies = Hierarchies::read(&tree);
+        Ok(Self { kinds: Kinds::new()?, hierarchies, tree, before: UNIX_EPOCH })
+    }
+
+    /// Looks at all of them.
+    pub fn look(&mut self) -> Look {
+        let began = Instant::now();
+        let now = SystemTime::now();
+        self.kinds.begin(std::mem::replace(&mut self.before, now));
+        let mut look = Look { is_whole: true, ..Look::default() };
+        let mut groups = charged::Groups::default();
+        let mut all = Vec::new();
+        for pid in tasks::all() {
+            if began.elapsed() > BUDGET {
+                look.is_whole = false;
+                break;
+            }
+            let Some(process) = Process::of(pid) else { continue };
+            self.kinds.look(&process, &mut look.objects);
+            groups.add(&self.tree, pid, &process.holder);
+            all.push(process.holder);
+        }
+        segments::look(&all, &mut look.objects);
+        groups.look(&self.hierarchies, &mut look.objects);
+        look
+    }
+}
+
+impl Process {
+    /// Absent for one that has ended, and for threads of the kernel.
+    fn of(pid: u32) -> Option<Self> {
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let close = stat.iter().rposition(|&byte| byte == b')')?;
+        let text = String::from_utf8_lossy(&stat[close + 1..]).into_owned();
+        // From the third field on.
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let number = |at: usize| words.get(at - 3)?.parse::<u64>().ok();
+        if matches!(words.first(), Some(&("Z" | "X" | "x"))) || number(9)? & PF_KTHREAD != 0 {
+            return None;
+        }
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let field = |key: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+            line.split_ascii_whitespace().next()?.parse::<u64>().ok()
+        };
+        let holder = Holder {
+            pid,
+            start: number(22)?,
+            user: field("Uid:")? as u32,
+            session: number(6)? as u32,
+            writes: false,
+        };
+        Some(Self { holder, shmem_kib: field("RssShmem:").unwrap_or(0) })
+    }
+}
+
+#[cfg(test)]
+mod tests;

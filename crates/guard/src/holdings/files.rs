@@ -1,0 +1,268 @@
+//! Open files and mappings.
+#![allow(unsafe_code, reason = "getsockopt(2) with SO_MEMINFO has no safe wrapper")]
+
+use super::Process;
+use crate::decision::holdings::{Holder, Key, Kind, Object, Objects};
+use crate::ending;
+use rustix::{
+    fs::{AtFlags, CWD, FileType, MemfdFlags, Statx, StatxFlags, fstat, makedev, memfd_create, statx},
+    io::ioctl_fionread,
+    process::{PidfdGetfdFlags, pidfd_getfd},
+};
+use std::{
+    collections::{BTreeSet, btree_map::Entry},
+    fs::{self, File},
+    io::{self, Read},
+    os::fd::{AsRawFd, OwnedFd},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Open files of one process that are looked at.
+const MOST_FILES: usize = 1 << 16;
+
+/// Longest list of mappings that is read.
+const MOST_MAPS: u64 = 16 << 20;
+
+/// Mappings are looked at from this much shared memory on, in KiB.
+const LEAST_SHMEM_KIB: u64 = 1 << 10;
+
+/// What tells objects apart.
+#[derive(Debug)]
+pub(super) struct Kinds {
+    /// Devices of `tmpfs`, and the one below.
+    memory: BTreeSet<u64>,
+    /// Mount namespaces whose devices are known.
+    namespaces: BTreeSet<std::path::PathBuf>,
+    /// That of shared memory without a name.
+    own: u64,
+    /// Files that were made later are new.
+    since: SystemTime,
+}
+
+impl Kinds {
+    pub(super) fn new() -> io::Result<Self> {
+        let own = memfd_create("manycore", MemfdFlags::CLOEXEC)?;
+        let own = fstat(&own)?.st_dev;
+        Ok(Self { memory: BTreeSet::new(), namespaces: BTreeSet::new(), own, since: UNIX_EPOCH })
+    }
+
+    /// Begins a look. Devices that are gone may be another file system's by now.
+    pub(super) fn begin(&mut self, since: SystemTime) {
+        self.since = since;
+        self.namespaces.clear();
+        self.memory.clear();
+        self.memory.insert(self.own);
+    }
+
+    /// What one process has open and mapped.
+    pub(super) fn look(&mut self, process: &Process, objects: &mut Objects) {
+        let pid = process.holder.pid;
+        self.learn(pid);
+        let Ok(folder) = fs::read_dir(format!("/proc/{pid}/fd")) else { return };
+        let mut handle = None;
+        for entry in folder.flatten().take(MOST_FILES) {
+            let name = entry.file_name();
+            let Some(number) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+            let Some(about) = about(&format!("/proc/{pid}/fd/{number}")) else { continue };
+            let Some(kind) = self.kind(&about) else { continue };
+            let key = Key(kind, device(&about), about.stx_ino);
+            if let Entry::Vacant(place) = objects.entry(key) {
+                let kib = match kind {
+                    Kind::Pipe | Kind::Socket => filled(&mut handle, pid, number, kind),
+                    _ => Some(about.stx_blocks / 2),
+                };
+                let Some(kib) = kib else { continue };
+                place.insert(self.object(kind, kib, &about));
+            }
+            let writes = kind == Kind::Socket || is_writable(pid, number);
+            add(objects, key, Holder { writes, ..process.holder });
+        }
+        if process.shmem_kib >= LEAST_SHMEM_KIB {
+            self.mappings(&process.holder, objects);
+        }
+    }
+
+    /// Devices of `tmpfs` in the mount namespace of a process.
+    fn learn(&mut self, pid: u32) {
+        let Ok(namespace) = fs::read_link(format!("/proc/{pid}/ns/mnt")) else { return };
+        if !self.namespaces.insert(namespace) {
+            return;
+        }
+        let Ok(table) = fs::read_to_string(format!("/proc/{pid}/mountinfo")) else { return };
+        self.memory.extend(table.lines().filter_map(parse_device));
+    }
+
+    fn kind(&self, about: &Statx) -> Option<Kind> {
+        match FileType::from_raw_mode(about.stx_mode.into()) {
+            FileType::Fifo => Some(Kind::Pipe),
+            FileType::Socket => Some(Kind::Socket),
+            FileType::RegularFile if !self.memory.contains(&device(about)) => None,
+            FileType::RegularFile if about.stx_nlink == 0 => Some(Kind::Shared),
+            FileType::RegularFile => Some(Kind::File),
+            _ => None,
+        }
+    }
+
+    fn object(&self, kind: Kind, kib: u64, about: &Statx) -> Object {
+        let born = Duration::new(about.stx_btime.tv_sec.max(0) as u64, about.stx_btime.tv_nsec);
+        let tells = StatxFlags::from_bits_retain(about.stx_mask).contains(StatxFlags::BTIME);
+        Object {
+            kib,
+            maker: Some(about.stx_uid),
+            stays: kind == Kind::File,
+            is_new: tells && UNIX_EPOCH + born >= self.since,
+            holders: Vec::new(),
+        }
+    }
+
+    /// Shared mappings of files in memory.
+    fn mappings(&self, holder: &Holder, objects: &mut Objects) {
+        let pid = holder.pid;
+        let Ok(file) = File::open(format!("/proc/{pid}/maps")) else { return };
+        let mut text = String::new();
+        if file.take(MOST_MAPS).read_to_string(&mut text).is_err() {
+            return;
+        }
+        for mapping in text.lines().filter_map(Mapping::parse) {
+            // Segments of System V have a list of their own.
+            if !self.memory.contains(&mapping.device) || mapping.is_segment {
+                continue;
+            }
+            let found = [Kind::Shared, Kind::File].map(|kind| Key(kind, mapping.device, mapping.inode));
+            let key = match found.into_iter().find(|key| objects.contains_key(key)) {
+                Some(key) => key,
+                None => {
+                    let Some(about) = about(&format!("/proc/{pid}/map_files/{}", mapping.range)) else {
+                        continue;
+                    };
+                    let Some(kind) = self.kind(&about) else { continue };
+                    let key = Key(kind, mapping.device, mapping.inode);
+                    objects.insert(key, self.object(kind, about.stx_blocks / 2, &about));
+                    key
+                }
+            };
+            add(objects, key, Holder { writes: mapping.is_writable, ..*holder });
+        }
+    }
+}
+
+/// Adds a holder to an object, once; it writes if one of its ways there does.
+fn add(objects: &mut Objects, key: Key, holder: Holder) {
+    let Some(object) = objects.get_mut(&key) else { return };
+    match object.holders.iter_mut().find(|other| other.pid == holder.pid) {
+        Some(other) => other.writes |= holder.writes,
+        None => object.holders.push(holder),
+    }
+}
+
+fn about(path: &str) -> Option<Statx> {
+    let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+    statx(CWD, path, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME).ok()
+}
+
+fn device(about: &Statx) -> u64 {
+    makedev(about.stx_dev_major, about.stx_dev_minor)
+}
+
+/// Whether an open file may be written to (`O_WRONLY`, `O_RDWR`).
+fn is_writable(pid: u32, number: i32) -> bool {
+    let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|flags| flags & 3 != 0)
+}
+
+/// KiB that are in a pipe or in the buffers of a socket.
+fn filled(handle: &mut Option<OwnedFd>, pid: u32, number: i32, kind: Kind) -> Option<u64> {
+    if handle.is_none() {
+        *handle = Some(ending::open(pid).ok()?);
+    }
+    let copy = pidfd_getfd(handle.as_ref()?, number, PidfdGetfdFlags::empty()).ok()?;
+    let bytes = match kind {
+        Kind::Pipe => ioctl_fionread(&copy).ok()?,
+        _ => buffers(&copy)?,
+    };
+    Some(bytes.div_ceil(1024))
+}
+
+/// Bytes of a socket's buffers (`SO_MEMINFO`, Linux 4.12; `include/uapi/linux/sock_diag.h`).
+fn buffers(socket: &OwnedFd) -> Option<u64> {
+    const FIELDS: usize = 9;
+    // SK_MEMINFO_RMEM_ALLOC, _WMEM_ALLOC, _FWD_ALLOC, _WMEM_QUEUED, _BACKLOG. What is queued for sending is in the second
+    // for some families and in the fourth for others.
+    let mut fields = [0u32; FIELDS];
+    let mut length = size_of_val(&fields) as libc::socklen_t;
+    // SAFETY: the pointers are to an array and its length in bytes, which outlive the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            fields.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    let field = |at: usize| u64::from(fields[at]);
+    (result == 0).then(|| field(0) + field(2).max(field(5)) + field(4) + field(7))
+}
+
+/// The device of a line of `mountinfo` (`proc(5)`), of a `tmpfs`.
+fn parse_device(line: &str) -> Option<u64> {
+    let (mount, kind) = line.split_once(" - ")?;
+    let (major, minor) = mount.split(' ').nth(2)?.split_once(':')?;
+    let is_memory = kind.split(' ').next()? == "tmpfs";
+    is_memory.then_some(makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// A shared mapping in `/proc/PID/maps`.
+#[derive(Debug, PartialEq, Eq)]
+struct Mapping {
+    /// As `/proc/PID/map_files` calls it.
+    range: String,
+    is_writable: bool,
+    device: u64,
+    inode: u64,
+    is_segment: bool,
+}
+
+impl Mapping {
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_ascii_whitespace();
+        let (from, to) = words.next()?.split_once('-')?;
+        let rights = words.next()?;
+        let (major, minor) = words.nth(1)?.split_once(':')?;
+        let inode = words.next()?.parse().ok()?;
+        let hex = |word| u32::from_str_radix(word, 16).ok();
+        let bare = |word: &str| u64::from_str_radix(word, 16).ok().map(|number| format!("{number:x}"));
+        (rights.ends_with('s') && inode > 0).then_some(())?;
+        Some(Self {
+            range: format!("{}-{}", bare(from)?, bare(to)?),
+            is_writable: rights.as_bytes().get(1) == Some(&b'w'),
+            device: makedev(hex(major)?, hex(minor)?),
+            inode,
+            is_segment: words.next().is_some_and(|path| path.starts_with("/SYSV")),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_mappings_is_read() {
+        let line =
+            "7f0a1c000000-7f0a1c100000 rw-s 00000000 00:01 4711                       /memfd:a b (deleted)";
+        let mapping = Mapping::parse(line).unwrap();
+        assert_eq!((mapping.range.as_str(), mapping.is_writable), ("7f0a1c000000-7f0a1c100000", true));
+        assert_eq!((mapping.device, mapping.inode, mapping.is_segment), (makedev(0, 1), 4711, false));
+        assert_eq!(Mapping::parse(&line.replace("rw-s", "rw-p")), None);
+        assert!(Mapping::parse(&line.replace("/memfd:a b", "/SYSV00000000")).unwrap().is_segment);
+        assert_eq!(
+            Mapping::parse("00400000-00401000 r--s 00000000 08:01 3 /x").unwrap().range,
+            "400000-401000"
+        );
+        assert_eq!(Mapping::parse("nonsense"), None);
+        assert_eq!(parse_device("36 35 0:31 / /a rw - tmpfs tmpfs rw"), Some(makedev(0, 31)));
+        assert_eq!(parse_device("36 35 8:1 / / rw - ext4 /dev/sda rw"), None);
+    }
+}

@@ -1,0 +1,258 @@
+//! Counters of the running kernel that tell what happened around a measurement.
+//!
+//! All are running totals; the caller takes differences. Every one may be absent: that is an answer.
+
+use manycore_topology::CpuId;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Ticks of one CPU since boot (`/proc/stat`, proc(5)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuTicks {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// Ticks not idle and not waiting for I/O, stolen ones included.
+    pub busy: u64,
+    /// Ticks that the hypervisor gave to somebody else.
+    pub steal: u64,
+}
+
+/// What the scheduler counted for one thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskCounters {
+    /// Time on a CPU in nanoseconds: see [`crate::clock::cpu_ns`].
+    pub cpu_ns: Option<u64>,
+    /// Time runnable and waiting in nanoseconds (`schedstat`, second field).
+    pub run_delay_ns: Option<u64>,
+    /// Migrations between CPUs (`sched`, `se.nr_migrations`; needs `CONFIG_SCHED_DEBUG`).
+    pub migrations: Option<u64>,
+    /// Context switches because it waited (`status`).
+    pub voluntary_switches: Option<u64>,
+    /// Context switches because something else took the CPU (`status`).
+    pub involuntary_switches: Option<u64>,
+}
+
+/// A kernel whose counters are read, below a root folder.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    root: PathBuf,
+}
+
+impl Kernel {
+    /// The kernel whose `/proc` and `/sys` are below `root`.
+    pub fn at(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        // The files of a task hold a name that it has chosen, which need not be UTF-8.
+        fs::read(self.root.join(path)).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Ticks of all online CPUs, ascending; empty where `/proc/stat` cannot be read.
+    pub fn cpu_ticks(&self) -> Vec<CpuTicks> {
+        self.read("proc/stat").map(|text| parse_stat(&text)).unwrap_or_default()
+    }
+
+    /// Counters of thread `tid`, of this or another process.
+    pub fn task(&self, tid: u32) -> TaskCounters {
+        let read = |name: &str| self.read(&format!("proc/{tid}/{name}"));
+        let status = read("status").unwrap_or_default();
+        TaskCounters {
+            cpu_ns: crate::clock::cpu_ns(tid),
+            run_delay_ns: read("schedstat").and_then(|text| parse_run_delay(&text)),
+            migrations: read("sched").and_then(|text| field(&text, "se.nr_migrations")),
+            voluntary_switches: field(&status, "voluntary_ctxt_switches"),
+            involuntary_switches: field(&status, "nonvoluntary_ctxt_switches"),
+        }
+    }
+
+    /// Time in which some task waited for a CPU, in nanoseconds, and the share of the last 10 s in percent
+    /// (`Documentation/accounting/psi.rst`).
+    pub fn cpu_pressure(&self) -> Option<(u64, f64)> {
+        self.read("proc/pressure/cpu").and_then(|text| parse_pressure(&text))
+    }
+
+    /// Time that the cgroups of these `cpu.stat` files were throttled, in nanoseconds; absent for none.
+    pub fn throttled_ns(&self, cpu_stat_files: &[PathBuf]) -> Option<u64> {
+        cpu_stat_files
+            .iter()
+            .filter_map(|file| parse_throttled(&fs::read_to_string(file).ok()?))
+            .reduce(|a, b| a + b)
+    }
+
+    /// Mean present frequency of `cpus` in kHz (`cpufreq/scaling_cur_freq`).
+    pub fn frequency_khz(&self, cpus: &[CpuId]) -> Option<u64> {
+        let each = self.numbers(cpus, "cpufreq/scaling_cur_freq");
+        (!each.is_empty()).then(|| each.iter().sum::<u64>() / each.len() as u64)
+    }
+
+    /// Thermal throttling events of the packages of `cpus` (`thermal_throttle/package_throttle_count`).
+    pub fn thermal_events(&self, cpus: &[CpuId]) -> Option<u64> {
+        self.numbers(cpus, "thermal_throttle/package_throttle_count").into_iter().reduce(|a, b| a + b)
+    }
+
+    /// The frequency governors of `cpus`, each once.
+    pub fn governors(&self, cpus: &[CpuId]) -> Vec<String> {
+        let mut names: Vec<String> = cpus
+            .iter()
+            .filter_map(|cpu| self.read(&format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor")))
+            .map(|name| name.trim().to_owned())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Whether turbo is enabled: `intel_pstate/no_turbo`, or `cpufreq/boost`.
+    pub fn turbo(&self) -> Option<bool> {
+        let flag = |path: &str| self.read(path).map(|text| text.trim() == "1");
+        flag("sys/devices/system/cpu/intel_pstate/no_turbo")
+            .map(|off| !off)
+            .or_else(|| flag("sys/devices/system/cpu/cpufreq/boost"))
+    }
+
+    /// The clock source in use.
+    pub fn clock_source(&self) -> Option<String> {
+        self.read("sys/devices/system/clocksource/clocksource0/current_clocksource")
+            .map(|name| name.trim().to_owned())
+    }
+
+    /// Load averages over 1, 5 and 15 minutes.
+    pub fn load(&self) -> Option<[f64; 3]> {
+        let text = self.read("proc/loadavg")?;
+        let mut numbers = text.split_whitespace().filter_map(|number| number.parse().ok());
+        Some([numbers.next()?, numbers.next()?, numbers.next()?])
+    }
+
+    /// Tasks that run or wait for a CPU (`/proc/loadavg`, before the slash).
+    pub fn running(&self) -> Option<u32> {
+        self.read("proc/loadavg")?.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()
+    }
+
+    /// A field of `/proc/meminfo` in bytes: `MemAvailable`, `SwapTotal`.
+    pub fn memory_bytes(&self, name: &str) -> Option<u64> {
+        field(&self.read("proc/meminfo")?, name)?.checked_mul(1024)
+    }
+
+    fn numbers(&self, cpus: &[CpuId], file: &str) -> Vec<u64> {
+        cpus.iter()
+            .filter_map(|cpu| {
+                self.read(&format!("sys/devices/system/cpu/cpu{cpu}/{file}"))?.trim().parse().ok()
+            })
+            .collect()
+    }
+}
+
+/// Clock ticks per second in which `/proc/stat` counts.
+pub fn ticks_per_second() -> u64 {
+    rustix::param::clock_ticks_per_second()
+}
+
+fn parse_stat(text: &str) -> Vec<CpuTicks> {
+    let mut cpus: Vec<CpuTicks> = text
+        .lines()
+        .filter_map(|line| {
+            let (name, ticks) = line.split_once(' ')?;
+            let cpu = name.strip_prefix("cpu")?.parse().ok()?;
+            let ticks: Vec<u64> = ticks.split_whitespace().map_while(|ticks| ticks.parse().ok()).collect();
+            // user nice system idle iowait irq softirq steal; guest times are part of user and nice.
+            let at = |index: usize| ticks.get(index).copied().unwrap_or(0);
+            let busy = [0, 1, 2, 5, 6, 7].into_iter().map(at).fold(0, u64::saturating_add);
+            Some(CpuTicks { cpu, busy, steal: at(7) })
+        })
+        .collect();
+    cpus.sort_unstable_by_key(|ticks| ticks.cpu);
+    cpus
+}
+
+/// `schedstat` is: time on a CPU, time waiting for one, number of time slices.
+fn parse_run_delay(text: &str) -> Option<u64> {
+    text.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn parse_pressure(text: &str) -> Option<(u64, f64)> {
+    let some = text.lines().find(|line| line.starts_with("some "))?;
+    let value = |key: &str| some.split_whitespace().find_map(|word| word.strip_prefix(key));
+    let total_us: u64 = value("total=")?.parse().ok()?;
+    Some((total_us.checked_mul(1000)?, value("avg10=")?.parse().ok()?))
+}
+
+/// cgroup v2 counts `throttled_usec`, v1 `throttled_time` in nanoseconds.
+fn parse_throttled(text: &str) -> Option<u64> {
+    let value = |key: &str| {
+        text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse::<u64>().ok())
+    };
+    value("throttled_usec").and_then(|us| us.checked_mul(1000)).or_else(|| value("throttled_time"))
+}
+
+/// The number in `name : 12` or `name:   12 kB`.
+fn field(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let rest = line.strip_prefix(name)?.trim_start().strip_prefix(':')?;
+        rest.split_whitespace().next()?.parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn proc_stat_is_read() {
+        let text = "cpu  9 9 9 9\ncpu0 1058 1 279 7964 152 3 7 2 5 0\ncpu17 1 0 0 9\nintr 5\n";
+        assert_eq!(
+            parse_stat(text),
+            [CpuTicks { cpu: 0, busy: 1350, steal: 2 }, CpuTicks { cpu: 17, busy: 1, steal: 0 }]
+        );
+    }
+
+    #[test]
+    fn pressure_and_throttling_are_read_in_nanoseconds() {
+        let pressure = "some avg10=0.19 avg60=0.45 avg300=0.33 total=13685025\nfull avg10=0.00 total=0\n";
+        assert_eq!(parse_pressure(pressure), Some((13_685_025_000, 0.19)));
+        assert_eq!(parse_throttled("nr_periods 3\nnr_throttled 2\nthrottled_usec 15\n"), Some(15_000));
+        assert_eq!(parse_throttled("nr_throttled 2\nthrottled_time 15\n"), Some(15));
+        assert_eq!(parse_throttled("usage_usec 1\n"), None);
+    }
+
+    #[test]
+    fn fields_are_found_whatever_the_spacing() {
+        assert_eq!(
+            field(
+                "se.nr_migrations                             :                   42\n",
+                "se.nr_migrations"
+            ),
+            Some(42)
+        );
+        assert_eq!(field("MemTotal:       16384 kB\n", "MemTotal"), Some(16384));
+        assert_eq!(field("MemTotalX: 1\n", "MemTotal"), None);
+    }
+
+    #[test]
+    fn this_thread_has_counters() {
+        let kernel = Kernel::at(Path::new("/"));
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        assert!(kernel.task(tid).voluntary_switches.is_some());
+        assert!(!kernel.cpu_ticks().is_empty());
+    }
+
+    #[test]
+    fn an_absent_kernel_counts_nothing() {
+        let kernel = Kernel::at(Path::new("/nonexistent"));
+        assert_eq!(kernel.task(u32::MAX >> 4), TaskCounters::default());
+        assert!(kernel.cpu_ticks().is_empty() && kernel.cpu_pressure().is_none() && kernel.load().is_none());
+        assert_eq!((kernel.frequency_khz(&[0]), kernel.throttled_ns(&[])), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_text_breaks_no_parser(text in "[a-z0-9=.: \n]{0,200}|\\PC{0,80}") {
+            let _ = (parse_stat(&text), parse_run_delay(&text), parse_pressure(&text), parse_throttled(&text));
+            let _ = field(&text, "a");
+        }
+    }
+}

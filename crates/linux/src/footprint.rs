@@ -1,0 +1,82 @@
+//! Memory of a set of processes at one moment, as the kernel counts it.
+
+use manycore_topology::read::system::kilobytes;
+use std::{collections::BTreeSet, fs};
+
+/// Sums over processes, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// `Pss` of `/proc/PID/smaps_rollup` (Linux 4.14): pages that several share are divided among them. Absent where the
+    /// kernel does not tell it of each.
+    pub pss_bytes: Option<u64>,
+    /// `VmRSS` of `/proc/PID/status`: shared pages count for each.
+    pub rss_bytes: u64,
+    /// `VmPTE` of `/proc/PID/status`: page tables.
+    pub tables_bytes: u64,
+}
+
+/// Memory of `pids`; what has ended meanwhile has none.
+pub fn of(pids: &BTreeSet<u32>) -> Footprint {
+    let mut sum = Footprint { pss_bytes: Some(0), ..Footprint::default() };
+    for pid in pids {
+        // First: of one that ends in between nothing is counted, and its missing share leaves the others theirs.
+        let pss = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok();
+        let Ok(status) = fs::read(format!("/proc/{pid}/status")) else { continue };
+        // Its second line is a name that need not be UTF-8.
+        let status = String::from_utf8_lossy(&status);
+        let Some(rss) = field(&status, "VmRSS:") else { continue };
+        sum.rss_bytes += rss;
+        sum.tables_bytes += field(&status, "VmPTE:").unwrap_or(0);
+        let pss = pss.and_then(|text| field(&text, "Pss:"));
+        sum.pss_bytes = sum.pss_bytes.zip(pss).map(|(sum, pss)| sum + pss);
+    }
+    sum
+}
+
+fn field(text: &str, name: &str) -> Option<u64> {
+    kilobytes(text.lines().find_map(|line| line.strip_prefix(name))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::hint::black_box;
+
+    #[test]
+    fn memory_that_is_touched_is_seen() {
+        let this = BTreeSet::from([std::process::id()]);
+        let before = of(&this);
+        let block = black_box(vec![1u8; 64 << 20]);
+        let after = of(&this);
+        assert!(after.rss_bytes >= before.rss_bytes + (60 << 20), "{before:?} {after:?}");
+        match before.pss_bytes.zip(after.pss_bytes) {
+            Some((before, after)) => assert!(after >= before + (60 << 20)),
+            None => eprintln!("SKIPPED: no smaps_rollup here"),
+        }
+        assert!(after.tables_bytes > 0);
+        drop(block);
+    }
+
+    #[test]
+    fn who_ends_in_between_takes_nobody_elses_share_away() {
+        if of(&BTreeSet::from([std::process::id()])).pss_bytes.is_none() {
+            return eprintln!("SKIPPED: no smaps_rollup here");
+        }
+        for _ in 0..200 {
+            let mut child = std::process::Command::new("true").spawn().unwrap();
+            let both = BTreeSet::from([std::process::id(), child.id()]);
+            while fs::read_to_string(format!("/proc/{}/stat", child.id()))
+                .is_ok_and(|stat| !stat.contains(") Z "))
+            {
+                assert!(of(&both).pss_bytes.is_some());
+            }
+            child.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn who_is_not_there_has_none() {
+        let none = Footprint { pss_bytes: Some(0), ..Footprint::default() };
+        assert_eq!(of(&BTreeSet::from([u32::MAX >> 4])), none);
+    }
+}

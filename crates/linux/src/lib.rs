@@ -1,0 +1,24 @@
+//! Linux interfaces, one module each: tasks, control groups, affinity, interrupts, resctrl, virtual machines.
+#![deny(unsafe_code)]
+
+pub mod affinity;
+pub mod allocator;
+pub mod births;
+pub mod child;
+pub mod clock;
+pub mod counters;
+pub mod footprint;
+pub mod interrupts;
+pub mod job;
+pub mod memory;
+pub mod memory_policy;
+pub mod notify;
+pub mod resctrl;
+pub mod resident;
+pub mod scratch;
+pub mod targets;
+pub mod tasks;
+pub mod tmpfs;
+pub mod trust;
+pub mod urgency;
+pub mod vms;

@@ -1,0 +1,54 @@
+//! How much memory a node has left, and in pages of which size the kernel gave it to this process.
+
+use manycore_topology::{read::system::kilobytes, tree::Tree};
+
+/// Bytes of a node that a program could take without harm to others: what is free, and half of the pages of files, which
+/// the kernel drops when memory is wanted (`/sys/devices/system/node/nodeN/meminfo`; the kernel tells no `MemAvailable`
+/// of a node, and leaves at most half of the cache alone when it works out that of the machine). Absent where there is
+/// no such node.
+pub fn available(tree: &Tree, node: u32) -> Option<u64> {
+    let text = tree.read(&format!("sys/devices/system/node/node{node}/meminfo"))?;
+    let field = |name: &str| {
+        let value = text.lines().find_map(|line| line.split_once(&format!(" {name}:")))?.1;
+        kilobytes(value)
+    };
+    let files = ["Active(file)", "Inactive(file)"].iter().filter_map(|name| field(name));
+    field("MemFree")?.checked_add(files.fold(0, u64::saturating_add) / 2)
+}
+
+/// Bytes of this process that lie in transparent huge pages (`/proc/self/smaps_rollup`, Linux 4.14); absent where the
+/// kernel does not tell.
+pub fn in_huge_pages(tree: &Tree) -> Option<u64> {
+    let text = tree.read("proc/self/smaps_rollup")?;
+    kilobytes(text.lines().find_map(|line| line.strip_prefix("AnonHugePages:"))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_a_node_has_left_is_what_is_free_and_half_of_the_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = folder.path().join("sys/devices/system/node/node1");
+        fs::create_dir_all(&node).unwrap();
+        let text = "Node 1 MemTotal:       1000 kB\nNode 1 MemFree:        100 kB\nNode 1 Active(anon):   500 kB\n\
+                    Node 1 Active(file):    30 kB\nNode 1 Inactive(file):  10 kB\n";
+        fs::write(node.join("meminfo"), text).unwrap();
+        let tree = Tree::open(folder.path()).unwrap();
+        assert_eq!(available(&tree, 1), Some(120 * 1024));
+        assert_eq!(available(&tree, 0), None);
+        fs::write(node.join("meminfo"), "Node 1 MemFree: 18446744073709551615 kB\n").unwrap();
+        assert_eq!(available(&tree, 1), None, "nonsense is no figure");
+    }
+
+    #[test]
+    fn this_process_has_its_pages_counted() {
+        let Ok(tree) = Tree::open(std::path::Path::new("/")) else { return };
+        match in_huge_pages(&tree) {
+            Some(bytes) => assert!(bytes.is_multiple_of(1024)),
+            None => eprintln!("SKIPPED: no smaps_rollup here"),
+        }
+    }
+}

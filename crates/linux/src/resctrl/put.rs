@@ -1,0 +1,26 @@
+//! Writes to files of resctrl.
+
+use crate::tasks;
+use manycore_topology::CpuSet;
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    path::Path,
+};
+
+/// One write of one line: each is a command of its own to the kernel.
+pub fn put(file: &Path, text: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes())
+}
+
+/// Adds CPUs to a group's list.
+pub fn add_cpus(file: &Path, cpus: &CpuSet) -> io::Result<()> {
+    let now: CpuSet = fs::read_to_string(file)?.parse().unwrap_or_default();
+    put(file, &format!("{}\n", now.union(cpus)))
+}
+
+/// Whether a write of a task's id failed because the task has ended: by ESRCH, or, as kernels differ, by anything and
+/// there is none any more.
+pub fn is_gone(error: &io::Error, tid: u32) -> bool {
+    error.raw_os_error() == Some(libc::ESRCH) || tasks::start_time(tid).is_none()
+}

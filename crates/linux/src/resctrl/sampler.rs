@@ -1,0 +1,92 @@
+//! The monitors of all groups, looked at again and again.
+
+use super::{Files, Watch};
+use crate::resctrl::watch::{Look, Readings};
+use crate::{child::allow_many_files, clock::now_ns};
+use std::collections::BTreeMap;
+
+/// Groups that come and go, with their monitors kept open.
+#[derive(Debug)]
+pub struct Sampler<'a> {
+    files: &'a Files,
+    open: BTreeMap<String, (u64, Watch)>,
+    met: u64,
+}
+
+impl<'a> Sampler<'a> {
+    /// Nothing is looked at yet. Each monitor takes an open file, so that this process allows itself more of them.
+    pub fn new(files: &'a Files) -> Self {
+        allow_many_files();
+        Self { files, open: BTreeMap::new(), met: 0 }
+    }
+
+    /// What the monitors of all groups that `is_wanted` say now. A group without any is not there.
+    pub fn look(&mut self, is_wanted: impl Fn(&str) -> bool) -> Look {
+        let names: Vec<String> = self.files.names().into_iter().filter(|name| is_wanted(name)).collect();
+        self.open.retain(|name, _| names.contains(name));
+        names.into_iter().filter_map(|name| Some((name.clone(), self.readings(&name)?))).collect()
+    }
+
+    fn readings(&mut self, name: &str) -> Option<Readings> {
+        // One that was removed and made anew has other files: those that are open answer no more.
+        for _ in 0..2 {
+            if let Some((making, watch)) = self.open.get(name) {
+                let at_ns = now_ns();
+                if let Some(monitors) = watch.read(self.files) {
+                    return Some(Readings { at_ns, making: *making, monitors });
+                }
+            }
+            let watch = Watch::open(self.files, name);
+            if watch.is_empty() {
+                self.open.remove(name);
+                return None;
+            }
+            self.met += 1;
+            self.open.insert(name.to_owned(), (self.met, watch));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resctrl::Mount;
+    use crate::resctrl::rates::Reading;
+    use manycore_topology::tree::Tree;
+    use std::{fs, path::Path};
+
+    fn write(root: &Path, path: &str, text: &str) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn groups_come_and_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let total = |group: &str| format!("{group}mon_data/mon_L3_00/mbm_total_bytes");
+        write(root, &total(""), "100\n");
+        write(root, &total("web/"), "7\n");
+        write(root, "none/tasks", "");
+        let mount = Mount { point: root.to_owned(), options: Vec::new() };
+        let files = Files::new(Tree::open(root).unwrap(), None, mount);
+        let mut sampler = Sampler::new(&files);
+        let first = sampler.look(|_| true);
+        assert_eq!(first.keys().collect::<Vec<_>>(), ["", "web"]);
+        assert_eq!(first["web"].monitors[0].total, Some(Reading::Bytes(7)));
+        write(root, &total("web/"), "Unavailable\n");
+        write(root, &total("late/mon_groups/part/"), "1\n");
+        let second = sampler.look(|_| true);
+        assert_eq!(second.keys().collect::<Vec<_>>(), ["", "late/mon_groups/part", "web"]);
+        assert_eq!(second["web"].monitors[0].total, Some(Reading::Unavailable));
+        assert_eq!(second["web"].making, first["web"].making);
+        fs::remove_dir_all(root.join("web")).unwrap();
+        assert_eq!(sampler.look(|_| true).keys().collect::<Vec<_>>(), ["", "late/mon_groups/part"]);
+        write(root, &total("web/"), "1\n");
+        let anew = sampler.look(|name| name == "web");
+        assert_eq!(anew.len(), 1);
+        assert_ne!(anew["web"].making, first["web"].making);
+    }
+}

@@ -1,0 +1,324 @@
+//! Whose tasks are meant: processes with all below them, control groups, containers, virtual machines and units.
+
+use crate::{
+    tasks,
+    vms::{Domains, Wanted},
+};
+use manycore_topology::{cgroup::Hierarchies, tree::Tree};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Control groups are nested a dozen deep at most.
+const DEEPEST: usize = 16;
+
+/// Endings of units that have control groups.
+const KINDS: [&str; 5] = [".service", ".scope", ".slice", ".socket", ".mount"];
+
+/// Shortest beginning of a container's id that is looked for, as engines show them.
+const SHORTEST_ID: usize = 4;
+
+/// Who is meant, in the user's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Processes, with all below them.
+    Pids(Vec<u32>),
+    /// A control group: its path below the mount point, or the folder.
+    Cgroup(String),
+    /// A container, by its id or the beginning of it.
+    Container(String),
+    /// A libvirt domain: its name, number or uuid.
+    Domain(String),
+    /// A unit of systemd; a service where the name has no ending.
+    Unit(String),
+}
+
+/// Why nobody is meant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// It has ended, or never was.
+    #[error("there is no process {0}")]
+    NoProcess(u32),
+    /// No control group is called that.
+    #[error("there is no {what} {name:?}{near}")]
+    NotFound {
+        /// `control group`, `container`, `unit`, `running domain`.
+        what: &'static str,
+        /// As it was given.
+        name: String,
+        /// What there is.
+        near: String,
+    },
+    /// Several are called that.
+    #[error("{name:?} can mean {}: name one of them by {how}", .which.join(", "))]
+    Several {
+        /// As it was given.
+        name: String,
+        /// The groups or domains.
+        which: Vec<String>,
+        /// What tells them apart.
+        how: &'static str,
+    },
+    /// The name cannot be one.
+    #[error("{0:?} is no name: {1}")]
+    NoName(String, &'static str),
+}
+
+/// Where the tasks of a target are found, again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Members {
+    /// These processes and all below them.
+    Trees(Vec<u32>),
+    /// This control group and all below it.
+    Folder(PathBuf),
+}
+
+impl Target {
+    /// Where its tasks are.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn find(&self) -> Result<Members, TargetError> {
+        match self {
+            Self::Pids(pids) => match pids.iter().find(|&&pid| !tasks::is_alive(pid)) {
+                Some(&pid) => Err(TargetError::NoProcess(pid)),
+                None => Ok(Members::Trees(pids.clone())),
+            },
+            Self::Cgroup(path) => cgroup(path),
+            Self::Container(id) => container(id),
+            Self::Unit(name) => unit(name),
+            Self::Domain(name) => domain(name),
+        }
+    }
+
+    /// As on the command line.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Pids(pids) => {
+                format!("--pid {}", pids.iter().map(u32::to_string).collect::<Vec<_>>().join(","))
+            }
+            Self::Cgroup(path) => format!("--cgroup {path}"),
+            Self::Container(id) => format!("--container {id}"),
+            Self::Domain(name) => format!("--domain {name}"),
+            Self::Unit(name) => format!("--unit {name}"),
+        }
+    }
+}
+
+impl Members {
+    /// All tasks (threads) that there are now.
+    pub fn tasks(&self) -> BTreeSet<u32> {
+        match self {
+            Self::Trees(roots) => tasks::tree(roots).into_iter().flat_map(tasks::threads).collect(),
+            Self::Folder(folder) => {
+                let mut found = BTreeSet::new();
+                gather(folder, DEEPEST, &mut found);
+                found
+            }
+        }
+    }
+}
+
+/// Tasks of a group and all below it. Only version 1 lists threads; a threaded group of version 2 has its processes in
+/// the group above, which then holds more than is meant, so that its own threads are read.
+fn gather(folder: &Path, deep: usize, found: &mut BTreeSet<u32>) {
+    let read = |file: &str| -> Option<Vec<u32>> {
+        let text = fs::read_to_string(folder.join(file)).ok()?;
+        Some(text.lines().filter_map(|id| id.trim().parse().ok()).collect())
+    };
+    let threads = read("cgroup.threads").or_else(|| read("tasks"));
+    match threads {
+        Some(threads) => found.extend(threads),
+        None => found.extend(read("cgroup.procs").unwrap_or_default().into_iter().flat_map(tasks::threads)),
+    }
+    if deep > 0 {
+        for below in folders(folder) {
+            gather(&below, deep - 1, found);
+        }
+    }
+}
+
+fn folders(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let mut folders: Vec<PathBuf> = entries.filter(is_folder).map(|entry| entry.path()).collect();
+    folders.sort_unstable();
+    folders
+}
+
+/// Mount points of control groups.
+fn points() -> Vec<PathBuf> {
+    let Ok(tree) = Tree::open(Path::new("/")) else { return Vec::new() };
+    Hierarchies::read(&tree).points().into_iter().map(|point| Path::new("/").join(point)).collect()
+}
+
+fn cgroup(path: &str) -> Result<Members, TargetError> {
+    if Path::new(path).components().any(|part| part == std::path::Component::ParentDir) {
+        return Err(TargetError::NoName(path.to_owned(), "write the path without '..'"));
+    }
+    let is_root = |part| matches!(part, std::path::Component::RootDir | std::path::Component::CurDir);
+    // The root is all of the machine: nobody means that by an empty variable of a script.
+    if !path.starts_with('/') && Path::new(path).components().all(is_root) {
+        return Err(TargetError::NoName(
+            path.to_owned(),
+            "write the path, such as /batch.slice; / is all that runs on this machine",
+        ));
+    }
+    let points = points();
+    let below = path.trim_start_matches('/');
+    let direct = Some(PathBuf::from(path)).filter(|path| points.iter().any(|point| path.starts_with(point)));
+    let mut candidates = direct.into_iter().chain(points.iter().map(|point| point.join(below)));
+    let found = candidates.find(|folder| folder.join("cgroup.procs").is_file());
+    found.map(Members::Folder).ok_or_else(|| {
+        let places: Vec<String> = points.iter().take(1).map(|point| point.display().to_string()).collect();
+        let near = if places.is_empty() {
+            ": no control groups are mounted".to_owned()
+        } else {
+            format!(" below {}", places.join(", "))
+        };
+        TargetError::NotFound { what: "control group", name: path.to_owned(), near }
+    })
+}
+
+/// A folder of the first hierarchy that has one whose name is meant; all of them where there are several.
+fn named(is_meant: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    for point in points() {
+        let mut found = Vec::new();
+        let mut open = vec![(point, 0)];
+        while let Some((folder, deep)) = open.pop() {
+            let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            if deep > 0 && is_meant(&name) {
+                // What is below belongs to it.
+                found.push(folder);
+            } else if deep < DEEPEST {
+                open.extend(folders(&folder).into_iter().map(|below| (below, deep + 1)));
+            }
+        }
+        if !found.is_empty() {
+            found.sort_unstable();
+            return found;
+        }
+    }
+    Vec::new()
+}
+
+fn only_one(what: &'static str, name: &str, mut found: Vec<PathBuf>) -> Result<Members, TargetError> {
+    match found.len() {
+        0 => Err(TargetError::NotFound { what, name: name.to_owned(), near: String::new() }),
+        1 => Ok(Members::Folder(found.remove(0))),
+        _ => Err(TargetError::Several {
+            name: name.to_owned(),
+            which: found.iter().map(|folder| folder.display().to_string()).collect(),
+            how: "its control group (--cgroup)",
+        }),
+    }
+}
+
+fn container(id: &str) -> Result<Members, TargetError> {
+    let is_id = id.len() >= SHORTEST_ID && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !is_id {
+        return Err(TargetError::NoName(
+            id.to_owned(),
+            "a container's id, or its first digits, as 'docker ps' shows",
+        ));
+    }
+    let id = id.to_ascii_lowercase();
+    only_one("container", &id, named(|name| container_id(name).is_some_and(|own| own.starts_with(&id))))
+}
+
+/// The id in the name of a group: `ID` (cgroupfs driver), `docker-ID.scope`, `libpod-ID.scope`,
+/// `cri-containerd-ID.scope`, `crio-ID.scope`.
+fn container_id(name: &str) -> Option<&str> {
+    let name = name.strip_suffix(".scope").unwrap_or(name);
+    let id = name.rsplit('-').next()?;
+    // The group of podman's monitor stands beside the container's own.
+    let is_id = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) && !name.contains("conmon");
+    is_id.then_some(id)
+}
+
+fn unit(name: &str) -> Result<Members, TargetError> {
+    if name.is_empty() || name.contains('/') {
+        return Err(TargetError::NoName(
+            name.to_owned(),
+            "a unit as 'systemctl' shows it, such as nginx.service",
+        ));
+    }
+    let full = if KINDS.iter().any(|kind| name.ends_with(kind)) {
+        name.to_owned()
+    } else {
+        format!("{name}.service")
+    };
+    // A unit without processes has no control group.
+    only_one("unit that runs called", &full, named(|other| other == full))
+}
+
+fn domain(name: &str) -> Result<Members, TargetError> {
+    if name.is_empty() {
+        return Err(TargetError::NoName(name.to_owned(), "a domain as 'virsh list' shows it"));
+    }
+    let none =
+        |_| TargetError::NotFound { what: "running domain", name: name.to_owned(), near: String::new() };
+    let tree = Tree::open(Path::new("/")).map_err(none)?;
+    let identity = Domains::new(&tree, Wanted::default()).find(name)?;
+    Ok(Members::Trees(vec![identity.pid]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn groups_tell_their_container() {
+        let id = "0123456789abcdef".repeat(4);
+        for name in ["", "docker-", "libpod-", "cri-containerd-"] {
+            let scope = format!("{name}{id}.scope");
+            assert_eq!(container_id(&scope), Some(id.as_str()), "{scope}");
+        }
+        assert_eq!(container_id(&id), Some(id.as_str()));
+        assert_eq!(container_id(&format!("libpod-conmon-{id}.scope")), None);
+        assert_eq!(container_id("user-1000.slice"), None);
+    }
+
+    #[test]
+    fn nobody_is_told() {
+        assert_eq!(Target::Pids(vec![1, 0x7fff_fff0]).find(), Err(TargetError::NoProcess(0x7fff_fff0)));
+        for (target, words) in [
+            (Target::Cgroup("/no/such/group".into()), "no control group"),
+            (Target::Cgroup("/a/../b".into()), "'..'"),
+            (Target::Container("xyz!".into()), "container's id"),
+            (Target::Container("0123456789ab".into()), "no container"),
+            (Target::Unit("no-such-unit".into()), "no-such-unit.service"),
+            (Target::Unit("a/b".into()), "no name"),
+            (Target::Domain("no-such-domain".into()), "no running domain"),
+            (Target::Domain("../x".into()), "no running domain"),
+            (Target::Domain(String::new()), "no name"),
+        ] {
+            let error = target.find().unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_empty_control_group_is_not_the_whole_machine() {
+        for path in ["", ".", "./."] {
+            let error = Target::Cgroup(path.to_owned()).find().unwrap_err();
+            assert!(matches!(error, TargetError::NoName(..)), "{path:?}: {error}");
+        }
+        if points().is_empty() {
+            return eprintln!("SKIPPED: no control groups are mounted");
+        }
+        assert!(matches!(Target::Cgroup("/".to_owned()).find(), Ok(Members::Folder(_))));
+    }
+
+    #[test]
+    fn a_tree_has_all_threads() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let tasks = Target::Pids(vec![std::process::id()]).find().unwrap().tasks();
+        assert!(tasks.contains(&child.id()) && tasks.contains(&std::process::id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,295 @@
+//! Processes and their threads, as `/proc` shows them. What has vanished meanwhile is no error: it is not
+//! there.
+
+use manycore_text::names::printable;
+use manycore_topology::CpuId;
+use std::{collections::BTreeSet, fs, path::Path, thread, time::Duration};
+
+/// Longest time in milliseconds that a process is waited for which is between two programs.
+const EXEC_MS: u32 = 100;
+
+/// Children of process `pid`, ascending.
+///
+/// From `/proc/PID/task/TID/children` (`CONFIG_PROC_CHILDREN`), or from every process's parent where the kernel
+/// has no such file.
+pub fn children(pid: u32) -> Vec<u32> {
+    let listed: Option<Vec<String>> = threads(pid)
+        .into_iter()
+        .map(|tid| fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).ok())
+        .collect();
+    let mut children: Vec<u32> = match listed {
+        Some(lists) => {
+            lists.iter().flat_map(|list| list.split_whitespace()).filter_map(|pid| pid.parse().ok()).collect()
+        }
+        None => all().into_iter().filter(|&other| parent(other) == Some(pid)).collect(),
+    };
+    children.sort_unstable();
+    children
+}
+
+/// Threads of process `pid` that have not ended, ascending; none where it is gone or a zombie.
+///
+/// The kernel lists the first thread until the process is reaped, also where it has ended and others go on. It can
+/// neither run nor be placed then.
+pub fn threads(pid: u32) -> Vec<u32> {
+    let mut threads = numbers(Path::new(&format!("/proc/{pid}/task")));
+    if has_ended(&pid.to_string()) {
+        threads.retain(|tid| *tid != pid);
+    }
+    threads
+}
+
+/// `roots` and all below them.
+pub fn tree(roots: &[u32]) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    let mut open = roots.to_vec();
+    while let Some(pid) = open.pop() {
+        if found.insert(pid) {
+            open.extend(children(pid));
+        }
+    }
+    found
+}
+
+/// Whether process `pid` still runs: one of its threads has not ended.
+pub fn is_alive(pid: u32) -> bool {
+    let is_listed = read(&format!("/proc/{pid}/stat")).is_some();
+    is_listed && (!has_ended(&pid.to_string()) || !threads(pid).is_empty())
+}
+
+/// Whether a process or a thread below it (`PID`, `PID/task/TID`) is there no more, or only as a zombie (state `Z` or
+/// `X` in the third field of `stat`).
+fn has_ended(task: &str) -> bool {
+    let stat = read(&format!("/proc/{task}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+}
+
+/// The name of a process or thread (`/proc/PID/comm`), with a replacement for what cannot be printed.
+pub fn name(pid: u32) -> Option<String> {
+    read(&format!("/proc/{pid}/comm")).map(|name| printable(name.trim_end_matches('\n')))
+}
+
+/// The name of thread `tid` of process `pid`, likewise; `None` where that process has no such thread any more.
+pub fn thread_name(pid: u32, tid: u32) -> Option<String> {
+    read(&format!("/proc/{pid}/task/{tid}/comm")).map(|name| printable(name.trim_end_matches('\n')))
+}
+
+/// When process `pid` was started, in clock ticks since boot (`/proc/PID/stat`, field 22). With the id it names a
+/// process for as long as the system runs: another that gets the id has another start.
+pub fn start_time(pid: u32) -> Option<u64> {
+    stat_field(&pid.to_string(), 22)?.parse().ok()
+}
+
+/// The CPU that thread `tid` of process `pid` is on, or was on last (`/proc/PID/task/TID/stat`, field 39).
+pub fn cpu(pid: u32, tid: u32) -> Option<CpuId> {
+    stat_field(&format!("{pid}/task/{tid}"), 39)?.parse().ok()
+}
+
+/// CPU time of thread `tid` of process `pid` in nanoseconds (`/proc/PID/task/TID/schedstat`, first field, up to a
+/// tick late; clock ticks of `stat` where the kernel has no such file).
+pub fn cpu_ns(pid: u32, tid: u32) -> Option<u64> {
+    let task = format!("{pid}/task/{tid}");
+    let schedstat = fs::read_to_string(format!("/proc/{task}/schedstat")).unwrap_or_default();
+    schedstat.split_whitespace().next().and_then(|time| time.parse().ok()).or_else(|| {
+        let stat = Stat::of(&task)?;
+        let ticks = stat.field(14)?.parse::<u64>().ok()? + stat.field(15)?.parse::<u64>().ok()?;
+        Some(ticks * (1_000_000_000 / crate::counters::ticks_per_second()))
+    })
+}
+
+/// What the kernel counts of a process for its parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Its parent.
+    pub parent: u32,
+    /// When it was started, as [`start_time`] has it.
+    pub start: u64,
+    /// CPU time in nanoseconds of the process and of the children that it has waited for, and of theirs; that of children
+    /// in whole clock ticks.
+    pub cpu_ns: u64,
+}
+
+/// The usage of process `pid` (`/proc/PID/stat`, fields 4, 16, 17 and 22, and its CPU-time clock).
+pub fn usage(pid: u32) -> Option<Usage> {
+    let stat = Stat::of(&pid.to_string())?;
+    let number = |field| stat.field(field)?.parse::<u64>().ok();
+    let reaped = number(16)?.checked_add(number(17)?)?;
+    let reaped_ns = reaped.checked_mul(1_000_000_000 / crate::counters::ticks_per_second())?;
+    Some(Usage {
+        parent: stat.field(4)?.parse().ok()?,
+        start: number(22)?,
+        cpu_ns: crate::clock::process_cpu_ns(pid)? + reaped_ns,
+    })
+}
+
+/// All processes, ascending.
+pub fn all() -> Vec<u32> {
+    numbers(Path::new("/proc"))
+}
+
+/// Whether process `pid` was started with `assignment` (`NAME=VALUE`) in its environment
+/// (`/proc/PID/environ`).
+pub fn has_environment(pid: u32, assignment: &str) -> bool {
+    let of = |what: &str| format!("/proc/{pid}/{what}");
+    for _ in 0..EXEC_MS {
+        let environment = fs::read(of("environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|one| one == assignment.as_bytes()) {
+            return true;
+        }
+        // Between two programs a process has neither environment nor arguments; threads of the kernel and processes
+        // that have ended have no program either.
+        let is_between = environment.is_empty()
+            && fs::read(of("cmdline")).is_ok_and(|arguments| arguments.is_empty())
+            && fs::read_link(of("exe")).is_ok();
+        if !is_between {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+/// Whether process `pid` is alive and the one that began at `start` (clock ticks since boot).
+pub fn runs(pid: u32, start: u64) -> bool {
+    start_time(pid) == Some(start) && is_alive(pid)
+}
+
+/// Whether process `pid` is a thread of the kernel (`PF_KTHREAD` among the flags of `/proc/PID/stat`, field 9).
+pub fn is_kernel(pid: u32) -> bool {
+    const PF_KTHREAD: u32 = 0x0020_0000;
+    let flags = stat_field(&pid.to_string(), 9).and_then(|flags| flags.parse::<u32>().ok());
+    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
+}
+
+/// The parent of process `pid`.
+pub fn parent(pid: u32) -> Option<u32> {
+    stat_field(&pid.to_string(), 4)?.parse().ok()
+}
+
+/// The process that thread `tid` belongs to (`Tgid` of `/proc/TID/status`).
+pub fn process_of(tid: u32) -> Option<u32> {
+    let text = read(&format!("/proc/{tid}/status"))?;
+    text.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+}
+
+/// The fields of `/proc/PID/stat`, or of a task below it, from the third on: the second is a name in brackets that may
+/// hold anything.
+struct Stat(String);
+
+impl Stat {
+    fn of(task: &str) -> Option<Self> {
+        let text = read(&format!("/proc/{task}/stat"))?;
+        Some(Self(text.rsplit_once(')')?.1.to_owned()))
+    }
+
+    /// A field, counted from 1 as in proc(5).
+    fn field(&self, number: usize) -> Option<&str> {
+        self.0.split_whitespace().nth(number - 3)
+    }
+}
+
+fn stat_field(task: &str, number: usize) -> Option<String> {
+    Stat::of(task)?.field(number).map(str::to_owned)
+}
+
+/// A file whose text need not be UTF-8: it holds a name that its process has chosen.
+fn read(path: &str) -> Option<String> {
+    fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn numbers(folder: &Path) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut numbers: Vec<u32> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_name_that_is_no_utf_8_hides_nobody() {
+        let path = std::env::temp_dir().join(format!("manycore-{}", std::process::id()));
+        let mut odd = path.clone().into_os_string();
+        odd.push(std::os::unix::ffi::OsStrExt::from_bytes(b"\xe9\n)".as_slice()) as &std::ffi::OsStr);
+        fs::copy("/bin/sleep", &odd).unwrap();
+        let mut sleeper = Command::new(&odd).arg("1000").spawn().unwrap();
+        let pid = sleeper.id();
+        let seen = (
+            is_alive(pid),
+            start_time(pid).is_some(),
+            parent(pid),
+            cpu(pid, pid).is_some(),
+            name(pid).is_some(),
+        );
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        fs::remove_file(odd).unwrap();
+        assert_eq!(seen, (true, true, Some(std::process::id()), true, true));
+    }
+
+    #[test]
+    fn zombies_are_not_running_tasks() {
+        let mut ended = Command::new("true").spawn().unwrap();
+        let pid = ended.id();
+        let deadline = std::time::Instant::now() + Duration::from_mins(1);
+        while is_alive(pid) {
+            assert!(std::time::Instant::now() < deadline, "true does not end");
+            thread::yield_now();
+        }
+        let seen = (start_time(pid).is_some(), threads(pid));
+        ended.wait().unwrap();
+        assert_eq!(seen, (true, vec![]));
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_has_ended_is_alive() {
+        // The first thread ends by the system call, and the second one sleeps.
+        const PROGRAM: &str = "import ctypes, platform, threading, time
+threading.Thread(target=time.sleep, args=[1000]).start()
+libc = ctypes.CDLL(None)
+print(flush=True)
+libc.syscall({'x86_64': 60, 'aarch64': 93, 'riscv64': 93}[platform.machine()], 0)
+";
+        let python = Command::new("python3").args(["-c", PROGRAM]).stdout(Stdio::piped()).spawn();
+        let mut child = match python {
+            Ok(child) => child,
+            Err(error) => return eprintln!("SKIPPED: python3: {error}"),
+        };
+        let pid = child.id();
+        let deadline = std::time::Instant::now() + Duration::from_mins(1);
+        while !has_ended(&pid.to_string()) {
+            assert!(std::time::Instant::now() < deadline, "its first thread does not end");
+            thread::yield_now();
+        }
+        let seen = (is_alive(pid), threads(pid).len(), threads(pid).contains(&pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(seen, (true, 1, false));
+    }
+
+    #[test]
+    fn a_tree_holds_children_of_children() {
+        let mut shell = Command::new("sh")
+            .args(["-c", "sleep 1000 & echo; wait"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = [0];
+        std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
+        let sleeper = children(shell.id());
+        assert_eq!(sleeper.len(), 1);
+        assert_eq!(tree(&[shell.id()]), BTreeSet::from([shell.id(), sleeper[0]]));
+        assert_eq!(parent(sleeper[0]), Some(shell.id()));
+        assert!(tree(&[std::process::id()]).contains(&sleeper[0]));
+        Command::new("kill").arg(sleeper[0].to_string()).status().unwrap();
+        while is_alive(shell.id()) {
+            thread::yield_now();
+        }
+        shell.wait().unwrap();
+        assert!(threads(shell.id()).is_empty());
+    }
+}

@@ -1,0 +1,126 @@
+//! What the kernel counts for emulators and for the host (`proc(5)`; exits: `Documentation/virt/kvm`).
+
+use super::memory;
+use crate::vms::usage::{CpuTime, HostReading, VcpuReading};
+use crate::{clock::now_ns, counters::ticks_per_second};
+use manycore_topology::tree::Tree;
+use rustix::param::page_size;
+use std::collections::BTreeMap;
+
+/// Longest map of memory by node, in bytes: some million mappings.
+const LONGEST_MAP: usize = 256 << 20;
+/// KVM's folder of statistics; only root may read it.
+const KVM: &str = "sys/kernel/debug/kvm";
+
+/// A line of `/proc/PID/stat` or of a task below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub time: CpuTime,
+    pub has_ended: bool,
+    pub threads: u32,
+    /// In ticks since boot.
+    pub started: u64,
+    /// In bytes, without huge pages.
+    pub resident: u64,
+    pub cpu: Option<u32>,
+}
+
+/// That of `task` (`PID` or `PID/task/TID`).
+pub(super) fn stat(tree: &Tree, task: &str) -> Option<Stat> {
+    let text = tree.read(&format!("proc/{task}/stat"))?;
+    // The second field is a name in brackets that may hold anything.
+    let mut fields = [""; 50];
+    let mut words = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    fields.iter_mut().skip(3).for_each(|field| *field = words.next().unwrap_or_default());
+    let number = |at: usize| fields[at].parse::<u64>().ok();
+    let tick = 1_000_000_000 / ticks_per_second();
+    Some(Stat {
+        time: CpuTime {
+            user_ns: number(14)? * tick,
+            system_ns: number(15)? * tick,
+            guest_ns: number(43).unwrap_or(0) * tick,
+        },
+        has_ended: ["Z", "X"].contains(&fields[3]),
+        threads: number(20)? as u32,
+        started: number(22)?,
+        resident: number(24)? * page_size() as u64,
+        cpu: number(39).map(|cpu| cpu as u32),
+    })
+}
+
+/// `schedstat` of a thread: nanoseconds on a CPU, nanoseconds waiting for one, times that it was put on one. All are
+/// absent where the kernel has no such file (`CONFIG_SCHED_INFO`); `None` where there is no such thread.
+pub(super) fn thread(tree: &Tree, pid: u32, tid: u32) -> Option<VcpuReading> {
+    let folder = format!("proc/{pid}/task/{tid}");
+    let Some(text) = tree.read(&format!("{folder}/schedstat")) else {
+        return tree.is_folder(&folder).then(|| VcpuReading { tid, ..VcpuReading::default() });
+    };
+    let mut numbers = text.split_ascii_whitespace().map(|word| word.parse().ok());
+    let mut next = || numbers.next().flatten();
+    Some(VcpuReading { tid, busy_ns: next(), delay_ns: next(), switches: next(), time: None, cpu: None })
+}
+
+/// Bytes of huge pages (`HugetlbPages` of `status`), which are no part of the resident set.
+pub(super) fn huge_pages(tree: &Tree, pid: u32) -> Option<u64> {
+    let text = tree.read(&format!("proc/{pid}/status"))?;
+    kibibytes(&text, "HugetlbPages:")
+}
+
+/// Who runs a process (`Uid` of `status`, the first: the real one).
+pub(super) fn user(tree: &Tree, pid: u32) -> Option<u32> {
+    let text = tree.read(&format!("proc/{pid}/status"))?;
+    text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// Bytes of the line `NAME 12 kB`.
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.split_ascii_whitespace().next()?.parse::<u64>().ok()? << 10)
+}
+
+/// Bytes on each node (`numa_maps`); none where that may not be read.
+pub(super) fn by_node(tree: &Tree, pid: u32) -> BTreeMap<u32, u64> {
+    let text = tree.read_part(&format!("proc/{pid}/numa_maps"), LONGEST_MAP, str::to_owned);
+    memory::by_node(&text.unwrap_or_default())
+}
+
+/// Exits of guests, by process, where KVM's statistics may be read.
+pub(super) struct Exits<'a> {
+    tree: &'a Tree,
+    /// `PID-DESCRIPTOR` of each guest.
+    folders: BTreeMap<u32, String>,
+}
+
+/// Looks which guests there are.
+pub(super) fn exits(tree: &Tree) -> Exits<'_> {
+    let folder = |name: String| Some((name.split_once('-')?.0.parse().ok()?, name));
+    Exits { tree, folders: tree.list(KVM).into_iter().filter_map(folder).collect() }
+}
+
+impl Exits<'_> {
+    /// Those of all virtual CPUs of a process.
+    pub(super) fn of(&self, pid: u32) -> Option<u64> {
+        self.tree.number(&format!("{KVM}/{}/exits", self.folders.get(&pid)?))
+    }
+}
+
+/// Counters of the host (the first line of `/proc/stat`, and `/proc/meminfo`).
+pub fn host(tree: &Tree) -> HostReading {
+    let line = tree.read_part("proc/stat", 4096, |text| text.lines().next().unwrap_or_default().to_owned());
+    let line = line.unwrap_or_default();
+    let tick = 1_000_000_000 / ticks_per_second();
+    let numbers: Vec<u64> =
+        line.split_ascii_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
+    let at = |place: usize| numbers.get(place).copied().unwrap_or(0) * tick;
+    let memory = tree.read_part("proc/meminfo", 4096, str::to_owned).unwrap_or_default();
+    // user nice system idle iowait irq softirq steal guest guest_nice; guests are in user and nice.
+    HostReading {
+        at_ns: now_ns(),
+        cpus: tree.cpu_list("sys/devices/system/cpu/online").ok().flatten().map_or(0, |cpus| cpus.len()),
+        busy_ns: [0, 1, 2, 5, 6, 7].map(at).iter().sum(),
+        guest_ns: at(8) + at(9),
+        steal_ns: at(7),
+        memory: kibibytes(&memory, "MemTotal:").unwrap_or(0),
+        available: kibibytes(&memory, "MemAvailable:").unwrap_or(0),
+    }
+}

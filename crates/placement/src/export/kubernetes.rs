@@ -1,0 +1,207 @@
+//! Kubernetes: the kubelet's configuration (`kubelet.config.k8s.io/v1beta1`) and a pod.
+//!
+//! A pod asks for numbers of CPUs and the kubelet's static CPU manager chooses which, packed as close as it can.
+//! Its options and the topology manager's policy bend that choice; CPUs by name are not to be had. The text says
+//! how near it comes. See "Control CPU Management Policies on the Node" of the Kubernetes documentation.
+
+use super::{Export, comments};
+use crate::{Level, Memory, PlannedWorker, PolicyKind};
+use manycore_topology::CpuSet;
+
+pub(super) fn text(export: &Export) -> String {
+    let demand = Demand::of(export);
+    let mut lines = vec![
+        format!("{}. Kubernetes cannot name CPUs: it gives", export.title()),
+        format!(
+            "numbers of them, and its kubelet chooses which. The plan's CPUs are {}.",
+            export.plan.cpus()
+        ),
+    ];
+    lines.extend(losses(export, &demand));
+    let mut text = comments(&lines);
+    text.push('\n');
+    text.push_str(&kubelet(export, &demand));
+    text.push_str("---\n");
+    text + &pod(&demand)
+}
+
+/// What containers ask for.
+struct Demand {
+    /// CPUs of each container; one container for all workers, or one for each where each has a group.
+    containers: Vec<usize>,
+    /// Whether each container gets CPUs that no other has.
+    exclusive: bool,
+    /// CPUs that come with each CPU that is used: its SMT siblings, where they are to be left empty.
+    threads: usize,
+}
+
+impl Demand {
+    fn of(export: &Export) -> Self {
+        let (plan, machine) = (export.plan, export.machine);
+        let widest = machine.cores.iter().map(|core| core.cpus.len()).max().unwrap_or(1);
+        let threads = if export.policy.nosmt { widest.max(1) } else { 1 };
+        let exclusive = export.policy.kind != PolicyKind::Free && plan.check_exclusive().is_ok();
+        let one_each = matches!(export.policy.kind, PolicyKind::SpreadAt(_));
+        let containers = if exclusive && one_each {
+            let share = |worker: &PlannedWorker| {
+                let with = plan.workers.iter().filter(|other| other.cpus == worker.cpus).count();
+                worker.cpus.len() / with.max(1) * threads
+            };
+            plan.workers.iter().map(share).collect()
+        } else {
+            vec![plan.workers.len().min(plan.cpus().len()) * threads]
+        };
+        Self { containers, exclusive, threads }
+    }
+}
+
+/// What gets lost in the words of Kubernetes.
+fn losses(export: &Export, demand: &Demand) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !demand.exclusive {
+        lines.push(
+            "Workers share CPUs, so none is given out for good: the default CPU manager will do.".to_owned(),
+        );
+    } else if demand.containers.len() == 1 && demand.containers[0] > 1 {
+        lines.push(
+            "Within its container a worker may use all CPUs: bind it there, as with taskset.".to_owned(),
+        );
+    }
+    if demand.threads > 1 {
+        let count = demand.threads;
+        lines.push(format!(
+            "For one worker on a core, all {count} CPUs of each core are asked for: start as many"
+        ));
+        lines.push(format!("workers as the plan has, not {count} times as many."));
+    }
+    if export.policy.kind == PolicyKind::Spread && demand.exclusive {
+        lines.push(
+            "The kubelet spreads a container over nodes only where one node has too few CPUs for it."
+                .to_owned(),
+        );
+    }
+    if matches!(export.policy.kind, PolicyKind::Near(_)) {
+        lines.push(
+            "CPUs are near the device where the pod asks for it through a device plugin, too.".to_owned(),
+        );
+    }
+    match export.memory {
+        Memory::Default | Memory::Local => {}
+        Memory::Bind(_) => {
+            lines.push(
+                "bind: memoryManagerPolicy: Static with reservedMemory binds containers to nodes.".to_owned(),
+            );
+        }
+        Memory::Interleave(_) => {
+            lines.push("interleave: put numactl before the command in the container, and add the capability SYS_NICE.".to_owned());
+        }
+    }
+    lines
+}
+
+/// The node's side.
+fn kubelet(export: &Export, demand: &Demand) -> String {
+    let mut text = comments(&[
+        "Of the kubelet's configuration; the flags --cpu-manager-policy, --cpu-manager-policy-options,"
+            .to_owned(),
+        "--topology-manager-policy and --reserved-cpus are the same. To change it: drain the node, stop"
+            .to_owned(),
+        "the kubelet, remove /var/lib/kubelet/cpu_manager_state, start it.".to_owned(),
+    ]);
+    text.push_str("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n");
+    if !demand.exclusive {
+        return text + "cpuManagerPolicy: none\n";
+    }
+    text.push_str("cpuManagerPolicy: static\n");
+    let options = options(export, demand);
+    if options.iter().any(|option| ALPHA.contains(option)) {
+        text.push_str(&comments(&[
+            "The option is an alpha feature, which is hidden without this.".to_owned()
+        ]));
+        text.push_str("featureGates:\n  CPUManagerPolicyAlphaOptions: true\n");
+    }
+    if !options.is_empty() {
+        let options = options.iter().map(|option| format!("  {option}: \"true\"\n"));
+        text.push_str(&format!("cpuManagerPolicyOptions:\n{}", options.collect::<String>()));
+    }
+    text.push_str(&format!(
+        "topologyManagerPolicy: {}\ntopologyManagerScope: container\n",
+        alignment(export)
+    ));
+    if export.reserved.is_empty() {
+        text + &comments(&[
+            "The static policy does not start without CPUs that are kept back: plan with --reserve, or set"
+                .to_owned(),
+            "kubeReserved. reservedSystemCPUs: \"LIST\"".to_owned(),
+        ])
+    } else {
+        text + &format!("reservedSystemCPUs: \"{}\"\n", export.reserved)
+    }
+}
+
+/// Options behind a feature gate (as of Kubernetes 1.34).
+const ALPHA: [&str; 2] = [BY_SOCKET, ACROSS_CORES];
+const BY_SOCKET: &str = "align-by-socket";
+const ACROSS_CORES: &str = "distribute-cpus-across-cores";
+const WHOLE_CORES: &str = "full-pcpus-only";
+
+/// Options of the static policy that bend its choice towards the placement's.
+fn options(export: &Export, demand: &Demand) -> Vec<&'static str> {
+    let machine = export.machine;
+    let cpus = export.plan.cpus();
+    let whole = machine.cores.iter().all(|core| !core.cpus.intersects(&cpus) || core.cpus.is_subset(&cpus));
+    let widest = machine.cores.iter().map(|core| core.cpus.len()).max().unwrap_or(1).max(1);
+    let even = demand.containers.iter().all(|count| count.is_multiple_of(widest));
+    let full = machine.has_smt() && even && (whole || export.policy.nosmt);
+    let mut options = Vec::new();
+    match &export.policy.kind {
+        // Spreading over cores excludes spreading over nodes and whole cores.
+        PolicyKind::Spread if nodes_of(export) > 1 => {
+            options.push("distribute-cpus-across-numa");
+            options.extend(full.then_some(WHOLE_CORES));
+        }
+        PolicyKind::Spread if machine.has_smt() && !full => options.push(ACROSS_CORES),
+        PolicyKind::SpreadAt(Level::Package) => {
+            options.push(BY_SOCKET);
+            options.extend(full.then_some(WHOLE_CORES));
+        }
+        PolicyKind::SpreadAt(Level::Llc) => {
+            options.push("prefer-align-cpus-by-uncorecache");
+            options.extend(full.then_some(WHOLE_CORES));
+        }
+        _ => options.extend(full.then_some(WHOLE_CORES)),
+    }
+    options
+}
+
+/// The topology manager's policy: as few nodes as possible, unless the workers are to be apart.
+fn alignment(export: &Export) -> &'static str {
+    match &export.policy.kind {
+        PolicyKind::Free => "none",
+        PolicyKind::Spread if nodes_of(export) > 1 => "none",
+        PolicyKind::SpreadAt(Level::Package) => "restricted",
+        PolicyKind::SpreadAt(_) => "single-numa-node",
+        _ if nodes_of(export) > 1 => "restricted",
+        _ => "single-numa-node",
+    }
+}
+
+/// NUMA nodes that the plan's CPUs lie on.
+fn nodes_of(export: &Export) -> usize {
+    let cpus: CpuSet = export.plan.cpus();
+    let nodes = export.machine.nodes.iter().filter(|node| !node.memory_only);
+    nodes.filter(|node| node.cpus.intersects(&cpus)).count()
+}
+
+/// The work's side. Equal requests and limits of whole CPUs are what the static policy asks for.
+fn pod(demand: &Demand) -> String {
+    let mut text = comments(&["Put in your own names, image and memory.".to_owned()]);
+    text.push_str("apiVersion: v1\nkind: Pod\nmetadata:\n  name: workers\nspec:\n  containers:\n");
+    for (at, cpus) in demand.containers.iter().enumerate() {
+        text.push_str(&format!(
+            "    - name: worker-{at}\n      image: IMAGE\n      resources:\n        \
+             requests: {{cpu: \"{cpus}\", memory: 1Gi}}\n        limits: {{cpu: \"{cpus}\", memory: 1Gi}}\n"
+        ));
+    }
+    text
+}

@@ -1,0 +1,33 @@
+//! OpenMP's environment (OpenMP API 5.2, chapter 21): a place for each thread, and threads to places in order.
+//!
+//! With as many places as threads, `close` puts thread *i* on place *i*, as the primary thread is on place 0.
+//! Where all threads may go anywhere there is one place, and all are on it.
+
+use super::{Export, comments};
+use manycore_topology::CpuSet;
+
+pub(super) fn text(export: &Export) -> String {
+    let mut lines = vec![format!("{}: thread N of the program is worker N.", export.title())];
+    if let Some(words) = export.memory_by_numactl() {
+        lines.push(format!("OpenMP has no word for memory ({}): start the program with", export.memory));
+        lines.push(format!("{words} PROGRAM"));
+    }
+    let workers = &export.plan.workers;
+    let apart = if export.is_one_place() { &workers[..1] } else { workers };
+    let places: Vec<String> = apart.iter().map(|worker| place(&worker.cpus)).collect();
+    format!(
+        "{}export OMP_NUM_THREADS={}\nexport OMP_PLACES='{}'\nexport OMP_PROC_BIND=close\nexport OMP_DYNAMIC=false\n",
+        comments(&lines),
+        workers.len(),
+        places.join(",")
+    )
+}
+
+/// `{0:4,8}`: an interval is its first CPU and how many there are.
+fn place(cpus: &CpuSet) -> String {
+    let intervals = cpus.ranges().map(|(first, last)| match last - first + 1 {
+        1 => first.to_string(),
+        count => format!("{first}:{count}"),
+    });
+    format!("{{{}}}", intervals.collect::<Vec<_>>().join(","))
+}

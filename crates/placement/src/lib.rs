@@ -1,0 +1,271 @@
+//! Which CPUs and memory each worker gets: policies, and the plan that they make for a machine.
+//!
+//! A [`Policy`] is what a user writes, a [`Plan`] what it comes to on one machine. Nothing is applied here.
+#![forbid(unsafe_code)]
+
+mod export;
+mod left_out;
+mod memory;
+mod memory_policy;
+mod order;
+mod policy;
+mod pool;
+mod reserve;
+mod residence;
+mod seats;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod unmet;
+mod why;
+
+pub use export::{Dialect, Export};
+pub use left_out::LeftOut;
+pub use memory_policy::{Memory, ParseMemoryError};
+pub use policy::{CpuList, Level, ParsePolicyError, Policy, PolicyKind};
+pub use reserve::{ParseReserveError, Reserve};
+pub use residence::{Look, RESIDENCE_SCHEMA, Residence, SHOWN, TaskStay};
+pub use seats::{Seats, Task};
+pub use shape::Shape;
+pub use unmet::Unmet;
+
+use manycore_topology::{CpuSet, Machine};
+use memory::NearMemory;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use tree::Tree;
+use why::Why;
+
+/// Value of [`Plan::schema`] that this version writes.
+pub const PLAN_SCHEMA: &str = "manycore/plan/1";
+
+/// Most workers that a plan holds.
+pub const MOST_WORKERS: usize = 65_536;
+
+/// Most usable CPUs of a machine that a plan is made for; the largest that Linux runs on have 8,192.
+pub const MOST_CPUS: usize = 65_536;
+
+/// Who runs where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Always [`PLAN_SCHEMA`] in files that this version writes.
+    pub schema: String,
+    /// [`Machine::fingerprint`] of the machine that it is for.
+    pub machine: String,
+    /// The policy that made it, as on the command line.
+    pub place: String,
+    /// Every worker, in order.
+    pub workers: Vec<PlannedWorker>,
+}
+
+/// Where one worker runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedWorker {
+    /// CPUs that it may use.
+    pub cpus: CpuSet,
+    /// NUMA nodes with the memory nearest to them, ascending. Empty where the machine shows no nodes.
+    pub memory_nodes: Vec<u32>,
+    /// Why there, in a short sentence.
+    pub why: String,
+}
+
+/// How much workers stand in each other's way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sharing {
+    /// Workers that may use a CPU which another worker may use too.
+    pub workers: usize,
+    /// Most workers that may use one and the same CPU.
+    pub most: usize,
+}
+
+impl Policy {
+    /// Places `workers` workers on the machine's CPUs that are online, allowed, not isolated (unless
+    /// `cpus=` names them) and not kept back by `reserve`.
+    ///
+    /// # Errors
+    /// What of the policy, the count or the reserve this machine cannot meet.
+    pub fn plan(&self, machine: &Machine, workers: usize, reserve: &Reserve) -> Result<Plan, Unmet> {
+        match workers {
+            0 => return Err(Unmet::NoWorkers),
+            1..=MOST_WORKERS => {}
+            asked => return Err(Unmet::TooManyWorkers { asked, most: MOST_WORKERS }),
+        }
+        let pool = pool::usable(machine, self, reserve)?;
+        let workers = self.workers(machine, workers, &pool)?;
+        Ok(Plan {
+            schema: PLAN_SCHEMA.to_owned(),
+            machine: machine.fingerprint(),
+            place: self.to_string(),
+            workers,
+        })
+    }
+
+    /// How many workers get a CPU each: one for every CPU that the policy may choose, or for every entry of
+    /// `cpus=LIST`.
+    ///
+    /// # Errors
+    /// As [`Policy::plan`].
+    pub fn room(&self, machine: &Machine, reserve: &Reserve) -> Result<usize, Unmet> {
+        let pool = pool::usable(machine, self, reserve)?;
+        let (tree, _) = self.choice(machine, &pool)?;
+        Ok(match &self.kind {
+            PolicyKind::Cpus(list) => list.iter().filter(|&cpu| tree.place(cpu).is_some()).count(),
+            _ => tree.leaves.len(),
+        })
+    }
+
+    /// The CPUs of the pool that the policy may choose, and what is to be said about its device.
+    fn choice<'a>(&self, machine: &'a Machine, pool: &CpuSet) -> Result<(Tree<'a>, Option<String>), Unmet> {
+        let (cpus, device) = match &self.kind {
+            PolicyKind::Near(name) => {
+                let near = pool::near(machine, name, pool)?;
+                (near.cpus, Some(near.why))
+            }
+            PolicyKind::Cpus(list) => (list.set(), None),
+            _ => (pool.clone(), None),
+        };
+        let mut tree = Tree::new(machine, &cpus);
+        if self.nosmt {
+            tree = Tree::new(machine, &tree.first_siblings());
+        }
+        Ok((tree, device))
+    }
+
+    fn workers(&self, machine: &Machine, workers: usize, pool: &CpuSet) -> Result<Vec<PlannedWorker>, Unmet> {
+        let (tree, device) = self.choice(machine, pool)?;
+        let why = Why::new(&tree);
+        let spots = match &self.kind {
+            PolicyKind::Free => {
+                let cpus: CpuSet = tree.leaves.iter().map(|leaf| leaf.cpu).collect();
+                let why = why::free(&cpus, self.nosmt);
+                vec![NearMemory::new(machine).worker(cpus, why); workers]
+            }
+            PolicyKind::Close => bound(&tree, &order::close(&tree), workers, |step| why.close(step)),
+            PolicyKind::Spread => bound(&tree, &order::spread(&tree), workers, |step| why.spread(step)),
+            PolicyKind::Near(_) => {
+                let suffix = device.unwrap_or_default();
+                bound(&tree, &order::spread(&tree), workers, |step| format!("{}; {suffix}", why.spread(step)))
+            }
+            PolicyKind::Cpus(list) => {
+                let order: Vec<usize> = list.iter().filter_map(|cpu| tree.place(cpu)).take(workers).collect();
+                bound(&tree, &order, workers, |step| why.listed(step))
+            }
+            PolicyKind::SpreadAt(level) => groups(&tree, *level, workers)?,
+        };
+        Ok(spots)
+    }
+}
+
+/// One worker's turn on an order of CPUs.
+struct Step<'a> {
+    order: &'a [usize],
+    worker: usize,
+}
+
+/// One CPU for each worker, in the order, which begins again when it ends.
+fn bound(tree: &Tree, order: &[usize], workers: usize, why: impl Fn(&Step) -> String) -> Vec<PlannedWorker> {
+    let memory = NearMemory::new(tree.machine);
+    let spot = |worker: usize| {
+        let cpu = tree.leaves[order[worker % order.len()]].cpu;
+        memory.worker(CpuSet::single(cpu), why(&Step { order, worker }))
+    };
+    (0..if order.is_empty() { 0 } else { workers }).map(spot).collect()
+}
+
+/// The usable CPUs of a group for each worker.
+fn groups(tree: &Tree, level: Level, workers: usize) -> Result<Vec<PlannedWorker>, Unmet> {
+    let groups = pool::groups(tree, level)?;
+    let sizes: Vec<usize> = groups.iter().map(|group| group.cpus.len()).collect();
+    let counts = order::apportion(workers, &sizes);
+    let total = sizes.iter().sum();
+    let memory = NearMemory::new(tree.machine);
+    let used = groups.into_iter().zip(counts).filter(|(_, count)| *count > 0);
+    let mut left: Vec<(PlannedWorker, usize)> = used
+        .map(|(group, count)| {
+            let why = why::grouped(&group, count, workers, total);
+            (memory.worker(group.cpus, why), count)
+        })
+        .collect();
+    let mut dealt = Vec::with_capacity(workers);
+    while !left.is_empty() {
+        for (worker, count) in &mut left {
+            dealt.push(worker.clone());
+            *count -= 1;
+        }
+        left.retain(|(_, count)| *count > 0);
+    }
+    Ok(dealt)
+}
+
+impl Plan {
+    /// CPUs that any worker may use.
+    pub fn cpus(&self) -> CpuSet {
+        CpuSet::union_of(self.classes().into_keys())
+    }
+
+    /// The same CPUs for one worker that stands for all of them: one program, one container, one unit.
+    pub fn together(&self) -> Self {
+        let nodes = self.workers.iter().flat_map(|worker| worker.memory_nodes.iter().copied());
+        let nodes: BTreeSet<u32> = nodes.collect();
+        let why = format!("the CPUs of all {} workers", self.workers.len());
+        let all = PlannedWorker { cpus: self.cpus(), memory_nodes: nodes.into_iter().collect(), why };
+        Self { workers: vec![all], ..self.clone() }
+    }
+
+    /// Whether every worker has exactly one CPU, so that each thread of it goes to its own.
+    pub fn one_cpu_each(&self) -> bool {
+        self.workers.iter().all(|worker| worker.cpus.len() == 1)
+    }
+
+    /// How many workers share CPUs, and how many use the busiest one.
+    pub fn shared(&self) -> Sharing {
+        let classes = self.classes();
+        let mut edges: BTreeMap<u32, isize> = BTreeMap::new();
+        for (cpus, &count) in &classes {
+            for (first, last) in cpus.ranges() {
+                *edges.entry(first).or_default() += count.cast_signed();
+                *edges.entry(last + 1).or_default() -= count.cast_signed();
+            }
+        }
+        let (mut level, mut most, mut from, mut crowded) = (0, 0, 0, Vec::new());
+        for (&at, change) in &edges {
+            if level > 1 {
+                crowded.push((from, at - 1));
+            }
+            level += change;
+            most = most.max(level);
+            from = at;
+        }
+        let crowded = CpuSet::from_ranges(crowded);
+        let workers =
+            classes.iter().filter(|(cpus, _)| cpus.intersects(&crowded)).map(|(_, count)| count).sum();
+        Sharing { workers, most: most.unsigned_abs() }
+    }
+
+    /// Checks that there is a CPU for each worker: in all, and among each set of CPUs for the workers that
+    /// have just this set.
+    ///
+    /// # Errors
+    /// The CPUs that have more workers than there are of them.
+    pub fn check_exclusive(&self) -> Result<(), Unmet> {
+        let all = self.cpus();
+        let sets = std::iter::once((&all, self.workers.len())).chain(self.classes());
+        let mut crowded = sets.filter(|(cpus, count)| *count > cpus.len());
+        crowded
+            .next()
+            .map_or(Ok(()), |(cpus, workers)| Err(Unmet::NotExclusive { workers, cpus: cpus.clone() }))
+    }
+
+    /// The plan's form on a machine, whose topology tells which plans are alike; see [`Shape`].
+    pub fn shape(&self, machine: &Machine) -> Shape {
+        shape::of(self, machine)
+    }
+
+    /// Workers by the CPUs that they may use.
+    fn classes(&self) -> BTreeMap<&CpuSet, usize> {
+        let mut classes = BTreeMap::new();
+        self.workers.iter().for_each(|worker| *classes.entry(&worker.cpus).or_default() += 1);
+        classes
+    }
+}

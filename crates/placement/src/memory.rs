@@ -1,0 +1,50 @@
+//! Which NUMA nodes' memory is nearest to some CPUs.
+
+use super::PlannedWorker;
+use manycore_topology::{CpuSet, Machine, machine::Node};
+
+/// For each node with CPUs, the nodes with memory nearest to it.
+pub(super) struct NearMemory<'a> {
+    nodes: Vec<(&'a Node, Vec<u32>)>,
+}
+
+impl<'a> NearMemory<'a> {
+    pub fn new(machine: &'a Machine) -> Self {
+        let nodes = machine.nodes.iter().filter(|node| !node.memory_only && !node.cpus.is_empty());
+        Self { nodes: nodes.map(|node| (node, nearest(machine, node))).collect() }
+    }
+
+    /// A worker on these CPUs.
+    pub fn worker(&self, cpus: CpuSet, why: String) -> PlannedWorker {
+        PlannedWorker { memory_nodes: self.of(&cpus), cpus, why }
+    }
+
+    /// Ids of the nodes nearest to any of the CPUs, ascending.
+    pub fn of(&self, cpus: &CpuSet) -> Vec<u32> {
+        let single = cpus.first().filter(|_| cpus.len() == 1);
+        let holds =
+            |node: &Node| single.map_or_else(|| node.cpus.intersects(cpus), |cpu| node.cpus.contains(cpu));
+        let near = self.nodes.iter().filter(|(node, _)| holds(node));
+        let mut ids: Vec<u32> = near.flat_map(|(_, ids)| ids).copied().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+}
+
+/// The node itself where it has memory (or the kernel does not tell); otherwise the nodes with memory at the
+/// least distance, of these the ones of the fastest tier. All that are equal, and all nodes with memory where
+/// no distances are told.
+fn nearest(machine: &Machine, node: &Node) -> Vec<u32> {
+    if node.memory_bytes != Some(0) {
+        return vec![node.id];
+    }
+    let with_memory = machine.nodes.iter().enumerate().filter(|(_, other)| other.memory_bytes != Some(0));
+    let rated = with_memory.map(|(at, other)| {
+        let distance = node.distances.get(at).copied().unwrap_or(u32::MAX);
+        ((distance, other.tier.unwrap_or(u32::MAX)), other.id)
+    });
+    let rated: Vec<((u32, u32), u32)> = rated.collect();
+    let best = rated.iter().map(|other| other.0).min();
+    rated.into_iter().filter(|other| Some(other.0) == best).map(|other| other.1).collect()
+}

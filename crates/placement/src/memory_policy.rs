@@ -1,0 +1,108 @@
+//! Memory policies, as the command line writes them, and the nodes that they mean under a plan.
+
+use super::{Plan, Unmet};
+use manycore_topology::{CpuSet, Machine};
+use std::{collections::BTreeSet, fmt, str::FromStr};
+
+/// Linux numbers NUMA nodes below this (`NODES_SHIFT` is at most 10).
+const MOST_NODES: u32 = 1024;
+
+/// Where the kernel takes memory from (`set_mempolicy(2)`). Read and written as on the command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Memory {
+    /// `default`: what the process inherits; on Linux the node of the CPU that first touches a page.
+    #[default]
+    Default,
+    /// `local`: the node of the CPU that first touches a page, whatever is inherited.
+    Local,
+    /// `interleave`, `interleave=0-1`: pages in turn from these nodes; from the plan's where none are given.
+    Interleave(Vec<u32>),
+    /// `bind`, `bind=0`: pages from these nodes only, even where they are full; from the plan's where none
+    /// are given.
+    Bind(Vec<u32>),
+}
+
+/// Why a text is not a memory policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseMemoryError {
+    /// None of the policies.
+    #[error(
+        "'{0}' is not a memory policy; write default, local, interleave, bind, interleave=NODES or bind=NODES"
+    )]
+    Unknown(String),
+    /// The nodes are not a list, or are none.
+    #[error("'{0}' is not a list of NUMA nodes below 1024; write a list such as 0-1")]
+    Nodes(String),
+}
+
+impl FromStr for Memory {
+    type Err = ParseMemoryError;
+
+    fn from_str(text: &str) -> Result<Self, ParseMemoryError> {
+        let text = text.trim();
+        let nodes = |list: &str| {
+            let set: Option<CpuSet> = list.parse().ok();
+            let set = set.filter(|set| set.last().is_some_and(|last| last < MOST_NODES));
+            set.map(|set| set.iter().collect()).ok_or_else(|| ParseMemoryError::Nodes(list.to_owned()))
+        };
+        match text.split_once('=') {
+            None => match text {
+                "default" => Ok(Self::Default),
+                "local" => Ok(Self::Local),
+                "interleave" => Ok(Self::Interleave(Vec::new())),
+                "bind" => Ok(Self::Bind(Vec::new())),
+                _ => Err(ParseMemoryError::Unknown(text.to_owned())),
+            },
+            Some(("interleave", list)) => nodes(list).map(Self::Interleave),
+            Some(("bind", list)) => nodes(list).map(Self::Bind),
+            Some(_) => Err(ParseMemoryError::Unknown(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, nodes) = match self {
+            Self::Default => return f.write_str("default"),
+            Self::Local => return f.write_str("local"),
+            Self::Interleave(nodes) => ("interleave", nodes),
+            Self::Bind(nodes) => ("bind", nodes),
+        };
+        match nodes.as_slice() {
+            [] => f.write_str(word),
+            nodes => write!(f, "{word}={}", set(nodes)),
+        }
+    }
+}
+
+impl Memory {
+    /// Checks that the machine has the nodes that the policy names. A machine that shows no nodes has none.
+    ///
+    /// # Errors
+    /// The first node that is not there.
+    pub fn check(&self, machine: &Machine) -> Result<(), Unmet> {
+        let (Self::Interleave(nodes) | Self::Bind(nodes)) = self else { return Ok(()) };
+        let known = machine.nodes.iter().filter(|node| node.memory_bytes != Some(0));
+        let known: CpuSet = known.map(|node| node.id).collect();
+        let unknown = nodes.iter().find(|node| !known.contains(**node));
+        unknown.map_or(Ok(()), |&node| Err(Unmet::NoNode { asked: self.to_string(), node, known }))
+    }
+
+    /// The nodes that the policy means under a plan, ascending; none for those that name none. Where the
+    /// machine shows no nodes, the plan has none either.
+    pub fn nodes(&self, plan: &Plan) -> Vec<u32> {
+        let nodes: BTreeSet<u32> = match self {
+            Self::Default | Self::Local => BTreeSet::new(),
+            Self::Interleave(nodes) | Self::Bind(nodes) if nodes.is_empty() => {
+                plan.workers.iter().flat_map(|worker| &worker.memory_nodes).copied().collect()
+            }
+            Self::Interleave(nodes) | Self::Bind(nodes) => nodes.iter().copied().collect(),
+        };
+        nodes.into_iter().collect()
+    }
+}
+
+/// Node ids as the list that programs read.
+pub(super) fn set(nodes: &[u32]) -> CpuSet {
+    nodes.iter().copied().collect()
+}

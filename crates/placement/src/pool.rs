@@ -1,0 +1,187 @@
+//! The CPUs that a policy may choose from.
+
+use super::{
+    Level, Policy, PolicyKind, Reserve, Unmet, order,
+    tree::{Rank, Tree},
+    why,
+};
+use manycore_text::names::similar;
+use manycore_topology::{CpuSet, Machine, outline::Part};
+use std::collections::BTreeMap;
+
+/// CPUs that are online, allowed, not isolated (unless meant) and not kept back.
+pub(super) fn usable(machine: &Machine, policy: &Policy, reserve: &Reserve) -> Result<CpuSet, Unmet> {
+    let allowed = &machine.allowed.cpus;
+    let may = permitted(machine, policy);
+    if may.len() > super::MOST_CPUS {
+        return Err(Unmet::TooManyCpus(may.len()));
+    }
+    let wanted = policy.named();
+    // Isolated CPUs that are meant join the pool; the others are neither used nor counted.
+    let meant = policy.isolated(machine);
+    if policy.isolated
+        && matches!(policy.kind, PolicyKind::Free | PolicyKind::SpreadAt(_))
+        && may.intersects(&meant)
+    {
+        return Err(Unmet::Unbalanced { asked: policy.to_string(), isolated: machine.isolated.clone() });
+    }
+    let free = may.difference(&machine.isolated.difference(&meant));
+    if free.is_empty() {
+        return Err(Unmet::NoCpus {
+            online: machine.online.brief(),
+            allowed: if allowed.is_empty() { "all".to_owned() } else { allowed.brief() },
+            isolated: if machine.isolated.is_empty() { "none".to_owned() } else { machine.isolated.brief() },
+        });
+    }
+    let kept = reserve.cpus(machine, &free, &wanted);
+    let left = free.difference(&kept);
+    if left.is_empty() {
+        let reserved = if let Reserve::Count(count) = reserve { *count } else { kept.len() };
+        return Err(Unmet::Reserved { reserved, usable: free.len(), most: free.len() - 1 });
+    }
+    match &policy.kind {
+        PolicyKind::Cpus(list) if !wanted.is_subset(&left) => {
+            let asked = list.to_string();
+            Err(Unmet::Cpus { asked, why: obstacles(machine, &may, &kept, &wanted), usable: left })
+        }
+        _ => Ok(left),
+    }
+}
+
+/// CPUs that are online and allowed, and isolated ones that the policy means and no control group forbids; a machine that
+/// was read from files allows all.
+pub(super) fn permitted(machine: &Machine, policy: &Policy) -> CpuSet {
+    let meant = policy.isolated(machine).intersection(&machine.placeable());
+    machine.online.intersection(&machine.usable().union(&meant))
+}
+
+/// What keeps each wanted CPU from being used.
+pub(super) fn obstacles(machine: &Machine, may: &CpuSet, kept: &CpuSet, wanted: &CpuSet) -> String {
+    let binding = match machine.allowed.binding.as_str() {
+        "" => String::new(),
+        binding => format!(" ({binding})"),
+    };
+    let absent = wanted.difference(&machine.online).difference(&machine.offline);
+    let (denied, isolated) = (wanted.intersection(&machine.online).difference(may), &machine.isolated);
+    [
+        (absent, "not in this machine".to_owned()),
+        (wanted.difference(&machine.online).intersection(&machine.offline), "offline".to_owned()),
+        (denied.difference(isolated), format!("not allowed{binding}")),
+        (denied.intersection(isolated), "isolated, and outside of the control group's cpuset".to_owned()),
+        (wanted.intersection(kept), "kept back by the reserve".to_owned()),
+    ]
+    .into_iter()
+    .filter(|(cpus, _)| !cpus.is_empty())
+    .map(|(cpus, why)| format!("{} {why}", cpus.brief()))
+    .collect::<Vec<_>>()
+    .join(", ")
+}
+
+/// Usable CPUs next to a device.
+pub(super) struct Near {
+    pub cpus: CpuSet,
+    pub why: String,
+}
+
+/// Usable CPUs of a NUMA node, or those nearest to a node that has none; absent where that is not its name.
+fn near_node(machine: &Machine, name: &str, pool: &CpuSet) -> Option<Result<Near, Unmet>> {
+    let id: u32 = name.strip_prefix("node")?.parse().ok()?;
+    let Some(node) = machine.nodes.iter().find(|node| node.id == id && !node.cpus.is_empty()) else {
+        let known = machine.nodes.iter().filter(|node| !node.cpus.is_empty()).map(|node| node.id).collect();
+        return Some(Err(Unmet::NoCpusOfNode { node: id, known }));
+    };
+    let why = if node.memory_only {
+        format!("nearest to the memory of node {id}")
+    } else {
+        format!("on node {id}")
+    };
+    Some(within(machine, name, &node.cpus, pool).map(|cpus| Near { cpus, why }))
+}
+
+/// CPUs of `local` that are in the pool.
+fn within(machine: &Machine, name: &str, local: &CpuSet, pool: &CpuSet) -> Result<CpuSet, Unmet> {
+    let cpus = local.intersection(pool);
+    if !cpus.is_empty() {
+        return Ok(cpus);
+    }
+    let isolated = local.intersection(&machine.isolated);
+    let rest = local.difference(&isolated);
+    let mut why = Vec::new();
+    if !isolated.is_empty() {
+        why.push(format!("{} isolated (near={name}+isolated takes them)", isolated.brief()));
+    }
+    let obstacles = obstacles(machine, &machine.usable(), &rest.intersection(&machine.usable()), &rest);
+    why.extend(Some(obstacles).filter(|why| !why.is_empty()));
+    let (name, cpus) = (name.to_owned(), local.clone());
+    Err(Unmet::DeviceOutOfReach { name, cpus, why: why.join(", "), usable: pool.clone() })
+}
+
+pub(super) fn near(machine: &Machine, name: &str, pool: &CpuSet) -> Result<Near, Unmet> {
+    let Some(device) = machine.device(name) else {
+        if let Some(near) = near_node(machine, name, pool) {
+            return near;
+        }
+        let near = similar(machine.device_names(), name);
+        return Err(Unmet::NoDevice { name: name.to_owned(), near });
+    };
+    let label = if device.address == name { name.to_owned() } else { format!("{name} ({})", device.address) };
+    let node = device.node.and_then(|id| machine.nodes.iter().find(|node| node.id == id));
+    let local = match node {
+        Some(node) if device.cpus.is_empty() => &node.cpus,
+        _ => &device.cpus,
+    };
+    let everywhere = local.is_empty() || machine.online.is_subset(local);
+    let why = match device.node {
+        None if everywhere => format!("the firmware gives no node for {label}, so all CPUs count as near"),
+        Some(node) if everywhere => format!("{label} is on node {node} and near all CPUs"),
+        None => format!("near {label}"),
+        Some(node) => format!("near {label} on node {node}"),
+    };
+    let cpus = if everywhere { pool.clone() } else { within(machine, name, local, pool)? };
+    Ok(Near { cpus, why })
+}
+
+/// A group of a level and its usable CPUs.
+pub(super) struct LevelGroup {
+    pub label: String,
+    pub cpus: CpuSet,
+}
+
+/// The groups of a level that have usable CPUs; any first few of them are far apart.
+pub(super) fn groups(tree: &Tree, level: Level) -> Result<Vec<LevelGroup>, Unmet> {
+    let Some(layer) = layer_of(tree, level) else {
+        let known = Level::ALL.into_iter().filter(|&other| layer_of(tree, other).is_some());
+        let steps = |other: &Level| (level as i32).abs_diff(*other as i32);
+        // Outermost first, so that of two levels that are equally near the outer one wins.
+        let nearest = known.rev().min_by_key(steps);
+        return Err(Unmet::NoLevel { level, nearest });
+    };
+    let mut index: BTreeMap<Part, usize> = BTreeMap::new();
+    let mut cpus: Vec<(Part, Vec<u32>)> = Vec::new();
+    for leaf in order::spread(tree) {
+        let Some(part) = tree.part(leaf, layer) else { continue };
+        let at = *index.entry(part).or_insert(cpus.len());
+        match cpus.get_mut(at) {
+            Some(group) => group.1.push(tree.leaves[leaf].cpu),
+            None => cpus.push((part, vec![tree.leaves[leaf].cpu])),
+        }
+    }
+    let group = |(part, cpus): (Part, Vec<u32>)| LevelGroup {
+        label: why::numbered(part, tree.machine).unwrap_or_else(|| part.label(tree.machine)),
+        cpus: cpus.into_iter().collect(),
+    };
+    Ok(cpus.into_iter().map(group).collect())
+}
+
+/// The level among the tree's, where any usable CPU is in a group of it.
+fn layer_of(tree: &Tree, level: Level) -> Option<usize> {
+    let rank = match level {
+        Level::Core => Rank::Core,
+        Level::Cluster => Rank::Cluster,
+        Level::Llc => Rank::Llc,
+        Level::Node => Rank::Node,
+        Level::Package => Rank::Package,
+    };
+    let layer = tree.layers.iter().position(|layer| layer.rank == rank)?;
+    (0..tree.leaves.len()).any(|leaf| tree.part(leaf, layer).is_some()).then_some(layer)
+}

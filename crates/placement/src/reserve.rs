@@ -1,0 +1,120 @@
+//! CPUs that are kept back for the system and for others.
+
+use super::{
+    Unmet, pool,
+    tree::{kind, places_of},
+};
+use manycore_topology::{CpuId, CpuSet, Machine, cpuset::ParseCpuSetError};
+use std::{cmp::Reverse, fmt, str::FromStr};
+
+/// CPUs that no worker gets. Read and written as on the command line: `0`, `2`, `cpus=0-1`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Reserve {
+    /// Keeps back nothing.
+    #[default]
+    Nothing,
+    /// Keeps back this many of the CPUs that may be used. Those that `cpus=LIST` names come last. Slow cores
+    /// come before fast ones, and low numbers before high ones, because the kernel leaves interrupts and its
+    /// own work on the lowest CPUs unless told otherwise. Cores are taken whole, and one is divided only
+    /// where no whole one fits into what is still to be kept back.
+    Count(usize),
+    /// Keeps back these CPUs, as far as the machine has them.
+    Cpus(CpuSet),
+}
+
+/// Why a text is not a reserve.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseReserveError {
+    /// Neither a count nor a list.
+    #[error("'{0}' is not a reserve; write how many CPUs to keep back, or which: 2, cpus=0-1")]
+    Unknown(String),
+    /// `cpus=` something that is no list.
+    #[error("cpus={0}: {1}")]
+    Cpus(String, ParseCpuSetError),
+}
+
+impl FromStr for Reserve {
+    type Err = ParseReserveError;
+
+    fn from_str(text: &str) -> Result<Self, ParseReserveError> {
+        let text = text.trim();
+        if let Some(list) = text.strip_prefix("cpus=") {
+            let cpus = list.parse().map_err(|reason| ParseReserveError::Cpus(list.to_owned(), reason))?;
+            return Ok(Self::Cpus(cpus));
+        }
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        match text.parse().ok().filter(|_| digits) {
+            Some(0) => Ok(Self::Nothing),
+            Some(count) => Ok(Self::Count(count)),
+            None => Err(ParseReserveError::Unknown(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Reserve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("0"),
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Cpus(cpus) => write!(f, "cpus={cpus}"),
+        }
+    }
+}
+
+impl Reserve {
+    /// Whether all CPUs that it names are online, for those who put threads on them.
+    ///
+    /// # Errors
+    /// Which are not.
+    pub fn check_online(&self, machine: &Machine) -> Result<(), Unmet> {
+        match self {
+            Self::Cpus(asked) if !asked.is_subset(&machine.online) => Err(Unmet::Kept {
+                asked: asked.clone(),
+                why: pool::obstacles(machine, &machine.online, &CpuSet::new(), asked),
+                usable: machine.online.intersection(&machine.usable()).difference(&machine.isolated),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Which of the `usable` CPUs are kept back; `wanted` are those that the placement names.
+    pub fn cpus(&self, machine: &Machine, usable: &CpuSet, wanted: &CpuSet) -> CpuSet {
+        match self {
+            Self::Nothing => CpuSet::new(),
+            Self::Cpus(cpus) => cpus.intersection(usable),
+            Self::Count(count) if *count >= usable.len() => usable.clone(),
+            Self::Count(count) => take(cores(machine, usable, wanted), *count),
+        }
+    }
+}
+
+/// The usable CPUs of each core, in the order in which they are given up.
+fn cores(machine: &Machine, usable: &CpuSet, wanted: &CpuSet) -> Vec<Vec<CpuId>> {
+    let ids: Vec<CpuId> = usable.iter().collect();
+    let mut told = vec![false; ids.len()];
+    let mut cores: Vec<Vec<CpuId>> = Vec::new();
+    for core in &machine.cores {
+        let new = places_of(&core.cpus, &ids).filter(|&at| !std::mem::replace(&mut told[at], true));
+        cores.push(new.map(|at| ids[at]).collect());
+    }
+    cores.extend(ids.iter().zip(told).filter(|(_, told)| !told).map(|(&cpu, _)| vec![cpu]));
+    cores.retain(|core| !core.is_empty());
+    cores.sort_by_key(|core| {
+        (core.iter().any(|&cpu| wanted.contains(cpu)), Reverse(kind(machine, core[0])), core[0])
+    });
+    cores
+}
+
+fn take(cores: Vec<Vec<CpuId>>, count: usize) -> CpuSet {
+    let (mut taken, mut divided) = (Vec::new(), Vec::new());
+    for core in cores {
+        if core.len() <= count - taken.len() {
+            taken.extend(core);
+        } else {
+            divided.extend(core);
+        }
+    }
+    let left = count - taken.len();
+    taken.extend(divided.into_iter().take(left));
+    taken.into_iter().collect()
+}

@@ -1,0 +1,167 @@
+//! When two plans are the same thing on a machine.
+//!
+//! The machine is a tree; exchanging equal branches, with what runs on them, changes nothing that can be
+//! measured. So a plan is written down as that tree with its workers, each branch after its children in
+//! sorted order (the canonical form of Aho, Hopcroft and Ullman for rooted trees).
+
+mod nodes;
+
+use super::{
+    Plan,
+    memory::NearMemory,
+    tree::{Branch, Tree},
+};
+use manycore_topology::{CpuSet, Machine, outline::Part};
+use nodes::Nodes;
+use serde::{Deserialize, Serialize};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+    fmt,
+};
+
+/// The form of a plan on one machine. Plans of equal shape differ only by an exchange of parts of the machine
+/// that are alike: in size, in the caches, kinds of cores, memory and distances, in which of their CPUs are
+/// allowed and isolated. Which worker is which does not count, nor do devices.
+///
+/// Equal shapes always mean this. The reverse holds for all plans that policies make, except on machines
+/// whose groups cross each other or whose nodes can be exchanged in more than 64 ways that are not those of a
+/// tree; there, plans that are alike may have different shapes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Shape(String);
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+pub(super) fn of(plan: &Plan, machine: &Machine) -> Shape {
+    // A damaged description is not worth a tree.
+    let online = if machine.online.len() > super::MOST_CPUS { &CpuSet::new() } else { &machine.online };
+    let tree = Tree::new(machine, online);
+    let nodes = Nodes::new(&tree);
+    let mut drawing = Drawing::new(&tree, plan);
+    drawing.rigid = !tree.nested || !by_policy(plan, machine);
+    let shapes = nodes.numberings.iter().map(|numbers| drawing.branch(&tree.root, &nodes, numbers));
+    let strangers: Vec<String> =
+        drawing.strangers.iter().map(|(cpus, n)| format!("?{n} on {cpus}")).collect();
+    Shape(shapes.min().unwrap_or_default() + &strangers.concat())
+}
+
+/// Whether the memory of all workers is what a policy gives them.
+fn by_policy(plan: &Plan, machine: &Machine) -> bool {
+    let memory = NearMemory::new(machine);
+    let mut last: Option<(&CpuSet, Vec<u32>)> = None;
+    plan.workers.iter().all(|worker| {
+        let near = match last.take() {
+            Some((cpus, near)) if *cpus == worker.cpus => near,
+            _ => memory.of(&worker.cpus),
+        };
+        let same = near == worker.memory_nodes;
+        last = Some((&worker.cpus, near));
+        same
+    })
+}
+
+/// The tree with its workers.
+struct Drawing<'a> {
+    tree: &'a Tree<'a>,
+    /// For each leaf, the sets of CPUs that it is in: depth of the set's branch, number of the set there.
+    member: Vec<Vec<(usize, usize)>>,
+    /// Workers of each set, by the leaves of the set's branch.
+    sets: HashMap<(usize, usize), Vec<usize>>,
+    /// Sets with CPUs that are not online, and their workers.
+    strangers: Vec<(CpuSet, usize)>,
+    /// Whether CPUs keep their numbers, because the tree does not tell all.
+    rigid: bool,
+}
+
+impl<'a> Drawing<'a> {
+    fn new(tree: &'a Tree, plan: &Plan) -> Self {
+        let mut drawing = Self {
+            tree,
+            member: vec![Vec::new(); tree.leaves.len()],
+            sets: HashMap::new(),
+            strangers: Vec::new(),
+            rigid: false,
+        };
+        let mut classes: Vec<(&CpuSet, usize)> = plan.classes().into_iter().collect();
+        classes.sort_by_key(|&(cpus, workers)| (Reverse(cpus.len()), workers, cpus.first()));
+        for (cpus, workers) in classes {
+            drawing.add(cpus, workers);
+        }
+        drawing
+    }
+
+    fn add(&mut self, cpus: &CpuSet, workers: usize) {
+        let known = cpus.len() <= self.tree.leaves.len();
+        let leaves: Option<Vec<usize>> =
+            known.then(|| cpus.iter().map(|cpu| self.tree.place(cpu)).collect()).flatten();
+        let bounds = leaves.as_ref().and_then(|leaves| Some((*leaves.iter().min()?, *leaves.iter().max()?)));
+        let (Some(leaves), Some((first, last))) = (leaves, bounds) else {
+            self.strangers.push((cpus.clone(), workers));
+            return;
+        };
+        let (branch, depth) = self.tree.root.around(first, last);
+        let sets = self.sets.entry((branch.leaves.start, branch.leaves.end)).or_default();
+        sets.push(workers);
+        for leaf in leaves {
+            self.member[leaf].push((depth, sets.len()));
+        }
+    }
+
+    fn branch(&self, branch: &Branch, nodes: &Nodes, numbers: &[usize]) -> String {
+        let range = (branch.leaves.start, branch.leaves.end);
+        let mut text = String::new();
+        for &part in &branch.parts {
+            text.push_str(&self.part(part, nodes, numbers));
+        }
+        if let Some(distance) = nodes.distance(range) {
+            text.push_str(&format!("~{distance}"));
+        }
+        if let Some(sets) = self.sets.get(&range) {
+            text.push_str(&format!("!{sets:?}"));
+        }
+        if branch.children.is_empty() {
+            branch.leaves.clone().for_each(|leaf| text.push_str(&self.leaf(leaf)));
+            return text;
+        }
+        let mut children: BTreeMap<String, usize> = BTreeMap::new();
+        for child in &branch.children {
+            *children.entry(self.branch(child, nodes, numbers)).or_default() += 1;
+        }
+        let children: Vec<String> =
+            children.into_iter().map(|(child, count)| format!("{count}*{child}")).collect();
+        format!("{text}({})", children.join("+"))
+    }
+
+    fn part(&self, part: Part, nodes: &Nodes, numbers: &[usize]) -> String {
+        let machine = self.tree.machine;
+        match part {
+            Part::Node(at) => nodes.part(at, numbers),
+            Part::Cache(at) => format!("{}={:?};", part.kind(machine), machine.caches[at].size_bytes),
+            _ => format!("{};", part.kind(machine)),
+        }
+    }
+
+    /// A CPU: kind, whether it is out of reach, its workers' sets.
+    fn leaf(&self, leaf: usize) -> String {
+        let (machine, cpu) = (self.tree.machine, self.tree.leaves[leaf].cpu);
+        let mut text = format!("k{}", self.tree.leaves[leaf].kind);
+        if !machine.allowed.cpus.is_empty() && !machine.allowed.cpus.contains(cpu) {
+            text.push('x');
+        }
+        if machine.isolated.contains(cpu) {
+            text.push('i');
+        }
+        if self.rigid {
+            text.push_str(&format!("#{cpu}"));
+        }
+        for (depth, set) in &self.member[leaf] {
+            text.push_str(&format!("@{depth}.{set}"));
+        }
+        text
+    }
+}

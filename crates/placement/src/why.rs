@@ -1,0 +1,114 @@
+//! The sentences that say why a worker is where it is.
+
+use super::{
+    Step,
+    pool::LevelGroup,
+    tree::{Rank, Tree},
+};
+use manycore_topology::{CpuSet, Machine, outline::Part};
+use std::collections::BTreeMap;
+
+/// Names of a tree's groups.
+pub(super) struct Why<'a> {
+    tree: &'a Tree<'a>,
+    /// Last-level caches in words: a long list is told once, not for each worker.
+    caches: BTreeMap<Part, String>,
+    /// What the machine is first divided into: `package`, `node`, `L3`.
+    outermost: Option<String>,
+}
+
+impl<'a> Why<'a> {
+    pub fn new(tree: &'a Tree) -> Self {
+        let machine = tree.machine;
+        let caches =
+            tree.layers.iter().filter(|layer| layer.rank == Rank::Llc).flat_map(|layer| &layer.parts);
+        let named =
+            caches.map(|&part| (part, format!("{} {}", part.kind(machine), part.cpus(machine).brief())));
+        let outermost = tree.root.children.iter().find_map(|child| child.parts.first());
+        Self { tree, caches: named.collect(), outermost: outermost.map(|part| part.kind(machine)) }
+    }
+
+    /// `CPU 4: core 2 of L3 0-7`.
+    fn place(&self, leaf: usize) -> String {
+        let core = self.tree.part_at(leaf, Rank::Core);
+        let cache = self.tree.part_at(leaf, Rank::Llc).and_then(|part| self.caches.get(&part));
+        let core = core.and_then(|core| numbered(core, self.tree.machine));
+        let names: Vec<&str> = core.iter().chain(cache).map(String::as_str).collect();
+        let cpu = self.tree.leaves[leaf].cpu;
+        match names.as_slice() {
+            [] => format!("CPU {cpu}"),
+            names => format!("CPU {cpu}: {}", names.join(" of ")),
+        }
+    }
+
+    pub fn close(&self, step: &Step) -> String {
+        let (leaf, place) = (step.leaf(), self.place(step.leaf()));
+        if let Some(earlier) = step.earlier() {
+            return format!("{place}, shared with worker {earlier}");
+        }
+        let Some(previous) = step.worker.checked_sub(1) else { return format!("{place}, the first") };
+        let (here, before) = (&self.tree.leaves[leaf], step.order[previous]);
+        if here.kind != self.tree.leaves[before].kind {
+            let kind =
+                self.tree.machine.core_kinds.get(here.kind).map_or("slower", |kind| kind.name.as_str());
+            return format!("{place}, the first {kind} core");
+        }
+        match self.tree.common(leaf, before) {
+            Some(Part::Core(_)) => format!("{place}, SMT sibling of worker {previous}"),
+            Some(part) => {
+                format!("{place}, the next in the {} of worker {previous}", part.kind(self.tree.machine))
+            }
+            None => format!("{place}, the next after worker {previous}"),
+        }
+    }
+
+    pub fn spread(&self, step: &Step) -> String {
+        let (leaf, place) = (step.leaf(), self.place(step.leaf()));
+        if let Some(earlier) = step.earlier() {
+            return format!("{place}, shared with worker {earlier}");
+        }
+        if self.tree.leaves[leaf].sibling > 0 {
+            return format!("{place}, an SMT sibling, as every core has a worker");
+        }
+        match self.outermost.as_deref() {
+            None | Some("core") => format!("{place}, the first free core"),
+            Some(outermost) => format!("{place}, the first free core of the least used {outermost}"),
+        }
+    }
+
+    pub fn listed(&self, step: &Step) -> String {
+        let place = self.place(step.leaf());
+        let at = step.worker % step.order.len() + 1;
+        match step.earlier() {
+            Some(earlier) => format!("{place}, shared with worker {earlier}: the list begins again"),
+            None => format!("{place}, number {at} of the list"),
+        }
+    }
+}
+
+impl Step<'_> {
+    fn leaf(&self) -> usize {
+        self.order[self.worker % self.order.len()]
+    }
+
+    /// The worker that got this CPU a round before.
+    fn earlier(&self) -> Option<usize> {
+        self.worker.checked_sub(self.order.len())
+    }
+}
+
+/// `core 2`, where the kernel numbers it.
+pub(super) fn numbered(core: Part, machine: &Machine) -> Option<String> {
+    let Part::Core(at) = core else { return None };
+    machine.cores[at].id.map(|id| format!("core {id}"))
+}
+
+pub(super) fn free(cpus: &CpuSet, nosmt: bool) -> String {
+    let which = if nosmt { "one of each core that may be used" } else { "all that may be used" };
+    format!("CPUs {}: {which}; the scheduler chooses", cpus.brief())
+}
+
+pub(super) fn grouped(group: &LevelGroup, count: usize, workers: usize, total: usize) -> String {
+    let (label, cpus) = (&group.label, &group.cpus);
+    format!("CPUs {}: {label}, {count} of {workers} workers for {} of {total} CPUs", cpus.brief(), cpus.len())
+}

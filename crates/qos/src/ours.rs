@@ -1,0 +1,17 @@
+//! Groups that journals of this program made.
+
+use manycore_control::journal::{Change, Pending};
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// Folders of groups that these journals made, each with the journal's name.
+pub fn ours(pending: &[Pending]) -> BTreeMap<PathBuf, String> {
+    let made = |pending: &Pending| {
+        let id = pending.id();
+        let paths = pending.changes.iter().filter_map(|change| match change {
+            Change::Class { path } => Some(path.clone()),
+            _ => None,
+        });
+        paths.map(|path| (path, id.clone())).collect::<Vec<_>>()
+    };
+    pending.iter().filter(|pending| !pending.is_of_another_boot()).flat_map(made).collect()
+}

@@ -1,0 +1,169 @@
+//! What became of a write: asked, written, in force, and why they differ.
+
+use super::translate::Write;
+use manycore_linux::resctrl::{
+    dialect::{AMD_UNIT, Bounds, Dialect, Offer},
+    schemata::{Kind, Schemata},
+};
+use serde::Serialize;
+
+/// One domain of one line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Told {
+    /// The line.
+    pub line: String,
+    /// The domain.
+    pub domain: u32,
+    /// What was asked for: `bandwidth 55%`.
+    pub asked: String,
+    /// What was in force before; absent for a new group that was not made yet.
+    pub before: Option<u64>,
+    /// What was written.
+    pub written: u64,
+    /// What is in force; absent where nothing was written yet, or the kernel shows no value any more.
+    pub in_force: Option<u64>,
+    /// Why what is in force is not what was asked for.
+    pub why: Option<String>,
+    /// Whether the kernel took it without a word and what was before is still in force.
+    pub ignored: bool,
+}
+
+/// Compares what was written with what the kernel shows.
+pub fn tell(write: &Write, before: Option<&Schemata>, after: Option<&Schemata>, offer: &Offer) -> Vec<Told> {
+    let name = &write.line.name;
+    let told = |(&domain, &written): (&u32, &u64)| {
+        let before = before.and_then(|schemata| schemata.value(name, domain));
+        let in_force = after.and_then(|schemata| schemata.value(name, domain));
+        let expected = write.expected.get(&domain).copied().unwrap_or(written);
+        let why = match after {
+            // Nothing is written yet: what can be foreseen.
+            None => foreseen(offer, name, written, expected),
+            Some(_) => differs(offer, name, [written, expected], before, in_force),
+        };
+        let why = [why, write.note.clone()].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        Told {
+            line: name.clone(),
+            domain,
+            asked: write.asked.clone(),
+            before,
+            written,
+            in_force,
+            why: Some(why).filter(|why| !why.is_empty()),
+            ignored: in_force.is_some_and(|now| now != expected && now != written && Some(now) == before),
+        }
+    };
+    write.line.values.iter().map(told).collect()
+}
+
+fn foreseen(offer: &Offer, name: &str, written: u64, expected: u64) -> Option<String> {
+    if written == expected {
+        return None;
+    }
+    let Some(Bounds::Number { least, step, .. }) = offer.control(name).map(|control| control.bounds.clone())
+    else {
+        return None;
+    };
+    Some(if written < least {
+        format!("the kernel raises it to the least, {expected}")
+    } else {
+        format!("the kernel rounds it up to steps of {step}, without a word")
+    })
+}
+
+fn differs(
+    offer: &Offer,
+    name: &str,
+    [written, expected]: [u64; 2],
+    before: Option<u64>,
+    in_force: Option<u64>,
+) -> Option<String> {
+    match in_force {
+        None => Some("the kernel shows no value any more".to_owned()),
+        Some(now) if now == written => None,
+        Some(now) if now == expected => foreseen(offer, name, written, expected),
+        Some(now) if Some(now) == before => {
+            Some("the kernel took it without a word, and changed nothing".to_owned())
+        }
+        Some(_) => Some(match foreseen(offer, name, written, expected) {
+            Some(foreseen) => format!("{foreseen}, and the hardware makes this of it"),
+            None => "the kernel made this of it, without a word".to_owned(),
+        }),
+    }
+}
+
+/// A value in words: `50 %`, `2000 MB/s`, `3ff (10 of 20 ways)`, `no limit`.
+pub fn words(offer: &Offer, line: &str, value: u64) -> String {
+    if Kind::of(line) == Kind::Mask {
+        let all = match offer.control(line).map(|control| &control.bounds) {
+            Some(Bounds::Mask { full, .. }) => full.count_ones(),
+            _ => 64,
+        };
+        return format!("{value:x} ({} of {all} ways)", value.count_ones());
+    }
+    let open = offer.control(line).is_some_and(|control| control.open == value);
+    match line {
+        "MB" | "MBMAX" if open => "no limit".to_owned(),
+        "MB" if offer.megabytes => format!("{value} MB/s"),
+        "MB" | "SMBA" if offer.dialect == Dialect::AmdPqos => {
+            if open {
+                "no limit".to_owned()
+            } else {
+                format!("{} MB/s", value * AMD_UNIT)
+            }
+        }
+        "MB" | "MBMAX" | "MBMIN" | "L3MAX" | "L3MIN" => format!("{value} %"),
+        "MBHDL" => if value == 1 { "on" } else { "off" }.to_owned(),
+        _ => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manycore_linux::resctrl::{dialect::Info, schemata::Line};
+    use std::collections::BTreeMap;
+
+    fn offer(dialect: Dialect) -> Offer {
+        let info =
+            BTreeMap::from([("MB".to_owned(), Info { least: Some(10), step: Some(10), ..Info::default() })]);
+        Offer::new(dialect, &[], &Schemata::parse("L3:0=fffff\nMB:0=100"), &info)
+    }
+
+    fn why(written: u64, before: u64, in_force: Option<u64>) -> Option<String> {
+        let offer = offer(Dialect::OpenEuler510);
+        let line = Line { name: "MB".to_owned(), values: [(0, written)].into() };
+        let expected = [(0, offer.control("MB").unwrap().bounds.rounded(written))].into();
+        let write = Write { asked: String::new(), line, expected, note: None };
+        let text = |value: u64| Schemata::parse(&format!("MB:0={value}"));
+        let after = in_force.map(text).unwrap_or_default();
+        tell(&write, Some(&text(before)), Some(&after), &offer).remove(0).why
+    }
+
+    #[test]
+    fn differences_are_explained() {
+        assert_eq!(why(50, 100, Some(50)), None);
+        assert_eq!(why(55, 100, Some(60)).unwrap(), "the kernel rounds it up to steps of 10, without a word");
+        assert_eq!(why(1, 100, Some(10)).unwrap(), "the kernel raises it to the least, 10");
+        assert_eq!(
+            why(50, 100, Some(100)).unwrap(),
+            "the kernel took it without a word, and changed nothing"
+        );
+        assert_eq!(why(50, 100, Some(47)).unwrap(), "the kernel made this of it, without a word");
+        assert_eq!(
+            why(1, 100, Some(12)).unwrap(),
+            "the kernel raises it to the least, 10, and the hardware makes this of it"
+        );
+        assert_eq!(why(50, 100, None).unwrap(), "the kernel shows no value any more");
+    }
+
+    #[test]
+    fn values_read_well() {
+        let (intel, amd) = (offer(Dialect::IntelRdt), offer(Dialect::AmdPqos));
+        assert_eq!(words(&intel, "L3", 0x3ff), "3ff (10 of 20 ways)");
+        assert_eq!(words(&intel, "MB", 100), "no limit");
+        assert_eq!(words(&intel, "MB", 50), "50 %");
+        assert_eq!(words(&amd, "MB", 16), "2000 MB/s");
+        assert_eq!(words(&amd, "MB", 2048), "no limit");
+        assert_eq!(words(&intel, "MBHDL", 1), "on");
+    }
+}

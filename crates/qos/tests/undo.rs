@@ -1,0 +1,166 @@
+//! On plain files: what of a journal is written back, and when. The kernel's own files are met in the laboratory.
+#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
+
+use manycore_control::journal::{Change, Journal, pending};
+use manycore_linux::resctrl::schemata::{Line, Schemata};
+use manycore_qos::translate::Write;
+use manycore_qos::write::{Refused, Writer};
+use std::{fs, path::Path};
+use tempfile::TempDir;
+
+/// A folder with one group of somebody else's.
+fn place() -> TempDir {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir_all(root.path().join("theirs")).unwrap();
+    fs::create_dir_all(root.path().join("info")).unwrap();
+    fs::create_dir_all(root.path().join("state")).unwrap();
+    fs::write(root.path().join("theirs/schemata"), "MB:0=100\n").unwrap();
+    root
+}
+
+fn now(root: &Path) -> String {
+    fs::read_to_string(root.join("theirs/schemata")).unwrap().trim().to_owned()
+}
+
+/// Writes a limit as `qos set --group` does.
+fn limit(root: &Path, journal: &Journal, text: &str) {
+    limit_that_becomes(root, journal, text, text);
+}
+
+/// Writes a limit of which the kernel makes another one.
+fn limit_that_becomes(root: &Path, journal: &Journal, text: &str, becomes: &str) {
+    let before = Schemata::parse(&now(root));
+    let line = |text| Line::parse(text).unwrap();
+    let write = Write { asked: String::new(), line: line(text), expected: line(becomes).values, note: None };
+    // The kernel replaces what it shows; here the file is replaced.
+    Writer::new(root, journal).limit("theirs", &write, Some(&before)).unwrap();
+    fs::write(root.join("theirs/schemata"), format!("{becomes}\n")).unwrap();
+}
+
+fn begin(root: &Path) -> Journal {
+    Journal::begin(&root.join("state"), "qos", "qos set", true).unwrap()
+}
+
+#[test]
+fn a_limit_is_as_before() {
+    let root = place();
+    let journal = begin(root.path());
+    limit(root.path(), &journal, "MB:0=50");
+    limit(root.path(), &journal, "MB:0=40");
+    let restored = journal.take_back().unwrap();
+    assert_eq!((restored.limits, restored.left.len(), restored.failed.len()), (1, 0, 0), "{restored:?}");
+    assert!(now(root.path()).starts_with("MB:0=100"));
+}
+
+#[test]
+fn a_limit_that_was_rounded_is_known_by_what_was_seen() {
+    let root = place();
+    let journal = begin(root.path());
+    limit(root.path(), &journal, "MB:0=55");
+    fs::write(root.path().join("theirs/schemata"), "MB:0=60\n").unwrap();
+    let (line, now_is) = (Line::parse("MB:0=55").unwrap(), Schemata::parse("MB:0=60"));
+    let writer = Writer::new(root.path(), &journal);
+    writer.note_in_force("theirs", &line, &Schemata::parse("MB:0=100"), &now_is).unwrap();
+    assert_eq!(journal.take_back().unwrap().limits, 1);
+    assert!(now(root.path()).starts_with("MB:0=100"));
+}
+
+#[test]
+fn a_rounded_limit_is_taken_back_although_its_writer_was_killed_before_it_looked() {
+    let root = place();
+    let journal = begin(root.path());
+    limit_that_becomes(root.path(), &journal, "MB:0=55", "MB:0=60");
+    let restored = journal.take_back().unwrap();
+    assert_eq!((restored.limits, restored.left.len()), (1, 0), "{restored:?}");
+    assert!(now(root.path()).starts_with("MB:0=100"));
+}
+
+#[test]
+fn what_somebody_else_has_limited_since_is_left() {
+    let root = place();
+    let journal = begin(root.path());
+    limit(root.path(), &journal, "MB:0=50");
+    fs::write(root.path().join("theirs/schemata"), "MB:0=70\n").unwrap();
+    let restored = journal.take_back().unwrap();
+    assert_eq!((restored.limits, restored.left.len()), (0, 1));
+    assert_eq!(now(root.path()), "MB:0=70");
+}
+
+#[test]
+fn whoever_ends_last_restores_the_first() {
+    let root = place();
+    let (first, second) = (begin(root.path()), begin(root.path()));
+    limit(root.path(), &first, "MB:0=50");
+    limit(root.path(), &second, "MB:0=30");
+    let restored = first.take_back().unwrap();
+    assert_eq!((restored.limits, restored.left.len()), (0, 0), "the other one was told: {restored:?}");
+    assert_eq!(now(root.path()), "MB:0=30");
+    assert_eq!(second.take_back().unwrap().limits, 1);
+    assert!(now(root.path()).starts_with("MB:0=100"));
+}
+
+#[test]
+fn a_group_that_we_did_not_make_stays() {
+    let root = place();
+    let journal = begin(root.path());
+    let refused = Writer::new(root.path(), &journal).make("theirs").unwrap_err();
+    assert!(matches!(refused, Refused::Exists(_)), "{refused}");
+    // The change that was noted before the kernel refused it.
+    let (left, _) = pending(&root.path().join("state")).unwrap();
+    assert!(matches!(left[0].changes[..], [Change::Class { .. }, Change::NotMade { .. }]));
+    journal.take_back().unwrap();
+    assert!(root.path().join("theirs").is_dir());
+}
+
+#[test]
+fn a_group_of_ours_goes() {
+    let root = place();
+    let journal = begin(root.path());
+    Writer::new(root.path(), &journal).make("held").unwrap();
+    assert!(root.path().join("held").is_dir());
+    assert_eq!(journal.take_back().unwrap().classes, 1);
+    assert!(!root.path().join("held").exists());
+}
+
+#[test]
+fn a_monitoring_group_has_its_cpus_back() {
+    let root = place();
+    let list = |group: &str| root.path().join(group).join("cpus_list");
+    let shows = |group: &str, cpus: &str| fs::write(list(group), cpus).unwrap();
+    for group in ["", "held", "theirs/mon_groups/watched"] {
+        fs::create_dir_all(root.path().join(group)).unwrap();
+        shows(group, "");
+    }
+    shows("theirs", "4-5");
+    shows("theirs/mon_groups/watched", "5");
+    let journal = begin(root.path());
+    let (writer, five) = (Writer::new(root.path(), &journal), "5".parse().unwrap());
+    writer.note_lost("held", &five, "theirs/mon_groups/watched").unwrap();
+    writer.claim("held", &five, "theirs").unwrap();
+    // As the kernel does beside what it was told.
+    shows("theirs", "4");
+    shows("theirs/mon_groups/watched", "");
+    let restored = journal.take_back().unwrap();
+    assert!(restored.failed.is_empty(), "{restored:?}");
+    let now = |group: &str| fs::read_to_string(list(group)).unwrap().trim().to_owned();
+    assert_eq!((now("theirs"), now("theirs/mon_groups/watched")), ("4-5".to_owned(), "5".to_owned()));
+}
+
+#[test]
+fn a_mount_that_others_use_is_undone_later() {
+    let root = place();
+    let point = root.path();
+    let journal = begin(point);
+    journal.note(&Change::Mount { point: point.to_owned() }).unwrap();
+    Writer::new(point, &journal).make("held").unwrap();
+    fs::write(point.join("schemata"), "").unwrap();
+    let restored = journal.take_back().unwrap();
+    assert_eq!((restored.classes, restored.mounts, restored.left.len()), (1, 0, 1), "{restored:?}");
+    let left = pending(&point.join("state")).unwrap().0;
+    assert!(matches!(left[0].changes[..], [Change::Mount { .. }]), "{left:?}");
+    assert!(left[0].header.stays && !left[0].owned);
+    // Somebody else has unmounted it.
+    fs::remove_file(point.join("schemata")).unwrap();
+    assert_eq!(left[0].undo().unwrap().left.len(), 0);
+    assert!(pending(&point.join("state")).unwrap().0.is_empty());
+}

@@ -1,0 +1,52 @@
+//! Limits of open files: `fs/file.c` and `fs/file_table.c` of Linux.
+
+use super::{Needs, doubled, has, raise, resource};
+use manycore_experiment::spawning::{Limit, Runtime};
+use manycore_topology::tree::Tree;
+
+/// `CAP_SYS_ADMIN`: who has it may open files beyond `fs.file-max`.
+const CAP_SYS_ADMIN: u32 = 21;
+/// Files of others that may come meanwhile, in what lifts a limit.
+const OTHERS: u64 = 1000;
+/// `fs.file-max` beyond this is the kernel's word for none.
+const NO_LIMIT: u64 = 1 << 60;
+
+pub(super) fn find(tree: &Tree, process: &str, runtime: Runtime, needs: &Needs) -> Vec<Limit> {
+    let of_machine = of_machine(tree, process, needs);
+    // Processes have a table each.
+    let of_process = if runtime == Runtime::Processes { None } else { of_process(tree, process, needs) };
+    of_machine.into_iter().chain(of_process).collect()
+}
+
+fn of_process(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
+    let (soft, hard) = resource(tree, process, "Max open files")?;
+    let soft = soft?;
+    let used = tree.list(&format!("proc/{process}/fd")).len() as u64;
+    let wanted = needs.count.saturating_mul(needs.files).saturating_add(used).saturating_add(OTHERS);
+    let wanted = wanted.max(doubled(soft, hard));
+    let most: u64 = tree.number("proc/sys/fs/nr_open").unwrap_or(u64::MAX);
+    let first = if wanted > most { format!("sysctl -w fs.nr_open={wanted}; ") } else { String::new() };
+    Some(Limit {
+        name: "RLIMIT_NOFILE".to_owned(),
+        room: soft.saturating_sub(used) / needs.files,
+        source: format!("/proc/{process}/limits: {soft}, {used} open"),
+        lift: first + &raise("n", "nofile", Some(hard.unwrap_or(most).min(most)), Some(wanted)),
+    })
+}
+
+/// `file-nr` has three numbers: allocated, unused, most.
+fn of_machine(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
+    let text = tree.read("proc/sys/fs/file-nr")?;
+    let mut numbers = text.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
+    let (used, _, most) = (numbers.next()?, numbers.next()?, numbers.next()?);
+    if most >= NO_LIMIT || has(tree, process, &[CAP_SYS_ADMIN]) {
+        return None;
+    }
+    let wanted = needs.count.saturating_mul(needs.files).saturating_add(used).saturating_add(OTHERS);
+    Some(Limit {
+        name: "fs.file-max".to_owned(),
+        room: most.saturating_sub(used) / needs.files,
+        source: format!("/proc/sys/fs/file-nr: {most}, {used} open"),
+        lift: format!("sysctl -w fs.file-max={}", wanted.max(most.saturating_mul(2))),
+    })
+}

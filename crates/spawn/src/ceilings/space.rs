@@ -1,0 +1,87 @@
+//! Limits of an address space and of memory: `mm/mmap.c` of Linux, `proc_sys_vm(5)`.
+
+use super::{LARGEST, Needs, raise, resource, status};
+use manycore_experiment::spawning::Limit;
+use manycore_topology::{cgroup, read::system::kilobytes, tree::Tree};
+
+/// Maps of a stack: itself, and its guard page, which nobody may touch. From Linux 6.13 with glibc 2.42 on the guard is
+/// no map of its own; then there is more room than is told.
+const MAPS_OF_STACK: u64 = 2;
+/// Maps of others that may come meanwhile, such as heaps of threads, in what lifts the limit.
+const OTHERS: u64 = 1000;
+
+/// A resource limit of memory: what it is called, its line in `limits`, what is used of it in `status`, `ulimit`'s flag
+/// and `prlimit`'s option.
+const RESOURCES: [[&str; 5]; 2] = [
+    ["RLIMIT_AS", "Max address space", "VmSize", "v", "as"],
+    ["RLIMIT_DATA", "Max data size", "VmData", "d", "data"],
+];
+
+pub(super) fn find(tree: &Tree, process: &str, needs: &Needs, stack_bytes: u64) -> Vec<Limit> {
+    let resources = RESOURCES.iter().filter_map(|[name, line, used, flag, option]| {
+        let (soft, used, hard) = left(tree, process, line, used)?;
+        let room = soft.saturating_sub(used) / stack_bytes.max(1);
+        let source = format!("/proc/{process}/limits: {soft} bytes, stacks of {stack_bytes} bytes");
+        Some(Limit { name: (*name).to_owned(), room, source, lift: raise(flag, option, hard, None) })
+    });
+    let commit = commit_left(tree).map(|bytes| Limit {
+        name: "vm.overcommit_memory".to_owned(),
+        room: bytes / stack_bytes.max(1),
+        source: format!("/proc/meminfo: {bytes} bytes to CommitLimit, stacks of {stack_bytes} bytes"),
+        lift: "sysctl -w vm.overcommit_memory=0".to_owned(),
+    });
+    resources.chain(maps(tree, process, needs)).chain(commit).collect()
+}
+
+/// `vm.max_map_count` bounds the maps of one process.
+fn maps(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
+    let path = "proc/sys/vm/max_map_count";
+    let most: u64 = tree.number(path)?;
+    let lines = |text: &str| text.lines().count().to_string();
+    let used = tree.read_part(&format!("proc/{process}/maps"), LARGEST, lines)?.parse().unwrap_or(0);
+    let wanted = needs.count.saturating_mul(MAPS_OF_STACK).saturating_add(used).saturating_add(OTHERS);
+    Some(Limit {
+        name: "vm.max_map_count".to_owned(),
+        room: most.saturating_sub(used) / MAPS_OF_STACK,
+        source: format!("/{path}: {most}, {MAPS_OF_STACK} for each stack with its guard page"),
+        lift: format!(
+            "sysctl -w vm.max_map_count={}",
+            wanted.max(most.saturating_mul(2)).min(i32::MAX as u64)
+        ),
+    })
+}
+
+/// Soft limit, what is used of it, and hard limit of a resource that is counted in bytes.
+fn left(tree: &Tree, process: &str, line: &str, used: &str) -> Option<(u64, u64, Option<u64>)> {
+    let (soft, hard) = resource(tree, process, line)?;
+    let used = status(tree, process, used).and_then(|text| kilobytes(&text)).unwrap_or(0);
+    Some((soft?, used, hard))
+}
+
+/// A field of `/proc/meminfo` in bytes.
+fn field(tree: &Tree, name: &str) -> Option<u64> {
+    let text = tree.read("proc/meminfo")?;
+    kilobytes(text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?)
+}
+
+/// Bytes that may still be promised, where the kernel promises no more than it has (`vm.overcommit_memory` is 2).
+fn commit_left(tree: &Tree) -> Option<u64> {
+    let mode: u8 = tree.number("proc/sys/vm/overcommit_memory")?;
+    let left = || Some(field(tree, "CommitLimit")?.saturating_sub(field(tree, "Committed_AS")?));
+    if mode == 2 { left() } else { None }
+}
+
+/// Bytes that a runtime may take without harm to others, and what says so: the least of nine tenths of `MemAvailable`,
+/// of what the control groups leave to this process, and of its resource limits. Absent where nothing tells.
+pub fn memory(tree: &Tree) -> Option<(u64, String)> {
+    let of_resource = RESOURCES.iter().filter_map(|[name, line, used, ..]| {
+        let (soft, used, _) = left(tree, "self", line, used)?;
+        Some((soft.saturating_sub(used), *name))
+    });
+    let available =
+        field(tree, "MemAvailable").map(|bytes| (bytes / 10 * 9, "available memory less a tenth"));
+    let group = cgroup::memory_left(tree).map(|bytes| (bytes, "memory limit of the control group"));
+    let commit = commit_left(tree).map(|bytes| (bytes, "vm.overcommit_memory"));
+    let all = available.into_iter().chain(group).chain(of_resource).chain(commit);
+    all.min_by_key(|(bytes, _)| *bytes).map(|(bytes, source)| (bytes, source.to_owned()))
+}

@@ -1,0 +1,115 @@
+//! Limits of tasks, which threads and processes both are: `kernel/fork.c` and `kernel/pid.c` of Linux.
+
+use super::{Needs, doubled, has, is_first, raise, resource, status};
+use manycore_experiment::spawning::Limit;
+use manycore_topology::{
+    cgroup::{self, Folder},
+    tree::Tree,
+};
+
+/// Most process ids of a 64-bit kernel (`PID_MAX_LIMIT`).
+const MOST_IDS: u64 = 1 << 22;
+/// Ids below this are not given again once they were passed (`RESERVED_PIDS`).
+const RESERVED_IDS: u64 = 300;
+/// `PROC_PID_INIT_INO`: the namespace that sees all processes.
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+/// Numbers of capabilities (`capability.h`).
+const CAP_SYS_ADMIN: u32 = 21;
+/// See [`CAP_SYS_ADMIN`].
+const CAP_SYS_RESOURCE: u32 = 24;
+/// Tasks of others that may come meanwhile, in what lifts a limit.
+const OTHERS: u64 = 1000;
+
+pub(super) fn find(tree: &Tree, process: &str, needs: &Needs) -> Vec<Limit> {
+    let tasks = all_tasks(tree).unwrap_or(0);
+    let groups = cgroup::folders_of(tree, process, "pids");
+    [ids(tree, tasks), threads_max(tree, tasks, needs), of_user(tree, process, needs)]
+        .into_iter()
+        .flatten()
+        .chain(groups.iter().filter_map(|folder| of_group(tree, folder)))
+        .collect()
+}
+
+/// Tasks of the whole machine: `1/84` in `/proc/loadavg`.
+fn all_tasks(tree: &Tree) -> Option<u64> {
+    tree.read("proc/loadavg")?.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
+}
+
+/// Ids are given from 300 on when they come round, up to below `pid_max`.
+fn ids(tree: &Tree, tasks: u64) -> Option<Limit> {
+    let path = "proc/sys/kernel/pid_max";
+    let most: u64 = tree.number(path)?;
+    let sees_all = tree.link("proc/self/ns/pid").is_some_and(|link| link == FIRST_NAMESPACE);
+    let reserved = |id: &u32| u64::from(*id) < RESERVED_IDS;
+    let low = if sees_all { tree.numbered("proc", "").iter().filter(reserved).count() as u64 } else { 0 };
+    let lift = if most >= MOST_IDS {
+        "nothing: the kernel has no more process ids".to_owned()
+    } else {
+        format!("sysctl -w kernel.pid_max={MOST_IDS}")
+    };
+    Some(Limit {
+        name: "kernel.pid_max".to_owned(),
+        room: most.saturating_sub(RESERVED_IDS).saturating_sub(tasks.saturating_sub(low)),
+        source: format!("/{path}: {most}, {tasks} tasks"),
+        lift,
+    })
+}
+
+fn threads_max(tree: &Tree, tasks: u64, needs: &Needs) -> Option<Limit> {
+    let path = "proc/sys/kernel/threads-max";
+    let most: u64 = tree.number(path)?;
+    let wanted = needs.count.saturating_add(tasks).saturating_add(OTHERS).max(most.saturating_mul(2));
+    Some(Limit {
+        name: "kernel.threads-max".to_owned(),
+        room: most.saturating_sub(tasks),
+        source: format!("/{path}: {most}, {tasks} tasks"),
+        lift: format!("sysctl -w kernel.threads-max={wanted}"),
+    })
+}
+
+/// `RLIMIT_NPROC` counts all tasks of the real user. It does not hold for root, nor for who may administer
+/// (`copy_process`).
+fn of_user(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
+    let (soft, hard) = resource(tree, process, "Max processes")?;
+    let soft = soft?;
+    let user = real_user(tree, process)?;
+    let is_root = user == "0" && is_first(tree, process);
+    if is_root || has(tree, process, &[CAP_SYS_RESOURCE, CAP_SYS_ADMIN]) {
+        return None;
+    }
+    let of_user = |id: &u32| real_user(tree, &id.to_string()).as_ref() == Some(&user);
+    let threads = |id: u32| status(tree, &id.to_string(), "Threads")?.parse::<u64>().ok();
+    let tasks: u64 = tree.numbered("proc", "").iter().filter(of_user).filter_map(threads).sum();
+    let wanted = needs.count.saturating_add(tasks).saturating_add(OTHERS).max(doubled(soft, hard));
+    Some(Limit {
+        name: "RLIMIT_NPROC".to_owned(),
+        room: soft.saturating_sub(tasks),
+        source: format!("/proc/{process}/limits: {soft}, {tasks} tasks of user {user}"),
+        lift: raise("u", "nproc", hard, Some(wanted)),
+    })
+}
+
+/// The first number of `Uid`.
+fn real_user(tree: &Tree, process: &str) -> Option<String> {
+    Some(status(tree, process, "Uid")?.split_whitespace().next()?.to_owned())
+}
+
+/// `pids.max` of one group, which counts the tasks of all groups below it.
+fn of_group(tree: &Tree, folder: &Folder) -> Option<Limit> {
+    let path = format!("{}/pids.max", folder.path);
+    let most: u64 = tree.number(&path)?;
+    let used: u64 = tree.number(&format!("{}/pids.current", folder.path)).unwrap_or(0);
+    let name = folder.path.rsplit('/').next().unwrap_or_default();
+    let unit = [".slice", ".service", ".scope"].iter().any(|kind| name.ends_with(kind));
+    let lift = if unit {
+        format!("systemctl set-property --runtime {name} TasksMax=infinity")
+    } else {
+        format!("echo max > /{path}")
+    };
+    Some(Limit {
+        name: "pids.max".to_owned(),
+        room: most.saturating_sub(used),
+        source: format!("/{path}: {most}, {used} tasks"),
+        lift,
+    })
+}

@@ -1,0 +1,114 @@
+//! Statistics for small, paired, noisy samples. Every interval says its level and keeps it.
+#![forbid(unsafe_code)]
+
+pub mod histogram;
+pub mod verdict;
+
+mod normal;
+mod order;
+mod rank;
+mod several;
+mod usl;
+
+pub use normal::{student_quantile, upper_quantile, upper_tail};
+pub use order::median_interval;
+pub use rank::{attained_level, signed_rank_p};
+pub use several::{LEVEL, holm, interim_level};
+pub use usl::{Usl, UslPoint};
+
+use serde::{Deserialize, Serialize};
+
+/// The confidence of every interval and the complement of every significance level in use.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// A median with its interval, or a pseudo-median of paired differences with its own.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Median of the samples, or pseudo-median of differences.
+    pub median: f64,
+    /// Lower and upper end of the 95 % interval of the median; absent where there are too few samples for
+    /// any interval of that level (below six).
+    pub interval: Option<(f64, f64)>,
+    /// Number of samples.
+    pub n: usize,
+}
+
+impl Estimate {
+    /// The median of `values` with its exact order-statistic interval; absent where there are none.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        Self::at(values, CONFIDENCE)
+    }
+
+    /// [`Estimate::of`] with an interval of another confidence.
+    pub fn at(values: &[f64], confidence: f64) -> Option<Self> {
+        let median = median(values)?;
+        Some(Self { median, interval: median_interval(values, confidence), n: values.len() })
+    }
+
+    /// The same estimate on another scale; `scale` must be monotonic.
+    pub fn map(self, scale: impl Fn(f64) -> f64) -> Self {
+        let interval = self.interval.map(|(low, high)| {
+            let (a, b) = (scale(low), scale(high));
+            (a.min(b), a.max(b))
+        });
+        Self { median: scale(self.median), interval, n: self.n }
+    }
+}
+
+/// The `q`-quantile (0 to 1) by linear interpolation between order statistics (Hyndman and Fan type 7).
+pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let position = q.clamp(0.0, 1.0) * sorted.len().checked_sub(1)? as f64;
+    let (low, high) = (sorted[position.floor() as usize], sorted[position.ceil() as usize]);
+    Some(low + (high - low) * position.fract())
+}
+
+/// The median; absent for no values.
+pub fn median(values: &[f64]) -> Option<f64> {
+    quantile(values, 0.5)
+}
+
+/// Arithmetic mean; absent for no values.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Jain's fairness index, `(sum x)^2 / (n sum x^2)`: 1 where all got the same, 1/n where one got all
+/// (Jain, Chiu and Hawe 1984). Absent where nobody got anything.
+pub fn jain(shares: &[f64]) -> Option<f64> {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn quantiles_interpolate() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[1.0, 2.0]), Some(1.5));
+        assert_eq!(quantile(&[0.0, 10.0], 0.95), Some(9.5));
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[f64::NAN]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn jain_lies_between_one_nth_and_one(shares in prop::collection::vec(0.0f64..1e6, 1..40)) {
+            if let Some(index) = jain(&shares) {
+                prop_assert!(index <= 1.0 + 1e-9 && index >= 1.0 / shares.len() as f64 - 1e-9);
+            }
+        }
+    }
+
+    #[test]
+    fn jain_knows_the_extremes() {
+        assert_eq!(jain(&[5.0, 5.0, 5.0]), Some(1.0));
+        assert_eq!(jain(&[1.0, 0.0, 0.0, 0.0]), Some(0.25));
+        assert_eq!(jain(&[0.0, 0.0]), None);
+    }
+}

@@ -1,0 +1,316 @@
+//! Made-up records of machines whose truth is known, for tests and previews of reports.
+//!
+//! A [`World`] says what is true; [`World::record`] measures it with noise from a seed, as `eval` would.
+#![forbid(unsafe_code)]
+
+mod lines;
+mod measuring;
+mod memory;
+mod sharing;
+mod spawning;
+
+pub use lines::{distance_ns, latency};
+use manycore_experiment::record::{Conditions, Missed, RECORD_SCHEMA, Record};
+use manycore_topology::{
+    CpuSet,
+    machine::{Allowed, Cache, CacheKind, Group, Machine, Node, System},
+};
+use measuring::Measuring;
+
+const TICKS_PER_SECOND: u64 = 100;
+
+/// What makes one worker alone slower than it should be; the number is the share of its work that is lost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Trouble {
+    /// Nothing.
+    None,
+    /// The hypervisor takes the CPU.
+    Steal(f64),
+    /// Others hold the CPU.
+    RunDelay(f64),
+    /// A quota holds it back.
+    Throttle(f64),
+    /// The CPU runs at a lower frequency.
+    Frequency(f64),
+    /// A second of CPU time does less work, and nothing tells why.
+    SlowCpu(f64),
+    /// Nothing that the kernel counts shows it, nor does the kernel count CPU time.
+    Hidden(f64),
+}
+
+/// What is true of a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct World {
+    /// Host name.
+    pub hostname: String,
+    /// CPU model name.
+    pub cpu_model: String,
+    /// [`System::cpu_id`].
+    pub cpu_id: String,
+    /// [`System::cpu_flags`].
+    pub cpu_flags: Vec<String>,
+    /// Hypervisor, for a guest.
+    pub hypervisor: Option<String>,
+    /// CPUs, two for each core where `smt`.
+    pub cpus: u32,
+    /// Whether cores have two CPUs.
+    pub smt: bool,
+    /// NUMA nodes.
+    pub nodes: u32,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Prime events per second of one worker.
+    pub rate: f64,
+    /// Contention of the scalability law.
+    pub contention: f64,
+    /// Coherence of the scalability law.
+    pub coherence: f64,
+    /// Rate with twice as many workers as CPUs over that with as many.
+    pub oversubscribed: f64,
+    /// Cycles per second of one CPU alone, and its share of them when all are at work.
+    pub clock: (f64, f64),
+    /// Largest relative deviation of a sample.
+    pub noise: f64,
+    /// What slows one worker alone.
+    pub trouble: Trouble,
+    /// Share of time that the hypervisor takes otherwise.
+    pub steal: f64,
+    /// Rate of bound processes over that of free ones.
+    pub bound: f64,
+    /// Bound processes seen on another CPU.
+    pub elsewhere: u64,
+    /// BLAS that Python uses; absent where there is no Python.
+    pub blas: Option<String>,
+    /// Whether sysbench is there.
+    pub sysbench: bool,
+    /// Blocks of each experiment.
+    pub blocks: usize,
+    /// Seed of the noise.
+    pub seed: u64,
+}
+
+impl World {
+    /// A small, noisy guest of a shared host, with Python and its reference BLAS.
+    pub fn guest() -> Self {
+        Self {
+            hostname: "guest".to_owned(),
+            cpu_model: "Example Xeon (guest)".to_owned(),
+            cpu_id: "GenuineIntel/6/207/2".to_owned(),
+            cpu_flags: ["avx2", "fma", "avx512f"].map(str::to_owned).to_vec(),
+            hypervisor: Some("KVM".to_owned()),
+            cpus: 2,
+            smt: false,
+            nodes: 1,
+            memory_bytes: 8 << 30,
+            rate: 3376.72,
+            contention: 0.0,
+            coherence: 0.0,
+            oversubscribed: 0.995,
+            clock: (2.6e9, 1.0),
+            noise: 0.08,
+            trouble: Trouble::None,
+            steal: 0.02,
+            bound: 1.0,
+            elsewhere: 0,
+            blas: Some("libblas.so.3 (reference BLAS)".to_owned()),
+            sysbench: true,
+            blocks: 20,
+            seed: 1,
+        }
+    }
+
+    /// A quiet server with 16 CPUs on 8 cores, where binding pays; no Python and no sysbench.
+    pub fn server() -> Self {
+        Self {
+            hostname: "server".to_owned(),
+            cpu_model: "Example EPYC 8-Core".to_owned(),
+            cpu_id: "AuthenticAMD/25/1/1".to_owned(),
+            cpu_flags: ["avx2", "fma"].map(str::to_owned).to_vec(),
+            hypervisor: None,
+            cpus: 16,
+            smt: true,
+            memory_bytes: 64 << 30,
+            contention: 0.02,
+            clock: (3.5e9, 0.93),
+            noise: 0.02,
+            steal: 0.0,
+            bound: 1.10,
+            blas: None,
+            sysbench: false,
+            ..Self::guest()
+        }
+    }
+
+    /// Two sockets, 160 cores, 320 CPUs, four NUMA nodes.
+    pub fn giant() -> Self {
+        Self {
+            hostname: "giant".to_owned(),
+            cpu_model: "Example Kunpeng 160-Core".to_owned(),
+            cpu_id: "0x48/0xd01".to_owned(),
+            cpu_flags: vec!["asimd".to_owned()],
+            cpus: 320,
+            nodes: 4,
+            memory_bytes: 1 << 40,
+            contention: 0.002,
+            coherence: 0.000_004,
+            clock: (2.9e9, 0.9),
+            blas: Some("libopenblas.so.0".to_owned()),
+            ..Self::server()
+        }
+    }
+
+    /// Measures this world.
+    pub fn record(&self) -> Record {
+        let mut measuring = Measuring::new(self);
+        let mut experiments =
+            vec![measuring.noise(), measuring.clock(), measuring.scaling(), measuring.modes("modes", None)];
+        if let Some(blas) = &self.blas {
+            experiments.push(measuring.modes("modes-python-one", Some((blas, "1"))));
+            experiments.push(measuring.modes("modes-python", Some((blas, "default"))));
+        }
+        experiments.extend([measuring.matrix(), measuring.affinity()]);
+        let machine = self.machine();
+        experiments.push(latency(&machine, &distance_ns, self.noise / 4.0, self.blocks, self.seed));
+        experiments.extend(measuring.contention());
+        if self.sysbench {
+            experiments.push(measuring.sysbench());
+        }
+        experiments.extend(measuring.stream());
+        let absent = |what: &str, why: &str| Missed { what: what.to_owned(), why: why.to_owned() };
+        let python = self.blas.is_none().then(|| absent("Python with NumPy", "python3 is not installed"));
+        let sysbench = (!self.sysbench).then(|| absent("sysbench", "the program is not installed"));
+        Record {
+            schema: RECORD_SCHEMA.to_owned(),
+            verb: "eval".to_owned(),
+            version: "0.1.0".to_owned(),
+            started: "2026-01-02T03:04:05Z".to_owned(),
+            seed: self.seed,
+            profile: "quick".to_owned(),
+            interrupted: false,
+            seconds: measuring.seconds(),
+            machine,
+            conditions: Conditions {
+                load: Some([0.1, 0.2, 0.15]),
+                memory_available_bytes: Some(self.memory_bytes / 4 * 3),
+                swap_used_bytes: Some(0),
+                cpu_pressure_percent: Some(0.5),
+                governors: if self.hypervisor.is_some() { vec![] } else { vec!["performance".to_owned()] },
+                turbo: self.hypervisor.is_none().then_some(true),
+                clock_source: Some("tsc".to_owned()),
+                ticks_per_second: TICKS_PER_SECOND,
+            },
+            missed: python.into_iter().chain(sysbench).collect(),
+            notes: Vec::new(),
+            subject: String::new(),
+            experiments,
+            spawnings: Vec::new(),
+        }
+    }
+
+    /// What `bench` makes of `counter` or `lock` in this world, with up to twice as many workers as CPUs.
+    pub fn bench(&self, load: &str) -> Record {
+        let mut measuring = Measuring::new(self);
+        let counts: Vec<usize> = std::iter::successors(Some(1), |n| Some(n * 2))
+            .take_while(|&n| n <= 2 * self.cpus as usize)
+            .collect();
+        let experiments = vec![measuring.sharing(load, &counts)];
+        Record {
+            verb: "bench".to_owned(),
+            subject: load.to_owned(),
+            seconds: measuring.seconds(),
+            missed: Vec::new(),
+            experiments,
+            ..self.record()
+        }
+    }
+
+    fn machine(&self) -> Machine {
+        let all = span(0, self.cpus);
+        let width = if self.smt { 2 } else { 1 };
+        let cores: Vec<Group> = (0..self.cpus / width)
+            .map(|core| Group { id: Some(core.into()), cpus: span(core * width, width) })
+            .collect();
+        let per_node = self.cpus / self.nodes;
+        Machine {
+            schema: manycore_topology::machine::MACHINE_SCHEMA.to_owned(),
+            system: System {
+                hostname: Some(self.hostname.clone()),
+                kernel: Some("6.12.0".to_owned()),
+                os: Some("Debian GNU/Linux 13".to_owned()),
+                architecture: Some("x86_64".to_owned()),
+                cpu_model: Some(self.cpu_model.clone()),
+                cpu_id: Some(self.cpu_id.clone()),
+                cpu_flags: self.cpu_flags.clone(),
+                hypervisor: self.hypervisor.clone(),
+                hardware: None,
+                memory_bytes: Some(self.memory_bytes),
+            },
+            online: all.clone(),
+            packages: vec![Group { id: Some(0), cpus: all.clone() }],
+            dies: vec![Group { id: Some(0), cpus: all.clone() }],
+            caches: caches(&cores, &all),
+            cores,
+            nodes: (0..self.nodes)
+                .map(|id| Node {
+                    id,
+                    cpus: span(id * per_node, per_node),
+                    memory_bytes: Some(self.memory_bytes / u64::from(self.nodes)),
+                    ..Node::default()
+                })
+                .collect(),
+            allowed: Allowed { cpus: all, binding: "nothing".to_owned(), ..Allowed::default() },
+            ..Machine::default()
+        }
+    }
+
+    /// True events per second.
+    fn events(&self, workers: usize) -> f64 {
+        let cpus = self.cpus as usize;
+        let n = workers.min(cpus) as f64;
+        let law = self.rate * n / (1.0 + self.contention * (n - 1.0) + self.coherence * n * (n - 1.0));
+        law * if workers > cpus { self.oversubscribed } else { 1.0 }
+    }
+}
+
+/// An L1 and an L2 for each core and one L3 for all.
+fn caches(cores: &[Group], all: &CpuSet) -> Vec<Cache> {
+    let cache = |level, kind, size_bytes, cpus: &CpuSet| Cache {
+        level,
+        kind,
+        size_bytes: Some(size_bytes),
+        line_bytes: Some(64),
+        ways: Some(8),
+        id: None,
+        cpus: cpus.clone(),
+    };
+    cores
+        .iter()
+        .flat_map(|core| {
+            [
+                cache(1, CacheKind::Data, 32 << 10, &core.cpus),
+                cache(2, CacheKind::Unified, 1 << 20, &core.cpus),
+            ]
+        })
+        .chain([cache(3, CacheKind::Unified, 32 << 20, all)])
+        .collect()
+}
+
+/// `count` CPUs from `first` on.
+fn span(first: u32, count: u32) -> CpuSet {
+    (first..first + count).collect()
+}
+
+impl Trouble {
+    /// Share of one worker's work that is lost.
+    fn lost(self) -> f64 {
+        match self {
+            Self::None => 0.0,
+            Self::Steal(share)
+            | Self::RunDelay(share)
+            | Self::Throttle(share)
+            | Self::Frequency(share)
+            | Self::SlowCpu(share)
+            | Self::Hidden(share) => share,
+        }
+    }
+}

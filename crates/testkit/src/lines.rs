@@ -1,0 +1,68 @@
+//! Made-up times that cache lines take between CPUs.
+
+use manycore_experiment::record::{Around, Better, Experiment, Method, Metric, Sample, Treatment};
+use manycore_topology::{cpuset::CpuId, distance::Distance, machine::Machine, pairs};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Most pairs, as `eval --quick` takes them.
+const MOST_PAIRS: usize = 3000;
+
+/// Nanoseconds from `a` to `b` where nothing but their distance matters.
+pub fn distance_ns(_: CpuId, _: CpuId, distance: Distance) -> f64 {
+    match distance {
+        Distance::Core => 9.0,
+        Distance::Cluster => 25.0,
+        Distance::Llc => 48.0,
+        Distance::Node => 95.0,
+        Distance::Remote => 140.0,
+    }
+}
+
+/// The latency experiment of a machine in which a line takes `truth` nanoseconds between two CPUs, each visit off by
+/// at most the share `noise`.
+pub fn latency(
+    machine: &Machine,
+    truth: &dyn Fn(CpuId, CpuId, Distance) -> f64,
+    noise: f64,
+    rounds: usize,
+    seed: u64,
+) -> Experiment {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let choice = pairs::choose(machine, &machine.usable(), MOST_PAIRS);
+    let metric = |name: &str| Metric { name: name.to_owned(), unit: "ns".to_owned(), better: Better::Lower };
+    let of_pair = |&[a, b]: &pairs::Pair| Treatment {
+        name: format!("{a}-{b}"),
+        workers: 2,
+        factors: [("a", a), ("b", b)].map(|(name, cpu)| (name.to_owned(), cpu.to_string())).into(),
+        latency: None,
+    };
+    let truths: Vec<f64> =
+        choice.pairs.iter().map(|&[a, b]| truth(a, b, Distance::of(machine, a, b))).collect();
+    let mut sample = |block: usize, treatment: usize| {
+        let ns = truths[treatment] * (1.0 + (rng.random::<f64>() - 0.5) * 2.0 * noise);
+        Sample {
+            block,
+            treatment,
+            start_ns: (block * truths.len() + treatment) as u64 * 1_000_000,
+            wall_ns: 1_000_000,
+            work: (1e6 / ns).floor(),
+            values: vec![ns, ns * (1.0 - noise / 2.0), ns * noise / 2.0],
+            around: Around { span_ns: 1_000_000, ..Around::default() },
+            ..Sample::default()
+        }
+    };
+    let samples = (0..rounds).flat_map(|block| (0..truths.len()).map(move |pair| (block, pair)));
+    let samples = samples.map(|(block, pair)| sample(block, pair)).collect();
+    let parameters =
+        [("cpus", machine.usable().to_string())].into_iter().chain(choice.rule.map(|rule| ("rule", rule)));
+    Experiment {
+        id: "latency".to_owned(),
+        method: Method::Whole,
+        unit: "transfers".to_owned(),
+        parameters: parameters.map(|(name, value)| (name.to_owned(), value)).collect(),
+        metrics: ["latency", "fastest", "spread"].map(metric).into(),
+        treatments: choice.pairs.iter().map(of_pair).collect(),
+        samples,
+    }
+}

@@ -1,0 +1,79 @@
+//! Made-up loads whose workers share something.
+
+use super::measuring::{Arm, Measuring, arm};
+use manycore_experiment::record::{Experiment, id};
+use manycore_topology::{CpuSet, distance::Distance};
+
+/// Rate of one worker, the share of it that `n` workers reach together, and the variant's name.
+type Variant = (&'static str, f64, fn(f64) -> f64);
+
+/// Atomic additions: what shares a line loses, what has lines of its own gains.
+const COUNTER: [Variant; 4] = [
+    ("shared", 2e8, |n| if n > 1.0 { 0.3 } else { 1.0 }),
+    ("packed", 2e8, |n| if n > 1.0 { 0.4 } else { 1.0 }),
+    ("padded", 2e8, |n| n),
+    ("per-cpu", 1.6e8, |n| n),
+];
+
+/// Acquisitions of one lock: those that take turns lose most.
+const LOCK: [Variant; 4] = [
+    ("mutex", 4e7, |n| if n > 1.0 { 0.6 } else { 1.0 }),
+    ("spin", 5e7, |n| 1.0 / n.sqrt()),
+    ("ticket", 5e7, |n| if n > 1.0 { 0.15 } else { 1.0 }),
+    ("mcs", 4.5e7, |n| if n > 1.0 { 0.2 } else { 1.0 }),
+];
+
+/// Share that is left of locks that are handed on in turn where workers have to share CPUs.
+const HELD_UP: f64 = 0.001;
+
+impl Measuring<'_> {
+    /// The experiments of the section `contention`.
+    pub(super) fn contention(&mut self) -> Vec<Experiment> {
+        let cpus = self.world.cpus as usize;
+        let mut few = vec![1, 2.min(cpus), cpus];
+        few.dedup();
+        vec![self.sharing("counter", &few), self.pipe(), self.sharing("lock", &few)]
+    }
+
+    /// `counter` or `lock` with these numbers of workers.
+    pub(super) fn sharing(&mut self, load: &str, counts: &[usize]) -> Experiment {
+        let (variants, unit) = match load {
+            "counter" => (COUNTER, "additions"),
+            _ => (LOCK, "acquisitions"),
+        };
+        let cpus = self.world.cpus as usize;
+        let point = |(variant, alone, share): Variant, workers: usize| {
+            let in_turn = ["ticket", "mcs"].contains(&variant) && workers > cpus;
+            let rate = alone * share(workers.min(cpus) as f64) * if in_turn { HELD_UP } else { 1.0 };
+            arm(format!("{variant}, {workers} free"), workers, &[("variant", variant)], rate)
+        };
+        let arms = variants.iter().flat_map(|&variant| counts.iter().map(move |&n| point(variant, n)));
+        let arms = arms.collect();
+        self.load(load, unit, "workers", arms)
+    }
+
+    /// Round trips of one pair, left to the scheduler, on one CPU and at every distance.
+    fn pipe(&mut self) -> Experiment {
+        let machine = self.world.machine();
+        let variant = ("variant", "processes");
+        let mut arms =
+            vec![arm("processes, 1 free", 1, &[variant], 2e5), bound(&[variant], "same", "0", 2.2e5)];
+        for (distance, [a, b]) in Distance::examples(&machine, &machine.usable()) {
+            let rate = 5e4 / (1.0 + distance as usize as f64);
+            arms.push(bound(&[variant], distance.name(), &CpuSet::from_iter([a, b]).to_string(), rate));
+        }
+        self.load("pipe", "round trips", "pairs", arms)
+    }
+
+    fn load(&mut self, load: &str, unit: &str, counted: &str, arms: Vec<Arm>) -> Experiment {
+        let mut experiment = self.slices(&format!("{}{load}", id::CONTENTION), unit, arms, 0.05);
+        experiment.parameters.insert("counted".to_owned(), counted.to_owned());
+        experiment
+    }
+}
+
+/// A pair on two CPUs, or on one.
+fn bound(variant: &[(&str, &str)], distance: &str, cpus: &str, rate: f64) -> Arm {
+    let factors = [variant, &[("distance", distance), ("cpus", cpus)]].concat();
+    arm(format!("processes, on {cpus}"), 1, &factors, rate)
+}

@@ -1,0 +1,339 @@
+//! Which control groups a process is in, and where their files are (`cgroups(7)`, `proc(5)`).
+
+use crate::tree::Tree;
+use std::path::Path;
+
+/// Groups are nested a dozen deep at most, and a few hierarchies mounted; a file that claims more is damaged
+/// and must not cost a look-up for each.
+const DEEPEST_GROUP: usize = 64;
+/// See [`DEEPEST_GROUP`].
+const MOST_MOUNTS: usize = 256;
+
+/// Version and flavour of a hierarchy, which decide how its files are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// Version 2, all controllers in one hierarchy.
+    Unified,
+    /// Version 1, files with the controller's name before them (`cpuset.cpus`).
+    Named,
+    /// The `cpuset` file system of before control groups, or mounted with `noprefix` (`cpus`).
+    Bare,
+}
+
+/// One mounted hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mount {
+    flavour: Flavour,
+    /// Controllers of a version 1 hierarchy.
+    controllers: Vec<String>,
+    /// Which group stands at the mount point: `/` but in containers.
+    root: String,
+    /// The mount point.
+    point: String,
+}
+
+/// A group that this process is in, or one of its ancestors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// How its files are named.
+    pub flavour: Flavour,
+    /// Path without a leading slash.
+    pub path: String,
+}
+
+/// The folders of this process's group and of its ancestors, outermost first, in each hierarchy that has
+/// `controller`.
+pub fn folders(tree: &Tree, controller: &str) -> Vec<Folder> {
+    folders_of(tree, "self", controller)
+}
+
+/// [`folders`] of another process: `process` is its id, or `self`.
+pub fn folders_of(tree: &Tree, process: &str, controller: &str) -> Vec<Folder> {
+    let memberships = memberships(tree, process).unwrap_or_default();
+    // The old name of the membership in a cpuset, before /proc/self/cgroup.
+    let cpuset = tree.read(&format!("proc/{process}/cpuset"));
+    let mut found = Vec::new();
+    for mount in Hierarchies::read(tree).with(controller) {
+        let group = mount
+            .membership(&memberships, controller)
+            .or(cpuset.as_deref().filter(|_| controller == "cpuset"));
+        let Some(group) = group else { continue };
+        found.extend(ancestry(mount, group).into_iter().map(|path| Folder { flavour: mount.flavour, path }));
+    }
+    found
+}
+
+/// This process's group in a hierarchy of version 1 that has `controller` and none of `without`.
+pub fn own_named(tree: &Tree, controller: &str, without: &[&str]) -> Option<Folder> {
+    let memberships = memberships(tree, "self")?;
+    let hierarchies = Hierarchies::read(tree);
+    let mut mounts = hierarchies.with(controller).filter(|mount| {
+        mount.flavour == Flavour::Named
+            && !mount.controllers.iter().any(|name| without.contains(&name.as_str()))
+    });
+    let mount = mounts.next()?;
+    let path = ancestry(mount, mount.membership(&memberships, controller)?).pop()?;
+    Some(Folder { flavour: mount.flavour, path })
+}
+
+/// This process's group of version 2.
+pub fn own_unified(tree: &Tree) -> Option<Folder> {
+    // No hierarchy of version 1 has a controller without a name.
+    folders(tree, "").pop()
+}
+
+/// The groups of process or thread `id` (`PID` or `PID/task/TID`): what [`Hierarchies::folders`] takes.
+pub fn memberships(tree: &Tree, id: &str) -> Option<String> {
+    tree.read_part(&format!("proc/{id}/cgroup"), 1 << 20, only_ours)
+}
+
+/// Lines of a membership file that anybody here asks for.
+fn only_ours(text: &str) -> String {
+    let ours = |line: &&str| {
+        line.starts_with("0::")
+            || ["cpu", "memory", "pids", "freezer", "name=systemd"].iter().any(|name| line.contains(name))
+    };
+    text.lines().filter(ours).collect::<Vec<_>>().join("\n")
+}
+
+/// All mounted hierarchies, read once to look up many processes.
+#[derive(Clone, Debug, Default)]
+pub struct Hierarchies(Vec<Mount>);
+
+impl Hierarchies {
+    /// Reads the mount table.
+    pub fn read(tree: &Tree) -> Self {
+        Self(mounts(tree).into_iter().take(MOST_MOUNTS).collect())
+    }
+
+    /// As [`folders`], for a process with these [`memberships`]: the name of its group in each hierarchy, beside
+    /// the folders. Absent where a group is not below what is mounted here: then its limits cannot be known.
+    pub fn folders(&self, memberships: &str, controller: &str) -> Option<Vec<(String, Vec<Folder>)>> {
+        let mut found = Vec::new();
+        for mount in self.with(controller) {
+            let Some(group) = mount.membership(memberships, controller) else { continue };
+            let root = mount.root.trim_end_matches('/');
+            let below = group.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            if !below || group.split('/').any(|part| part == "..") {
+                return None;
+            }
+            let folder = |path| Folder { flavour: mount.flavour, path };
+            found.push((group.to_owned(), ancestry(mount, group).into_iter().map(folder).collect()));
+        }
+        Some(found)
+    }
+
+    /// Mount points without a leading slash, version 2 first, then those that systemd sorts its units into.
+    pub fn points(&self) -> Vec<String> {
+        let rank = |mount: &&Mount| match mount.flavour {
+            Flavour::Unified => 0,
+            _ if mount.controllers.iter().any(|name| name == "name=systemd") => 1,
+            _ => 2,
+        };
+        let mut mounts: Vec<&Mount> = self.0.iter().collect();
+        mounts.sort_by_key(rank);
+        mounts.into_iter().map(|mount| mount.point.trim_matches('/').to_owned()).collect()
+    }
+
+    fn with<'a>(&'a self, controller: &'a str) -> impl Iterator<Item = &'a Mount> {
+        let has = move |mount: &&Mount| {
+            mount.flavour == Flavour::Unified || mount.controllers.iter().any(|name| name == controller)
+        };
+        self.0.iter().filter(has)
+    }
+}
+
+impl Mount {
+    fn membership<'a>(&self, memberships: &'a str, controller: &str) -> Option<&'a str> {
+        membership(memberships, (self.flavour != Flavour::Unified).then_some(controller))
+    }
+}
+
+/// Whether the memory of a group is accounted: in `memory.current` (version 2) or `memory.usage_in_bytes`.
+pub fn has_memory(group: &Path) -> bool {
+    ["memory.current", "memory.usage_in_bytes"].iter().any(|name| group.join(name).is_file())
+}
+
+/// The service of a process with these [`memberships`], where systemd started it.
+pub fn service(memberships: &str) -> Option<&str> {
+    let group = membership(memberships, Some("name=systemd")).or(membership(memberships, None))?;
+    group.strip_suffix(".service").is_some().then_some(group)
+}
+
+/// Bytes that the groups of this process leave it: the least difference of limit and use over all ancestors
+/// (`memory.max` and `memory.current`, or version 1's `memory.limit_in_bytes` and `memory.usage_in_bytes`). Absent
+/// where no group has a limit.
+pub fn memory_left(tree: &Tree) -> Option<u64> {
+    let number = |folder: &Folder, name: &str| {
+        tree.read(&format!("{}/{name}", folder.path))?.trim().parse::<u64>().ok()
+    };
+    let left = |folder: &Folder| {
+        let (limit, used) = match folder.flavour {
+            Flavour::Unified => ("memory.max", "memory.current"),
+            Flavour::Named | Flavour::Bare => ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        };
+        // Version 1 writes "no limit" as the largest number of whole pages.
+        let limit = number(folder, limit).filter(|&limit| limit < 1 << 60)?;
+        Some(limit.saturating_sub(number(folder, used)?))
+    };
+    folders(tree, "memory").iter().filter_map(left).min()
+}
+
+/// Hierarchies that are mounted. `mountinfo` knows which group a mount shows; `mounts` is the older file.
+fn mounts(tree: &Tree) -> Vec<Mount> {
+    let ours = |line: &&str| {
+        let asked_for = ["cpu", "memory", "pids", "freezer"].iter().any(|name| line.contains(name));
+        line.contains(" cgroup2 ") || asked_for && line.contains(" c")
+    };
+    let only_groups = |text: &str| text.lines().filter(ours).collect::<Vec<_>>().join("\n");
+    let read = |path: &str| tree.read_part(path, 4 << 20, only_groups).filter(|text| !text.is_empty());
+    if let Some(text) = read("proc/self/mountinfo") {
+        return text.lines().filter_map(mountinfo_line).collect();
+    }
+    let text = read("proc/self/mounts").or_else(|| read("proc/mounts")).unwrap_or_default();
+    text.lines().filter_map(mounts_line).collect()
+}
+
+/// `34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime shared:9 - cgroup cgroup rw,cpuset`
+fn mountinfo_line(line: &str) -> Option<Mount> {
+    let (place, kind) = line.split_once(" - ")?;
+    let place: Vec<&str> = place.split(' ').collect();
+    let kind: Vec<&str> = kind.split(' ').collect();
+    mount(kind.first()?, place.get(3)?, place.get(4)?, kind.get(2).copied().unwrap_or_default())
+}
+
+/// `cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0`
+fn mounts_line(line: &str) -> Option<Mount> {
+    let words: Vec<&str> = line.split(' ').collect();
+    mount(words.get(2)?, "/", words.get(1)?, words.get(3).copied().unwrap_or_default())
+}
+
+fn mount(kind: &str, root: &str, point: &str, options: &str) -> Option<Mount> {
+    let bare = kind == "cpuset" || options.split(',').any(|option| option == "noprefix");
+    let flavour = match kind {
+        "cgroup2" => Flavour::Unified,
+        "cgroup" | "cpuset" if bare => Flavour::Bare,
+        "cgroup" => Flavour::Named,
+        _ => return None,
+    };
+    let mut controllers: Vec<String> = options.split(',').map(str::to_owned).collect();
+    if kind == "cpuset" {
+        controllers.push("cpuset".to_owned());
+    }
+    Some(Mount { flavour, controllers, root: unescape(root), point: unescape(point) })
+}
+
+/// The kernel writes white space and backslashes in mount tables as three octal digits.
+pub fn unescape(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(text.to_owned(), |text, (code, character)| text.replace(code, character))
+}
+
+/// The group of a line `3:cpu,cpuset:/a/b` that has the controller, or of `0::/a/b` for version 2.
+fn membership<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (number, rest) = line.split_once(':')?;
+        let (controllers, group) = rest.split_once(':')?;
+        let ours = match controller {
+            Some(controller) => controllers.split(',').any(|name| name == controller),
+            None => number == "0" && controllers.is_empty(),
+        };
+        ours.then_some(group)
+    })
+}
+
+/// Paths of a group and its ancestors, from the mount point down. A container may see a group that is not
+/// below what is mounted; then all that can be read is the mount point itself.
+fn ancestry(mount: &Mount, group: &str) -> Vec<String> {
+    let root = mount.root.trim_end_matches('/');
+    let below =
+        group.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/')).unwrap_or("");
+    let parts = below.split('/').filter(|part| !part.is_empty());
+    let mut path = mount.point.trim_matches('/').to_owned();
+    let mut paths = vec![path.clone()];
+    for part in parts.take_while(|part| *part != "..").take(DEEPEST_GROUP) {
+        path = format!("{path}/{part}");
+        paths.push(path.clone());
+    }
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::Capture;
+    use proptest::prelude::*;
+
+    fn tree(files: &[(&str, &str)]) -> Tree {
+        let mut capture = Capture::default();
+        for (path, text) in files {
+            capture.add_file(path, text);
+        }
+        Tree::from_capture(capture)
+    }
+
+    fn paths(tree: &Tree, controller: &str) -> Vec<String> {
+        folders(tree, controller).into_iter().map(|folder| folder.path).collect()
+    }
+
+    #[test]
+    fn memory_is_left_by_the_tightest_ancestor() {
+        let mounts = "1 0 0:1 / /cg rw - cgroup2 cgroup2 rw\n2 0 0:2 / /mem rw - cgroup cgroup rw,memory";
+        let tree = tree(&[
+            ("proc/self/cgroup", "2:memory:/c\n0::/a/b"),
+            ("proc/self/mountinfo", mounts),
+            ("cg/a/memory.max", "1000"),
+            ("cg/a/memory.current", "400"),
+            ("cg/a/b/memory.max", "max"),
+            ("cg/a/b/memory.current", "300"),
+            ("mem/c/memory.limit_in_bytes", "9223372036854771712"),
+            ("mem/c/memory.usage_in_bytes", "1"),
+        ]);
+        assert_eq!(memory_left(&tree), Some(600));
+    }
+
+    #[test]
+    fn both_versions_are_walked_from_the_mount_down() {
+        let tree = tree(&[
+            ("proc/self/cgroup", "3:cpu,cpuacct:/a/b\n2:cpuset:/c\n0::/d"),
+            (
+                "proc/self/mountinfo",
+                "1 0 0:1 / /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n2 0 0:2 / /cg/set\\040x rw shared:1 - cgroup cgroup rw,cpuset\n\
+                 3 0 0:3 / /cg/unified rw - cgroup2 cgroup2 rw\n4 0 0:4 / /tmp rw - tmpfs tmpfs rw",
+            ),
+        ]);
+        assert_eq!(paths(&tree, "cpu"), ["cg/cpu", "cg/cpu/a", "cg/cpu/a/b", "cg/unified", "cg/unified/d"]);
+        assert_eq!(paths(&tree, "cpuset"), ["cg/set x", "cg/set x/c", "cg/unified", "cg/unified/d"]);
+    }
+
+    #[test]
+    fn containers_see_their_group_at_the_mount_point() {
+        let mount = |root: &str| Mount {
+            flavour: Flavour::Unified,
+            controllers: vec![],
+            root: root.into(),
+            point: "/cg".into(),
+        };
+        assert_eq!(ancestry(&mount("/docker/abc"), "/docker/abc/x"), ["cg", "cg/x"]);
+        assert_eq!(ancestry(&mount("/docker/abc"), "/docker/abcd"), ["cg"]);
+        assert_eq!(ancestry(&mount("/"), "/../../x"), ["cg"]);
+    }
+
+    #[test]
+    fn the_oldest_cpusets_are_known() {
+        let tree = tree(&[("proc/self/cpuset", "/job"), ("proc/mounts", "none /dev/cpuset cpuset rw 0 0")]);
+        assert_eq!(
+            folders(&tree, "cpuset").last(),
+            Some(&Folder { flavour: Flavour::Bare, path: "dev/cpuset/job".into() })
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_tables_are_read(groups in "([0-9:,/a-z. ]|\n){0,120}", table in "([-0-9:,/a-z. \\\\]|cgroup2?|\n){0,120}") {
+            let tree = tree(&[("proc/self/cgroup", &groups), ("proc/self/mountinfo", &table), ("proc/mounts", &table)]);
+            let _ = (folders(&tree, "cpu"), folders(&tree, "cpuset"));
+        }
+    }
+}

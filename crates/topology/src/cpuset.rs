@@ -1,0 +1,421 @@
+//! A set of logical CPUs (or NUMA nodes) of any size and any numbering.
+//!
+//! Kept as sorted, disjoint ranges, as the kernel prints it: `0-3,8`. A set that covers 4,096 CPUs in one
+//! piece costs one range, and there is no largest machine.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::{fmt, str::FromStr};
+
+/// Number of a logical CPU as the kernel counts them (`/sys/devices/system/cpu/cpuN`).
+pub type CpuId = u32;
+
+/// A set of logical CPU ids (or node ids), written and read in the kernel's list format.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CpuSet {
+    /// Inclusive ranges, ascending, with at least one absent id between neighbours.
+    ranges: Vec<(CpuId, CpuId)>,
+}
+
+/// Why a text is not a CPU list or mask.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseCpuSetError {
+    /// A part is not a number or a range of numbers.
+    #[error("'{0}' is not a number or range; write a list such as 0-3,8")]
+    NotANumber(String),
+    /// A number is larger than any CPU id can be.
+    #[error("the number {0} is too large")]
+    TooLarge(String),
+    /// A range ends before it begins.
+    #[error("range {0} ends before it begins; write {1}")]
+    Backwards(String, String),
+    /// A mask word is not hexadecimal or is longer than 32 bits.
+    #[error("'{0}' is not a hexadecimal CPU mask such as ff,ffffffff")]
+    NotAMask(String),
+}
+
+/// Longest list that [`CpuSet::brief`] does not shorten.
+const BRIEF: usize = 44;
+
+/// Most CPUs that one range with a step holds: no machine has more.
+const MOST_STEPS: u32 = 1 << 20;
+
+impl CpuSet {
+    /// The empty set.
+    pub const fn new() -> Self {
+        Self { ranges: Vec::new() }
+    }
+
+    /// The set of one CPU.
+    pub fn single(cpu: CpuId) -> Self {
+        Self { ranges: vec![(cpu, cpu)] }
+    }
+
+    /// Parses the kernel's mask format: comma-separated 32-bit words in hexadecimal, most significant
+    /// first (`Documentation/core-api/kernel-api`, `%*pb`).
+    ///
+    /// # Errors
+    /// A word that is not hexadecimal or has more than eight digits.
+    pub fn from_mask(text: &str) -> Result<Self, ParseCpuSetError> {
+        let text = text.trim();
+        let mut ranges = Vec::new();
+        for (position, word) in text.rsplit(',').enumerate() {
+            let word = word.trim();
+            if word.len() > 8 || word.is_empty() && text.contains(',') {
+                return Err(ParseCpuSetError::NotAMask(word.to_owned()));
+            }
+            let bits = match word {
+                "" => 0,
+                digits if digits.starts_with('+') => return Err(ParseCpuSetError::NotAMask(word.to_owned())),
+                digits => u32::from_str_radix(digits, 16)
+                    .map_err(|_| ParseCpuSetError::NotAMask(word.to_owned()))?,
+            };
+            let base = position as CpuId * 32;
+            if bits == u32::MAX {
+                ranges.push((base, base + 31));
+                continue;
+            }
+            // Most words of a large machine's masks are empty; skip from bit to bit.
+            let mut rest = bits;
+            while rest != 0 {
+                let bit = rest.trailing_zeros();
+                ranges.push((base + bit, base + bit));
+                rest &= rest - 1;
+            }
+        }
+        Ok(Self::from_ranges(ranges))
+    }
+
+    /// Whether no CPU is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// How many CPUs the set holds.
+    pub fn len(&self) -> usize {
+        self.ranges.iter().map(|&(first, last)| (last - first) as usize + 1).sum()
+    }
+
+    /// The lowest CPU.
+    pub fn first(&self) -> Option<CpuId> {
+        self.ranges.first().map(|range| range.0)
+    }
+
+    /// The highest CPU.
+    pub fn last(&self) -> Option<CpuId> {
+        self.ranges.last().map(|range| range.1)
+    }
+
+    /// Whether `cpu` is in the set.
+    pub fn contains(&self, cpu: CpuId) -> bool {
+        let after = self.ranges.partition_point(|range| range.0 <= cpu);
+        after > 0 && self.ranges[after - 1].1 >= cpu
+    }
+
+    /// Adds one CPU.
+    pub fn insert(&mut self, cpu: CpuId) {
+        if !self.contains(cpu) {
+            let at = self.ranges.partition_point(|range| range.0 < cpu);
+            self.ranges.insert(at, (cpu, cpu));
+            *self = Self::from_ranges(std::mem::take(&mut self.ranges));
+        }
+    }
+
+    /// CPUs in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
+        self.ranges.iter().flat_map(|&(first, last)| first..=last)
+    }
+
+    /// The pieces without gaps, ascending: first and last CPU of each.
+    pub fn ranges(&self) -> impl Iterator<Item = (CpuId, CpuId)> + '_ {
+        self.ranges.iter().copied()
+    }
+
+    /// CPUs in any of the sets; as cheap as their ranges are few.
+    pub fn union_of<'a>(sets: impl IntoIterator<Item = &'a Self>) -> Self {
+        Self::from_ranges(sets.into_iter().flat_map(|set| &set.ranges).copied().collect())
+    }
+
+    /// CPUs in this set, the other, or both.
+    pub fn union(&self, other: &Self) -> Self {
+        Self::union_of([self, other])
+    }
+
+    /// CPUs in both sets.
+    pub fn intersection(&self, other: &Self) -> Self {
+        let (mut mine, mut theirs) = (self.ranges.iter().peekable(), other.ranges.iter().peekable());
+        let mut ranges = Vec::new();
+        while let (Some(&&a), Some(&&b)) = (mine.peek(), theirs.peek()) {
+            if a.0.max(b.0) <= a.1.min(b.1) {
+                ranges.push((a.0.max(b.0), a.1.min(b.1)));
+            }
+            if a.1 < b.1 {
+                mine.next()
+            } else {
+                theirs.next()
+            };
+        }
+        Self { ranges }
+    }
+
+    /// CPUs in this set but not in the other.
+    pub fn difference(&self, other: &Self) -> Self {
+        let mut ranges = Vec::new();
+        let mut cuts = other.ranges.iter().peekable();
+        for &(first, last) in &self.ranges {
+            while cuts.next_if(|cut| cut.1 < first).is_some() {}
+            let mut next = first;
+            // The last cut may reach into the next range too: look without taking.
+            for &(cut_first, cut_last) in cuts.clone().take_while(|cut| cut.0 <= last) {
+                if next < cut_first {
+                    ranges.push((next, cut_first - 1));
+                }
+                // Ids stay below u32::MAX, so one past the last exists.
+                next = cut_last + 1;
+            }
+            if next <= last {
+                ranges.push((next, last));
+            }
+        }
+        Self { ranges }
+    }
+
+    /// Whether every CPU of this set is in the other.
+    pub fn is_subset(&self, other: &Self) -> bool {
+        self.intersection(other) == *self
+    }
+
+    /// Whether the sets share a CPU.
+    pub fn intersects(&self, other: &Self) -> bool {
+        !self.intersection(other).is_empty()
+    }
+
+    /// The list as it is written, or in a shorter form that is a list still where it is long.
+    pub fn brief(&self) -> String {
+        self.within(BRIEF)
+    }
+
+    /// The list as it is written where that takes `most` characters at most. Otherwise equal steps are one range with a
+    /// step: `0-508:4` (taskset(1) reads that, too), and `0-499:4/16` for four of each sixteen, as the kernel writes it.
+    pub fn within(&self, most: usize) -> String {
+        let whole = self.to_string();
+        if whole.len() <= most {
+            return whole;
+        }
+        let (mut parts, mut rest) = (Vec::new(), self.ranges.as_slice());
+        while let [first, others @ ..] = rest {
+            let alike = run(rest);
+            let last = rest[alike - 1];
+            parts.push(match (alike, first.1 - first.0 + 1, others.first()) {
+                (3.., 1, Some(next)) => format!("{}-{}:{}", first.0, last.1, next.0 - first.0),
+                (3.., used, Some(next)) => format!("{}-{}:{used}/{}", first.0, last.1, next.0 - first.0),
+                _ => Self { ranges: rest[..alike].to_vec() }.to_string(),
+            });
+            rest = &rest[alike..];
+        }
+        parts.join(",")
+    }
+
+    /// Joins ranges, of which each ends after it begins.
+    pub fn from_ranges(mut ranges: Vec<(CpuId, CpuId)>) -> Self {
+        ranges.sort_unstable();
+        let mut merged: Vec<(CpuId, CpuId)> = Vec::with_capacity(ranges.len());
+        for (first, last) in ranges {
+            match merged.last_mut() {
+                Some(previous) if first <= previous.1.saturating_add(1) => previous.1 = previous.1.max(last),
+                _ => merged.push((first, last)),
+            }
+        }
+        Self { ranges: merged }
+    }
+}
+
+impl FromIterator<CpuId> for CpuSet {
+    fn from_iter<I: IntoIterator<Item = CpuId>>(ids: I) -> Self {
+        Self::from_ranges(ids.into_iter().map(|id| (id, id)).collect())
+    }
+}
+
+impl FromStr for CpuSet {
+    type Err = ParseCpuSetError;
+
+    /// Parses the kernel's list format (`0-3,8`, `0-499:4/16`), and ranges with a step as taskset(1) has them (`0-508:4`);
+    /// white space around the text is ignored, and the empty text is the empty set.
+    fn from_str(text: &str) -> Result<Self, ParseCpuSetError> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Ok(Self::new());
+        }
+        let mut ranges = Vec::new();
+        for part in text.split(',') {
+            let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+            let (used, step) = step.split_once('/').unwrap_or(("1", step));
+            let used = number(used, part)?;
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (low, high, step) = (number(first, part)?, number(last, part)?, number(step, part)?);
+            if low > high {
+                return Err(ParseCpuSetError::Backwards(part.to_owned(), format!("{last}-{first}")));
+            }
+            match step {
+                _ if step < used || used == 0 => return Err(ParseCpuSetError::NotANumber(part.to_owned())),
+                _ if step == used => ranges.push((low, high)),
+                _ if (high - low) / step >= MOST_STEPS => {
+                    return Err(ParseCpuSetError::TooLarge(high.to_string()));
+                }
+                _ => {
+                    let starts = (low..=high).step_by(step as usize);
+                    ranges.extend(starts.map(|cpu| (cpu, cpu.saturating_add(used - 1).min(high))));
+                }
+            }
+        }
+        Ok(Self::from_ranges(ranges))
+    }
+}
+
+/// How many of the ranges, from the first on, are equally long and equally far apart.
+fn run(ranges: &[(CpuId, CpuId)]) -> usize {
+    let form =
+        |pair: &[(CpuId, CpuId)]| (pair[0].1 - pair[0].0, pair[1].1 - pair[1].0, pair[1].0 - pair[0].0);
+    let mut pairs = ranges.windows(2).map(form);
+    match pairs.next() {
+        Some((long, next, step)) if long == next => {
+            2 + pairs.take_while(|&pair| pair == (long, next, step)).count()
+        }
+        _ => 1,
+    }
+}
+
+/// `u32::MAX` is kept out so that "one past the last" always exists.
+fn number(digits: &str, part: &str) -> Result<CpuId, ParseCpuSetError> {
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(ParseCpuSetError::NotANumber(part.to_owned()));
+    }
+    digits
+        .parse::<CpuId>()
+        .ok()
+        .filter(|&id| id < CpuId::MAX)
+        .ok_or_else(|| ParseCpuSetError::TooLarge(digits.to_owned()))
+}
+
+impl fmt::Display for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (first, last)) in self.ranges.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            match last - first {
+                0 => write!(f, "{comma}{first}")?,
+                _ => write!(f, "{comma}{first}-{last}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for CpuSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for CpuSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::{collection::btree_set, prelude::*};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn kernel_lists_are_read_and_written() {
+        for (text, written, count) in
+            [("0-3,8", "0-3,8", 5), ("", "", 0), ("0\n", "0", 1), ("7,0-1,2", "0-2,7", 4), ("1,1", "1", 1)]
+        {
+            let set: CpuSet = text.parse().unwrap();
+            assert_eq!((set.to_string().as_str(), set.len()), (written, count), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn bad_lists_say_what_is_wrong() {
+        for (text, message) in [
+            ("3-1", "range 3-1 ends before it begins; write 1-3"),
+            ("0-99999999999", "the number 99999999999 is too large"),
+            ("4294967295", "the number 4294967295 is too large"),
+            ("a", "'a' is not a number or range; write a list such as 0-3,8"),
+            ("1,,2", "'' is not a number or range; write a list such as 0-3,8"),
+            ("-1", "'-1' is not a number or range; write a list such as 0-3,8"),
+            ("+1", "'+1' is not a number or range; write a list such as 0-3,8"),
+        ] {
+            assert_eq!(text.parse::<CpuSet>().unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn masks_are_read_most_significant_word_first() {
+        for (mask, list) in
+            [("3", "0-1"), ("00000001,00000001", "0,32"), ("0", ""), ("", ""), ("ff,00000000", "32-39")]
+        {
+            assert_eq!(CpuSet::from_mask(mask).unwrap().to_string(), list);
+        }
+        for bad in ["xyz", "123456789", "1,,1", "+1"] {
+            assert!(CpuSet::from_mask(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn long_lists_are_told_briefly() {
+        let list = |step: usize, count: u32| (0..count).step_by(step).collect::<CpuSet>();
+        assert_eq!(list(2, 10).brief(), "0,2,4,6,8");
+        assert_eq!(list(4, 512).brief(), "0-508:4");
+        let mut odd = list(4, 512);
+        odd.insert(1);
+        assert_eq!(odd.brief(), "0-1,4-508:4");
+        let cores: CpuSet = (0..4096).filter(|cpu| cpu % 16 < 4).collect();
+        assert_eq!(cores.brief(), "0-4083:4/16");
+        let rest: CpuSet = (0..4096).filter(|cpu| cpu % 16 >= 4 || *cpu >= 2036).collect();
+        assert_eq!(rest.brief(), "4-2031:12/16,2036-4095");
+        for bad in ["0-8:0", "0-8:", "0-8:x", "0-4294967294:2", "0-8:4:2", "0-8:4/2", "0-8:0/2"] {
+            assert!(bad.parse::<CpuSet>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_huge_range_costs_nothing() {
+        let set: CpuSet = "0-4294967294".parse().unwrap();
+        assert_eq!(set.len(), 4_294_967_295);
+        assert_eq!(set.intersection(&"5-6".parse().unwrap()).to_string(), "5-6");
+    }
+
+    proptest! {
+        #[test]
+        fn operations_agree_with_ordinary_sets(
+            a in btree_set(0u32..200, 0..60), b in btree_set(0u32..200, 0..60), probe in 0u32..200,
+        ) {
+            let (x, y): (CpuSet, CpuSet) = (a.iter().copied().collect(), b.iter().copied().collect());
+            let same = |set: CpuSet, want: BTreeSet<u32>| {
+                assert_eq!(set.iter().collect::<BTreeSet<_>>(), want);
+                assert_eq!(set.len(), want.len());
+                assert_eq!(set.to_string().parse::<CpuSet>().unwrap(), set);
+                assert_eq!(set.within(4).parse::<CpuSet>().unwrap(), set);
+            };
+            same(x.union(&y), &a | &b);
+            same(x.intersection(&y), &a & &b);
+            same(x.difference(&y), &a - &b);
+            prop_assert_eq!(x.is_subset(&y), a.is_subset(&b));
+            prop_assert_eq!(x.contains(probe), a.contains(&probe));
+            let mut grown = x.clone();
+            grown.insert(probe);
+            same(grown, &a | &BTreeSet::from([probe]));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "[-0-9a-f,+: \n]{0,40}") {
+            if let Ok(set) = text.parse::<CpuSet>() {
+                prop_assert_eq!(set.to_string().parse::<CpuSet>().unwrap(), set);
+            }
+            let _ = CpuSet::from_mask(&text);
+        }
+    }
+}

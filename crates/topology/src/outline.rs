@@ -1,0 +1,360 @@
+//! The machine as a tree of nested CPU sets, for all that draws it.
+//!
+//! Parts with the same CPUs share one [`Unit`]: a package that is one node and has one L3 is one box with
+//! three names. Parts that overlap without nesting cannot be in a tree; they are in [`Outline::crossing`].
+
+use crate::{
+    CpuId, CpuSet, Machine,
+    machine::{CacheKind, Group, Node},
+};
+use manycore_text::units;
+use std::{cmp::Reverse, collections::HashMap};
+
+/// A part of the machine, by its place in the vector of that kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Of [`Machine::packages`].
+    Package(usize),
+    /// Of [`Machine::nodes`].
+    Node(usize),
+    /// Of [`Machine::dies`].
+    Die(usize),
+    /// Of [`Machine::caches`].
+    Cache(usize),
+    /// Of [`Machine::clusters`].
+    Cluster(usize),
+    /// Of [`Machine::cores`].
+    Core(usize),
+}
+
+/// One CPU set, what it is, and what lies in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unit {
+    /// Everything that has exactly these CPUs, outermost first. Empty for the whole machine.
+    pub parts: Vec<Part>,
+    /// Its online CPUs.
+    pub cpus: CpuSet,
+    /// Nodes without CPUs that lie nearest to it, by place in [`Machine::nodes`].
+    pub memory: Vec<usize>,
+    /// PCI devices that lie nearest to it, by place in [`Machine::devices`].
+    pub devices: Vec<usize>,
+    /// The units in it, by first CPU.
+    pub children: Vec<Unit>,
+    /// Equal for units that differ in numbers only.
+    pub shape: String,
+}
+
+/// The whole machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// All online CPUs.
+    pub root: Unit,
+    /// Parts that overlap others without nesting.
+    pub crossing: Vec<Part>,
+}
+
+/// The kernel's id of a group, where it is a number that people count by: all are small.
+fn number(groups: &[Group], at: usize) -> Option<i64> {
+    let most = i64::try_from(groups.len()).unwrap_or(i64::MAX).max(8);
+    let counts = groups.iter().all(|group| group.id.is_some_and(|id| (0..most).contains(&id)));
+    groups[at].id.filter(|_| counts)
+}
+
+impl Part {
+    /// CPUs of the part.
+    pub fn cpus(self, machine: &Machine) -> &CpuSet {
+        match self {
+            Self::Package(at) => &machine.packages[at].cpus,
+            Self::Node(at) => &machine.nodes[at].cpus,
+            Self::Die(at) => &machine.dies[at].cpus,
+            Self::Cache(at) => &machine.caches[at].cpus,
+            Self::Cluster(at) => &machine.clusters[at].cpus,
+            Self::Core(at) => &machine.cores[at].cpus,
+        }
+    }
+
+    /// The number that people know it by: the kernel's, or that of its place in order for packages whose ids are offsets
+    /// in a table of the firmware, as on Arm (36 and 3180 on a Kunpeng 920 with two).
+    pub fn id(self, machine: &Machine) -> Option<i64> {
+        match self {
+            Self::Package(at) => number(&machine.packages, at).or_else(|| i64::try_from(at).ok()),
+            Self::Node(at) => Some(i64::from(machine.nodes[at].id)),
+            Self::Die(at) => number(&machine.dies, at),
+            Self::Cluster(at) => number(&machine.clusters, at),
+            Self::Cache(_) | Self::Core(_) => None,
+        }
+    }
+
+    /// What kind of part it is: `package`, `node`, `die`, `L3`, `L1d`, `cluster`, `core`.
+    pub fn kind(self, machine: &Machine) -> String {
+        match self {
+            Self::Package(_) => "package".to_owned(),
+            Self::Node(_) => "node".to_owned(),
+            Self::Die(_) => "die".to_owned(),
+            Self::Cluster(_) => "cluster".to_owned(),
+            Self::Core(_) => "core".to_owned(),
+            Self::Cache(at) => {
+                let cache = &machine.caches[at];
+                let kind = match cache.kind {
+                    CacheKind::Data => "d",
+                    CacheKind::Instruction => "i",
+                    CacheKind::Unified => "",
+                };
+                format!("L{}{kind}", cache.level)
+            }
+        }
+    }
+
+    /// How much it holds, for caches and nodes.
+    pub fn size(self, machine: &Machine) -> Option<u64> {
+        match self {
+            Self::Cache(at) => machine.caches[at].size_bytes,
+            Self::Node(at) => machine.nodes[at].memory_bytes,
+            _ => None,
+        }
+    }
+
+    /// Kind and size: all that units of one shape have in common.
+    pub fn shape(self, machine: &Machine) -> String {
+        let size = self.size(machine).map(|size| format!(" {}", units::bytes(size))).unwrap_or_default();
+        self.kind(machine) + &size
+    }
+
+    /// Kind, number and size: `node 0 16 GiB`, `L3 32 MiB`, `package 1`.
+    pub fn label(self, machine: &Machine) -> String {
+        let id = self.id(machine).map(|id| format!(" {id}")).unwrap_or_default();
+        let size = self.size(machine).map(|size| format!(" {}", units::bytes(size))).unwrap_or_default();
+        self.kind(machine) + &id + &size
+    }
+}
+
+impl Unit {
+    /// Whether one of its parts is a core.
+    pub fn is_core(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Core(_)))
+    }
+
+    /// CPUs that are in none of its children.
+    pub fn loose(&self) -> CpuSet {
+        let held: CpuSet = self.children.iter().flat_map(|child| child.cpus.iter()).collect();
+        self.cpus.difference(&held)
+    }
+
+    /// Its children in runs of equal shape.
+    pub fn runs(&self) -> impl Iterator<Item = &[Self]> {
+        self.children.chunk_by(|a, b| a.shape == b.shape)
+    }
+}
+
+/// Works out how the parts of a machine nest.
+pub fn outline(machine: &Machine) -> Outline {
+    let mut builder = Builder::new(&machine.online);
+    let mut parts = all_parts(machine);
+    parts.sort_by_key(|part| {
+        let cpus = part.cpus(machine);
+        (Reverse(cpus.len()), cpus.first(), rank(*part, machine))
+    });
+    parts.retain(|part| !part.cpus(machine).is_empty());
+    for part in parts {
+        builder.insert(part, part.cpus(machine));
+    }
+    let crossing = std::mem::take(&mut builder.crossing);
+    let mut root = builder.take(0);
+    for (at, node) in machine.nodes.iter().enumerate().filter(|(_, node)| node.memory_only) {
+        home(&mut root, &node.cpus).memory.push(at);
+    }
+    for (at, device) in machine.devices.iter().enumerate() {
+        let near = device.node.and_then(|id| machine.nodes.iter().find(|node| node.id == id));
+        home(&mut root, near.map_or(&device.cpus, |node: &Node| &node.cpus)).devices.push(at);
+    }
+    set_shapes(&mut root, machine);
+    Outline { root, crossing }
+}
+
+fn all_parts(machine: &Machine) -> Vec<Part> {
+    let nodes = (0..machine.nodes.len()).filter(|&at| !machine.nodes[at].memory_only).map(Part::Node);
+    // Dies that are the packages again would only say it twice.
+    let dies = if machine.dies == machine.packages { 0 } else { machine.dies.len() };
+    (0..machine.packages.len())
+        .map(Part::Package)
+        .chain(nodes)
+        .chain((0..dies).map(Part::Die))
+        .chain((0..machine.caches.len()).map(Part::Cache))
+        .chain((0..machine.clusters.len()).map(Part::Cluster))
+        .chain((0..machine.cores.len()).map(Part::Core))
+        .collect()
+}
+
+/// Which of two parts with the same CPUs is drawn around the other.
+fn rank(part: Part, machine: &Machine) -> (u32, u32, usize) {
+    match part {
+        Part::Package(at) => (0, 0, at),
+        Part::Node(at) => (1, 0, at),
+        Part::Die(at) => (2, 0, at),
+        Part::Cache(at) if machine.caches[at].level > 2 => (3, 100 - machine.caches[at].level.min(100), at),
+        Part::Cluster(at) => (4, 0, at),
+        Part::Core(at) => (5, 0, at),
+        Part::Cache(at) => (6, 100 - machine.caches[at].level.min(100), at),
+    }
+}
+
+/// Machines nest some ten levels; a damaged file that nests without end must not exhaust the stack.
+const DEEPEST: usize = 64;
+
+/// Units by number while the tree grows: from the largest CPU set to the smallest, so that the deepest unit
+/// that holds a CPU is always the one to put the next part into.
+struct Builder {
+    units: Vec<Unit>,
+    children: Vec<Vec<usize>>,
+    depth: Vec<usize>,
+    deepest: HashMap<CpuId, usize>,
+    crossing: Vec<Part>,
+}
+
+impl Builder {
+    fn new(online: &CpuSet) -> Self {
+        Self {
+            units: vec![Unit { cpus: online.clone(), ..Unit::default() }],
+            children: vec![Vec::new()],
+            depth: vec![0],
+            deepest: online.iter().map(|cpu| (cpu, 0)).collect(),
+            crossing: Vec::new(),
+        }
+    }
+
+    fn insert(&mut self, part: Part, cpus: &CpuSet) {
+        let holder = |cpu: CpuId| self.deepest.get(&cpu).copied();
+        let Some(outer) = cpus.first().and_then(holder) else { return };
+        if outer > 0 && self.units[outer].cpus == *cpus {
+            self.units[outer].parts.push(part);
+        } else if self.depth[outer] < DEEPEST && cpus.iter().all(|cpu| holder(cpu) == Some(outer)) {
+            let new = self.units.len();
+            self.units.push(Unit { parts: vec![part], cpus: cpus.clone(), ..Unit::default() });
+            self.children.push(Vec::new());
+            self.depth.push(self.depth[outer] + 1);
+            self.children[outer].push(new);
+            self.deepest.extend(cpus.iter().map(|cpu| (cpu, new)));
+        } else {
+            self.crossing.push(part);
+        }
+    }
+
+    fn take(&mut self, at: usize) -> Unit {
+        let mut unit = std::mem::take(&mut self.units[at]);
+        let children = std::mem::take(&mut self.children[at]);
+        unit.children = children.into_iter().map(|child| self.take(child)).collect();
+        unit.children.sort_by_key(|child| child.cpus.first());
+        unit
+    }
+}
+
+/// The smallest unit around these CPUs; the whole machine for none.
+fn home<'a>(unit: &'a mut Unit, cpus: &CpuSet) -> &'a mut Unit {
+    let inner = unit.children.iter().position(|child| !cpus.is_empty() && cpus.is_subset(&child.cpus));
+    match inner {
+        Some(at) => home(&mut unit.children[at], cpus),
+        None => unit,
+    }
+}
+
+/// Core kinds and what hangs on a unit belong to its shape: a unit that has a device is not like the others.
+fn set_shapes(unit: &mut Unit, machine: &Machine) {
+    unit.children.iter_mut().for_each(|child| set_shapes(child, machine));
+    let mut shape: Vec<String> = unit.parts.iter().map(|part| part.shape(machine)).collect();
+    shape.push(format!("{} CPUs", unit.cpus.len()));
+    if machine.core_kinds.len() > 1 && unit.is_core() {
+        shape.extend(kind_of(machine, &unit.cpus).map(str::to_owned));
+    }
+    shape
+        .extend(unit.memory.iter().chain(&unit.devices).map(|at| format!("at {:?} {at}", unit.cpus.first())));
+    for run in unit.children.chunk_by(|a, b| a.shape == b.shape) {
+        shape.push(format!("{}x({})", run.len(), run[0].shape));
+    }
+    unit.shape = shape.join(",");
+}
+
+/// Name of the kind of core that these CPUs are, on a machine of several kinds.
+pub fn kind_of<'a>(machine: &'a Machine, cpus: &CpuSet) -> Option<&'a str> {
+    let first = cpus.first().filter(|_| machine.core_kinds.len() > 1)?;
+    machine.core_kinds.iter().find(|kind| kind.cpus.contains(first)).map(|kind| kind.name.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Cache, Device, Group};
+
+    fn groups(sets: &[&str]) -> Vec<Group> {
+        sets.iter().map(|set| Group { id: None, cpus: set.parse().unwrap() }).collect()
+    }
+
+    fn cache(level: u32, cpus: &str) -> Cache {
+        let kind = CacheKind::Unified;
+        Cache {
+            level,
+            kind,
+            size_bytes: Some(1 << 20),
+            line_bytes: None,
+            ways: None,
+            id: None,
+            cpus: cpus.parse().unwrap(),
+        }
+    }
+
+    fn machine() -> Machine {
+        Machine {
+            online: "0-7".parse().unwrap(),
+            packages: groups(&["0-3", "4-7"]),
+            cores: groups(&["0-1", "2-3", "4-5", "6-7"]),
+            caches: vec![cache(3, "0-3"), cache(3, "4-7"), cache(2, "0-1"), cache(2, "2-3")],
+            ..Machine::default()
+        }
+    }
+
+    #[test]
+    fn equal_sets_share_a_unit() {
+        let Outline { root, crossing } = outline(&machine());
+        assert!(crossing.is_empty() && root.parts.is_empty());
+        assert_eq!(root.children[0].parts, [Part::Package(0), Part::Cache(0)]);
+        assert_eq!(root.children[0].children[0].parts, [Part::Core(0), Part::Cache(2)]);
+        assert_eq!(root.children[0].runs().count(), 1);
+        assert_eq!(root.runs().count(), 2, "only one package has an L2");
+    }
+
+    #[test]
+    fn what_does_not_nest_is_told() {
+        let mut crossed = machine();
+        crossed.caches.push(cache(4, "2-5"));
+        assert_eq!(outline(&crossed).crossing, [Part::Cache(4)]);
+    }
+
+    #[test]
+    fn devices_and_memory_lie_by_their_node() {
+        let mut with = machine();
+        with.nodes = vec![
+            Node { id: 0, cpus: "0-3".parse().unwrap(), ..Node::default() },
+            Node { id: 9, cpus: "4-7".parse().unwrap(), memory_only: true, ..Node::default() },
+        ];
+        with.devices = vec![
+            Device { node: Some(0), ..Device::default() },
+            Device { cpus: "6".parse().unwrap(), ..Device::default() },
+            Device::default(),
+        ];
+        let Outline { root, .. } = outline(&with);
+        assert_eq!(
+            (root.children[0].devices.as_slice(), root.children[1].memory.as_slice()),
+            (&[0][..], &[1][..])
+        );
+        assert_eq!(root.children[1].children[1].devices, [1]);
+        assert_eq!(root.devices, [2]);
+    }
+
+    #[test]
+    fn cpus_without_cores_are_loose() {
+        let mut coreless = machine();
+        coreless.cores.clear();
+        assert_eq!(outline(&coreless).root.children[0].loose().to_string(), "");
+        coreless.caches.clear();
+        assert_eq!(outline(&coreless).root.children[0].loose().to_string(), "0-3");
+    }
+}

@@ -1,0 +1,90 @@
+//! Which pairs of CPUs are measured, where there is no time for all.
+//!
+//! There are n (n - 1) / 2 pairs: 120 of 16 CPUs, 32,640 of 256. Where that is too many, CPUs are taken in groups,
+//! by the smallest that bring the number down: those of a core, of a cluster, of a last-level cache, of a node. Then
+//! these pairs are measured:
+//!
+//! - the first CPUs of all groups, each with every other;
+//! - in each group, the first CPU with the rest;
+//! - in the first group, all, or as many as there is time for, evenly.
+//!
+//! So no CPU is left out, and each kind of distance is seen. Where even that is too much, all pairs are thinned evenly.
+
+use crate::{
+    cpuset::{CpuId, CpuSet},
+    distance::Distance,
+    machine::Machine,
+};
+use std::collections::BTreeSet;
+
+/// Two CPUs, the lower number first.
+pub type Pair = [CpuId; 2];
+
+/// Pairs to measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The pairs, in order.
+    pub pairs: Vec<Pair>,
+    /// How many there are of these CPUs.
+    pub possible: usize,
+    /// By what rule they were chosen, in words; absent where they are all.
+    pub rule: Option<String>,
+}
+
+/// At most `most` pairs of `cpus`; at least one where there are two CPUs.
+pub fn choose(machine: &Machine, cpus: &CpuSet, most: usize) -> Choice {
+    let (most, possible) = (most.max(1), possible(cpus.len()));
+    if possible <= most {
+        return Choice { pairs: all(cpus), possible, rule: None };
+    }
+    let levels = [Distance::Core, Distance::Cluster, Distance::Llc, Distance::Node];
+    let outlines = levels.map(|level| (level, level.groups(machine, cpus)));
+    let outlines = outlines.map(|(level, groups)| (level, outline(&groups), groups.into_iter().next()));
+    let fitting = outlines.iter().find(|(_, pairs, _)| pairs.len() <= most);
+    let Some((level, pairs, first)) = fitting else {
+        // Every CPU on its own: no level brings the number down.
+        let pairs = all(cpus);
+        let step = pairs.len().div_ceil(most);
+        let rule = Some(format!("one in {step}, evenly"));
+        return Choice { pairs: pairs.into_iter().step_by(step).collect(), possible, rule };
+    };
+    let first = first.clone().unwrap_or_default();
+    let inner: Vec<Pair> = all(&first).into_iter().filter(|pair| !pairs.contains(pair)).collect();
+    let step = if inner.is_empty() { 1 } else { inner.len().div_ceil((most - pairs.len()).max(1)) };
+    let room = most - pairs.len();
+    let rule = format!(
+        "the first CPU of each {} with that of every other and with the rest of its own, and {} pairs of CPUs {first}",
+        name(*level),
+        if step == 1 { "all".to_owned() } else { format!("one in {step}") }
+    );
+    let pairs: BTreeSet<Pair> =
+        pairs.iter().copied().chain(inner.into_iter().step_by(step).take(room)).collect();
+    Choice { pairs: pairs.into_iter().collect(), possible, rule: Some(rule) }
+}
+
+/// Pairs of so many CPUs.
+pub fn possible(cpus: usize) -> usize {
+    cpus * cpus.saturating_sub(1) / 2
+}
+
+fn name(distance: Distance) -> &'static str {
+    match distance {
+        Distance::Core => "core",
+        Distance::Cluster => "cluster",
+        Distance::Llc => "last-level cache",
+        Distance::Node | Distance::Remote => "node",
+    }
+}
+
+fn all(cpus: &CpuSet) -> Vec<Pair> {
+    cpus.iter().flat_map(|a| cpus.iter().filter(move |b| *b > a).map(move |b| [a, b])).collect()
+}
+
+/// The first CPUs of groups with each other, and each with the rest of its group.
+fn outline(groups: &[CpuSet]) -> BTreeSet<Pair> {
+    let firsts: CpuSet = groups.iter().filter_map(CpuSet::first).collect();
+    let inner = groups.iter().filter_map(|group| Some((group.first()?, group)));
+    let stars = inner
+        .flat_map(|(first, group)| group.iter().filter(move |cpu| *cpu > first).map(move |cpu| [first, cpu]));
+    all(&firsts).into_iter().chain(stars).collect()
+}

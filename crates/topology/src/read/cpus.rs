@@ -1,0 +1,250 @@
+//! CPUs and the packages, dies, clusters and cores that they form
+//! (`Documentation/ABI/stable/sysfs-devices-system-cpu`, `Documentation/admin-guide/cputopology.rst`).
+
+use crate::{CpuId, CpuSet, machine::Group};
+use crate::{
+    read::{ReadError, cpuinfo::CpuInfo},
+    tree::Tree,
+};
+use std::collections::HashSet;
+
+/// Folder of all CPUs.
+pub const CPU: &str = "sys/devices/system/cpu";
+
+/// Which CPUs there are and how they group. Groups are in the order of their first CPU.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cpus {
+    /// CPUs that run.
+    pub online: CpuSet,
+    /// CPUs that are present and do not run.
+    pub offline: CpuSet,
+    /// CPUs that the scheduler leaves alone.
+    pub isolated: CpuSet,
+    /// Sockets.
+    pub packages: Vec<Group>,
+    /// Dies; the packages where the kernel tells none.
+    pub dies: Vec<Group>,
+    /// Clusters, where they say more than the cores.
+    pub clusters: Vec<Group>,
+    /// Cores.
+    pub cores: Vec<Group>,
+}
+
+/// Files of one kind of group, below `cpuN/topology`.
+struct Kind {
+    /// Names of the sibling file, newest first. Those with `_list` hold lists, the others masks; the kernel
+    /// writes both from one set, and masks are the older, so they are asked for first.
+    siblings: &'static [&'static str],
+    /// Name of the file with the group's number.
+    id: &'static str,
+}
+
+const CORE: Kind = Kind {
+    siblings: &["core_cpus", "core_cpus_list", "thread_siblings", "thread_siblings_list"],
+    id: "core_id",
+};
+const CLUSTER: Kind = Kind { siblings: &["cluster_cpus", "cluster_cpus_list"], id: "cluster_id" };
+const DIE: Kind = Kind { siblings: &["die_cpus", "die_cpus_list"], id: "die_id" };
+const PACKAGE: Kind = Kind {
+    siblings: &["package_cpus", "package_cpus_list", "core_siblings", "core_siblings_list"],
+    id: "physical_package_id",
+};
+
+/// Reads all CPUs and their groups.
+///
+/// # Errors
+/// The tree has no CPUs, or a list of them is malformed.
+pub fn read(tree: &Tree, cpuinfo: &CpuInfo) -> Result<Cpus, ReadError> {
+    let (online, offline) = presence(tree)?;
+    let isolated = tree.cpu_list(&format!("{CPU}/isolated"))?.unwrap_or_default().intersection(&online);
+    let mut cores = groups(tree, &CORE, &online)?;
+    if cpuinfo.has_compute_units() {
+        cores = split_compute_units(tree, &cores);
+    }
+    let packages = groups(tree, &PACKAGE, &online)?;
+    let dies = useful_dies(groups(tree, &DIE, &online)?, &packages);
+    let clusters = useful_clusters(groups(tree, &CLUSTER, &online)?, &cores, &packages);
+    Ok(Cpus { online, offline, isolated, packages, dies, clusters, cores })
+}
+
+/// Online and offline CPUs. `online` is a file since Linux 2.6.26; before, each CPU that can be switched off
+/// has a file of its own. A CPU whose `topology` is gone while others have theirs is down, whatever is said:
+/// it went while the tree was copied.
+fn presence(tree: &Tree) -> Result<(CpuSet, CpuSet), ReadError> {
+    let present = tree.numbered(CPU, "cpu");
+    if present.is_empty() {
+        return Err(ReadError::NoCpus { root: tree.name().to_owned() });
+    }
+    let listed = match tree.cpu_list(&format!("{CPU}/online"))? {
+        Some(online) => online.intersection(&present),
+        None => present
+            .iter()
+            .filter(|cpu| {
+                tree.read(&format!("{CPU}/cpu{cpu}/online")).is_none_or(|state| state.trim() != "0")
+            })
+            .collect(),
+    };
+    let described: CpuSet =
+        listed.iter().filter(|cpu| tree.is_folder(&format!("{CPU}/cpu{cpu}/topology"))).collect();
+    let online = if described.is_empty() { listed } else { described };
+    if online.is_empty() {
+        let file = format!("{CPU}/online");
+        return Err(tree.malformed(&file, "none of the CPUs that it lists has a folder beside it"));
+    }
+    let offline = present.difference(&online);
+    Ok((online, offline))
+}
+
+/// All groups of one kind. A CPU that stands in a group already read is not asked again, so a machine of
+/// two packages costs two files, however many CPUs it has.
+fn groups(tree: &Tree, kind: &Kind, online: &CpuSet) -> Result<Vec<Group>, ReadError> {
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    let mut name = None;
+    for cpu in online.iter() {
+        if seen.contains(&cpu) {
+            continue;
+        }
+        let Some(cpus) = siblings(tree, kind, cpu, &mut name)? else { continue };
+        let cpus = cpus.intersection(online);
+        if cpus.first() == Some(cpu) {
+            seen.extend(cpus.iter());
+            let id = tree.number(&format!("{CPU}/cpu{cpu}/topology/{}", kind.id));
+            found.push(Group { id, cpus });
+        }
+    }
+    Ok(found)
+}
+
+/// The sibling file of one CPU. `name` remembers which of the names this kernel uses.
+fn siblings(
+    tree: &Tree,
+    kind: &Kind,
+    cpu: CpuId,
+    name: &mut Option<&'static str>,
+) -> Result<Option<CpuSet>, ReadError> {
+    for &candidate in name.iter().chain(kind.siblings) {
+        let path = format!("{CPU}/cpu{cpu}/topology/{candidate}");
+        let cpus = if candidate.ends_with("_list") { tree.cpu_list(&path)? } else { tree.cpu_mask(&path)? };
+        if cpus.is_some() {
+            *name = Some(candidate);
+            return Ok(cpus);
+        }
+    }
+    Ok(None)
+}
+
+/// AMD families 15h and 16h call the two cores of a compute unit thread siblings, though each has a core
+/// number of its own; SMT siblings share one.
+fn split_compute_units(tree: &Tree, units: &[Group]) -> Vec<Group> {
+    let core_id = |cpu: CpuId| tree.number::<i64>(&format!("{CPU}/cpu{cpu}/topology/core_id"));
+    let mut cores = Vec::new();
+    for unit in units {
+        let mut members: Vec<Group> = Vec::new();
+        for cpu in unit.cpus.iter() {
+            let id = core_id(cpu);
+            match members.iter_mut().find(|core| core.id.is_some() && core.id == id) {
+                Some(core) => core.cpus.insert(cpu),
+                None => members.push(Group { id, cpus: CpuSet::single(cpu) }),
+            }
+        }
+        cores.append(&mut members);
+    }
+    cores.sort_by_key(|core| core.cpus.first());
+    cores
+}
+
+/// Architectures without dies call every CPU or core a die of its own: dies smaller than a package count
+/// only where they hold more than one CPU somewhere.
+fn useful_dies(dies: Vec<Group>, packages: &[Group]) -> Vec<Group> {
+    let told = dies.iter().any(|die| die.cpus.len() > 1);
+    if told { dies } else { packages.to_vec() }
+}
+
+/// x86 kernels call the CPUs of an L2 a cluster and others without clusters call each CPU one: clusters
+/// say something only where one holds several cores and less than its package.
+fn useful_clusters(clusters: Vec<Group>, cores: &[Group], packages: &[Group]) -> Vec<Group> {
+    let cores: HashSet<&CpuSet> = cores.iter().map(|core| &core.cpus).collect();
+    let packages: HashSet<&CpuSet> = packages.iter().map(|package| &package.cpus).collect();
+    let told = clusters.iter().any(|cluster| {
+        cluster.cpus.len() > 1 && !cores.contains(&cluster.cpus) && !packages.contains(&cluster.cpus)
+    });
+    if told { clusters } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(id: i64, cpus: &str) -> Group {
+        Group { id: Some(id), cpus: cpus.parse().unwrap() }
+    }
+
+    fn tree(files: &[(&str, &str)]) -> Tree {
+        let mut capture = crate::capture::Capture::default();
+        for (path, text) in files {
+            capture.add_file(&format!("{CPU}/{path}"), text);
+        }
+        Tree::from_capture(capture)
+    }
+
+    #[test]
+    fn old_names_masks_and_missing_online_are_understood() {
+        let tree = tree(&[
+            ("cpu0/topology/thread_siblings", "00000000,00000101"),
+            ("cpu0/topology/core_siblings", "00000101"),
+            ("cpu8/topology/thread_siblings", "101"),
+            ("cpu8/online", "1"),
+            ("cpu9/online", "0"),
+            ("cpu9/topology/thread_siblings", "200"),
+        ]);
+        let cpus = read(&tree, &CpuInfo::default()).unwrap();
+        assert_eq!((cpus.online.to_string(), cpus.offline.to_string()), ("0,8".into(), "9".into()));
+        assert_eq!(cpus.cores, [Group { id: None, cpus: "0,8".parse().unwrap() }]);
+        assert_eq!(cpus.packages, cpus.dies);
+    }
+
+    #[test]
+    fn a_huge_list_is_cut_to_the_cpus_that_exist() {
+        let tree = tree(&[
+            ("online", "0-4294967294"),
+            ("cpu0/topology/core_cpus_list", "0-4294967294"),
+            ("cpu7/topology/core_cpus_list", "0-4294967294"),
+        ]);
+        let cpus = read(&tree, &CpuInfo::default()).unwrap();
+        assert_eq!(cpus.cores, [Group { id: None, cpus: "0,7".parse().unwrap() }]);
+    }
+
+    #[test]
+    fn malformed_lists_name_their_file() {
+        for (file, text, problem) in [
+            ("online", "3-1", "range 3-1 ends before it begins; write 1-3"),
+            ("online", "0-99999999999", "the number 99999999999 is too large"),
+            ("cpu0/topology/core_cpus_list", "a", "'a' is not a number or range; write a list such as 0-3,8"),
+            ("online", "5", "none of the CPUs that it lists has a folder beside it"),
+        ] {
+            let error = read(&tree(&[(file, text), ("cpu0/topology/core_id", "0")]), &CpuInfo::default())
+                .unwrap_err();
+            assert_eq!(error.to_string(), format!("manycore/capture/1: {CPU}/{file}: {problem}"));
+        }
+    }
+
+    #[test]
+    fn compute_units_are_cores_of_one_cpu_each() {
+        let tree = tree(&[
+            ("cpu0/topology/core_id", "0"),
+            ("cpu1/topology/core_id", "1"),
+            ("cpu2/topology/core_id", "1"),
+        ]);
+        assert_eq!(split_compute_units(&tree, &[group(0, "0-2")]), [group(0, "0"), group(1, "1-2")]);
+    }
+
+    #[test]
+    fn clusters_that_say_nothing_new_are_dropped() {
+        let (cores, packages) = ([group(0, "0-1"), group(1, "2-3")], [group(0, "0-3")]);
+        assert!(useful_clusters(cores.to_vec(), &cores, &packages).is_empty());
+        assert!(useful_clusters(packages.to_vec(), &cores, &packages).is_empty());
+        let mixed = vec![group(0, "0-1"), group(1, "2-5")];
+        assert_eq!(useful_clusters(mixed.clone(), &cores, &packages), mixed);
+    }
+}

@@ -1,0 +1,138 @@
+//! PCI devices and the network interfaces, disks and accelerators that they carry
+//! (`/sys/bus/pci/devices`, `Documentation/ABI/testing/sysfs-bus-pci`).
+
+use crate::{CpuSet, machine::Device};
+use crate::{
+    read::{ReadError, pci},
+    tree::Tree,
+};
+use std::collections::BTreeMap;
+
+const PCI: &str = "sys/bus/pci/devices";
+/// Folders of links to what people know by name. `sys/block` has whole disks, without partitions.
+const NAMED: [&str; 5] =
+    ["sys/class/net", "sys/block", "sys/class/infiniband", "sys/class/drm", "sys/class/accel"];
+
+/// All PCI devices by address.
+///
+/// # Errors
+/// A device's CPU list is malformed.
+pub fn read(tree: &Tree, online: &CpuSet) -> Result<Vec<Device>, ReadError> {
+    let addresses = tree.list(PCI);
+    if addresses.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut names = names(tree);
+    let mut devices = Vec::new();
+    for address in addresses {
+        let folder = format!("{PCI}/{address}");
+        let Some(class) = tree.read(&format!("{folder}/class")).as_deref().and_then(pci::hexadecimal) else {
+            continue;
+        };
+        let id = ["vendor", "device"]
+            .map(|name| tree.read(&format!("{folder}/{name}")).as_deref().and_then(pci::hexadecimal));
+        devices.push(Device {
+            class,
+            class_name: pci::class_name(class).to_owned(),
+            id: if let [Some(vendor), Some(device)] = id {
+                Some(format!("{vendor:04x}:{device:04x}"))
+            } else {
+                None
+            },
+            driver: tree
+                .link(&format!("{folder}/driver"))
+                .and_then(|link| Some(link.rsplit('/').next()?.to_owned())),
+            node: tree
+                .number::<i64>(&format!("{folder}/numa_node"))
+                .and_then(|node| u32::try_from(node).ok()),
+            cpus: local_cpus(tree, &folder)?.unwrap_or_default().intersection(online),
+            names: names.remove(&address).unwrap_or_default(),
+            address,
+        });
+    }
+    Ok(devices)
+}
+
+fn local_cpus(tree: &Tree, folder: &str) -> Result<Option<CpuSet>, ReadError> {
+    match tree.cpu_list(&format!("{folder}/local_cpulist"))? {
+        Some(cpus) => Ok(Some(cpus)),
+        None => tree.cpu_mask(&format!("{folder}/local_cpus")),
+    }
+}
+
+/// Names by the address of the device behind them: one link for each name, where asking every device for
+/// every class would cost a folder each.
+fn names(tree: &Tree) -> BTreeMap<String, Vec<String>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for class in NAMED {
+        for name in tree.list(class).into_iter().filter(|name| is_telling(name)) {
+            let target = tree.link(&format!("{class}/{name}")).unwrap_or_default();
+            // Before Linux 2.6.26 the name was a folder, with a link to the device in it.
+            let address = behind(&target)
+                .map(str::to_owned)
+                .or_else(|| behind(&tree.link(&format!("{class}/{name}/device"))?).map(str::to_owned));
+            if let Some(address) = address {
+                found.entry(address).or_default().push(name);
+            }
+        }
+    }
+    found
+}
+
+/// `card0-HDMI-A-1` is a plug of `card0`, and `renderD128` another door to it.
+fn is_telling(name: &str) -> bool {
+    let plug = name.starts_with("card") && name.contains('-');
+    let door = name.starts_with("renderD") || name.starts_with("controlD");
+    !plug && !door
+}
+
+/// The last PCI address on the way to a device:
+/// `../../devices/pci0000:00/0000:00:02.0/virtio1/block/vda` lies behind `0000:00:02.0`.
+fn behind(target: &str) -> Option<&str> {
+    target.rsplit('/').find(|part| pci::is_address(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::Capture;
+
+    #[test]
+    fn a_name_belongs_to_the_nearest_device() {
+        let disk = "../devices/pci0000:00/0000:00:1d.0/0000:03:00.0/nvme/nvme0/nvme0n1";
+        assert_eq!(behind(disk), Some("0000:03:00.0"));
+        assert_eq!(behind("../devices/virtual/block/loop0"), None);
+    }
+
+    #[test]
+    fn devices_carry_driver_node_and_names() {
+        let mut capture = Capture::default();
+        let folder = format!("{PCI}/0000:03:00.0");
+        for (name, text) in [
+            ("class", "0x020000"),
+            ("vendor", "0x8086"),
+            ("device", "0x10fb"),
+            ("numa_node", "1"),
+            ("local_cpulist", "2-9"),
+        ] {
+            capture.add_file(&format!("{folder}/{name}"), text);
+        }
+        capture.add_link(&format!("{folder}/driver"), "../../../../bus/pci/drivers/ixgbe");
+        capture.add_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:03:00.0/net/eth0");
+        capture.add_folder(&format!("{PCI}/0000:04:00.0"));
+        let devices = read(&Tree::from_capture(capture), &"0-3".parse().unwrap()).unwrap();
+        assert_eq!(
+            devices,
+            [Device {
+                address: "0000:03:00.0".into(),
+                class: 0x02_0000,
+                class_name: "Ethernet controller".into(),
+                id: Some("8086:10fb".into()),
+                driver: Some("ixgbe".into()),
+                node: Some(1),
+                cpus: "2-3".parse().unwrap(),
+                names: vec!["eth0".into()],
+            }]
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! Kinds of cores on hybrid machines.
+//!
+//! Intel names them (`/sys/devices/cpu_core/cpus`, the performance counters of each kind); Arm gives each CPU
+//! a capacity (`cpu_capacity`, 1024 for the largest); elsewhere only the highest frequency tells.
+
+use crate::{CpuId, CpuSet, machine::CoreKind};
+use crate::{
+    read::{
+        ReadError,
+        cpus::{CPU, Cpus},
+    },
+    tree::Tree,
+};
+
+/// Cores of one kind differ by up to some ten percent in frequency, where some are favoured (Turbo Boost Max
+/// 3.0, preferred cores of AMD); cores of different kinds differ by more.
+const ONE_KIND: f64 = 1.2;
+
+/// What tells one CPU from another.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Traits {
+    capacity: Option<u32>,
+    max_khz: Option<u64>,
+}
+
+/// The kinds, fastest first; one kind where all cores are alike.
+///
+/// # Errors
+/// A list of CPUs of a kind is malformed.
+pub fn read(tree: &Tree, cpus: &Cpus) -> Result<Vec<CoreKind>, ReadError> {
+    let traits = traits(tree, cpus);
+    let mut sets = intel(tree, &cpus.online)?;
+    if sets.len() < 2 {
+        sets = classes(&traits, |cpu| cpu.capacity.map(f64::from), 1.0);
+    }
+    if sets.len() < 2 {
+        sets = classes(&traits, |cpu| cpu.max_khz.map(|khz| khz as f64), ONE_KIND);
+    }
+    if sets.len() < 2 {
+        sets = vec![cpus.online.clone()];
+    }
+    Ok(name(sets, &traits))
+}
+
+/// Traits of the first CPU of each core. The kernel makes either file for all CPUs or for none.
+fn traits(tree: &Tree, cpus: &Cpus) -> Vec<(CpuSet, Traits)> {
+    let cores: Vec<CpuSet> = match cpus.cores.as_slice() {
+        [] => cpus.online.iter().map(CpuSet::single).collect(),
+        cores => cores.iter().map(|core| core.cpus.clone()).collect(),
+    };
+    let read = |cpu: CpuId| Traits {
+        capacity: tree.number(&format!("{CPU}/cpu{cpu}/cpu_capacity")),
+        max_khz: tree.number(&format!("{CPU}/cpu{cpu}/cpufreq/cpuinfo_max_freq")).filter(|&khz| khz > 0),
+    };
+    let mut found = Vec::new();
+    for core in cores {
+        let traits = core.first().map(read).unwrap_or_default();
+        let nothing = traits == Traits::default() && found.is_empty();
+        found.push((core, traits));
+        if nothing {
+            break;
+        }
+    }
+    found
+}
+
+/// Intel's names for performance, efficiency and low-power cores, where the kernel knows more than one kind.
+fn intel(tree: &Tree, online: &CpuSet) -> Result<Vec<CpuSet>, ReadError> {
+    let mut sets = Vec::new();
+    for unit in ["cpu_core", "cpu_atom", "cpu_lowpower"] {
+        let mut cpus = tree.cpu_list(&format!("sys/devices/{unit}/cpus"))?;
+        if cpus.is_none() {
+            cpus = tree.cpu_list(&format!("sys/bus/event_source/devices/{unit}/cpus"))?;
+        }
+        sets.extend(cpus.map(|cpus| cpus.intersection(online)).filter(|cpus| !cpus.is_empty()));
+    }
+    Ok(sets)
+}
+
+/// Splits CPUs where the value falls by more than `tolerance` from the largest of its class; largest first.
+fn classes(
+    traits: &[(CpuSet, Traits)],
+    value: impl Fn(&Traits) -> Option<f64>,
+    tolerance: f64,
+) -> Vec<CpuSet> {
+    let mut valued: Vec<(f64, &CpuSet)> =
+        traits.iter().filter_map(|(cpus, traits)| Some((value(traits)?, cpus))).collect();
+    if valued.len() < traits.len() {
+        return Vec::new();
+    }
+    valued.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut top = f64::INFINITY;
+    let mut sets: Vec<Vec<CpuId>> = Vec::new();
+    for (value, cpus) in valued {
+        if sets.is_empty() || value * tolerance < top {
+            top = value;
+            sets.push(Vec::new());
+        }
+        if let Some(set) = sets.last_mut() {
+            set.extend(cpus.iter());
+        }
+    }
+    sets.into_iter().map(CpuSet::from_iter).collect()
+}
+
+fn name(sets: Vec<CpuSet>, traits: &[(CpuSet, Traits)]) -> Vec<CoreKind> {
+    let count = sets.len();
+    let largest = |set: &CpuSet| {
+        let members = || traits.iter().filter(|(cpus, _)| cpus.first().is_some_and(|cpu| set.contains(cpu)));
+        Traits {
+            capacity: members().filter_map(|(_, traits)| traits.capacity).max(),
+            max_khz: members().filter_map(|(_, traits)| traits.max_khz).max(),
+        }
+    };
+    let kinds = sets.into_iter().enumerate().map(|(index, cpus)| {
+        let name = match (count, index) {
+            (1, _) => "all".to_owned(),
+            (2, 0) => "performance".to_owned(),
+            (2, _) => "efficiency".to_owned(),
+            _ => format!("kind {}", index + 1),
+        };
+        let Traits { capacity, max_khz } = largest(&cpus);
+        CoreKind { name, cpus, capacity, max_khz }
+    });
+    kinds.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traits(cpus: &str, capacity: Option<u32>, max_khz: Option<u64>) -> (CpuSet, Traits) {
+        (cpus.parse().unwrap(), Traits { capacity, max_khz })
+    }
+
+    #[test]
+    fn capacities_split_exactly_and_frequencies_loosely() {
+        let little_big =
+            [traits("0", Some(160), None), traits("1", Some(160), None), traits("2", Some(1024), None)];
+        let sets = classes(&little_big, |cpu| cpu.capacity.map(f64::from), 1.0);
+        let kinds = name(sets, &little_big);
+        let seen: Vec<_> =
+            kinds.iter().map(|kind| (kind.name.as_str(), kind.cpus.to_string(), kind.capacity)).collect();
+        assert_eq!(seen, [("performance", "2".into(), Some(1024)), ("efficiency", "0-1".into(), Some(160))]);
+
+        let favoured = [traits("0-1", None, Some(5_200_000)), traits("2-3", None, Some(4_900_000))];
+        assert_eq!(classes(&favoured, |cpu| cpu.max_khz.map(|khz| khz as f64), ONE_KIND).len(), 1);
+        let hybrid = [traits("0-1", None, Some(5_200_000)), traits("2", None, Some(3_800_000))];
+        assert_eq!(classes(&hybrid, |cpu| cpu.max_khz.map(|khz| khz as f64), ONE_KIND).len(), 2);
+    }
+
+    #[test]
+    fn a_missing_value_splits_nothing() {
+        let some = [traits("0", Some(1024), None), traits("1", None, None)];
+        assert!(classes(&some, |cpu| cpu.capacity.map(f64::from), 1.0).is_empty());
+    }
+}

@@ -1,0 +1,186 @@
+//! NUMA nodes (`/sys/devices/system/node`, `Documentation/ABI/stable/sysfs-devices-node`) and memory tiers
+//! (`Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers`).
+
+use crate::{CpuSet, machine::Node};
+use crate::{
+    read::{ReadError, cpus::Cpus, system},
+    tree::Tree,
+};
+
+const NODE: &str = "sys/devices/system/node";
+const TIERS: &str = "sys/devices/virtual/memory_tiering";
+const NVIDIA: &str = "proc/driver/nvidia/gpus";
+
+/// All nodes by number. A kernel without NUMA is one node of all CPUs and all memory.
+///
+/// # Errors
+/// A CPU or node list is malformed.
+pub fn read(tree: &Tree, cpus: &Cpus) -> Result<Vec<Node>, ReadError> {
+    let present = tree.numbered(NODE, "node");
+    let listed = match tree.cpu_list(&format!("{NODE}/online"))? {
+        Some(listed) => listed.intersection(&present),
+        None => present,
+    };
+    let mut nodes = Vec::new();
+    let mut taken = CpuSet::new();
+    for id in listed.iter() {
+        let Some(all) = node_cpus(tree, id)? else { continue };
+        // Broken firmware gives a CPU to two nodes; the first keeps it, as in hwloc.
+        if all.intersects(&taken) {
+            continue;
+        }
+        taken = taken.union(&all);
+        nodes.push(Node {
+            id,
+            cpus: all.intersection(&cpus.online),
+            memory_only: all.is_empty(),
+            memory_bytes: memory(tree, id),
+            distances: distances(tree, id),
+            tier: None,
+        });
+    }
+    if nodes.is_empty() {
+        nodes.push(Node { cpus: cpus.online.clone(), memory_bytes: system::memory(tree), ..Node::default() });
+    }
+    drop_accelerator_memory(tree, &mut nodes, &listed);
+    keep_square_distances(&mut nodes, &listed);
+    place_by_initiators(tree, &mut nodes);
+    tiers(tree, &mut nodes)?;
+    Ok(nodes)
+}
+
+fn node_cpus(tree: &Tree, id: u32) -> Result<Option<CpuSet>, ReadError> {
+    match tree.cpu_mask(&format!("{NODE}/node{id}/cpumap"))? {
+        Some(cpus) => Ok(Some(cpus)),
+        None => tree.cpu_list(&format!("{NODE}/node{id}/cpulist")),
+    }
+}
+
+fn memory(tree: &Tree, id: u32) -> Option<u64> {
+    let text = tree.read_part(&format!("{NODE}/node{id}/meminfo"), 4096, |text| {
+        text.lines().find(|line| line.contains("MemTotal:")).unwrap_or_default().to_owned()
+    })?;
+    system::kilobytes(text.split_once("MemTotal:")?.1)
+}
+
+fn distances(tree: &Tree, id: u32) -> Vec<u32> {
+    let text = tree.read(&format!("{NODE}/node{id}/distance")).unwrap_or_default();
+    let numbers: Result<Vec<u32>, _> = text.split_whitespace().map(str::parse).collect();
+    numbers.unwrap_or_default()
+}
+
+/// NVIDIA's driver for POWER9 makes the memory of each GPU a node. It belongs to the GPU, no process is
+/// placed by it, and hwloc leaves it out likewise (`numa_status` is the driver's own file).
+fn drop_accelerator_memory(tree: &Tree, nodes: &mut Vec<Node>, listed: &CpuSet) {
+    let memory: CpuSet = tree
+        .list(NVIDIA)
+        .iter()
+        .filter_map(|gpu| {
+            let status = tree.read(&format!("{NVIDIA}/{gpu}/numa_status"))?;
+            status.lines().find_map(|line| line.trim().strip_prefix("Node:")?.trim().parse::<u32>().ok())
+        })
+        .filter(|&node| listed.contains(node))
+        .collect();
+    nodes.retain(|node| !memory.contains(node.id));
+}
+
+/// The kernel gives a distance to every online node, in ascending order; what stands for nodes that were
+/// left out goes, and a matrix that is not square is none.
+fn keep_square_distances(nodes: &mut [Node], listed: &CpuSet) {
+    let kept: CpuSet = nodes.iter().map(|node| node.id).collect();
+    let whole = nodes.iter().all(|node| node.distances.len() == listed.len());
+    for node in nodes {
+        let row = std::mem::take(&mut node.distances);
+        if whole {
+            node.distances = listed
+                .iter()
+                .zip(row)
+                .filter(|(id, _)| kept.contains(*id))
+                .map(|(_, distance)| distance)
+                .collect();
+        }
+    }
+}
+
+/// Adds the CPUs that reach a node's memory fastest. Nodes without CPUs get their place from that, or from
+/// the distances where the firmware tells no more.
+fn place_by_initiators(tree: &Tree, nodes: &mut [Node]) {
+    let (with, without): (Vec<usize>, Vec<usize>) =
+        (0..nodes.len()).partition(|&at| !nodes[at].cpus.is_empty());
+    for at in with {
+        nodes[at].cpus = initiators(tree, nodes, at).unwrap_or_default().union(&nodes[at].cpus);
+    }
+    for at in without {
+        nodes[at].cpus = match initiators(tree, nodes, at) {
+            Some(cpus) if !cpus.is_empty() => cpus,
+            _ => nearest(nodes, at),
+        };
+    }
+}
+
+/// CPUs of the nodes that initiate accesses to this one at the best rate
+/// (`Documentation/admin-guide/mm/numaperf.rst`). `access1` counts CPUs alone, `access0` also devices.
+fn initiators(tree: &Tree, nodes: &[Node], at: usize) -> Option<CpuSet> {
+    let id = nodes[at].id;
+    let folder = ["access1", "access0"]
+        .map(|class| format!("{NODE}/node{id}/{class}/initiators"))
+        .into_iter()
+        .find(|folder| tree.is_folder(folder))?;
+    let ids = tree.numbered(&folder, "node");
+    let others = nodes.iter().filter(|node| node.id != id && ids.contains(node.id));
+    Some(others.fold(CpuSet::new(), |cpus, node| cpus.union(&node.cpus)))
+}
+
+/// CPUs of the nodes at the smallest distance, unless all others are equally far or nearer than the node is
+/// to itself: then the distances say nothing.
+fn nearest(nodes: &[Node], at: usize) -> CpuSet {
+    let row = &nodes[at].distances;
+    let others = || (0..nodes.len()).filter(|&other| other != at);
+    let Some(least) = others().filter_map(|other| row.get(other)).min() else { return CpuSet::new() };
+    let near: Vec<usize> = others().filter(|&other| row.get(other) == Some(least)).collect();
+    if *least <= row[at] || near.len() + 1 == nodes.len() {
+        return CpuSet::new();
+    }
+    near.iter().fold(CpuSet::new(), |cpus, &other| cpus.union(&nodes[other].cpus))
+}
+
+fn tiers(tree: &Tree, nodes: &mut [Node]) -> Result<(), ReadError> {
+    for tier in tree.numbered(TIERS, "memory_tier").iter() {
+        let listed = tree.cpu_list(&format!("{TIERS}/memory_tier{tier}/nodelist"))?.unwrap_or_default();
+        nodes.iter_mut().filter(|node| listed.contains(node.id)).for_each(|node| node.tier = Some(tier));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(id: u32, cpus: &str, distances: &[u32]) -> Node {
+        Node { id, cpus: cpus.parse().unwrap(), distances: distances.to_vec(), ..Node::default() }
+    }
+
+    #[test]
+    fn a_node_without_cpus_lies_by_the_nearest() {
+        let nodes =
+            [node(0, "0-1", &[10, 20, 14]), node(1, "2-3", &[20, 10, 24]), node(2, "", &[14, 24, 10])];
+        assert_eq!(nearest(&nodes, 2).to_string(), "0-1");
+        let equal =
+            [node(0, "0-1", &[10, 20, 20]), node(1, "2-3", &[20, 10, 20]), node(2, "", &[20, 20, 10])];
+        assert!(nearest(&equal, 2).is_empty());
+        assert!(nearest(&[node(0, "", &[])], 0).is_empty());
+    }
+
+    #[test]
+    fn distances_follow_the_nodes_that_stay() {
+        let mut nodes = [node(0, "0", &[10, 40, 80]), node(8, "1", &[40, 10, 80])];
+        keep_square_distances(&mut nodes, &"0,8,255".parse().unwrap());
+        assert_eq!(
+            (nodes[0].distances.as_slice(), nodes[1].distances.as_slice()),
+            (&[10, 40][..], &[40, 10][..])
+        );
+        nodes[0].distances = vec![10];
+        keep_square_distances(&mut nodes, &"0,8".parse().unwrap());
+        assert!(nodes[1].distances.is_empty());
+    }
+}

@@ -1,0 +1,377 @@
+//! Where the kernel's files are read from: a root folder, or a capture in one text file.
+
+use crate::CpuSet;
+use crate::{
+    capture::{CAPTURE_SCHEMA, Capture, CaptureError},
+    read::ReadError,
+};
+use rustix::{
+    fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2, readlinkat},
+    io::{Errno, read},
+};
+use std::{
+    cell::RefCell,
+    fs::File,
+    io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+/// Longest file that is read to its end; the largest of sysfs and procfs that we need have some kilobytes.
+const LARGEST_FILE: usize = 1 << 20;
+/// Longest capture: 4,096 CPUs with every file of theirs take some ten megabytes.
+const LARGEST_CAPTURE: u64 = 256 << 20;
+
+/// A tree of sysfs and procfs files. Whatever is absent, unreadable or gone by the time it is read is `None`.
+#[derive(Debug)]
+pub struct Tree {
+    source: Source,
+    name: String,
+    record: Option<RefCell<Capture>>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Folder { path: PathBuf, handle: OwnedFd, confined: bool },
+    Capture(Capture),
+}
+
+/// Why there is no tree at a path.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The folder or file cannot be opened.
+    #[error("cannot read {path}: {error}")]
+    Unreadable {
+        /// The path as given.
+        path: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The file is no capture.
+    #[error("{path}: {error}")]
+    NotACapture {
+        /// The path as given.
+        path: String,
+        /// The line and what is wrong with it.
+        error: CaptureError,
+    },
+}
+
+impl Tree {
+    /// The tree below a folder, or in a capture file.
+    ///
+    /// # Errors
+    /// There is no such folder or file, or the file is not a capture.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let name = path.display().to_string();
+        let unreadable = |error: io::Error| OpenError::Unreadable { path: name.clone(), error };
+        if path.is_file() {
+            let size = std::fs::metadata(path).map_err(unreadable)?.len();
+            if size > LARGEST_CAPTURE {
+                return Err(unreadable(io::Error::from(io::ErrorKind::FileTooLarge)));
+            }
+            let text = std::fs::read(path).map_err(unreadable)?;
+            return Self::parse(&name, &String::from_utf8_lossy(&text));
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = open(path, flags, Mode::empty()).map_err(|errno| unreadable(errno.into()))?;
+        let confined = path.canonicalize().map_err(unreadable)? != Path::new("/");
+        Ok(Self { source: Source::Folder { path: path.to_owned(), handle, confined }, name, record: None })
+    }
+
+    /// The tree in the text of a capture; `name` is for messages.
+    ///
+    /// # Errors
+    /// The text is not a capture.
+    pub fn parse(name: &str, text: &str) -> Result<Self, OpenError> {
+        let capture =
+            Capture::parse(text).map_err(|error| OpenError::NotACapture { path: name.to_owned(), error })?;
+        Ok(Self { source: Source::Capture(capture), name: name.to_owned(), record: None })
+    }
+
+    /// The tree of a capture at hand.
+    pub fn from_capture(capture: Capture) -> Self {
+        Self { source: Source::Capture(capture), name: CAPTURE_SCHEMA[2..].to_owned(), record: None }
+    }
+
+    /// Notes from now on all that is read, for [`Tree::recorded`].
+    pub fn recording(self) -> Self {
+        Self { record: Some(RefCell::default()), ..self }
+    }
+
+    /// All that was read since [`Tree::recording`].
+    pub fn recorded(&self) -> Option<Capture> {
+        self.record.as_ref().map(|record| record.borrow().clone())
+    }
+
+    /// The root folder or capture file, for messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The text of a file, without trailing white space and NUL bytes. What is not UTF-8 is replaced.
+    pub fn read(&self, path: &str) -> Option<String> {
+        self.read_part(path, LARGEST_FILE, str::to_owned)
+    }
+
+    /// What `keep` leaves of the first `most` bytes of a file. The record holds no more than that either:
+    /// a capture has no use for counters that change or for 256 CPUs' copies of the same flags.
+    pub fn read_part(&self, path: &str, most: usize, keep: impl Fn(&str) -> String) -> Option<String> {
+        let text = match &self.source {
+            Source::Folder { .. } => String::from_utf8_lossy(&self.bytes(path, most)?).into_owned(),
+            Source::Capture(capture) => capture.file(path)?.to_owned(),
+        };
+        let kept = keep(text.trim_end_matches(|c: char| c.is_whitespace() || c == '\0'));
+        self.note(|record| record.add_file(path, &kept));
+        Some(kept)
+    }
+
+    /// A whole file as one number.
+    pub fn number<T: std::str::FromStr>(&self, path: &str) -> Option<T> {
+        self.read(path)?.trim().parse().ok()
+    }
+
+    /// A file in the kernel's list format.
+    ///
+    /// # Errors
+    /// The file is there and is no CPU list.
+    pub fn cpu_list(&self, path: &str) -> Result<Option<CpuSet>, ReadError> {
+        self.parsed(path, str::parse)
+    }
+
+    /// A file in the kernel's mask format.
+    ///
+    /// # Errors
+    /// The file is there and is no CPU mask.
+    pub fn cpu_mask(&self, path: &str) -> Result<Option<CpuSet>, ReadError> {
+        self.parsed(path, CpuSet::from_mask)
+    }
+
+    fn parsed<E: ToString>(
+        &self,
+        path: &str,
+        parse: impl Fn(&str) -> Result<CpuSet, E>,
+    ) -> Result<Option<CpuSet>, ReadError> {
+        let Some(text) = self.read(path) else { return Ok(None) };
+        parse(&text).map(Some).map_err(|error| self.malformed(path, &error.to_string()))
+    }
+
+    /// The error that names a file of this tree.
+    pub fn malformed(&self, path: &str, problem: &str) -> ReadError {
+        let file = match &self.source {
+            Source::Folder { path: root, .. } => root.join(path).display().to_string(),
+            Source::Capture(_) => format!("{}: {path}", self.name),
+        };
+        ReadError::Malformed { file, problem: problem.chars().take(200).collect() }
+    }
+
+    /// Names in a folder, ascending; in the root where `path` is empty.
+    pub fn list(&self, path: &str) -> Vec<String> {
+        let names = self.names(path);
+        let inside = |name: &String| format!("{path}/{name}").trim_start_matches('/').to_owned();
+        self.note(|record| names.iter().for_each(|name| record.add_folder(&inside(name))));
+        names
+    }
+
+    /// The numbers of the entries `prefixN` of a folder, ascending.
+    pub fn numbered(&self, path: &str, prefix: &str) -> CpuSet {
+        let number = |name: &String| {
+            let digits = name.strip_prefix(prefix)?;
+            let plain =
+                digits == "0" || !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit());
+            digits.parse::<u32>().ok().filter(|&number| plain && number < u32::MAX)
+        };
+        let numbers: CpuSet = self.names(path).iter().filter_map(number).collect();
+        self.note(|record| {
+            numbers.iter().for_each(|number| record.add_folder(&format!("{path}/{prefix}{number}")));
+        });
+        numbers
+    }
+
+    /// Whether a folder is there.
+    pub fn is_folder(&self, path: &str) -> bool {
+        let there = match &self.source {
+            Source::Capture(capture) => capture.has_folder(path),
+            Source::Folder { .. } => self.handle(path, OFlags::PATH | OFlags::DIRECTORY).is_some(),
+        };
+        if there {
+            self.note(|record| record.add_folder(path));
+        }
+        there
+    }
+
+    /// Whether this is the running system, whose files change, and not a copy of some.
+    pub fn is_live(&self) -> bool {
+        matches!(self.source, Source::Folder { confined: false, .. })
+    }
+
+    /// Whether the mode of a file allows nobody to write it. A capture keeps no modes.
+    pub fn is_read_only(&self, path: &str) -> bool {
+        let mode = || fstat(self.handle(path, OFlags::PATH)?).ok().map(|about| about.st_mode);
+        mode().is_some_and(|mode| mode & 0o222 == 0)
+    }
+
+    /// The text of a symbolic link.
+    pub fn link(&self, path: &str) -> Option<String> {
+        let target = match &self.source {
+            Source::Capture(capture) => capture.link(path)?.to_owned(),
+            Source::Folder { .. } => {
+                let link = self.handle(path, OFlags::PATH | OFlags::NOFOLLOW)?;
+                readlinkat(&link, "", Vec::new()).ok()?.into_string().ok()?
+            }
+        };
+        self.note(|record| record.add_link(path, &target));
+        Some(target)
+    }
+
+    /// A file to be read in places, such as a program. A capture has none, and it is not noted in the record.
+    pub fn file(&self, path: &str) -> Option<File> {
+        self.handle(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).map(File::from)
+    }
+
+    fn names(&self, path: &str) -> Vec<String> {
+        match &self.source {
+            Source::Capture(capture) => capture.list(path),
+            Source::Folder { .. } => self.folder_names(path).unwrap_or_default(),
+        }
+    }
+
+    fn folder_names(&self, path: &str) -> Option<Vec<String>> {
+        let path = if path.is_empty() { "." } else { path };
+        let folder = Dir::new(self.handle(path, OFlags::RDONLY | OFlags::DIRECTORY)?).ok()?;
+        let mut names: Vec<String> = folder
+            .filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(str::to_owned))
+            .filter(|name| name != "." && name != "..")
+            .collect();
+        names.sort_unstable();
+        Some(names)
+    }
+
+    fn note(&self, write: impl FnOnce(&mut Capture)) {
+        if let Some(record) = &self.record {
+            write(&mut record.borrow_mut());
+        }
+    }
+
+    fn bytes(&self, path: &str, most: usize) -> Option<Vec<u8>> {
+        // A pipe or a device in a copied tree must not stall us: not blocking, and regular files only.
+        let file = self.handle(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let about = fstat(&file).ok()?;
+        if FileType::from_raw_mode(about.st_mode) != FileType::RegularFile {
+            return None;
+        }
+        // Files of sysfs, which claim one page, and plain copies give all they have at once; those of procfs
+        // claim no size and may give a piece at a time.
+        let gives_all_at_once = about.st_size > 0;
+        let mut bytes = vec![0; 4096.min(most)];
+        let mut filled = 0;
+        loop {
+            match read(&file, &mut bytes[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => continue,
+                Err(_) => return None,
+            }
+            if filled == most || filled < bytes.len() && gives_all_at_once {
+                break;
+            }
+            if filled == bytes.len() {
+                bytes.resize((filled * 4).min(most), 0);
+            }
+        }
+        bytes.truncate(filled);
+        Some(bytes)
+    }
+
+    /// Opens below the root. In a copy of another machine a link such as `/etc/os-release` or `../../..` means
+    /// that machine, so the kernel resolves it inside the root (`openat2`, since Linux 5.6).
+    fn handle(&self, path: &str, flags: OFlags) -> Option<OwnedFd> {
+        let Source::Folder { path: root, handle, confined } = &self.source else { return None };
+        let flags = flags | OFlags::CLOEXEC;
+        if !confined {
+            return openat(handle, path, flags, Mode::empty()).ok();
+        }
+        match openat2(handle, path, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
+            // An older kernel, or a container's filter that does not know the call.
+            Err(Errno::NOSYS | Errno::PERM) => open_confined(root, path, flags),
+            result => result.ok(),
+        }
+    }
+}
+
+/// Opens a file below `root` unless links lead out of it.
+fn open_confined(root: &Path, path: &str, flags: OFlags) -> Option<OwnedFd> {
+    let root = root.canonicalize().ok()?;
+    let wanted = root.join(path);
+    let place = match (wanted.parent(), wanted.file_name()) {
+        (Some(folder), Some(name)) if flags.contains(OFlags::NOFOLLOW) => {
+            folder.canonicalize().ok()?.join(name)
+        }
+        _ => wanted.canonicalize().ok()?,
+    };
+    if !place.starts_with(&root) {
+        return None;
+    }
+    openat(CWD, &place, flags, Mode::empty()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn folder() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("etc")).unwrap();
+        std::fs::create_dir_all(root.path().join("cpu/cpu12")).unwrap();
+        std::fs::create_dir_all(root.path().join("cpu/cpu01")).unwrap();
+        std::fs::write(root.path().join("etc/name"), "inside \n").unwrap();
+        std::fs::write(root.path().join("etc/raw"), b"\xffx\0").unwrap();
+        symlink("/etc/name", root.path().join("absolute")).unwrap();
+        symlink("../../../../etc/name", root.path().join("climbing")).unwrap();
+        symlink("loop", root.path().join("loop")).unwrap();
+        root
+    }
+
+    #[test]
+    fn links_stay_below_the_root() {
+        let root = folder();
+        let tree = Tree::open(root.path()).unwrap();
+        assert_eq!(tree.read("absolute").as_deref(), Some("inside"));
+        assert_eq!(tree.read("climbing").as_deref(), Some("inside"));
+        assert_eq!(tree.read("loop"), None);
+        assert_eq!(tree.link("absolute").as_deref(), Some("/etc/name"));
+        assert!(open_confined(root.path(), "climbing", OFlags::RDONLY).is_none());
+        assert!(open_confined(root.path(), "etc/name", OFlags::RDONLY).is_some());
+    }
+
+    #[test]
+    fn odd_files_are_absent_or_repaired() {
+        let root = folder();
+        let tree = Tree::open(root.path()).unwrap();
+        assert_eq!(tree.read("etc"), None);
+        assert_eq!(tree.read("none"), None);
+        assert_eq!(tree.read("etc/raw").as_deref(), Some("\u{fffd}x"));
+        assert_eq!(tree.numbered("cpu", "cpu").to_string(), "12");
+        assert!(Tree::open(&root.path().join("none")).is_err());
+        assert!(Tree::open(&root.path().join("etc/name")).is_err());
+    }
+
+    #[test]
+    fn a_record_reads_like_its_source() {
+        let root = folder();
+        let tree = Tree::open(root.path()).unwrap().recording();
+        let see = |tree: &Tree| {
+            (
+                tree.read("etc/name"),
+                tree.link("absolute"),
+                tree.numbered("cpu", "cpu"),
+                tree.list("cpu"),
+                tree.read("no"),
+            )
+        };
+        let seen = see(&tree);
+        let again = Tree::parse("again", &tree.recorded().unwrap().to_string()).unwrap();
+        assert_eq!(see(&again), seen);
+    }
+}

@@ -1,0 +1,65 @@
+//! Damaged and hostile trees: every file that is read is replaced by nonsense in turn. Reading may refuse,
+//! but never panics, hangs or takes memory without bound.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use manycore_topology::{
+    Tree,
+    capture::Entry,
+    synthetic::{Spec, extras::add_cgroup},
+};
+use proptest::prelude::*;
+
+fn files() -> Vec<String> {
+    let mut capture =
+        Spec { packages: 2, cores: 2, threads: 2, memory_only_gib: vec![8], ..Spec::default() }.capture();
+    add_cgroup(&mut capture, "/a/b", "0-3", "150000 100000");
+    let tree = Tree::from_capture(capture).recording();
+    manycore_topology::read(&tree).unwrap();
+    let read = tree.recorded().unwrap();
+    let names = read.entries().filter(|(_, entry)| matches!(entry, Entry::File(_)));
+    names.map(|(path, _)| path.to_owned()).collect()
+}
+
+fn with(path: &str, text: &str) -> Tree {
+    let mut capture =
+        Spec { packages: 2, cores: 2, threads: 2, memory_only_gib: vec![8], ..Spec::default() }.capture();
+    add_cgroup(&mut capture, "/a/b", "0-3", "150000 100000");
+    capture.add_file(path, text);
+    Tree::from_capture(capture)
+}
+
+const NONSENSE: [&str; 12] = [
+    "",
+    "a",
+    "3-1",
+    "0-99999999999",
+    "0-4294967294",
+    "-1",
+    "ffffffff,ffffffff,ffffffff",
+    "0x",
+    "\u{0}\u{1}",
+    ",,,",
+    "18446744073709551616",
+    "NaN",
+];
+
+#[test]
+fn every_file_may_hold_nonsense() {
+    let files = files();
+    assert!(files.len() > 50, "{}", files.len());
+    for path in &files {
+        for text in NONSENSE {
+            if let Err(error) = manycore_topology::read(&with(path, text)) {
+                assert!(error.to_string().contains(path.as_str()), "{path} = {text:?}: {error}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_file_may_hold_anything(at: prop::sample::Index, text in "(\\PC|\n|,|-|[0-9a-f]){0,60}") {
+        let files = files();
+        let _ = manycore_topology::read(&with(&files[at.index(files.len())], &text));
+    }
+}

@@ -1,0 +1,51 @@
+//! Which pairs of CPUs stand for all of a machine.
+#![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
+
+use manycore_testkit::World;
+use manycore_topology::{
+    CpuSet, Machine,
+    pairs::{choose, possible},
+};
+use proptest::prelude::*;
+
+#[test]
+fn all_pairs_are_taken_where_they_fit() {
+    let machine = World::server().record().machine;
+    let choice = choose(&machine, &machine.usable(), 120);
+    assert_eq!((choice.pairs.len(), choice.possible, choice.rule), (120, 120, None));
+}
+
+#[test]
+fn siblings_are_the_first_to_be_left_out() {
+    let machine = World::server().record().machine;
+    let choice = choose(&machine, &machine.usable(), 119);
+    // Eight cores with each other, and the two CPUs of each.
+    assert_eq!((choice.pairs.len(), choice.possible), (28 + 8, 120));
+    assert!(choice.rule.unwrap().starts_with("the first CPU of each core with that of every other"));
+    assert!(choice.pairs.contains(&[0, 1]) && choice.pairs.contains(&[0, 14]));
+    assert!(!choice.pairs.contains(&[1, 3]));
+}
+
+#[test]
+fn a_machine_that_tells_nothing_is_thinned_evenly() {
+    let cpus = "0-99".parse().unwrap();
+    let choice = choose(&Machine::default(), &cpus, 1000);
+    assert!(choice.pairs.len() <= 1000 && choice.pairs.len() > 900, "{}", choice.pairs.len());
+    assert!(choice.rule.unwrap().ends_with("and one in 6 pairs of CPUs 0-99"));
+    let few = choose(&Machine::default(), &cpus, 50);
+    assert_eq!((few.pairs.len(), few.rule.unwrap().as_str()), (50, "one in 99, evenly"));
+}
+
+proptest! {
+    #[test]
+    fn chosen_pairs_fit_and_are_pairs(cpus in 0u32..200, smt in any::<bool>(), most in 1usize..3000) {
+        let machine = World { cpus: cpus.max(2) / 2 * 2, smt, blocks: 0, ..World::server() }.record().machine;
+        let usable: CpuSet = (0..cpus).collect();
+        let choice = choose(&machine, &usable, most);
+        prop_assert!(choice.pairs.len() <= most);
+        prop_assert_eq!(choice.possible, possible(cpus as usize));
+        prop_assert_eq!(choice.rule.is_none(), choice.pairs.len() == choice.possible);
+        prop_assert!(cpus < 2 || !choice.pairs.is_empty());
+        prop_assert!(choice.pairs.iter().all(|[a, b]| a < b && usable.contains(*b)));
+    }
+}

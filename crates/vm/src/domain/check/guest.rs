@@ -1,0 +1,224 @@
+//! What a guest sees against what its plan says.
+
+use super::{Check, host::node_of};
+use crate::domain::{Cell, Expander, Guest, GuestDevice, PciAddress};
+use manycore_text::units;
+use manycore_topology::{
+    CpuSet, Machine,
+    machine::{CacheKind, Device},
+};
+use std::collections::BTreeMap;
+
+/// The base class of bridges, which are ways to devices and no devices.
+const BRIDGE: u32 = 0x06;
+
+/// Tells what the machine that this runs in shows, and holds it against the plan where there is one.
+pub fn of_guest(plan: Option<&Guest>, machine: &Machine) -> Check {
+    let of = match plan {
+        Some(plan) if !plan.name.is_empty() => format!("this guest, planned as {}", plan.name),
+        _ => "this guest".to_owned(),
+    };
+    let mut check = Check::new(of);
+    let cpus = units::counted(machine.online.len(), "CPU");
+    match plan {
+        Some(plan) => check.judge(
+            "CPUs",
+            units::counted(plan.vcpus as usize, "CPU"),
+            cpus,
+            machine.online.len() == plan.vcpus as usize,
+        ),
+        None => check.tell("CPUs", cpus),
+    }
+    nodes(plan, machine, &mut check);
+    topology(plan, machine, &mut check);
+    caches(plan, machine, &mut check);
+    devices(plan, machine, &mut check);
+    check
+}
+
+fn nodes(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
+    let cells: &[Cell] = plan.map_or(&[], |plan| &plan.cells);
+    for cell in cells {
+        let what = format!("node {}", cell.id);
+        // CPUs that may be plugged in later are not there.
+        let planned = format!("CPUs {}", cell.vcpus.intersection(&range(plan.map_or(0, |plan| plan.vcpus))));
+        let Some(node) = machine.nodes.iter().find(|node| node.id == cell.id) else {
+            check.judge(what, planned, "no such node", false);
+            continue;
+        };
+        let shown = |is_without: bool, cpus: String| if is_without { "memory only".to_owned() } else { cpus };
+        let planned = shown(cell.vcpus.is_empty(), planned);
+        let found = shown(node.memory_only, format!("CPUs {}", node.cpus));
+        let holds = planned == found;
+        check.judge(&what, planned, found, holds);
+        if !cell.distances.is_empty() {
+            check.equal(format!("{what}, distances"), &list(&cell.distances), &list(&node.distances));
+        }
+        if let Some(memory) = node.memory_bytes {
+            // The kernel keeps some for itself before it counts.
+            let planned = cell.memory_kib << 10;
+            let holds = memory <= planned && memory >= planned / 2;
+            check.judge(format!("{what}, memory"), units::bytes(planned), units::bytes(memory), holds);
+        }
+    }
+    let known: CpuSet = cells.iter().map(|cell| cell.id).collect();
+    for node in machine.nodes.iter().filter(|node| !known.contains(node.id)) {
+        let memory = node.memory_bytes.map(|bytes| format!(", {}", units::bytes(bytes))).unwrap_or_default();
+        let distances = if node.distances.is_empty() {
+            String::new()
+        } else {
+            format!(", distances {}", list(&node.distances))
+        };
+        let found = format!("CPUs {}{memory}{distances}", node.cpus);
+        let what = format!("node {}", node.id);
+        match cells {
+            [] => check.tell(what, found),
+            _ => check.judge(what, "no such node", found, false),
+        }
+    }
+}
+
+fn range(count: u32) -> CpuSet {
+    (0..count).collect()
+}
+
+fn list(numbers: &[u32]) -> String {
+    numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
+}
+
+fn topology(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
+    let threads = machine.cores.iter().map(|core| core.cpus.len()).max().unwrap_or(1);
+    let found = [
+        ("packages", machine.packages.len()),
+        ("dies", machine.dies.len()),
+        ("clusters", machine.clusters.len()),
+        ("cores", machine.cores.len()),
+        ("threads in a core", threads),
+    ];
+    let planned = plan.and_then(|plan| Some((plan, plan.topology?)));
+    // Of CPUs that may be plugged in later the guest sees none.
+    let whole = planned.filter(|(plan, _)| plan.vcpus as usize == plan.pins.len()).map(|(_, told)| told);
+    let planned = whole.map(|told| {
+        let dies = told.sockets * told.dies;
+        let clusters = dies * told.clusters;
+        [told.sockets, dies, clusters, clusters * told.cores, told.threads].map(|count| count as usize)
+    });
+    for (at, (what, found)) in found.into_iter().enumerate() {
+        // Kernels tell clusters where several cores share something, and no dies on Arm.
+        let says = match (what, whole) {
+            ("clusters", Some(told)) => told.clusters > 1,
+            ("dies", Some(told)) => told.dies > 1,
+            (_, told) => told.is_some(),
+        };
+        match planned.filter(|_| says) {
+            Some(planned) => check.equal(what, &planned[at], &found),
+            None => check.tell(what, found),
+        }
+    }
+}
+
+fn caches(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
+    let mut found: BTreeMap<u32, (usize, Option<u64>)> = BTreeMap::new();
+    for cache in machine.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction) {
+        let (count, size) = found.entry(cache.level).or_default();
+        *count += 1;
+        *size = (*size).max(cache.size_bytes);
+    }
+    let size = |size: Option<u64>| size.map_or_else(|| "of a size that is not told".to_owned(), units::bytes);
+    for planned in plan.map_or(&[][..], |plan| &plan.caches) {
+        let what = format!("L{}", planned.level);
+        match found.remove(&planned.level) {
+            Some((count, there)) => {
+                let holds = there == Some(planned.size_bytes);
+                check.judge(
+                    what,
+                    size(Some(planned.size_bytes)),
+                    format!("{count} of {}", size(there)),
+                    holds,
+                );
+            }
+            None => check.judge(what, size(Some(planned.size_bytes)), "none", false),
+        }
+    }
+    for (level, (count, there)) in found {
+        check.tell(format!("L{level}"), format!("{count} of {}", size(there)));
+    }
+    let has_caches = machine.caches.iter().any(|cache| cache.level > 1);
+    if plan.is_some_and(|plan| plan.cache_passthrough && plan.caches.is_empty()) {
+        check.judge("caches", "those of the host", if has_caches { "there" } else { "none" }, has_caches);
+    }
+}
+
+/// A device of the guest and the number of its bus.
+type Seen<'m> = (&'m Device, u32);
+
+fn devices(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
+    let devices = machine.devices.iter().filter(|device| device.class >> 16 != BRIDGE);
+    let mut seen: Vec<Seen> = devices
+        .map(|device| (device, device.address.parse().map_or(0, |address: PciAddress| address.bus)))
+        .collect();
+    if let Some(plan) = plan {
+        for expander in plan.expanders.iter().filter(|expander| expander.bus.is_some()) {
+            behind(plan, expander, &mut seen, check);
+        }
+        let known = |device: &&GuestDevice| {
+            device.expander.is_none_or(|index| {
+                !plan.expanders.iter().any(|expander| expander.index == index && expander.bus.is_some())
+            })
+        };
+        for device in plan.devices.iter().filter(known) {
+            by_node(device, &mut seen, check);
+        }
+    }
+    for (device, _) in seen {
+        check.tell(name(device), node_of(device.node));
+    }
+}
+
+/// All that is behind an expander whose bus numbers are known is on its node, and is as much as was planned.
+fn behind(plan: &Guest, expander: &Expander, seen: &mut Vec<Seen>, check: &mut Check) {
+    let numbers = expander.bus.unwrap_or(0)..=expander.last_bus.unwrap_or(255);
+    let planned = plan.devices.iter().filter(|device| device.expander == Some(expander.index)).count();
+    let (own, others): (Vec<Seen>, Vec<Seen>) = seen.iter().partition(|(_, bus)| numbers.contains(bus));
+    *seen = others;
+    for (device, _) in &own {
+        check.equal(name(device), &node_of(Some(expander.node)), &node_of(device.node));
+    }
+    if own.len() < planned {
+        check.judge(
+            format!("buses {:02x}-{:02x}", numbers.start(), numbers.end()),
+            units::counted(planned, "device"),
+            units::counted(own.len(), "device"),
+            false,
+        );
+    }
+}
+
+/// A device of which no bus number is known: one of its vendor and kind is on its node. Where that is not known either,
+/// any device that has a node.
+fn by_node(planned: &GuestDevice, seen: &mut Vec<Seen>, check: &mut Check) {
+    let Some(node) = planned.node else { return };
+    let alike = |device: &Device| match &planned.id {
+        Some(id) => device.id.as_ref() == Some(id),
+        None => device.node.is_some(),
+    };
+    let right = seen.iter().position(|(device, _)| alike(device) && device.node == Some(node));
+    let wrong = || planned.id.as_ref().and_then(|_| seen.iter().position(|(device, _)| alike(device)));
+    match right.or_else(wrong) {
+        Some(at) => {
+            let (device, _) = seen.remove(at);
+            check.equal(name(device), &node_of(Some(node)), &node_of(device.node));
+        }
+        None => {
+            let host = planned.host.as_deref().unwrap_or(&planned.kind);
+            check.judge(format!("device ({host} on the host)"), node_of(Some(node)), "none is there", false);
+        }
+    }
+}
+
+fn name(device: &Device) -> String {
+    match device.names.first() {
+        Some(name) => format!("{} ({name})", device.address),
+        None => format!("{} ({})", device.address, device.class_name),
+    }
+}

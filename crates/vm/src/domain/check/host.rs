@@ -1,0 +1,217 @@
+//! A running domain against its plan: threads, memory, devices.
+
+use super::Check;
+use crate::domain::{Cell, Guest};
+use manycore_linux::vms::memory::Mapping;
+use manycore_text::units;
+use manycore_topology::{CpuSet, Machine};
+use std::collections::BTreeMap;
+
+/// What the host shows of a running domain.
+#[derive(Clone, Debug, Default)]
+pub struct Running {
+    /// The emulator's process.
+    pub pid: u32,
+    /// CPUs that the thread of each virtual CPU may run on.
+    pub vcpus: BTreeMap<u32, CpuSet>,
+    /// CPUs that the emulator's main thread may run on.
+    pub emulator: CpuSet,
+    /// CPUs that each I/O thread may run on, by its id.
+    pub iothreads: BTreeMap<u32, CpuSet>,
+    /// Memory of the process; absent where it may not be read.
+    pub memory: Option<Vec<Mapping>>,
+}
+
+/// Holds a running domain against what its XML, or a plan for it, says.
+pub fn of_running(guest: &Guest, running: &Running, machine: &Machine) -> Check {
+    let mut check = Check::new(format!("domain {} (pid {})", guest.name, running.pid));
+    vcpus(guest, running, machine, &mut check);
+    threads(guest, running, machine, &mut check);
+    memory(guest, running, &mut check);
+    devices(guest, machine, &mut check);
+    check
+}
+
+/// One line for all that are where they belong, one for each that is not.
+fn vcpus(guest: &Guest, running: &Running, machine: &Machine, check: &mut Check) {
+    let (mut right, mut free) = (Vec::new(), Vec::new());
+    let mut wrong = Vec::new();
+    for (vcpu, pin) in (0_u32..).zip(&guest.pins) {
+        // One that may be plugged in later has no thread.
+        let (found, expected) = (running.vcpus.get(&vcpu), vcpu < guest.vcpus);
+        match (pin, found) {
+            (Some(pin), Some(found)) if *found == online(pin, machine) => right.push(vcpu),
+            (Some(pin), Some(found)) => wrong.push((vcpu, pin.to_string(), format!("CPUs {found}"))),
+            (Some(pin), None) if expected => wrong.push((vcpu, pin.to_string(), "no such thread".to_owned())),
+            (None, None) if expected => wrong.push((vcpu, String::new(), "no such thread".to_owned())),
+            (None, Some(_)) => free.push(vcpu),
+            (_, None) => {}
+        }
+    }
+    if !right.is_empty() {
+        let right: CpuSet = right.into_iter().collect();
+        let what = units::counted(right.len(), "virtual CPU");
+        check.judge(what, "pinned", format!("on their CPUs: {}", right.brief()), true);
+    }
+    for (vcpu, pin, found) in wrong {
+        check.judge(format!("virtual CPU {vcpu}"), format!("CPUs {pin}"), found, false);
+    }
+    if !free.is_empty() {
+        let free: CpuSet = free.into_iter().collect();
+        check.tell(units::counted(free.len(), "virtual CPU"), format!("not pinned: {}", free.brief()));
+    }
+}
+
+/// The emulator and I/O threads.
+fn threads(guest: &Guest, running: &Running, machine: &Machine, check: &mut Check) {
+    match &guest.emulator {
+        Some(pin) => check.equal("emulator", &online(pin, machine), &running.emulator),
+        None => check.tell("emulator", format!("not pinned: {}", running.emulator.brief())),
+    }
+    for (id, pin) in &guest.iothreads {
+        let what = format!("I/O thread {id}");
+        match running.iothreads.get(id) {
+            Some(found) => check.equal(what, &online(pin, machine), found),
+            None => check.judge(what, pin, "no such thread", false),
+        }
+    }
+}
+
+fn online(pin: &CpuSet, machine: &Machine) -> CpuSet {
+    pin.intersection(&machine.online)
+}
+
+/// Memory that is bound: by its policy, or by control groups alone.
+fn memory(guest: &Guest, running: &Running, check: &mut Check) {
+    let Some(mappings) = &running.memory else {
+        if guest.is_bound() {
+            check.tell("memory", "cannot be read without the right to look into the process");
+        }
+        return;
+    };
+    let (restricted, bound): (Vec<&Cell>, Vec<&Cell>) =
+        guest.cells.iter().filter(|cell| !cell.host_nodes.is_empty()).partition(|cell| cell.is_restrictive);
+    by_policy(&bound, mappings, check);
+    if let Some(least) = restricted.iter().map(|cell| cell.memory_kib << 10).min() {
+        let pieces = Pieces {
+            least,
+            bytes: restricted.iter().map(|cell| cell.memory_kib << 10).sum(),
+            nodes: &CpuSet::union_of(restricted.iter().map(|cell| &cell.host_nodes)),
+        };
+        by_place(named(restricted.iter().map(|cell| cell.id)), &pieces, mappings, check);
+    }
+    if let Some(memory) = &guest.memory {
+        let bytes = memory.kib << 10;
+        by_place(
+            "memory".to_owned(),
+            &Pieces { least: bytes, bytes, nodes: &memory.host_nodes },
+            mappings,
+            check,
+        );
+    }
+}
+
+/// `memory of cells 0-1`.
+fn named(cells: impl Iterator<Item = u32>) -> String {
+    let cells: CpuSet = cells.collect();
+    format!("memory of cell{} {cells}", if cells.len() == 1 { "" } else { "s" })
+}
+
+/// For each set of host nodes: as much memory has this policy as the cells have, and all its pages are there.
+fn by_policy(cells: &[&Cell], mappings: &[Mapping], check: &mut Check) {
+    let mut wanted: BTreeMap<&CpuSet, (u64, Vec<u32>)> = BTreeMap::new();
+    for cell in cells {
+        let (bytes, cells) = wanted.entry(&cell.host_nodes).or_default();
+        *bytes = bytes.saturating_add(cell.memory_kib << 10);
+        cells.push(cell.id);
+    }
+    for (nodes, (bytes, cells)) in wanted {
+        let own: Vec<&Mapping> =
+            mappings.iter().filter(|mapping| mapping.bound.as_ref() == Some(nodes)).collect();
+        let bound: u64 = own.iter().map(|mapping| mapping.bytes).sum();
+        let planned = format!("{} from node {nodes}", units::bytes(bytes));
+        let what = named(cells.into_iter());
+        if bound < bytes {
+            let found = format!("{} are bound to node {nodes}", units::bytes(bound));
+            check.judge(&what, &planned, found, false);
+        }
+        let (found, is_there) = whereabouts(&own, nodes);
+        if !is_there || bound >= bytes {
+            check.judge(what, planned, found, is_there);
+        }
+    }
+}
+
+/// Memory that is known by its size.
+struct Pieces<'a> {
+    /// Bytes of the smallest piece.
+    least: u64,
+    /// Bytes of all.
+    bytes: u64,
+    /// Where they may be.
+    nodes: &'a CpuSet,
+}
+
+/// Nobody but the control group knows where the memory may come from, so its pages are looked at.
+fn by_place(what: String, pieces: &Pieces, mappings: &[Mapping], check: &mut Check) {
+    let own: Vec<&Mapping> = mappings.iter().filter(|mapping| mapping.bytes >= pieces.least).collect();
+    let planned = format!("{} from node {}", units::bytes(pieces.bytes), pieces.nodes);
+    let (found, is_there) = whereabouts(&own, pieces.nodes);
+    if own.is_empty() {
+        check.tell(
+            what,
+            format!("no piece of the process's memory is as large as {}", units::bytes(pieces.least)),
+        );
+    } else {
+        check.judge(what, planned, found, is_there);
+    }
+}
+
+/// `2 GiB on node 0, 3 MiB on node 1`, and whether that is all on these nodes.
+fn whereabouts(mappings: &[&Mapping], nodes: &CpuSet) -> (String, bool) {
+    let mut there = BTreeMap::new();
+    for (node, held) in mappings.iter().flat_map(|mapping| &mapping.on) {
+        *there.entry(*node).or_insert(0_u64) += held;
+    }
+    let is_there = there.iter().all(|(node, held)| nodes.contains(*node) || *held == 0);
+    let spread: Vec<String> =
+        there.iter().map(|(node, held)| format!("{} on node {node}", units::bytes(*held))).collect();
+    let found = if spread.is_empty() { "nothing used yet".to_owned() } else { spread.join(", ") };
+    (found, is_there)
+}
+
+/// A device that is passed through is on the host's node that its node of the guest stands for.
+fn devices(guest: &Guest, machine: &Machine, check: &mut Check) {
+    for device in &guest.devices {
+        let Some(host) = device.host.as_deref() else { continue };
+        let what = format!("device {host}");
+        let known = machine.device(host);
+        let cell = device.node.and_then(|node| guest.cells.iter().find(|cell| cell.id == node));
+        let bound = cell.filter(|cell| !cell.host_nodes.is_empty());
+        let planned = bound.map(|cell| format!("node {} (the guest's node {})", cell.host_nodes, cell.id));
+        match (known, cell, planned) {
+            (None, _, planned) => {
+                check.judge(what, planned.unwrap_or_default(), "not in this machine", false);
+            }
+            (Some(known), Some(cell), Some(planned)) => {
+                let holds = known.node.is_some_and(|node| cell.host_nodes.contains(node));
+                check.judge(what, planned, node_of(known.node), holds);
+            }
+            (Some(known), Some(cell), None) => {
+                let found = format!(
+                    "{}; the guest's node {}, whose memory may be anywhere",
+                    node_of(known.node),
+                    cell.id
+                );
+                check.tell(what, found);
+            }
+            (Some(known), None, _) => {
+                check.tell(what, format!("{}; the guest is told none", node_of(known.node)));
+            }
+        }
+    }
+}
+
+pub(super) fn node_of(node: Option<u32>) -> String {
+    node.map_or_else(|| "no node".to_owned(), |node| format!("node {node}"))
+}

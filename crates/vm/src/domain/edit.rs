@@ -1,0 +1,317 @@
+//! Changes to a text of XML that leave every other byte as it was, in the style that the text has.
+#![allow(clippy::needless_pass_by_value, reason = "values are numbers and texts, owned and borrowed")]
+
+use manycore_linux::vms::xml::{Xml, is};
+use roxmltree::Node;
+use std::{collections::BTreeMap, ops::Range};
+
+/// An element to be written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Element {
+    name: &'static str,
+    attributes: Vec<(&'static str, String)>,
+    text: String,
+    children: Vec<Self>,
+}
+
+impl Element {
+    /// An empty element.
+    pub fn new(name: &'static str) -> Self {
+        Self { name, ..Self::default() }
+    }
+
+    /// With another attribute.
+    pub fn with(mut self, name: &'static str, value: impl ToString) -> Self {
+        self.attributes.push((name, value.to_string()));
+        self
+    }
+
+    /// With text in it.
+    pub fn text(self, text: impl ToString) -> Self {
+        Self { text: text.to_string(), ..self }
+    }
+
+    /// With another element in it.
+    pub fn child(mut self, child: Self) -> Self {
+        self.children.push(child);
+        self
+    }
+
+    /// With these elements in it.
+    pub fn children(mut self, children: impl IntoIterator<Item = Self>) -> Self {
+        self.children.extend(children);
+        self
+    }
+
+    fn write(&self, style: &Style, indent: Option<&str>, out: &mut String) {
+        let quote = style.quote;
+        out.push_str(&format!("<{}", self.name));
+        for (name, value) in &self.attributes {
+            out.push_str(&format!(" {name}={quote}{}{quote}", escape(value)));
+        }
+        if self.children.is_empty() && self.text.is_empty() {
+            out.push_str("/>");
+            return;
+        }
+        out.push('>');
+        out.push_str(&escape(&self.text));
+        if !self.children.is_empty() {
+            let deeper = indent.map(|indent| format!("{indent}{}", style.unit));
+            for child in &self.children {
+                style.line(deeper.as_deref(), out);
+                child.write(style, deeper.as_deref(), out);
+            }
+            style.line(indent, out);
+        }
+        out.push_str(&format!("</{}>", self.name));
+    }
+}
+
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\'' => out.push_str("&apos;"),
+            '"' => out.push_str("&quot;"),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+/// How a text is set.
+#[derive(Clone, Debug)]
+struct Style {
+    newline: &'static str,
+    /// One step of indentation.
+    unit: String,
+    quote: char,
+}
+
+impl Style {
+    fn of(xml: &Xml) -> Self {
+        let root = xml.root();
+        let newline = match xml.text.find('\n') {
+            Some(at) if at > 0 && xml.text.as_bytes()[at - 1] == b'\r' => "\r\n",
+            _ => "\n",
+        };
+        let first = root.first_element_child().and_then(|child| indent(xml, child.range().start));
+        let outer = indent(xml, root.range().start).unwrap_or_default();
+        let unit = first.and_then(|inner| inner.strip_prefix(outer)).filter(|unit| !unit.is_empty());
+        let quote = root.attributes().next().and_then(|attribute| {
+            xml.text.get(..attribute.range_value().start).and_then(|before| before.chars().next_back())
+        });
+        let quote = quote.filter(|quote| ['"', '\''].contains(quote)).unwrap_or('\'');
+        Self { newline, unit: unit.unwrap_or("  ").to_owned(), quote }
+    }
+
+    /// Begins a line, where there are lines.
+    fn line(&self, indent: Option<&str>, out: &mut String) {
+        if let Some(indent) = indent {
+            out.push_str(self.newline);
+            out.push_str(indent);
+        }
+    }
+}
+
+/// White space before a place, back to the start of its line; `None` where something else stands in the line.
+fn indent<'a>(xml: &Xml<'a>, at: usize) -> Option<&'a str> {
+    let before = xml.slice(0..at);
+    let line = before.trim_end_matches([' ', '\t']);
+    let begins = matches!(line.chars().next_back(), None | Some('\n' | '\u{feff}'));
+    begins.then(|| &before[line.len()..])
+}
+
+/// Changes to one text, which are made together.
+#[derive(Debug)]
+pub struct Edits<'x, 'a> {
+    xml: &'x Xml<'a>,
+    style: Style,
+    changes: Vec<(Range<usize>, String)>,
+    /// Elements right below the root that get more, in the order in which they were first asked for.
+    growing: Vec<Element>,
+    /// Comments that go with the elements that they are in, by where they stand.
+    lost: BTreeMap<usize, String>,
+}
+
+impl<'x, 'a> Edits<'x, 'a> {
+    /// No changes yet.
+    pub fn new(xml: &'x Xml<'a>) -> Self {
+        Self { xml, style: Style::of(xml), changes: Vec::new(), growing: Vec::new(), lost: BTreeMap::new() }
+    }
+
+    /// Gives an attribute another value; it keeps its place and quotes. One that is not there comes last.
+    pub fn set(&mut self, node: Node<'_, 'a>, name: &str, value: impl ToString) {
+        let value = value.to_string();
+        match node.attribute_node(name) {
+            Some(there) if there.value() == value => {}
+            Some(there) => self.changes.push((there.range_value(), escape(&value))),
+            None => {
+                let last = node.attributes().map(|attribute| attribute.range().end).max();
+                let at = last.unwrap_or_else(|| self.name_end(node));
+                let quote = self.style.quote;
+                self.changes.push((at..at, format!(" {name}={quote}{}{quote}", escape(&value))));
+            }
+        }
+    }
+
+    /// Takes an attribute away, with the white space before it.
+    pub fn unset(&mut self, node: Node<'_, 'a>, name: &str) {
+        let Some(there) = node.attribute_node(name) else { return };
+        let range = there.range();
+        let space = self.xml.slice(0..range.start);
+        self.changes.push((space.trim_end().len()..range.end, String::new()));
+    }
+
+    /// Adds elements after all that is in `parent`.
+    pub fn append(&mut self, parent: Node<'_, 'a>, elements: &[Element]) {
+        if elements.is_empty() {
+            return;
+        }
+        let inside = || parent.children().filter(|node| !is_space(*node));
+        if let Some(last) = inside().next_back() {
+            let indent = inside().filter_map(|node| indent(self.xml, node.range().start)).next_back();
+            let text = self.lines(elements, indent);
+            self.changes.push((last.range().end..last.range().end, text));
+            return;
+        }
+        let outer = self.indent_of(parent);
+        let inner = outer.as_ref().map(|outer| format!("{outer}{}", self.style.unit));
+        let mut text = self.lines(elements, inner.as_deref());
+        self.style.line(outer.as_deref(), &mut text);
+        let range = parent.range();
+        let whole = self.xml.slice(range.clone());
+        if let Some(tag) = whole.strip_suffix("/>") {
+            let name = parent.tag_name().name();
+            let tag = tag.trim_end();
+            self.changes.push((range.start + tag.len()..range.end, format!(">{text}</{name}>")));
+        } else {
+            let end = range.start + whole.rfind("</").unwrap_or(whole.len());
+            let start = parent.first_child().map_or(end, |space| space.range().start);
+            self.changes.push((start..end, text));
+        }
+    }
+
+    /// Adds elements to the one called `name` right below the root, which is made where it is missing.
+    pub fn add(&mut self, name: &'static str, elements: Vec<Element>) {
+        if elements.is_empty() {
+            return;
+        }
+        match self.growing.iter_mut().find(|one| one.name == name) {
+            Some(one) => one.children.extend(elements),
+            None => self.growing.push(Element::new(name).children(elements)),
+        }
+    }
+
+    /// Adds an element right below the root, which has none of its name.
+    pub fn add_whole(&mut self, element: Element) {
+        self.growing.push(element);
+    }
+
+    /// Adds elements after `sibling`, and after a comment on it in the same line.
+    pub fn after(&mut self, sibling: Node<'_, 'a>, elements: &[Element]) {
+        let text = self.lines(elements, indent(self.xml, sibling.range().start));
+        let mut last = sibling;
+        for node in sibling.next_siblings().skip(1) {
+            if node.is_comment() {
+                last = node;
+            } else if !is_space(node) || self.xml.slice(node.range()).contains('\n') {
+                break;
+            }
+        }
+        let at = last.range().end;
+        self.changes.push((at..at, text));
+    }
+
+    /// Takes an element away; with its line, where it has lines of its own.
+    pub fn remove(&mut self, node: Node<'_, 'a>) {
+        for comment in node.descendants().filter(Node::is_comment) {
+            let range = comment.range();
+            self.lost.insert(range.start, self.xml.slice(range).to_owned());
+        }
+        let range = node.range();
+        let start = match indent(self.xml, range.start) {
+            Some(space) => {
+                let line = self.xml.slice(0..range.start - space.len());
+                line.strip_suffix('\n').map_or(line, |line| line.strip_suffix('\r').unwrap_or(line)).len()
+            }
+            None => range.start,
+        };
+        self.changes.push((start..range.end, String::new()));
+    }
+
+    /// Comments that go with the elements that are taken away, as they are written.
+    pub fn lost(&self) -> impl Iterator<Item = &str> {
+        self.lost.values().map(String::as_str)
+    }
+
+    /// The text with all changes; those at one place in the order in which they were asked for.
+    pub fn apply(mut self) -> String {
+        for element in std::mem::take(&mut self.growing) {
+            let xml = self.xml;
+            if let Some(there) = xml.at(&[element.name]) {
+                self.append(there, &element.children);
+            } else if let Some(before) = last_of(xml, before(element.name)) {
+                self.after(before, &[element]);
+            } else {
+                self.append(xml.root(), &[element]);
+            }
+        }
+        self.changes.sort_by_key(|(range, _)| (range.start, range.end));
+        let mut out = String::with_capacity(self.xml.text.len() * 2);
+        let mut done = 0;
+        for (range, text) in &self.changes {
+            // What lies in a part that was taken away goes with it.
+            if range.start < done {
+                continue;
+            }
+            out.push_str(self.xml.slice(done..range.start));
+            out.push_str(text);
+            done = range.end;
+        }
+        out.push_str(self.xml.slice(done..self.xml.text.len()));
+        out
+    }
+
+    fn lines(&self, elements: &[Element], indent: Option<&str>) -> String {
+        let mut text = String::new();
+        for element in elements {
+            self.style.line(indent, &mut text);
+            element.write(&self.style, indent, &mut text);
+        }
+        text
+    }
+
+    /// Where the lines of an element begin: `None` in a text without lines.
+    fn indent_of(&self, node: Node<'_, 'a>) -> Option<String> {
+        indent(self.xml, node.range().start).map(str::to_owned)
+    }
+
+    /// One past the name in a tag.
+    fn name_end(&self, node: Node<'_, 'a>) -> usize {
+        let range = node.range();
+        let tag = self.xml.slice(range.clone());
+        range.start + tag.find(|c: char| c.is_whitespace() || c == '/' || c == '>').unwrap_or(tag.len())
+    }
+}
+
+fn is_space(node: Node) -> bool {
+    node.is_text() && node.text().is_some_and(|text| text.trim().is_empty())
+}
+
+/// Elements that libvirt writes right before one that we may have to make; any order would do for it.
+fn before(name: &str) -> &'static [&'static str] {
+    match name {
+        "cputune" | "numatune" => &["vcpu", "vcpus", "iothreads", "iothreadids", "cputune"],
+        "cpu" => &["os", "features"],
+        _ => &[],
+    }
+}
+
+/// The last of the elements of these names below the root, in the order of the text.
+fn last_of<'n, 'a>(xml: &'n Xml<'a>, names: &[&str]) -> Option<Node<'n, 'a>> {
+    xml.root().children().rfind(|node| names.iter().any(|name| is(*node, name)))
+}

@@ -1,0 +1,255 @@
+//! The guest's NUMA nodes: which virtual CPUs and how much memory each has, and how far apart they are.
+
+use super::{
+    Refused, Task, pages,
+    seats::{HostedCell, Place},
+};
+use crate::domain::guest::{self, Cell};
+use manycore_placement::PlannedWorker;
+use manycore_topology::{CpuSet, Machine, machine::Node};
+use std::collections::BTreeMap;
+
+/// Nodes of the guest that have no CPUs, such as HMAT and CXL memory: they stay as they are.
+pub(super) fn memory_only(task: &Task) -> CpuSet {
+    let cells = task.before.cells.iter();
+    cells.filter(|cell| cell.vcpus.is_empty()).map(|cell| cell.id).collect()
+}
+
+/// A node of the guest for each of the host's that virtual CPUs are on; several where the guest has to keep more.
+pub(super) fn cells(
+    task: &Task,
+    places: &[Place],
+    workers: &[PlannedWorker],
+    notes: &mut Vec<String>,
+) -> Result<Vec<HostedCell>, Refused> {
+    let machine = task.machine;
+    if !task.board.has_nodes {
+        notes.push(format!(
+            "machine type {} has no NUMA nodes and no topology to show its guest: threads are pinned, and the guest's \
+             memory is as it was",
+            task.board.name
+        ));
+        return Ok(Vec::new());
+    }
+    let with_cpus = machine.nodes.iter().filter(|node| !node.memory_only && !node.cpus.is_empty());
+    if with_cpus.count() < 2 {
+        notes.push(
+            "the machine shows one NUMA node: the guest's nodes and memory are as they were".to_owned(),
+        );
+        return Ok(Vec::new());
+    }
+    let mut members: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+    for (vcpu, place) in places.iter().enumerate() {
+        let Some(node) = place.node else {
+            notes.push(format!(
+                "{} lets virtual CPUs use several nodes: the guest's nodes and memory are as they were",
+                task.wish.policy
+            ));
+            return Ok(Vec::new());
+        };
+        members.entry(node).or_default().push(vcpu as u32);
+    }
+    let mut by_id: Vec<(&Node, Vec<u32>)> =
+        members.into_iter().map(|(at, vcpus)| (&machine.nodes[at], vcpus)).collect();
+    by_id.sort_by_key(|(node, _)| node.id);
+    let by_id = split(task, by_id, notes);
+    let members: Vec<CpuSet> = by_id.iter().map(|(_, vcpus)| vcpus.iter().copied().collect()).collect();
+    let ids = ids(task, members.len(), notes);
+    let memory = memory(task, &members, notes)?;
+    let distances = distances(machine, &by_id, notes);
+    let mut cells = Vec::new();
+    for (at, (node, vcpus)) in by_id.iter().enumerate() {
+        let host_nodes = workers[vcpus[0] as usize].memory_nodes.iter().copied().collect();
+        let cell = Cell {
+            id: ids[at],
+            vcpus: members[at].clone(),
+            memory_kib: memory[at],
+            distances: distances.get(at).cloned().unwrap_or_default(),
+            host_nodes,
+            ..Cell::default()
+        };
+        check_room(machine, &cell)?;
+        cells.push(HostedCell { cell, host: node.id });
+    }
+    Ok(cells)
+}
+
+/// The memory must be there: a guest that is bound to less is killed when it uses it.
+fn check_room(machine: &Machine, cell: &Cell) -> Result<(), Refused> {
+    let own = machine.nodes.iter().filter(|node| cell.host_nodes.contains(node.id));
+    let Some(there) = own.map(|node| node.memory_bytes).sum::<Option<u64>>() else { return Ok(()) };
+    if cell.memory_kib <= there >> 10 {
+        return Ok(());
+    }
+    let [asked, there] = [cell.memory_kib << 10, there].map(manycore_text::units::bytes);
+    Err(Refused::Demand(format!(
+        "{} of the guest's memory belong to node {} of the host, which has {there}: give the guest less, or spread \
+         its CPUs over more nodes (--policy spread)",
+        asked, cell.host_nodes
+    )))
+}
+
+/// Virtual CPUs of each node of the guest with the host's node that they are on, from those of each node of the host.
+///
+/// Beside nodes of memory only the guest keeps all its nodes with CPUs, since other elements name both: nodes of the host
+/// hold several of them where the plan uses fewer. They keep their virtual CPUs where no node of the guest lies on two of
+/// the host, and are dealt anew otherwise.
+fn split<'m>(
+    task: &Task,
+    on_host: Vec<(&'m Node, Vec<u32>)>,
+    notes: &mut Vec<String>,
+) -> Vec<(&'m Node, Vec<u32>)> {
+    let before: Vec<&Cell> = with_cpus(task).collect();
+    if memory_only(task).is_empty() || before.len() <= on_host.len() {
+        return on_host;
+    }
+    notes.push(format!(
+        "the guest keeps its {} nodes with CPUs beside those of memory only, on {} of the host",
+        before.len(),
+        manycore_text::units::counted(on_host.len(), "node")
+    ));
+    let whole = |cell: &&Cell| {
+        let is_on = |vcpus: &[u32]| cell.vcpus.iter().all(|vcpu| vcpus.contains(&vcpu));
+        let (node, _) = on_host.iter().find(|(_, vcpus)| is_on(vcpus))?;
+        Some((*node, cell.vcpus.iter().collect()))
+    };
+    let kept: Option<Vec<(&Node, Vec<u32>)>> = before.iter().map(whole).collect();
+    let all: usize = on_host.iter().map(|(_, vcpus)| vcpus.len()).sum();
+    if let Some(kept) = kept
+        && kept.iter().map(|(_, vcpus)| vcpus.len()).sum::<usize>() == all
+    {
+        return kept;
+    }
+    // Each node of the host has one; the next goes to the one with most virtual CPUs for each that it would then have.
+    let mut parts = vec![1; on_host.len()];
+    for _ in on_host.len()..before.len() {
+        let share = |at: &usize| on_host[*at].1.len() as f64 / (parts[*at] + 1) as f64;
+        let most = (0..parts.len()).rev().max_by(|a, b| share(a).total_cmp(&share(b))).unwrap_or(0);
+        parts[most] += 1;
+    }
+    let dealt = on_host.iter().zip(&parts).flat_map(|((node, vcpus), parts)| {
+        let end = move |part: usize| part * vcpus.len() / parts;
+        (0..*parts).map(move |part| (*node, vcpus[end(part)..end(part + 1)].to_vec()))
+    });
+    dealt.collect()
+}
+
+/// Ids of `count` nodes with CPUs. Beside nodes of memory only those with CPUs keep theirs, and new ones come behind all.
+fn ids(task: &Task, count: usize, notes: &mut Vec<String>) -> Vec<u32> {
+    let memory_only = memory_only(task);
+    if memory_only.is_empty() {
+        return (0..count as u32).collect();
+    }
+    let of_memory = manycore_text::units::counted(memory_only.len(), "NUMA node");
+    notes.push(format!("left as it was: {of_memory} of memory only ({memory_only} in the guest)"));
+    let behind = task.before.cells.iter().map(|cell| cell.id + 1).max().unwrap_or(0);
+    with_cpus(task).map(|cell| cell.id).chain(behind..).take(count).collect()
+}
+
+/// KiB of each cell, by its virtual CPUs. Where the guest has as many as before, those whose virtual CPUs stay keep
+/// theirs, and the others share the rest.
+fn memory(task: &Task, members: &[CpuSet], notes: &mut Vec<String>) -> Result<Vec<u64>, Refused> {
+    let before: Vec<&Cell> = with_cpus(task).collect();
+    let as_many = before.len() == members.len();
+    let keeps = |at: usize| as_many && before[at].vcpus == members[at];
+    let counts = members.iter().enumerate().filter(|(at, _)| !keeps(*at)).map(|(_, vcpus)| vcpus.len());
+    let kept: u64 =
+        before.iter().enumerate().filter(|(at, _)| keeps(*at)).map(|(_, cell)| cell.memory_kib).sum();
+    let mut dealt =
+        deal(task, initial_kib(task)?.saturating_sub(kept), &counts.collect::<Vec<_>>())?.into_iter();
+    let all = 0..members.len();
+    let memory: Vec<u64> =
+        all.filter_map(|at| if keeps(at) { Some(before[at].memory_kib) } else { dealt.next() }).collect();
+    let was: Vec<u64> = before.iter().map(|cell| cell.memory_kib).collect();
+    if as_many && was != memory {
+        let said = |kib: &[u64]| -> String {
+            kib.iter().map(|kib| manycore_text::units::bytes(kib << 10)).collect::<Vec<_>>().join(" + ")
+        };
+        notes.push(format!(
+            "the memory of the guest's nodes is dealt anew by their virtual CPUs, which are others now: {}; it was {}",
+            said(&memory),
+            said(&was)
+        ));
+    }
+    Ok(memory)
+}
+
+/// The guest's nodes that have CPUs now.
+fn with_cpus<'t>(task: &'t Task) -> impl Iterator<Item = &'t Cell> {
+    task.before.cells.iter().filter(|cell| !cell.vcpus.is_empty())
+}
+
+/// Deals memory by numbers of virtual CPUs, in whole huge pages.
+fn deal(task: &Task, total: u64, counts: &[usize]) -> Result<Vec<u64>, Refused> {
+    let unit = pages::largest_kib(task)?;
+    let share = if total / unit >= counts.len() as u64 { unit } else { 4 };
+    let pages = total / share;
+    if pages < counts.len() as u64 {
+        return Err(Refused::Demand(format!(
+            "the domain has {total} KiB of memory, too little for {} nodes",
+            counts.len()
+        )));
+    }
+    let all: usize = counts.iter().sum();
+    let (mut cpus, mut given) = (0, 0);
+    let mut memory = Vec::new();
+    for count in counts {
+        cpus += count;
+        let upto = pages * cpus as u64 / all as u64;
+        memory.push((upto - given) * share);
+        given = upto;
+    }
+    if let Some(last) = memory.last_mut() {
+        *last += total % share;
+    }
+    Ok(memory)
+}
+
+/// KiB that the guest starts with.
+fn initial_kib(task: &Task) -> Result<u64, Refused> {
+    if !task.before.cells.is_empty() {
+        return Ok(with_cpus(task).map(|cell| cell.memory_kib).sum());
+    }
+    let initial = guest::initial_bytes(task.xml)?;
+    initial
+        .map(|bytes| bytes >> 10)
+        .ok_or_else(|| Refused::Demand("the domain has no <memory>, which every domain needs".to_owned()))
+}
+
+/// Distance between two nodes of the guest on one of the host: the least that QEMU takes between nodes.
+const NEAREST: u32 = 11;
+
+/// Distances between the nodes in use. None for one node, and none where the machine tells none that QEMU takes.
+fn distances(machine: &Machine, used: &[(&Node, Vec<u32>)], notes: &mut Vec<String>) -> Vec<Vec<u32>> {
+    if used.len() < 2 {
+        return Vec::new();
+    }
+    let column = |id: u32| machine.nodes.iter().position(|node| node.id == id);
+    let columns: Option<Vec<usize>> = used.iter().map(|(node, _)| column(node.id)).collect();
+    let rows: Option<Vec<Vec<u32>>> = columns.and_then(|columns| {
+        let far = |at: usize, to: usize| {
+            let is_beside = at != to && columns[at] == columns[to];
+            if is_beside { Some(NEAREST) } else { used[at].0.distances.get(columns[to]).copied() }
+        };
+        let all = 0..used.len();
+        all.clone().map(|at| all.clone().map(|to| far(at, to)).collect()).collect()
+    });
+    let sound = |rows: &Vec<Vec<u32>>| {
+        rows.iter().enumerate().all(|(at, row)| {
+            row.iter()
+                .enumerate()
+                .all(|(to, far)| if at == to { *far == 10 } else { (11..255).contains(far) })
+        })
+    };
+    match rows.filter(sound) {
+        Some(rows) => rows,
+        None => {
+            notes.push(
+                "the machine tells no distances between its nodes that QEMU takes (10 to itself, 11 to 254 to \
+                 others): the guest gets none"
+                    .to_owned(),
+            );
+            Vec::new()
+        }
+    }
+}

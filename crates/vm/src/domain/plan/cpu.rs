@@ -1,0 +1,334 @@
+//! `<vcpu>`, `<cputune>` and `<cpu>`.
+
+use super::{
+    Refused, Task,
+    seats::{HostedCell, Seats},
+    topology::topology,
+};
+use crate::domain::{
+    edit::{Edits, Element},
+    guest::Cell,
+    read::attribute,
+};
+use manycore_linux::vms::xml::{child, children, number, text_of};
+use roxmltree::Node;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Binds virtual CPUs, the emulator and I/O threads.
+pub(super) fn pin<'a>(task: &Task<'_, 'a>, seats: &Seats, edits: &mut Edits<'_, 'a>) -> Result<(), Refused> {
+    if let Some(vcpu) = task.xml.at(&["vcpu"]) {
+        if vcpu.attribute("placement") == Some("auto") {
+            edits.set(vcpu, "placement", "static");
+        }
+        if vcpu.has_attribute("cpuset") {
+            let all = manycore_topology::CpuSet::union_of(seats.pins.iter().chain([&seats.others]));
+            edits.set(vcpu, "cpuset", all);
+        }
+    }
+    let vcpus = seats.pins.iter().enumerate().map(|(at, cpus)| (at as u32, cpus.to_string())).collect();
+    let iothreads = iothreads(task)?.into_iter().map(|id| (id, seats.others.to_string())).collect();
+    let mut new = pins(task, "vcpupin", "vcpu", vcpus, edits)?;
+    let others = seats.others.to_string();
+    match task.xml.at(&["cputune", "emulatorpin"]) {
+        Some(there) => edits.set(there, "cpuset", others),
+        None => new.push(Element::new("emulatorpin").with("cpuset", others)),
+    }
+    new.extend(pins(task, "iothreadpin", "iothread", iothreads, edits)?);
+    edits.add("cputune", new);
+    Ok(())
+}
+
+/// Sets the pins that are there, takes away those of threads that are not, and returns the others.
+fn pins<'a>(
+    task: &Task<'_, 'a>,
+    name: &'static str,
+    key: &'static str,
+    mut wanted: BTreeMap<u32, String>,
+    edits: &mut Edits<'_, 'a>,
+) -> Result<Vec<Element>, Refused> {
+    let tune = task.xml.at(&["cputune"]);
+    let there: Vec<Node> = tune.into_iter().flat_map(|tune| children(tune, name)).collect();
+    for pin in &there {
+        match wanted.remove(&attribute(*pin, key)?) {
+            Some(cpus) => edits.set(*pin, "cpuset", cpus),
+            None => edits.remove(*pin),
+        }
+    }
+    let new = wanted.into_iter();
+    let new = new.map(|(id, cpus)| Element::new(name).with(key, id).with("cpuset", cpus)).collect();
+    // Beside those that are there.
+    let Some(last) = there.last() else { return Ok(new) };
+    edits.after(*last, &new);
+    Ok(Vec::new())
+}
+
+/// Ids of I/O threads: those that are named, and the lowest free ones up to their number.
+fn iothreads(task: &Task) -> Result<BTreeSet<u32>, Refused> {
+    let mut ids = BTreeSet::new();
+    if let Some(named) = task.xml.at(&["iothreadids"]) {
+        for one in children(named, "iothread") {
+            ids.insert(attribute(one, "id")?);
+        }
+    }
+    let count = task.xml.at(&["iothreads"]).and_then(|node| number(&text_of(node))).unwrap_or(0).min(1024);
+    let free = (1..=2048).filter(|id| !ids.contains(id));
+    let missing = (count as usize).saturating_sub(ids.len());
+    let free: Vec<u32> = free.take(missing).collect();
+    ids.extend(free);
+    Ok(ids)
+}
+
+/// Tells the guest its topology, caches and nodes.
+pub(super) fn describe<'a>(
+    task: &Task<'_, 'a>,
+    seats: &Seats,
+    edits: &mut Edits<'_, 'a>,
+    notes: &mut Vec<String>,
+) {
+    if !task.board.has_nodes {
+        return;
+    }
+    let mut new = Vec::new();
+    let is_kvm = task.xml.root().attribute("type") == Some("kvm");
+    let cpu = task.xml.at(&["cpu"]);
+    let mode = cpu.map_or("", |cpu| cpu.attribute("mode").unwrap_or("custom"));
+    let passthrough = mode == "host-passthrough" || is_kvm && (cpu.is_none() || task.wish.host_passthrough);
+    if let Some(cpu) = cpu.filter(|_| passthrough && mode != "host-passthrough") {
+        become_host(task, cpu, edits);
+    }
+    if passthrough && cpu.is_none() {
+        notes.push(
+            "the domain has no <cpu> and gets the mode host-passthrough: while it runs, the guest can be migrated only \
+             to a host with the same CPU, microcode and kernel (for another mode, write <cpu mode='host-model'/> first)"
+                .to_owned(),
+        );
+    }
+    new.extend(write_topology(task, seats, edits, notes));
+    new.extend(write_cache(task, mode, passthrough, edits, notes));
+    if passthrough {
+        new.extend(write_topoext(task));
+    }
+    new.extend(write_numa(task, seats, edits, notes));
+    if cpu.is_some() {
+        edits.add("cpu", new);
+    } else {
+        let cpu = Element::new("cpu");
+        let cpu = if passthrough { cpu.with("mode", "host-passthrough").with("check", "none") } else { cpu };
+        edits.add_whole(cpu.children(new));
+    }
+}
+
+/// Makes a CPU of another mode the host's: the model goes. Features that the user gave or denied it stay, as this mode
+/// takes them too.
+fn become_host<'a>(task: &Task<'_, 'a>, cpu: Node<'_, 'a>, edits: &mut Edits<'_, 'a>) {
+    edits.set(cpu, "mode", "host-passthrough");
+    edits.unset(cpu, "match");
+    for name in ["model", "vendor"] {
+        if let Some(node) = task.xml.at(&["cpu", name]) {
+            edits.remove(node);
+        }
+    }
+}
+
+fn write_topology<'a>(
+    task: &Task<'_, 'a>,
+    seats: &Seats,
+    edits: &mut Edits<'_, 'a>,
+    notes: &mut Vec<String>,
+) -> Option<Element> {
+    let told = topology(task, &seats.places, notes);
+    let parts = [
+        ("sockets", told.sockets),
+        ("dies", told.dies),
+        ("clusters", told.clusters),
+        ("cores", told.cores),
+        ("threads", told.threads),
+    ];
+    let there = task.xml.at(&["cpu", "topology"]);
+    // Older libvirts know neither dies nor clusters: they are written where they say something.
+    let needed = |name: &str, count: u32| {
+        !["dies", "clusters"].contains(&name)
+            || count > 1
+            || there.is_some_and(|there| there.has_attribute(name))
+    };
+    let parts = parts.into_iter().filter(|(name, count)| needed(name, *count));
+    match there {
+        Some(there) => {
+            parts.for_each(|(name, count)| edits.set(there, name, count));
+            None
+        }
+        None => {
+            Some(parts.fold(Element::new("topology"), |element, (name, count)| element.with(name, count)))
+        }
+    }
+}
+
+/// AMD's CPUs tell siblings and shared caches by this feature, and QEMU gives it to no guest unless it is asked to.
+fn write_topoext(task: &Task) -> Option<Element> {
+    let told = task.xml.at(&["cpu"]).is_some_and(|cpu| {
+        children(cpu, "feature").any(|feature| feature.attribute("name") == Some("topoext"))
+    });
+    let has = task.machine.system.cpu_flags.iter().any(|flag| flag == "topoext");
+    (has && !told).then(|| Element::new("feature").with("policy", "require").with("name", "topoext"))
+}
+
+fn write_cache<'a>(
+    task: &Task<'_, 'a>,
+    mode: &str,
+    passthrough: bool,
+    edits: &mut Edits<'_, 'a>,
+    notes: &mut Vec<String>,
+) -> Option<Element> {
+    let kind = task.xml.root().attribute("type").unwrap_or_default();
+    if !task.is_x86() {
+        notes.push(format!(
+            "no <cache mode='passthrough'/>: libvirt takes it on x86 only, not on {}",
+            task.arch
+        ));
+        return None;
+    }
+    if kind != "kvm" {
+        notes.push(format!(
+            "no <cache mode='passthrough'/>: a domain of type '{kind}' does not run on the host's CPU"
+        ));
+        return None;
+    }
+    if !passthrough {
+        notes.push(format!(
+            "no <cache mode='passthrough'/>: it needs the CPU mode host-passthrough, and this is {mode}; \
+             --host-passthrough changes it (such a guest moves only between equal hosts)"
+        ));
+        return None;
+    }
+    let cache = Element::new("cache").with("mode", "passthrough");
+    match task.xml.at(&["cpu", "cache"]) {
+        Some(there) => {
+            if let Some(other) = there.attribute("mode").filter(|mode| *mode != "passthrough") {
+                notes.push(format!(
+                    "<cache mode='{other}'/> becomes passthrough, so that the guest sees the host's caches"
+                ));
+            }
+            edits.unset(there, "level");
+            edits.set(there, "mode", "passthrough");
+            None
+        }
+        None => Some(cache),
+    }
+}
+
+fn write_numa<'a>(
+    task: &Task<'_, 'a>,
+    seats: &Seats,
+    edits: &mut Edits<'_, 'a>,
+    notes: &mut Vec<String>,
+) -> Option<Element> {
+    if seats.cells.is_empty() {
+        return None;
+    }
+    let cells: Vec<&Cell> = seats.cells.iter().map(|hosted| &hosted.cell).collect();
+    let ids: Vec<u32> = cells.iter().map(|cell| cell.id).collect();
+    let Some(numa) = task.xml.at(&["cpu", "numa"]) else {
+        let cells = cells.iter().map(|cell| element(&ids, cell, &[]));
+        return Some(Element::new("numa").children(cells));
+    };
+    let mut there: Vec<Node> = children(numa, "cell").collect();
+    there.sort_by_key(|cell| cell.attribute("id").and_then(number));
+    // How the memory is shared with other processes is the user's choice.
+    let kept = |name: &'static str| Some((name, there.first()?.attribute(name)?.to_owned()));
+    let kept: Vec<(&'static str, String)> = ["memAccess", "discard"].into_iter().filter_map(kept).collect();
+    if !seats.memory_only.is_empty() || there.len() == cells.len() {
+        let with_cpus = (0..).zip(there).filter(|(id, _)| !seats.memory_only.contains(*id));
+        let old: Vec<Node> = with_cpus.map(|(_, cell)| cell).collect();
+        edit_cells(task, seats, &old, edits);
+        let new = cells.iter().skip(old.len()).map(|cell| element(&ids, cell, &kept));
+        edits.append(numa, &new.collect::<Vec<_>>());
+        return None;
+    }
+    let links = child(numa, "interconnects");
+    say_lost(&there, links, cells.len(), notes);
+    there.iter().copied().chain(links).for_each(|old| edits.remove(old));
+    let cells: Vec<Element> = cells.iter().map(|cell| element(&ids, cell, &kept)).collect();
+    edits.append(numa, &cells);
+    None
+}
+
+/// Gives the elements of nodes that stay their virtual CPUs, memory and distances by the plan.
+fn edit_cells<'a>(task: &Task<'_, 'a>, seats: &Seats, old: &[Node<'_, 'a>], edits: &mut Edits<'_, 'a>) {
+    let ids: Vec<u32> = seats.cells.iter().map(|hosted| hosted.cell.id).collect();
+    for (old, HostedCell { cell, .. }) in old.iter().zip(&seats.cells) {
+        edits.set(*old, "cpus", &cell.vcpus);
+        if task.before.cells.iter().all(|was| was.id != cell.id || was.memory_kib != cell.memory_kib) {
+            edits.set(*old, "memory", cell.memory_kib);
+            edits.set(*old, "unit", "KiB");
+        }
+        if cell.distances.is_empty() {
+            continue;
+        }
+        match child(*old, "distances") {
+            Some(_) if cell.distances == before(task, cell.id) => {}
+            Some(distances) => set_distances(distances, &ids, cell, seats, edits),
+            None => edits.append(*old, &[siblings(&ids, cell)]),
+        }
+    }
+}
+
+/// Gives each node its distance; what else stands between them stays, as do distances to nodes of memory only.
+fn set_distances<'a>(
+    distances: Node<'_, 'a>,
+    ids: &[u32],
+    cell: &Cell,
+    seats: &Seats,
+    edits: &mut Edits<'_, 'a>,
+) {
+    let mut wanted: BTreeMap<u32, &u32> = ids.iter().copied().zip(&cell.distances).collect();
+    for sibling in children(distances, "sibling") {
+        let id = sibling.attribute("id").and_then(number).and_then(|id| u32::try_from(id).ok());
+        match id.and_then(|id| wanted.remove(&id)) {
+            Some(far) => edits.set(sibling, "value", far),
+            None if id.is_some_and(|id| seats.memory_only.contains(id)) => {}
+            None => edits.remove(sibling),
+        }
+    }
+    let missing: Vec<Element> = wanted.into_iter().map(|(to, far)| sibling(to, *far)).collect();
+    edits.append(distances, &missing);
+}
+
+/// What the guest's old nodes have that a plan knows nothing of, such as `<cache>` (HMAT), does not fit new ones.
+fn say_lost(old: &[Node], links: Option<Node>, new: usize, notes: &mut Vec<String>) {
+    let inside = old.iter().flat_map(Node::children).filter(Node::is_element);
+    let lost: BTreeSet<&str> =
+        inside.chain(links).map(|node| node.tag_name().name()).filter(|name| *name != "distances").collect();
+    if !lost.is_empty() {
+        let lost: Vec<String> = lost.into_iter().map(|name| format!("<{name}>")).collect();
+        notes.push(format!(
+            "{} of the guest's nodes goes: there were {}, and the plan makes {new} new ones",
+            lost.join(" and "),
+            old.len()
+        ));
+    }
+}
+
+/// Distances of a cell as they are now.
+fn before(task: &Task, id: u32) -> Vec<u32> {
+    let cell = task.before.cells.iter().find(|cell| cell.id == id);
+    cell.map(|cell| cell.distances.clone()).unwrap_or_default()
+}
+
+fn element(ids: &[u32], cell: &Cell, kept: &[(&'static str, String)]) -> Element {
+    let element = Element::new("cell")
+        .with("id", cell.id)
+        .with("cpus", &cell.vcpus)
+        .with("memory", cell.memory_kib)
+        .with("unit", "KiB");
+    let element = kept.iter().fold(element, |element, (name, value)| element.with(name, value));
+    if cell.distances.is_empty() { element } else { element.child(siblings(ids, cell)) }
+}
+
+fn siblings(ids: &[u32], cell: &Cell) -> Element {
+    let siblings = ids.iter().zip(&cell.distances).map(|(to, far)| sibling(*to, *far));
+    Element::new("distances").children(siblings)
+}
+
+fn sibling(to: u32, far: u32) -> Element {
+    Element::new("sibling").with("id", to).with("value", far)
+}

@@ -1,0 +1,102 @@
+//! `<hugepages>`: which pages the memory of each of the guest's nodes has.
+
+use super::{Refused, Task, seats::Seats};
+use crate::domain::{
+    edit::Edits,
+    read::{cpu_list, sized},
+};
+use manycore_linux::vms::xml::children;
+use manycore_topology::CpuSet;
+use roxmltree::Node;
+
+/// A kind of pages that `<hugepages>` asks for.
+struct Kind<'n, 'a> {
+    page: Node<'n, 'a>,
+    /// Nodes of the guest that have them; `None` for all that no other kind names.
+    cells: Option<CpuSet>,
+}
+
+fn kinds<'n, 'a>(task: &'n Task<'_, 'a>) -> Result<Vec<Kind<'n, 'a>>, Refused> {
+    let huge = task.xml.at(&["memoryBacking", "hugepages"]);
+    let mut kinds = Vec::new();
+    for page in huge.into_iter().flat_map(|huge| children(huge, "page")) {
+        let cells = if page.has_attribute("nodeset") { Some(cpu_list(page, "nodeset")?) } else { None };
+        kinds.push(Kind { page, cells });
+    }
+    Ok(kinds)
+}
+
+/// The guest's nodes as they are now. A guest without nodes is node 0.
+fn before(task: &Task) -> CpuSet {
+    let before: CpuSet = task.before.cells.iter().map(|cell| cell.id).collect();
+    if before.is_empty() { std::iter::once(0).collect() } else { before }
+}
+
+/// The kind that names all of these nodes.
+fn of_all<'k, 'n, 'a>(kinds: &'k [Kind<'n, 'a>], cells: &CpuSet) -> Option<&'k Kind<'n, 'a>> {
+    kinds.iter().find(|kind| kind.cells.as_ref().is_some_and(|named| cells.difference(named).is_empty()))
+}
+
+/// KiB of the largest pages that back the memory; 2 MiB where none are named, as transparent ones are.
+pub(super) fn largest_kib(task: &Task) -> Result<u64, Refused> {
+    let mut largest = 2048;
+    for kind in kinds(task)? {
+        largest = largest.max(size_kib(kind.page)?);
+    }
+    Ok(largest)
+}
+
+fn size_kib(page: Node) -> Result<u64, Refused> {
+    Ok(sized(page, page.attribute("size").unwrap_or_default())? >> 10)
+}
+
+/// KiB of the huge pages of each of the guest's nodes: `None` for those of usual pages, and `default` where the domain
+/// asks for huge pages of no size.
+pub(super) fn of_cells(
+    task: &Task,
+    cells: &CpuSet,
+    default: Option<u64>,
+) -> Result<Vec<(u32, Option<u64>)>, Refused> {
+    let Some(_) = task.xml.at(&["memoryBacking", "hugepages"]) else {
+        return Ok(cells.iter().map(|cell| (cell, None)).collect());
+    };
+    let kinds = kinds(task)?;
+    let is_whole = kinds.iter().all(|kind| kind.cells.is_none());
+    let of_all = of_all(&kinds, &before(task));
+    let mut sizes = Vec::new();
+    for cell in cells.iter() {
+        let own = kinds.iter().find(|kind| kind.cells.as_ref().is_some_and(|cells| cells.contains(cell)));
+        let kind = of_all.or(own).or_else(|| kinds.iter().find(|kind| kind.cells.is_none()));
+        let size = match kind {
+            Some(kind) => Some(size_kib(kind.page)?),
+            None if is_whole => default,
+            None => None,
+        };
+        sizes.push((cell, size.filter(|size| *size > 4)));
+    }
+    Ok(sizes)
+}
+
+/// Lets `nodeset` name the guest's nodes as they are by the plan; libvirt refuses one that is not there. Where all nodes
+/// had pages of one kind, the new ones have them too.
+pub(super) fn follow<'a>(
+    task: &Task<'_, 'a>,
+    seats: &Seats,
+    edits: &mut Edits<'_, 'a>,
+) -> Result<(), Refused> {
+    let after = seats.node_ids();
+    let before = before(task);
+    let kinds = kinds(task)?;
+    if seats.cells.is_empty() || before == after || kinds.iter().all(|kind| kind.cells.is_none()) {
+        return Ok(());
+    }
+    let Some(all) = of_all(&kinds, &before) else {
+        return Err(Refused::Demand(format!(
+            "the <page> elements of <hugepages> do not give all of the guest's nodes ({before}) pages of one size, and by \
+             this plan its nodes are {after}: take nodeset out of <page>, or choose a policy that makes as many nodes \
+             (--policy close, spread or cpus=LIST)"
+        )));
+    };
+    edits.set(all.page, "nodeset", &after);
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! Which host CPUs each virtual CPU gets, in which order, and which nodes the guest has for it.
+
+use super::{Refused, Task, boot, cells};
+use crate::domain::guest::Cell;
+use manycore_placement::{LeftOut, PlannedWorker, PolicyKind, Unmet};
+use manycore_topology::{CpuId, CpuSet, Machine, machine::Group};
+use std::collections::HashMap;
+
+/// The places of all threads of a domain.
+pub(super) struct Seats {
+    /// Host CPUs of each virtual CPU.
+    pub pins: Vec<CpuSet>,
+    /// Host CPUs of the emulator and of I/O threads.
+    pub others: CpuSet,
+    /// Nodes of the guest that have virtual CPUs; empty where its nodes are left alone.
+    pub cells: Vec<HostedCell>,
+    /// Nodes of the guest that are memory only, which stay as they are.
+    pub memory_only: CpuSet,
+    /// Where on the machine each virtual CPU is.
+    pub places: Vec<Place>,
+}
+
+/// A node of the guest and its node on the host.
+pub(super) struct HostedCell {
+    pub cell: Cell,
+    pub host: u32,
+}
+
+/// The groups of the machine that hold all CPUs of a virtual CPU, each by its place in the machine's list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub package: Option<usize>,
+    pub node: Option<usize>,
+    pub die: Option<usize>,
+    pub cache: Option<usize>,
+    pub cluster: Option<usize>,
+    pub core: Option<usize>,
+}
+
+impl Seats {
+    /// Whether the plan takes this node from the guest: anything that names it must not.
+    pub fn is_gone(&self, node: u64) -> bool {
+        !self.cells.is_empty() && u32::try_from(node).is_ok_and(|node| !self.node_ids().contains(node))
+    }
+
+    /// Ids of all of the guest's nodes by the plan, with and without CPUs.
+    pub fn node_ids(&self) -> CpuSet {
+        let with_cpus: CpuSet = self.cells.iter().map(|hosted| hosted.cell.id).collect();
+        with_cpus.union(&self.memory_only)
+    }
+}
+
+pub(super) fn seats(task: &Task, notes: &mut Vec<String>) -> Result<Seats, Refused> {
+    let Task { machine, wish, .. } = *task;
+    let count = task.before.pins.len();
+    // The emulator is to run there.
+    wish.reserve.check_online(machine).map_err(Refused::Place)?;
+    let plan = wish.policy.plan(machine, count, &wish.reserve).map_err(Refused::Place)?;
+    if !wish.overcommit {
+        plan.check_exclusive().map_err(|unmet| match unmet {
+            Unmet::NotExclusive { workers, cpus } => Refused::TooFewCpus { vcpus: workers, cpus: cpus.len() },
+            other => Refused::Place(other),
+        })?;
+    }
+    let atlas = Atlas::new(machine);
+    let mut workers: Vec<(Place, PlannedWorker)> =
+        plan.workers.into_iter().map(|worker| (atlas.place(&worker.cpus), worker)).collect();
+    // The guest counts threads, then cores, then clusters: neighbours on the host get neighbouring numbers. A list of
+    // the user's own has its order.
+    if !matches!(wish.policy.kind, PolicyKind::Cpus(_)) {
+        workers.sort_by_key(|(place, worker)| (*place, worker.cpus.first()));
+    }
+    if matches!(wish.policy.kind, PolicyKind::Spread | PolicyKind::SpreadAt(_) | PolicyKind::Near(_)) {
+        workers = boot::evenly(task, workers, notes)?;
+    }
+    let (places, workers): (Vec<Place>, Vec<PlannedWorker>) = workers.into_iter().unzip();
+    let cells = cells::cells(task, &places, &workers, notes)?;
+    let memory_only = cells::memory_only(task);
+    let pins: Vec<CpuSet> = workers.into_iter().map(|worker| worker.cpus).collect();
+    Ok(Seats { others: others(task, &pins, &cells), pins, cells, memory_only, places })
+}
+
+/// CPUs that are kept back; or else those of the nodes that the domain is on.
+fn others(task: &Task, pins: &[CpuSet], cells: &[HostedCell]) -> CpuSet {
+    let Task { machine, wish, .. } = *task;
+    let all = CpuSet::union_of(pins);
+    let usable = machine.online.intersection(&machine.usable()).difference(&machine.isolated);
+    let kept = LeftOut::of(&wish.policy, machine, &wish.reserve).reserved.difference(&all);
+    if !kept.is_empty() {
+        return kept;
+    }
+    let own = machine.nodes.iter().filter(|node| cells.iter().any(|cell| cell.host == node.id));
+    let near = CpuSet::union_of(own.map(|node| &node.cpus)).intersection(&usable);
+    if near.is_empty() { all } else { near }
+}
+
+/// For each CPU the groups that it is in.
+struct Atlas {
+    places: HashMap<CpuId, Place>,
+}
+
+impl Atlas {
+    fn new(machine: &Machine) -> Self {
+        let mut places: HashMap<CpuId, Place> = HashMap::new();
+        let mut enter = |cpus: &CpuSet, set: &dyn Fn(&mut Place)| {
+            cpus.intersection(&machine.online).iter().for_each(|cpu| set(places.entry(cpu).or_default()));
+        };
+        let groups =
+            |groups: &[Group]| -> Vec<CpuSet> { groups.iter().map(|group| group.cpus.clone()).collect() };
+        for (at, cpus) in groups(&machine.packages).iter().enumerate() {
+            enter(cpus, &|place| place.package = Some(at));
+        }
+        for (at, cpus) in groups(&machine.dies).iter().enumerate() {
+            enter(cpus, &|place| place.die = Some(at));
+        }
+        for (at, cpus) in groups(&machine.clusters).iter().enumerate() {
+            enter(cpus, &|place| place.cluster = Some(at));
+        }
+        for (at, cpus) in groups(&machine.cores).iter().enumerate() {
+            enter(cpus, &|place| place.core = Some(at));
+        }
+        for (at, cache) in machine.last_level_caches().enumerate() {
+            enter(&cache.cpus, &|place| place.cache = Some(at));
+        }
+        for (at, node) in machine.nodes.iter().enumerate().filter(|(_, node)| !node.memory_only) {
+            enter(&node.cpus, &|place| place.node = place.node.or(Some(at)));
+        }
+        Self { places }
+    }
+
+    /// The groups that hold all of the CPUs.
+    fn place(&self, cpus: &CpuSet) -> Place {
+        let mut all = cpus.iter().map(|cpu| self.places.get(&cpu).copied().unwrap_or_default());
+        let first = all.next().unwrap_or_default();
+        all.fold(first, |one, other| Place {
+            package: one.package.filter(|_| one.package == other.package),
+            node: one.node.filter(|_| one.node == other.node),
+            die: one.die.filter(|_| one.die == other.die),
+            cache: one.cache.filter(|_| one.cache == other.cache),
+            cluster: one.cluster.filter(|_| one.cluster == other.cluster),
+            core: one.core.filter(|_| one.core == other.core),
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! Readers of the values that a domain's elements and attributes hold, as libvirt reads them.
+
+use manycore_linux::vms::xml::{Xml, XmlError, number, text_of};
+use manycore_topology::CpuSet;
+use roxmltree::Node;
+
+/// The text of an element below the root.
+pub(super) fn text(xml: &Xml, name: &str) -> String {
+    xml.at(&[name]).map(text_of).unwrap_or_default().trim().to_owned()
+}
+
+/// Bytes of `<memory unit='GiB'>4</memory>` and the like; KiB where no unit is given (`formatdomain`).
+pub(super) fn bytes(node: Node) -> Result<u64, XmlError> {
+    sized(node, &text_of(node))
+}
+
+/// Bytes of a unit, in upper or lower case (`virScaleInteger`): powers of 1024 for `K` and `KiB`, of 1000 for `KB`. KiB
+/// where there is none.
+fn scale(unit: &str) -> Option<u64> {
+    let unit = unit.to_ascii_lowercase();
+    if ["b", "byte", "bytes"].contains(&unit.as_str()) {
+        return Some(1);
+    }
+    let mut letters = unit.chars();
+    let Some(prefix) = letters.next() else { return Some(1 << 10) };
+    let base: u64 = match letters.as_str() {
+        "" | "ib" => 1024,
+        "b" => 1000,
+        _ => return None,
+    };
+    let power = "kmgtpe".find(prefix)?;
+    base.checked_pow(power as u32 + 1)
+}
+
+/// Bytes of a number that stands in `text`, in the unit of the element.
+pub(super) fn sized(node: Node, text: &str) -> Result<u64, XmlError> {
+    let unit = scale(node.attribute("unit").unwrap_or_default());
+    let value = number(text).zip(unit).and_then(|(value, unit)| value.checked_mul(unit));
+    value.ok_or_else(|| XmlError::Value {
+        what: format!("<{}>", node.tag_name().name()),
+        found: format!("{} {}", text.trim(), node.attribute("unit").unwrap_or_default()).trim().to_owned(),
+        expected: "a number and a unit such as KiB, MiB or GiB",
+    })
+}
+
+/// A list of CPUs or nodes in an attribute. libvirt's lists may take some away again: `0-7,^3`.
+pub(super) fn cpu_list(node: Node, name: &str) -> Result<CpuSet, XmlError> {
+    let text = node.attribute(name).unwrap_or_default();
+    let bad = |_| XmlError::Value {
+        what: format!("{name} of <{}>", node.tag_name().name()),
+        found: text.to_owned(),
+        expected: "a list such as 0-3,8",
+    };
+    let (out, into): (Vec<&str>, Vec<&str>) =
+        text.split(',').map(str::trim).partition(|part| part.starts_with('^'));
+    let into: CpuSet = into.join(",").parse().map_err(bad)?;
+    let out: CpuSet = out.iter().map(|part| &part[1..]).collect::<Vec<_>>().join(",").parse().map_err(bad)?;
+    Ok(into.difference(&out))
+}
+
+/// A number in an attribute that must be there.
+pub(super) fn attribute(node: Node, name: &str) -> Result<u32, XmlError> {
+    let found = node.attribute(name).unwrap_or_default();
+    number(found).and_then(|value| u32::try_from(value).ok()).ok_or_else(|| XmlError::Value {
+        what: format!("{name} of <{}>", node.tag_name().name()),
+        found: found.to_owned(),
+        expected: "a number",
+    })
+}
+
+/// `<type arch= machine=>` of `<os>`.
+pub(super) fn os_type<'x>(xml: &'x Xml, name: &str) -> Option<&'x str> {
+    xml.at(&["os", "type"])?.attribute(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_read_in_any_case_up_to_exbibytes() {
+        let read = |unit: &str| {
+            let text = format!("<domain type='kvm'><memory unit='{unit}'>2</memory></domain>");
+            let xml = Xml::parse(&text).unwrap();
+            bytes(xml.at(&["memory"]).unwrap()).ok()
+        };
+        for (unit, bytes) in [
+            ("", 2 << 10),
+            ("B", 2),
+            ("Byte", 2),
+            ("BYTES", 2),
+            ("K", 2 << 10),
+            ("kib", 2 << 10),
+            ("kb", 2000),
+            ("mB", 2_000_000),
+            ("gIb", 2 << 30),
+            ("t", 2 << 40),
+            ("P", 2 << 50),
+            ("PiB", 2 << 50),
+            ("pb", 2_000_000_000_000_000),
+            ("E", 2 << 60),
+            ("eib", 2 << 60),
+        ] {
+            assert_eq!(read(unit), Some(bytes), "{unit}");
+        }
+        for bad in ["Ki", "KiBs", "Z", "bit", "ib", "é"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}

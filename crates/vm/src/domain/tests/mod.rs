@@ -1,0 +1,112 @@
+//! Plans of domains on machines of known form.
+
+mod again;
+mod bytes;
+mod earlier;
+mod machines;
+mod placing;
+mod refusals;
+
+use super::{Dialect, Planned, Refused, Room, Steps, Tune, Version, Wish, plan};
+use manycore_topology::{
+    CpuSet, Machine,
+    machine::{Cache, CacheKind, Device, Group, Node},
+};
+
+/// Packages, nodes in each, clusters in each node, cores in each cluster, threads in each core. Siblings have
+/// neighbouring numbers. Node N has a device `0000:NN:00.0` (NN from 10 on) and 64 GiB.
+pub(super) fn machine(packages: u32, nodes: u32, clusters: u32, cores: u32, threads: u32) -> Machine {
+    let all = packages * nodes * clusters * cores * threads;
+    let groups = |count: u32| -> Vec<CpuSet> {
+        let size = all / count;
+        (0..count).map(|at| (at * size..(at + 1) * size).collect()).collect()
+    };
+    let named = |count: u32| -> Vec<Group> {
+        groups(count).into_iter().map(|cpus| Group { id: None, cpus }).collect()
+    };
+    let count = packages * nodes;
+    let cache = |(at, cpus): (usize, CpuSet)| Cache {
+        level: 3,
+        kind: CacheKind::Unified,
+        size_bytes: Some(32 << 20),
+        line_bytes: Some(64),
+        ways: Some(16),
+        id: Some(at as u32 * 2),
+        cpus,
+    };
+    let far = |from: u32, to: u32| match () {
+        () if from == to => 10,
+        () if from / nodes == to / nodes => 12,
+        () => 32,
+    };
+    Machine {
+        online: (0..all).collect(),
+        packages: named(packages),
+        dies: named(packages),
+        clusters: named(count * clusters),
+        cores: named(count * clusters * cores),
+        caches: groups(count).into_iter().enumerate().map(cache).collect(),
+        nodes: groups(count)
+            .into_iter()
+            .zip(0..)
+            .map(|(cpus, id)| Node {
+                id,
+                cpus,
+                memory_bytes: Some(64 << 30),
+                distances: (0..count).map(|to| far(id, to)).collect(),
+                ..Node::default()
+            })
+            .collect(),
+        devices: (0..count)
+            .map(|node| Device {
+                address: format!("0000:{:02x}:00.0", 0x10 + node),
+                class: 0x02_0000,
+                id: Some(format!("8086:{node:04x}")),
+                node: Some(node),
+                ..Device::default()
+            })
+            .collect(),
+        ..Machine::default()
+    }
+}
+
+/// The wish of a command line without options but these.
+pub(super) fn wish(policy: &str) -> Wish {
+    Wish {
+        policy: policy.parse().unwrap(),
+        reserve: "0".parse().unwrap(),
+        overcommit: false,
+        dialect: Dialect::Upstream,
+        qemu: Some(Version(9, 1, 0)),
+        libvirt: Some(Version(10, 1, 0)),
+        steps: None,
+        host_passthrough: false,
+        tune: Tune::default(),
+        room: Room::default(),
+    }
+}
+
+/// A passed-through device of the host's node.
+pub(super) fn hostdev(node: u32) -> String {
+    format!(
+        "    <hostdev mode='subsystem' type='pci' managed='yes'>\n      <source>\n        <address domain='0x0000' \
+         bus='{:#04x}' slot='0x00' function='0x0'/>\n      </source>\n    </hostdev>\n",
+        0x10 + node
+    )
+}
+
+/// A domain with this many virtual CPUs and these devices.
+pub(super) fn domain(vcpus: u32, devices: &str) -> String {
+    format!(
+        "<domain type='kvm'>\n  <name>web1</name>\n  <memory unit='GiB'>8</memory>\n  <vcpu>{vcpus}</vcpu>\n  \
+         <os>\n    <type arch='x86_64' machine='q35'>hvm</type>\n  </os>\n  <devices>\n{devices}  </devices>\n</domain>\n"
+    )
+}
+
+pub(super) fn planned(text: &str, machine: &Machine, policy: &str) -> Planned {
+    plan(text, machine, &wish(policy)).unwrap()
+}
+
+pub(super) fn refused(text: &str, machine: &Machine, wish: &Wish) -> Refused {
+    plan(text, machine, wish).unwrap_err()
+}

@@ -1,0 +1,239 @@
+//! What a user asks of a domain's plan.
+
+use manycore_placement::{Policy, Reserve};
+use std::{collections::BTreeMap, fmt, str::FromStr};
+
+/// What a domain's plan shall be.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// Which host CPUs the virtual CPUs get.
+    pub policy: Policy,
+    /// Host CPUs that no virtual CPU gets; the emulator and I/O threads do.
+    pub reserve: Reserve,
+    /// Whether virtual CPUs may share host CPUs where there is not one for each.
+    pub overcommit: bool,
+    /// Whose libvirt reads the XML.
+    pub dialect: Dialect,
+    /// The QEMU that runs the guest; `None` counts as one that is older than all features.
+    pub qemu: Option<Version>,
+    /// The libvirt that reads the XML; `None` likewise.
+    pub libvirt: Option<Version>,
+    /// How the machine's kernel takes bandwidth, where it was asked.
+    pub steps: Option<Steps>,
+    /// Whether the CPU mode becomes host-passthrough, which cache passthrough needs.
+    pub host_passthrough: bool,
+    /// Limits on memory bandwidth and cache.
+    pub tune: Tune,
+    /// What is free on the host's nodes, where it was read.
+    pub room: Room,
+}
+
+/// Memory that is free on a host now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// By the number of the node; empty where it was not read.
+    pub nodes: BTreeMap<u32, NodeRoom>,
+    /// KiB of a huge page where a domain asks for no size (`Hugepagesize` of `/proc/meminfo`).
+    pub default_page_kib: Option<u64>,
+}
+
+/// Memory that is free on one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeRoom {
+    /// Bytes of usual pages that can be had: free ones, and caches of files that the kernel gives up.
+    pub free_bytes: Option<u64>,
+    /// Huge pages, by their size in KiB.
+    pub pages: BTreeMap<u64, PageRoom>,
+}
+
+/// Huge pages of one size on one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageRoom {
+    /// All.
+    pub total: u64,
+    /// Those that no process has.
+    pub free: u64,
+}
+
+/// Whose libvirt reads the XML.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// As libvirt.org has it.
+    #[default]
+    Upstream,
+    /// With openEuler's additions: `<numa node=>` in `<hostdev>`, and more attributes of `<memorytune>`.
+    OpenEuler,
+}
+
+/// How a kernel takes limits of memory bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steps {
+    /// In percent: `least` (`info/MB/min_bandwidth`), and multiples of `step` (`bandwidth_gran`). libvirt refuses all
+    /// others.
+    Percent {
+        /// Smallest.
+        least: u64,
+        /// At least 1.
+        step: u64,
+    },
+    /// In MB/s (mount option `mba_MBps`).
+    Megabytes,
+}
+
+/// A version of a program: `9.1.0` or what stands in `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(pub u32, pub u32, pub u32);
+
+impl Version {
+    /// The first version in a text.
+    pub fn in_text(text: &str) -> Option<Self> {
+        text.split_whitespace().find_map(|word| word.parse().ok())
+    }
+}
+
+impl FromStr for Version {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || format!("'{text}' is not a version; write it as 9.1 or 7.2.22");
+        let mut parts = text
+            .split('.')
+            .map(|part| part.parse::<u32>().ok().filter(|_| part.bytes().all(|byte| byte.is_ascii_digit())));
+        let (major, minor) = (parts.next().flatten(), parts.next().flatten());
+        let patch = match parts.next() {
+            None => Some(0),
+            Some(patch) => patch,
+        };
+        match (major, minor, patch, parts.next()) {
+            (Some(major), Some(minor), Some(patch), None) => Ok(Self(major, minor, patch)),
+            _ => Err(bad()),
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+/// Limits on what the guest takes of the host's memory bandwidth and caches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tune {
+    /// Most of the bandwidth, in percent of each node's.
+    pub bandwidth: Option<u8>,
+    /// Least of it, in percent.
+    pub min_bandwidth: Option<u8>,
+    /// Whether the limit holds also while nobody else wants the memory.
+    pub hardlimit: Option<bool>,
+    /// 0 to 7; more is served first.
+    pub priority: Option<u8>,
+    /// Parts of the L3.
+    pub cache: Vec<CacheWish>,
+}
+
+impl Tune {
+    /// Whether anything of `<memorytune>` is asked for.
+    pub fn has_memory(&self) -> bool {
+        self.bandwidth.is_some()
+            || self.min_bandwidth.is_some()
+            || self.hardlimit.is_some()
+            || self.priority.is_some()
+    }
+}
+
+/// A part of each L3 that the guest's CPUs use: `l3=50%`, `l3=4ways`, `l3code=8MiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheWish {
+    /// `both`, `code` or `data`, as in `<cache type=>`.
+    pub kind: &'static str,
+    /// How much.
+    pub amount: CacheAmount,
+}
+
+/// How much of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheAmount {
+    /// Percent of its size.
+    Percent(u8),
+    /// Ways.
+    Ways(u32),
+    /// Bytes.
+    Bytes(u64),
+}
+
+impl FromStr for CacheWish {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad =
+            || format!("'{text}' is no part of a cache; write l3=50%, l3=4ways, l3code=8MiB or l3data=8MiB");
+        let (cache, amount) = text.split_once('=').ok_or_else(bad)?;
+        let kind = match cache {
+            "l3" => "both",
+            "l3code" => "code",
+            "l3data" => "data",
+            cache if cache.starts_with("l2") => {
+                return Err(format!(
+                    "{text}: libvirt gives out parts of the L3 only; see 'manycore qos set'"
+                ));
+            }
+            _ => return Err(bad()),
+        };
+        let digits = amount.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+        let value: u64 =
+            digits.parse().ok().filter(|value| *value > 0 && !amount.starts_with('+')).ok_or_else(bad)?;
+        let scaled = |shift: u32| value.checked_mul(1 << shift).map(CacheAmount::Bytes).ok_or_else(bad);
+        let amount = match &amount[digits.len()..] {
+            "%" if value <= 100 => CacheAmount::Percent(value as u8),
+            "ways" | "way" if value <= 64 => CacheAmount::Ways(value as u32),
+            "KiB" => scaled(10)?,
+            "MiB" => scaled(20)?,
+            _ => return Err(bad()),
+        };
+        Ok(Self { kind, amount })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn versions_are_found_in_what_programs_print() {
+        let debian = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\nCopyright (c) 2003-2022";
+        assert_eq!(Version::in_text(debian), Some(Version(7, 2, 22)));
+        assert_eq!("9.1".parse(), Ok(Version(9, 1, 0)));
+        assert!(["9", "9.x", "9.1.2.3", "", "+9.1"].iter().all(|text| text.parse::<Version>().is_err()));
+        assert!(Version(9, 0, 4) < Version(9, 1, 0));
+    }
+
+    #[test]
+    fn parts_of_caches_are_read() {
+        let read = |text: &str| text.parse::<CacheWish>().map(|wish| (wish.kind, wish.amount));
+        assert_eq!(read("l3=50%"), Ok(("both", CacheAmount::Percent(50))));
+        assert_eq!(read("l3data=4ways"), Ok(("data", CacheAmount::Ways(4))));
+        assert_eq!(read("l3code=8MiB"), Ok(("code", CacheAmount::Bytes(8 << 20))));
+        for bad in [
+            "l3",
+            "l3=0%",
+            "l3=101%",
+            "l3=65ways",
+            "l3=8",
+            "l3=+8%",
+            "l2=1ways",
+            "l4=1ways",
+            "l3=99999999999999MiB",
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "(l3|l3code|=|[0-9]|%|ways|MiB|\\PC){0,8}") {
+            let _ = (text.parse::<CacheWish>(), text.parse::<Version>(), Version::in_text(&text));
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Memory and huge pages that are free on each node (`/sys/devices/system/node/nodeN`).
+
+use crate::domain::{NodeRoom, PageRoom, Room};
+use manycore_topology::{read::system, tree::Tree};
+use std::collections::BTreeMap;
+
+const NODE: &str = "sys/devices/system/node";
+/// Longest `meminfo` of a node; it has some forty lines.
+const LONGEST: usize = 8192;
+/// Lines of a node's `meminfo` that are free, or given up where memory is wanted.
+const FREE: [&str; 4] = ["MemFree:", "Active(file):", "Inactive(file):", "SReclaimable:"];
+
+/// What is free on each node; nothing on a kernel without NUMA, whose files do not say.
+pub fn room(tree: &Tree) -> Room {
+    let nodes = tree.numbered(NODE, "node");
+    Room {
+        nodes: nodes.iter().map(|node| (node, of_node(tree, node))).collect(),
+        default_page_kib: field(&tree.read("proc/meminfo").unwrap_or_default(), "Hugepagesize:")
+            .map(|bytes| bytes >> 10),
+    }
+}
+
+fn of_node(tree: &Tree, node: u32) -> NodeRoom {
+    let meminfo =
+        tree.read_part(&format!("{NODE}/node{node}/meminfo"), LONGEST, str::to_owned).unwrap_or_default();
+    let free = field(&meminfo, FREE[0]);
+    let given_up: u64 = FREE[1..].iter().filter_map(|name| field(&meminfo, name)).sum();
+    let folder = format!("{NODE}/node{node}/hugepages");
+    let pages: BTreeMap<u64, PageRoom> = tree
+        .list(&folder)
+        .iter()
+        .filter_map(|name| {
+            let kib = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+            let count = |what: &str| tree.number(&format!("{folder}/{name}/{what}"));
+            Some((kib, PageRoom { total: count("nr_hugepages")?, free: count("free_hugepages")? }))
+        })
+        .collect();
+    NodeRoom { free_bytes: free.map(|free| free + given_up), pages }
+}
+
+/// Bytes of a line of `meminfo`.
+fn field(meminfo: &str, name: &str) -> Option<u64> {
+    meminfo.lines().find_map(|line| system::kilobytes(line.split_once(name)?.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manycore_topology::capture::Capture;
+
+    #[test]
+    fn free_memory_and_huge_pages_of_a_node_are_read() {
+        let mut files = Capture::default();
+        files.add_file("proc/meminfo", "MemTotal: 9 kB\nHugepagesize:       2048 kB\n");
+        files.add_file(
+            &format!("{NODE}/node1/meminfo"),
+            "Node 1 MemTotal: 900 kB\nNode 1 MemFree: 100 kB\nNode 1 Inactive(file): 20 kB\nNode 1 Active(file): 3 kB\n\
+             Node 1 SReclaimable: 1 kB\n",
+        );
+        for (name, value) in [("nr_hugepages", "8"), ("free_hugepages", "5")] {
+            files.add_file(&format!("{NODE}/node1/hugepages/hugepages-2048kB/{name}"), value);
+        }
+        let room = room(&Tree::from_capture(files));
+        let node = NodeRoom {
+            free_bytes: Some(124 << 10),
+            pages: BTreeMap::from([(2048, PageRoom { total: 8, free: 5 })]),
+        };
+        assert_eq!(room, Room { nodes: BTreeMap::from([(1, node)]), default_page_kib: Some(2048) });
+    }
+}
