@@ -325,7 +325,7 @@ fn text_shows_the_line_and_its_cure() {
     let row = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_default();
     assert!(row("first ").ends_with(&format!("  wwwwwwww{}", ".".repeat(56))), "{text}");
     assert!(row("second ").ends_with(&format!("  ........wwwwwwww{}", ".".repeat(48))), "{text}");
-    assert!(text.contains("cure: ") && text.contains("1 case of false sharing of 50 or more"), "{text}");
+    assert!(text.contains("fix: ") && text.contains("1 case of false sharing (threshold: 50 "), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
     assert_eq!(String::from_utf8(run.stderr).unwrap(), "manycore: 1 case of false sharing\n");
 }

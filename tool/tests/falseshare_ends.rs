@@ -313,7 +313,7 @@ fn what_does_not_fit_into_memory_is_not_called_clean() {
     assert_eq!(run.status.code(), Some(3), "{out}\n{said}");
     let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(out.contains("as the memory for that was used up") && said.contains("--memory"), "{out}\n{said}");
-    assert!(out.contains("among the accesses that were followed, no false sharing"), "{out}");
+    assert!(out.contains("no false sharing among the accesses that were followed"), "{out}");
 }
 
 /// The program's output was mixed with ours, and no reader of JSON took it.
