@@ -85,7 +85,7 @@ impl Cure {
                 writers[0].frame.brief(),
             ));
         }
-        Self::Pad(format!("put the data that each thread writes on a line of its own: {align}"))
+        Self::Pad(format!("put what each thread writes on a line of its own: {align}"))
     }
 
     /// Returns the advice for true sharing of data in `holder`. `fields` are those that could be separated to
