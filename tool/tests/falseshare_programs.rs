@@ -60,7 +60,7 @@ fn another_user_and_another_namespace_run_by_themselves_and_it_is_told() {
     program(folder.path(), "two", &fs::read(cases).unwrap());
     for (starter, why) in [
         (&["setpriv", "--reuid", "65534", "--clear-groups"][..], "it was started as another user"),
-        (&["unshare", "-p", "-f", "--mount-proc"], "it was started in another namespace"),
+        (&["unshare", "-p", "-f", "--mount-proc"], "it was started in another PID namespace"),
     ] {
         let words = [starter, &["./two", "fail"]].concat();
         let bare = Command::new(words[0]).args(&words[1..]).current_dir(folder.path()).status();
@@ -105,7 +105,7 @@ fn what_goes_into_the_background_is_told_by_its_name_with_what_to_do() {
     let script = "mkfifo up hold; ./daemon -c 'echo up > up; exec 3<> hold; read line <&3' & read line < up";
     let (code, notes, said) = noted(folder.path(), &["sh", "-c", script]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(notes.contains("daemon still ran") && notes.contains("in the foreground"), "{notes}");
+    assert!(notes.contains("daemon was still running") && notes.contains("in the foreground"), "{notes}");
 }
 
 /// The smallest program for 32-bit x86: it ends with status 7.

@@ -222,6 +222,6 @@ fn what_the_command_leaves_behind_is_ended_and_told() {
         seen => seen.unwrap(),
     };
     assert_eq!((seen.end, seen.notes.len()), (End::Status(3), 2), "{:?}", seen.notes);
-    assert!(seen.notes[0].contains("still ran when the command had ended"), "{:?}", seen.notes);
+    assert!(seen.notes[0].contains("was still running when the command exited"), "{:?}", seen.notes);
     assert_eq!(tasks::children(std::process::id()), [0; 0]);
 }
