@@ -81,7 +81,7 @@ pub struct Seat {
 /// The part of an access that falls on one line.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
-    /// The thread.
+    /// Index of the thread.
     pub thread: u32,
     /// Address of the instruction.
     pub code: u64,
@@ -133,7 +133,7 @@ impl State {
 pub struct Table<'a> {
     /// The region.
     pub region: &'a Region,
-    /// The process.
+    /// The slot of the process.
     pub slot: &'a Slot,
 }
 
