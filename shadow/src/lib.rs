@@ -6,9 +6,8 @@
 //! the plugin with plain rustc, so this crate has no dependencies.
 //!
 //! ```text
-//! access -> grid   one word a line: who touched it so far      (private to the process, gone with it)
-//!        -> lines  lines that threads share: who has it, what  (in the region)
-//!                  each touched from where
+//! access -> grid   one word per line: which threads accessed it so far  (private memory of the process)
+//!        -> lines  shared lines: their owners, and accesses by code     (in the region)
 //! ```
 #![allow(unsafe_code, reason = "shared memory is a pointer")]
 

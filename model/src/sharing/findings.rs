@@ -63,7 +63,7 @@ pub struct Findings {
 pub enum Class {
     /// Threads access different bytes.
     False,
-    /// Threads access the same bytes, and different bytes beside them.
+    /// Threads access the same bytes and also different bytes.
     Mixed,
     /// Threads access the same bytes.
     True,

@@ -224,7 +224,7 @@ fn of_emulation(error: emulator::Error) -> Failure {
 fn of_sampling(error: memory_sampling::Error) -> Failure {
     match error {
         memory_sampling::Error::NoEvents(_) => {
-            Failure::missing(format!("{error}; --engine emulation needs none"))
+            Failure::missing(format!("{error}; --engine emulation needs no such events"))
         }
         _ => Failure::missing(error),
     }

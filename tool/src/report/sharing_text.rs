@@ -72,7 +72,7 @@ fn section(findings: &[Finding], title: &str, at_length: bool, text: &mut String
 fn heading(finding: &Finding) -> String {
     let (kind, of) = match finding.class {
         Class::False => ("FALSE SHARING", true),
-        Class::Mixed => ("FALSE SHARING beside true sharing", true),
+        Class::Mixed => ("FALSE SHARING and true sharing", true),
         Class::True => ("", false),
     };
     let lines = counted(finding.lines, "line");
