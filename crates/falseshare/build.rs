@@ -1,7 +1,7 @@
-//! Compiles what lives in the emulator: the plugin, and the library for the programs that it runs.
+//! Compiles the parts that run in the emulator: the plugin, and the library for the observed programs.
 //!
-//! Both are made with plain rustc, always optimised, because cargo has no stable way to have one crate build a
-//! library file that another includes.
+//! Both are built with plain rustc, always optimized, because cargo has no stable way for one crate to build
+//! a shared library that another crate embeds.
 
 use std::{
     env,
@@ -16,7 +16,7 @@ fn main() {
     }
     let out = PathBuf::from(var("OUT_DIR"));
     let Some(target) = target() else {
-        // Told when somebody asks for it.
+        // The error is reported when the plugin is needed.
         for name in ["plugin", "preload"] {
             write(&out.join(format!("{name}.so")), b"");
         }
@@ -31,8 +31,8 @@ fn main() {
     }
 }
 
-/// The target whose C library QEMU and the programs use: a static build for musl takes that of the machine that
-/// builds, where it is of the same architecture.
+/// Returns the target with the C library of QEMU and the observed programs. A static build for musl uses the
+/// build machine's target, if it has the same architecture.
 fn target() -> Option<String> {
     let (target, host) = (var("TARGET"), var("HOST"));
     let usable = |triple: &String| {

@@ -1,21 +1,21 @@
-//! What the Go linker wrote into a program: `debug/buildinfo` of Go's library describes the section
-//! `.go.buildinfo`, the ELF specification where it is.
+//! Reads the build information that the Go linker writes into a program. The section `.go.buildinfo` is
+//! described in Go's package `debug/buildinfo`, and how to find it in the ELF specification.
 
 use crate::Go;
 use std::{fs::File, os::unix::fs::FileExt};
 
-/// How the section begins.
+/// The first bytes of the section.
 const MAGIC: &[u8] = b"\xff Go buildinf:";
-/// Where its strings begin.
+/// Offset of the strings in the section.
 const STRINGS: usize = 32;
-/// Flag: the strings stand in the section (since Go 1.18) and not behind pointers.
+/// Flag: the strings are in the section itself (since Go 1.18) and not behind pointers.
 const INLINE: u8 = 2;
-/// The module text stands between two marks of this length.
+/// Length of the marker before and after the module text.
 const MARK: usize = 16;
-/// Longest parts that are read; the largest programs list a thousand modules in a tenth of this.
+/// Most bytes that are read of a part. The largest programs list a thousand modules in a tenth of this.
 const LARGEST: u64 = 1 << 20;
 
-/// Reads it from a 64-bit little-endian ELF file; absent for everything that Go did not link.
+/// Reads the build information of a 64-bit little-endian ELF file. Returns `None` for files that Go did not link.
 pub fn read(file: &File) -> Option<Go> {
     let section = section(file, b".go.buildinfo")?;
     let flags = *section.get(MAGIC.len() + 1)?;
@@ -36,7 +36,7 @@ pub fn read(file: &File) -> Option<Go> {
     })
 }
 
-/// A string after its length, which is written in groups of seven bits, the lowest first.
+/// Splits off a string that follows its length, which is encoded in groups of seven bits, lowest first (varint).
 fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut length = 0_usize;
     for (at, byte) in bytes.iter().enumerate().take(5) {
@@ -92,7 +92,7 @@ mod tests {
         file
     }
 
-    /// A file with one section, laid out as the ELF specification says.
+    /// Builds an ELF file with one section.
     fn elf(name: &[u8], contents: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; 64];
         bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");

@@ -1,4 +1,4 @@
-//! Processes of invented machines, from their files to what is found.
+//! Audits of processes on synthetic machines, from their files to the findings.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use manycore_audit::processes::{Scope, Survey, settle, survey, times};
@@ -7,7 +7,7 @@ use manycore_topology::CpuSet;
 use manycore_topology::{Tree, capture::Capture};
 use std::collections::BTreeMap;
 
-/// Files of a machine with these CPUs, of which some are offline, in nodes of four CPUs.
+/// Returns the files of a machine with these CPUs, some of them offline, in nodes of four CPUs.
 struct World(Capture);
 
 impl World {
@@ -35,7 +35,7 @@ impl World {
         self.0.add_file(path, text);
     }
 
-    /// A process whose threads have these masks.
+    /// Adds a process whose threads have these affinity masks.
     fn process(&mut self, pid: u32, parent: u32, name: &str, masks: &[&str]) {
         self.stat(&pid.to_string(), parent, name, 0x0040_0000);
         for (at, mask) in masks.iter().enumerate() {

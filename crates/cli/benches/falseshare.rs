@@ -1,6 +1,7 @@
-//! What observing every access costs beside the plain emulator, in CPU time, on programs of C and on real ones.
+//! Measures the cost of observing every access, as CPU time relative to the plain emulator, on C programs and
+//! on real ones.
 //!
-//! Runs alternate in pairs whose order alternates; the target is ten times plain QEMU at most.
+//! Runs alternate in pairs, in alternating order. The target is at most ten times the time of plain QEMU.
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 use manycore_falseshare::emulator::{Request, observe};
@@ -13,10 +14,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Pairs of runs of each program.
+/// Number of pairs of runs for each program.
 const PAIRS: usize = 7;
 
-/// Two threads that add to counters.
+/// Two threads that increment counters.
 const COUNTERS: &str = r"
 #include <pthread.h>
 #ifndef APART
@@ -54,8 +55,8 @@ int main(void) {
 }
 ";
 
-/// Four threads that factor a matrix by blocks, which lie in it as they are: the columns of a block begin and end on
-/// lines that other threads write too. The access pattern of SPLASH's LU without contiguous blocks.
+/// Four threads that factor a matrix by blocks, in place: the columns of a block start and end on lines that
+/// other threads write too. This is the access pattern of SPLASH's LU without contiguous blocks.
 const LU: &str = r"
 #include <pthread.h>
 #include <stdlib.h>
@@ -113,7 +114,7 @@ int main(void) {
 }
 ";
 
-/// CPU seconds of children that have ended (`/proc/self/stat`, fields 16 and 17, in hundredths).
+/// Returns the CPU seconds of children that have exited (`/proc/self/stat`, fields 16 and 17, in hundredths).
 fn children_seconds() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").expect("proc");
     let after = stat.rsplit(") ").next().expect("a name");
@@ -169,7 +170,7 @@ fn compare(name: &str, command: &[OsString]) {
     let hand_overs: u64 =
         last.processes.iter().flat_map(|process| &process.lines).map(|line| line.hand_overs).sum();
     println!(
-        "  {name:<26} {:5.1} x plain QEMU   {:.1} to {:.1}   {:5.1} ns an access   {hand_overs} hand-overs",
+        "  {name:<26} {:5.1} x plain QEMU   {:.1} to {:.1}   {:5.1} ns an access   {hand_overs} transfers",
         at(&ratios, 0.5),
         at(&ratios, 0.0),
         at(&ratios, 1.0),
@@ -187,7 +188,7 @@ fn compile(folder: &Path, name: &str, source: &str, options: &[&str]) -> OsStrin
 }
 
 fn main() {
-    // Commands as arguments are measured instead, each as one word: published programs, say.
+    // Commands that are given as arguments, each as one word, are measured instead, such as published programs.
     let commands: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     if !commands.is_empty() {
         for command in commands {
@@ -196,7 +197,7 @@ fn main() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    println!("CPU time with every access observed, {PAIRS} pairs; the target is 10 x at most");
+    println!("CPU time with every access observed, {PAIRS} pairs; the target is at most 10 x");
     let plain_add = "-DADD=++*(volatile long *)counter";
     let atomic_add = "-DADD=__atomic_fetch_add(counter, 1, __ATOMIC_SEQ_CST)";
     for (name, options) in [

@@ -1,4 +1,4 @@
-//! `manycore falseshare` on programs whose sharing is known.
+//! Tests of `manycore falseshare` on programs with known sharing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 mod common;
@@ -41,7 +41,8 @@ fn true_sharing_is_told_apart() {
     assert_eq!(counter["cure"]["kind"], "per_thread");
 }
 
-/// A mutex's own counters were to be counted in a local variable, at a line of the C library.
+/// Regression test: the advice for a mutex was to count its own counters in a local variable, at a line of
+/// the C library.
 #[test]
 fn a_lock_is_named_with_the_line_that_takes_it() {
     let Some(program) = plain() else { return };
@@ -58,7 +59,7 @@ fn a_lock_is_named_with_the_line_that_takes_it() {
     }
 }
 
-/// What `read(2)` wrote was not seen, and the report said that every access was.
+/// Regression test: data that `read(2)` wrote was not seen, although the report said that every access was followed.
 #[test]
 fn buffers_that_the_kernel_fills_are_followed() {
     let Some(program) = plain() else { return };
@@ -92,7 +93,7 @@ fn elements_of_an_array_belong_to_threads_that_run_the_same_line() {
     assert_eq!(finding["cure"]["kind"], "per_thread", "{finding:#}");
 }
 
-/// The lines of a source that are told as callers of allocations.
+/// Returns the lines of a source file that a finding names as callers of allocations.
 fn allocations(finding: &Value) -> Vec<u64> {
     let blocks = finding["holder"]["blocks"].as_array().unwrap_or_else(|| panic!("{finding:#}"));
     blocks.iter().filter_map(|block| block["callers"][0]["line"].as_u64()).collect()
@@ -189,14 +190,14 @@ fn a_separate_debug_file_is_found() {
 /// A program in another language than C.
 struct Language {
     source: &'static str,
-    /// Which threads share what they should not: the case, the lines of its code, the kind of memory and the cure.
+    /// False sharing that has to be found: the case, the lines of code, the kind of memory, and the kind of fix.
     shared: &'static [(&'static str, &'static [&'static str], &'static str, &'static str)],
     clean: &'static [&'static str],
-    /// What allocates, for the cases `false` and `neighbours`.
+    /// Markers of the allocating lines in the cases `false` and `neighbours`.
     allocations: [&'static str; 2],
-    /// The variable that both write, and the code that does.
+    /// The variable that both threads write, and the marker of the code.
     together: (&'static str, &'static str),
-    /// Words of the cure.
+    /// A part of the text of the fix.
     cure: &'static str,
 }
 
@@ -230,13 +231,13 @@ const GO: Language = Language {
     source: "cases.go",
     shared: &[("false", &["A"], "go_heap", "per_thread"), ("neighbours", &["F"], "go_heap", "per_thread")],
     clean: &["apart", "readonly"],
-    // Go's allocator is no library that could be asked.
+    // Go's allocator is not in a library whose functions could be wrapped.
     allocations: ["", ""],
     together: ("main.together", "E"),
     cure: "[64]byte",
 };
 
-/// All that is told of a program, each case run once.
+/// Checks all cases of a program, each in one run.
 fn assert_language(language: &Language, program: &std::path::Path) {
     let Language { source, shared, clean, allocations: allocated, together, cure } = language;
     for (case, marks, kind, cured) in *shared {
@@ -244,7 +245,7 @@ fn assert_language(language: &Language, program: &std::path::Path) {
         let finding = only(&findings, "false_sharing");
         let found = (code, finding["holder"]["kind"].as_str(), finding["cure"]["kind"].as_str());
         assert_eq!(found, (Some(1), Some(*kind), Some(*cured)), "{case}: {finding:#}");
-        // What a library does with the same line comes after.
+        // Code of libraries that accesses the same line may follow.
         let own: Vec<u64> = marks.iter().map(|mark| marked(source, mark)).collect();
         let lines = lines(finding, source);
         assert!(own.iter().all(|line| lines.contains(line)), "{case}: {own:?} in {finding:#}");
@@ -299,7 +300,7 @@ fn go_is_told_as_it_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("go");
     let build = std::process::Command::new("go")
-        // The language of Debian 12's Go, whichever is installed.
+        // The language version of Debian 12's Go, whichever version is installed.
         .args([
             "build",
             "-gcflags=-lang=go1.19",
@@ -325,7 +326,7 @@ fn text_shows_the_line_and_its_cure() {
     let row = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_default();
     assert!(row("first ").ends_with(&format!("  wwwwwwww{}", ".".repeat(56))), "{text}");
     assert!(row("second ").ends_with(&format!("  ........wwwwwwww{}", ".".repeat(48))), "{text}");
-    assert!(text.contains("cure: ") && text.contains("1 case of false sharing of 50 or more"), "{text}");
+    assert!(text.contains("fix: ") && text.contains("1 case of false sharing (threshold: 50 "), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
     assert_eq!(String::from_utf8(run.stderr).unwrap(), "manycore: 1 case of false sharing\n");
 }

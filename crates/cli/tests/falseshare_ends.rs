@@ -1,4 +1,4 @@
-//! `manycore falseshare` where something is wrong: with the command, the program, the emulator, or the time.
+//! Tests of `manycore falseshare` with invalid commands, failing programs, missing emulators, and time limits.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 mod common;
@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Runs `manycore falseshare ARGUMENTS`; the exit code and what it said on standard error.
+/// Runs `manycore falseshare ARGUMENTS`; returns the exit code and standard error.
 fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     let run = manycore().args(["falseshare", "--quiet"]).args(arguments).output().unwrap();
     (run.status.code(), text(&run.stderr))
@@ -72,14 +72,14 @@ fn a_missing_emulator_is_named_with_its_package() {
     if !can_emulate() {
         return;
     }
-    // It is looked for in usual folders too, so it has to be covered there, for us alone.
+    // The usual folders are searched too, so the emulator is hidden there, in a mount namespace of our own.
     let script = "for qemu in $(type -aP qemu-$(uname -m)); do mount --bind /dev/null $qemu || exit 77; done; \
                   exec \"$0\" falseshare --engine emulation -- /bin/true";
     let program = assert_cmd::cargo::cargo_bin!("manycore");
     let run = Command::new("unshare").args(["--mount", "bash", "-c", script]).arg(program).output();
     let run = match run {
         Ok(run) if run.status.code() != Some(77) && !text(&run.stderr).starts_with("unshare") => run,
-        _ => return eprintln!("SKIPPED: the emulator cannot be covered without root"),
+        _ => return eprintln!("SKIPPED: hiding the emulator needs root"),
     };
     let said = text(&run.stderr);
     assert!(run.status.code() == Some(3) && said.contains("qemu-user"), "{said}");
@@ -90,7 +90,7 @@ fn sampling_without_hardware_names_the_files() {
     if fs::exists("/sys/bus/event_source/devices/cpu/events/mem-loads").unwrap()
         || fs::exists("/sys/bus/event_source/devices/ibs_op").unwrap()
     {
-        return eprintln!("SKIPPED: this CPU tells addresses of loads");
+        return eprintln!("SKIPPED: this CPU can sample addresses of loads");
     }
     let (code, said) = refused(&["--engine", "sampling", "--", "true"]);
     assert!(
@@ -102,7 +102,7 @@ fn sampling_without_hardware_names_the_files() {
 #[test]
 fn a_machine_that_could_sample_is_told_of_it() {
     let Some(program) = plain() else { return };
-    // A PMU that can, for us alone.
+    // A fake PMU that can sample, in a mount namespace of our own.
     let script = "cd /sys/bus/event_source/devices && mount -t tmpfs none . && mkdir $PWD/ibs_op || exit 77; \
                   echo 11 > $PWD/ibs_op/type; exec \"$0\" falseshare $2 -- \"$1\" one";
     for (arguments, told) in [("--engine auto", 1), ("--engine emulation", 0), ("--quiet", 0)] {
@@ -115,7 +115,7 @@ fn a_machine_that_could_sample_is_told_of_it() {
             .output();
         let run = match run {
             Ok(run) if run.status.code() != Some(77) && !text(&run.stderr).starts_with("unshare") => run,
-            _ => return eprintln!("SKIPPED: a PMU cannot be made up without root"),
+            _ => return eprintln!("SKIPPED: a fake PMU needs root"),
         };
         let said = text(&run.stderr);
         assert_eq!((run.status.code(), said.matches("--engine sampling").count()), (Some(0), told), "{said}");
@@ -159,10 +159,10 @@ fn a_crash_and_a_failure_are_told_with_what_was_seen() {
 #[test]
 fn an_endless_program_is_ended_after_its_time() {
     let Some(program) = plain() else { return };
-    // Where this machine is busy, the threads need longer to come so far.
+    // On a busy machine, the threads need longer to get that far.
     let mut runs =
         ["2s", "8s", "32s"].into_iter().map(|timeout| judged(&["--timeout", timeout], program, "endless"));
-    let (code, findings) = runs.find(|(code, _)| *code == Some(1)).expect("its sharing is seen within 32 s");
+    let (code, findings) = runs.find(|(code, _)| *code == Some(1)).expect("the sharing is found within 32 s");
     assert_eq!((code, findings["end"].as_str()), (Some(1), Some("timeout")), "{findings:#}");
     assert_eq!(only(&findings, "false_sharing")["holder"]["variables"][0]["name"], "counters");
 }
@@ -191,13 +191,13 @@ fn an_interrupted_run_tells_what_was_seen() {
     assert_eq!(run.wait().unwrap().code(), Some(1));
 }
 
-/// Runs `manycore falseshare -- WORDS` on a terminal of its own, which it also reads from.
+/// Runs `manycore falseshare -- WORDS` on a new terminal, from which it also reads.
 fn on_a_terminal(words: &str) -> Option<Child> {
     if !can_emulate() {
         return None;
     }
     let program = assert_cmd::cargo::cargo_bin!("manycore");
-    // A shell that only waited would end of the key itself, as dash does.
+    // `exec`, because a waiting shell such as dash would be ended by Ctrl-C itself.
     let line = format!("exec {} falseshare --quiet --json --timeout 60s -- {words}", program.display());
     let mut script = Command::new("script");
     script.args(["-qec", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -217,7 +217,7 @@ fn a_program_may_read_the_terminal() {
     keys.write_all(b"hello\n").unwrap();
     let mut out = String::new();
     BufReader::new(run.stdout.take().unwrap()).read_to_string(&mut out).unwrap();
-    // Once by the terminal and once by head.
+    // Once from the terminal's echo and once from head.
     assert_eq!(out.matches("hello\r\n").count(), 2, "{out}");
     assert!(out.contains("\"status\": 0"), "{out}");
     assert_eq!(run.wait().unwrap().code(), Some(0));
@@ -244,7 +244,7 @@ fn what_is_observed_ends_with_us_also_where_we_are_killed() {
     if !can_emulate() {
         return;
     }
-    // A child of fork, and one whose parent has gone.
+    // A forked child, and an orphan.
     let script = "(sleep 1000 & (sleep 1000 & echo $!); echo $!; wait) & wait";
     let mut run = Command::new(assert_cmd::cargo::cargo_bin!("manycore"))
         .args(["falseshare", "--quiet", "--", "sh", "-c", script])
@@ -304,7 +304,7 @@ fn where_nothing_can_be_written_nothing_is_run() {
     assert!(said.contains("/no/such/folder/seen.json") && !said.contains(".manycore-"), "{said}");
 }
 
-/// What was not followed was taken for clean.
+/// Regression test: accesses that were not followed were ignored, and the program was reported as clean.
 #[test]
 fn what_does_not_fit_into_memory_is_not_called_clean() {
     let Some(program) = plain() else { return };
@@ -313,10 +313,10 @@ fn what_does_not_fit_into_memory_is_not_called_clean() {
     assert_eq!(run.status.code(), Some(3), "{out}\n{said}");
     let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(out.contains("as the memory for that was used up") && said.contains("--memory"), "{out}\n{said}");
-    assert!(out.contains("among the accesses that were followed, no false sharing"), "{out}");
+    assert!(out.contains("no false sharing among the accesses that were followed"), "{out}");
 }
 
-/// The program's output was mixed with ours, and no reader of JSON took it.
+/// Regression test: the program's output was mixed with ours, so that the output was not valid JSON.
 #[test]
 fn json_is_alone_on_standard_output() {
     if !can_emulate() {

@@ -1,5 +1,5 @@
-//! `manycore falseshare` on programs that change who they are, go into the background, are for another machine, or
-//! are no whole programs.
+//! Tests of `manycore falseshare` on programs that change their user, go into the background, are for another
+//! architecture, or are truncated.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 mod common;
@@ -19,14 +19,14 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A folder that everybody may enter.
+/// Returns a folder that all users may enter.
 fn open_folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     folder
 }
 
-/// A program of these bytes.
+/// Writes an executable file with these bytes.
 fn program(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     let path = folder.join(name);
     fs::write(&path, bytes).unwrap();
@@ -45,14 +45,14 @@ fn run(folder: &Path, words: &[&str]) -> Output {
         .unwrap()
 }
 
-/// The exit code, the notes and what was said.
+/// Returns the exit code, the notes and standard error.
 fn noted(folder: &Path, words: &[&str]) -> (Option<i32>, String, String) {
     let run = run(folder, words);
     let found: Value = serde_json::from_slice(&run.stdout).unwrap_or_default();
     (run.status.code(), found["notes"].to_string(), text(&run.stderr))
 }
 
-/// What another user, or one in another namespace, started was not run at all.
+/// Regression test: programs that were started as another user or in another namespace were not run at all.
 #[test]
 fn another_user_and_another_namespace_run_by_themselves_and_it_is_told() {
     let Some(cases) = plain() else { return };
@@ -60,7 +60,7 @@ fn another_user_and_another_namespace_run_by_themselves_and_it_is_told() {
     program(folder.path(), "two", &fs::read(cases).unwrap());
     for (starter, why) in [
         (&["setpriv", "--reuid", "65534", "--clear-groups"][..], "it was started as another user"),
-        (&["unshare", "-p", "-f", "--mount-proc"], "it was started in another namespace"),
+        (&["unshare", "-p", "-f", "--mount-proc"], "it was started in another PID namespace"),
     ] {
         let words = [starter, &["./two", "fail"]].concat();
         let bare = Command::new(words[0]).args(&words[1..]).current_dir(folder.path()).status();
@@ -75,7 +75,7 @@ fn another_user_and_another_namespace_run_by_themselves_and_it_is_told() {
     }
 }
 
-/// A program that nobody looked at was called clean.
+/// Regression test: a program that was not observed was reported as clean.
 #[test]
 fn what_was_not_observed_is_not_called_clean() {
     let Some(cases) = plain() else { return };
@@ -94,7 +94,7 @@ fn what_was_not_observed_is_not_called_clean() {
     assert!(code == Some(3) && said.contains("but 1 ran unobserved"), "{said}");
 }
 
-/// What had gone into the background was called after the emulator, and nothing said what to do.
+/// Regression test: a process in the background was reported under the emulator's name, without advice.
 #[test]
 fn what_goes_into_the_background_is_told_by_its_name_with_what_to_do() {
     if !can_emulate() {
@@ -105,10 +105,10 @@ fn what_goes_into_the_background_is_told_by_its_name_with_what_to_do() {
     let script = "mkfifo up hold; ./daemon -c 'echo up > up; exec 3<> hold; read line <&3' & read line < up";
     let (code, notes, said) = noted(folder.path(), &["sh", "-c", script]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(notes.contains("daemon still ran") && notes.contains("in the foreground"), "{notes}");
+    assert!(notes.contains("daemon was still running") && notes.contains("in the foreground"), "{notes}");
 }
 
-/// The smallest program for 32-bit x86: it ends with status 7.
+/// Returns a minimal program for 32-bit x86, which exits with status 7.
 fn m32() -> Vec<u8> {
     let code = [0xb8, 1, 0, 0, 0, 0xbb, 7, 0, 0, 0, 0xcd, 0x80];
     let words: [u32; 15] = [
@@ -122,7 +122,7 @@ fn m32() -> Vec<u8> {
         0x0020_0034,
         1,
         0,
-        // PT_LOAD at the start of the file, to be read and executed
+        // PT_LOAD at the start of the file, readable and executable.
         1,
         0,
         0x0804_8000,
@@ -138,7 +138,7 @@ fn m32() -> Vec<u8> {
     file
 }
 
-/// A program for another machine that a shell started was not told.
+/// Regression test: a program for another architecture that a shell started was not reported.
 #[test]
 fn a_program_of_32_bits_that_a_shell_starts_is_told() {
     if !can_emulate() {
@@ -156,7 +156,7 @@ fn a_program_of_32_bits_that_a_shell_starts_is_told() {
     }
 }
 
-/// A program that is cut short began in the emulator, whose complaint said nothing of that.
+/// Regression test: a truncated program was started in the emulator, whose error message did not mention the cause.
 #[test]
 fn a_program_that_is_cut_short_is_called_that() {
     if !can_emulate() {
@@ -173,7 +173,7 @@ fn a_program_that_is_cut_short_is_called_that() {
     }
 }
 
-/// Where addresses are scarce, whatever failed first was told.
+/// Regression test: where the address space was limited, the first failing operation was reported instead of the limit.
 #[test]
 fn a_limit_of_addresses_is_named() {
     if !can_emulate() {
@@ -186,7 +186,7 @@ fn a_limit_of_addresses_is_named() {
     assert!(run.status.code() == Some(3) && said.contains("ulimit -v unlimited"), "{said}");
 }
 
-/// Why blocks of a heap had no names was not told.
+/// Regression test: the reason why heap blocks had no names was not reported.
 #[test]
 fn a_static_program_is_told_not_to_tell_its_allocations() {
     let Some(program) = c(&["-O2", "-static"], "static-heap") else { return };
@@ -195,7 +195,7 @@ fn a_static_program_is_told_not_to_tell_its_allocations() {
     let notes = findings["notes"].to_string();
     assert_eq!(code, Some(1), "{findings:#}");
     assert!(notes.contains(note) && notes.contains("linked statically"), "{notes}");
-    // What it shares has a name.
+    // Here the shared data has a name.
     let (_, findings) = judged(&[], &program, "false");
     assert!(!findings["notes"].to_string().contains("linked statically"), "{findings:#}");
     let Some(program) = plain() else { return };
@@ -203,7 +203,7 @@ fn a_static_program_is_told_not_to_tell_its_allocations() {
     assert!(!findings["notes"].to_string().contains("linked statically"), "{findings:#}");
 }
 
-/// redis-server, a link to redis-check-rdb, was called that.
+/// Regression test: redis-server, a link to redis-check-rdb, was reported under that name.
 #[test]
 fn a_program_is_called_as_it_was_started() {
     let Some(program) = c(&["-O2", "-static"], "check-rdb") else { return };
@@ -215,8 +215,8 @@ fn a_program_is_called_as_it_was_started() {
     assert!(notes.contains("/server (process ") && !notes.contains("check-rdb"), "{notes}");
 }
 
-/// Routes by which a program becomes another one. Those that did not lead through `execve(3)`, `execv(3)` and the like
-/// ran unobserved, and `/proc/self/exe` without a note and with exit code 0.
+/// Ways in which a process can execute another program. Regression test: those that did not use `execve(3)`,
+/// `execv(3)` and the like ran unobserved, and `/proc/self/exe` even without a note and with exit code 0.
 const ROUTES: [&str; 12] = [
     "execl", "execlp", "execle", "syscall", "execveat", "fexecve", "memfd", "self", "link", "vfork", "spawn",
     "shell",
@@ -232,7 +232,7 @@ fn every_route_to_another_program_is_followed_from_static_programs_too() {
             let (code, findings) = judged(&[], &program, route);
             let finding = only(&findings, "false_sharing");
             assert_eq!((code, &findings["escaped"]), (Some(1), &0.into()), "{name} {route}: {findings:#}");
-            // The file that had the names is gone.
+            // The file with the names no longer exists.
             let named = if route == "memfd" { Value::Null } else { "shared".into() };
             assert_eq!(finding["holder"]["variables"][0]["name"], named, "{name} {route}: {finding:#}");
         }
@@ -244,7 +244,7 @@ fn remove_map(finding: &Value) {
     let _ = fs::remove_file(format!("/tmp/perf-{}.map", finding["pids"][0]));
 }
 
-/// Code that was generated at run time was filed as the runtime's, with exit code 0.
+/// Regression test: code that was generated at run time was attributed to the runtime, with exit code 0.
 #[test]
 fn generated_code_counts_by_its_name_and_without_one_nothing_is_called_clean() {
     if cfg!(not(target_arch = "x86_64")) {
@@ -263,7 +263,7 @@ fn generated_code_counts_by_its_name_and_without_one_nothing_is_called_clean() {
         (Some(1), &"App.count()".into()),
         "{finding:#}"
     );
-    // A piece of V8.
+    // A name as of a builtin of V8.
     let (code, findings) = judged(&[], &program, "Builtin:Add");
     remove_map(&findings["in_libraries"][0]);
     assert_eq!((code, &findings["unattributed"]), (Some(0), &0.into()), "{findings:#}");
@@ -271,7 +271,7 @@ fn generated_code_counts_by_its_name_and_without_one_nothing_is_called_clean() {
     assert_eq!((code, &findings["unattributed"]), (Some(3), &1.into()), "{findings:#}");
 }
 
-/// A virtual machine's own code shares lines too, and is not the program's.
+/// A virtual machine's own code shares lines too, but does not belong to the program.
 #[test]
 fn methods_of_java_are_named() {
     if !can_emulate() {
@@ -283,7 +283,7 @@ fn methods_of_java_are_named() {
         Err(_) => return eprintln!("SKIPPED: javac is not installed"),
         Ok(build) => assert!(build.status.success(), "{}", text(&build.stderr)),
     }
-    // Compiled before they run first, whatever the machine's pace; the rest is interpreted.
+    // Compile the methods before they first run, however slow the machine is; the rest is interpreted.
     let compiled = ["-Xcomp", "-XX:CompileCommand=quiet", "-XX:CompileCommand=compileonly,Shared.*"];
     let map = ["-XX:+UnlockDiagnosticVMOptions", "-XX:+DumpPerfMapAtExit"];
     let run_java = |options: &[&str]| run(folder.path(), &[&["java"], options, &["Shared"]].concat());
@@ -296,7 +296,7 @@ fn methods_of_java_are_named() {
     remove_map(&findings["false_sharing"][0]);
     let sites = findings["false_sharing"][0]["sites"].to_string();
     assert!(run.status.code() == Some(1) && sites.contains("void Shared.first()"), "{findings:#}\n{said}");
-    // Nothing is compiled: the program's sharing is done by the interpreter, and was called the runtime's.
+    // Nothing is compiled: the interpreter shares for the program. Regression test: this was attributed to the runtime.
     let run = run_java(&[["-Xint"].as_slice(), &map].concat());
     let findings: Value = serde_json::from_slice(&run.stdout).unwrap();
     remove_map(&findings["in_libraries"][0]);

@@ -1,4 +1,4 @@
-//! `manycore falseshare` on a published library that had false sharing until a later version padded it.
+//! Test of `manycore falseshare` on a published library that had false sharing until a later version padded it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 mod common;
@@ -6,7 +6,7 @@ mod common;
 use common::sharing::{assert_clean, can_emulate, judged, only, source};
 use std::process::Command;
 
-/// dashmap 5 keeps its shards side by side, with the lock of each in it; version 6 pads them
+/// dashmap 5 stores its shards, which contain their locks, next to each other; version 6 pads them
 /// (<https://docs.rs/dashmap/6.1.0/src/dashmap/lib.rs.html#91>).
 #[test]
 fn shards_of_dashmap_5_share_lines_and_those_of_6_do_not() {

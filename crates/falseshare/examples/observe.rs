@@ -1,4 +1,4 @@
-//! Runs a command in the emulator and prints what was observed as JSON: `observe COMMAND ARGUMENT...`.
+//! Runs a command in the emulator and prints the observation as JSON: `observe COMMAND ARGUMENT...`.
 
 use manycore_falseshare::emulator::{Request, observe};
 use manycore_falseshare::sharing::Layout;

@@ -1,4 +1,4 @@
-//! QEMU's interface for plugins, as far as it is used.
+//! QEMU's plugin interface, as far as it is used.
 
 use std::{
     ffi::{c_char, c_int, c_uint, c_void},
@@ -6,22 +6,22 @@ use std::{
     sync::atomic::{AtomicI32, Ordering::Relaxed},
 };
 
-/// What QEMU tells of itself.
+/// QEMU's description of itself.
 #[repr(C)]
 pub struct Info {
     /// The architecture that it emulates.
     pub target: *const c_char,
-    /// Lowest and highest version of the interface that it has.
+    /// Lowest and highest version of the interface that it supports.
     pub version: [c_int; 2],
 }
 
-/// Is told accesses.
+/// Callback for a memory access.
 pub type OnAccess = extern "C" fn(c_uint, u32, u64, *mut c_void);
-/// Is told that an instruction is executed.
+/// Callback for the execution of an instruction.
 pub type OnInstruction = extern "C" fn(c_uint, *mut c_void);
-/// Is told system calls: number and arguments.
+/// Callback for a system call, with its number and arguments.
 pub type OnCall = extern "C" fn(u64, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
-/// Is told what a system call returned.
+/// Callback for the return of a system call.
 pub type OnReturn = extern "C" fn(u64, c_uint, i64, i64);
 
 unsafe extern "C" {
@@ -49,9 +49,9 @@ unsafe extern "C" {
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
-/// The version of the interface that this plugin is for. QEMU reads it when the library is loaded, and refuses
-/// versions that it does not know. What is used here is the same in all of them, so it is always the one that this
-/// QEMU has.
+/// The interface version that this plugin requires. QEMU reads it when the library is loaded, and refuses
+/// versions that it does not support. The functions used here are the same in all versions, so the version is
+/// set to the one that the running QEMU has.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(1);
 
@@ -61,27 +61,27 @@ pub static qemu_plugin_version: AtomicI32 = AtomicI32::new(1);
 static CHOOSE_VERSION: extern "C" fn() = choose_version;
 
 extern "C" fn choose_version() {
-    // Functions that came with a version (`include/qemu/qemu-plugin.h` of QEMU 10.2), the latest first.
+    // Functions that were added with a version (`include/qemu/qemu-plugin.h` of QEMU 10.2), latest first.
     let marks = [
         (c"qemu_plugin_write_memory_vaddr", 5),
         (c"qemu_plugin_read_memory_vaddr", 4),
         (c"qemu_plugin_register_vcpu_tb_exec_cond_cb", 3),
         (c"qemu_plugin_scoreboard_new", 2),
     ];
-    // SAFETY: null asks in all libraries; the names end with a zero.
+    // SAFETY: a null handle searches all libraries; the names are zero-terminated.
     let has = |name: &std::ffi::CStr| unsafe { !dlsym(ptr::null_mut(), name.as_ptr()).is_null() };
     let version = marks.iter().find(|(name, _)| has(name)).map_or(1, |(_, version)| *version);
     qemu_plugin_version.store(version, Relaxed);
 }
 
-/// The program that is emulated, as QEMU was told it.
+/// Returns the path of the emulated program, as it was passed to QEMU.
 pub fn program() -> Vec<u8> {
-    // SAFETY: the name ends with a zero.
+    // SAFETY: the name is zero-terminated.
     let function = unsafe { dlsym(ptr::null_mut(), c"qemu_plugin_path_to_binary".as_ptr()) };
     if function.is_null() {
         return Vec::new();
     }
-    // SAFETY: this is the function's type in all versions that have it; it returns a text or null.
+    // SAFETY: this is the function's type in all versions that have it; it returns a string or null.
     unsafe {
         let function: extern "C" fn() -> *const c_char = std::mem::transmute(function);
         let path = function();

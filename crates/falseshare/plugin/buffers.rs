@@ -1,36 +1,38 @@
 //! Memory of the program that its system calls read and write.
 //!
-//! The kernel touches it on the CPU of the thread that calls, so it counts as that thread's access. Known are the calls
-//! that move data, and the time. What other calls write (a status, a name) is small, and seldom on shared lines.
+//! The kernel accesses it on the CPU of the calling thread, so it counts as that thread's access. The table
+//! contains the calls that move data or return the time. Data that other calls write (a status, a name) is
+//! small and seldom on shared lines.
 
 use crate::process;
 use crate::shadow::{Kind, Shadow, sys};
 use std::ffi::c_uint;
 
-/// Where a call's buffer is, by the index of an argument.
+/// How to find a call's buffer. Arguments are given by index.
 #[derive(Clone, Copy)]
 enum Place {
-    /// At the address in this argument; the next one is its length.
+    /// At the address in this argument, with the length in the next argument.
     Bytes(usize),
-    /// In the vector of buffers (`struct iovec`) at the address in this argument; the next one counts them.
+    /// In the vector of buffers (`struct iovec`) at the address in this argument, with their number in the
+    /// next argument.
     Vector(usize),
     /// In the message header (`struct msghdr`) at the address in this argument.
     Message(usize),
-    /// So many bytes at the address in this argument, whatever the call returns.
+    /// This number of bytes at the address in this argument, whatever the call returns.
     Record(usize, u64),
-    /// At the address in this argument, as many records of so many bytes as the call returns.
+    /// At the address in this argument: as many records of this size in bytes as the call returns.
     Records(usize, u64),
 }
 
 use Place::{Bytes, Message, Record, Records, Vector};
 
-/// A call: its number on x86-64 and on AArch64, which has not all, and its buffer.
+/// A call: its number on x86-64, its number on AArch64, and its buffer.
 type Call = (i64, i64, Place);
 
-/// No such call.
+/// The number of a call that an architecture does not have.
 const NONE: i64 = -1;
 
-/// Bytes of `struct epoll_event`, which is packed on x86-64.
+/// Size in bytes of `struct epoll_event`, which is packed on x86-64.
 const EPOLL_EVENT: u64 = if cfg!(target_arch = "x86_64") { 12 } else { 16 };
 
 /// Calls whose buffer the kernel fills.
@@ -70,11 +72,11 @@ const READ: [Call; 7] = [
     (46, 211, Message(1)), // sendmsg
 ];
 
-/// Most buffers of a vector (`UIO_MAXIOV`).
+/// Most buffers in a vector (`UIO_MAXIOV`).
 const MOST_BUFFERS: u64 = 1024;
 
-/// Call `number`, which the instruction at `code` made with these arguments, returned `result`: takes note of what the
-/// kernel read and wrote for it.
+/// Records what the kernel read and wrote for system call `number`, which the instruction at `code` made with
+/// these arguments and which returned `result`.
 pub fn returned(shadow: &Shadow, vcpu: c_uint, code: u64, number: i64, arguments: [u64; 6], result: u64) {
     let is_it = |call: &&Call| number == if cfg!(target_arch = "x86_64") { call.0 } else { call.1 };
     let (call, kind) = match (FILLED.iter().find(is_it), READ.iter().find(is_it)) {
@@ -97,7 +99,7 @@ pub fn returned(shadow: &Shadow, vcpu: c_uint, code: u64, number: i64, arguments
         Bytes(at) => touch(argument(at), result.min(argument(at + 1))),
         Vector(at) => vector(argument(at), argument(at + 1), result, touch),
         Message(at) => {
-            // Where `msg_iov` and `msg_iovlen` are on both architectures.
+            // Offsets of `msg_iov` and `msg_iovlen` on both architectures.
             if let (Some(list), Some(count)) = (word(argument(at), 16), word(argument(at), 24)) {
                 vector(list, count, result, touch);
             }
@@ -107,7 +109,7 @@ pub fn returned(shadow: &Shadow, vcpu: c_uint, code: u64, number: i64, arguments
     }
 }
 
-/// The first `bytes` bytes of the buffers in the vector at `list`.
+/// Records the first `bytes` bytes of the buffers in the vector at `list`.
 fn vector(list: u64, count: u64, bytes: u64, touch: impl Fn(u64, u64)) {
     let mut left = bytes;
     for index in 0..count.min(MOST_BUFFERS) {
@@ -120,7 +122,7 @@ fn vector(list: u64, count: u64, bytes: u64, touch: impl Fn(u64, u64)) {
     }
 }
 
-/// The word `offset` bytes behind `start`; `None` where it cannot be read.
+/// Returns the word at `start + offset`; `None` if it cannot be read.
 fn word(start: u64, offset: u64) -> Option<u64> {
     let mut bytes = [0; 8];
     let whole = sys::peek(start.checked_add(offset)?, &mut bytes) == bytes.len();

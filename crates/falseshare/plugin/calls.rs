@@ -1,4 +1,4 @@
-//! System calls of the program that tell where its memory is, who ends, and what it becomes.
+//! Handles system calls of the program that change its memory map, end threads and processes, or execute programs.
 
 use crate::shadow::{
     Shadow,
@@ -18,7 +18,7 @@ use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-/// Numbers of the system calls that matter.
+/// Numbers of the system calls that are handled.
 struct Numbers {
     brk: i64,
     execve: i64,
@@ -63,31 +63,31 @@ const MADV_DONTNEED: u64 = 4;
 const PR_SET_NAME: u64 = 15;
 
 static IS_ARM: AtomicBool = AtomicBool::new(false);
-/// Where the program's heap ends now.
+/// Current end of the program's heap.
 static BREAK: AtomicU64 = AtomicU64::new(0);
-/// Arguments of the call that each emulated CPU is in.
+/// Arguments of the system call that each emulated CPU is in.
 static UNDER_WAY: [[AtomicU64; 6]; VCPUS] = [const { [const { AtomicU64::new(0) }; 6] }; VCPUS];
 
-/// The instruction by which each emulated CPU called last.
+/// Address of the instruction with which each emulated CPU made its last system call.
 static CALLER: [AtomicU64; VCPUS] = [const { AtomicU64::new(0) }; VCPUS];
 
-/// The instruction at `code` is about to make a system call.
+/// Callback: the instruction at `code` is about to make a system call.
 pub extern "C" fn on_call_instruction(vcpu: c_uint, code: *mut c_void) {
     if let Some(caller) = CALLER.get(vcpu as usize) {
         caller.store(code as u64, Relaxed);
     }
 }
 
-/// Whether the instruction at `code`, which is translated now, makes system calls.
+/// Returns whether the instruction at `code`, which is being translated, makes a system call.
 ///
 /// # Safety
-/// There are `bytes` bytes of it.
+/// The instruction must have `bytes` readable bytes.
 pub unsafe fn is_call(code: u64, bytes: usize) -> bool {
     if code >> 47 != 0 {
-        // The page of `vsyscall`, which is nowhere.
+        // The `vsyscall` page, which cannot be read at its address.
         return false;
     }
-    // SAFETY: the caller says so.
+    // SAFETY: required of the caller.
     let instruction = unsafe { std::slice::from_raw_parts(code as *const u8, bytes) };
     match instruction {
         // `svc`, with any number.
@@ -96,9 +96,9 @@ pub unsafe fn is_call(code: u64, bytes: usize) -> bool {
     }
 }
 
-/// Takes the numbers of the architecture that is emulated.
+/// Selects the system call numbers of the emulated architecture.
 pub fn choose(info: &api::Info) {
-    // SAFETY: QEMU gives a text.
+    // SAFETY: QEMU passes a valid string.
     let target = unsafe { CStr::from_ptr(info.target) };
     IS_ARM.store(target.to_bytes() == b"aarch64", Relaxed);
 }
@@ -107,8 +107,8 @@ fn numbers() -> &'static Numbers {
     if IS_ARM.load(Relaxed) { &AARCH64 } else { &X86_64 }
 }
 
-/// A system call begins.
-#[allow(clippy::too_many_arguments, reason = "it is what QEMU gives")]
+/// Callback: a system call starts.
+#[allow(clippy::too_many_arguments, reason = "the signature is QEMU's")]
 pub extern "C" fn on_call(
     _id: u64,
     vcpu: c_uint,
@@ -138,7 +138,8 @@ pub extern "C" fn on_call(
     } else if number == numbers.exit_group {
         process::ends(shadow, ENDED);
     } else if number == numbers.munmap || number == numbers.mremap {
-        // Now: once the kernel has freed it, another thread may be given it before we hear of the end of this call.
+        // This has to happen now: when the kernel has freed the memory, another thread may get it before this
+        // call's return is reported.
         if let Some((start, end)) = pages(a, b) {
             shadow.unmapped(start, end);
         }
@@ -154,13 +155,13 @@ pub extern "C" fn on_call(
     }
 }
 
-/// A system call has returned `result`.
+/// Callback: a system call has returned `result`.
 pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
     let Some(shadow) = shadow() else { return };
     let Some(kept) = UNDER_WAY.get(vcpu as usize) else { return };
     let numbers = numbers();
     if number == numbers.execve || number == numbers.execveat {
-        // Where it succeeds, it does not return.
+        // A successful call does not return.
         shadow.slot().escaped.store(0, Relaxed);
         shadow.slot().ended.store(RUNS, Relaxed);
         return;
@@ -196,19 +197,19 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
     }
 }
 
-/// As many bytes as the pages that hold `bytes` bytes.
+/// Rounds a number of bytes up to whole pages.
 fn whole(bytes: u64) -> u64 {
     let page = sys::page_bytes();
     bytes.div_ceil(page).saturating_mul(page)
 }
 
-/// The pages that `munmap` takes away, and those that `mremap` moves; `None` where the kernel refuses anyway.
+/// Returns the range that `munmap` removes or `mremap` moves; `None` if the kernel rejects it anyway.
 fn pages(start: u64, bytes: u64) -> Option<(u64, u64)> {
     let end = start.checked_add(whole(bytes))?;
     (start % sys::page_bytes() == 0 && start < end && end >> 48 == 0).then_some((start, end))
 }
 
-/// What `mmap` made.
+/// Returns the mapping that `mmap` created.
 fn mapping(start: u64, bytes: u64, flags: u64, fd: u64, offset: u64) -> Mapped {
     let end = start.saturating_add(bytes);
     if flags & MAP_ANONYMOUS != 0 || fd as i32 == -1 {
@@ -219,7 +220,7 @@ fn mapping(start: u64, bytes: u64, flags: u64, fd: u64, offset: u64) -> Mapped {
     Mapped { start, end, offset, path: if path.starts_with(b"/") { path } else { Vec::new() } }
 }
 
-/// The heap ends at `now`.
+/// Records that the heap now ends at `now`.
 fn broke(shadow: &Shadow, now: u64) {
     let before = BREAK.swap(now, Relaxed);
     let [start, most] = &shadow.slot().heap;
@@ -232,8 +233,9 @@ fn broke(shadow: &Shadow, now: u64) {
     }
 }
 
-/// The process wants to be the program at `path`, with the lists of texts `words` and `variables`: it becomes the
-/// emulator of that, where it can. Returns where the emulator has to go on with the call.
+/// Handles a call that executes the program at `path` with the arguments `words` and the environment
+/// `variables`: executes the emulator with that program instead, if possible. Returns if the emulator has to
+/// continue with the original call.
 fn becomes(shadow: &Shadow, path: PathBuf, words: u64, variables: u64) {
     process::ends(shadow, BECOMES);
     let path = launch::file(path, |pid| shadow.program_of(pid));
@@ -255,7 +257,7 @@ fn becomes(shadow: &Shadow, path: PathBuf, words: u64, variables: u64) {
     }
 }
 
-/// What the library in the program tells.
+/// Handles a report of the library in the program.
 fn told(shadow: &Shadow, vcpu: c_uint, [what, a, b, c, d]: [u64; 5]) {
     match what {
         TELL_ALLOCATED => {

@@ -1,8 +1,8 @@
-//! How a program that this process becomes is run in the emulator too.
+//! Runs programs that the observed process executes in the emulator too.
 //!
-//! The plugin sees the system call itself, so that it does not matter which function led there, whether the program is
-//! static, or what it did with its environment. The emulator cannot be given other arguments for the call, so the
-//! plugin makes the call for it; where that fails, the emulator goes on with the program's own.
+//! The plugin intercepts the system call itself. Therefore it does not matter which function made the call,
+//! whether the program is static, or whether it changed its environment. A plugin cannot change the arguments
+//! of a call, so it makes the call itself; if that fails, the emulator continues with the original call.
 
 use crate::shadow::{
     elf,
@@ -20,10 +20,11 @@ use std::{
     sync::OnceLock,
 };
 
-/// The variable that says how a program was started: emulator, plugin, region, library, with `;` between.
+/// The environment variable that describes how a program was started: the paths of emulator, plugin, region
+/// and library, separated by `;`.
 const VARIABLE: &str = "MANYCORE_EMULATOR";
 
-/// What this emulator was started with.
+/// The paths with which this emulator was started.
 #[derive(Debug)]
 struct Known {
     whole: OsString,
@@ -36,7 +37,7 @@ struct Known {
 
 static KNOWN: OnceLock<Option<Known>> = OnceLock::new();
 
-/// Remembers what this emulator was started with, before the program can change its environment.
+/// Stores the paths with which this emulator was started, before the program can change its environment.
 pub fn remember() {
     KNOWN.get_or_init(|| {
         let whole = env::var_os(VARIABLE)?;
@@ -54,20 +55,21 @@ pub fn remember() {
     });
 }
 
-/// A program that is to be run.
+/// A program to execute.
 #[derive(Debug)]
 pub struct Start {
-    /// Its file.
+    /// Path of its file.
     pub path: PathBuf,
-    /// Its arguments, its own name first.
+    /// Its arguments, starting with its own name.
     pub words: Vec<Vec<u8>>,
     /// Its environment.
     pub variables: Vec<Vec<u8>>,
 }
 
 impl Start {
-    /// The start of the emulator that runs this program, and true; or of the program itself without our library, which
-    /// it could not load, where it cannot run in the emulator. `None` where what we were started with is unknown.
+    /// Returns the command that runs this program in the emulator, and true. If it cannot run in the
+    /// emulator, returns the program itself without our library, which it could not load, and false. Returns
+    /// `None` if the paths of this emulator are unknown.
     pub fn in_emulator(self) -> Option<(Self, bool)> {
         let known = KNOWN.get()?.as_ref()?;
         let resolved = if known.is_in_reach() { resolve(&self.path, &self.words) } else { None };
@@ -91,7 +93,7 @@ impl Start {
         })
     }
 
-    /// Becomes this program; returns where that fails.
+    /// Executes this program; returns only on failure.
     pub fn execute(self) {
         let texts = |texts: Vec<Vec<u8>>| texts.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>();
         let path = CString::new(self.path.into_os_string().into_vec());
@@ -102,14 +104,15 @@ impl Start {
 }
 
 impl Known {
-    /// Whether the emulator and our files are where they were.
+    /// Returns whether the emulator and our files are still accessible.
     fn is_in_reach(&self) -> bool {
         let ours = [&self.plugin_file, &self.region, &self.library];
         Path::new(&self.emulator).is_file()
             && ours.into_iter().all(|path| escape::reach(Path::new(path)).is_ok())
     }
 
-    /// The words that have the emulator run `program` with `words`, its own name first, and with variable `preload`.
+    /// Returns the emulator's arguments to run `program` with `words`, its own name first, and with the
+    /// variable `preload`.
     fn command(
         &self,
         program: PathBuf,
@@ -122,7 +125,7 @@ impl Known {
         command.extend(preload.into_iter().flat_map(|variable| [b"-E".to_vec(), variable]));
         let mut program = program.into_os_string().into_vec();
         if program.starts_with(b"-") {
-            // It is no option of the emulator.
+            // A name that starts with `-` would be taken for an option of the emulator.
             program.splice(0..0, *b"./");
         }
         command.push(program);
@@ -131,7 +134,7 @@ impl Known {
     }
 }
 
-/// What the program is to load first: our library, and what else was asked for.
+/// Returns the value of `LD_PRELOAD`: our library, if the program can load it, and what was requested besides.
 fn preloads(ours: &[u8], theirs: &[u8], is_dynamic: bool) -> Vec<u8> {
     let separator = |byte: &u8| matches!(byte, b':' | b' ');
     let others = theirs.split(separator).filter(|word| !word.is_empty() && *word != ours);
@@ -139,14 +142,14 @@ fn preloads(ours: &[u8], theirs: &[u8], is_dynamic: bool) -> Vec<u8> {
     all.collect::<Vec<_>>().join(&b':')
 }
 
-/// The file that the emulator has to run, with its arguments and whether it loads GNU's libraries. Scripts become
-/// their interpreters. `None` for what the kernel has to run, or to refuse.
+/// Returns the file that the emulator has to run, its arguments, and whether it is linked dynamically with glibc.
+/// Scripts are replaced by their interpreters. Returns `None` for files that the kernel has to run or reject itself.
 fn resolve(path: &Path, words: &[Vec<u8>]) -> Option<(PathBuf, Vec<Vec<u8>>, bool)> {
     let mut path = path.to_owned();
     let mut words: Vec<OsString> = words.iter().cloned().map(OsString::from_vec).collect();
     for _ in 0..=MOST_INTERPRETERS {
         let mut start = Vec::new();
-        // Opening a pipe would wait, and opening alone makes some devices act.
+        // Opening a FIFO would block, and opening some devices has side effects.
         fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
         let file = File::open(&path).ok()?;
         let status = file.metadata().ok()?;
@@ -165,11 +168,11 @@ fn resolve(path: &Path, words: &[Vec<u8>]) -> Option<(PathBuf, Vec<Vec<u8>>, boo
     None
 }
 
-/// The file that `path` of the emulated program stands for. Where it leads to the program of a process below `/proc`,
-/// the kernel would give the emulator: `program_of` knows what runs in it. Where it leads to an open file, it becomes
-/// the name of that, if it has one; else the file is kept open for the emulator.
+/// Resolves a `path` of the emulated program. If it leads to the program of a process below `/proc`, the kernel
+/// would return the emulator, so `program_of` provides the emulated program. If it leads to an open file, it is
+/// replaced by the name of that file. If the file has no name, its descriptor is kept open for the emulator.
 pub fn file(path: PathBuf, program_of: impl Fn(i32) -> Option<PathBuf>) -> PathBuf {
-    /// Links that the kernel follows (`MAXSYMLINKS`).
+    /// Most symbolic links in a path (`MAXSYMLINKS`).
     const MOST_LINKS: usize = 40;
     let mut at = path.clone();
     for _ in 0..MOST_LINKS {
@@ -182,7 +185,7 @@ pub fn file(path: PathBuf, program_of: impl Fn(i32) -> Option<PathBuf>) -> PathB
     path
 }
 
-/// What `exe` and the numbers of `fd` below `/proc/PID` stand for; `None` for other paths.
+/// Resolves `exe` and the numbers in `fd` below `/proc/PID`; returns `None` for other paths.
 fn below_proc(path: &Path, program_of: impl Fn(i32) -> Option<PathBuf>) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let folder = fs::canonicalize(path.parent()?).ok()?;
@@ -205,10 +208,10 @@ fn below_proc(path: &Path, program_of: impl Fn(i32) -> Option<PathBuf>) -> Optio
     Some(path.to_owned())
 }
 
-/// The current folder as a descriptor.
+/// The current folder as a file descriptor argument.
 pub const AT_FDCWD: i32 = -100;
 
-/// The file that `execveat(2)` means.
+/// Returns the path that `execveat(2)` would execute.
 pub fn at(directory: i32, path: &[u8]) -> PathBuf {
     let path = Path::new(OsStr::from_bytes(path));
     if path.is_absolute() || directory == AT_FDCWD {

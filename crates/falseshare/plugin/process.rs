@@ -1,4 +1,4 @@
-//! Threads, forks, and what is mapped when the program begins.
+//! Threads, forks, and the mappings of the program at its start.
 
 use crate::shadow::{
     Shadow,
@@ -19,21 +19,21 @@ use std::{
     },
 };
 
-/// What was mapped before the program was.
+/// Mappings that existed before the program was loaded.
 static OWN: Mutex<Vec<Mapped>> = Mutex::new(Vec::new());
-/// Whether the program's first mappings are recorded.
+/// Whether the program's first mappings were recorded.
 static BEGUN: Once = Once::new();
-/// The thread that forks, plus one.
+/// Index plus one of the thread that is forking.
 static FORKING: AtomicU32 = AtomicU32::new(0);
 
-/// Remembers what QEMU itself has mapped, so that it is not taken for the program's.
+/// Stores QEMU's own mappings, so that they are not attributed to the program.
 pub fn remember_own_maps() {
     if let (Ok(mut own), Ok(text)) = (OWN.lock(), fs::read("/proc/self/maps")) {
         *own = maps::parse(&text);
     }
 }
 
-/// The program begins: records its name and what it has mapped.
+/// Records the name and the mappings of the program when it starts.
 fn begin(shadow: &Shadow) {
     let Ok(own) = OWN.lock() else { return };
     let Ok(text) = fs::read("/proc/self/maps") else { return };
@@ -41,13 +41,13 @@ fn begin(shadow: &Shadow) {
         shadow.mapped(mapped);
     }
     let mut path = api::program();
-    // As the kernel does: by the name that it was started under, which may be a link's.
+    // Set the thread name as the kernel does: from the name in the command, which may be a link.
     if let Some(Ok(name)) =
         Path::new(OsStr::from_bytes(&path)).file_name().map(|name| CString::new(name.as_bytes()))
     {
         sys::name_thread(&name);
     }
-    // A file that has no name any more is called as its mappings are.
+    // A file that has been deleted gets the name that its mappings have.
     let named = OsStr::from_bytes(&path);
     if let Ok(whole) = fs::canonicalize(named).or_else(|_| fs::read_link(named)) {
         path = whole.into_os_string().into_encoded_bytes();
@@ -56,7 +56,7 @@ fn begin(shadow: &Shadow) {
     shadow.set_program(&path);
 }
 
-/// The kernel refused to take `start..end` away: records what is mapped there again.
+/// Records the mappings in `start..end` again after the kernel refused to remove them.
 pub fn still_maps(shadow: &Shadow, start: u64, end: u64) {
     let (Ok(own), Ok(text)) = (OWN.lock(), fs::read("/proc/self/maps")) else { return };
     let is_there = |mapped: &Mapped| mapped.start < end && start < mapped.end && !own.contains(mapped);
@@ -68,7 +68,7 @@ pub fn still_maps(shadow: &Shadow, start: u64, end: u64) {
     }
 }
 
-/// Registers the calling thread as what `vcpu` runs; `address` is what it touches first, which is its stack.
+/// Registers the calling thread as the one that `vcpu` runs. `address` is its first access, which is on its stack.
 #[cold]
 pub fn register(shadow: &Shadow, vcpu: c_uint, address: u64) {
     BEGUN.call_once(|| begin(shadow));
@@ -86,7 +86,7 @@ pub fn register(shadow: &Shadow, vcpu: c_uint, address: u64) {
     runs.thread.store(thread, Relaxed);
 }
 
-/// The calling thread, which `vcpu` runs, keeps there which call of a lock's function it is in.
+/// Stores where the calling thread, which `vcpu` runs, keeps the lock function call that it is in.
 pub fn calls_at(vcpu: c_uint, calls: Calls) {
     let Some(runs) = RUNS.get(vcpu as usize) else { return };
     // SAFETY: the calling thread is the one that the emulated CPU runs.
@@ -98,13 +98,13 @@ pub fn calls_at(vcpu: c_uint, calls: Calls) {
     }
 }
 
-/// The number of the thread that `vcpu` runs.
+/// Returns the index of the thread that `vcpu` runs.
 pub fn thread_of(vcpu: c_uint) -> Option<u32> {
     let thread = RUNS.get(vcpu as usize)?.thread.load(Relaxed);
     (thread != STRANGER).then_some(thread)?.checked_sub(1)
 }
 
-/// The calling thread ends.
+/// Records that the calling thread exits.
 pub fn thread_ends(shadow: &Shadow, vcpu: c_uint) {
     let Some(index) = thread_of(vcpu) else { return };
     let runs = &RUNS[vcpu as usize];
@@ -117,7 +117,7 @@ pub fn thread_ends(shadow: &Shadow, vcpu: c_uint) {
     }
 }
 
-/// The process ends, or tries to become another program: takes note of the names of its threads.
+/// Records the names of all threads when the process exits or tries to execute another program.
 pub fn ends(shadow: &Shadow, how: u32) {
     for index in 0..shadow.slot().threads.load(Relaxed) {
         if shadow.thread(index).is_some_and(|thread| thread.ended.load(Relaxed) == 0) {
@@ -134,7 +134,7 @@ fn name_from_kernel(shadow: &Shadow, index: u32) {
     }
 }
 
-/// Has children of fork begin in a slot of their own.
+/// Registers handlers that give each forked child a slot of its own.
 pub fn follow_forks() {
     sys::at_fork(before, after, in_child);
 }
@@ -163,7 +163,7 @@ extern "C" fn in_child() {
         if thread != 0 {
             runs.thread.store(0, Relaxed);
             if thread != caller {
-                // SAFETY: a child of fork has one thread.
+                // SAFETY: a forked child has a single thread.
                 unsafe { *runs.calls.get() = Calls::NONE };
             }
         }

@@ -1,6 +1,6 @@
-//! The calls that led here. Unwinding is dear, and more so in an emulator: what it found is kept with the places on
-//! the stack where the return addresses lie. From the same height of the same stack, with the same addresses in
-//! the same places, the calls are the same.
+//! Finds the calls that led to an allocation. Unwinding is expensive, and even more so in an emulator.
+//! Results are therefore cached with the stack positions of the return addresses. If the stack pointer is the
+//! same and the same addresses are at the same positions, the calls are the same.
 
 use crate::shadow::heap::CALLERS;
 use std::{
@@ -15,7 +15,7 @@ use std::{
 
 const SETS: usize = 2048;
 const WAYS: usize = 4;
-/// Most frames that are unwound; some are our own.
+/// Most frames that are unwound; some of them are in this library.
 const MOST_FRAMES: usize = CALLERS + 8;
 
 unsafe extern "C" {
@@ -29,7 +29,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// `struct dl_phdr_info` of `link.h`, as far as it is looked at.
+/// `struct dl_phdr_info` of `link.h`, as far as it is used.
 #[repr(C)]
 struct Object {
     base: usize,
@@ -54,7 +54,7 @@ struct Segment {
 /// `PT_LOAD`.
 const LOAD: u32 = 1;
 
-/// Calls, and where on the stack their return addresses lie.
+/// Return addresses, and their positions on the stack.
 struct Calls {
     height: usize,
     count: usize,
@@ -67,7 +67,7 @@ struct Entry {
     calls: UnsafeCell<Calls>,
 }
 
-// SAFETY: who holds an entry is alone with it.
+// SAFETY: an entry is only accessed by the thread that holds it.
 unsafe impl Sync for Entry {}
 
 static KEPT: [[Entry; WAYS]; SETS] = [const {
@@ -117,11 +117,12 @@ pub fn with(use_them: impl FnOnce(&[u64])) {
     }
 }
 
-/// Whether these calls led here. Looks from the innermost outwards, so that only frames that are there are read.
+/// Returns whether the cached calls are the current ones. Checks from the innermost frame outwards, so that
+/// only existing frames are read.
 fn is_same(calls: &Calls, height: usize) -> bool {
     calls.height == height
         && calls.places[..calls.count].iter().zip(&calls.addresses).all(|(place, address)| {
-            // SAFETY: the frame inside has the return address that it had, so this place is on the stack.
+            // SAFETY: the inner frame has the expected return address, so this position is on the stack.
             unsafe { ptr::read_volatile(*place as *const u64) == *address }
         })
 }
@@ -135,13 +136,13 @@ struct Walk {
 fn unwind(height: usize) -> Calls {
     let calls = Calls { height, count: 0, addresses: [0; CALLERS], places: [0; CALLERS] };
     let mut walk = Walk { calls, frames: 0 };
-    // SAFETY: the walk is there as long as the call.
+    // SAFETY: `walk` outlives the call.
     unsafe { _Unwind_Backtrace(visit, (&raw mut walk).cast()) };
     walk.calls
 }
 
-/// Whether `code` is this library's. What it spans is looked up once: `dladdr` would look through all symbols of
-/// whatever has the address, and there are programs that have many.
+/// Returns whether `code` is in this library. The library's address range is looked up once, because `dladdr`
+/// would search all symbols of the object that contains the address, of which some programs have many.
 fn is_own(code: usize) -> bool {
     static SPAN: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
     if SPAN[1].load(Acquire) == 0 {
@@ -152,24 +153,24 @@ fn is_own(code: usize) -> bool {
     (SPAN[0].load(Relaxed)..SPAN[1].load(Acquire)).contains(&code)
 }
 
-/// A function that is looked for, and the object that has it.
+/// A function to find, and the range of the object that contains it.
 struct Wanted {
     function: usize,
     found: (usize, usize),
 }
 
-/// The first address of the object that has this function, and the one behind its last; zeros where none has it.
+/// Returns the address range (end exclusive) of the object that contains a function; zeros if none does.
 pub fn span_of(function: usize) -> (usize, usize) {
     let mut wanted = Wanted { function, found: (0, 0) };
-    // SAFETY: it calls `span` for each object that is loaded, with what is wanted.
+    // SAFETY: it calls `span` for each loaded object, with a pointer to `wanted`.
     unsafe { dl_iterate_phdr(span, (&raw mut wanted).cast()) };
     wanted.found
 }
 
 extern "C" fn span(object: *const Object, _size: usize, to: *mut c_void) -> c_int {
-    // SAFETY: the loader gives an object that is valid during the call; `span_of` gave what is wanted.
+    // SAFETY: the loader passes an object that is valid during the call, and `span_of` passes a valid `wanted`.
     let (object, wanted) = unsafe { (&*object, &mut *to.cast::<Wanted>()) };
-    // SAFETY: the loader says that there are so many.
+    // SAFETY: the loader passes the number of segments.
     let segments = unsafe { std::slice::from_raw_parts(object.segments, usize::from(object.count)) };
     let loaded = segments.iter().filter(|segment| segment.kind == LOAD);
     let spans = loaded.map(|segment| {
@@ -189,9 +190,9 @@ extern "C" fn span(object: *const Object, _size: usize, to: *mut c_void) -> c_in
 extern "C" fn visit(context: *mut c_void, data: *mut c_void) -> c_int {
     const GO_ON: c_int = 0;
     const STOP: c_int = 4;
-    // SAFETY: `unwind` gave its walk.
+    // SAFETY: `unwind` passes a pointer to its `walk`.
     let walk = unsafe { &mut *data.cast::<Walk>() };
-    // SAFETY: the unwinder gives a valid context.
+    // SAFETY: the unwinder passes a valid context.
     let (address, frame) = unsafe { (_Unwind_GetIP(context), _Unwind_GetCFA(context)) };
     walk.frames += 1;
     if address == 0 || walk.frames > MOST_FRAMES || walk.calls.count == CALLERS {

@@ -1,5 +1,6 @@
-//! The functions that take and give back locks. While one runs, the plugin finds in a word of the thread which call
-//! led there, so that the program's own line is named for what the C library does to the lock.
+//! Wrappers of the functions that take and release locks. While one runs, a word of the thread contains the
+//! address of the call, which the plugin reads. So the C library's accesses to the lock are attributed to the
+//! program's line of code.
 
 use crate::shadow::calls::{OF_LOCK, TELL_CALLS};
 use crate::{
@@ -15,20 +16,21 @@ use std::{
 const ENOSYS: c_int = 38;
 
 thread_local! {
-    /// The call of a lock's function that this thread is in; 0 outside of them.
+    /// The lock function call that this thread is in; 0 outside of such calls.
     static CALL: Cell<u64> = const { Cell::new(0) };
-    /// Whether the plugin knows where that is.
+    /// Whether the address of `CALL` was reported to the plugin.
     static IS_TOLD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work`, the function at `function` of the C library, which was called so that it returns to `caller`.
+/// Runs `work`, which calls `function` of the C library. `caller` is the return address of the wrapper's call.
 fn called(caller: u64, function: usize, work: impl FnOnce() -> c_int) -> c_int {
     CALL.with(|call| {
         if !IS_TOLD.replace(true) {
             let (start, end) = callers::span_of(function);
             tell(TELL_CALLS, call.as_ptr() as u64, start as u64, end as u64, 0);
         }
-        // Within a signal handler there may be one already. The byte before the return address is the call's.
+        // In a signal handler, another call may already be in progress. The byte before the return address
+        // belongs to the call.
         let before = call.replace(caller.wrapping_sub(1) | OF_LOCK);
         let result = work();
         call.set(before);
@@ -36,13 +38,13 @@ fn called(caller: u64, function: usize, work: impl FnOnce() -> c_int) -> c_int {
     })
 }
 
-/// A function that takes a lock alone: it jumps on with its return address behind its argument.
+/// Defines a function whose only argument is a lock. It jumps on with its return address as the second argument.
 macro_rules! one {
     ($($name:ident by $inner:ident),* $(,)?) => { $(
-        /// As in the C library.
+        /// Like the function of the C library.
         ///
         /// # Safety
-        /// As there.
+        /// As for that function.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(lock: *mut c_void) -> c_int {
@@ -60,7 +62,7 @@ macro_rules! one {
                 Ok(name) => name,
                 Err(_) => c"",
             });
-            // SAFETY: it is the function's type, and the caller gives what it takes.
+            // SAFETY: it has the function's type, and the caller passes a valid argument.
             unsafe {
                 let Some(next) = NEXT.get::<It>() else { return ENOSYS };
                 called(caller, next as *const () as usize, || next(lock))

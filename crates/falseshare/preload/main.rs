@@ -1,8 +1,8 @@
-//! The part of manycore that lives in the emulated program: it reports to the plugin which blocks the allocator gives
-//! and which locks are taken, with the calls that led there.
+//! The library of manycore that is preloaded into the emulated program. It reports to the plugin which blocks
+//! are allocated and which locks are taken, with the calls that led there.
 //!
-//! Its functions stand before those of the C library, which do the work. It allocates nothing itself, so that the
-//! program's heap is laid out as it would be without it.
+//! Its functions override those of the C library and call them. It allocates no heap memory itself, so that
+//! the program's heap has the same layout as without it.
 
 #[path = "../src/shadow/mod.rs"]
 mod shadow;

@@ -1,4 +1,4 @@
-//! The allocator's functions: each does what it did and tells the plugin.
+//! Wrappers of the allocator's functions, which call the originals and report to the plugin.
 
 use crate::shadow::calls::{TELL_ALLOCATED, TELL_FREED};
 use crate::{
@@ -32,11 +32,11 @@ static PVALLOC: Next = Next::new(c"pvalloc");
 static USABLE: Next = Next::new(c"malloc_usable_size");
 
 thread_local! {
-    /// Whether this thread is inside one of our functions: what they allocate themselves is not told.
+    /// Whether this thread is inside one of the wrappers: allocations within them are not reported.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work`, unless this thread is inside already.
+/// Runs `work`, unless this thread is already inside a wrapper.
 fn outermost(work: impl FnOnce()) {
     let _ = INSIDE.try_with(|inside| {
         if !inside.replace(true) {
@@ -46,10 +46,10 @@ fn outermost(work: impl FnOnce()) {
     });
 }
 
-/// Memory for what is allocated while the allocator's functions are looked up.
+/// Memory for allocations while the allocator's functions are being looked up.
 struct Early(UnsafeCell<[u8; EARLY]>);
 
-// SAFETY: each piece is given once.
+// SAFETY: each part is given out once.
 unsafe impl Sync for Early {}
 
 const EARLY: usize = 64 << 10;
@@ -68,7 +68,7 @@ fn early(bytes: usize) -> *mut c_void {
     if at + bytes + shift > EARLY {
         return ptr::null_mut();
     }
-    // SAFETY: it is inside.
+    // SAFETY: the result is inside the memory.
     unsafe { base.add(at + shift).cast() }
 }
 
@@ -77,16 +77,16 @@ fn is_early(block: *mut c_void) -> bool {
     (base..base + EARLY).contains(&(block as usize))
 }
 
-/// The next function; `None` while it is being looked up by this thread, and where there is none.
+/// Returns the original function; `None` while this thread is looking it up, and if there is none.
 ///
 /// # Safety
-/// `F` is the function's type.
+/// `F` must be the function's type.
 unsafe fn function<F: Copy>(next: &Next) -> Option<F> {
     if LOOKING.try_with(Cell::get).unwrap_or(true) {
         return None;
     }
     let _ = LOOKING.try_with(|looking| looking.set(true));
-    // SAFETY: the caller says so.
+    // SAFETY: required of the caller.
     let found = unsafe { next.get() };
     let _ = LOOKING.try_with(|looking| looking.set(false));
     found
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
 /// As there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
-    // SAFETY: as above. Early memory is never given twice, so it is zero.
+    // SAFETY: as above. Early memory is given out only once, so it is zero.
     match unsafe { function::<Two>(&CALLOC) } {
         Some(next) => allocated(unsafe { next(count, bytes) }, count.saturating_mul(bytes)),
         None => early(count.saturating_mul(bytes)),
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
     if is_early(block) {
-        // SAFETY: what follows an early block is early memory too, or its end; no more than that is copied.
+        // SAFETY: only memory up to the end of the early memory is copied.
         unsafe {
             let new = malloc(bytes);
             let left = EARLY_MEMORY.0.get() as usize + EARLY - block as usize;
@@ -159,14 +159,14 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_voi
     }
     // SAFETY: as above.
     let Some(next) = (unsafe { function::<Again>(&REALLOC) }) else { return early(bytes) };
-    // Before the work: afterwards another thread may have been given the block.
+    // Report before the original runs: afterwards, another thread may already have been given the block.
     if !block.is_null() {
         freed(block);
     }
     // SAFETY: as above.
     let new = unsafe { next(block, bytes) };
     if new.is_null() && bytes != 0 && !block.is_null() {
-        // It is still there, as long as the allocator says.
+        // The old block remains allocated; its size is what the allocator reports.
         if let Some(usable) = unsafe { function::<Usable>(&USABLE) } {
             allocated(block, unsafe { usable(block) });
         }
@@ -252,7 +252,7 @@ pub unsafe extern "C" fn posix_memalign(block: *mut *mut c_void, alignment: usiz
     const ENOMEM: c_int = 12;
     // SAFETY: as above.
     let Some(next) = (unsafe { function::<Aligned>(&POSIX_MEMALIGN) }) else { return ENOMEM };
-    // SAFETY: as above; where it succeeds it has written the block.
+    // SAFETY: as above; on success, the function has written the pointer.
     let result = unsafe { next(block, alignment, bytes) };
     if result == 0 {
         allocated(unsafe { *block }, bytes);

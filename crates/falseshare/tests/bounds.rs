@@ -1,4 +1,4 @@
-//! What a region takes, and what is read of one that a program wrote into.
+//! Memory limits of a region, and reading a region that a program wrote into.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use manycore_falseshare::shadow::{
@@ -14,7 +14,7 @@ use std::{fs::File, os::unix::fs::FileExt, sync::atomic::Ordering::Relaxed};
 const LINE: u64 = 0x7000_0000_1000;
 const PLAIN: Layout = Layout { line_bytes: 64, shift_bytes: 0 };
 
-/// A process of two threads that pass a line on.
+/// Returns a process with two threads that share a line.
 fn shared(layouts: &[Layout], limit: u64) -> (Shadow, File) {
     let (region, file) = Region::create(layouts, limit).unwrap();
     let shadow = Shadow::new(region).unwrap().unwrap();
@@ -50,14 +50,14 @@ fn a_child_of_fork_takes_little_memory_and_knows_what_is_mapped() {
 fn the_bound_is_for_all_layouts_together() {
     let missed = |layouts: &[Layout]| {
         let (shadow, _file) = shared(layouts, 4 << 20);
-        // Each needs a chunk of its own.
+        // Each access needs a chunk of its own.
         for place in 0..48 {
             shadow.access(0, 0x40_1000, (place + 1) << 32, 8, Kind::Write);
         }
         shadow.slot().not_followed.load(Relaxed)
     };
     assert_eq!(missed(&[PLAIN]), 0);
-    // An eighth of what one has.
+    // Each layout has an eighth of what a single one has.
     let chunks = (4 << 20) / 4 / manycore_falseshare::shadow::grid::CHUNK_BYTES as u64 / 8;
     let all = missed(&[PLAIN; 8]);
     assert!((8 * (48 - chunks)..=8 * 48).contains(&all), "{all}");
@@ -84,7 +84,7 @@ fn a_region_that_a_program_wrote_into_is_read_to_its_end() {
     let line = region.get::<Line>(first).unwrap();
     let seat = region.get::<Seat>(line.seats.load(Relaxed)).unwrap();
     let counts = region.get::<Counts>(seat.counts.load(Relaxed)).unwrap();
-    // Chains that never end, and numbers that are too large to add.
+    // Endless chains, and numbers that are too large to add.
     line.next.store(first, Relaxed);
     counts.next.store(seat.counts.load(Relaxed), Relaxed);
     let of_same = counts.kinds[0].key.load(Relaxed);
@@ -94,7 +94,7 @@ fn a_region_that_a_program_wrote_into_is_read_to_its_end() {
     }
     line.hand_overs.store(u64::MAX, Relaxed);
     line.needless.store(u64::MAX, Relaxed);
-    // Granules, chunks and layouts of the header.
+    // Overwrite the granules, chunks and layouts in the header.
     file.write_all_at(&[0xff; 20], 8).unwrap();
     assert!(region.get::<Line>(1 << 20).is_none());
     let (seen, _) = reader::read(region);

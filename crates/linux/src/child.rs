@@ -1,4 +1,4 @@
-//! Programs that we start: they stay out of our terminal's signals and do not outlive us.
+//! Starts programs that are isolated from our terminal's signals and that are killed when we die.
 #![allow(unsafe_code, reason = "a child can be prepared only between fork and exec; wait4 fills a structure")]
 
 use crate::{
@@ -22,28 +22,28 @@ use std::{
     sync::OnceLock,
 };
 
-/// The limit of open files that we were given, and that programs we start are given again.
+/// The limit of open files that this process was started with, and that programs we start get again.
 static GIVEN_FILES: OnceLock<Rlimit> = OnceLock::new();
 
-/// Allows this process as many open files as it may have: each program under way takes three. Those that are
-/// started keep the limit that we were given, for some of them count on it (`select(2)`).
+/// Raises this process's limit of open files to the maximum; each running program takes three descriptors.
+/// Programs that we start get the original limit, because some rely on it (`select(2)`).
 pub fn allow_many_files() {
     let given = *GIVEN_FILES.get_or_init(|| getrlimit(Resource::Nofile));
-    // Where that is refused, many programs at once end with a message.
+    // If that is refused, starting many programs at once fails with a message.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: given.maximum, maximum: given.maximum });
 }
 
-/// Where a program starts: it and all that it starts later stay there unless they move themselves.
+/// The CPUs and memory policy of a program at its start. All that it starts inherits them, unless it changes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Start {
-    /// CPUs; those of this process where it is absent.
+    /// Its CPUs; those of this process if absent.
     pub cpus: Option<CpuSet>,
-    /// Where its memory comes from.
+    /// Its memory policy.
     pub memory: MemoryPolicy,
 }
 
-/// Starts `command` in a process group of its own, so that Ctrl-C on the terminal reaches us alone and we
-/// can end all of it; the kernel kills it when the calling thread dies.
+/// Starts `command` in a process group of its own, so that Ctrl-C in the terminal only reaches us and we can
+/// end the whole group. The kernel kills it when the calling thread dies.
 ///
 /// # Errors
 /// Those of starting a program.
@@ -51,17 +51,17 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     spawn_at(command, &Start::default())
 }
 
-/// [`spawn`] in a place.
+/// Like [`spawn`], with the given CPUs and memory policy.
 ///
 /// # Errors
-/// Those of starting a program; `EINVAL` where none of the CPUs or nodes may be used.
+/// Those of starting a program; `EINVAL` if none of the CPUs or nodes is allowed.
 pub fn spawn_at(command: &mut Command, start: &Start) -> io::Result<Child> {
     command.process_group(0);
     spawn_tied(command, start)
 }
 
-/// [`spawn`] for a program that may use our terminal: where there is one it stays in our process group, so that it
-/// may read, keys reach both of us, and job control stops and continues both.
+/// Like [`spawn`], for a program that may use our terminal. If there is a terminal, the program stays in our
+/// process group, so that it can read from the terminal and so that Ctrl-C and job control apply to both.
 ///
 /// # Errors
 /// Those of starting a program.
@@ -79,14 +79,14 @@ fn spawn_tied(command: &mut Command, start: &Start) -> io::Result<Child> {
     unsafe {
         command.pre_exec(move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            // The parent may have died before the request.
+            // The parent may have died before `prctl(2)` was called.
             if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
         });
     }
     launch(command, start)
 }
 
-/// Starts `command` in a place, with our terminal and process group; it may outlive us.
+/// Starts `command` with the given CPUs and memory policy, in our terminal and process group. It may outlive us.
 ///
 /// # Errors
 /// As [`spawn_at`].
@@ -95,8 +95,8 @@ pub fn launch(command: &mut Command, start: &Start) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Has `command` take its place before it becomes the program.
-pub fn prepare(command: &mut Command, start: &Start) {
+/// Makes `command` apply its CPUs and memory policy before it executes the program.
+pub(crate) fn prepare(command: &mut Command, start: &Start) {
     let mask = start.cpus.as_ref().map(Mask::of);
     let memory = start.memory.encoded();
     let files = GIVEN_FILES.get().copied();
@@ -114,9 +114,9 @@ pub fn prepare(command: &mut Command, start: &Start) {
     }
 }
 
-/// Has `command` enter a control group by writing to one of its files before it becomes the program, where the kernel
-/// lets it.
-pub fn enter(command: &mut Command, file: File) {
+/// Makes `command` enter a control group, by writing to the open `file` of the group, before it executes the
+/// program. Errors are ignored.
+pub(crate) fn enter(command: &mut Command, file: File) {
     // SAFETY: the closure makes a system call and allocates nothing.
     unsafe {
         command.pre_exec(move || {
@@ -126,8 +126,8 @@ pub fn enter(command: &mut Command, file: File) {
     }
 }
 
-/// Has `command` be the first that the kernel kills for want of memory (`oom_score_adj`, proc(5)), and enter a control
-/// group by writing to `entrance` (its `cgroup.procs`) before it becomes the program.
+/// Makes `command` the first process that the kernel kills when memory is exhausted (`oom_score_adj`, proc(5)). Also
+/// makes it enter a control group by writing to `entrance` (its `cgroup.procs`) before it executes the program.
 pub fn sacrifice(command: &mut Command, entrance: Option<File>) {
     // SAFETY: the closure makes system calls and allocates nothing.
     unsafe {
@@ -136,7 +136,7 @@ pub fn sacrifice(command: &mut Command, entrance: Option<File>) {
                 rustix::io::write(entrance, b"0")?;
             }
             let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-            // Where that is refused, the kernel goes by size.
+            // If that is refused, the kernel chooses by size.
             if let Ok(score) = rustix::fs::open(c"/proc/self/oom_score_adj", flags, Mode::empty()) {
                 let _ = rustix::io::write(score, b"1000");
             }
@@ -145,49 +145,49 @@ pub fn sacrifice(command: &mut Command, entrance: Option<File>) {
     }
 }
 
-/// Forks this process, which must have a single thread. The child runs `body`, whose result is its exit status; it is
-/// killed when we die.
+/// Forks this process, which must have a single thread. The child runs `body`, whose result becomes its exit
+/// status. The child is killed when we die.
 ///
 /// # Errors
-/// Those of `fork(2)`; `InvalidInput` where there are other threads, whose locks the child could wait for in vain.
+/// Those of `fork(2)`; `InvalidInput` if there are other threads, because the child could wait forever for their locks.
 pub fn fork(body: impl FnOnce() -> i32) -> io::Result<Pid> {
     if crate::tasks::threads(std::process::id()).len() > 1 {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let parent = rustix::process::getpid();
-    // SAFETY: there is no other thread, so the child is a whole copy; it ends below and never returns.
+    // SAFETY: there is no other thread, so the child is a complete copy; it exits below and never returns.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
             let tied = set_parent_process_death_signal(Some(Signal::KILL)).is_ok();
             let status = if tied && getppid() == Some(parent) { body() } else { 1 };
-            // SAFETY: it ends this process, and runs nothing of our parent's.
+            // SAFETY: it exits this process, and runs no destructors or exit handlers of the parent.
             unsafe { libc::_exit(status) }
         }
         pid => Pid::from_raw(pid).ok_or_else(|| io::ErrorKind::NotFound.into()),
     }
 }
 
-/// Kills a child from [`spawn`] with all that it started, and reaps it.
+/// Kills a child that was started with [`spawn`] and its process group, and reaps the child.
 pub fn kill(child: &mut Child) {
     if let Some(group) = Pid::from_raw(child.id() as i32) {
         let _ = kill_process_group(group, Signal::KILL);
     }
-    // It may be in our group.
+    // The child may be in our process group, which is not killed.
     let _ = child.kill();
     let _ = child.wait();
 }
 
-/// Wait status and resources of child `pid`, where it has ended.
+/// Returns the wait status and resource usage of child `pid`, if it has exited.
 ///
 /// # Errors
-/// Those of `wait4(2)`: it is no child of ours.
+/// Those of `wait4(2)`, such as when it is not a child of ours.
 pub(crate) fn reap(pid: Pid) -> io::Result<Option<(i32, libc::rusage)>> {
     wait4(pid, libc::WNOHANG)
 }
 
-/// [`reap`] that waits for the end.
-pub fn reap_blocking(pid: Pid) -> io::Result<Option<(i32, libc::rusage)>> {
+/// Like [`reap`], but waits for the child to exit.
+pub(crate) fn reap_blocking(pid: Pid) -> io::Result<Option<(i32, libc::rusage)>> {
     wait4(pid, 0)
 }
 
@@ -198,7 +198,7 @@ fn wait4(pid: Pid, options: i32) -> io::Result<Option<(i32, libc::rusage)>> {
         let result =
             unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, options, usage.as_mut_ptr()) };
         match result {
-            // SAFETY: all bits zero is a valid rusage, and the kernel has filled it.
+            // SAFETY: an rusage of all zero bits is valid, and the kernel has filled it.
             1.. => return Ok(Some((status, unsafe { usage.assume_init() }))),
             0 => return Ok(None),
             _ => {
@@ -230,7 +230,7 @@ mod tests {
         io::BufRead::read_line(&mut io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
         let grandchild = Pid::from_raw(line.trim().parse().unwrap()).unwrap();
         kill(&mut child);
-        // Killed at once; it is gone as soon as init has reaped it.
+        // It was killed at once, but it disappears only when init has reaped it.
         let gone = || {
             let state = std::fs::read_to_string(format!("/proc/{}/stat", grandchild.as_raw_nonzero()));
             state.map_or(true, |state| state.contains(") Z "))

@@ -1,4 +1,4 @@
-//! Time.
+//! Clocks.
 #![allow(
     unsafe_code,
     reason = "CPU clocks of other threads have ids that only clock_gettime(2) itself takes"
@@ -7,43 +7,43 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Nanoseconds of `CLOCK_MONOTONIC`: the same for all threads and processes of a machine.
+/// Returns `CLOCK_MONOTONIC` in nanoseconds, which is the same for all threads and processes of a machine.
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// CPU time of a thread in nanoseconds, to the nanosecond even while it runs: thread `tid` of this process,
-/// or a process of one thread. Absent where it is gone.
+/// Returns the CPU time of a thread in nanoseconds, up to date even while it runs. `tid` is a thread of this
+/// process, or a process with a single thread. Returns `None` if it has exited.
 ///
-/// `/proc/PID/schedstat` tells the same but is brought up to date only when the scheduler looks, up to a tick
-/// (4 ms) late. The ids of these clocks are made as `pthread_getcpuclockid(3)` and `clock_getcpuclockid(3)`
-/// make them: the complement of the id, then `CPUCLOCK_PERTHREAD_MASK` (4) and `CPUCLOCK_SCHED` (2).
+/// `/proc/PID/schedstat` contains the same time, but is only updated when the scheduler runs, up to a tick (4
+/// ms) late. The clock ids are computed as in `pthread_getcpuclockid(3)` and `clock_getcpuclockid(3)`: the
+/// complement of the id, then `CPUCLOCK_PERTHREAD_MASK` (4) and `CPUCLOCK_SCHED` (2).
 pub fn cpu_ns(tid: u32) -> Option<u64> {
     let base = !(tid as libc::clockid_t) << 3;
     [base | 6, base | 2].into_iter().find_map(read)
 }
 
-/// CPU time of process `pid` in nanoseconds, all its threads together, those that have ended too.
+/// Returns the CPU time of process `pid` in nanoseconds, of all its threads including those that have exited.
 pub fn process_cpu_ns(pid: u32) -> Option<u64> {
     read(!(pid as libc::clockid_t) << 3 | 2)
 }
 
 fn read(clock: libc::clockid_t) -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec, or refuses the clock.
+    // SAFETY: the kernel writes one timespec, or rejects the clock.
     let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
     (result == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// The present moment in UTC, RFC 3339 with seconds: `2026-11-21T19:40:58Z`.
+/// Returns the current time in UTC, in the format of RFC 3339 with seconds: `2026-11-21T19:40:58Z`.
 pub fn utc() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
     rfc3339(seconds)
 }
 
-/// Days to a date in the proleptic Gregorian calendar, with years that begin in March so that the leap day
-/// comes last (the method of Hinnant's "chrono-compatible low-level date algorithms").
+/// Converts seconds since 1970 to a date in the proleptic Gregorian calendar. Years begin in March so that
+/// the leap day comes last (the method of Hinnant's "chrono-compatible low-level date algorithms").
 fn rfc3339(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400 + 719_468, seconds % 86_400);
     let (era, day_of_era) = (days / 146_097, days % 146_097);

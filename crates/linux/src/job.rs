@@ -1,5 +1,4 @@
-//! A command that runs to its end, with everything that it starts: its output, what it used, and no process
-//! of it left behind.
+//! Runs a command to its end: captures its output, measures what it used, and ends all processes that it left behind.
 
 use crate::{
     child::{self, Start},
@@ -21,17 +20,17 @@ use std::{
     time::Duration,
 };
 
-/// Most of standard output that is kept, in bytes: what comes after is read and thrown away.
+/// Most bytes of standard output that are kept; the rest is read and discarded.
 pub const MOST_OUTPUT: usize = 64 << 20;
 
-/// Most of standard error that is kept, in bytes: its end.
+/// Most bytes of standard error that are kept: the last ones.
 const MOST_COMPLAINTS: usize = 64 << 10;
 
-/// Most that is read from a pipe at once, in chunks: more than a pipe holds (1 MiB, `/proc/sys/fs/pipe-max-size`),
-/// and an end where somebody writes faster than we read.
+/// Most chunks that are read from a pipe at once. This is more than a pipe can hold (1 MiB,
+/// `/proc/sys/fs/pipe-max-size`), and it bounds the loop if a process writes faster than we read.
 const MOST_CHUNKS: usize = 128;
 
-/// A command under way.
+/// A running command.
 pub struct Job {
     pid: Pid,
     pidfd: OwnedFd,
@@ -43,20 +42,20 @@ pub struct Job {
     ended: Option<Ended>,
 }
 
-/// What a command used until its end, as `wait4(2)` tells: its own and that of children it waited for.
+/// Resources that a command used, as reported by `wait4(2)`: its own and those of children it waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
     /// User and system time.
     pub cpu: Duration,
-    /// Largest resident set of any one of its processes, in bytes.
+    /// Largest resident set size (RSS) of any of its processes, in bytes.
     pub max_rss_bytes: u64,
 }
 
 impl Job {
-    /// Starts `command` as [`child::spawn`] does, where `start` says. Its standard output is kept where
-    /// `keep`, and thrown away otherwise; its standard error is kept for messages.
+    /// Starts `command` like [`child::spawn`], with the CPUs and memory policy of `start`. Standard output is
+    /// kept if `keep` is true, and discarded otherwise. Standard error is kept for messages.
     ///
     /// # Errors
     /// Those of starting a program.
@@ -88,31 +87,34 @@ impl Job {
         self.pid.as_raw_nonzero().get() as u32
     }
 
-    /// How it ended, once [`wait`] has seen that.
+    /// Returns its exit status and resources, once [`wait`] has seen it exit.
     pub fn ended(&self) -> Option<Ended> {
         self.ended
     }
 
-    /// Standard output so far.
+    /// Returns the standard output so far.
     pub fn output(&self) -> &[u8] {
         &self.output
     }
 
-    /// Whether it wrote more than [`MOST_OUTPUT`].
+    /// Returns whether it wrote more than [`MOST_OUTPUT`].
     pub fn cut(&self) -> bool {
         self.cut
     }
 
-    /// The end of standard error, 64 KiB at most.
+    /// Returns the end of standard error, at most 64 KiB.
     pub fn complaints(&self) -> String {
         String::from_utf8_lossy(&self.complaints).into_owned()
     }
 
-    /// The last line of standard error that says something.
+    /// Returns the last line of standard error that is not empty, for messages.
     pub fn last_words(&self) -> String {
         let text = self.complaints();
         let last = text.lines().rfind(|line| !line.trim().is_empty());
-        last.map_or_else(|| "it said nothing".to_owned(), |line| line.trim().chars().take(300).collect())
+        last.map_or_else(
+            || "it wrote nothing to standard error".to_owned(),
+            |line| line.trim().chars().take(300).collect(),
+        )
     }
 
     /// Sends `signal` to its whole process group.
@@ -120,7 +122,7 @@ impl Job {
         let _ = kill_process_group(self.pid, signal);
     }
 
-    /// Reads what has come until now.
+    /// Reads the available output.
     fn drain(&mut self) {
         let mut chunk = [0; 16 << 10];
         if let Some(pipe) = &mut self.stdout {
@@ -141,7 +143,7 @@ impl Job {
         }
     }
 
-    /// Takes note of its end, where it has ended.
+    /// Reads the remaining output, and reaps the command if it has exited.
     fn reap(&mut self) -> io::Result<()> {
         self.drain();
         if self.ended.is_none() {
@@ -151,8 +153,8 @@ impl Job {
     }
 }
 
-/// Waits until one of `jobs` that still run ends or writes, at most for `timeout`; a signal to us ends the wait
-/// too. Returns whether all have ended. Just before an ended process is forgotten, `farewell` is called with it.
+/// Waits until one of the `jobs` that still run exits or writes output, at most for `timeout`. A signal to us also
+/// ends the wait. Returns whether all have exited. Before an exited process is reaped, `farewell` is called with it.
 ///
 /// # Errors
 /// Those of `poll(2)` and `wait4(2)`.
@@ -185,7 +187,7 @@ pub fn wait(jobs: &mut [Job], timeout: Duration, farewell: &mut dyn FnMut(&Job))
 }
 
 impl Job {
-    /// Forgets pipes whose other end is closed, which would be ready for ever.
+    /// Closes pipes whose other end is closed, because `poll(2)` would always report them as ready.
     fn close_finished(&mut self) {
         let closed = |pipe: &dyn AsFd| {
             let mut one = [PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)];
@@ -203,7 +205,7 @@ impl Job {
 }
 
 impl Drop for Job {
-    /// Whatever still runs of it is killed: nobody waits for it any more.
+    /// Kills and reaps a command that is still running.
     fn drop(&mut self) {
         if self.ended.is_none() {
             self.signal(Signal::KILL);
@@ -232,10 +234,10 @@ fn time(value: libc::timeval) -> Duration {
     Duration::new(value.tv_sec as u64, value.tv_usec as u32 * 1000)
 }
 
-/// Waits for the end of child `pid` and forgets it.
+/// Waits for child `pid` to exit, and reaps it.
 ///
 /// # Errors
-/// Those of `wait4(2)`: it is no child of ours.
+/// Those of `wait4(2)`, such as when it is not a child of ours.
 pub fn reap(pid: u32) -> io::Result<Ended> {
     let pid = Pid::from_raw(pid as i32).ok_or(io::ErrorKind::NotFound)?;
     let (status, usage) = child::reap_blocking(pid)?.ok_or(io::ErrorKind::NotFound)?;
@@ -250,7 +252,7 @@ fn ended(status: i32, usage: &libc::rusage) -> Ended {
     }
 }
 
-/// CPU time of all children that this process has waited for, and of theirs (`getrusage(2)`).
+/// Returns the CPU time of all children that this process has waited for, and of their children (`getrusage(2)`).
 #[allow(unsafe_code, reason = "getrusage fills a structure")]
 pub fn reaped_cpu() -> Duration {
     let mut usage = std::mem::MaybeUninit::zeroed();
@@ -262,21 +264,21 @@ pub fn reaped_cpu() -> Duration {
     time(usage.ru_utime) + time(usage.ru_stime)
 }
 
-/// Makes this process the parent of whatever loses its own below it, so that nothing escapes
-/// (`PR_SET_CHILD_SUBREAPER`), and has the kernel keep their statuses for us, also where we were started with
-/// SIGCHLD ignored.
+/// Makes this process the subreaper of its descendants (`PR_SET_CHILD_SUBREAPER`), so that orphans become its
+/// children. Also resets SIGCHLD to its default, so that the kernel keeps exit statuses even if we were
+/// started with SIGCHLD ignored.
 ///
 /// # Errors
 /// Those of `prctl(2)`.
 #[allow(unsafe_code, reason = "signal(2)")]
 pub fn adopt_orphans() -> io::Result<()> {
-    // SAFETY: the default action is no function of ours.
+    // SAFETY: the default action runs no code of ours.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 
-/// Kills and reaps children of this process that are not in `known` and that `are_strays`, with all below them;
-/// returns their names. Works where [`adopt_orphans`] was called.
+/// Kills and reaps children of this process that are not in `known` and for which `are_strays` returns true,
+/// with their descendants. Returns their names. Requires that [`adopt_orphans`] was called.
 pub fn end_strays(known: &BTreeSet<u32>, are_strays: &dyn Fn(u32) -> bool) -> Vec<String> {
     let (mut names, mut spared) = (Vec::new(), BTreeSet::new());
     loop {
@@ -287,12 +289,12 @@ pub fn end_strays(known: &BTreeSet<u32>, are_strays: &dyn Fn(u32) -> bool) -> Ve
         }
         for stray in strays {
             let Some(pid) = Pid::from_raw(stray as i32) else { continue };
-            // A zombie is an orphan that has ended already: only reaped.
+            // A zombie is an orphan that has already exited: it is only reaped.
             if !matches!(child::reap(pid), Ok(None)) {
                 continue;
             }
             let name = tasks::name(stray);
-            // One that runs as somebody else (set-user-ID) cannot be killed, and may never end.
+            // A process of another user (set-user-ID) cannot be killed, and may never exit.
             if are_strays(stray) && rustix::process::kill_process(pid, Signal::KILL).is_ok() {
                 names.extend(name);
                 let _ = child::reap_blocking(pid);
@@ -303,11 +305,11 @@ pub fn end_strays(known: &BTreeSet<u32>, are_strays: &dyn Fn(u32) -> bool) -> Ve
     }
 }
 
-/// What is told of a program that [`end_strays`] ended, by its name.
+/// Returns the note about a program that [`end_strays`] ended.
 pub fn left_behind(name: &str) -> String {
     format!(
-        "{name} still ran when the command had ended, and was ended: a server that goes into the background is to be \
-         run in the foreground (as redis-server --daemonize no, nginx -g 'daemon off;')"
+        "{name} was still running when the command exited, and was ended: run servers in the foreground (for example \
+         redis-server --daemonize no, nginx -g 'daemon off;')"
     )
 }
 

@@ -1,22 +1,22 @@
-//! Telling a service manager how we are (`sd_notify(3)`): a datagram to the socket in `NOTIFY_SOCKET`.
+//! Notifies the service manager of our state (`sd_notify(3)`): a datagram to the socket in `NOTIFY_SOCKET`.
 
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sendto, socket_with};
 use std::{env, ffi::OsStr, os::fd::OwnedFd, os::unix::ffi::OsStrExt, time::Duration};
 
-/// The way to the service manager. Sending neither allocates nor waits.
+/// A connection to the service manager. Sending neither allocates nor blocks.
 #[derive(Debug)]
 pub struct Manager {
     socket: OwnedFd,
     address: SocketAddrUnix,
-    /// Half of the time after which the manager takes us for dead, if it does (`WATCHDOG_USEC`).
+    /// Interval of keep-alive messages: half of the manager's watchdog timeout (`WATCHDOG_USEC`), if there is one.
     pub beat: Option<Duration>,
 }
 
 impl Manager {
-    /// That of the environment; `None` where nobody wants to know.
+    /// Returns the manager of the environment; `None` if no socket is set.
     pub fn of_environment() -> Option<Self> {
         let beat = env::var("WATCHDOG_USEC").ok().and_then(|text| text.parse().ok());
-        // Where it names a process, it is meant for that one alone.
+        // If `WATCHDOG_PID` is set, the watchdog only applies to that process.
         let is_meant = env::var("WATCHDOG_PID").is_ok_and(|pid| pid != std::process::id().to_string());
         let beat = beat.filter(|_| !is_meant).map(|us: u64| Duration::from_micros(us / 2));
         Self::at(&env::var_os("NOTIFY_SOCKET")?, beat)
@@ -34,7 +34,7 @@ impl Manager {
         Some(Self { socket, address, beat })
     }
 
-    /// Tells it: `READY=1`, `WATCHDOG=1`, `STATUS=...`, lines of them. What it does not take is lost.
+    /// Sends state, lines such as `READY=1`, `WATCHDOG=1` or `STATUS=...`. Messages that cannot be sent are lost.
     pub fn tell(&self, state: &str) {
         let _ =
             sendto(&self.socket, state.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT, &self.address);

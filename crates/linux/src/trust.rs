@@ -1,5 +1,5 @@
-//! Files that only root and the user of this process can have chosen: what a tool that runs as root reads its orders
-//! from, and where it writes.
+//! Checks that files can only be changed by root or by the user of this process, before a tool that runs as
+//! root reads its configuration from them or writes to them.
 
 use rustix::{
     fs::{Mode, OFlags, open},
@@ -14,22 +14,22 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Symbolic links on the way to a file at most, as in the kernel (`MAXSYMLINKS`).
+/// Most symbolic links in a path, as in the kernel (`MAXSYMLINKS`).
 const MOST_LINKS: usize = 40;
 
-/// Whether the contents of a file are safe from others: it and each folder on the way to it belong to root or to the
-/// user of this process, and can be written by no other user or group. A folder with the sticky bit (`/tmp`) may be
-/// written by all, because nothing in it can be replaced by others. A relative path begins in the current folder,
-/// whose own way is not looked at: it stays the same folder wherever it is moved to.
+/// Checks that no other user can change a file: the file and every folder on its path must belong to root or
+/// to the user of this process, and must not be writable by other users or groups. Folders with the sticky bit
+/// (`/tmp`) may be writable by all, because other users cannot replace files in them. A relative path starts
+/// in the current folder, whose own path is not checked: it stays the same folder wherever it is moved to.
 ///
 /// # Errors
-/// The file or folder that others can change, and how to change that; or what cannot be looked at.
+/// The file or folder that others can change, and how to fix that; or the file or folder that cannot be read.
 pub fn check(path: &Path) -> Result<(), String> {
     walk(path, true)
 }
 
-/// Whether a path leads where it says: no other user can put a link or another folder in its way. Its last folder may be
-/// one that others write to.
+/// Checks that no other user can redirect a path by placing a link or another folder in it. The last folder
+/// may be writable by others.
 ///
 /// # Errors
 /// As [`check`].
@@ -40,37 +40,37 @@ pub fn check_way(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Opens a regular file of the user of this process to read it. The path may have been chosen by others: a link is not
-/// followed, and a FIFO or device neither opened for good nor waited for.
+/// Opens a regular file of the user of this process for reading. The path may have been chosen by others: a
+/// symbolic link is not followed, and opening a FIFO or device does not block.
 ///
 /// # Errors
-/// In words: it is a link, no regular file or another user's, or why it cannot be opened.
+/// A message if it is a link, not a regular file, or another user's file, or the reason why it cannot be opened.
 pub fn open_own(path: &Path) -> Result<File, String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(open(path, flags, Mode::empty()).map_err(|error| match error {
-        Errno::LOOP => "it is a link".to_owned(),
+        Errno::LOOP => "it is a link, expected a regular file".to_owned(),
         error => error.to_string(),
     })?);
     let about = file.metadata().map_err(|error| error.to_string())?;
     if !about.is_file() {
-        return Err("it is no regular file".to_owned());
+        return Err("it is not a regular file".to_owned());
     }
     let user = geteuid().as_raw();
     if about.uid() != user {
-        return Err(format!("it is user {}'s, not user {user}'s", about.uid()));
+        return Err(format!("it belongs to user {}, expected user {user}", about.uid()));
     }
     Ok(file)
 }
 
-/// Opens a file to add lines to it, or makes it. Whatever others have put there is refused: symbolic links, FIFOs,
-/// devices, files of others and files with a second name.
+/// Opens a file for appending, or creates it. Refuses anything else that others may have put there: symbolic
+/// links, FIFOs, devices, files of other users, and files with several hard links.
 ///
 /// # Errors
-/// As [`check_way`], what of this it is, or why it cannot be opened.
+/// As [`check_way`]; the kind of file that was refused; or the reason why it cannot be opened.
 pub fn append(path: &Path) -> Result<File, String> {
     let place = path.display();
     check_way(path)?;
-    // A FIFO is opened without waiting for a reader.
+    // Opening a FIFO must not wait for a reader.
     let flags = OFlags::WRONLY
         | OFlags::APPEND
         | OFlags::CREATE
@@ -92,9 +92,9 @@ pub fn append(path: &Path) -> Result<File, String> {
     Ok(file)
 }
 
-/// Whether a process runs the file at a path, by what the kernel says (`/proc/PID/exe`) and not by its name or
-/// arguments: the file that is there now; or one that was there and was replaced since (an update), as seen by a
-/// process with the file systems of process 1 or our own. In other mount namespaces a user may put any file at any path.
+/// Returns whether a process runs the file at a path, as reported by the kernel (`/proc/PID/exe`), regardless of
+/// the process's name and arguments. The file may also have been replaced since (by an update), if the process has
+/// the mount namespace of process 1 or our own. In other mount namespaces, a user can put any file at any path.
 pub fn program(pid: u32, path: &Path) -> bool {
     let exe = format!("/proc/{pid}/exe");
     let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
@@ -110,7 +110,7 @@ pub fn program(pid: u32, path: &Path) -> bool {
         && fs::read_link(&exe).is_ok_and(|runs| runs == Path::new(&replaced))
 }
 
-/// Follows a path part by part, as the kernel does.
+/// Follows a path component by component, as the kernel does, and checks each.
 fn walk(path: &Path, is_last_looked_at: bool) -> Result<(), String> {
     let mut here = PathBuf::from(if path.is_absolute() { "/" } else { "." });
     let mut rest: VecDeque<OsString> = parts(path);
@@ -126,7 +126,7 @@ fn walk(path: &Path, is_last_looked_at: bool) -> Result<(), String> {
             if links > MOST_LINKS {
                 return Err(format!("{}: too many symbolic links", path.display()));
             }
-            // In a folder that all may write to, a link is its owner's.
+            // In a folder that is writable by all, a link is controlled by its owner.
             owner(&next, &seen)?;
             let target = fs::read_link(&next).map_err(|error| format!("{}: {error}", next.display()))?;
             if target.is_absolute() {
@@ -146,7 +146,7 @@ fn walk(path: &Path, is_last_looked_at: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Without the root and `.`.
+/// Returns the components of a path, without the root and `.`.
 fn parts(path: &Path) -> VecDeque<OsString> {
     let named = |part: &Component| matches!(part, Component::Normal(_) | Component::ParentDir);
     path.components().filter(named).map(|part| part.as_os_str().to_owned()).collect()
@@ -161,7 +161,7 @@ fn look(path: &Path, about: &Metadata) -> Result<(), String> {
     let is_sticky = about.is_dir() && about.mode() & 0o1000 != 0;
     let by_group = about.mode() & 0o020 != 0 && about.gid() != getegid().as_raw();
     if !is_sticky && (by_group || about.mode() & 0o002 != 0) {
-        return Err(format!("{}: others can write it; chmod go-w {0}", path.display()));
+        return Err(format!("{}: others can write it; run: chmod go-w {0}", path.display()));
     }
     Ok(())
 }
@@ -171,7 +171,7 @@ fn owner(path: &Path, about: &Metadata) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{}: it belongs to user {}, who can change it; chown it, or name another",
+        "{}: it belongs to user {}, who can change it; change its owner (chown) or use another file",
         path.display(),
         about.uid()
     ))
@@ -190,7 +190,7 @@ mod tests {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// A folder and a file in it that only we can write.
+    /// Creates a folder and a file in it that only we can write.
     fn place() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("rules.toml");
@@ -222,7 +222,7 @@ mod tests {
         let (link, through) = (folder.path().join("link"), open.join("link"));
         symlink(&file, &link).unwrap();
         assert_eq!(check(&link), Ok(()));
-        // The second link could be replaced by anybody.
+        // The second link is in a folder where any user can replace it.
         symlink(&file, &through).unwrap();
         fs::remove_file(&link).unwrap();
         symlink("open/../open/link", &link).unwrap();
@@ -266,7 +266,7 @@ mod tests {
         let mut child = Command::new(&own).arg("60").spawn().unwrap();
         let pid = child.id();
         let seen = [program(pid, &own), program(pid, &other), program(pid, Path::new("/usr/sbin/sshd"))];
-        // An update: the new file takes the place of the one that runs.
+        // An update: the new file replaces the one that is running.
         fs::rename(&other, &own).unwrap();
         let updated = program(pid, &own);
         child.kill().unwrap();
@@ -283,7 +283,8 @@ mod tests {
         }
         assert!(check(&file).unwrap_err().contains("it belongs to user 65534"));
         assert!(append(&file).unwrap_err().contains("a regular file of this user is expected"));
-        // A folder that is not ours can be made a link at any time; what is directly in it is looked at when it is open.
+        // The owner of a folder can replace it with a link at any time; a file directly in it is checked
+        // after it is opened.
         chown(folder.path(), Some(65_534), None).unwrap();
         assert!(append(&folder.path().join("new")).is_ok());
         fs::create_dir(folder.path().join("below")).unwrap();

@@ -1,4 +1,4 @@
-//! Writes the sysfs and procfs files of a made-up machine: `build-machine CPUS FOLDER`.
+//! Writes the sysfs and procfs files of a synthetic machine: `build-machine CPUS FOLDER`.
 
 use manycore_topology::synthetic::{Numbering, Spec, extras::write_to};
 use std::{env, path::PathBuf, process::ExitCode};
@@ -7,7 +7,7 @@ fn main() -> ExitCode {
     let mut args = env::args().skip(1);
     let (Some(cpus), Some(folder)) = (args.next().and_then(|cpus| cpus.parse::<u32>().ok()), args.next())
     else {
-        eprintln!("usage: build-machine CPUS FOLDER    (CPUS a multiple of 64)");
+        eprintln!("usage: build-machine CPUS FOLDER    (CPUS: a multiple of 64)");
         return ExitCode::from(2);
     };
     let spec = Spec {

@@ -1,6 +1,7 @@
-//! The machines in `fixtures/machines`: read exactly, and still what the builder makes.
+//! Checks that the machines in `fixtures/machines` are read exactly, and that the builder still produces the
+//! same files.
 //!
-//! `MANYCORE_BLESS=1 cargo test -p manycore-host --test fixtures` writes the built ones anew.
+//! `MANYCORE_BLESS=1 cargo test -p manycore-host --test fixtures` rewrites the built ones.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use manycore_topology::Machine;
@@ -22,7 +23,7 @@ fn load(name: &str) -> Machine {
     manycore_topology::read(&Tree::open(&path(name)).unwrap()).unwrap()
 }
 
-/// A dual-socket server with SMT, two nodes a package, CPUs that are off, an expander, devices and limits.
+/// A dual-socket server with SMT, two nodes per package, offline CPUs, a memory expander, devices and limits.
 fn server() -> Capture {
     let spec = Spec {
         packages: 2,

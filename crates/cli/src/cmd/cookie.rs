@@ -1,5 +1,5 @@
-//! The hidden verb by which the guard finds out whether an Erlang cookie is one: as the node's user, without root's rights
-//! ([`manycore_guard::deputy`]).
+//! The hidden verb by which the guard finds out whether an Erlang cookie is one: as the node's user, without root's
+//! rights ([`manycore_guard::deputy`]).
 
 use crate::{
     cli::Cookie,
@@ -48,9 +48,9 @@ mod tests {
         assert!(put(&|| symlink("/dev/zero", &path).unwrap()).unwrap_err().contains("link"));
         assert!(put(&|| fs::write(&path, "A".repeat(256)).unwrap()).unwrap_err().contains("no cookie"));
         assert!(put(&|| fs::write(&path, "A B").unwrap()).unwrap_err().contains("no cookie"));
-        assert!(put(&|| fs::create_dir(&path).unwrap()).unwrap_err().contains("no regular file"));
+        assert!(put(&|| fs::create_dir(&path).unwrap()).unwrap_err().contains("not a regular file"));
         fs::remove_dir(&path).unwrap();
         let fifo = || assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-        assert!(put(&fifo).unwrap_err().contains("no regular file"));
+        assert!(put(&fifo).unwrap_err().contains("not a regular file"));
     }
 }

@@ -1,4 +1,4 @@
-//! `manycore falseshare`: cache lines that threads hand to each other without need.
+//! `manycore falseshare`: finds cache lines that threads share without using the same bytes.
 
 use crate::{
     cli::{EngineChoice, Falseshare as Args, Format},
@@ -16,26 +16,27 @@ use std::{
     time::Instant,
 };
 
-/// Needless hand-overs from which on sharing is told, where every access was followed.
+/// Default of `--threshold` for emulation: false-sharing transfers from which on a line is reported.
 const THRESHOLD: u64 = 50;
 
-/// The same for samples, of which each stands for thousands of accesses.
+/// Default of `--threshold` for sampling, where each sample stands for thousands of accesses.
 const SAMPLED: u64 = 5;
 
-/// Longest lines that are followed.
+/// Longest line that can be followed, in bytes.
 const MOST_LINE_BYTES: u32 = 128;
 
-/// By how much allocators and linkers move data.
+/// Alignment of data by allocators and linkers, in bytes; latent findings shift lines by multiples of it.
 const GRAIN: u32 = 16;
 
-/// How many moves are tried.
+/// Number of shifts that are tried for latent findings.
 const MOST_SHIFTS: usize = 6;
 
-/// Observes the command or reads what was observed, names what is shared, judges and prints it.
+/// Observes the command or reads a saved observation, evaluates it and prints the findings.
 ///
 /// # Errors
 /// [`Failure::Check`] where false sharing was found, [`Failure::Measured`] where the program failed,
-/// [`Failure::Interrupted`]; [`Failure::Input`] and [`Failure::Missing`] where nothing could be observed.
+/// [`Failure::Interrupted`] after Ctrl-C, [`Failure::Input`] and [`Failure::Missing`] where nothing could be
+/// observed.
 pub fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.out {
         output::check_file(path)?;
@@ -61,58 +62,58 @@ pub fn run(args: &Args) -> Outcome {
         _ if !is_json(args) => sharing_text::render(&findings),
         _ => output::json(&findings)?,
     })?;
-    // What was seen is told even where it could not be saved.
+    // The findings are printed even where the observation could not be saved.
     saved?;
     verdict(&findings, args)
 }
 
-/// Whether nothing went wrong at the program's end.
+/// Returns whether the program exited with status 0, or was stopped after `--timeout`.
 fn ended_well(end: End) -> bool {
     matches!(end, End::Status(0) | End::Timeout)
 }
 
-/// What the exit code says: what was found counts more than how the program ended.
+/// Maps the findings to an exit code. What was found takes precedence over how the program ended.
 fn verdict(findings: &Findings, args: &Args) -> Outcome {
     let latent = if args.latent { findings.latent.len() } else { 0 };
     match (findings.false_sharing.len() + latent, findings.end) {
         (0, _) if findings.unfollowed > 0 => Err(Failure::Missing(format!(
-            "no false sharing among the accesses that were followed, but {} were not: see why in the report, and where \
-             memory was used up, observe with more than --memory {}",
+            "no false sharing among the accesses that were followed, but {} accesses were not followed; the report \
+             gives the reason. If the memory was used up, run again with more than --memory {}",
             findings.unfollowed, args.memory
         ))),
         (0, end) if findings.escaped > 0 && (args.from.is_some() || ended_well(end)) => {
             Err(Failure::Missing(format!(
-                "no false sharing in the programs that were observed, but {} ran unobserved: see why in the report",
+                "no false sharing in the observed programs, but {} ran unobserved; the report gives the reason",
                 findings.escaped
             )))
         }
         (0, end) if findings.unattributed > 0 && (args.from.is_some() || ended_well(end)) => {
             Err(Failure::Missing(format!(
-                "no false sharing in the program's named code, but {} of the cases in the report may be the program's: \
-                 an interpreter's, or code that was generated at run time and has no name; have its runtime write \
-                 names (java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node --perf-basic-prof, \
-                 DOTNET_PerfMapEnabled=1), and let it run until its methods are compiled",
+                "no false sharing in the program's named code, but {} of the cases in the report may belong to the \
+                 program: an interpreter shares for it, or code that was generated at run time has no name. Have the \
+                 runtime write names (java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node \
+                 --perf-basic-prof, DOTNET_PerfMapEnabled=1), and let the program run until its methods are compiled",
                 findings.unattributed
             )))
         }
         (0, _) if args.from.is_some() => Ok(()),
         (0, end) if ended_well(end) => Ok(()),
         (0, End::Status(status)) => {
-            Err(Failure::Measured(format!("no false sharing until the program ended with status {status}")))
+            Err(Failure::Measured(format!("no false sharing before the program ended with status {status}")))
         }
         (0, End::Signal(signal)) => {
             let why = match &findings.engine {
                 Engine::Emulator { version } => format!(
-                    "; the emulator may be the reason (try: {} {})",
+                    "; the emulator may be the cause (to check, run: {} {})",
                     version.split(' ').next().unwrap_or("qemu"),
                     findings.command.join(" ")
                 ),
                 Engine::Sampling { .. } => String::new(),
             };
-            Err(Failure::Measured(format!("no false sharing until signal {signal} ended the program{why}")))
+            Err(Failure::Measured(format!("no false sharing before signal {signal} ended the program{why}")))
         }
         (0, End::Interrupted) => {
-            Err(Failure::Interrupted("interrupted; no false sharing until then".to_owned()))
+            Err(Failure::Interrupted("interrupted; no false sharing was found until then".to_owned()))
         }
         (1, _) => Err(Failure::Check("1 case of false sharing".to_owned())),
         (several, _) => Err(Failure::Check(format!("{several} cases of false sharing"))),
@@ -123,7 +124,8 @@ fn is_json(args: &Args) -> bool {
     args.json || args.format == Format::Json
 }
 
-/// Has what programs write to standard output meanwhile go to standard error: ours is then JSON and nothing else.
+/// Runs `run` with standard output redirected to standard error, so that the command's output does not mix
+/// with our JSON. Restores it afterwards.
 fn apart<T>(run: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     let ours = rustix::io::fcntl_dupfd_cloexec(stdout(), 3).map_err(Failure::missing)?;
     rustix::stdio::dup2_stdout(stderr()).map_err(Failure::missing)?;
@@ -132,7 +134,7 @@ fn apart<T>(run: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     result
 }
 
-/// Runs the command under an engine, and looks up the names of what it shared.
+/// Runs the command under the selected engine, and adds the names of code and data to the observation.
 fn observe(args: &Args) -> Outcome<Observation> {
     interrupt::catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))?;
     let layouts = layouts(args)?;
@@ -175,18 +177,19 @@ fn observe(args: &Args) -> Outcome<Observation> {
     Ok(seen)
 }
 
-/// Says that this machine could have done it faster, where that is so.
+/// Prints a note if this machine could have sampled accesses instead of emulating the program.
 fn tell_of_sampling(seen: &Observation) {
     if matches!(seen.engine, Engine::Emulator { .. }) && memory_sampling::find(Path::new("/")).is_ok() {
         let _ = writeln!(
             stderr(),
-            "manycore: note: every access was followed, in an emulator; this CPU can tell some of them at nearly full \
-             speed: --engine sampling"
+            "manycore: note: every access was followed, in an emulator; this CPU can sample some of them at nearly \
+             full speed: --engine sampling"
         );
     }
 }
 
-/// The lines of this machine, or those that were asked for; then those of which latent findings are told.
+/// Returns the line layouts to follow: first that of this machine or of `--line-bytes`, then those for latent
+/// findings.
 fn layouts(args: &Args) -> Outcome<Vec<Layout>> {
     let line_bytes = match args.line_bytes {
         Some(bytes) => bytes,
@@ -222,29 +225,32 @@ fn of_emulation(error: emulator::Error) -> Failure {
 fn of_sampling(error: memory_sampling::Error) -> Failure {
     match error {
         memory_sampling::Error::NoEvents(_) => {
-            Failure::missing(format!("{error}; --engine emulation needs none"))
+            Failure::missing(format!("{error}; --engine emulation needs no such events"))
         }
         _ => Failure::missing(error),
     }
 }
 
-/// How long it takes, on a terminal.
+/// Progress on a terminal, with the elapsed time.
 struct Watch {
     began: Instant,
     shown: bool,
 }
 
 impl Watch {
-    /// Whether to stop. Is called some times a second.
+    /// Updates the progress line and returns whether to stop. Called several times a second.
     fn look(&self) -> bool {
         let seconds = self.began.elapsed().as_secs();
         if self.shown && seconds >= 2 {
-            let _ = write!(stderr(), "\robserving for {seconds} s; Ctrl-C tells what was seen until then");
+            let _ = write!(
+                stderr(),
+                "\robserving for {seconds} s; Ctrl-C stops it and prints the findings so far"
+            );
         }
         interrupt::requested()
     }
 
-    /// Clears the line.
+    /// Clears the progress line.
     fn end(&self) {
         if self.shown && self.began.elapsed().as_secs() >= 2 {
             let _ = write!(stderr(), "\r\x1b[K");

@@ -1,5 +1,5 @@
-//! Shared cache lines as text: each finding with what holds the bytes, a picture of the line, the code that touches
-//! it, and its cure.
+//! The findings of `falseshare` as text: for each finding the variable or memory that holds the bytes, a
+//! picture of the line, the code that accesses it, and the fix.
 
 #[cfg(test)]
 mod tests;
@@ -19,19 +19,19 @@ use manycore_text::{
 };
 use std::collections::BTreeMap;
 
-/// Columns of a line's picture.
+/// Width of the picture of a line, in columns.
 const COLUMNS: u32 = 64;
 
-/// Threads that a picture shows, and code lines that a table shows.
+/// Most threads in a picture, and most lines of code in a table.
 const MOST_ROWS: usize = 8;
 
-/// Ids, variables and blocks that are named in one list.
+/// Most thread ids, variables or blocks in one list.
 const MOST_NAMED: usize = 4;
 
-/// Room of a finding's words beside its heads.
+/// Indentation of the details of a finding, in columns.
 const INDENT: usize = 3;
 
-/// Lines of at most 100 columns, tables a few more.
+/// Renders the findings as text, in lines of at most 100 columns; tables may be a little wider.
 pub fn render(findings: &Findings) -> String {
     let mut text = String::new();
     for (at, finding) in findings.false_sharing.iter().enumerate() {
@@ -45,17 +45,16 @@ pub fn render(findings: &Findings) -> String {
     }
     paragraph("", &timing(&findings.engine), 0, &mut text);
     paragraph("", &summary(findings), 0, &mut text);
-    // Programs name themselves, their threads and their functions.
+    // Names of programs, threads and functions come from the observed program and may contain control characters.
     printable_text(&text)
 }
 
 const LATENT: &str =
-    "LATENT: no harm on the lines of this machine, but on longer ones, or when the data moves by some bytes:";
+    "LATENT: no problem with this machine's lines, but with longer ones, or if the data moves by some bytes:";
 
-const LIBRARIES: &str = "In libraries or the language's runtime, which this program does not change:";
+const LIBRARIES: &str = "In libraries or in the language's runtime, which this program cannot change:";
 
-const TRUE: &str =
-    "True sharing: threads hand over the same bytes, so that padding helps only where that is told:";
+const TRUE: &str = "True sharing: threads use the same bytes; padding helps only where a finding says so:";
 
 fn section(findings: &[Finding], title: &str, at_length: bool, text: &mut String) {
     if findings.is_empty() {
@@ -73,7 +72,7 @@ fn section(findings: &[Finding], title: &str, at_length: bool, text: &mut String
 fn heading(finding: &Finding) -> String {
     let (kind, of) = match finding.class {
         Class::False => ("FALSE SHARING", true),
-        Class::Mixed => ("FALSE SHARING beside true sharing", true),
+        Class::Mixed => ("FALSE SHARING and true sharing", true),
         Class::True => ("", false),
     };
     let lines = counted(finding.lines, "line");
@@ -84,9 +83,9 @@ fn heading(finding: &Finding) -> String {
     let hand_overs = grouped(finding.hand_overs as f64);
     if of {
         let needless = grouped(finding.needless as f64);
-        format!("{kind}: {needless} of {hand_overs} hand-overs were needless, on {layout}")
+        format!("{kind}: {needless} false-sharing transfers (of {hand_overs} in all) on {layout}")
     } else {
-        format!("{} hand-overs on {layout}: {}", hand_overs, held_by(finding))
+        format!("{} cache-line transfers on {layout}: {}", hand_overs, held_by(finding))
     }
 }
 
@@ -96,33 +95,33 @@ fn lay_out(finding: &Finding, heading: &str, at_length: bool, text: &mut String)
         let sites: Vec<String> = finding.sites.iter().take(2).map(|site| site.frame.brief()).collect();
         paragraph("by ", &sites.join(", "), INDENT, text);
         if !finding.fields.is_empty() {
-            paragraph("in part: ", &in_part(finding), INDENT, text);
+            paragraph("false in part: ", &in_part(finding), INDENT, text);
         }
         if finding.class == Class::True {
-            paragraph("cure: ", finding.cure.text(), INDENT, text);
+            paragraph("fix: ", finding.cure.text(), INDENT, text);
         }
         return;
     }
-    paragraph("held by  ", &held_by(finding), INDENT, text);
+    paragraph("memory   ", &held_by(finding), INDENT, text);
     paragraph("threads  ", &threads(&finding.threads), INDENT, text);
     text.push_str(&picture(finding));
     text.push_str(&sites(finding));
-    paragraph("cure: ", finding.cure.text(), INDENT, text);
+    paragraph("fix: ", finding.cure.text(), INDENT, text);
     text.push('\n');
 }
 
-/// What lines of their own would spare where it is true sharing for the rest.
+/// Describes how many transfers separate lines would save where the rest is true sharing.
 fn in_part(finding: &Finding) -> String {
     let field = |field: &Field| format!("{} (written at {})", bytes(&field.bytes), field.frame.brief());
     format!(
-        "{} of {} hand-overs are between different bytes; each of these on a line of its own would save them: {}",
+        "{} of {} transfers are between different bytes; a separate line for each of these fields would save them: {}",
         grouped(finding.needless as f64),
         grouped(finding.hand_overs as f64),
         list(&finding.fields, field)
     )
 }
 
-/// What holds the bytes.
+/// Names the variables, blocks or memory that hold the bytes.
 fn held_by(finding: &Finding) -> String {
     let place = match &finding.holder {
         Holder::Globals { variables } => list(variables, variable),
@@ -165,7 +164,7 @@ fn list<T>(items: &[T], name: impl Fn(&T) -> String) -> String {
     named.join("; ")
 }
 
-/// `8 threads named worker (41, 42, 43, 44, ...); main thread (40)`.
+/// Lists threads by name, such as `8 threads named worker (41, 42, 43, 44, ...); main thread (40)`.
 fn threads(parties: &[Party]) -> String {
     let named = |party: &Party| {
         let ids: Vec<String> = party.tids.iter().take(MOST_NAMED).map(i32::to_string).collect();
@@ -178,7 +177,7 @@ fn threads(parties: &[Party]) -> String {
     list(parties, named)
 }
 
-/// The bytes of the worst line, one row for each thread: `w` written, `r` only read.
+/// Draws the bytes of the worst line, one row for each thread: `w` for written bytes, `r` for bytes that are only read.
 fn picture(finding: &Finding) -> String {
     let mut rows: BTreeMap<(i32, &str), Vec<&Touch>> = BTreeMap::new();
     for touch in &finding.touches {
@@ -205,7 +204,7 @@ fn picture(finding: &Finding) -> String {
     text
 }
 
-/// What a thread does with the bytes of a column.
+/// Returns the letter for a range of bytes: `w` if the thread writes to them, `r` if it only reads, else `.`.
 fn cell(first: u32, bytes: u32, touches: &[&Touch]) -> char {
     let here = touches.iter().filter(|touch| {
         touch.offset < first + bytes && first < touch.offset.saturating_add(touch.bytes.max(1))
@@ -213,7 +212,7 @@ fn cell(first: u32, bytes: u32, touches: &[&Touch]) -> char {
     here.map(|touch| if touch.writes > 0 { 'w' } else { 'r' }).max().unwrap_or('.')
 }
 
-/// The code lines that touch it.
+/// Renders the table of the code that accesses the lines.
 fn sites(finding: &Finding) -> String {
     let mut table = Table::figures("", ("code", Align::Left), &["threads", "reads", "writes"]);
     table.head.insert(1, ("on the worst line".to_owned(), Align::Left));
@@ -231,14 +230,14 @@ fn sites(finding: &Finding) -> String {
     if left_out > 0 {
         let lines = counted(left_out, "line");
         text.push_str(&format!(
-            "   without {lines} of code that made less than 0.1 % of the accesses of the first\n"
+            "   not shown: {lines} of code with less than 0.1 % of the accesses of the busiest line of code\n"
         ));
     }
     text
 }
 
-/// The busiest lines of code; where none of them writes, the one that writes most takes the last place, since it is who
-/// takes the line from the others.
+/// Returns the busiest lines of code. Where none of them writes, the one that writes most takes the last
+/// position, since writes are what moves the line between caches.
 fn shown<'a>(sites: &[&'a Site]) -> Vec<&'a Site> {
     let mut shown: Vec<&Site> = sites.iter().take(MOST_ROWS).copied().collect();
     if shown.len() == MOST_ROWS && shown.iter().all(|site| site.writes == 0) {
@@ -248,18 +247,18 @@ fn shown<'a>(sites: &[&'a Site]) -> Vec<&'a Site> {
     shown
 }
 
-/// What the engine can tell of time, and what it cannot.
+/// Describes what the engine measured, and its limits.
 fn timing(engine: &Engine) -> String {
     match engine {
         Engine::Emulator { version } => format!(
-            "Every access of the program's instructions was followed under emulation ({version}), and those of system \
-             calls that move data (read, recv, write, send and their like; what other calls write is not seen). Threads \
-             take turns there as they do on CPUs, but not at the same pace: which lines, bytes and code are shared is \
-             exact, how often they change hands is the run's own, and what it costs is not told."
+            "Every access of the program's instructions was followed in an emulator ({version}), and the accesses of \
+             system calls that move data (read, recv, write, send and similar; data that other calls write is not \
+             seen). Which lines, bytes and code are shared is exact. The number of transfers is that of this run, \
+             because threads do not run at their native relative speed. The cost of a transfer is not measured."
         ),
         Engine::Sampling { events, lost } => format!(
-            "The hardware told some of the accesses ({}; {} samples lost): hand-overs are those among samples, and \
-             how wide an access is was not told.",
+            "The hardware sampled some of the accesses ({}; {} samples lost). Transfers are counted among samples \
+             only, and the width of an access is unknown.",
             events.join(", "),
             grouped(*lost as f64)
         ),
@@ -268,25 +267,25 @@ fn timing(engine: &Engine) -> String {
 
 fn summary(findings: &Findings) -> String {
     let found = match findings.false_sharing.len() {
-        0 if findings.unfollowed > 0 => "among the accesses that were followed, no false sharing".to_owned(),
-        0 if findings.escaped > 0 => "in the programs that were observed, no false sharing".to_owned(),
-        0 if findings.unattributed > 0 => "in the program's named code, no false sharing".to_owned(),
+        0 if findings.unfollowed > 0 => "no false sharing among the accesses that were followed".to_owned(),
+        0 if findings.escaped > 0 => "no false sharing in the programs that were observed".to_owned(),
+        0 if findings.unattributed > 0 => "no false sharing in the program's named code".to_owned(),
         0 => "no false sharing".to_owned(),
         1 => "1 case of false sharing".to_owned(),
         several => format!("{several} cases of false sharing"),
     };
     let end = match findings.end {
-        End::Status(0) => "ended well".to_owned(),
-        End::Status(status) => format!("ended with status {status}"),
+        End::Status(0) => "exited with status 0".to_owned(),
+        End::Status(status) => format!("exited with status {status}"),
         End::Signal(signal) => format!("was ended by signal {signal}"),
-        End::Timeout => "was ended after its time".to_owned(),
+        End::Timeout => "was stopped at the time limit".to_owned(),
         End::Interrupted => "was interrupted".to_owned(),
     };
     let processes =
         if findings.processes == 1 { String::new() } else { format!(" of {} processes", findings.processes) };
     format!(
-        "{found} of {} or more needless hand-overs; the program {end} after {:.1} s; looked at {}{processes} and {} \
-         accesses",
+        "{found} (threshold: {} false-sharing transfers); the program {end} after {:.1} s; followed {}{processes} and \
+         {} accesses",
         findings.threshold,
         findings.seconds,
         counted(findings.threads, "thread"),

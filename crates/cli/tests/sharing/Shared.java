@@ -1,4 +1,4 @@
-/** Two threads that write neighbouring fields of one object, in turns, until their methods are compiled. */
+/** Two threads that write adjacent fields of one object, in turns, until their methods are compiled. */
 public class Shared {
     static final class Pair { volatile long first, second; }
     static final Pair PAIR = new Pair();

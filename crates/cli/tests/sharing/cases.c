@@ -1,5 +1,5 @@
-/* Cases of sharing with known layouts; the first argument says which. Lines that a finding must name carry the
-   markers A, B and so on. Threads hand a baton to each other, so that they take turns however busy the machine is. */
+/* Cases of sharing with known layouts, selected by the first argument. Lines that a finding must name have the
+   markers A, B and so on. Threads pass a baton to each other, so that they alternate even on a busy machine. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -216,7 +216,7 @@ int main(int count, char **arguments) {
     } else if (!strcmp(name, "slots")) {
         both(slot, (void *)&slots[2], slot, (void *)&slots[3]);
     } else if (!strcmp(name, "vast")) {
-        /* More lines than 16 MiB can tell of. */
+        /* More lines than can be followed with 16 MiB. */
         size_t bytes = (size_t)1 << 30;
         char *memory = malloc(bytes);
         for (size_t at = 0; at < bytes; at += 4096)
@@ -234,7 +234,7 @@ int main(int count, char **arguments) {
         free(pair);
     } else if (!strcmp(name, "neighbours")) {
         uint64_t *blocks[3] = { neighbour(), neighbour(), neighbour() };
-        /* Two of three lie on one line, wherever that begins. */
+        /* Two of three are on one line, wherever that starts. */
         int at = (uintptr_t)blocks[0] / LINE == (uintptr_t)blocks[1] / LINE ? 0 : 1;
         *blocks[at] = *blocks[at + 1] = 0;
         both(slot, blocks[at], slot, blocks[at + 1]);

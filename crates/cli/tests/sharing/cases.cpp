@@ -1,4 +1,5 @@
-// Two threads with counters of their own, where the first argument says. Lines that a finding must name carry markers.
+// Two threads with counters of their own; the first argument selects where these are. Lines that a finding must
+// name have markers.
 #include <atomic>
 #include <barrier>
 #include <cstdint>
@@ -31,7 +32,7 @@ alignas(64) Packed together;
 Table table;
 thread_local volatile std::uint64_t own = 0;
 
-// Both take turns, so that they run however busy the machine is.
+// Both take turns, so that they alternate even on a busy machine.
 void both(const std::function<void(int, int)> &step) {
     std::barrier start(2);
     std::vector<std::thread> threads;
@@ -63,7 +64,7 @@ __attribute__((noinline)) Packed *neighbour() {
 
 void neighbours() {
     Packed *blocks[3] = {neighbour(), neighbour(), neighbour()};
-    // Two of three lie on one line, wherever that begins.
+    // Two of three are on one line, wherever that starts.
     auto line = [&](int at) { return reinterpret_cast<std::uintptr_t>(blocks[at]) / 64; };
     int first = line(0) == line(1) ? 0 : 1;
     both([&](int at, int) { blocks[first + at]->step(); });

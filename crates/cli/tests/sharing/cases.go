@@ -1,5 +1,5 @@
-// Two goroutines with counters of their own, where the first argument says. Written for Go 1.19, which Debian 12 has:
-// a loop has one variable there, not one for each round.
+// Two goroutines with counters of their own; the first argument selects where these are. Written for Go 1.19 of
+// Debian 12, in which a loop has one variable for all iterations.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 
 const rounds = 100000
 
-// Whose turn it is, so that both run however busy the machine is; on a line of its own.
+// The thread whose turn it is, so that both alternate even on a busy machine; on a line of its own.
 var baton struct {
 	before [64]byte
 	turn   atomic.Int32
@@ -80,7 +80,7 @@ func main() {
 		fmt.Println(sums[0][16] + sums[1][16])
 	case "neighbours":
 		blocks := [3]*[2]uint64{neighbour(), neighbour(), neighbour()}
-		// Two of three lie on one line, wherever that begins.
+		// Two of three are on one line, wherever that starts.
 		line := func(at int) uintptr { return uintptr(unsafe.Pointer(blocks[at])) / 64 }
 		first := 0
 		if line(0) != line(1) {

@@ -1,4 +1,5 @@
-//! Two threads with counters of their own, where the first argument says. Lines that a finding must name carry markers.
+//! Two threads with counters of their own; the first argument selects where these are. Lines that a finding must name
+//! have markers.
 
 use std::{
     cell::Cell,
@@ -13,7 +14,7 @@ use std::{
 
 const ROUNDS: u64 = 100_000;
 
-/// Whose turn it is, so that both run however busy the machine is.
+/// The thread whose turn it is, so that both alternate even on a busy machine.
 static BATON: Line<AtomicU64> = Line(AtomicU64::new(0));
 
 static TOGETHER: Line<AtomicU64> = Line(AtomicU64::new(0));
@@ -33,7 +34,7 @@ struct Packed {
     tail: AtomicU64,
 }
 
-// Calls, as code with one line could serve both.
+// Not inlined, because the compiler could merge the code of both and keep one source line.
 impl Packed {
     fn new() -> Self {
         Self { head: AtomicU64::new(0), tail: AtomicU64::new(0) }
@@ -50,7 +51,7 @@ impl Packed {
     }
 }
 
-/// Runs a step of each thread, by its number and the round.
+/// Runs the steps of each thread; a step gets the number of the thread and the round.
 fn both(step: impl Fn(u64, u64) + Sync) {
     let (start, step) = (Barrier::new(2), &step);
     thread::scope(|scope| {
@@ -83,7 +84,7 @@ fn neighbour() -> Box<AtomicU64> {
 
 fn neighbours() {
     let blocks = [neighbour(), neighbour(), neighbour()];
-    // Two of three lie on one line, wherever that begins.
+    // Two of three are on one line, wherever that starts.
     let line = |at: usize| std::ptr::from_ref(&*blocks[at]).addr() / 64;
     let first = usize::from(line(0) != line(1));
     both(|me, _| {

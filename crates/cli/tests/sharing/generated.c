@@ -1,5 +1,5 @@
-/* A program that generates code for x86-64 as it runs, and writes its name into the map for profilers. The name is the
-   first argument; none is written where that is empty. Two threads run the code in turns. */
+/* A program that generates code for x86-64 at run time, and writes its name to the map for profilers. The name is the
+   first argument; if that is empty, no map is written. Two threads run the code in turns. */
 #define _GNU_SOURCE
 #include "turns.h"
 #include <stdio.h>

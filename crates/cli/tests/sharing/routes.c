@@ -1,5 +1,5 @@
-/* A program that becomes itself again by the route that its first argument names. What it is then shares a line
-   between two threads, which take turns however busy the machine is. */
+/* A program that executes itself in the way that its first argument selects. The second instance shares a line
+   between two threads, which alternate even on a busy machine. */
 #define _GNU_SOURCE
 #include "turns.h"
 #include <fcntl.h>
@@ -17,7 +17,7 @@ static void touch(int me) {
     shared.own[me] += 1;
 }
 
-/* A copy of the file without a name. */
+/* Returns an anonymous copy of the file. */
 static int copied(const char *file) {
     char bytes[4096];
     int from = open(file, O_RDONLY), to = memfd_create("copy", MFD_CLOEXEC);

@@ -1,4 +1,4 @@
-/* Two threads that work in turns, however busy the machine is. */
+/* Two threads that take turns, so that they alternate even on a busy machine. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -8,7 +8,7 @@ enum { TURNS = 500 };
 
 static struct { _Alignas(64) _Atomic int turn; } baton;
 
-/* What a thread does in its turn; its number is 0 or 1. */
+/* The work of a thread in its turn; the argument is its number, 0 or 1. */
 static void touch(int me);
 
 static void *work(void *data) {

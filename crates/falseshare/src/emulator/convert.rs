@@ -1,4 +1,4 @@
-//! What the region tells, in the words of the model.
+//! Conversion of the shared region's contents into an [`Observation`] of the model.
 
 use super::Program;
 use crate::shadow::{
@@ -10,7 +10,8 @@ use crate::sharing::{Access, Block, End, Line, Module, Names, Observation, Place
 use manycore_linux::job::left_behind;
 use std::path::Path;
 
-/// Completes `observation` with what `region` tells; `strays` are programs that were ended with the command.
+/// Returns `observation` completed with the contents of `region` and with notes. `strays` are names of
+/// programs that the command left running and that were ended with it.
 pub fn observed(
     region: &Region,
     mut observation: Observation,
@@ -19,7 +20,7 @@ pub fn observed(
 ) -> Observation {
     let (mut processes, untold) = reader::read(region);
     if matches!(observation.end, End::Timeout | End::Interrupted) {
-        // It was ended in the middle of that.
+        // The processes were ended by us, possibly in the middle of `execve(2)`.
         for process in &mut processes {
             process.vanished = false;
         }
@@ -31,19 +32,20 @@ pub fn observed(
         notes(seen, &name, &mut observation.notes);
         if !tells_allocations(seen) && shares_nameless(process) {
             observation.notes.push(format!(
-                "allocations of {name} are not seen, as it is linked statically or with another C library than GNU's: \
-                 what it shares on its heap has no names"
+                "allocations of {name} are not visible, because it is linked statically or with a C library other than \
+                 glibc: shared data on its heap has no names"
             ));
         }
     }
     if untold.ended > 0 {
-        let text = format!("{} processes of one thread, which shared nothing, are not listed", untold.ended);
+        let text =
+            format!("{} processes with a single thread, which shared nothing, are not listed", untold.ended);
         observation.notes.push(text);
     }
     observation.unobserved = untold.strangers as usize;
     if untold.strangers > 0 {
         observation.notes.push(format!(
-            "{} processes were not observed: there were more than {SLOTS} at a time",
+            "{} processes were not observed: more than {SLOTS} ran at the same time",
             untold.strangers
         ));
     }
@@ -53,8 +55,8 @@ pub fn observed(
     observation
 }
 
-/// A process in a message: by its program as the command names it, where that is the command's, and not by what a
-/// link leads to.
+/// Returns the name of a process for messages: the program as the command names it if it is the command's
+/// own, rather than the target of a symbolic link.
 fn shown(process: &ProcessSeen, program: &Program) -> String {
     let is_named = std::fs::canonicalize(&program.path).is_ok_and(|path| path == Path::new(&process.program));
     let path = if is_named { program.path.display().to_string() } else { process.program.clone() };
@@ -64,19 +66,21 @@ fn shown(process: &ProcessSeen, program: &Program) -> String {
 fn notes(process: &ProcessSeen, name: &str, notes: &mut Vec<String>) {
     match &process.escape {
         Some((path, why)) if why.is_empty() => {
-            notes.push(format!("{path}, which {name} became, was not observed"));
+            notes.push(format!("{path}, which {name} executed, was not observed"));
         }
-        Some((path, why)) => notes.push(format!("{path}, which {name} became, was not observed: {why}")),
+        Some((path, why)) => notes.push(format!("{path}, which {name} executed, was not observed: {why}")),
         None if process.vanished => {
-            notes.push(format!("what {name} became did not begin in the emulator, and was not observed"));
+            notes.push(format!(
+                "the program that {name} executed did not start in the emulator and was not observed"
+            ));
         }
         None => {}
     }
     let often = process.lines.iter().filter(|line| line.hand_overs > windows::MANY).count();
     if often > 0 {
         notes.push(format!(
-            "{name}: each hand-over of lines (here {often}) that changed hands more than {} times, as they were \
-             looked at a sixteenth of the time from then on: their numbers are estimates",
+            "{name}: transfer counts are estimates for lines (here {often}) with more than {} transfers: from then on, \
+             these lines are sampled a sixteenth of the time",
             windows::MANY
         ));
     }
@@ -87,20 +91,20 @@ fn notes(process: &ProcessSeen, name: &str, notes: &mut Vec<String>) {
     };
     tell(process.not_followed, "accesses were not followed, as the memory for that was used up");
     tell(process.strangers, "accesses of threads beyond the first 4096 were not followed");
-    tell(process.lost_maps, "mappings were not remembered, as there were too many");
-    tell(process.lost_blocks, "blocks of the heap were not remembered, as there were too many");
+    tell(process.lost_maps, "mappings were not recorded, because there were too many");
+    tell(process.lost_blocks, "heap blocks were not recorded, because there were too many");
     tell(
         sum(process.lines.iter().map(|line| line.uncounted)),
-        "accesses to shared lines are counted in none of the rows, as there were too many different ones",
+        "accesses to shared lines are missing from the tables, because there were too many different ones",
     );
 }
 
-/// Whether the process has our library, which tells allocations.
+/// Returns whether our library, which reports allocations, is loaded in the process.
 fn tells_allocations(process: &ProcessSeen) -> bool {
     process.maps.iter().any(|map| map.path.starts_with("/memfd:manycore-preload"))
 }
 
-/// Whether threads handed a line over without need on a heap, or in other memory without a name.
+/// Returns whether there is false sharing on the heap without a known block, or in other memory without a name.
 fn shares_nameless(process: &Process) -> bool {
     let is_nameless = |place: &Place| match place {
         Place::Heap { blocks } => blocks.is_empty(),
@@ -110,7 +114,7 @@ fn shares_nameless(process: &Process) -> bool {
     process.lines.iter().any(|line| line.needless > 0 && is_nameless(&line.place))
 }
 
-/// The program can write into the region: what it put there may be more than fits.
+/// Returns the saturated sum of counts. The program can write into the region, so counts may be any number.
 fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
@@ -128,7 +132,7 @@ fn convert(process: &ProcessSeen) -> Process {
             .iter()
             .map(|thread| Thread {
                 tid: thread.tid,
-                // A thread that was never named has the emulator's name.
+                // A thread whose name was never set has the emulator's name.
                 name: if thread.name.is_empty() || thread.name.starts_with("qemu-") {
                     name.chars().take(15).collect()
                 } else {
@@ -175,7 +179,7 @@ fn convert_line(process: &ProcessSeen, files: &[&MapSeen], line: &LineSeen) -> L
     }
 }
 
-/// What holds `address`, the first byte of `line` that was touched.
+/// Returns what contains `address`, the first byte of `line` that was accessed.
 fn place(process: &ProcessSeen, files: &[&MapSeen], line: &LineSeen, address: u64) -> Place {
     if !line.blocks.is_empty() {
         let block = |block: &reader::BlockSeen| Block {
@@ -196,13 +200,13 @@ fn place(process: &ProcessSeen, files: &[&MapSeen], line: &LineSeen, address: u6
     let holds = |map: &MapSeen, live: bool| map.live == live && inside((map.start, map.end));
     let file = |live| files.iter().rposition(|map| holds(map, live));
     let other = |live| process.maps.iter().rev().find(|map| map.path.is_empty() && holds(map, live));
-    // A file that was unmapped does not lend its name to what came after it.
+    // A file that was unmapped does not give its name to later mappings at the same address.
     let map = match (file(true), other(true), file(false), other(false)) {
         (Some(module), ..) | (None, None, Some(module), _) => return Place::Module { module },
         (None, Some(map), ..) | (None, None, None, Some(map)) => map,
         (None, None, None, None) => return Place::Unknown,
     };
-    // Memory of zeros right behind a file's is its `.bss`.
+    // Zeroed memory directly after a file's mapping is its `.bss`.
     match files.iter().rposition(|file| file.end == map.start && file.live == map.live) {
         Some(module) => Place::Module { module },
         None => Place::Mapping { start: map.start, bytes: map.end - map.start },
@@ -214,7 +218,7 @@ mod tests {
     use super::*;
     use crate::shadow::reader::{AccessSeen, ThreadSeen};
 
-    /// Memory at an address where a file had been mapped was called that file's data.
+    /// Regression test: memory at an address where a file had been mapped was reported as that file's data.
     #[test]
     fn memory_is_not_called_after_a_file_that_was_there_before() {
         let map = |path: &str, live| MapSeen {

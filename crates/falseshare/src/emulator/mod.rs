@@ -1,8 +1,9 @@
-//! A program run in QEMU's user-mode emulator, with every access to memory observed.
+//! Runs a program in QEMU's user-mode emulator and observes its memory accesses.
 //!
-//! The emulator loads a plugin of ours (`shadow/plugin`), and the program a library of ours (`shadow/preload`).
-//! Both are in this binary, and become files without names whose paths below `/proc` live as long as we do, so that
-//! nothing is left behind. What they see goes into a region of shared memory that outlives them all.
+//! The emulator loads our plugin (`shadow/plugin`), and the program loads our library (`shadow/preload`).
+//! Both are embedded in this binary and become anonymous files (`memfd_create(2)`), whose paths below `/proc`
+//! are valid as long as this process runs, so that no files are left behind. They record accesses in a region
+//! of shared memory, which stays readable after the observed processes have exited.
 
 mod convert;
 mod guard;
@@ -26,68 +27,70 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What is to be observed.
+/// What to observe, and how.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// How memory is divided into lines; the first is that of the machine. Lines of 32, 64 or 128 bytes, at most
-    /// eight layouts.
+    /// The line layouts to follow; the first is that of the machine. Lines have 32, 64 or 128 bytes, and
+    /// there are at most eight layouts.
     pub layouts: Vec<Layout>,
-    /// Most memory that is spent on keeping what is observed, in bytes: half of it for lines that are shared, of all
-    /// processes; half in each process for telling which these are, in all layouts, and for blocks of its allocator.
-    /// What is beyond is counted and told.
+    /// Most memory for bookkeeping, in bytes. One half holds the shared lines of all processes. The other
+    /// half is a limit for each process: it is used to find out which lines are shared, in all layouts, and
+    /// for heap blocks. Accesses that do not fit are counted and reported.
     pub memory_limit_bytes: u64,
-    /// After so long the program is ended.
+    /// The program is stopped after this time.
     pub timeout: Option<Duration>,
 }
 
 /// Why a program cannot be observed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No such program.
-    #[error("cannot start {0}: there is no such program")]
+    /// There is no such program.
+    #[error("cannot start {0}: no such program; check its name and PATH")]
     NotFound(String),
-    /// Not a program, or not one for us.
+    /// The file is not a program that can be run here.
     #[error("cannot start {program}: {why}")]
     NotExecutable {
         /// The program.
         program: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// A program for another architecture.
-    #[error("{program} is a program for {found}: only programs for {expected} can be observed here")]
+    #[error(
+        "{program} is a program for {found}, but only programs for {expected} can be observed on this machine"
+    )]
     OtherArchitecture {
         /// The program.
         program: String,
-        /// What it is for.
+        /// The architecture of the program.
         found: String,
-        /// What this machine is.
+        /// The architecture of this machine.
         expected: String,
     },
-    /// The emulator is not there.
+    /// The emulator is not installed.
     #[error(
-        "{0} is missing: install the package qemu-user (apt-get install qemu-user, or dnf install qemu-user)"
+        "{0} is not installed: install the package qemu-user (apt-get install qemu-user, or dnf install qemu-user)"
     )]
     NoEmulator(String),
-    /// The emulator takes no plugins.
+    /// The emulator does not support plugins.
     #[error(
-        "{0} was built without plugins, which static builds are: install the package qemu-user, not qemu-user-static"
+        "{0} has no support for plugins, as is usual for static builds: install qemu-user instead of qemu-user-static"
     )]
     NoPlugins(String),
-    /// The emulator refused the plugin, or never began.
-    #[error("{emulator} could not begin the program: {why}")]
+    /// The emulator rejected the plugin, or did not start.
+    #[error("{emulator} could not start the program: {why}")]
     Refused {
         /// The emulator.
         emulator: String,
-        /// What is known of the reason.
+        /// What is known about the reason.
         why: String,
     },
-    /// The emulator needs more addresses than it may have.
+    /// The emulator needs more address space than `RLIMIT_AS` allows.
     #[error(
-        "the address space is limited to {} MiB (ulimit -v), which is too small for the emulation: run \
-         'ulimit -v unlimited' in this shell, or where the limit was set, and try again ({why})",
+        "the address space is limited to {} MiB (ulimit -v), which is too little for the emulator: run \
+         'ulimit -v unlimited' in this shell, or raise the limit where it is set, and try again ({why})",
         bytes >> 20
     )]
     AddressSpace {
@@ -96,18 +99,18 @@ pub enum Error {
         /// What failed.
         why: String,
     },
-    /// This program was built without the plugin.
-    #[error("this manycore was built without its plugin for QEMU: build it for {0}-unknown-linux-gnu")]
+    /// This binary was built without the plugin.
+    #[error("this manycore was built without its QEMU plugin; build it for the target {0}-unknown-linux-gnu")]
     NoPlugin(&'static str),
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     Request(String),
-    /// A call to the system failed.
+    /// A system call failed.
     #[error("{what}: {error}")]
     System {
         /// What was tried.
         what: &'static str,
-        /// What the system said.
+        /// The error.
         error: io::Error,
     },
 }
@@ -116,7 +119,7 @@ fn system(what: &'static str) -> impl Fn(io::Error) -> Error {
     move |error| Error::System { what, error }
 }
 
-/// What is wrong where the address space is limited: the limit, whatever else a failure was taken for.
+/// Replaces an error that a limited address space may have caused by [`Error::AddressSpace`].
 fn of_limit(error: Error) -> Error {
     let is_possible = match &error {
         Error::System { error, .. } => error.kind() == io::ErrorKind::OutOfMemory,
@@ -129,13 +132,13 @@ fn of_limit(error: Error) -> Error {
     }
 }
 
-/// Runs a command to its end and tells which lines its threads shared. The command has our terminal, standard
-/// input and output; `stop` is asked some times a second, and true ends the command early. What was seen until
-/// then is told in any case. What the command leaves behind is ended with it, so this process may have no other
-/// children that come or go meanwhile.
+/// Runs a command to its end and returns the lines that its threads shared. The command uses our terminal,
+/// standard input and output. `stop` is called several times a second; when it returns true, the command is
+/// ended early, and what was seen until then is returned. Processes that the command leaves behind are ended
+/// with it. Therefore, no other children of this process may start or exit during the call.
 ///
 /// # Errors
-/// See [`Error`]; what the command itself does wrong is in [`Observation::end`].
+/// See [`Error`]; failures of the command itself are in [`Observation::end`].
 pub fn observe(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation, Error> {
     follow(request, stop).map_err(of_limit)
 }
@@ -150,16 +153,14 @@ fn follow(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation, Err
         .collect();
     let (region, file) = Region::create(&layouts, request.memory_limit_bytes).map_err(|error| {
         if error.kind() == io::ErrorKind::InvalidInput {
-            Error::Request(
-                "lines can have 32, 64 or 128 bytes, and there can be one to eight layouts".to_owned(),
-            )
+            Error::Request("expected lines of 32, 64 or 128 bytes, and one to eight layouts".to_owned())
         } else {
-            Error::System { what: "memory for what is observed", error }
+            Error::System { what: "cannot create the shared memory region", error }
         }
     })?;
     let mut launch = qemu::Launch::new(&emulator, &file)?;
     job::adopt_orphans().map_err(system("prctl"))?;
-    let _guard = guard::Guard::over(&launch.mark()).map_err(system("starting a guard"))?;
+    let _guard = guard::Guard::over(&launch.mark()).map_err(system("starting the cleanup process"))?;
     let known: BTreeSet<u32> = manycore_linux::tasks::children(std::process::id()).into_iter().collect();
     let start = Instant::now();
     let mut child =
@@ -169,13 +170,13 @@ fn follow(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation, Err
     let ends_here = !matches!(end, Ok(None));
     if ends_here {
         let _ = kill_process_group(pid, Signal::KILL);
-        // It is in our group where there is a terminal.
+        // The emulator is in our process group where there is a terminal, so it has to be killed by itself.
         let _ = child.kill();
     }
     let status = child.wait().map_err(system("waiting for the program"))?;
     let mut strays = job::end_strays(&known, &|_| true);
     if ends_here {
-        // We ended them with the command.
+        // We ended these with the command, so they are not worth a note.
         strays.clear();
     }
     let seconds = start.elapsed().as_secs_f64();
@@ -192,9 +193,9 @@ fn follow(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation, Err
     let observation = convert::observed(&region, observation, &program, &strays);
     if observation.processes.iter().all(|process| process.threads.is_empty()) && end != End::Interrupted {
         let why = match end {
-            End::Status(status) => format!("it ended with status {status}"),
-            End::Signal(signal) => format!("signal {signal} ended it"),
-            End::Timeout | End::Interrupted => "it did not begin in time".to_owned(),
+            End::Status(status) => format!("it exited with status {status}"),
+            End::Signal(signal) => format!("it was ended by signal {signal}"),
+            End::Timeout | End::Interrupted => "it did not start in time".to_owned(),
         };
         return Err(Error::Refused { emulator: emulator.version, why });
     }
@@ -209,7 +210,7 @@ fn end_of(status: ExitStatus) -> End {
     }
 }
 
-/// Waits for the end of `pid`; `None` where it ended by itself.
+/// Waits for `pid` to exit. Returns `None` if it exited by itself, else why it has to be ended.
 fn wait(pid: Pid, timeout: Option<Duration>, stop: &dyn Fn() -> bool) -> io::Result<Option<End>> {
     let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
     let start = Instant::now();
@@ -223,7 +224,7 @@ fn wait(pid: Pid, timeout: Option<Duration>, stop: &dyn Fn() -> bool) -> io::Res
         let mut descriptors = [PollFd::new(&pidfd, PollFlags::IN)];
         match poll(&mut descriptors, Some(&pause)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
-            // The key that asks us to stop may have ended it too.
+            // Ctrl-C in the terminal stops us and may also have ended the process.
             Ok(_) => return Ok(stop().then_some(End::Interrupted)),
             Err(error) => return Err(error.into()),
         }
@@ -236,12 +237,12 @@ fn wait(pid: Pid, timeout: Option<Duration>, stop: &dyn Fn() -> bool) -> io::Res
 /// A program that can be observed.
 #[derive(Clone, Debug)]
 struct Program {
-    /// The file that the emulator runs.
+    /// Path of the file that the emulator runs.
     path: PathBuf,
-    /// Its arguments, its own name first.
+    /// Its arguments, starting with its own name.
     arguments: Vec<OsString>,
-    /// Whether it loads shared libraries, of the C library of GNU.
+    /// Whether it is linked dynamically with glibc.
     is_dynamic: bool,
-    /// What should be told about it.
+    /// Notes for the user.
     notes: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The program of a command: found, and of a kind that can be observed.
+//! Finds the program of a command and checks that it can be observed.
 
 use super::{Error, Program};
 use crate::shadow::{
@@ -12,16 +12,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Finds the program of a command, as a shell does, and the interpreter where it is a script.
+/// Finds the program of a command as a shell does, or its interpreter if it is a script.
 ///
 /// # Errors
 /// [`Error::NotFound`], [`Error::NotExecutable`], [`Error::OtherArchitecture`].
 pub fn find(command: &[OsString]) -> Result<Program, Error> {
     let Some(name) = command.first() else {
-        return Err(Error::Request("there is no command to observe".to_owned()));
+        return Err(Error::Request("the command is empty; name a program after --".to_owned()));
     };
     if name.is_empty() {
-        return Err(Error::Request("the command is an empty word: name a program after --".to_owned()));
+        return Err(Error::Request(
+            "the command's name is an empty word; name a program after --".to_owned(),
+        ));
     }
     let path = in_path(name)?;
     let mut program = Program { path, arguments: command.to_vec(), is_dynamic: false, notes: Vec::new() };
@@ -50,7 +52,7 @@ pub fn find(command: &[OsString]) -> Result<Program, Error> {
     }
     Err(Error::NotExecutable {
         program: name.display().to_string(),
-        why: "its interpreters never end".to_owned(),
+        why: "too many interpreters of interpreters (#!)".to_owned(),
     })
 }
 
@@ -59,13 +61,13 @@ fn refused(path: &Path, error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::NotFound => Error::NotFound(program),
         io::ErrorKind::PermissionDenied => {
-            Error::NotExecutable { program, why: "you may not read it, which observing needs".to_owned() }
+            Error::NotExecutable { program, why: "it cannot be read (chmod +r)".to_owned() }
         }
         _ => Error::NotExecutable { program, why: error.to_string() },
     }
 }
 
-/// The file that `name` stands for.
+/// Resolves `name` to a file, through `PATH` unless it is a path.
 fn in_path(name: &OsStr) -> Result<PathBuf, Error> {
     let shown = || name.display().to_string();
     if program::is_path(name) {
@@ -77,7 +79,7 @@ fn in_path(name: &OsStr) -> Result<PathBuf, Error> {
             }
             Ok(_) if !program::is_executable(&path) => Err(Error::NotExecutable {
                 program: shown(),
-                why: "it may not be executed (chmod +x)".to_owned(),
+                why: "it is not executable (chmod +x)".to_owned(),
             }),
             Ok(_) => Ok(path),
         };
@@ -85,7 +87,7 @@ fn in_path(name: &OsStr) -> Result<PathBuf, Error> {
     program::in_path(name).ok_or_else(|| Error::NotFound(shown()))
 }
 
-/// Has the interpreter run the script, as `execve(2)` does.
+/// Makes the interpreter run the script, as `execve(2)` does.
 fn interpret(program: &mut Program, script: Script) -> Result<(), Error> {
     let interpreter = script.interpreter.clone();
     if interpreter.as_os_str().is_empty() {
@@ -102,12 +104,12 @@ fn interpret(program: &mut Program, script: Script) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the ELF file of `bytes` bytes that begins so is one for us that loads GNU's shared libraries.
+/// Checks the ELF header of a file of `bytes` bytes. Returns whether the program is linked dynamically with glibc.
 fn elf(path: &Path, start: &[u8], bytes: u64) -> Result<bool, Error> {
     let program = path.display().to_string();
     elf::kind(start, bytes).map_err(|foreign| match foreign {
         Foreign::NotElf if !start.is_empty() && !start.contains(&0) => Error::NotExecutable {
-            why: format!("it is text without a first line '#!/bin/sh'; run it as: sh {program}"),
+            why: format!("it is a text file without a first line such as '#!/bin/sh'; run it as: sh {program}"),
             program,
         },
         Foreign::NotElf => Error::NotExecutable {
@@ -115,12 +117,12 @@ fn elf(path: &Path, start: &[u8], bytes: u64) -> Result<bool, Error> {
             why: "it is neither a program (ELF) nor a script (#!)".to_owned(),
         },
         Foreign::NoProgram => {
-            Error::NotExecutable { program, why: "it is an ELF file, but no program".to_owned() }
+            Error::NotExecutable { program, why: "it is an ELF file, but not a program".to_owned() }
         }
         Foreign::CutShort(needed) => Error::NotExecutable {
             program,
             why: format!(
-                "it is a program (ELF) that is cut short, of {bytes} bytes where its header tells of {needed}: copy or \
+                "it is a program (ELF) that is cut short, of {bytes} bytes where its header requires {needed}: copy or \
                  build it again"
             ),
         },

@@ -1,4 +1,4 @@
-//! The emulator: found, asked what it can, and started.
+//! Finds the emulator, checks what it supports, and starts it.
 
 use super::{Error, Program, system};
 use crate::shadow::sys;
@@ -12,20 +12,21 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The plugin; empty where it could not be built for this target.
+/// The plugin; empty where it cannot be built for the target.
 static PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so"));
-/// The library for programs.
+/// The library that is preloaded into programs.
 static PRELOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
 
-/// The variable that tells a program how it was started: emulator, plugin, region, library, with `;` between.
+/// The environment variable from which a program learns how it was started: the paths of emulator, plugin,
+/// region and library, separated by `;`.
 const VARIABLE: &str = "MANYCORE_EMULATOR";
 
-/// An emulator that takes plugins.
+/// An emulator that supports plugins.
 #[derive(Clone, Debug)]
 pub struct Emulator {
-    /// The program.
+    /// Path of the emulator.
     pub path: PathBuf,
-    /// What it says that it is: `qemu-x86_64 version 7.2.22`.
+    /// Its version: `qemu-x86_64 version 7.2.22`.
     pub version: String,
 }
 
@@ -48,7 +49,7 @@ pub fn find() -> Result<Emulator, Error> {
         let output = Command::new(&path).arg(argument).stdin(Stdio::null()).output();
         output
             .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
-            .map_err(system("asking the emulator"))
+            .map_err(system("running the emulator to get its version"))
     };
     if !said("-h")?.contains("-plugin") {
         return Err(Error::NoPlugins(path.display().to_string()));
@@ -59,7 +60,7 @@ pub fn find() -> Result<Emulator, Error> {
     Ok(Emulator { path, version })
 }
 
-/// All that a start of the emulator needs, as long as programs run in it.
+/// The files and paths that starting the emulator needs. They have to live as long as programs run in it.
 #[derive(Debug)]
 pub struct Launch {
     emulator: PathBuf,
@@ -69,7 +70,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Makes files of the plugin and the library, without names.
+    /// Creates anonymous files with the plugin and the library.
     ///
     /// # Errors
     /// Those of `memfd_create(2)` and writing.
@@ -88,7 +89,7 @@ impl Launch {
         })
     }
 
-    /// The command that runs `program` in the emulator.
+    /// Returns the command that runs `program` in the emulator.
     pub fn command(&mut self, program: &Program) -> Command {
         let mut command = Command::new(&self.emulator);
         command.arg("-plugin").arg(format!("{},region={}", path_of(&self.plugin), self.region));
@@ -103,7 +104,7 @@ impl Launch {
         command
     }
 
-    /// What is in the environment of all programs that are observed: `NAME=VALUE`.
+    /// Returns the variable that is in the environment of all observed programs, as `NAME=VALUE`.
     pub fn mark(&self) -> String {
         format!("{VARIABLE}={}", self.value())
     }
@@ -113,7 +114,7 @@ impl Launch {
         format!("{};{plugin};{};{preload}", self.emulator.display(), self.region)
     }
 
-    /// Has the program, and not the emulator, load our library first, and then what the user wants.
+    /// Makes the program, and not the emulator, load our library, followed by those in the user's `LD_PRELOAD`.
     fn preload(&self, command: &mut Command) {
         let mut value = OsString::from(format!("LD_PRELOAD={}", path_of(&self.preload)));
         if let Some(theirs) = env::var_os("LD_PRELOAD").filter(|theirs| !theirs.is_empty()) {
@@ -128,7 +129,7 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// A path to an open file of this process that other processes can open as long as we live.
+/// Returns a path to an open file of this process. Other processes can open it as long as this process runs.
 fn path_of(file: &File) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
 }

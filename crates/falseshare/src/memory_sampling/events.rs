@@ -1,50 +1,50 @@
-//! Which events of this machine's CPUs tell the addresses of loads and stores.
+//! Finds the performance events with which this machine's CPUs sample the addresses of loads and stores.
 //!
-//! A PMU is a folder below `/sys/bus/event_source/devices`: `type` is its number, `events/NAME` is what an event
-//! consists of (`event=0xcd,umask=0x1,ldlat=3`), `format/FIELD` says which bits a field has (`config1:0-15`).
-//! See `Documentation/ABI/testing/sysfs-bus-event_source-devices-events`.
+//! A PMU is a folder below `/sys/bus/event_source/devices`. Its file `type` contains its number,
+//! `events/NAME` the definition of an event (`event=0xcd,umask=0x1,ldlat=3`), and `format/FIELD` the bits of
+//! a field (`config1:0-15`). See `Documentation/ABI/testing/sysfs-bus-event_source-devices-events`.
 
 use std::{fs, path::Path};
 
-/// Folders of PMUs that may have memory events: Intel's, those of its hybrid CPUs, and AMD's.
+/// Intel PMUs that may have memory events, including those of hybrid CPUs.
 const INTEL: [&str; 3] = ["cpu", "cpu_core", "cpu_atom"];
 
-/// AMD's sampling of operations.
+/// AMD's PMU for instruction-based sampling of operations.
 const AMD: &str = "ibs_op";
 
-/// Loads that take fewer cycles were served by the core's own cache.
+/// Least latency in cycles of sampled loads. Faster loads are served by the core's own cache.
 const LEAST_LATENCY: u64 = 30;
 
-/// Loads and stores between two samples: some thousand samples in a second, and prime, so that loops do not beat
-/// with it.
+/// Sampling period: loads or stores per sample. It gives some thousand samples a second, and it is prime to
+/// avoid beating with loops.
 const PERIOD: u64 = 4_001;
 
-/// The same for operations of AMD, whose period has no lowest four bits.
+/// Sampling period for AMD: operations per sample. The hardware ignores the lowest four bits.
 const AMD_PERIOD: u64 = 65_536 + 16;
 
-/// An event to be opened on each CPU.
+/// An event that is opened on each CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// As `perf` writes it.
+    /// Its name, in `perf`'s syntax.
     pub name: String,
-    /// The PMU.
+    /// The type number of its PMU.
     pub kind: u32,
-    /// Its registers `config`, `config1` and `config2`.
+    /// Its values of `config`, `config1` and `config2`.
     pub config: [u64; 3],
-    /// How many events lie between two samples; 0 for an event that only has to be open beside others.
+    /// The sampling period in events; 0 for an event that only has to be open beside others.
     pub period: u64,
-    /// How exactly the instruction is told (`precise_ip`).
+    /// The required precision of the instruction address (`precise_ip`).
     pub precise: u64,
     /// Whether it is in a group with the event before it.
     pub in_group: bool,
-    /// Whether it can leave out the kernel itself.
+    /// Whether it can exclude the kernel.
     pub user_only: bool,
 }
 
-/// The events of the system below `root`.
+/// Returns the events of the system below `root`.
 ///
 /// # Errors
-/// There are none: the message names the files that were looked for.
+/// If there are none; the message lists the files that were looked for.
 pub fn find(root: &Path) -> Result<Vec<Event>, String> {
     let devices = root.join("sys/bus/event_source/devices");
     let mut events = Vec::new();
@@ -52,7 +52,7 @@ pub fn find(root: &Path) -> Result<Vec<Event>, String> {
         let pmu = Pmu { folder: &devices.join(name) };
         let Some(kind) = pmu.kind() else { continue };
         let loads = pmu.event("mem-loads", &[("ldlat", LEAST_LATENCY)]);
-        // From Sapphire Rapids on, loads are only told beside this one.
+        // From Sapphire Rapids on, loads are only recorded if this event is in their group.
         let aux = pmu.event("mem-loads-aux", &[]).filter(|_| loads.is_some());
         let with_aux = aux.is_some();
         let event = |name: String, config, period, in_group| Event {
@@ -80,8 +80,8 @@ pub fn find(root: &Path) -> Result<Vec<Event>, String> {
         return Ok(events);
     }
     Err(format!(
-        "no CPU here tells the addresses of its loads and stores: there is neither {}/{{cpu,cpu_core,cpu_atom}}/events/mem-loads \
-         (Intel, not in most virtual machines) nor {AMD} beside them (AMD)",
+        "this CPU has no events that record the addresses of loads and stores: neither {}/{{cpu,cpu_core,cpu_atom}}/events/mem-loads \
+         (Intel, missing in most virtual machines) nor {AMD} in the same folder (AMD) exists",
         devices.display()
     ))
 }
@@ -100,7 +100,7 @@ impl Pmu<'_> {
         self.read("type")?.parse().ok()
     }
 
-    /// The registers of an event, some of its fields given other values.
+    /// Returns the register values of an event, with the given fields replaced.
     fn event(&self, name: &str, fields: &[(&str, u64)]) -> Option<[u64; 3]> {
         self.encoded(&self.read(&format!("events/{name}"))?, fields)
     }
@@ -111,7 +111,7 @@ impl Pmu<'_> {
             let (field, value) = word.split_once('=').unwrap_or((word, "1"));
             let given = fields.iter().find(|(name, _)| *name == field).map(|(_, value)| *value);
             let value = given.or_else(|| number(value))?;
-            // Where the kernel tells no format, fields are those of all CPUs since 2008.
+            // Fields without a `format` file have the bits that all Intel CPUs have used since 2008.
             let known = match field {
                 "event" => Some("config:0-7".to_owned()),
                 "umask" => Some("config:8-15".to_owned()),
@@ -125,7 +125,7 @@ impl Pmu<'_> {
     }
 }
 
-/// `0xcd` or `3`.
+/// Parses a number such as `0xcd` or `3`.
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -133,7 +133,7 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Puts a value into the bits that `config:0-7,32-35` names, lowest first.
+/// Stores a value in the bits that a format such as `config:0-7,32-35` names, lowest bits first.
 fn place(config: &mut [u64; 3], format: &str, mut value: u64) -> Option<()> {
     let (register, ranges) = format.split_once(':')?;
     let register = match register {

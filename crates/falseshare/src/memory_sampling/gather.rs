@@ -1,8 +1,8 @@
-//! Samples become shared lines.
+//! Converts samples into shared lines.
 //!
-//! A load that found its line changed in another core's cache is a hand-over, and so is a store that did not find it
-//! in its own core's cache, where other threads have touched the line. It was needless where no other thread was seen
-//! to write that address (for a store: to touch it).
+//! A load that found its line modified in another core's cache is a cache-line transfer. So is a store to a
+//! line that other threads accessed, if its own core's cache did not have the line. The transfer is counted
+//! as false sharing if no other thread was seen to write that address (for a store: to access it).
 
 use super::record::{Record, Sample};
 use crate::sharing::{Access, Layout, Line, Module, Place, Process, Thread};
@@ -11,30 +11,30 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Records of all CPUs.
 #[derive(Default)]
 pub struct Gathered {
-    /// With their times. They are made sense of in the end: the buffers of CPUs are read one after the other, and a
-    /// program may begin on one of them and go on upon another.
+    /// The records with their times. They are only evaluated at the end, because the buffers of CPUs are read
+    /// one after the other and a program may migrate between CPUs.
     records: Vec<(u64, Record)>,
-    /// Records that were lost.
+    /// Number of lost records.
     pub lost: u64,
 }
 
-/// One process.
+/// What was recorded of one process.
 #[derive(Default)]
 struct Seen {
-    /// Names by task.
+    /// Names, by task id.
     names: BTreeMap<i32, String>,
-    /// By first address.
+    /// Mappings, by start address.
     maps: BTreeMap<u64, Module>,
     samples: Vec<Sample>,
 }
 
 impl Gathered {
-    /// Takes note of records with their times, those of one buffer in their order.
+    /// Adds records with their times. Records of one buffer have to be in order.
     pub fn take(&mut self, records: Vec<(u64, Record)>) {
         for (time, record) in records {
             match record {
                 Record::Lost(count) => self.lost = self.lost.saturating_add(count),
-                // Operations without memory are many, and kernel addresses belong to no program.
+                // Many operations do not access memory, and kernel addresses do not belong to the program.
                 Record::Sample(sample)
                     if sample.address == 0 || sample.address >> 63 == 1 || sample.ip >> 63 == 1 => {}
                 record => self.records.push((time, record)),
@@ -42,7 +42,7 @@ impl Gathered {
         }
     }
 
-    /// The processes, that of `first` before others, with lines of `layout`.
+    /// Returns the processes with their lines in `layout`; the process `first` comes first.
     pub fn processes(mut self, first: i32, layout: Layout) -> Vec<Process> {
         self.records.sort_by_key(|(time, _)| *time);
         let mut processes = BTreeMap::new();
@@ -56,7 +56,7 @@ impl Gathered {
     }
 }
 
-/// What one record changes.
+/// Applies one record to the processes.
 fn happens(processes: &mut BTreeMap<i32, Seen>, record: Record) {
     match record {
         Record::Sample(sample) => {
@@ -104,7 +104,7 @@ impl Seen {
         let lines = lines.into_iter().filter_map(line).collect();
         Process {
             pid,
-            // The program is mapped first, and its interpreter and libraries behind it.
+            // The program is mapped first, before its interpreter and libraries.
             program: modules.first().map(|module| module.path.clone()).unwrap_or_default(),
             threads: self.names.iter().map(|(tid, name)| Thread { tid: *tid, name: name.clone() }).collect(),
             accesses: self.samples.len() as u64,
@@ -127,7 +127,7 @@ impl Seen {
                 module(map.end, path).map_or(Place::Unknown, |module| Place::Module { module })
             }
             "[heap]" => Place::Heap { blocks: Vec::new() },
-            // Variables that start as zero follow those that do not.
+            // Variables that are initialized with zero (`.bss`) follow the initialized ones.
             _ => module(map.start, "")
                 .map_or(Place::Mapping { start: map.start, bytes: map.end - map.start }, |module| {
                     Place::Module { module }
@@ -136,7 +136,7 @@ impl Seen {
     }
 }
 
-/// A line where several threads touched it and one wrote.
+/// Returns a line if several threads accessed it and at least one wrote it.
 fn shared(address: u64, samples: &[&Sample], tasks: &[i32]) -> Option<Line> {
     let threads: BTreeSet<i32> = samples.iter().map(|sample| sample.tid).collect();
     if threads.len() < 2 || !samples.iter().any(|sample| sample.source.is_store()) {

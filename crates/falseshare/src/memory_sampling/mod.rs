@@ -1,8 +1,8 @@
-//! Loads and stores that the CPU itself tells, with their addresses and where the data came from.
+//! Loads and stores sampled by the CPU, with their addresses and the source of the data.
 //!
-//! Intel's CPUs do it by PEBS (`mem-loads`, `mem-stores`), AMD's by IBS (`ibs_op`), both through
-//! `perf_event_open(2)`. Arm's SPE is not read. The records were tested as written by hand and as the kernel writes
-//! them for page faults; no machine with such events was at hand.
+//! Intel CPUs provide them through PEBS (`mem-loads`, `mem-stores`), AMD CPUs through IBS (`ibs_op`), both
+//! with `perf_event_open(2)`. Arm's SPE is not supported. The record parser was tested on synthetic records
+//! and on real records of page faults, but not on a CPU with these events.
 
 mod events;
 mod gather;
@@ -30,41 +30,41 @@ use std::{
 };
 use thiserror::Error;
 
-/// Time between two looks at the buffers.
+/// Interval between two readings of the buffers.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What the child that waits is told: it may become its program, or has to end.
+/// Answers to the waiting child: it may execute its program, or it has to exit.
 const GRANTED: u8 = 1;
 const REFUSED: u8 = 0;
 
-/// What is observed.
+/// What to observe.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The command.
     pub command: Vec<String>,
-    /// It is ended after this time.
+    /// The command is stopped after this time.
     pub timeout: Option<Duration>,
-    /// Bytes of a line, a power of two.
+    /// Size of a cache line in bytes, a power of two.
     pub line_bytes: u32,
 }
 
-/// Why nothing could be observed.
+/// Why a command cannot be observed.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// There are no such events.
+    /// The CPUs have no such events.
     #[error("{0}")]
     NoEvents(String),
-    /// The kernel refuses them.
+    /// The kernel refuses to open the events.
     #[error(
         "cannot open {event} on CPU {cpu} ({error}): sampling needs root, or kernel.perf_event_paranoid at 1 or less \
          (it is {paranoid})"
     )]
     Refused {
-        /// The events.
+        /// The names of the events.
         event: String,
         /// The CPU.
         cpu: u32,
-        /// The kernel's answer.
+        /// The kernel's error.
         error: io::Error,
         /// `/proc/sys/kernel/perf_event_paranoid`
         paranoid: String,
@@ -74,26 +74,26 @@ pub enum Error {
     Start {
         /// The program.
         program: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         error: io::Error,
     },
-    /// Something else failed.
+    /// Another system call failed.
     #[error("cannot observe the command: {0}")]
     Failed(#[from] io::Error),
 }
 
-/// Runs a command and samples its accesses, until it ends, its time is over, or `stop` says so, which is asked some
-/// times a second. What the command leaves behind is ended with it, so this process may have no other children that
-/// come or go meanwhile.
+/// Runs a command and samples its accesses until it exits, its time is over, or `stop` returns true. `stop`
+/// is called several times a second. Processes that the command leaves behind are ended with it. Therefore,
+/// no other children of this process may start or exit during the call.
 ///
 /// # Errors
-/// There are no such events, they are refused, or the command cannot be started.
+/// If the CPU has no such events, the kernel refuses them, or the command cannot be started.
 pub fn observe(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation, Error> {
     let events = find(Path::new("/")).map_err(Error::NoEvents)?;
     sample_whole(request, &events, stop)
 }
 
-/// [`sample`], and what the command leaves behind is ended and told.
+/// Like [`sample`]; also ends processes that the command leaves behind, and adds notes about them.
 fn sample_whole(request: &Request, events: &[Event], stop: &dyn Fn() -> bool) -> Result<Observation, Error> {
     job::adopt_orphans()?;
     let known = tasks::children(std::process::id()).into_iter().collect();
@@ -104,13 +104,13 @@ fn sample_whole(request: &Request, events: &[Event], stop: &dyn Fn() -> bool) ->
     Ok(seen)
 }
 
-/// [`observe`] with these events.
+/// Runs a command like [`observe`], with the given events.
 fn sample(request: &Request, events: &[Event], stop: &dyn Fn() -> bool) -> Result<Observation, Error> {
     let began = Instant::now();
     let (came, child_came) = io::pipe()?;
     let (child_goes, go) = io::pipe()?;
     let (gathered, pid, end) = thread::scope(|scope| {
-        // The child stands still until its events are open, and with it whoever started it.
+        // The child waits until its events are open, and the thread that spawned it waits with it. Hence this thread.
         let run = scope.spawn(|| run(&request.command, child_came, child_goes));
         let watched = watch(request, events, stop, came, go, began, &|| run.is_finished());
         let ended = run.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
@@ -138,7 +138,7 @@ fn sample(request: &Request, events: &[Event], stop: &dyn Fn() -> bool) -> Resul
     })
 }
 
-/// Starts the command, which says that it is there and waits for leave to go on; then waits for its end.
+/// Starts the command, which reports its process id and waits for permission to continue; then waits for its exit.
 fn run(command: &[String], came: PipeWriter, goes: PipeReader) -> io::Result<ExitStatus> {
     let mut process = Command::new(&command[0]);
     process.args(&command[1..]);
@@ -166,7 +166,7 @@ fn wait_for_leave(
     child::spawn(process)
 }
 
-/// Opens the events of the child that comes, lets it go on, and reads until it has ended.
+/// Opens the events of the child that reports itself, lets it continue, and reads the buffers until it has exited.
 fn watch(
     request: &Request,
     events: &[Event],
@@ -180,7 +180,7 @@ fn watch(
     came.read_exact(&mut pid)?;
     let pid = i32::from_ne_bytes(pid);
     let rings = open(pid, events);
-    // The child has the other end of this pipe too: it would not see it closed.
+    // The child has the write end of this pipe too, so it would not notice that ours is closed.
     go.write_all(&[if rings.is_ok() { GRANTED } else { REFUSED }])?;
     let mut rings = rings?;
     let (mut gathered, mut cut) = (Gathered::default(), None);
@@ -204,7 +204,7 @@ fn watch(
     }
 }
 
-/// Buffers of all CPUs. Where an event is not on a CPU (those of the other kind of cores), it is left out there.
+/// Opens the buffers of all CPUs. Events that a CPU does not have (those of the other core type) are left out there.
 fn open(pid: i32, events: &[Event]) -> Result<Vec<Ring>, Error> {
     let online = fs::read_to_string("/sys/devices/system/cpu/online")?;
     let cpus: manycore_topology::CpuSet =
@@ -225,7 +225,7 @@ fn open(pid: i32, events: &[Event]) -> Result<Vec<Ring>, Error> {
     Ok(rings)
 }
 
-/// Whether a CPU has this event: PMUs of hybrid CPUs name theirs in `cpus`.
+/// Returns whether a CPU has this event. PMUs of hybrid CPUs list their CPUs in the file `cpus`.
 fn is_on(event: &Event, cpu: u32) -> bool {
     let pmu = event.name.split('/').next().unwrap_or_default();
     let cpus = fs::read_to_string(format!("/sys/bus/event_source/devices/{pmu}/cpus"));

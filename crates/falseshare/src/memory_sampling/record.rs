@@ -1,18 +1,18 @@
-//! Records of the kernel's ring buffers, as `perf_event_open(2)` lays them out.
+//! Parses records of the kernel's ring buffers, as described in `perf_event_open(2)`.
 
-/// What is asked for in each sample, in the order of the bits: instruction, ids, time, address, CPU, data source.
+/// Fields of each sample, in the order of the bits: instruction, ids, time, address, CPU, data source.
 pub(super) const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 7 | 1 << 15;
 
-/// Bytes at the end of every record that is no sample (`sample_id_all`): process and task, time, CPU.
+/// Size in bytes of the trailer of every record that is not a sample (`sample_id_all`): process and task, time, CPU.
 const ID: usize = 24;
 
-/// `PERF_RECORD_MISC_COMM_EXEC`: the name is new because another program was started.
+/// `PERF_RECORD_MISC_COMM_EXEC`: the name changed because another program was executed.
 const EXEC: u16 = 1 << 13;
 
-/// Something that the kernel told.
+/// A record from the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// An access to memory.
+    /// A memory access.
     Sample(Sample),
     /// Memory was mapped.
     Map {
@@ -20,14 +20,14 @@ pub enum Record {
         pid: i32,
         /// First address.
         start: u64,
-        /// Bytes.
+        /// Length in bytes.
         bytes: u64,
-        /// Where in the file it begins.
+        /// Offset in the file, in bytes.
         offset: u64,
-        /// The file; `//anon`, `[heap]` and such where there is none.
+        /// Path of the file; `//anon`, `[heap]` and the like for other memory.
         path: String,
     },
-    /// A task has a name.
+    /// The name of a task was set.
     Name {
         /// The process.
         pid: i32,
@@ -35,26 +35,26 @@ pub enum Record {
         tid: i32,
         /// The name.
         name: String,
-        /// Whether it is that of another program, so that nothing is mapped any more.
+        /// Whether another program was executed, which removes all earlier mappings.
         exec: bool,
     },
-    /// A task was born.
+    /// A task was created.
     Birth {
         /// Its process.
         pid: i32,
-        /// The process that it came from.
+        /// The process that created it.
         parent: i32,
         /// The task.
         tid: i32,
     },
-    /// Records were lost, so many.
+    /// This number of records were lost.
     Lost(u64),
 }
 
 /// A sampled access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// The instruction.
+    /// Address of the instruction.
     pub ip: u64,
     /// The process.
     pub pid: i32,
@@ -62,43 +62,43 @@ pub struct Sample {
     pub tid: i32,
     /// Time of the kernel's clock in nanoseconds.
     pub time: u64,
-    /// The first byte; 0 where the operation touched no memory.
+    /// Address of the first byte; 0 if the operation did not access memory.
     pub address: u64,
     /// The CPU.
     pub cpu: u32,
-    /// Where the data came from (`union perf_mem_data_src`).
+    /// The source of the data (`union perf_mem_data_src`).
     pub source: Source,
 }
 
-/// Where data came from, bit by bit as `linux/perf_event.h` defines `union perf_mem_data_src`.
+/// The source of data, with the bits of `union perf_mem_data_src` in `linux/perf_event.h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Source(pub u64);
 
 impl Source {
-    /// A load (`mem_op`).
+    /// Returns whether it is a load (`mem_op`).
     pub fn is_load(self) -> bool {
         self.0 & 0x2 != 0
     }
 
-    /// A store (`mem_op`).
+    /// Returns whether it is a store (`mem_op`).
     pub fn is_store(self) -> bool {
         self.0 & 0x4 != 0
     }
 
-    /// Another cache had the line, changed (`mem_snoop`, HITM).
+    /// Returns whether the line was modified in another cache (`mem_snoop`, HITM).
     pub fn is_modified_elsewhere(self) -> bool {
         self.0 >> 19 & 0x10 != 0
     }
 
-    /// The core's own cache did not have the line (`mem_lvl`, L1 and miss).
+    /// Returns whether the line was not in the core's own cache (`mem_lvl`, L1 and miss).
     pub fn misses_first(self) -> bool {
         let level = self.0 >> 5 & 0x3fff;
         level & 0x8 != 0 && level & 0x4 != 0
     }
 }
 
-/// The records in `bytes`, from the start of one, each after its time in nanoseconds of the kernel's clock; one that is
-/// cut off or of another kind is left out.
+/// Parses the records in `bytes`, which start with a record. Returns each with its time in nanoseconds of the
+/// kernel's clock. Truncated records and those of other kinds are left out.
 pub fn records(mut bytes: &[u8]) -> Vec<(u64, Record)> {
     let mut records = Vec::new();
     while let Some(header) = bytes.first_chunk::<8>() {
@@ -112,7 +112,7 @@ pub fn records(mut bytes: &[u8]) -> Vec<(u64, Record)> {
     records
 }
 
-/// Fields one after the other.
+/// A reader of consecutive fields.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -128,7 +128,7 @@ impl Fields<'_> {
         Some(i32::from_le_bytes(*first))
     }
 
-    /// The text up to its zero byte.
+    /// Returns the text up to its terminating zero byte.
     fn text(&self) -> String {
         let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
         String::from_utf8_lossy(&self.0[..end]).into_owned()

@@ -1,4 +1,4 @@
-//! Events on one CPU and the buffer that the kernel writes their records into (`perf_event_open(2)`).
+//! Events on one CPU, and the ring buffer into which the kernel writes their records (`perf_event_open(2)`).
 #![allow(unsafe_code, reason = "a system call without a wrapper, and memory that the kernel writes")]
 
 use super::{events::Event, record::SAMPLE_TYPE};
@@ -11,13 +11,13 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Bytes of a buffer's data: a power of two of pages.
+/// Size of a buffer's data in bytes, a power of two of pages.
 const DATA: usize = 1 << 20;
 
-/// Bytes of the page before the data.
+/// Size in bytes of the control page before the data.
 const PAGE: usize = 4096;
 
-/// Where in that page the kernel keeps its position and we keep ours (`data_head`, `data_tail`).
+/// Offsets in the control page of the kernel's position and of ours (`data_head`, `data_tail`).
 const HEAD: usize = 1024;
 
 /// `PERF_FLAG_FD_CLOEXEC`
@@ -68,7 +68,8 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Opens events that begin when process `pid` becomes its program. The first one tells of tasks and mappings.
+    /// Opens events that are enabled when process `pid` executes its program. The first event records tasks
+    /// and mappings.
     pub fn open(pid: i32, cpu: i32, events: &[Event]) -> io::Result<Self> {
         let mut open: Vec<OwnedFd> = vec![perf_event(&tracking(), pid, cpu, -1)?];
         for event in events {
@@ -90,9 +91,10 @@ impl Ring {
         Ok(ring)
     }
 
-    /// What the kernel has written since the last call.
+    /// Returns the records that the kernel has written since the last call.
     pub fn read(&mut self) -> Vec<u8> {
-        // SAFETY: the first page holds both positions, 8 bytes each and aligned; the kernel accesses them so too.
+        // SAFETY: the first page holds both positions, 8 bytes each and aligned; the kernel accesses them
+        // atomically too.
         let (head, tail) = unsafe {
             let head = self.memory.byte_add(HEAD).cast::<AtomicU64>();
             (&*head, &*head.add(1))
@@ -100,7 +102,7 @@ impl Ring {
         let (end, start) = (head.load(Ordering::Acquire), tail.load(Ordering::Relaxed));
         let mut bytes = vec![0; DATA.min((end - start) as usize)];
         for (at, bytes) in [start as usize % DATA, 0].into_iter().zip(split(start, &mut bytes)) {
-            // SAFETY: the kernel writes nothing between the positions, and `at` is within the data.
+            // SAFETY: the kernel does not write between the two positions, and `at` is within the data.
             unsafe {
                 let from = self.memory.byte_add(PAGE + at).cast::<u8>();
                 from.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len());
@@ -113,18 +115,18 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: nothing refers to the mapping any more.
+        // SAFETY: no reference to the mapping is left.
         let _ = unsafe { munmap(self.memory, PAGE + DATA) };
     }
 }
 
-/// The parts of what is read from a position: up to the end of the data, and from its start.
+/// Returns the ranges of the data to read from a position: one up to the end of the data, and one from its start.
 fn split(position: u64, bytes: &mut [u8]) -> [&mut [u8]; 2] {
     let first = bytes.len().min(DATA - position as usize % DATA);
     bytes.split_at_mut(first).into()
 }
 
-/// An event that counts nothing and tells of tasks and mappings (`PERF_COUNT_SW_DUMMY`).
+/// Returns an event that counts nothing and only records tasks and mappings (`PERF_COUNT_SW_DUMMY`).
 fn tracking() -> Attributes {
     use flag::{COMM, COMM_EXEC, MMAP, MMAP_DATA, MMAP2, TASK};
     let mut attributes =
@@ -138,7 +140,7 @@ fn attributes(event: &Event) -> Attributes {
         DISABLED, ENABLE_ON_EXEC, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, INHERIT, PRECISE, SAMPLE_ID_ALL,
     };
     let user = if event.user_only { EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR } else { 0 };
-    // What is in a group follows its leader.
+    // Events of a group follow their leader.
     let start = if event.in_group { 0 } else { DISABLED | ENABLE_ON_EXEC };
     Attributes {
         kind: event.kind,
@@ -155,12 +157,12 @@ fn attributes(event: &Event) -> Attributes {
 
 fn perf_event(attributes: &Attributes, pid: i32, cpu: i32, leader: i32) -> io::Result<OwnedFd> {
     let call = libc::SYS_perf_event_open;
-    // SAFETY: the kernel reads the structure, whose size is in it.
+    // SAFETY: the kernel reads the structure, which contains its own size.
     let result =
         unsafe { libc::syscall(call, std::ptr::from_ref(attributes), pid, cpu, leader, CLOSE_ON_EXEC) };
     match result {
         0.. => {
-            // SAFETY: a new descriptor that nobody else has.
+            // SAFETY: the descriptor is new and owned by nothing else.
             Ok(unsafe { OwnedFd::from_raw_fd(result as i32) })
         }
         _ => Err(io::Error::last_os_error()),

@@ -28,12 +28,12 @@ fn sampled(tid: i32, ip: u64, address: u64, source: u64) -> Vec<u8> {
     framed(9, 2, &longs(&[ip, ids(70, tid), 1000, address, 3, source]))
 }
 
-/// A record that is no sample: its process and task, its time and its CPU come last.
+/// Returns a record other than a sample: its trailer has the process and task, the time and the CPU.
 fn tracked(kind: u32, misc: u16, body: &[u8]) -> Vec<u8> {
     framed(kind, misc, &[body, &longs(&[ids(70, 70), 1000, 3])].concat())
 }
 
-/// A record that is no sample, at another time.
+/// The same, at another time.
 fn at(time: u64, mut record: Vec<u8>) -> Vec<u8> {
     let place = record.len() - 16..record.len() - 8;
     record[place].copy_from_slice(&time.to_le_bytes());
@@ -77,7 +77,7 @@ fn two_counters_side_by_side_are_needless_hand_overs() {
         bytes.extend(sampled(72, 0x40_0104, 0x40_2048, STORE_MISS));
     }
     bytes.extend(tracked(2, 0, &longs(&[9, 17])));
-    // A kernel address, and an operation without memory.
+    // A kernel address, and an operation that does not access memory.
     bytes.extend([sampled(71, 0x40_0100, u64::MAX - 63, STORE_HIT), sampled(71, 0x40_0100, 0, 0)].concat());
     let gathered = gathered(&bytes);
     assert_eq!(gathered.lost, 17);
@@ -123,7 +123,7 @@ fn another_program_begins_with_nothing_mapped() {
 
 #[test]
 fn what_follows_the_start_of_a_program_that_another_cpu_tells_is_kept() {
-    // The buffer of the first CPU is read first, and tells of what came later.
+    // The buffer of the first CPU is read first, although its records are later.
     let before = at(400, mapped(0x1000, 0x1000, 0, "/bin/sh"));
     let mut after = [before, at(900, mapped(0x5000, 0x1000, 0, "/bin/prog"))].concat();
     after.extend([sampled(71, 1, 0x5000, STORE_MISS), sampled(72, 2, 0x5008, STORE_MISS)].concat());
@@ -149,7 +149,7 @@ proptest! {
     }
 }
 
-/// Page faults have addresses too, and every kernel with performance events tells them.
+/// Page faults have addresses too, and every kernel with performance events can record them.
 #[test]
 fn the_kernel_tells_of_a_real_program() {
     let faults = Event {
@@ -201,7 +201,7 @@ fn what_cannot_be_started_is_said() {
     }
 }
 
-/// Other tests of this program have children too: it runs itself for this one alone.
+/// Other tests of this binary have children too, so it runs itself again for this test alone.
 #[test]
 fn what_the_command_leaves_behind_is_ended_and_told() {
     const ALONE: &str = "MANYCORE_TEST_ALONE";
@@ -222,6 +222,6 @@ fn what_the_command_leaves_behind_is_ended_and_told() {
         seen => seen.unwrap(),
     };
     assert_eq!((seen.end, seen.notes.len()), (End::Status(3), 2), "{:?}", seen.notes);
-    assert!(seen.notes[0].contains("still ran when the command had ended"), "{:?}", seen.notes);
+    assert!(seen.notes[0].contains("was still running when the command exited"), "{:?}", seen.notes);
     assert_eq!(tasks::children(std::process::id()), [0; 0]);
 }

@@ -1,15 +1,16 @@
-//! How the library in the emulated program tells the plugin something: a system call that does not exist, which
-//! the plugin sees as any other, and which the kernel refuses.
+//! Protocol between the library in the emulated program and the plugin. Messages are system calls with a
+//! number that does not exist: the plugin sees them like any other, and the kernel rejects them.
 
-/// Its number.
+/// The system call number.
 pub const TELL: i64 = 28_003;
-/// First argument: a block was allocated; then its address, its bytes, where its callers are, how many.
+/// First argument: a block was allocated. Then its address, its size in bytes, the address of its callers,
+/// and their number.
 pub const TELL_ALLOCATED: u64 = 1;
-/// First argument: a block was freed; then its address.
+/// First argument: a block was freed. Then its address.
 pub const TELL_FREED: u64 = 2;
-/// First argument: where the thread keeps which call of a lock's function it is in; then the first address of the
-/// library that has these functions, and that behind its last.
+/// First argument: the address of the word in which the thread keeps the lock function call that it is in.
+/// Then the start and end (exclusive) of the library that contains the lock functions.
 pub const TELL_CALLS: u64 = 3;
-/// In an address of code, which has fewer bits: it is the call of a function that takes or gives back a lock, and stands
-/// for what that does.
+/// Flag in a code address, which has fewer bits: the address is that of a call of a lock function, and stands
+/// for all accesses of that function.
 pub const OF_LOCK: u64 = 1 << 47;

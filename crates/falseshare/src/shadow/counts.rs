@@ -1,4 +1,4 @@
-//! How often which instruction touched which bytes of a line.
+//! Counts accesses to the bytes of a line by instruction.
 
 use crate::shadow::lines::{Access, Line};
 use std::sync::atomic::{
@@ -6,30 +6,30 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed},
 };
 
-/// Kinds of accesses in one block of [`Counts`].
+/// Number of kinds of accesses in one block of [`Counts`].
 pub const KEYS: usize = 5;
 
-/// What one thread did at one line, by instruction and bytes. Only that thread writes here.
+/// Accesses of one thread to one line, by instruction and bytes. Only that thread writes here.
 #[repr(C, align(64))]
 pub struct Counts {
-    /// The thread.
+    /// Index of the thread.
     pub thread: AtomicU32,
-    /// The block that was made before.
+    /// Index of the block that was created before this one.
     pub next: AtomicU32,
-    /// One kind of access each; those behind the last have key 0.
+    /// One kind of access each; unused entries have key 0.
     pub kinds: [Count; KEYS],
 }
 
-/// One kind of access.
+/// A kind of access: instruction, offset and size.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Count {
-    /// [`of_key`] takes it apart.
+    /// The packed key; see [`of_key`].
     pub key: AtomicU64,
-    /// Times read, times written.
+    /// Number of reads, number of writes.
     pub times: [AtomicU64; 2],
-    /// States of the line in which such a read and such a write were taken note of: as long as the state is this
-    /// one, the next is only counted.
+    /// States of the line in which such a read and such a write were last recorded in full. While the line
+    /// has the same state, further accesses are only counted.
     pub known: [AtomicU64; 2],
 }
 
@@ -46,7 +46,7 @@ impl Count {
         }
     }
 
-    /// Counts an access to `line` of which nothing but that is new; returns whether it was one.
+    /// Counts an access to `line` if it changes nothing but the count; returns whether that was the case.
     #[inline]
     pub fn again(&self, line: &Line, reads: bool, writes: bool) -> bool {
         let state = line.state.load(Acquire);
@@ -58,13 +58,13 @@ impl Count {
     }
 }
 
-/// The key of an access in [`Counts`].
+/// Packs instruction, offset and size of an access into a key of [`Counts`].
 #[inline]
 pub fn key(access: &Access) -> u64 {
     access.code << 16 | u64::from(access.offset & 0xff) << 8 | u64::from(access.bytes & 0xff)
 }
 
-/// Instruction, offset and bytes of a key.
+/// Unpacks a key into instruction, offset and size.
 pub fn of_key(key: u64) -> (u64, u32, u32) {
     (key >> 16, (key >> 8) as u32 & 0xff, key as u32 & 0xff)
 }

@@ -1,35 +1,35 @@
-//! What kind of program a file is, from its first bytes.
+//! Recognizes the kind of a program from the first bytes of its file.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
-/// The architecture of this build, as an ELF header names it and people do.
+/// The architecture of this build: its number in an ELF header and its name for messages.
 #[cfg(target_arch = "x86_64")]
 pub const OURS: (u16, &str) = (62, "x86-64");
-/// The architecture of this build, as an ELF header names it and people do.
+/// The architecture of this build: its number in an ELF header and its name for messages.
 #[cfg(target_arch = "aarch64")]
 pub const OURS: (u16, &str) = (183, "AArch64");
-/// The architecture of this build is none for which there is a plugin.
+/// There is no plugin for the architecture of this build.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub const OURS: (u16, &str) = (u16::MAX, "another architecture");
 
-/// Why a file is no program of ours.
+/// Why a file is not a program that can be observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Foreign {
-    /// It does not begin as an ELF file does.
+    /// It is not an ELF file.
     NotElf,
-    /// It is for this architecture.
+    /// It is for another architecture, which this names.
     Architecture(String),
-    /// It is an ELF file, but no program: an object file, a core dump.
+    /// It is an ELF file, but not a program: an object file, a core dump.
     NoProgram,
-    /// It ends before what its header says that is in it: so many bytes, at least.
+    /// It is truncated. Its header requires at least this number of bytes.
     CutShort(u64),
 }
 
-/// Whether the file of `bytes` bytes that begins so is a program of this architecture that loads shared libraries of
-/// GNU's C library.
+/// Returns whether a program is linked dynamically with glibc. `start` is the beginning of its file, and
+/// `bytes` the file's size.
 ///
 /// # Errors
-/// It is no program of this architecture, or not a whole one.
+/// If it is not a program of this architecture, or is truncated.
 pub fn kind(start: &[u8], bytes: u64) -> Result<bool, Foreign> {
     let half = |at: usize| start.get(at..at + 2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
     if start.get(..4) != Some(b"\x7fELF") {
@@ -67,10 +67,11 @@ pub fn kind(start: &[u8], bytes: u64) -> Result<bool, Foreign> {
     }))
 }
 
-/// Bytes of the header of a file of 64 bits (`Elf64_Ehdr`).
+/// Size in bytes of the header of a 64-bit file (`Elf64_Ehdr`).
 const HEADER: usize = 64;
 
-/// Bytes that the file has at least: the header, the table of segments, and what is loaded of the file (`PT_LOAD`).
+/// Returns the least size of the file in bytes: the header, the segment table, and the loaded parts of the
+/// file (`PT_LOAD`).
 fn needed(start: &[u8]) -> u64 {
     let Some((table, size, count)) = table(start) else { return HEADER as u64 };
     let end = (table as u64).saturating_add((size * count) as u64);
@@ -78,7 +79,7 @@ fn needed(start: &[u8]) -> u64 {
     ends.chain([end]).max().unwrap_or(end)
 }
 
-/// The loader that an ELF file names (`PT_INTERP`).
+/// Returns the path of the loader that an ELF file names (`PT_INTERP`).
 fn loader(start: &[u8]) -> Option<&[u8]> {
     segments(start, 3).find_map(|at| {
         let (offset, bytes) = (word(start, at + 8)? as usize, word(start, at + 32)? as usize);
@@ -87,14 +88,14 @@ fn loader(start: &[u8]) -> Option<&[u8]> {
     })
 }
 
-/// Where the headers of segments of a kind are (`Elf64_Phdr`), as far as they are in `start`.
+/// Returns the offsets of the segment headers of a type (`Elf64_Phdr`), as far as they are in `start`.
 fn segments(start: &[u8], kind: u8) -> impl Iterator<Item = usize> {
     let (table, size, count) = table(start).unwrap_or_default();
     let all = (0..count).filter_map(move |index| table.checked_add(index * size));
     all.filter(move |at| at.checked_add(4).and_then(|end| start.get(*at..end)) == Some(&[kind, 0, 0, 0]))
 }
 
-/// Where the table of segments begins, the bytes of an entry, and their number.
+/// Returns the offset of the segment table, the size of an entry, and the number of entries.
 fn table(start: &[u8]) -> Option<(usize, usize, usize)> {
     let half = |at: usize| Some(u16::from_le_bytes(start.get(at..at + 2)?.try_into().ok()?));
     Some((word(start, 32)? as usize, usize::from(half(54)?), usize::from(half(56)?)))

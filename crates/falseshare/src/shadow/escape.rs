@@ -1,4 +1,4 @@
-//! Programs that run unobserved: why.
+//! Finds out why a program runs unobserved.
 
 use crate::shadow::{elf, program::START_BYTES, sys};
 use std::{
@@ -8,20 +8,20 @@ use std::{
     path::Path,
 };
 
-/// Bits of a file's mode that give a program other rights than its starter has (`S_ISUID`, `S_ISGID`).
+/// Mode bits that make a program run with the privileges of the file's owner or group (`S_ISUID`, `S_ISGID`).
 pub const SET_ID: u32 = 0o6000;
 
-/// Whether `path` is a file of ours that what the calling thread starts can get at: one below `/proc` and without a
-/// name. It is not for another user, in another root, or where `/proc` shows another namespace of processes, whose
-/// numbers may be those of anybody.
+/// Checks that a program started by the calling thread could open `path`, an anonymous file of manycore below
+/// `/proc`. It could not as another user, in another root directory, or where `/proc` shows another PID
+/// namespace, in which process ids may be those of other processes.
 ///
 /// # Errors
-/// `PermissionDenied` where it is hidden from this user; `NotFound` where there is none of ours.
+/// `PermissionDenied` if the file is hidden from this user; `NotFound` if it is not one of manycore's.
 pub fn reach(path: &Path) -> io::Result<()> {
     if !fs::read_link(path)?.as_os_str().as_bytes().starts_with(b"/memfd:manycore-") {
         return Err(io::ErrorKind::NotFound.into());
     }
-    // Who became another user may keep root's capabilities until it starts a program (`PR_SET_KEEPCAPS`).
+    // A process that changed its user may keep root's capabilities until it executes a program (`PR_SET_KEEPCAPS`).
     let user = sys::user();
     if user == 0 || fs::symlink_metadata(path)?.uid() == user {
         Ok(())
@@ -30,8 +30,8 @@ pub fn reach(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Why program `path`, which the calling thread is about to start, is not observed; empty where that is not known.
-/// `ours` is one of our files.
+/// Returns why program `path`, which the calling thread is about to execute, is not observed; empty if
+/// unknown. `ours` is the path of one of manycore's files.
 pub fn why(path: &Path, ours: &Path) -> String {
     if let Some(elf::Foreign::Architecture(what)) = kind(path).and_then(Result::err) {
         return format!("it is a program for {what}");
@@ -43,7 +43,7 @@ pub fn why(path: &Path, ours: &Path) -> String {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             "it was started as another user".to_owned()
         }
-        Err(_) => "it was started in another namespace of processes, or another root".to_owned(),
+        Err(_) => "it was started in another PID namespace or another root directory".to_owned(),
         Ok(()) => String::new(),
     }
 }

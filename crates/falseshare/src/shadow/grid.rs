@@ -1,9 +1,9 @@
-//! One word for each line of memory that a process touches: who touched it so far.
+//! One word for each line of memory that a process accesses, with the threads that accessed it so far.
 //!
-//! Nearly all accesses end here: the line belongs to the thread that touches it. A line that is passed on is not
-//! yet shared: what `main` prepares and a worker then uses, and what comes back once, changes hands twice. It is
-//! **followed from the third change of hands** on, where anybody wrote since the first; what was before counts for
-//! nothing. Lines that are only read after they were passed on are never followed.
+//! Nearly all accesses end here, because the line belongs to the accessing thread. A line that changes its
+//! owner once or twice is not yet shared: `main` may prepare data that a worker then uses and returns. A line
+//! is **followed from its third change of owner** on, if any thread wrote to it since the first change;
+//! earlier accesses do not count. Lines that are only read after they changed their owner are never followed.
 
 use crate::shadow::{region::Layout, sys::Memory};
 use std::{
@@ -11,25 +11,25 @@ use std::{
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-/// Lines of one chunk of words.
+/// Number of lines in one chunk of words.
 pub const CHUNK: usize = 4096;
-/// Bytes of one chunk of words.
+/// Size in bytes of one chunk of words.
 pub const CHUNK_BYTES: usize = CHUNK * 4;
-/// Bits of an address that are followed.
+/// Number of address bits that are supported.
 const ADDRESS_BITS: u32 = 48;
-/// Number of the chunk of zeros that stands for all chunks for which there was no room.
+/// Number of the chunk of zeros that stands for all chunks for which there was no space.
 const FULL: u32 = 1;
 
-/// In a word: the line is followed, and the other bits are its place in the arena.
+/// Flag in a word: the line is followed, and the other bits are its index in the arena.
 pub const FOLLOWED: u32 = 1 << 31;
-/// Many threads read the line, and nobody wrote since it was passed on.
+/// Many threads read the line, and none wrote since its owner changed.
 const READ: u32 = 1 << 20;
-/// The line changed hands so often, at most twice.
+/// One change of the line's owner; at most two are counted.
 const MOVED: u32 = 1 << 17;
 const MOVES: u32 = 3 << 17;
-/// Somebody wrote since the line changed hands first, or its only thread did.
+/// A thread wrote since the line's owner first changed, or the only thread so far wrote.
 const WROTE: u32 = 1 << 16;
-/// The thread that has it, plus one.
+/// Index plus one of the thread that owns the line.
 const OWNER: u32 = 0xffff;
 
 /// The words of one layout.
@@ -44,10 +44,10 @@ pub struct Grid {
     used: Memory,
 }
 
-/// Most bytes of an access that is answered at once.
+/// Largest access in bytes that the fast path handles.
 const MOST_BYTES: u64 = 16;
 
-/// What is needed to see that a line is a thread's own; valid as long as its [`Grid`].
+/// The data of the fast path, which recognizes a thread's own lines; valid as long as its [`Grid`].
 #[derive(Clone, Copy, Debug)]
 pub struct Own {
     directory: *const AtomicU32,
@@ -58,22 +58,22 @@ pub struct Own {
     last_byte: u64,
 }
 
-/// What is seen at once.
+/// Result of the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Glance {
-    /// The access is to the thread's own line, and nothing is to be done.
+    /// The line belongs to the thread, and nothing has to be done.
     Own,
-    /// The line is followed, at this place of the arena; the access is at this offset of it.
+    /// The line is followed and has this index in the arena; the access is at this offset.
     Followed(u32, u32),
-    /// It takes a longer look.
+    /// The access needs the slow path.
     Other,
 }
 
 impl Own {
-    /// Looks at the line of `address`.
+    /// Looks up the line of `address`.
     ///
     /// # Safety
-    /// The grid is there.
+    /// The grid must still exist.
     #[inline]
     pub unsafe fn glance(&self, address: u64, write: bool) -> Glance {
         let address = address.wrapping_sub(self.shift_bytes);
@@ -82,8 +82,8 @@ impl Own {
         if address >> ADDRESS_BITS != 0 || offset > self.last_byte {
             return Glance::Other;
         }
-        // SAFETY: the directory has an entry for each address, and the pool all chunks that it tells; those that are
-        // absent or had no room are chunks of zeros, which are nobody's.
+        // SAFETY: the directory has an entry for each address, and its entries are indexes of chunks in the
+        // pool. Absent chunks, and those without space, refer to chunks of zeros, which no thread owns.
         let word = unsafe {
             let chunk = (*self.directory.add((line / CHUNK as u64) as usize)).load(Relaxed) as usize;
             (*self.pool.add(chunk * CHUNK + line as usize % CHUNK)).load(Relaxed)
@@ -99,21 +99,21 @@ impl Own {
     }
 }
 
-/// What an access to a line comes to.
+/// Result of recording an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing to do.
     Done,
-    /// The line is followed, at this place of the arena.
+    /// The line is followed and has this index in the arena.
     Followed(u32),
     /// The line should be followed from now on.
     Follow,
-    /// There was no room for the word.
+    /// There was no space for the word.
     Full,
 }
 
 impl Grid {
-    /// Words for `layout`, at most `chunks` times [`CHUNK`] of them.
+    /// Creates words for `layout`, at most `chunks` times [`CHUNK`] of them.
     ///
     /// # Errors
     /// Those of `mmap(2)`.
@@ -131,7 +131,7 @@ impl Grid {
         })
     }
 
-    /// A way to answer most accesses of `thread` at once.
+    /// Returns the data for the fast path of `thread`.
     pub fn own(&self, thread: u32) -> Own {
         Own {
             directory: self.directory.first(),
@@ -143,26 +143,26 @@ impl Grid {
         }
     }
 
-    /// First address of the line that `address` is in.
+    /// Returns the first address of the line that contains `address`.
     pub fn line_start(&self, address: u64) -> u64 {
         let shift = u64::from(self.layout.shift_bytes);
         ((address.wrapping_sub(shift) >> self.shift) << self.shift).wrapping_add(shift)
     }
 
-    /// The entry of the directory for line number `line`.
+    /// Returns the directory entry of line number `line`.
     #[inline]
     fn entry(&self, line: u64) -> Option<&AtomicU32> {
         let index = line >> CHUNK.trailing_zeros();
-        // SAFETY: the directory has an entry for each line number of so many bits.
+        // SAFETY: the directory has an entry for each line number of that many bits.
         (line >> (ADDRESS_BITS - self.shift) == 0)
             .then(|| unsafe { &*self.directory.first::<AtomicU32>().add(index as usize) })
     }
 
-    /// Word `line % CHUNK` of a chunk.
+    /// Returns word `line % CHUNK` of a chunk.
     #[inline]
     fn word_in(&self, chunk: u32, line: u64) -> &AtomicU32 {
         let index = chunk as usize * CHUNK + line as usize % CHUNK;
-        // SAFETY: chunks of the directory are inside the pool.
+        // SAFETY: the chunks in the directory are inside the pool.
         unsafe { &*self.pool.first::<AtomicU32>().add(index) }
     }
 
@@ -171,7 +171,7 @@ impl Grid {
         address.wrapping_sub(u64::from(self.layout.shift_bytes)) >> self.shift
     }
 
-    /// The word of the line that holds `address`; made where it is absent and there is room.
+    /// Returns the word of the line that contains `address`; creates it if there is space.
     #[inline]
     pub fn word(&self, address: u64) -> Option<&AtomicU32> {
         let line = self.line_number(address);
@@ -188,13 +188,13 @@ impl Grid {
         if entry.load(Relaxed) == FULL {
             return None;
         }
-        // SAFETY: a page of zeros.
+        // SAFETY: the memory is a page of zeros, or of valid counts.
         let used = unsafe { &*self.used.first::<AtomicU32>() };
         let first = FULL + 1;
         let room = used.load(Relaxed) + first < self.chunks;
         let chunk = if room { used.fetch_add(1, Relaxed) + first } else { FULL };
         let chunk = if chunk < self.chunks { chunk } else { FULL };
-        // Where two threads make it at once, one chunk stays unused.
+        // If two threads create it at the same time, one chunk remains unused.
         let chunk = match entry.compare_exchange(0, chunk, Relaxed, Relaxed) {
             Ok(_) => chunk,
             Err(theirs) => theirs,
@@ -202,7 +202,7 @@ impl Grid {
         (chunk != FULL).then_some(chunk)
     }
 
-    /// Takes note of an access of `thread` to the line of `address`.
+    /// Records an access of `thread` to the line of `address`.
     #[inline]
     pub fn touch(&self, thread: u32, address: u64, write: bool) -> Step {
         let Some(word) = self.word(address) else { return Step::Full };
@@ -216,7 +216,7 @@ impl Grid {
         pass_on(word, seen, thread, write)
     }
 
-    /// Forgets who touched the lines that `start..end` overlaps, and calls `followed` with those that are followed.
+    /// Resets the lines that overlap `start..end`, and calls `followed` with those that are followed.
     pub fn renew(&self, start: u64, end: u64, followed: &mut dyn FnMut(u32)) {
         self.each(start, end, &mut |word| match word.load(Relaxed) {
             0 => {}
@@ -225,7 +225,7 @@ impl Grid {
         });
     }
 
-    /// Calls `followed` with the lines that are followed and that `start..end` overlaps.
+    /// Calls `followed` with the followed lines that overlap `start..end`.
     pub fn followed(&self, start: u64, end: u64, followed: &mut dyn FnMut(u32)) {
         self.each(start, end, &mut |word| {
             let seen = word.load(Relaxed);
@@ -235,7 +235,7 @@ impl Grid {
         });
     }
 
-    /// Calls `visit` with the words of lines that `start..end` overlaps, where there are any.
+    /// Calls `visit` with the existing words of lines that overlap `start..end`.
     fn each(&self, start: u64, end: u64, visit: &mut dyn FnMut(&AtomicU32)) {
         if start >= end {
             return;
@@ -255,7 +255,7 @@ impl Grid {
     }
 }
 
-/// The word of a line that `thread` touches and that was not its own, or that it writes first.
+/// Updates the word of a line that belongs to another thread than `thread`, or that `thread` writes for the first time.
 #[cold]
 fn pass_on(word: &AtomicU32, mut seen: u32, thread: u32, write: bool) -> Step {
     loop {
@@ -273,7 +273,7 @@ fn pass_on(word: &AtomicU32, mut seen: u32, thread: u32, write: bool) -> Step {
         } else if seen & OWNER == thread + 1 {
             seen | writes
         } else if seen & MOVES == 0 {
-            // What the first thread did is forgotten.
+            // Accesses of the first thread do not count.
             (thread + 1) | MOVED | writes
         } else if seen & MOVES == MOVED {
             (thread + 1) | (2 * MOVED) | (seen & WROTE) | writes

@@ -1,4 +1,4 @@
-//! Blocks of the program's allocator: where they are, how large, and who asked for them.
+//! Blocks of the program's heap: their addresses, sizes, and the callers that allocated them.
 
 use crate::shadow::{
     lines::Line,
@@ -12,38 +12,38 @@ use std::{
     },
 };
 
-/// Most return addresses that are kept of an allocation.
+/// Most return addresses that are stored for an allocation.
 pub const CALLERS: usize = 16;
-/// Most blocks that are remembered of a line.
+/// Most blocks that are stored for a line.
 const MOST_OF_LINE: usize = 32;
 
-/// The calls that led to an allocation.
+/// The return addresses of the calls that led to an allocation.
 #[repr(C, align(64))]
 pub struct Callers {
-    /// How many.
+    /// Number of addresses.
     pub count: AtomicU32,
     /// Return addresses, innermost first.
     pub addresses: [AtomicU64; CALLERS],
 }
 
-/// A block that overlaps a line that is followed.
+/// A block that overlaps a followed line.
 #[repr(C, align(64))]
 pub struct Block {
     /// First address.
     pub start: AtomicU64,
-    /// Bytes that were asked for.
+    /// Requested size in bytes.
     pub bytes: AtomicU64,
-    /// Hand-overs of the line when it was allocated, or when the line was first followed.
+    /// Number of transfers of the line when the block was allocated, or when the line was first followed.
     pub from: AtomicU64,
-    /// Hand-overs of the line when it was freed; `u64::MAX` as long as it lives.
+    /// Number of transfers of the line when the block was freed; `u64::MAX` while it is allocated.
     pub until: AtomicU64,
-    /// Its [`Callers`].
+    /// Index of its [`Callers`].
     pub callers: AtomicU32,
-    /// The block that was told before.
+    /// Index of the block that was added before this one.
     pub next: AtomicU32,
 }
 
-/// The live blocks of a process.
+/// The allocated blocks of a process.
 #[derive(Debug, Default)]
 pub struct Heap {
     live: BTreeMap<u64, (u64, u32)>,
@@ -51,7 +51,7 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// Takes note of a new block.
+    /// Adds a new block.
     pub fn allocated(&mut self, region: &Region, slot: &Slot, start: u64, bytes: u64, callers: &[u64]) {
         if self.live.len() >= region.most_blocks() {
             slot.lost_blocks.fetch_add(1, Relaxed);
@@ -80,12 +80,12 @@ impl Heap {
         index
     }
 
-    /// Forgets the block at `start`; returns its bytes.
+    /// Removes the block at `start`; returns its size in bytes.
     pub fn freed(&mut self, start: u64) -> Option<u64> {
         self.live.remove(&start).map(|(bytes, _)| bytes)
     }
 
-    /// Notes at `line` the live blocks that overlap it.
+    /// Adds to `line` the allocated blocks that overlap it.
     pub fn note(&self, region: &Region, line: &Line, line_bytes: u64) {
         let start = line.address.load(Relaxed);
         let before = self.live.range(..start).next_back();
@@ -98,7 +98,7 @@ impl Heap {
     }
 }
 
-/// The blocks of a line.
+/// Returns the blocks of a line.
 pub fn of_line<'a>(region: &'a Region, line: &Line) -> impl Iterator<Item = &'a Block> + use<'a> {
     let mut index = line.blocks.load(Relaxed);
     let mut left = 4 * MOST_OF_LINE;
@@ -120,7 +120,7 @@ fn remember(region: &Region, line: &Line, start: u64, bytes: u64, callers: u32) 
     if of_line(region, line).any(|block| same(&block)) {
         return;
     }
-    // Blocks in whose life nothing happened make room.
+    // Blocks without transfers during their life can be dropped.
     let idle = |block: &&Block| block.until.load(Relaxed) == block.from.load(Relaxed);
     let known = of_line(region, line).find(idle);
     let block = match known {
@@ -144,7 +144,7 @@ fn remember(region: &Region, line: &Line, start: u64, bytes: u64, callers: u32) 
     block.until.store(u64::MAX, Relaxed);
 }
 
-/// Notes at `line` that the block at `start` was freed.
+/// Records at `line` that the block at `start` was freed.
 pub fn forget(region: &Region, line: &Line, start: u64) {
     let hand_overs = line.hand_overs.load(Relaxed);
     for block in of_line(region, line) {

@@ -1,4 +1,5 @@
-//! The quick way of an access of which nothing is new: one look at the thread's own tables, no lock, nothing shared.
+//! The fast path of an access that changes nothing but counters: one lookup in the thread's own tables,
+//! without locks or writes to shared data.
 
 use crate::shadow::{
     counts::Count,
@@ -11,35 +12,36 @@ use std::{
     sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed},
 };
 
-/// Accesses to followed lines that a thread finds again at once, as a power of two: those of a loop over a block of a
-/// matrix that threads share, each element by each instruction.
+/// Number of accesses to followed lines that a thread caches, as a power of two. It is enough for a loop over
+/// a block of a shared matrix, with each element accessed by each instruction.
 const RECENT_BITS: u32 = 12;
-/// As many.
+/// Number of entries.
 pub(crate) const RECENT: usize = 1 << RECENT_BITS;
 
-/// An access to a followed line, to find it again; only its thread writes and reads it.
+/// A cached access to a followed line. Only its thread reads and writes it.
 #[repr(C)]
 pub(crate) struct Recent {
     code: AtomicU64,
-    /// The place of the line in the arena, and the offset of the access.
+    /// Index of the line in the arena, and offset of the access.
     index: AtomicU64,
     line: AtomicPtr<Line>,
     count: AtomicPtr<Count>,
 }
 
-/// Every so many accesses a thread looks up, for others and for the time.
+/// Number of accesses after which a thread takes the slow path, to let other threads run and to read the clock.
 pub(crate) const PAUSE: u64 = 1024;
 
-/// Whether a thread that pauses at its access number `count` should wait for others. To begin a thread takes longer in the
-/// emulator than many short programs have to do, so that their threads would run one after the other and never meet.
-/// Each thread's first million accesses are therefore drawn out, by about a tenth of a second together.
+/// Returns whether a thread should wait for others at its access number `count`. Creating a thread takes longer
+/// in the emulator than many short programs run, so their threads would run one after the other and never
+/// interact. Therefore each thread's first million accesses are delayed, by about a tenth of a second in total.
 #[inline]
 pub(crate) fn is_turn(count: u64) -> bool {
     const FIRST: u64 = 1024;
     count <= PAUSE * FIRST
 }
 
-/// Where a thread keeps which call of a lock's function it is in, and the library that has these functions.
+/// Where a thread keeps the lock function call that it is in, and the address range of the library with the
+/// lock functions.
 #[derive(Clone, Copy, Debug)]
 pub struct Calls {
     call: *const AtomicU64,
@@ -50,23 +52,24 @@ impl Calls {
     /// No call is known.
     pub const NONE: Self = Self { call: ptr::null(), library: (0, 0) };
 
-    /// The word at `address` of the process has the call, or 0; `library` is the first address of the functions' library
-    /// and that behind its last.
+    /// Creates it for the word at `address` of the process, which contains the call or 0. `library` is the
+    /// address range of the library with the lock functions (end exclusive).
     pub fn new(address: u64, library: (u64, u64)) -> Self {
         let call = ptr::with_exposed_provenance::<AtomicU64>(address as usize);
         if call.is_aligned() { Self { call, library } } else { Self::NONE }
     }
 
-    /// The code that stands for the instruction at `code`: the call that led to it, where that is known.
+    /// Returns the code address to which an access of the instruction at `code` is attributed: the call of
+    /// the lock function, if there is one.
     ///
     /// # Safety
-    /// The word is there.
+    /// The word must be mapped.
     #[inline]
     unsafe fn code(&self, code: u64) -> u64 {
         if self.call.is_null() || !(self.library.0..self.library.1).contains(&code) {
             return code;
         }
-        // SAFETY: the caller says so.
+        // SAFETY: required of the caller.
         match unsafe { (*self.call).load(Relaxed) } {
             0 => code,
             call => call,
@@ -74,54 +77,55 @@ impl Calls {
     }
 }
 
-/// What one thread needs for the accesses of which nothing is new.
+/// The data of one thread for its fast path.
 #[derive(Clone, Copy, Debug)]
 pub struct Lane {
-    /// Which call it is in.
+    /// The lock function call that the thread is in.
     pub calls: Calls,
     record: *const Thread,
     own: Option<Own>,
     recent: *const Recent,
 }
 
-// SAFETY: it is addresses; who follows them promises that they are there.
+// SAFETY: it only contains pointers; callers of unsafe methods guarantee that they are valid.
 unsafe impl Send for Lane {}
 // SAFETY: as above.
 unsafe impl Sync for Lane {}
 
 impl Lane {
-    /// The lane of the thread of `record`, which has [`RECENT`] entries from `recent` on; `own` is its part of the
-    /// grid, where there is but one.
+    /// Creates the lane of the thread of `record`. `recent` points to [`RECENT`] entries. `own` is the
+    /// thread's fast path of the grid, if there is only one grid.
     pub(crate) fn new(record: *const Thread, own: Option<Own>, recent: *const Recent) -> Self {
         Self { calls: Calls::NONE, record, own, recent }
     }
 
-    /// Takes note of an access of at most 16 bytes, where nothing about it is new; returns whether that was so.
+    /// Records an access of at most 16 bytes if it changes nothing but counters; returns whether that was the case.
     ///
     /// # Safety
-    /// The [`Shadow`](crate::shadow::Shadow) is there, there was no fork, and the caller is the lane's thread.
+    /// The [`Shadow`](crate::shadow::Shadow) must exist, the process must not have forked, and the caller must be the
+    /// lane's thread.
     #[inline]
     pub unsafe fn quick(&self, code: u64, address: u64, reads: bool, writes: bool) -> bool {
         let Some(own) = &self.own else { return false };
-        // SAFETY: the caller says so.
+        // SAFETY: required of the caller.
         let accesses = unsafe { &(*self.record).accesses };
         let count = accesses.load(Relaxed) + 1;
         if count.is_multiple_of(PAUSE) {
             return false;
         }
-        // SAFETY: the caller says so.
+        // SAFETY: required of the caller.
         let glance = unsafe { own.glance(address, writes) };
         let done = match glance {
             Glance::Own => true,
             Glance::Other => false,
             Glance::Followed(index, offset) => {
-                // SAFETY: the caller says so.
+                // SAFETY: required of the caller.
                 let code = unsafe { self.calls.code(code) };
                 let place = u64::from(index) << 32 | u64::from(offset);
                 let entry = self.entry(place, code);
                 entry.code.load(Relaxed) == code
                     && entry.index.load(Relaxed) == place
-                    // SAFETY: the entry is this thread's, whole, and of this line.
+                    // SAFETY: the entry belongs to this thread, is complete, and is of this line.
                     && unsafe { (*entry.count.load(Relaxed)).again(&*entry.line.load(Relaxed), reads, writes) }
             }
         };
@@ -131,32 +135,33 @@ impl Lane {
         done
     }
 
-    /// The code that stands for the instruction at `code`.
+    /// Returns the code address to which an access of the instruction at `code` is attributed.
     ///
     /// # Safety
-    /// As of [`Lane::quick`].
+    /// As for [`Lane::quick`].
     pub unsafe fn code(&self, code: u64) -> u64 {
-        // SAFETY: the caller says so.
+        // SAFETY: required of the caller.
         unsafe { self.calls.code(code) }
     }
 
-    /// Has all accesses be as new.
+    /// Clears the cache, so that the next access of each kind takes the slow path.
     pub(crate) fn forget(&self) {
         for place in 0..RECENT {
-            // SAFETY: each thread has so many; no instruction is at address 0.
+            // SAFETY: each thread has RECENT entries. No instruction is at address 0.
             unsafe { (*self.recent.add(place)).code.store(0, Relaxed) };
         }
     }
 
-    /// The entry of an instruction and an offset of a line, spread by the golden ratio (Fibonacci hashing).
+    /// Returns the cache entry for an instruction and an offset of a line; entries are spread with the golden
+    /// ratio (Fibonacci hashing).
     #[inline]
     fn entry(&self, place: u64, code: u64) -> &Recent {
         let spread = (code ^ place.rotate_left(24)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // SAFETY: each thread has so many.
+        // SAFETY: each thread has RECENT entries.
         unsafe { &*self.recent.add((spread >> (64 - RECENT_BITS)) as usize) }
     }
 
-    /// Has the thread find this access to the line at `index` again.
+    /// Caches this access to the line at `index`.
     pub(crate) fn remember(&self, index: u32, line: &Line, access: &Access, count: &Count) {
         let place = u64::from(index) << 32 | u64::from(access.offset);
         let entry = self.entry(place, access.code);

@@ -1,20 +1,23 @@
-//! Lines that threads share: who has the line, how often it changed hands, and whether it needed to.
+//! Lines that threads share: their owner, the number of their transfers, and how many of these are due to
+//! false sharing.
 //!
-//! A line is *had* as in a coherent cache: by one thread that wrote it, or by all that read it since. A thread has
-//! it for a **tenure**: from the hand-over that brought it until another's write takes it away. A write right
-//! after its own read brought the line (`lock add`, `counter += 1`) belongs to the same tenure.
+//! A line is *owned* as in a coherent cache: by one thread that wrote it, or by all threads that have read it
+//! since. A thread owns it for a **tenure**: from the transfer that brought the line until a write of another
+//! thread takes it away. If a thread's own read brought the line and is directly followed by its write (`lock
+//! add`, `counter += 1`), both belong to the same tenure.
 //!
-//! Each thread has a **seat** at the line. It keeps three pairs of masks, a bit for a byte, one for touched and one
-//! for written:
-//! - its *tenure's*, and what of it is *fresh*: not yet told to the others;
-//! - *pending*: what others did since its tenure began;
+//! Each thread has a record, its **seat**, at the line. It contains pairs of masks with a bit for each byte,
+//! one mask for accessed bytes and one for written bytes:
+//! - of its *tenure*, and the part of it that is *fresh*: not yet passed to the other seats;
+//! - *pending*: accesses of other threads since its tenure began;
 //! - *foreign*: what was pending when its tenure began.
 //!
-//! When a tenure ends it is judged: it was needless where it touched no foreign written byte and wrote no foreign
-//! touched one.
+//! At the end of a tenure, its transfer is classified: it is false sharing (`needless`) if the tenure
+//! accessed no byte that is foreign and written, and wrote no byte that is foreign and accessed.
 //!
-//! All but hits happens under a lock in the line's state word. It is held for some dozens of instructions that
-//! wait for nothing, and emulated signals are delivered between instructions, so no thread ends within.
+//! Everything except the fast path happens under a lock in the line's state word. The lock is held for some
+//! dozens of instructions, which do not block. Emulated signals are delivered between instructions, so no
+//! thread can exit while it holds the lock.
 
 use crate::shadow::{
     counts::{Count, Counts, key},
@@ -27,64 +30,64 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Most seats at a line; threads that ended make room for others.
+/// Most seats of a line; seats of threads that have exited are reused.
 pub const MOST_SEATS: u32 = 64;
 /// Most blocks of [`Counts`] of one thread at one line.
 const MOST_COUNTS: u32 = 64;
-/// A line that is followed.
+/// A followed line.
 #[repr(C, align(64))]
 pub struct Line {
-    /// Who has it: see `State`.
+    /// Owner and lock of the line; see `State`.
     pub state: AtomicU64,
-    /// Times that it changed hands.
+    /// Number of transfers.
     pub hand_overs: AtomicU64,
-    /// Those of them that were judged needless.
+    /// Number of transfers that were classified as false sharing.
     pub needless: AtomicU64,
-    /// First address.
+    /// Address of its first byte.
     pub address: AtomicU64,
-    /// The seat that was made last.
+    /// Index of the seat that was added last.
     pub seats: AtomicU32,
-    /// Seats.
+    /// Number of seats.
     pub seat_count: AtomicU32,
-    /// The block of the allocator that was told last.
+    /// Index of the heap block that was added last.
     pub blocks: AtomicU32,
-    /// Which layout.
+    /// Index of the layout.
     pub layout: AtomicU32,
-    /// The line that was followed before.
+    /// Index of the line that was added to the process before this one.
     pub next: AtomicU32,
-    /// Accesses that are not in any [`Counts`], for want of room.
+    /// Number of accesses that are in no [`Counts`] because there was no space.
     pub uncounted: AtomicU32,
 }
 
-/// One thread at a line.
+/// The record of one thread at a line.
 #[repr(C, align(64))]
 pub struct Seat {
-    /// The thread.
+    /// Index of the thread.
     pub thread: AtomicU32,
-    /// The seat that was made before.
+    /// Index of the seat that was added before this one.
     pub next: AtomicU32,
-    /// Its block of counts that was made last.
+    /// Index of its block of counts that was added last.
     pub counts: AtomicU32,
-    /// The sequence number of the line when it had it last.
+    /// The sequence number of the line when the thread last owned it.
     seen: AtomicU32,
     fresh: Marks,
     tenure: Marks,
     pending: Marks,
     foreign: Marks,
-    /// How many hand-overs its tenure was counted as, and is not judged yet.
+    /// Number of transfers that its tenure was counted as and that are not classified yet.
     open: AtomicU32,
 }
 
-/// An access, as far as one line is concerned.
+/// The part of an access that falls on one line.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
-    /// The thread.
+    /// Index of the thread.
     pub thread: u32,
     /// Address of the instruction.
     pub code: u64,
-    /// First byte of the line.
+    /// Offset of the first byte on the line.
     pub offset: u32,
-    /// Bytes within the line.
+    /// Number of bytes on the line.
     pub bytes: u32,
     /// Whether it reads.
     pub reads: bool,
@@ -92,16 +95,16 @@ pub struct Access {
     pub writes: bool,
 }
 
-/// A line's state: `sequence << 32 | times << 15 | thread << 3 | how << 1 | lock`. The sequence number counts writers,
-/// `times` how often the lock was taken, so that a state that is the same says that nothing was done meanwhile; the
-/// thread is the one that got the line last.
+/// State of a line: `sequence << 32 | times << 15 | thread << 3 | how << 1 | lock`. The sequence number
+/// counts changes of the writer. `times` counts how often the lock was taken, so that an unchanged state
+/// means that nothing happened in between. `thread` is the thread that got the line last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State(u64);
 
 const LOCK: u64 = 1;
 const TIMES: u64 = 0xffff_8000;
 const ONE_TIME: u64 = 0x8000;
-/// How a line is had.
+/// Kinds of ownership of a line.
 const NOBODY: u64 = 0;
 const CLEAN: u64 = 1;
 const DIRTY: u64 = 2;
@@ -125,17 +128,17 @@ impl State {
     }
 }
 
-/// A line of the region and the process that it belongs to.
+/// Access to the lines of one process.
 #[derive(Clone, Copy)]
 pub struct Table<'a> {
     /// The region.
     pub region: &'a Region,
-    /// The process.
+    /// The slot of the process.
     pub slot: &'a Slot,
 }
 
 impl<'a> Table<'a> {
-    /// Makes a line that is followed; the caller publishes it.
+    /// Creates a followed line; the caller publishes it. Returns its index.
     pub fn line(self, address: u64, layout: u32) -> Option<u32> {
         let index = self.region.allocate::<Line>()?;
         let line = self.region.get::<Line>(index)?;
@@ -144,7 +147,7 @@ impl<'a> Table<'a> {
         Some(index)
     }
 
-    /// Puts line `index` into the list of the process.
+    /// Adds line `index` to the list of the process.
     pub fn publish(self, index: u32) {
         let Some(line) = self.region.get::<Line>(index) else { return };
         let mut head = self.slot.lines.load(Relaxed);
@@ -157,7 +160,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The seat of `thread` at `line`, made where it has none; `None` where there is no room.
+    /// Returns the index of the seat of `thread` at `line`, and creates it if needed; `None` if there is no space.
     #[cold]
     pub fn seat(self, line: &Line, thread: u32) -> Option<u32> {
         let find = |wanted: &dyn Fn(&Seat) -> bool| {
@@ -183,10 +186,10 @@ impl<'a> Table<'a> {
         index
     }
 
-    /// Has `thread`, which was never at `line`, take `seat`.
+    /// Gives `seat` to `thread`, which has never accessed `line`.
     fn sit(self, line: &Line, seat: &Seat, thread: u32, state: State) {
         judge(line, seat);
-        // What an ended thread did last, the others are told.
+        // The last accesses of the thread that has exited have to reach the other seats.
         deliver(self.region, line);
         let (mut touched, mut written) = (seat.tenure.touched.bits(), seat.tenure.written.bits());
         for (_, other) in seats(self.region, line) {
@@ -199,12 +202,12 @@ impl<'a> Table<'a> {
         }
         seat.tenure.set([0; 2], [0; 2]);
         seat.pending.set(touched, written);
-        // Never equal to the present one; a line that nobody wrote has sequence 0.
+        // This number never equals the current one. A line that no thread has written has sequence 0.
         seat.seen.store(state.sequence().wrapping_sub(1), Relaxed);
         seat.thread.store(thread, Relaxed);
     }
 
-    /// Takes note of an access to `line` by the thread whose seat this is; returns where it was counted.
+    /// Records an access to `line` by the thread of this seat; returns the counter of the access.
     pub fn access(self, line: &Line, seat: &Seat, access: &Access) -> Option<&'a Count> {
         let mut state = State(line.state.load(Acquire));
         let has = seat.seen.load(Relaxed) == state.sequence() && state.how() != NOBODY;
@@ -229,7 +232,7 @@ impl<'a> Table<'a> {
         Some(count)
     }
 
-    /// Gives `line` to the thread of `seat`, which stands for `weight` hand-overs.
+    /// Transfers `line` to the thread of `seat`, which counts as `weight` transfers.
     #[cold]
     fn hand_over(self, line: &Line, seat: &Seat, access: &Access, weight: u32) -> State {
         let Some(state) = lock(line) else { return State(LOCK) };
@@ -238,7 +241,7 @@ impl<'a> Table<'a> {
         let alone = state.thread() == thread && matches!(how, CLEAN | DIRTY);
         deliver(self.region, line);
         let (next, seen) = match (access.writes, how) {
-            // It came back by a reset, or was its own all the time.
+            // The line was reset, or the thread owned it all the time.
             (true, DIRTY) if alone => (state, sequence),
             (true, _) => (State::new(sequence.wrapping_add(1), thread, DIRTY), sequence.wrapping_add(1)),
             (false, NOBODY) => (State::new(sequence, thread, CLEAN), sequence),
@@ -246,7 +249,8 @@ impl<'a> Table<'a> {
             (false, _) => (State::new(sequence, thread, SHARED), sequence),
         };
         if !(has && (alone || !access.writes)) {
-            // Others had it, and who takes it writes or finds what they wrote.
+            // A transfer is counted if other threads owned the line, and the new owner writes it or finds
+            // data that they wrote.
             let taken =
                 how != NOBODY && (access.writes || sequence != 0) && self.loses(line, sequence, thread);
             let continues = has && state.thread() == thread;
@@ -269,7 +273,8 @@ impl<'a> Table<'a> {
         unlock(line, State(next.0 & !TIMES | state.0 & TIMES))
     }
 
-    /// Whether a thread other than `thread` has `line` and lives: who has ended wants it back no more.
+    /// Returns whether a running thread other than `thread` owns `line`. A thread that has exited will not
+    /// access it again.
     fn loses(self, line: &Line, sequence: u32, thread: u32) -> bool {
         seats(self.region, line).any(|(_, seat)| {
             let other = seat.thread.load(Relaxed);
@@ -281,7 +286,7 @@ impl<'a> Table<'a> {
         self.slot.thread.get(thread as usize).is_some_and(|thread| thread.ended.load(Relaxed) != 0)
     }
 
-    /// Where accesses of this kind are counted; `None` where there is no room.
+    /// Returns the counter for accesses of this kind; `None` if there is no space.
     fn count(self, seat: &Seat, access: &Access) -> Option<&'a Count> {
         let key = key(access);
         let mut index = seat.counts.load(Relaxed);
@@ -313,7 +318,8 @@ impl<'a> Table<'a> {
         Some(&counts.kinds[0])
     }
 
-    /// Takes note that bytes of `line` begin a new life: nobody has it, and what was done with them is forgotten.
+    /// Records that bytes of `line` are reused for other data: no thread owns the line, and earlier accesses
+    /// to them do not count.
     pub fn renew(self, line: &Line, renewed: Bits) {
         let Some(state) = lock(line) else { return };
         deliver(self.region, line);
@@ -329,7 +335,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Takes the lock of `line`; `None` where somebody holds it for ever, which does not happen.
+/// Takes the lock of `line`. Returns `None` if a thread never releases it, which should not happen.
 fn lock(line: &Line) -> Option<State> {
     for round in 0..1_000_000_u32 {
         let seen = line.state.load(Relaxed);
@@ -341,14 +347,14 @@ fn lock(line: &Line) -> Option<State> {
     None
 }
 
-/// Gives the lock back and leaves `state`, counted on; returns that.
+/// Releases the lock and stores `state` with an increased lock count; returns that state.
 fn unlock(line: &Line, state: State) -> State {
     let next = state.0 & !TIMES | state.0.wrapping_add(ONE_TIME) & TIMES;
     line.state.store(next, Release);
     State(next)
 }
 
-/// The seats of a line, with their places.
+/// Returns the seats of a line with their indexes.
 pub fn seats<'a>(region: &'a Region, line: &Line) -> impl Iterator<Item = (u32, &'a Seat)> + use<'a> {
     let mut index = line.seats.load(Acquire);
     let mut left = MOST_SEATS;
@@ -361,7 +367,7 @@ pub fn seats<'a>(region: &'a Region, line: &Line) -> impl Iterator<Item = (u32, 
     })
 }
 
-/// Tells all seats what each did since it was told last.
+/// Passes the fresh accesses of each seat to all other seats.
 fn deliver(region: &Region, line: &Line) {
     for (from, seat) in seats(region, line) {
         let (touched, written) = (seat.fresh.touched.take(), seat.fresh.written.take());
@@ -372,7 +378,7 @@ fn deliver(region: &Region, line: &Line) {
     }
 }
 
-/// Judges the tenure of `seat`, where one is open.
+/// Classifies the transfer of the tenure of `seat`, if it is not classified yet.
 fn judge(line: &Line, seat: &Seat) {
     let hand_overs = u64::from(seat.open.load(Relaxed));
     if hand_overs == 0 {
@@ -384,13 +390,14 @@ fn judge(line: &Line, seat: &Seat) {
     }
 }
 
-/// Whether the tenure of `seat` was needless so far.
+/// Returns whether the tenure of `seat` is false sharing so far.
 fn is_needless(seat: &Seat) -> bool {
     !meet(seat.tenure.touched.bits(), seat.foreign.written.bits())
         && !meet(seat.tenure.written.bits(), seat.foreign.touched.bits())
 }
 
-/// The needless hand-overs of a line that nobody touches any more, those counted in that are not over.
+/// Returns the number of false-sharing transfers of a line that is not accessed any more, including those of
+/// tenures that have not ended.
 pub fn needless(region: &Region, line: &Line) -> u64 {
     let open = seats(region, line).filter(|(_, seat)| is_needless(seat));
     let open = open.map(|(_, seat)| u64::from(seat.open.load(Relaxed))).sum();

@@ -10,41 +10,41 @@ use std::{
     },
 };
 
-/// A lock for what is touched seldom: who waits, yields. Before a fork it is [taken](Lock::hold), and
-/// [given back](Lock::release) on both sides.
+/// A lock for data that is seldom accessed: waiting threads yield. It is [taken](Lock::hold) before a fork
+/// and [released](Lock::release) in the parent and in the child.
 #[derive(Debug, Default)]
 pub struct Lock<T> {
     held: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: whoever has the lock is alone with the value.
+// SAFETY: only the thread that holds the lock accesses the value.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
-/// The value, as long as the lock is had.
+/// Access to the value while the lock is held.
 #[derive(Debug)]
 pub struct Guard<'a, T>(&'a Lock<T>);
 
 impl<T> Lock<T> {
-    /// A lock for `value`.
+    /// Creates a lock for `value`.
     pub const fn new(value: T) -> Self {
         Self { held: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// Waits until the lock is had.
+    /// Takes the lock, and releases it when the result is dropped.
     pub fn lock(&self) -> Guard<'_, T> {
         self.hold();
         Guard(self)
     }
 
-    /// Takes the lock until [`Lock::release`].
+    /// Takes the lock until [`Lock::release`] is called.
     pub fn hold(&self) {
         while self.held.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
             sys::yield_now();
         }
     }
 
-    /// Gives back what [`Lock::hold`] took.
+    /// Releases the lock after [`Lock::hold`].
     pub fn release(&self) {
         self.held.store(false, Release);
     }
@@ -54,14 +54,14 @@ impl<T> Deref for Guard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the lock is had.
+        // SAFETY: the lock is held.
         unsafe { &*self.0.value.get() }
     }
 }
 
 impl<T> DerefMut for Guard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the lock is had, and nobody else borrows from this guard.
+        // SAFETY: the lock is held, and this guard has no other borrows.
         unsafe { &mut *self.0.value.get() }
     }
 }

@@ -1,4 +1,4 @@
-//! Mappings of a process, as they come and go.
+//! Mappings of a process, and their changes.
 
 use crate::shadow::region::{MAPS, Map, Slot, TEXT};
 use std::{
@@ -7,28 +7,28 @@ use std::{
     sync::atomic::Ordering::{Acquire, Relaxed, Release},
 };
 
-/// What is known of a process's mappings beside their records.
+/// Bookkeeping for the mapping records of a process.
 #[derive(Debug, Default)]
 pub struct Maps {
     paths: HashMap<Vec<u8>, u32>,
-    /// Records of mappings without a file that are gone.
+    /// Indexes of records of removed mappings without a file, which can be reused.
     free: Vec<usize>,
 }
 
-/// A line of `/proc/PID/maps`.
+/// A mapping, as in a line of `/proc/PID/maps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapped {
     /// First address.
     pub start: u64,
-    /// Address behind the last.
+    /// End address, exclusive.
     pub end: u64,
-    /// Where in the file it begins.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// The file; empty without one.
+    /// Path of the file; empty without one.
     pub path: Vec<u8>,
 }
 
-/// Reads the text of `/proc/PID/maps`.
+/// Parses the text of `/proc/PID/maps`.
 pub fn parse(text: &[u8]) -> Vec<Mapped> {
     text.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
 }
@@ -47,17 +47,18 @@ fn parse_line(line: &[u8]) -> Option<Mapped> {
 }
 
 impl Maps {
-    /// Records a mapping. `slot` is this process's; nobody else writes its texts.
+    /// Records a mapping.
     ///
     /// # Safety
-    /// `slot` is mapped, and no other thread is in a method of this slot's [`Maps`].
+    /// `slot` must be mapped and belong to this process, and no other thread may be in a method of this
+    /// slot's [`Maps`].
     pub unsafe fn mapped(&mut self, slot: *mut Slot, mapped: &Mapped) {
-        // SAFETY: the caller says so; what others read is atomic.
+        // SAFETY: required of the caller; fields that other threads read are atomic.
         let records = unsafe { &*slot };
         let path = if mapped.path.is_empty() {
             0
         } else {
-            // SAFETY: the caller says so.
+            // SAFETY: required of the caller.
             unsafe { self.path(slot, &mapped.path) }
         };
         let fresh = records.maps.load(Relaxed) as usize;
@@ -83,13 +84,13 @@ impl Maps {
         if let Some(known) = self.paths.get(path) {
             return *known;
         }
-        // SAFETY: the caller says so.
+        // SAFETY: required of the caller.
         let records = unsafe { &*slot };
         let at = (records.text_used.load(Relaxed) as usize).max(1);
         if at + path.len() + 1 > TEXT {
             return 0;
         }
-        // SAFETY: the room is inside `text`, and nobody reads it before its place is told.
+        // SAFETY: the range is inside `text`, and is not read before its offset is published.
         unsafe {
             ptr::copy_nonoverlapping(path.as_ptr(), (&raw mut (*slot).text).cast::<u8>().add(at), path.len());
         };
@@ -106,7 +107,8 @@ impl Maps {
             if map.live.load(Relaxed) == 0 || to <= start || from >= end {
                 continue;
             }
-            // A piece out of the middle leaves the record as it is; files are remembered for their addresses.
+            // If a part in the middle is removed, the record is unchanged. Records of files are kept to name
+            // their addresses.
             if from >= start && to <= end {
                 map.live.store(0, Relaxed);
                 if map.path.load(Relaxed) == 0 {
@@ -123,21 +125,21 @@ impl Maps {
     }
 }
 
-/// Has the slot of a child begin with what its parent had mapped, and with its program.
+/// Copies the mappings and the program of a parent to the slot of its child.
 ///
 /// # Safety
-/// `to` is mapped, and the calling process's alone.
+/// `to` must be mapped and belong to the calling process alone.
 pub unsafe fn inherit(from: &Slot, to: *mut Slot) {
-    // No more than is used: what is written takes memory.
+    // Only the used part is copied, because writing to a page allocates it.
     let used = (from.text_used.load(Acquire) as usize).min(TEXT);
     let program = from.program.iter().position(|byte| *byte == 0).map_or(from.program.len(), |end| end + 1);
-    // SAFETY: the caller says so; the texts are plain bytes inside both slots.
+    // SAFETY: required of the caller; the texts are plain bytes inside both slots.
     unsafe {
         let (text, name) = (&raw mut (*to).text, &raw mut (*to).program);
         ptr::copy_nonoverlapping(from.text.as_ptr(), text.cast(), used);
         ptr::copy_nonoverlapping(from.program.as_ptr(), name.cast(), program);
     }
-    // SAFETY: the caller says so.
+    // SAFETY: required of the caller.
     let to = unsafe { &*to };
     let count = from.maps.load(Acquire).min(MAPS as u32);
     for (to, from) in to.map.iter().zip(&from.map).take(count as usize) {
@@ -151,7 +153,7 @@ pub unsafe fn inherit(from: &Slot, to: *mut Slot) {
     to.maps.store(count, Release);
 }
 
-/// The live mapping that holds `address`: its first address and that behind its last.
+/// Returns the live mapping that contains `address`, as its start and end (exclusive).
 pub fn around(slot: &Slot, address: u64) -> Option<(u64, u64)> {
     let count = (slot.maps.load(Acquire) as usize).min(MAPS);
     let holds = |map: &&Map| {

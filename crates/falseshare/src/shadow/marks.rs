@@ -1,16 +1,16 @@
-//! Bytes of a line, a bit for each.
+//! Bit masks with one bit for each byte of a line.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A bit for each byte of a line.
+/// An atomic mask with a bit for each byte of a line.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Mask([AtomicU64; 2]);
 
-/// Bytes of a line, by value.
+/// A mask by value.
 pub type Bits = [u64; 2];
 
-/// What a thread touched, and what of it it wrote.
+/// The bytes that a thread accessed, and those of them that it wrote.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Marks {
@@ -21,13 +21,13 @@ pub struct Marks {
 }
 
 impl Mask {
-    /// The bytes.
+    /// Returns the mask.
     #[inline]
     pub fn bits(&self) -> Bits {
         [self.0[0].load(Relaxed), self.0[1].load(Relaxed)]
     }
 
-    /// Makes it these bytes.
+    /// Replaces the mask.
     pub fn set(&self, bits: Bits) {
         self.0[0].store(bits[0], Relaxed);
         self.0[1].store(bits[1], Relaxed);
@@ -51,7 +51,7 @@ impl Mask {
         }
     }
 
-    /// Removes and returns all bytes.
+    /// Clears the mask and returns its former value.
     pub fn take(&self) -> Bits {
         let take = |word: &AtomicU64| if word.load(Relaxed) == 0 { 0 } else { word.swap(0, Relaxed) };
         [take(&self.0[0]), take(&self.0[1])]
@@ -59,31 +59,31 @@ impl Mask {
 }
 
 impl Marks {
-    /// Adds bytes to both.
+    /// Adds bytes to both masks.
     pub fn add(&self, touched: Bits, written: Bits) {
         self.touched.add(touched);
         self.written.add(written);
     }
 
-    /// Makes both these bytes.
+    /// Replaces both masks.
     pub fn set(&self, touched: Bits, written: Bits) {
         self.touched.set(touched);
         self.written.set(written);
     }
 
-    /// Removes bytes from both.
+    /// Removes bytes from both masks.
     pub fn remove(&self, bits: Bits) {
         self.touched.remove(bits);
         self.written.remove(bits);
     }
 }
 
-/// Whether they have a byte in common.
+/// Returns whether two masks have a byte in common.
 pub fn meet(one: Bits, other: Bits) -> bool {
     one[0] & other[0] != 0 || one[1] & other[1] != 0
 }
 
-/// The bits of `bytes` bytes from `offset` on.
+/// Returns the mask of `bytes` bytes, starting at `offset`.
 #[inline]
 pub fn bits(offset: u32, bytes: u32) -> Bits {
     let all = if bytes >= 128 { u128::MAX } else { (1 << bytes) - 1 };

@@ -1,14 +1,13 @@
-//! Who touches which bytes of a cache line: kept for each access of a program that an emulator runs.
+//! Records which threads access which bytes of a cache line, for each access of a program that runs in an emulator.
 //!
-//! Two programs are made of this crate. The *plugin* (`plugin/`) lives in the emulator, is told each access and
-//! writes what matters into a [`region`] of shared memory; the observer made the region, and reads it when the
-//! program has ended, however it ended ([`reader`]). The build script of `manycore-host` compiles the plugin with
-//! plain rustc, so nothing here depends on another crate.
+//! This crate is used by two programs. The *plugin* (`plugin/`) is loaded into the emulator, handles each
+//! access, and writes the results to a [`region`] of shared memory. The observer creates the region, and
+//! reads it after the program has ended in any way ([`reader`]). The build script of `manycore-host` compiles
+//! the plugin with plain rustc, so this crate has no dependencies.
 //!
 //! ```text
-//! access -> grid   one word a line: who touched it so far      (private to the process, gone with it)
-//!        -> lines  lines that threads share: who has it, what  (in the region)
-//!                  each touched from where
+//! access -> grid   one word per line: which threads accessed it so far  (private memory of the process)
+//!        -> lines  shared lines: their owners, and accesses by code     (in the region)
 //! ```
 #![allow(unsafe_code, reason = "shared memory is a pointer")]
 

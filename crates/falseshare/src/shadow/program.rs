@@ -1,4 +1,4 @@
-//! How the kernel and the C library find what to run: the interpreter of a script, and a name in the PATH.
+//! Finds the file to execute as the kernel and the C library do: the interpreter of a script, and a name in `PATH`.
 
 use std::{
     env,
@@ -11,22 +11,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Interpreters that run interpreters that run scripts: as many as the kernel follows (`binfmt_script`, `exec.c`).
+/// Most interpreters that are scripts themselves, as in the kernel (`binfmt_script`, `exec.c`).
 pub const MOST_INTERPRETERS: usize = 4;
 
-/// Bytes of a file that tell what kind of program it is.
+/// Number of bytes from the start of a file that are needed to recognize its kind.
 pub const START_BYTES: u64 = 4096;
 
 /// The first line of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// The program that it names; empty where it names none.
+    /// Path of the interpreter; empty if the line names none.
     pub interpreter: PathBuf,
     argument: Option<OsString>,
 }
 
 impl Script {
-    /// Reads the first bytes of a file; `None` for what is no script.
+    /// Parses the first bytes of a file; returns `None` if it is not a script.
     pub fn of(start: &[u8]) -> Option<Self> {
         let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?.trim_ascii();
         let mut words = line.splitn(2, u8::is_ascii_whitespace);
@@ -36,25 +36,25 @@ impl Script {
         Some(Self { interpreter, argument: argument.map(text) })
     }
 
-    /// The words with which the interpreter runs the script at `path`, which was to be run with `words`, as
-    /// `execve(2)` says.
+    /// Returns the arguments with which the interpreter runs the script at `path`, given the script's
+    /// arguments `words`, as described in `execve(2)`.
     pub fn words(self, path: PathBuf, words: Vec<OsString>) -> Vec<OsString> {
         let start = [Some(self.interpreter.into_os_string()), self.argument, Some(path.into_os_string())];
         start.into_iter().flatten().chain(words.into_iter().skip(1)).collect()
     }
 }
 
-/// Whether there is a file at `path` that somebody may execute.
+/// Returns whether there is an executable file at `path`.
 pub fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether `name` is a path, and not to be looked for.
+/// Returns whether `name` is a path, which is not searched in `PATH`.
 pub fn is_path(name: &OsStr) -> bool {
     name.as_bytes().contains(&b'/')
 }
 
-/// The file of the PATH that `name` stands for.
+/// Searches the folders of `PATH` for `name`.
 pub fn in_path(name: &OsStr) -> Option<PathBuf> {
     let folders = env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
     env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| is_executable(path))

@@ -1,6 +1,6 @@
-//! What a region tells, when its processes have ended or were ended.
+//! Reads a region after its processes have ended.
 //!
-//! The emulated program could write into the region, by mistake: nothing here trusts an index or a chain.
+//! The emulated program may have written into the region by mistake, so no index and no chain is trusted.
 
 use crate::shadow::{
     calls::OF_LOCK,
@@ -14,52 +14,52 @@ use std::{
     sync::atomic::Ordering::{Acquire, Relaxed},
 };
 
-/// Most that is believed of a count: more than an emulator does in a day, and sums of such numbers do not overflow.
+/// Upper limit for counts. It is more than an emulator counts in a day, and sums of such counts do not overflow.
 const MOST_TIMES: u64 = 1 << 40;
 
-/// What one process did.
+/// The data of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessSeen {
-    /// Its id.
+    /// Its process id.
     pub pid: i32,
-    /// The program.
+    /// Path of its program.
     pub program: String,
     /// Its threads.
     pub threads: Vec<ThreadSeen>,
-    /// What it had mapped.
+    /// Its mappings.
     pub maps: Vec<MapSeen>,
-    /// Its own heap (`brk`).
+    /// Its own heap (`brk`), as start and end.
     pub heap: (u64, u64),
-    /// Lines that changed hands.
+    /// The lines with transfers.
     pub lines: Vec<LineSeen>,
-    /// A program that it became and that ran unobserved, and why; empty where that is not known.
+    /// A program that it executed and that ran unobserved, and the reason; empty if unknown.
     pub escape: Option<(String, String)>,
-    /// Whether it said that it ends.
+    /// Whether it reported its exit.
     pub ended: bool,
-    /// Whether it tried to become another program in the emulator, which did not begin.
+    /// Whether it tried to execute another program in the emulator, which did not start.
     pub vanished: bool,
-    /// Accesses for which there was no room.
+    /// Number of accesses that were not followed because there was no space.
     pub not_followed: u64,
-    /// Accesses of threads that were too many.
+    /// Number of accesses of threads beyond the limit.
     pub strangers: u64,
-    /// Mappings for which there was no room.
+    /// Number of mappings for which there was no space.
     pub lost_maps: u64,
-    /// Blocks for which there was no room.
+    /// Number of heap blocks for which there was no space.
     pub lost_blocks: u64,
 }
 
 /// A thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadSeen {
-    /// Its id.
+    /// Its kernel thread id.
     pub tid: i32,
-    /// Its name; empty where it did not tell.
+    /// Its name; empty if it was not set.
     pub name: String,
-    /// Its accesses.
+    /// Number of its accesses.
     pub accesses: u64,
-    /// Its stack.
+    /// Its stack, as start and end.
     pub stack: (u64, u64),
-    /// Whether it has ended.
+    /// Whether it has exited.
     pub ended: bool,
 }
 
@@ -68,78 +68,77 @@ pub struct ThreadSeen {
 pub struct MapSeen {
     /// First address.
     pub start: u64,
-    /// Address behind the last.
+    /// End address, exclusive.
     pub end: u64,
-    /// Where in the file it begins.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// The file; empty without one.
+    /// Path of the file; empty without one.
     pub path: String,
-    /// Whether it was there at the end.
+    /// Whether it existed at the end.
     pub live: bool,
 }
 
-/// A line that changed hands.
+/// A line with transfers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineSeen {
-    /// First address.
+    /// Address of its first byte.
     pub address: u64,
-    /// Which layout.
+    /// Index of the layout.
     pub layout: usize,
-    /// Times that it changed hands.
+    /// Number of transfers.
     pub hand_overs: u64,
-    /// Those that were needless.
+    /// Number of those due to false sharing.
     pub needless: u64,
-    /// Accesses that found no room to be told one by one.
+    /// Number of accesses that are missing from `accesses` because there was no space.
     pub uncounted: u64,
-    /// Who touched what from where.
+    /// The accesses, by thread, code and bytes.
     pub accesses: Vec<AccessSeen>,
-    /// Blocks of the allocator that overlap it.
+    /// Heap blocks that overlap it.
     pub blocks: Vec<BlockSeen>,
 }
 
 /// Accesses of a thread by one instruction to the same bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccessSeen {
-    /// The thread.
+    /// Index of the thread.
     pub thread: usize,
-    /// The instruction, or the call of a lock's function that it is part of.
+    /// Address of the instruction, or of the call of the lock function that it is part of.
     pub code: u64,
-    /// Whether it is such a call.
+    /// Whether `code` is such a call.
     pub of_lock: bool,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u32,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u32,
-    /// Times read.
+    /// Number of reads.
     pub reads: u64,
-    /// Times written.
+    /// Number of writes.
     pub writes: u64,
 }
 
-/// A block of the allocator.
+/// A heap block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockSeen {
     /// First address.
     pub start: u64,
-    /// Bytes.
+    /// Requested size in bytes.
     pub bytes: u64,
     /// Return addresses, innermost first.
     pub callers: Vec<u64>,
-    /// Hand-overs of the line while it lived.
+    /// Number of transfers of the line while the block was allocated.
     pub hand_overs: u64,
 }
 
-/// Processes that are not told.
+/// Processes that are not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Untold {
-    /// Those of one thread that ended, whose slots others took.
+    /// Number of single-threaded processes that exited and whose slots were reused.
     pub ended: u32,
-    /// Those that found no slot and were not observed.
+    /// Number of processes that got no slot and were not observed.
     pub strangers: u32,
 }
 
-/// What the processes of a region did, in the order of their slots: that in which they began, unless slots were used
-/// again.
+/// Returns the processes of a region, ordered by slot: in the order of their start, unless slots were reused.
 pub fn read(region: &Region) -> (Vec<ProcessSeen>, Untold) {
     let taken = region.header().taken.load(Acquire);
     let processes =
@@ -206,7 +205,7 @@ fn maps(slot: &Slot) -> Vec<MapSeen> {
 fn every_line(region: &Region, slot: &Slot) -> Vec<LineSeen> {
     let mut seen = Vec::new();
     let mut index = slot.lines.load(Acquire);
-    // Each piece is told once, whatever chains it is in.
+    // Each piece is reported once, even if several chains contain it.
     let mut told = HashSet::new();
     while let Some(line) = region.get::<Line>(index).filter(|_| told.insert(index)) {
         index = line.next.load(Relaxed);
@@ -262,7 +261,8 @@ fn accesses(region: &Region, slot: &Slot, line: &Line, told: &mut HashSet<u32>) 
     seen.into_values().collect()
 }
 
-/// The blocks of a line that do not overlap: of those that do, the one in whose life the line changed hands most.
+/// Returns the blocks of a line without overlaps. Of overlapping blocks, the one during whose life the line
+/// had most transfers is returned.
 fn blocks(region: &Region, line: &Line, hand_overs: u64) -> Vec<BlockSeen> {
     let mut all: Vec<BlockSeen> = heap::of_line(region, line)
         .map(|block| {

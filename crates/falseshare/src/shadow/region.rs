@@ -1,11 +1,11 @@
-//! Memory that the emulator's plugin writes and the observer reads: one file without a name, mapped by both.
+//! Shared memory that the plugin in the emulator writes and the observer reads: an anonymous file that both map.
 //!
 //! ```text
 //! Header | Slot, one for each process | arena: lines, seats, counts, blocks, stacks, in granules of 64 bytes
 //! ```
 //!
-//! The file is as long as it can ever become and takes memory only where it was written. Indices into the arena
-//! are numbers of granules; 0 is nobody.
+//! The file has its final size from the start, but memory is only allocated where it is written. Indexes into
+//! the arena are numbers of granules; 0 means none.
 
 use crate::shadow::sys::{self, Memory};
 use std::{
@@ -18,101 +18,102 @@ use std::{
     },
 };
 
-/// Bytes of a granule of the arena.
+/// Size of a granule of the arena in bytes.
 pub const GRANULE: usize = 64;
-/// Most processes that are told apart.
+/// Most processes that are observed.
 pub const SLOTS: usize = 1024;
-/// Most threads of a process that are told apart, counted over its whole life.
+/// Most threads of a process, including those that have exited.
 pub const THREADS: usize = 4096;
-/// Most mappings of a process that are remembered at a time.
+/// Most mappings of a process that are recorded at a time.
 pub const MAPS: usize = 8192;
-/// Bytes for the paths of mapped files of a process.
+/// Size in bytes of the buffer for paths of a process's mapped files.
 pub const TEXT: usize = 1 << 20;
 /// Most layouts at a time.
 pub const LAYOUTS: usize = 8;
-/// A process runs, or ended without saying so.
+/// The process runs, or exited without a report.
 pub const RUNS: u32 = 0;
-/// A process said that it ends.
+/// The process reported its exit.
 pub const ENDED: u32 = 1;
-/// A process tries to become another program.
+/// The process tries to execute another program.
 pub const BECOMES: u32 = 2;
-/// The first word of a region: what wrote it and how.
+/// The first word of a region: its format and version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mcshad01");
 
 /// How addresses are divided into lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Layout {
-    /// Bytes of a line: 32, 64 or 128.
+    /// Size of a line in bytes: 32, 64 or 128.
     pub line_bytes: u32,
-    /// Bytes by which lines start after a multiple of their size.
+    /// Offset in bytes of the start of a line from a multiple of its size.
     pub shift_bytes: u32,
 }
 
-/// The start of a region.
+/// The header of a region.
 #[repr(C, align(64))]
 pub struct Header {
     /// [`MAGIC`].
     pub magic: u64,
-    /// Granules of the arena.
+    /// Number of granules in the arena.
     pub granules: u64,
-    /// Lines of [`crate::shadow::grid::CHUNK`] that one process may have.
+    /// Number of chunks of [`crate::shadow::grid::CHUNK`] lines that one process may use.
     pub chunks: u64,
-    /// Layouts in use.
+    /// Number of layouts in use.
     pub layout_count: u32,
-    /// Slots that have been asked for: may exceed [`SLOTS`].
+    /// Number of requested slots; may exceed [`SLOTS`].
     pub taken: AtomicU32,
-    /// Times that a slot was given again.
+    /// Number of times that a slot was reused.
     pub reused: AtomicU32,
     /// The layouts.
     pub layouts: [Layout; LAYOUTS],
-    /// Granules that have been asked for: may exceed `granules`.
+    /// Number of requested granules; may exceed `granules`.
     pub used: AtomicU64,
 }
 
-/// What one process tells.
+/// The data of one process.
 #[repr(C, align(64))]
 pub struct Slot {
-    /// Its id; 0 where the slot was never used.
+    /// Its process id; 0 if the slot was never used.
     pub pid: AtomicI32,
     /// [`RUNS`], [`BECOMES`] or [`ENDED`].
     pub ended: AtomicU32,
     /// Whether [`Slot::escape`] was executed.
     pub escaped: AtomicU32,
-    /// Threads that registered: may exceed [`THREADS`].
+    /// Number of registered threads; may exceed [`THREADS`].
     pub threads: AtomicU32,
-    /// Records in `maps`.
+    /// Number of records in `maps`.
     pub maps: AtomicU32,
-    /// Bytes of `text` in use.
+    /// Number of bytes of `text` in use.
     pub text_used: AtomicU32,
-    /// The line that was tracked last.
+    /// Index of the line that was added last.
     pub lines: AtomicU32,
-    /// Where the program's own heap (`brk`) begins and ends.
+    /// Start and end of the program's own heap (`brk`).
     pub heap: [AtomicU64; 2],
-    /// Accesses in memory for which no room was left to follow it.
+    /// Number of accesses that were not followed because there was no space.
     pub not_followed: AtomicU64,
-    /// Accesses of threads beyond [`THREADS`].
+    /// Number of accesses of threads beyond [`THREADS`].
     pub strangers: AtomicU64,
-    /// Mappings that found no room.
+    /// Number of mappings for which there was no space.
     pub lost_maps: AtomicU64,
-    /// Blocks of the allocator that found no room.
+    /// Number of heap blocks for which there was no space.
     pub lost_blocks: AtomicU64,
-    /// Whether a line changes hands so often that it is looked at some of the time: see [`crate::shadow::windows`].
+    /// Whether a line had so many transfers that it is only sampled: see [`crate::shadow::windows`].
     pub sampled: AtomicU32,
-    /// The program, ended by a zero.
+    /// Path of the program, zero-terminated.
     pub program: [u8; 1024],
-    /// A program that it became and that runs unobserved, ended by a zero; then why, as far as known, ended by a zero.
+    /// Path of a program that it executed and that runs unobserved, zero-terminated; then the reason if
+    /// known, zero-terminated.
     pub escape: [u8; 1024],
     /// The threads.
     pub thread: [Thread; THREADS],
     /// The mappings.
     pub map: [Map; MAPS],
-    /// Paths, each ended by a zero; the first byte is never used.
+    /// Paths, each zero-terminated. The first byte is unused.
     pub text: [u8; TEXT],
 }
 
 impl Slot {
-    /// Makes it as new.
+    /// Resets the slot to its initial state.
     fn clear(&self) {
         let thread = &self.thread[0];
         for word in [&thread.accesses, &thread.stack[0], &thread.stack[1], &thread.name[0], &thread.name[1]] {
@@ -128,18 +129,18 @@ impl Slot {
     }
 }
 
-/// One thread; a line of its own, for it counts its accesses there.
+/// One thread. It has a cache line of its own, because the thread counts its accesses there.
 #[repr(C, align(64))]
 pub struct Thread {
-    /// Its id.
+    /// Its kernel thread id.
     pub tid: AtomicI32,
-    /// Whether it has ended.
+    /// Whether it has exited.
     pub ended: AtomicU32,
-    /// Accesses that it made.
+    /// Number of its accesses.
     pub accesses: AtomicU64,
-    /// Where its stack begins and ends.
+    /// Start and end of its stack.
     pub stack: [AtomicU64; 2],
-    /// Its name, as two words of the 16 bytes of `/proc/PID/task/TID/comm`.
+    /// Its name, as two words with the 16 bytes of `/proc/PID/task/TID/comm`.
     pub name: [AtomicU64; 2],
 }
 
@@ -148,13 +149,13 @@ pub struct Thread {
 pub struct Map {
     /// First address.
     pub start: AtomicU64,
-    /// Address behind the last.
+    /// End address, exclusive.
     pub end: AtomicU64,
-    /// Where in the file it begins.
+    /// Offset in the file, in bytes.
     pub offset: AtomicU64,
-    /// Where in `text` the path of the file is; 0 for memory without a file.
+    /// Offset of the file's path in `text`; 0 for memory without a file.
     pub path: AtomicU32,
-    /// Whether it is there now.
+    /// Whether it exists now.
     pub live: AtomicU32,
 }
 
@@ -162,7 +163,7 @@ pub struct Map {
 #[derive(Debug)]
 pub struct Region {
     memory: Memory,
-    /// What the header said when it was mapped: a program could write there.
+    /// Values of the header when it was mapped, because a program could overwrite the header.
     granules: u64,
     chunks: u64,
     layouts: Vec<Layout>,
@@ -172,14 +173,14 @@ const SLOTS_AT: usize = 4096;
 const ARENA_AT: usize = SLOTS_AT + SLOTS * size_of::<Slot>();
 
 impl Region {
-    /// Makes a region for lines of these layouts and returns it with its file. Half of `limit` bytes is for lines
-    /// that are shared, of all processes; half in each process for the words that tell whether they are, in all
-    /// layouts, and for blocks of its allocator. Beside it a process takes some pages of its slot, and 16 KiB for
-    /// each thread.
+    /// Creates a region for these line layouts and returns it with its file. Half of `limit` bytes holds the
+    /// shared lines of all processes. The other half is a limit for each process, for the words that show
+    /// which lines are shared, in all layouts, and for heap blocks. In addition, a process uses some pages of
+    /// its slot, and 16 KiB for each thread.
     ///
     /// # Errors
-    /// Those of `memfd_create(2)`, `ftruncate(2)`, `mmap(2)`; `InvalidInput` where there is no layout, too many, or
-    /// one that cannot be followed.
+    /// Those of `memfd_create(2)`, `ftruncate(2)`, `mmap(2)`; `InvalidInput` if there is no layout, too many,
+    /// or an unsupported one.
     pub fn create(layouts: &[Layout], limit: u64) -> io::Result<(Self, std::fs::File)> {
         let possible = |layout: &Layout| {
             matches!(layout.line_bytes, 32 | 64 | 128) && layout.shift_bytes < layout.line_bytes
@@ -190,7 +191,7 @@ impl Region {
         let granules = (limit / 2 / GRANULE as u64).clamp(64, (1 << 31) - 1);
         let file = sys::memory_file(c"manycore-shadow")?;
         file.set_len(ARENA_AT as u64 + granules * GRANULE as u64)?;
-        // Half of what a process may have is for blocks of its allocator.
+        // Half of a process's limit is for heap blocks.
         let chunks = (limit / 4 / crate::shadow::grid::CHUNK_BYTES as u64).max(4);
         let memory = Memory::shared(ARENA_AT + granules as usize * GRANULE, file.as_raw_fd())?;
         let region = Self { memory, granules, chunks, layouts: layouts.to_vec() };
@@ -206,15 +207,15 @@ impl Region {
             layouts: kept,
             used: AtomicU64::new(1),
         };
-        // SAFETY: the memory is new, large enough and aligned to a page.
+        // SAFETY: the memory is new, large enough and page-aligned.
         unsafe { ptr::write(region.memory.base().cast(), header) };
         Ok((region, file))
     }
 
-    /// Maps a region that another process made.
+    /// Maps a region that another process created.
     ///
     /// # Errors
-    /// Those of opening and mapping; `InvalidData` where the file is no region of this version.
+    /// Those of opening and mapping; `InvalidData` if the file is not a region of this version.
     pub fn open(path: &str) -> io::Result<Self> {
         let file = std::fs::File::options().read(true).write(true).open(path)?;
         let bytes = file.metadata()?.len() as usize;
@@ -234,58 +235,57 @@ impl Region {
         Ok(region)
     }
 
-    /// The header.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
-        // SAFETY: the memory is mapped as long as we live; all that changes later is atomic.
+        // SAFETY: the memory is mapped while `self` exists, and all fields that change later are atomic.
         unsafe { &*self.memory.base().cast() }
     }
 
-    /// The layouts.
+    /// Returns the layouts.
     pub fn layouts(&self) -> &[Layout] {
         &self.layouts
     }
 
-    /// Chunks that a process may have for each layout.
+    /// Returns the number of chunks that a process may use for each layout.
     pub fn chunks_of_layout(&self) -> u64 {
         (self.chunks / self.layouts.len() as u64).max(4)
     }
 
-    /// Most live blocks of the allocator that a process may know: 48 bytes each are reckoned, of a quarter of the
-    /// limit.
+    /// Returns the most allocated heap blocks that a process may record: a quarter of the limit, at 48 bytes per block.
     pub fn most_blocks(&self) -> usize {
         (self.granules * GRANULE as u64 / 2 / 48) as usize
     }
 
-    /// Slot `index`.
+    /// Returns slot `index`.
     ///
     /// # Panics
-    /// Where there is none: it is not below [`SLOTS`].
+    /// If `index` is not below [`SLOTS`].
     pub fn slot(&self, index: usize) -> &Slot {
         assert!(index < SLOTS);
-        // SAFETY: as above; the texts are written before they are told.
+        // SAFETY: as above; texts are written before they are published.
         unsafe { &*self.memory.base().add(SLOTS_AT + index * size_of::<Slot>()).cast() }
     }
 
-    /// Where slot `index` is, for those who write its texts.
+    /// Returns the address of slot `index`, for writing its texts.
     pub fn slot_address(&self, index: usize) -> *mut Slot {
         ptr::from_ref(self.slot(index)).cast_mut()
     }
 
-    /// Takes a slot for the calling process: a new one, or that of a process of one thread that has ended, of which
-    /// there is nothing to tell. `None` where all are in use.
+    /// Takes a slot for the calling process: a new one, or that of a single-threaded process that has exited
+    /// and has nothing to report. Returns `None` if all are in use.
     pub fn take_slot(&self) -> Option<usize> {
         let header = self.header();
         let pid = std::process::id() as i32;
         let index = header.taken.fetch_add(1, Relaxed) as usize;
         let used = index.min(SLOTS);
-        // What this process was before it became another program has ended now.
+        // The program that this process ran before it executed another one has ended now.
         for slot in (0..used).map(|index| self.slot(index)).filter(|slot| slot.pid.load(Relaxed) == pid) {
             let _ = slot.ended.compare_exchange(BECOMES, ENDED, AcqRel, Relaxed);
         }
         if index < SLOTS {
             return Some(index);
         }
-        // The command's own slot stays the first.
+        // The slot of the command itself remains the first.
         let index = (1..SLOTS).find(|index| {
             let slot = self.slot(*index);
             slot.threads.load(Relaxed) <= 1
@@ -299,11 +299,11 @@ impl Region {
         Some(index)
     }
 
-    /// Takes room for a `T` of zeros in the arena; `None` where it is full.
+    /// Allocates a zeroed `T` in the arena; returns `None` if it is full.
     pub fn allocate<T>(&self) -> Option<u32> {
         let granules = size_of::<T>().div_ceil(GRANULE) as u64;
         let header = self.header();
-        // Looked at first, so that a full arena does not count on for ever.
+        // Checked first, so that the count does not grow without limit when the arena is full.
         if header.used.load(Relaxed).saturating_add(granules) > self.granules {
             return None;
         }
@@ -311,22 +311,23 @@ impl Region {
         (index.saturating_add(granules) <= self.granules).then_some(index as u32)
     }
 
-    /// What is at granule `index`; `None` for 0 and for what is not inside the arena.
+    /// Returns the object at granule `index`; `None` for 0 and for indexes outside of the arena.
     pub fn get<T>(&self, index: u32) -> Option<&T> {
         let granules = size_of::<T>().div_ceil(GRANULE) as u64;
         let inside = index != 0 && u64::from(index) + granules <= self.granules;
-        // SAFETY: the place is inside the memory and aligned; our types are made of atomics and any bits are valid.
+        // SAFETY: the address is inside the memory and aligned; our types consist of atomics, for which any
+        // bits are valid.
         inside.then(|| unsafe { &*self.memory.base().add(ARENA_AT + index as usize * GRANULE).cast() })
     }
 }
 
-/// Writes a text and a zero behind it; what does not fit is left out.
+/// Writes a text and a terminating zero; text that does not fit is cut off.
 ///
 /// # Safety
-/// Nobody else reads or writes there meanwhile.
+/// No other thread may read or write there during the call.
 pub unsafe fn write_text<const N: usize>(to: *mut [u8; N], text: &[u8]) {
     let count = text.len().min(N - 1);
-    // SAFETY: the caller says so, and it fits.
+    // SAFETY: required of the caller, and the text fits.
     unsafe {
         ptr::copy_nonoverlapping(text.as_ptr(), to.cast(), count);
         to.cast::<u8>().add(count).write(0);

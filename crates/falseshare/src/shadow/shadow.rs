@@ -1,4 +1,4 @@
-//! All that is kept of one process: grids, lines, threads, blocks, mappings.
+//! The state of one process: grids, lines, threads, blocks, mappings.
 
 use crate::shadow::{
     grid::{Grid, Step},
@@ -24,23 +24,23 @@ use std::{
     time::Duration,
 };
 
-/// Most bytes of a mapping that is taken for a thread's stack.
+/// Largest mapping in bytes that is taken for a thread's stack.
 const MOST_STACK: u64 = 1 << 30;
-/// How long a young thread waits when it is its turn to.
+/// How long a young thread waits so that others can run.
 const TURN: Duration = Duration::from_micros(50);
 
-/// What an access does.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It reads.
     Read,
     /// It writes.
     Write,
-    /// It reads and writes in one.
+    /// It reads and writes in one instruction.
     Update,
 }
 
-/// What is kept of one process.
+/// The state of one process.
 #[derive(Debug)]
 pub struct Shadow {
     region: Region,
@@ -50,7 +50,7 @@ pub struct Shadow {
     books: Lock<Books>,
 }
 
-/// What changes seldom and is kept under a lock.
+/// Data that changes seldom and is protected by a lock.
 #[derive(Debug, Default)]
 struct Books {
     heap: Heap,
@@ -58,7 +58,7 @@ struct Books {
 }
 
 impl Shadow {
-    /// Keeps what happens in this process, in a slot of `region`; `None` where all slots are taken.
+    /// Creates the state of this process in a slot of `region`; returns `None` if all slots are in use.
     ///
     /// # Errors
     /// Those of `mmap(2)`.
@@ -73,12 +73,12 @@ impl Shadow {
         Ok(Some(shadow))
     }
 
-    /// The region.
+    /// Returns the region.
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// This process's slot.
+    /// Returns this process's slot.
     pub fn slot(&self) -> &Slot {
         self.region.slot(self.slot.load(Relaxed))
     }
@@ -91,25 +91,25 @@ impl Shadow {
         self.books.lock()
     }
 
-    /// Before a fork: nobody changes anything until [`Shadow::after_fork`].
+    /// Prepares a fork: takes the lock, so that nothing changes until [`Shadow::after_fork`].
     pub fn before_fork(&self) {
         self.books.hold();
     }
 
-    /// After a fork, in the parent.
+    /// Releases the lock after a fork, in the parent.
     pub fn after_fork(&self) {
         self.books.release();
     }
 
-    /// After a fork, in the child: it begins with nothing but the mappings and blocks that it inherits, in a slot of
-    /// its own, and with the stack of thread `caller`. Returns whether there was a slot.
+    /// Resets the state after a fork, in the child: it keeps only the mappings and blocks that it inherits,
+    /// in a slot of its own, and the stack of thread `caller`. Returns whether a slot was available.
     pub fn in_child(&self, caller: Option<u32>) -> bool {
         self.books.release();
         let from = self.slot();
         let Some(slot) = self.region.take_slot() else { return false };
         self.slot.store(slot, Relaxed);
         let to = self.region.slot_address(slot);
-        // SAFETY: the slot is this process's alone.
+        // SAFETY: the slot belongs to this process alone.
         unsafe { maps::inherit(from, to) };
         let child = self.slot();
         child.pid.store(std::process::id() as i32, Relaxed);
@@ -124,8 +124,8 @@ impl Shadow {
         true
     }
 
-    /// Registers a thread; `None` where there are too many. `near` is an address on its stack, as far as known: its
-    /// stack begins anew.
+    /// Registers a thread and returns its index; `None` if there are too many. `near` is an address on its
+    /// stack, as far as known. Earlier accesses to its stack do not count.
     pub fn register(&self, tid: i32, near: u64) -> Option<u32> {
         let slot = self.slot();
         let index = slot.threads.fetch_add(1, Relaxed);
@@ -150,12 +150,12 @@ impl Shadow {
         Some(index)
     }
 
-    /// The record of thread `index`.
+    /// Returns the record of thread `index`.
     pub fn thread(&self, index: u32) -> Option<&Thread> {
         self.slot().thread.get(index as usize)
     }
 
-    /// Takes note of the name of a thread, of which 15 bytes count.
+    /// Records the name of a thread, up to 15 bytes.
     pub fn name(&self, index: u32, name: &[u8]) {
         let Some(thread) = self.thread(index) else { return };
         let mut bytes = [0; 16];
@@ -166,17 +166,17 @@ impl Shadow {
         thread.name[1].store((all >> 64) as u64, Relaxed);
     }
 
-    /// Takes note of the program.
+    /// Records the path of the program.
     pub fn set_program(&self, path: &[u8]) {
         let slot = self.region.slot_address(self.slot.load(Relaxed));
-        // SAFETY: the slot is this process's, and its first thread does this.
+        // SAFETY: the slot belongs to this process, and only its first thread does this.
         unsafe { region::write_text(&raw mut (*slot).program, path) };
     }
 
-    /// The program that process `pid` runs, where it is observed.
+    /// Returns the path of the program that process `pid` runs, if it is observed.
     pub fn program_of(&self, pid: i32) -> Option<PathBuf> {
         let taken = (self.region.header().taken.load(Relaxed) as usize).min(region::SLOTS);
-        // Of several programs that it was, the last.
+        // If it executed several programs, the last one counts.
         let slot = (0..taken)
             .rev()
             .map(|index| self.region.slot(index))
@@ -185,19 +185,19 @@ impl Shadow {
         Some(PathBuf::from(OsStr::from_bytes(&slot.program[..end])))
     }
 
-    /// Takes note that the process becomes a program that runs unobserved.
+    /// Records that the process executes a program that runs unobserved.
     pub fn escapes(&self, path: &[u8]) {
         let slot = self.region.slot_address(self.slot.load(Relaxed));
-        // SAFETY: the slot is this process's; who reads it does so when the process has gone.
+        // SAFETY: the slot belongs to this process, and is only read after the process has ended.
         unsafe { region::write_text(&raw mut (*slot).escape, path) };
         self.slot().escaped.store(1, Release);
     }
 
-    /// Takes note of an access of `bytes` bytes at `address` by the instruction at `code`.
+    /// Records an access of `bytes` bytes at `address` by the instruction at `code`.
     #[inline]
     pub fn access(&self, thread: u32, code: u64, address: u64, bytes: u32, kind: Kind) {
         if let Some(record) = self.thread(thread) {
-            // Only this thread counts here.
+            // Only this thread writes this counter.
             let count = record.accesses.load(Relaxed) + 1;
             record.accesses.store(count, Relaxed);
             if count.is_multiple_of(PAUSE) {
@@ -226,14 +226,15 @@ impl Shadow {
         }
     }
 
-    /// What a thread does at times, at its access number `count`.
+    /// Does the periodic work of a thread, at its access number `count`.
     #[cold]
     fn pause(&self, thread: u32, count: u64) {
         let slot = self.slot();
         if is_turn(count) && slot.threads.load(Relaxed) > 1 {
             std::thread::sleep(TURN);
         }
-        // Where nobody looked, nobody took a line away: what is found again at once says nothing of who has it.
+        // Outside of sampling windows, lines do not change their owner, so cached accesses may be of lines
+        // that were lost.
         if slot.sampled.load(Relaxed) != 0
             && windows::is_now()
             && let Some(lane) = self.lane(thread)
@@ -254,7 +255,7 @@ impl Shadow {
         }
     }
 
-    /// An access to a line that is followed.
+    /// Records an access to a followed line.
     fn shared(&self, index: u32, access: &Access) {
         let Some(line) = self.region.get::<Line>(index) else { return };
         let seat = self.table().seat(line, access.thread).and_then(|seat| self.region.get::<Seat>(seat));
@@ -268,16 +269,16 @@ impl Shadow {
         }
     }
 
-    /// What thread `index` needs to be quick; valid as long as this is, and until a fork.
+    /// Returns the fast path of thread `index`; valid as long as `self` exists, until a fork.
     pub fn lane(&self, index: u32) -> Option<Lane> {
         let record = self.thread(index)?;
         let grid = self.grids.first().filter(|_| self.grids.len() == 1);
-        // SAFETY: the table has so many entries for each thread below THREADS.
+        // SAFETY: the table has that many entries for each thread below THREADS.
         let recent = unsafe { self.recent.first::<Recent>().add(index as usize * RECENT) };
         Some(Lane::new(record, grid.map(|grid| grid.own(index)), recent))
     }
 
-    /// Follows the line of `address` from now on.
+    /// Starts to follow the line of `address`.
     #[cold]
     fn follow(&self, layout: usize, grid: &Grid, address: u64, access: &Access) {
         let Some(word) = grid.word(address) else { return };
@@ -299,7 +300,7 @@ impl Shadow {
         self.shared(index, access);
     }
 
-    /// Takes note that memory begins a new life: what threads did there before is forgotten.
+    /// Records that memory is reused for other data: earlier accesses to it do not count.
     pub fn renew(&self, start: u64, end: u64) {
         for grid in &self.grids {
             grid.renew(start, end, &mut |index| self.renew_line(grid, index, start, end));
@@ -314,7 +315,7 @@ impl Shadow {
         self.table().renew(line, marks::bits(from as u32, to.saturating_sub(from) as u32));
     }
 
-    /// Takes note of a block that the allocator gave.
+    /// Records a block that the allocator returned.
     pub fn allocated(&self, start: u64, bytes: u64, callers: &[u64]) {
         let end = start.saturating_add(bytes.max(1));
         let mut books = self.books();
@@ -329,7 +330,7 @@ impl Shadow {
         }
     }
 
-    /// Takes note of a block that the allocator got back.
+    /// Records a block that was freed.
     pub fn freed(&self, start: u64) {
         let Some(bytes) = self.books().heap.freed(start) else { return };
         for grid in &self.grids {
@@ -341,22 +342,22 @@ impl Shadow {
         }
     }
 
-    /// Takes note of a mapping; what was there before is forgotten.
+    /// Records a mapping; earlier accesses to its addresses do not count.
     pub fn mapped(&self, mapped: &Mapped) {
         self.unmapped(mapped.start, mapped.end);
         let slot = self.region.slot_address(self.slot.load(Relaxed));
-        // SAFETY: the slot is this process's, and the lock is held.
+        // SAFETY: the slot belongs to this process, and the lock is held.
         unsafe { self.books().maps.mapped(slot, mapped) };
     }
 
-    /// Takes note that memory is gone.
+    /// Records that memory was unmapped.
     pub fn unmapped(&self, start: u64, end: u64) {
         self.books().maps.unmapped(self.slot(), start, end);
         self.renew(start, end);
     }
 }
 
-/// Has `word` say that the line is followed at `index`; the place of another where that was quicker.
+/// Stores in `word` that the line is followed at `index`. Returns the index of another thread if that was faster.
 fn follow(word: &AtomicU32, index: u32) -> Result<(), u32> {
     use crate::shadow::grid::FOLLOWED;
     let mut seen = word.load(Relaxed);

@@ -1,4 +1,4 @@
-//! The few functions of the C library that are needed, declared by hand: the plugin is built without crates.
+//! The few functions of the C library that are needed, declared by hand because the plugin is built without crates.
 
 use std::{
     ffi::{CStr, CString, c_char, c_int, c_long, c_void},
@@ -11,9 +11,9 @@ const MAP_SHARED: c_int = 1;
 const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
 const MAP_NORESERVE: c_int = 0x4000;
 const MFD_CLOEXEC: u32 = 1;
-/// Read without asking the hardware; advances with the kernel's ticks, 1 to 10 ms.
+/// A clock that is read without the hardware; it advances with the kernel's ticks, every 1 to 10 ms.
 const CLOCK_MONOTONIC_COARSE: c_int = 6;
-/// Private memory of which a child of fork sees zeros.
+/// Makes private memory appear as zeros in a forked child.
 const MADV_WIPEONFORK: c_int = 18;
 
 #[repr(C)]
@@ -63,32 +63,32 @@ unsafe extern "C" {
     fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
 }
 
-/// Memory that was mapped; unmapped with it.
+/// Mapped memory, which is unmapped when this is dropped.
 #[derive(Debug)]
 pub struct Memory {
     base: *mut u8,
     bytes: usize,
 }
 
-// SAFETY: it is an address; who follows it sees to what others do there.
+// SAFETY: it is an address; code that dereferences it is responsible for concurrent accesses.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Maps `bytes` of zeros that only this process has, and its children of fork do not: they see zeros.
-    /// Takes memory only where it is written.
+    /// Maps `bytes` zero bytes that only this process has. A forked child sees zeros. Memory is only
+    /// allocated where it is written.
     ///
     /// # Errors
     /// Those of `mmap(2)`.
     pub fn private(bytes: usize) -> io::Result<Self> {
         let memory = Self::map(bytes, MAP_PRIVATE_ANONYMOUS | MAP_NORESERVE, -1)?;
-        // SAFETY: the memory is ours.
+        // SAFETY: the memory belongs to us.
         unsafe { madvise(memory.base.cast(), bytes, MADV_WIPEONFORK) };
         Ok(memory)
     }
 
-    /// Maps `bytes` of zeros, which children of fork inherit.
+    /// Maps `bytes` zero bytes, which a forked child inherits.
     ///
     /// # Errors
     /// Those of `mmap(2)`.
@@ -96,7 +96,7 @@ impl Memory {
         Self::map(bytes, MAP_PRIVATE_ANONYMOUS, -1)
     }
 
-    /// Maps the first `bytes` of file `fd`, shared with all that map it.
+    /// Maps the first `bytes` of file `fd`, shared with all processes that map it.
     ///
     /// # Errors
     /// Those of `mmap(2)`.
@@ -105,7 +105,7 @@ impl Memory {
     }
 
     fn map(bytes: usize, flags: c_int, fd: c_int) -> io::Result<Self> {
-        // SAFETY: the kernel chooses a free place.
+        // SAFETY: the kernel chooses a free address.
         let base = unsafe { mmap(ptr::null_mut(), bytes, PROT_READ_WRITE, flags, fd, 0) };
         if base as isize == -1 {
             return Err(io::Error::last_os_error());
@@ -113,18 +113,18 @@ impl Memory {
         Ok(Self { base: base.cast(), bytes })
     }
 
-    /// First address.
+    /// Returns the first address.
     pub fn base(&self) -> *mut u8 {
         self.base
     }
 
-    /// The first of things that fill it.
-    #[allow(clippy::cast_ptr_alignment, reason = "it begins with a page")]
+    /// Returns a pointer to the first of the objects that fill the memory.
+    #[allow(clippy::cast_ptr_alignment, reason = "it starts at a page boundary")]
     pub fn first<T>(&self) -> *mut T {
         self.base.cast()
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -132,42 +132,42 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: nobody has a reference any more, as each borrows this.
+        // SAFETY: no reference is left, because each borrows from this.
         unsafe { munmap(self.base.cast(), self.bytes) };
     }
 }
 
-/// A file without a name, in memory; not inherited by programs that are executed.
+/// Creates an anonymous file in memory, which programs that are executed do not inherit.
 ///
 /// # Errors
 /// Those of `memfd_create(2)`.
 pub fn memory_file(name: &CStr) -> io::Result<std::fs::File> {
-    // SAFETY: the name ends with a zero.
+    // SAFETY: the name is zero-terminated.
     let fd = unsafe { memfd_create(name.as_ptr(), MFD_CLOEXEC) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new and ours.
+    // SAFETY: the descriptor is new and belongs to us.
     Ok(unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) })
 }
 
-/// Reads memory of this process that may not be mapped; returns the bytes that could be read.
+/// Reads memory of this process that may not be mapped; returns the number of bytes that could be read.
 pub fn peek(address: u64, into: &mut [u8]) -> usize {
     let local = Iovec { base: into.as_mut_ptr().cast(), length: into.len() };
     let remote = Iovec { base: address as *mut c_void, length: into.len() };
-    // SAFETY: the kernel checks the addresses; the local buffer is ours.
+    // SAFETY: the kernel checks the addresses, and the local buffer belongs to us.
     let count = unsafe {
         process_vm_readv(std::process::id() as c_int, &raw const local, 1, &raw const remote, 1, 0)
     };
     usize::try_from(count).unwrap_or(0)
 }
 
-/// Reads a text that ends with a zero byte, at most `limit` bytes of it.
+/// Reads a zero-terminated string, at most `limit` bytes of it.
 pub fn peek_text(address: u64, limit: usize) -> Vec<u8> {
     let mut text = Vec::new();
     let mut page = [0; 256];
     while address != 0 && text.len() < limit {
-        // Never across the end of a page, behind which nothing may be.
+        // Never reads across the end of a page, because the next page may not be mapped.
         let from = address + text.len() as u64;
         let room = (4096 - from as usize % 4096).min(page.len());
         let count = peek(from, &mut page[..room]);
@@ -185,15 +185,15 @@ pub fn peek_text(address: u64, limit: usize) -> Vec<u8> {
     text
 }
 
-/// Reads a list of texts that ends with null, as `execve(2)` is given it; `None` where it cannot be read, or is longer
-/// than the kernel takes.
+/// Reads a null-terminated list of strings, as passed to `execve(2)`. Returns `None` if it cannot be read or
+/// is longer than the kernel accepts.
 pub fn peek_texts(list: u64) -> Option<Vec<Vec<u8>>> {
-    /// A text (`MAX_ARG_STRLEN`), and all of them.
+    /// Longest string (`MAX_ARG_STRLEN`), and longest list, in bytes.
     const LONGEST: usize = 128 << 10;
     const MOST: usize = 8 << 20;
     let mut texts = Vec::new();
     let mut bytes = 0;
-    // The kernel takes null for an empty list.
+    // The kernel accepts null for an empty list.
     if list == 0 {
         return Some(texts);
     }
@@ -218,65 +218,65 @@ pub fn peek_texts(list: u64) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// Becomes another program; returns where that fails.
+/// Executes another program; returns only on failure.
 pub fn execute(path: &CStr, words: &[CString], variables: &[CString]) {
     let list = |texts: &[CString]| -> Vec<*const c_char> {
         texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
     };
     let (words, variables) = (list(words), list(variables));
-    // SAFETY: the lists end with null and live as long as the call.
+    // SAFETY: the lists are null-terminated and live as long as the call.
     unsafe { execve(path.as_ptr(), words.as_ptr(), variables.as_ptr()) };
 }
 
-/// Has programs that are executed inherit a descriptor.
+/// Makes programs that are executed inherit a descriptor.
 pub fn keep_open(fd: c_int) {
     const F_SETFD: c_int = 2;
-    // SAFETY: it changes a flag of a descriptor, if there is such a one.
+    // SAFETY: it changes a flag of the descriptor, if that is open.
     unsafe { fcntl(fd, F_SETFD, 0) };
 }
 
-/// Nanoseconds since some moment, as of the kernel's last tick.
+/// Returns nanoseconds of the monotonic clock, as of the kernel's last tick.
 pub fn coarse_ns() -> u64 {
     let mut time = Timespec { seconds: 0, nanoseconds: 0 };
-    // SAFETY: the time is ours; this clock is there since Linux 2.6.32.
+    // SAFETY: the buffer belongs to us; this clock exists since Linux 2.6.32.
     unsafe { clock_gettime(CLOCK_MONOTONIC_COARSE, &raw mut time) };
     (time.seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(time.nanoseconds as u64)
 }
 
-/// The kernel's id of the calling thread.
+/// Returns the kernel thread id of the calling thread.
 pub fn thread_id() -> i32 {
-    // SAFETY: it takes nothing.
+    // SAFETY: it has no arguments.
     unsafe { gettid() }
 }
 
-/// The user that the calling thread acts as.
+/// Returns the effective user id of the calling thread.
 pub fn user() -> u32 {
-    // SAFETY: it takes nothing.
+    // SAFETY: it has no arguments.
     unsafe { geteuid() }
 }
 
-/// Names the calling thread; the kernel keeps the first 15 bytes.
+/// Sets the name of the calling thread; the kernel keeps the first 15 bytes.
 pub fn name_thread(name: &CStr) {
     const PR_SET_NAME: c_int = 15;
-    // SAFETY: the name ends with a zero.
+    // SAFETY: the name is zero-terminated.
     unsafe { prctl(PR_SET_NAME, name.as_ptr()) };
 }
 
-/// Lets others run.
+/// Lets other threads run.
 pub fn yield_now() {
-    // SAFETY: it takes nothing.
+    // SAFETY: it has no arguments.
     unsafe { sched_yield() };
 }
 
-/// Has functions called before a fork, and after it in the parent and in the child.
+/// Registers functions that are called before a fork, and after it in the parent and in the child.
 pub fn at_fork(prepare: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) -> bool {
-    // SAFETY: the functions stay as long as the library, which is never unloaded.
+    // SAFETY: the functions remain valid, because the library is never unloaded.
     unsafe { pthread_atfork(Some(prepare), Some(parent), Some(child)) == 0 }
 }
 
-/// Bytes of a page of memory.
+/// Returns the page size in bytes.
 pub fn page_bytes() -> u64 {
     const SC_PAGESIZE: c_int = 30;
-    // SAFETY: it reads a number.
+    // SAFETY: it only returns a number.
     u64::try_from(unsafe { sysconf(SC_PAGESIZE) }).unwrap_or(4096)
 }

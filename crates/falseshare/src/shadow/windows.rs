@@ -1,20 +1,20 @@
-//! Lines that change hands all the time are looked at some of the time.
+//! Sampling of lines with very many transfers.
 //!
-//! A hand-over costs an emulated thread some hundreds of nanoseconds, for what is kept of the line moves between
-//! caches with it; a real one costs tens. Once a line has changed hands [`MANY`] times, it does so only within
-//! windows of some milliseconds, one in [`EACH`] of which the number decides as by chance, and each hand-over in
-//! them stands for as many. Accesses are counted all the time.
+//! A transfer costs an emulated thread some hundreds of nanoseconds, because the line's record moves between
+//! caches with it; a real transfer costs tens. After [`MANY`] transfers of a line, further transfers only
+//! happen within windows of some milliseconds. One window in [`EACH`] is open, selected pseudo-randomly by
+//! its number, and each transfer in it counts as [`EACH`]. Accesses are always counted.
 
 use crate::shadow::sys;
 
-/// Hand-overs of a line of which each is looked at.
+/// Number of transfers of a line before it is sampled.
 pub const MANY: u64 = 1 << 14;
-/// Of so many windows, one is looked at.
+/// One window in this number is open.
 pub const EACH: u32 = 16;
-/// A window lasts 2 to this power nanoseconds, 4.2 ms: about a tick of the clock that is read.
+/// Length of a window as a power of two of nanoseconds: 4.2 ms, about a tick of the clock that is used.
 const BITS: u32 = 22;
 
-/// How many hand-overs one stands for now, at a line that changed hands so often; 0 outside of windows.
+/// Returns how many transfers one stands for now, given the line's transfers so far; 0 outside of open windows.
 #[inline]
 pub fn weight(hand_overs: u64) -> u32 {
     match hand_overs < MANY {
@@ -24,15 +24,15 @@ pub fn weight(hand_overs: u64) -> u32 {
     }
 }
 
-/// Whether the window at this time is one to look in. Neighbouring numbers are spread by the golden ratio
-/// (Fibonacci hashing), lest a program that repeats itself every 16 windows is seen at one point only.
+/// Returns whether the window at this time is open. Consecutive numbers are spread with the golden ratio
+/// (Fibonacci hashing); otherwise a program with a period of 16 windows would always be sampled at the same point.
 fn is_open(ns: u64) -> bool {
     let spread =
         (ns >> BITS).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     spread >> 60 == 0
 }
 
-/// Whether lines that change hands often are looked at now.
+/// Returns whether lines with many transfers are sampled now.
 pub fn is_now() -> bool {
     is_open(sys::coarse_ns())
 }

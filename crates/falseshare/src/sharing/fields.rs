@@ -1,4 +1,4 @@
-//! Fields of a line that threads truly share, which could each have a line of its own.
+//! Fields of a truly shared line that could each be put on a line of its own.
 
 use super::{
     Access, Field,
@@ -7,24 +7,25 @@ use super::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Parting fields is worth while where it spares one of so many hand-overs.
+/// Separating fields is worthwhile if it saves at least one in this many transfers.
 const WORTH: u64 = 10;
 
-/// Threads, as indexes into those of the process.
+/// Threads, as indexes into the threads of the process.
 type Threads = BTreeSet<usize>;
 
 /// Bytes that are written together, or by writes that overlap.
 struct Piece<'a> {
-    /// The first, and that behind the last.
+    /// The first byte, and the end (exclusive).
     bytes: (u32, u32),
     writes: Vec<&'a Access>,
 }
 
-/// The fields of a line of which each has a writer that does not write another one: the head and the tail of a queue.
-/// None where parting them would spare fewer than `threshold` hand-overs or less than a tenth of all.
+/// Returns the fields of a line of which each has a writer that does not write another field, such as the
+/// head and the tail of a queue. Returns none if separating them would save fewer than `threshold` transfers
+/// or less than a tenth of all.
 ///
-/// Who writes the data behind a lock writes the lock too: these are not parted, as each holder would then wait for two
-/// lines.
+/// A thread that writes the data protected by a lock also writes the lock. Such fields are not separated,
+/// because each lock holder would then need two lines.
 pub(super) fn apart(spot: &Spot<'_>, needless: u64, hand_overs: u64, threshold: u64) -> Vec<Field> {
     if needless < threshold || needless < hand_overs / WORTH {
         return Vec::new();
@@ -48,7 +49,8 @@ pub(super) fn apart(spot: &Spot<'_>, needless: u64, hand_overs: u64, threshold: 
     fields
 }
 
-/// What is written on a line, in order. Who writes hardly ever does not count: it filled the line once.
+/// Returns the pieces of a line that are written, by offset. Writers with very few writes are left out: they
+/// only initialized the line.
 fn pieces<'a>(spot: &'a Spot<'_>) -> Vec<Piece<'a>> {
     let accesses = &spot.line.accesses;
     let total = accesses.iter().fold(0_u64, |sum, access| sum.saturating_add(access.writes));

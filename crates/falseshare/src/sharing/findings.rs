@@ -1,4 +1,4 @@
-//! What an observation means: which shared lines matter, and what they are.
+//! The result of evaluating an observation: the shared lines that matter, with their names and advice.
 
 use super::{Cure, End, Engine, Frame, Holder, Layout, spot::is_negligible};
 use serde::{Deserialize, Serialize};
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 /// Value of `schema` in the JSON that this version writes.
 pub const FINDINGS_SCHEMA: &str = "manycore/falseshare/1";
 
-/// What counts.
+/// Settings of the evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Needless hand-overs from which on a finding is one.
+    /// Least number of false-sharing transfers of a finding.
     pub threshold: u64,
 }
 
-/// What an observation means.
+/// The result of evaluating an observation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
     /// Always [`FINDINGS_SCHEMA`].
     pub schema: String,
-    /// False sharing, the worst first.
+    /// False sharing, the most transfers first.
     pub false_sharing: Vec<Finding>,
-    /// What would be false sharing on other lines: longer ones, or with data laid out otherwise.
+    /// Sharing that would be false sharing with other lines: longer ones, or with data at other addresses.
     pub latent: Vec<Finding>,
-    /// False sharing among data of libraries and of the language's runtime, which the program cannot change.
+    /// False sharing of data of libraries and of the language's runtime, which the program cannot change.
     pub in_libraries: Vec<Finding>,
-    /// Lines on which threads hand over the same bytes, the busiest only.
+    /// Lines on which threads access the same bytes, only the busiest.
     pub true_sharing: Vec<Finding>,
-    /// Needless hand-overs from which on a finding is one.
+    /// Least number of false-sharing transfers of a finding.
     pub threshold: u64,
     /// How it was observed.
     pub engine: Engine,
@@ -38,114 +38,115 @@ pub struct Findings {
     pub end: End,
     /// Processes that were observed.
     pub processes: usize,
-    /// Their threads.
+    /// Number of their threads.
     pub threads: usize,
-    /// Memory accesses that were followed.
+    /// Number of memory accesses that were followed.
     pub accesses: u64,
-    /// Accesses that were not, as the memory for that was used up or there were too many threads.
+    /// Number of accesses that were not followed, because the memory for that was used up or there were too
+    /// many threads.
     #[serde(default)]
     pub unfollowed: u64,
-    /// Processes that were not observed, or became a program that was not.
+    /// Number of processes that were not observed, or that executed a program that was not.
     #[serde(default)]
     pub escaped: usize,
-    /// Findings of [`Findings::in_libraries`] that may be the program's own: an interpreter took part in them, or code
-    /// without a name that was generated at run time.
+    /// Number of findings of [`Findings::in_libraries`] that may belong to the program: an interpreter took
+    /// part in them, or code that was generated at run time and has no name.
     #[serde(default)]
     pub unattributed: usize,
-    /// What could not be observed.
+    /// What could not be observed, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// What kind of sharing it is.
+/// The kind of sharing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// Threads use different bytes.
+    /// Threads access different bytes.
     False,
-    /// Threads use the same bytes, and different ones beside them.
+    /// Threads access the same bytes and also different bytes.
     Mixed,
-    /// Threads use the same bytes.
+    /// Threads access the same bytes.
     True,
 }
 
-/// Lines that are shared in the same way: one, those of an array, or those of many instances.
+/// Lines that are shared in the same way: a single line, the lines of an array, or those of many instances of a type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What kind of sharing it is.
+    /// The kind of sharing.
     pub class: Class,
-    /// The lines that it is about.
+    /// The line layout.
     pub layout: Layout,
-    /// Times that the lines changed hands.
+    /// Number of cache-line transfers.
     pub hand_overs: u64,
-    /// Those that the bytes did not ask for.
+    /// Number of those transfers that are due to false sharing.
     pub needless: u64,
-    /// How many lines.
+    /// Number of lines.
     pub lines: usize,
-    /// Processes in which it was seen.
+    /// Process ids of the processes in which it was seen.
     pub pids: Vec<i32>,
-    /// What holds the bytes, on the worst line.
+    /// What contains the shared bytes of the worst line.
     pub holder: Holder,
-    /// Where the first byte of the worst line is.
+    /// Address of the first byte of the worst line.
     pub address: u64,
-    /// The threads, those of one name together.
+    /// The threads, grouped by name.
     pub threads: Vec<Party>,
-    /// Who touched what on the worst line.
+    /// Accesses to the worst line, by thread and bytes.
     pub touches: Vec<Touch>,
-    /// The code lines, the busiest first.
+    /// The lines of code, busiest first.
     pub sites: Vec<Site>,
-    /// Where it is true sharing that is needless in part: the fields of the worst line that other threads write than
-    /// those of the others. On lines of their own they would spare the needless hand-overs.
+    /// For true sharing that is partly false: the fields of the worst line that are written by different
+    /// threads. On lines of their own they would not cause the false-sharing transfers.
     #[serde(default)]
     pub fields: Vec<Field>,
     /// What to do.
     pub cure: Cure,
 }
 
-/// Threads of one name.
+/// Threads of the same name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Party {
-    /// Their name; `main thread` for the first of a process.
+    /// Their name; `main thread` for the first thread of a process.
     pub name: String,
-    /// Their kernel ids.
+    /// Their kernel thread ids.
     pub tids: Vec<i32>,
 }
 
 /// Accesses of a thread to the same bytes of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Touch {
-    /// The thread's kernel id.
+    /// The thread's kernel thread id.
     pub tid: i32,
     /// Its name.
     pub name: String,
-    /// First byte, counted from the start of the line.
+    /// Offset of the first byte from the start of the line.
     pub offset: u32,
-    /// Bytes; 0 where the engine does not tell.
+    /// Number of bytes; 0 where the engine does not record it.
     pub bytes: u32,
-    /// Times read.
+    /// Number of reads.
     pub reads: u64,
-    /// Times written.
+    /// Number of writes.
     pub writes: u64,
 }
 
-/// A line of code that touches shared lines.
+/// A line of code that accesses shared lines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Site {
-    /// The code.
+    /// Function, file and line.
     pub frame: Frame,
-    /// Times read.
+    /// Number of reads.
     pub reads: u64,
-    /// Times written.
+    /// Number of writes.
     pub writes: u64,
-    /// Bytes of the worst line that it touches, each from the first to behind the last.
+    /// Ranges of bytes that it accesses on the worst line; the end of a range is exclusive.
     pub bytes: Vec<(u32, u32)>,
-    /// How many threads run it.
+    /// Number of threads that run it.
     pub threads: usize,
     /// These threads.
     pub parties: Vec<Party>,
-    /// Whether it is the program's own.
+    /// Whether it belongs to the program and not to a library or runtime.
     #[serde(default)]
     pub is_own: bool,
-    /// Whether it takes or gives back a lock: a function of the C library, or an instruction that exchanges values.
+    /// Whether it takes or releases a lock: a function of the C library, or an instruction that exchanges values.
     #[serde(default)]
     pub is_lock: bool,
 }
@@ -153,16 +154,16 @@ pub struct Site {
 /// Bytes of a line that the same threads write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Field {
-    /// The bytes, each range from the first to behind the last.
+    /// The ranges of bytes; the end of a range is exclusive.
     pub bytes: Vec<(u32, u32)>,
-    /// The code that writes them most.
+    /// The code that writes them most often.
     pub frame: Frame,
 }
 
 impl Finding {
-    /// The code lines that may have part in it, the busiest first: without those whose accesses are less than 0.1 % of
-    /// the busiest one's and could not make a tenth of the hand-overs, such as code of the C library that runs when
-    /// threads begin and end.
+    /// Returns the lines of code that may have contributed to the finding, busiest first. Code is left out if
+    /// it made less than 0.1 % of the accesses of the busiest one and could not have caused a tenth of the
+    /// transfers, such as code of the C library that runs when threads start and exit.
     pub fn notable(&self) -> Vec<&Site> {
         let busiest = self.sites.iter().map(Site::accesses).max().unwrap_or(0);
         let has_part = |site: &&Site| {
@@ -174,12 +175,12 @@ impl Finding {
 }
 
 impl Site {
-    /// Times read and times written together.
+    /// Returns the number of reads and writes.
     pub fn accesses(&self) -> u64 {
         self.reads.saturating_add(self.writes)
     }
 
-    /// Whether it reads what it writes, each time: `counter += 1`.
+    /// Returns whether it reads whenever it writes, such as `counter += 1`.
     pub fn is_counting(&self) -> bool {
         self.writes > 0
             && self.reads >= self.writes - self.writes / 10

@@ -1,4 +1,4 @@
-//! How shared lines become findings.
+//! Evaluation of shared lines: groups them into findings and classifies them.
 
 use super::{
     Class, Cure, FINDINGS_SCHEMA, Finding, Findings, Frame, Holder, Line, Observation, Party, Settings, Site,
@@ -7,25 +7,27 @@ use super::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Share of needless hand-overs from which on a line is falsely shared, and little else.
+/// Lines with at least this share of false-sharing transfers are false sharing and little else.
 const MOSTLY: f64 = 0.8;
 
-/// Share below which they come with true sharing: the holder of a lock takes its line from one who has only looked
-/// at another field of the lock yet. A lock with its data was seen with shares of up to a quarter.
+/// Lines below this share are true sharing. A lock has some false-sharing transfers: its holder takes the
+/// line from a thread that has so far only read another field of the lock. Locks with their data were seen
+/// with shares of up to a quarter.
 const PARTLY: f64 = 0.5;
 
-/// A line takes part in a finding from this part of the threshold on: the lines of a large array may each have few.
+/// A line is part of a finding if it has at least this fraction of the threshold, because each line of a
+/// large array may have few transfers.
 const PART_OF_THRESHOLD: u64 = 16;
 
-/// Findings of true sharing that are told.
+/// Most findings of true sharing that are reported.
 const MOST_TRUE: usize = 5;
 
-/// What several processes do with memory that they share is in none of the engines' observations.
-const UNCOMPARED: &str = "several processes ran: memory that they share with each other is looked at in each process \
-                          alone, so that hand-overs between processes are not told";
+/// Note for observations of several processes: no engine compares the accesses of different processes.
+const UNCOMPARED: &str = "several processes ran: memory that they share with each other was observed in each process \
+                          separately, so transfers between processes are not counted";
 
 impl Findings {
-    /// Judges what was observed.
+    /// Evaluates an observation.
     pub fn of(seen: &Observation, settings: Settings) -> Self {
         let mut findings = Self {
             schema: FINDINGS_SCHEMA.to_owned(),
@@ -72,7 +74,7 @@ impl Findings {
         findings
     }
 
-    /// Puts a group of lines where it belongs. Groups come with those of the machine's own lines first.
+    /// Adds a group of lines to the list that it belongs to. Groups with the machine's own layout have to come first.
     fn take(
         &mut self,
         is_false: bool,
@@ -93,7 +95,7 @@ impl Findings {
                 list.push(Finding::of(spots, settings));
                 told.insert(key);
             }
-            // What is shared already is not latent, and what several layouts would share is told once.
+            // Sharing that is already real is not latent, and sharing under several layouts is reported once.
             (true, _) if own && told.insert(key.on_machine()) => {
                 self.latent.push(Finding::of(spots, settings));
             }
@@ -103,7 +105,7 @@ impl Findings {
     }
 }
 
-/// What lines of one finding have in common.
+/// What the lines of one finding have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     layout: usize,
@@ -117,7 +119,7 @@ impl Key {
     fn of(spot: &Spot<'_>, layout: usize) -> Self {
         let mut holder = spot.holder.clone();
         match &mut holder {
-            // Elements of an array of pointers, and the neighbours on its ends, belong together.
+            // Elements of an array of pointers, and the adjacent blocks at its ends, belong together.
             Holder::Heap { blocks } => {
                 for block in blocks.iter_mut() {
                     block.bytes = 0;
@@ -125,7 +127,7 @@ impl Key {
                 blocks.sort();
                 blocks.dedup();
             }
-            // So do the stacks of threads that do the same.
+            // So do the stacks of threads that run the same code.
             Holder::Stack { tid, .. } => *tid = None,
             _ => {}
         }
@@ -144,7 +146,7 @@ impl Key {
 }
 
 impl Class {
-    /// By the share of hand-overs that were needless.
+    /// Classifies a line by its share of false-sharing transfers.
     pub fn of(needless: u64, hand_overs: u64) -> Self {
         match needless as f64 / hand_overs.max(1) as f64 {
             share if share >= MOSTLY => Self::False,
@@ -197,7 +199,7 @@ impl Finding {
     }
 }
 
-/// What holds the bytes of the worst line; of several stacks none is named.
+/// Returns what contains the bytes of the worst line. If several stacks are involved, no thread id is given.
 fn holder(spots: &[Spot<'_>], worst: &Spot<'_>) -> Holder {
     let mut holder = worst.holder.clone();
     if let Holder::Stack { tid, .. } = &mut holder
@@ -216,7 +218,7 @@ fn parties<'a>(threads: impl Iterator<Item = (i32, &'a Thread)>) -> Vec<Party> {
     named.into_iter().map(|(name, tids)| Party { name, tids: tids.into_iter().collect() }).collect()
 }
 
-/// Who touched what on a line, by thread and byte.
+/// Returns the accesses to a line, by thread and bytes.
 fn touches(spot: &Spot<'_>) -> Vec<Touch> {
     let mut seen: BTreeMap<(usize, u32, u32), (u64, u64)> = BTreeMap::new();
     for access in &spot.line.accesses {
@@ -232,7 +234,7 @@ fn touches(spot: &Spot<'_>) -> Vec<Touch> {
     seen.into_iter().filter_map(touch).collect()
 }
 
-/// The code that touches these lines; of bytes, those of the worst one are told.
+/// Returns the code that accesses these lines. Byte ranges are those of the worst line.
 fn sites(spots: &[Spot<'_>], worst: &Spot<'_>) -> Vec<Site> {
     #[derive(Default)]
     struct Sum<'a> {
@@ -270,7 +272,7 @@ fn sites(spots: &[Spot<'_>], worst: &Spot<'_>) -> Vec<Site> {
     sites
 }
 
-/// The code that a cure is about, that which writes most first: the program's own, where there is any.
+/// Returns the code that a fix should change, most writes first: the program's own code, if there is any.
 fn to_change(spots: &[Spot<'_>], sites: &[Site]) -> Vec<Site> {
     let accesses =
         spots.iter().flat_map(|spot| spot.line.accesses.iter().map(move |access| spot.code(access)));
@@ -285,7 +287,7 @@ fn to_change(spots: &[Spot<'_>], sites: &[Site]) -> Vec<Site> {
     all
 }
 
-/// Ranges in order, those that touch made one.
+/// Returns the ranges in order, with adjacent and overlapping ones merged.
 pub(super) fn merged(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
     ranges.sort_unstable();
     let mut merged: Vec<(u32, u32)> = Vec::new();

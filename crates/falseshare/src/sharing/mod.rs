@@ -1,8 +1,8 @@
-//! Cache lines that threads share: what was observed of a program.
+//! Cache lines that threads share: the data model of an observed program.
 //!
-//! An [`Observation`] is what an engine saw, with addresses as they were in the program. It names no file and
-//! no symbol: those are looked up afterwards and kept in [`Process::names`], so that it can be judged again any
-//! time later, on any machine. [`Findings::of`] judges it.
+//! An [`Observation`] is what an engine recorded, with addresses as they were in the program. The engine
+//! itself looks up no file and no symbol. Names are added afterwards, in [`Process::names`], so that a saved
+//! observation can be evaluated again at any time and on any machine. [`Findings::of`] evaluates it.
 
 mod cure;
 mod fields;
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 /// Value of [`Observation::schema`] that this version writes.
 pub const SHARING_SCHEMA: &str = "manycore/sharing/1";
 
-/// What was seen of one run of a program and of the processes that it started.
+/// What was observed of one run of a program and of the processes that it started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// Always [`SHARING_SCHEMA`] in files that this version writes.
@@ -36,11 +36,11 @@ pub struct Observation {
     pub seconds: f64,
     /// How the command ended.
     pub end: End,
-    /// Layouts of lines that were followed; the first is that of the machine.
+    /// Line layouts that were followed; the first is that of the machine.
     pub layouts: Vec<Layout>,
     /// The processes, the command's own first.
     pub processes: Vec<Process>,
-    /// Processes of which nothing is known, as there was no room for them.
+    /// Number of processes that could not be observed because the shared memory region had no space for them.
     #[serde(default)]
     pub unobserved: usize,
     /// What could not be observed, one sentence each.
@@ -53,12 +53,12 @@ pub struct Observation {
 pub enum Engine {
     /// Every access, in an emulator of the program's instructions.
     Emulator {
-        /// The program, as it names its version: `qemu-x86_64 version 7.2.22`.
+        /// The emulator's name and version: `qemu-x86_64 version 7.2.22`.
         version: String,
     },
-    /// Some accesses, told by the hardware.
+    /// Some accesses, recorded by the hardware.
     Sampling {
-        /// The events: `cpu/mem-loads,ldlat=30/P`.
+        /// The perf events: `cpu/mem-loads,ldlat=30/P`.
         events: Vec<String>,
         /// Samples that the kernel could not deliver.
         lost: u64,
@@ -75,49 +75,50 @@ impl Default for Engine {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
-    /// It ended with this status.
+    /// It exited with this status.
     Status(i32),
-    /// A signal ended it.
+    /// It was terminated by this signal.
     Signal(i32),
-    /// It was ended after the time that was given to it.
+    /// It was stopped at the requested timeout.
     Timeout,
-    /// It was ended because the observer was interrupted.
+    /// It was stopped because the observer was interrupted.
     #[default]
     Interrupted,
 }
 
-/// How addresses are divided into lines.
+/// How addresses are divided into cache lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Layout {
-    /// Bytes of a line, a power of two.
+    /// Size of a line in bytes, a power of two.
     pub line_bytes: u32,
-    /// Bytes by which lines start after a multiple of their size: what would be, had the program's data been
-    /// laid out so.
+    /// Offset in bytes of the start of a line from a multiple of the line size. A shift other than 0 answers
+    /// what would happen if the program's data were laid out at other addresses.
     pub shift_bytes: u32,
 }
 
 /// One process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its id.
+    /// Its process id.
     pub pid: i32,
-    /// The program.
+    /// Path of its program.
     pub program: String,
-    /// Its threads, also those that have ended.
+    /// Its threads, including those that have exited.
     pub threads: Vec<Thread>,
-    /// Files that were mapped, and where.
+    /// Mapped files and their addresses.
     pub modules: Vec<Module>,
-    /// Lines that more than one thread touched and at least one wrote.
+    /// Lines that more than one thread accessed and at least one wrote.
     pub lines: Vec<Line>,
-    /// Accesses of all threads that were followed.
+    /// Number of accesses of all threads that were followed.
     pub accesses: u64,
-    /// Accesses that were not, as the memory for that was used up or there were too many threads.
+    /// Number of accesses that were not followed, because the memory for that was used up or there were too
+    /// many threads.
     #[serde(default)]
     pub unfollowed: u64,
-    /// Whether it became a program that was not observed.
+    /// Whether the process executed another program that was not observed.
     #[serde(default)]
     pub escaped: bool,
-    /// What its code and data are called; empty until they were looked up.
+    /// Names of its code and data; empty until they are looked up.
     #[serde(default)]
     pub names: Names,
 }
@@ -125,42 +126,42 @@ pub struct Process {
 /// One thread of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Thread {
-    /// Its kernel id.
+    /// Its kernel thread id.
     pub tid: i32,
-    /// Its name, as `/proc/PID/task/TID/comm` told it at last.
+    /// Its name, as last read from `/proc/PID/task/TID/comm`.
     pub name: String,
 }
 
-/// A part of a file in the memory of a process.
+/// A part of a file that is mapped into a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Module {
     /// First address.
     pub start: u64,
-    /// Address behind the last.
+    /// End address, exclusive.
     pub end: u64,
-    /// Where in the file the part begins, in bytes.
+    /// Offset of the part in the file, in bytes.
     pub file_offset: u64,
-    /// The file.
+    /// Path of the file.
     pub path: String,
 }
 
-/// A line that threads shared.
+/// A cache line that threads shared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// Its first address.
+    /// Address of its first byte.
     pub address: u64,
     /// Index into [`Observation::layouts`].
     pub layout: usize,
-    /// Times that the line changed hands: a thread touched it that another had written since, or wrote it
-    /// when others had it.
+    /// Number of cache-line transfers: a thread accessed the line after another thread had written it, or
+    /// wrote it while other threads had it.
     pub hand_overs: u64,
-    /// Those of them in which the thread, as long as it had the line, touched no byte that others had written
-    /// since it had the line before, and wrote none that they had touched: they would not have been, had the
-    /// bytes been on lines of their own.
+    /// Number of those transfers that are due to false sharing. Between getting the line and losing it, the
+    /// thread accessed no byte that others had written since it last had the line, and wrote no byte that
+    /// they had accessed. On lines of their own, the bytes would not have caused these transfers.
     pub needless: u64,
-    /// Who touched what, from where.
+    /// The accesses, by thread, code and bytes.
     pub accesses: Vec<Access>,
-    /// What the program keeps there.
+    /// The kind of memory that the line is in.
     pub place: Place,
 }
 
@@ -169,36 +170,37 @@ pub struct Line {
 pub struct Access {
     /// Index into [`Process::threads`].
     pub thread: usize,
-    /// Address of the instruction; of the call, where it is part of a function that takes or gives back a lock.
+    /// Address of the instruction. For accesses within a function that takes or releases a lock, the address
+    /// of the call.
     pub code: u64,
-    /// Whether it is such a call.
+    /// Whether `code` is a call of such a lock function.
     #[serde(default)]
     pub of_lock: bool,
-    /// First byte, counted from the start of the line.
+    /// Offset of the first byte from the start of the line.
     pub offset: u32,
-    /// Bytes, those beyond the line's end left out; 0 where the engine does not tell.
+    /// Number of bytes, without those beyond the line's end; 0 where the engine does not record it.
     pub bytes: u32,
-    /// Times read.
+    /// Number of reads.
     pub reads: u64,
-    /// Times written.
+    /// Number of writes.
     pub writes: u64,
 }
 
-/// What holds a line's first shared byte.
+/// What contains the first shared byte of a line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "kind")]
 pub enum Place {
-    /// A mapped file (globals, statics), one of [`Process::modules`], or memory that follows it (`.bss`).
+    /// A mapped file (globals, statics), one of [`Process::modules`], or the memory that follows it (`.bss`).
     Module {
         /// Index into [`Process::modules`].
         module: usize,
     },
-    /// Blocks of the allocator that overlap the line, in order of their address.
+    /// Allocated heap blocks that overlap the line, by address.
     Heap {
         /// The blocks.
         blocks: Vec<Block>,
     },
-    /// A thread's stack, on which its thread-local storage is too.
+    /// A thread's stack, which also holds its thread-local storage.
     Stack {
         /// Index into [`Process::threads`].
         thread: usize,
@@ -207,21 +209,21 @@ pub enum Place {
     Mapping {
         /// First address.
         start: u64,
-        /// Bytes.
+        /// Length in bytes.
         bytes: u64,
     },
-    /// Nobody told.
+    /// Unknown.
     #[default]
     Unknown,
 }
 
-/// A block of the allocator.
+/// A block of heap memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// First address.
     pub start: u64,
-    /// Bytes that were asked for.
+    /// Requested size in bytes.
     pub bytes: u64,
-    /// Addresses to which the calls return that led to the allocation, innermost first; at most 16.
+    /// Return addresses of the calls that led to the allocation, innermost first; at most 16.
     pub callers: Vec<u64>,
 }

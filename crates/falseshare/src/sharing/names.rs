@@ -1,61 +1,63 @@
-//! What code and data of an observed process are called.
+//! Names of the code and data of an observed process.
 
 use serde::{Deserialize, Serialize};
 
 /// Names that were looked up in the files of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Names {
-    /// Code, by address.
+    /// Names of code, by address.
     pub code: Vec<Code>,
-    /// Global variables that hold shared bytes, by address.
+    /// Global variables that contain shared bytes, by address.
     pub globals: Vec<Global>,
-    /// Files that are a language's interpreter or virtual machine: what their code does with their data, such as counts
-    /// of references, a program in that language does not change.
+    /// Paths of files that are a language's interpreter or virtual machine. A program in that language cannot
+    /// change what their code does with their data, such as reference counts.
     #[serde(default)]
     pub runtimes: Vec<String>,
 }
 
-/// What is at a code address.
+/// Names of the code at an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Code {
-    /// The address, as it is in [`Access::code`](super::Access::code) and [`Block::callers`](super::Block::callers).
+    /// The address, as in [`Access::code`](super::Access::code) and
+    /// [`Block::callers`](super::Block::callers).
     pub address: u64,
-    /// The file that it belongs to; [`GENERATED`] where it was generated at run time and has a name; empty where it was
-    /// and has none.
+    /// The file that contains it; [`GENERATED`] for code that was generated at run time and has a name; empty
+    /// for such code without a name.
     pub module: String,
-    /// The function with those that were inlined there, innermost first; never empty.
+    /// The function and the functions that were inlined there, innermost first; never empty.
     pub frames: Vec<Frame>,
-    /// Whether the instruction exchanges a value, or does so if it is the expected one: locks are made of such.
+    /// Whether the instruction is an exchange or a compare-and-exchange, which locks are made of.
     #[serde(default)]
     pub exchanges: bool,
 }
 
-/// A function, and the place in it.
+/// A function and a position in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Frame {
-    /// The function; with an offset where no line is known; the file with an offset where no function is.
+    /// The function; with an offset if no line is known; the file with an offset if no function is known.
     pub function: String,
     /// The source file, where debug information names it.
     pub file: Option<String>,
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: Option<u32>,
 }
 
-/// A variable of a mapped file.
+/// A global variable of a mapped file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Global {
     /// Its name.
     pub name: String,
-    /// Its first address, in the process.
+    /// Its address in the process.
     pub start: u64,
-    /// Its bytes.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// What is the file of code that was generated at run time, in [`Code::module`].
+/// Value of [`Code::module`] for code that was generated at run time.
 pub const GENERATED: &str = "[generated]";
 
-/// Beginnings of names of generated code that belongs to the runtime: of V8, of Java's virtual machine, and its classes.
+/// Prefixes of names of generated code that belongs to the runtime: to V8, to Java's virtual machine, and to
+/// its class library.
 const GENERATED_RUNTIMES: [&str; 15] = [
     "Builtin:",
     "BytecodeHandler:",
@@ -74,7 +76,7 @@ const GENERATED_RUNTIMES: [&str; 15] = [
     "Ljavax/",
 ];
 
-/// Parts of paths of sources that belong to a language and not to a program.
+/// Parts of source paths that belong to a language's library and not to a program.
 const LIBRARIES: [&str; 8] = [
     "/rustc/",
     "/library/core/src/",
@@ -86,7 +88,7 @@ const LIBRARIES: [&str; 8] = [
     "jemalloc-sys",
 ];
 
-/// Packages of Go itself, the folders behind `go/src/` or `go-1.26/src/`.
+/// Packages of Go's standard library: the folders below `go/src/` or `go-1.26/src/`.
 const GO_PACKAGES: [&str; 14] = [
     "runtime", "internal", "sync", "syscall", "time", "os", "net", "fmt", "io", "reflect", "context", "log",
     "math", "crypto",
@@ -95,22 +97,22 @@ const GO_PACKAGES: [&str; 14] = [
 /// Folders of files that come with the system.
 const SYSTEM: [&str; 4] = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"];
 
-/// Beginnings of functions and variables that belong to a language's runtime.
+/// Prefixes of functions and variables that belong to a language's runtime.
 const RUNTIMES: [&str; 9] =
     ["runtime.", "internal/", "sync/atomic.", "std::", "core::", "alloc::", "__gnu_cxx::", "_cgo_", "_rjem_"];
 
 impl Names {
-    /// What is at a code address.
+    /// Returns the names of the code at an address.
     pub fn code(&self, address: u64) -> Option<&Code> {
         self.code.binary_search_by_key(&address, |code| code.address).ok().map(|at| &self.code[at])
     }
 
-    /// Whether Go's scheduler is among the code: goroutines have their stacks in its heap.
+    /// Returns whether Go's scheduler is among the code. Goroutines have their stacks in Go's heap.
     pub(super) fn is_go(&self) -> bool {
         self.code.iter().flat_map(|code| &code.frames).any(|frame| frame.function == "runtime.schedule")
     }
 
-    /// Whether debug information of `program` is there.
+    /// Returns whether there is debug information for `program`.
     fn tells_lines(&self, program: &str) -> bool {
         self.code.iter().any(|code| {
             code.module == program
@@ -118,7 +120,7 @@ impl Names {
         })
     }
 
-    /// What is the program's own at an address: the innermost frame that is no library's, if there is one.
+    /// Returns the innermost frame at an address that belongs to the program and not to a library, if there is one.
     pub fn own(&self, address: u64, program: &str) -> Option<&Frame> {
         let code = self.code(address)?;
         if is_of_system(&code.module, program) || self.runtimes.contains(&code.module) {
@@ -136,9 +138,9 @@ impl Names {
 }
 
 impl Names {
-    /// Whether generated code of this name is a part of the language's runtime, or of its library.
+    /// Returns whether generated code of this name belongs to the language's runtime or library.
     fn is_generated_by_runtime(&self, name: &str) -> bool {
-        // `java.lang.Object java.util.Map.get(java.lang.Object)`: without its result and its arguments.
+        // For `java.lang.Object java.util.Map.get(java.lang.Object)`, this removes the result and the arguments.
         let (head, is_method) = match name.split_once('(') {
             Some((head, _)) => (head.trim_end(), true),
             None => (name, false),
@@ -155,7 +157,7 @@ impl Names {
 }
 
 impl Frame {
-    /// Whether it belongs to a language's library or runtime.
+    /// Returns whether it belongs to a language's library or runtime.
     pub fn is_library(&self) -> bool {
         match &self.file {
             Some(file) => LIBRARIES.iter().any(|part| file.contains(part)) || is_of_go(file),
@@ -163,7 +165,8 @@ impl Frame {
         }
     }
 
-    /// `main.c:12 (worker)`, without the folders of the file; the function where no line is known.
+    /// Formats the frame as `main.c:12 (worker)`, without the folders of the file, or as the function if no
+    /// line is known.
     pub fn brief(&self) -> String {
         let Some(file) = &self.file else { return self.function.clone() };
         let file = file.rsplit('/').next().unwrap_or(file);
@@ -174,7 +177,7 @@ impl Frame {
     }
 }
 
-/// Functions of the C runtime that the linker puts into each program and that run as it begins and ends.
+/// Functions of the C runtime that the linker adds to every program and that run at its start and exit.
 const AT_THE_END: [&str; 9] = [
     "__do_global_dtors_aux",
     "__do_global_ctors_aux",
@@ -188,12 +191,13 @@ const AT_THE_END: [&str; 9] = [
 ];
 
 impl Code {
-    /// Whether it is code of Java's virtual machine or of V8 that accesses memory for the program: the interpreter, and
-    /// what V8 calls for an access (inline caches and `Atomics`). The access may be the runtime's own as well.
+    /// Returns whether it is code of Java's virtual machine or of V8 that accesses memory for the program:
+    /// the interpreter, and the code that V8 calls for an access (inline caches and `Atomics`). The access
+    /// may also be one of the runtime's own.
     pub(super) fn is_interpreter(&self) -> bool {
         self.frames.iter().any(|frame| {
             let name = frame.function.split('+').next().unwrap_or_default();
-            // As V8 names its parts in maps for profilers, and in its own file.
+            // V8 names its parts in this way in maps for profilers, and in its own file.
             let builtin = name.strip_prefix("Builtin:").or_else(|| name.strip_prefix("Builtins_"));
             name == "Interpreter"
                 || name.starts_with("BytecodeHandler:")
@@ -206,7 +210,8 @@ impl Code {
         })
     }
 
-    /// Whether the C runtime does it as the program begins or ends, when no other thread works.
+    /// Returns whether it is code of the C runtime that runs at the program's start or exit, when no other
+    /// thread works.
     pub(super) fn is_at_the_end(&self) -> bool {
         let name =
             |frame: &Frame| frame.function.split("+0x").next().is_some_and(|name| AT_THE_END.contains(&name));
@@ -214,12 +219,12 @@ impl Code {
     }
 }
 
-/// Whether a file of a process comes with the system: the program itself never does.
+/// Returns whether a file of a process comes with the system. The program itself never does.
 pub(super) fn is_of_system(module: &str, program: &str) -> bool {
     module != program && SYSTEM.iter().any(|folder| module.starts_with(folder))
 }
 
-/// Whether a source file is one of Go's own.
+/// Returns whether a source file belongs to Go's standard library.
 fn is_of_go(file: &str) -> bool {
     let Some((root, rest)) = file.split_once("/src/") else { return false };
     let root = root.rsplit('/').next().unwrap_or_default();
@@ -227,7 +232,7 @@ fn is_of_go(file: &str) -> bool {
     root.starts_with("go") && GO_PACKAGES.contains(&package)
 }
 
-/// Whether a function or variable of this name belongs to a language's runtime.
+/// Returns whether a function or variable of this name belongs to a language's runtime.
 pub(super) fn is_runtime(name: &str) -> bool {
     RUNTIMES.iter().any(|start| name.trim_start_matches('<').starts_with(start))
 }

@@ -1,4 +1,4 @@
-//! A shared line with the names of what it holds and of the code that touches it.
+//! Hot lines: shared lines with the names of their data and of the code that accesses them.
 
 use super::{Access, Block, Code, Frame, Layout, Line, Module, Names, Place, Process, Thread, names};
 use serde::{Deserialize, Serialize};
@@ -7,96 +7,97 @@ use std::{
     collections::{BTreeSet, HashMap},
 };
 
-/// How many of the program's own callers of an allocation are told.
+/// Most callers of an allocation, among the program's own functions, that are reported.
 const CALLERS: usize = 2;
 
-/// What holds the shared bytes.
+/// What contains the shared bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Holder {
     /// Global variables.
     Globals {
-        /// Those that are touched, by address.
+        /// The variables that are accessed, by address.
         variables: Vec<Variable>,
     },
     /// Blocks of the allocator.
     Heap {
-        /// Those that are touched, by address.
+        /// The blocks that are accessed, by address.
         blocks: Vec<Allocation>,
     },
-    /// A part of a mapped file that no symbol names.
+    /// A part of a mapped file without a symbol.
     Module {
         /// The file.
         path: String,
     },
     /// A thread's stack or thread-local storage.
     Stack {
-        /// The thread's name; `main thread` for the first of a process, empty where none is known.
+        /// The thread's name; `main thread` for the first thread of a process, empty if unknown.
         thread: String,
-        /// Its kernel id; none where a finding is about the stacks of several threads of this name.
+        /// Its kernel thread id; `None` if a finding is about the stacks of several threads of this name.
         #[serde(default)]
         tid: Option<i32>,
     },
-    /// The heap of Go's runtime, or stacks of goroutines in it.
+    /// The heap of Go's runtime, or goroutine stacks in it.
     GoHeap,
     /// Other memory that the program mapped.
     Mapping {
-        /// Its bytes.
+        /// Its length in bytes.
         bytes: u64,
     },
-    /// Nobody told.
+    /// Unknown.
     Unknown,
 }
 
-/// A global variable that shared bytes are in.
+/// A global variable that contains shared bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Variable {
     /// Its name.
     pub name: String,
-    /// Its bytes.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// The file that it is in.
+    /// The file that contains it.
     pub module: String,
 }
 
-/// A block of the allocator that shared bytes are in.
+/// A heap block that contains shared bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Allocation {
-    /// Bytes that were asked for.
+    /// Requested size in bytes.
     pub bytes: u64,
-    /// The program's own functions that led to it, innermost first; the allocator's caller where there are none.
+    /// The program's own functions that led to the allocation, innermost first; the direct caller of the
+    /// allocator if there are none.
     pub callers: Vec<Frame>,
-    /// Whether any of these is the program's own.
+    /// Whether any of the callers belongs to the program.
     pub own: bool,
 }
 
-/// What is known of the code at an address.
+/// The name and the origin of the code at an address.
 struct Known {
-    /// The frame by which it is named.
+    /// The frame by which the report names it.
     frame: Frame,
     origin: Origin,
     exchanges: bool,
     at_the_end: bool,
 }
 
-/// Whose code it is.
+/// The owner of a piece of code.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// The program's own.
+    /// The program.
     Program,
-    /// A library's, or the language's runtime's.
+    /// A library or the language's runtime.
     Library,
-    /// An interpreter's, which touches memory for the program and for itself.
+    /// An interpreter, which accesses memory for the program and for itself.
     Interpreter,
-    /// Generated at run time, and without a name.
+    /// Unknown: generated at run time, without a name.
     Unknown,
 }
 
-/// A process with what is known of its code, by address.
+/// A process with the names of its code, by address.
 pub(super) struct Named<'a> {
     pub process: &'a Process,
     code: HashMap<u64, Known>,
-    /// Whether any of it belongs to the C runtime's end.
+    /// Whether any of the code is the C runtime's start or exit code.
     ends: bool,
 }
 
@@ -127,23 +128,23 @@ impl<'a> Named<'a> {
     }
 
     fn code(&self, access: &Access) -> &Known {
-        // Every access of the process's lines has one.
+        // `code` has an entry for every access of the process's lines.
         &self.code[&access.code]
     }
 }
 
-/// A line of a process with its names.
+/// A shared line of a process, with its names.
 pub(super) struct Spot<'a> {
     pub process: &'a Process,
     named: &'a Named<'a>,
-    /// Without what the C runtime does at the end.
+    /// The line, without the accesses of the C runtime's start and exit code.
     pub line: Cow<'a, Line>,
     pub layout: Layout,
     pub holder: Holder,
 }
 
 impl<'a> Spot<'a> {
-    /// `line` is one of the process's.
+    /// Creates a hot line. `line` must be one of the process's lines.
     pub fn of(named: &'a Named<'a>, line: &'a Line, layout: Layout) -> Self {
         let process = named.process;
         let is_at_the_end = |access: &Access| named.code(access).at_the_end;
@@ -155,32 +156,33 @@ impl<'a> Spot<'a> {
         Self { process, named, line, layout, holder }
     }
 
-    /// Whether an access takes or gives back a lock, as far as the code shows. What libraries exchange may be a barrier's
-    /// or a queue's.
+    /// Returns whether an access takes or releases a lock, as far as the code shows. Exchanges in libraries
+    /// do not count: they may belong to a barrier or a queue.
     pub fn is_of_lock(&self, access: &Access) -> bool {
         let known = self.named.code(access);
         access.of_lock || access.writes > 0 && known.exchanges && known.origin == Origin::Program
     }
 
-    /// The code of an access as the report names it, and whether it is the program's own.
+    /// Returns the frame by which the report names the code of an access, and whether it is the program's own.
     pub fn code(&self, access: &Access) -> (&'a Frame, bool) {
         let known = self.named.code(access);
         (&known.frame, known.origin == Origin::Program)
     }
 
-    /// The lines of code, without doubles.
+    /// Returns the frames of all accesses, without duplicates.
     pub fn frames(&self) -> Vec<Frame> {
         let frames: BTreeSet<&Frame> = self.line.accesses.iter().map(|access| self.code(access).0).collect();
         frames.into_iter().cloned().collect()
     }
 
-    /// Whether the program itself could change it: its own code touches it, or it has allocated or declared it.
+    /// Returns whether the program itself could change the sharing: its code accesses the line, or allocated
+    /// or declared the data.
     pub fn is_own(&self) -> bool {
         let touched = self.line.accesses.iter().any(|access| self.code(access).1);
         match &self.holder {
-            // The program's own code touches variables of the runtime too, and libraries touch the program's.
+            // The program's own code accesses variables of the runtime too, and libraries access the program's.
             Holder::Globals { variables } => {
-                // All packages of Go, its own too, are in the program: there only the code tells whose it is.
+                // A Go program contains all packages, including the standard library. Only the code shows the owner.
                 variables.iter().any(|it| self.declares(it)) && (touched || !self.process.names.is_go())
             }
             Holder::Heap { blocks } => touched || blocks.iter().any(|block| block.own),
@@ -188,9 +190,9 @@ impl<'a> Spot<'a> {
         }
     }
 
-    /// Whether the line may be the program's although none of its code is known to touch it: code without a name has part
-    /// in it, or it is an interpreter's code that touches it most. What the runtime itself touches most, such as the
-    /// counters of a method that is not compiled yet, is its own.
+    /// Returns whether the line may be the program's although none of its code is known to access it: code
+    /// without a name takes part, or an interpreter's code accesses it most. Lines that the runtime itself
+    /// accesses most, such as the counters of a method that is not compiled yet, belong to the runtime.
     pub fn is_unattributed(&self) -> bool {
         let total = line_total(&self.line);
         let part = |origin| {
@@ -204,7 +206,7 @@ impl<'a> Spot<'a> {
         unknown > 0 && !is_negligible(unknown, total) || interpreted > total / 2 && !is_file
     }
 
-    /// Whether a variable is of the program or of a library that comes with it.
+    /// Returns whether a variable belongs to the program or to a library that comes with it.
     fn declares(&self, variable: &Variable) -> bool {
         !names::is_of_system(&variable.module, &self.process.program)
             && !names::is_runtime(&variable.name)
@@ -212,7 +214,7 @@ impl<'a> Spot<'a> {
     }
 }
 
-/// How a thread is called.
+/// Returns the name of a thread for the report.
 pub(super) fn called(pid: i32, thread: &Thread) -> String {
     match &thread.name {
         _ if thread.tid == pid => "main thread".to_owned(),
@@ -221,7 +223,7 @@ pub(super) fn called(pid: i32, thread: &Thread) -> String {
     }
 }
 
-/// The frame by which code is named, and whether it is the program's own.
+/// Returns the frame by which code is named, and whether it is the program's own.
 fn code(names: &Names, address: u64, program: &str) -> (Frame, bool) {
     if let Some(own) = names.own(address, program) {
         return (own.clone(), true);
@@ -230,7 +232,7 @@ fn code(names: &Names, address: u64, program: &str) -> (Frame, bool) {
     (innermost.unwrap_or_else(|| Frame { function: format!("{address:#x}"), ..Frame::default() }), false)
 }
 
-/// Whether an access touches any byte of a range of addresses.
+/// Returns whether any access is to a byte of a range of addresses.
 fn touches(line: &Line, from: u64, upto: u64) -> bool {
     line.accesses.iter().any(|access| reaches(line, access, from, upto))
 }
@@ -240,18 +242,18 @@ fn reaches(line: &Line, access: &Access, from: u64, upto: u64) -> bool {
     start < upto && from < start.saturating_add(u64::from(access.bytes.max(1)))
 }
 
-/// How often any byte of a range of addresses is touched.
+/// Returns the number of accesses to any byte of a range of addresses.
 fn touching(line: &Line, from: u64, upto: u64) -> u64 {
     let inside = line.accesses.iter().filter(|access| reaches(line, access, from, upto));
     inside.fold(0, |sum, access| sum.saturating_add(access.reads).saturating_add(access.writes))
 }
 
-/// All accesses to a line.
+/// Returns the number of all accesses to a line.
 fn line_total(line: &Line) -> u64 {
     line.accesses.iter().fold(0, |sum, access| sum.saturating_add(access.reads).saturating_add(access.writes))
 }
 
-/// Whether so many accesses of so many are less than 0.1 %: exit-time code, or the first filling.
+/// Returns whether `count` is less than 0.1 % of `of`, as for exit code or initialization.
 pub fn is_negligible(count: u64, of: u64) -> bool {
     count < of / 1000
 }
@@ -262,7 +264,8 @@ fn holder(process: &Process, line: &Line) -> Holder {
         Place::Heap { blocks } => {
             let share =
                 |block: &&Block| touching(line, block.start, block.start.saturating_add(block.bytes.max(1)));
-            // Who takes no part in the hand-overs is a neighbour only: it was filled once, or is freed at the end.
+            // A block that takes no part in the transfers is only adjacent: it was initialized once, or is
+            // freed at the end.
             let part = |block: &&Block| {
                 let count = share(block);
                 count > 0
@@ -300,7 +303,7 @@ fn in_module(process: &Process, line: &Line, module: Option<&Module>) -> Holder 
 }
 
 fn allocation(process: &Process, block: &Block) -> Allocation {
-    // A call returns behind itself: the byte before belongs to it.
+    // A return address is that of the instruction after the call; the byte before it belongs to the call.
     let calls = block.callers.iter().map(|caller| caller.saturating_sub(1));
     let mut callers: Vec<Frame> = calls
         .clone()

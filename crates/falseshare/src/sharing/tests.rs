@@ -8,7 +8,7 @@ use proptest::prelude::*;
 const LINE: Layout = Layout { line_bytes: 64, shift_bytes: 0 };
 const SETTINGS: Settings = Settings { threshold: 50 };
 
-/// A read or write of eight bytes by a thread at a code address.
+/// Returns an access of eight bytes by a thread at a code address.
 fn access(thread: usize, code: u64, offset: u32, reads: u64, writes: u64) -> Access {
     Access { thread, code, offset, bytes: 8, reads, writes, of_lock: false }
 }
@@ -27,7 +27,7 @@ fn code(address: u64, frames: &[(&str, &str, u32)]) -> Code {
     Code { address, module: "/bin/prog".to_owned(), frames, exchanges: false }
 }
 
-/// A process with a main thread and workers, whose code is at 1 to 3.
+/// Returns a process with a main thread and workers, whose code is at addresses 1 to 5.
 fn process(workers: i32, lines: Vec<Line>) -> Process {
     let thread = |tid: i32| Thread { tid, name: if tid == 10 { "prog" } else { "worker" }.to_owned() };
     Process {
@@ -116,7 +116,7 @@ fn few_hand_overs_are_nothing() {
     assert!(judged(vec![few.clone()]).false_sharing.is_empty());
     let all = Findings::of(&seen(process(2, vec![few])), Settings { threshold: 49 });
     assert_eq!(all.false_sharing.len(), 1);
-    // Many lines on which it happened once are no finding together.
+    // Many lines with one transfer each are not a finding together.
     let once =
         |at: u64| in_module(line(0x1000 + at * 64, 1, 1, &[access(1, 1, 0, 9, 9), access(2, 1, 8, 9, 9)]));
     assert!(judged((0..200).map(once).collect()).false_sharing.is_empty());
@@ -155,7 +155,7 @@ fn blocks_of_one_site_are_one_finding_and_neighbours_are_told() {
         place: Place::Heap { blocks },
         ..line(address, 60, 60, &[access(1, 1, 0, 9, 9), access(2, 2, 32, 9, 9)])
     };
-    // Calls return behind themselves: 3 is a return from a call at 2.
+    // Return addresses follow the call: 3 is a return from a call at 2.
     let findings = judged(vec![
         heap(0x5000, vec![block(0x5000, 3), block(0x5010, 3), block(0x5020, 3)]),
         heap(0x6000, vec![block(0x6000, 3), block(0x6020, 3)]),
@@ -175,7 +175,8 @@ fn libraries_and_runtimes_stand_apart() {
     assert_eq!(findings.in_libraries.len(), 2);
 }
 
-/// Two threads touch halves of the first global from code at an address; the file of both is as given.
+/// Returns the findings for two threads that access halves of the first global, from the code at `code`;
+/// `module` is the path of the file that contains both.
 fn global_of(module: &str, code: u64) -> Findings {
     let mut process = process(2, Vec::new());
     process.modules[0].path = module.to_owned();
@@ -217,7 +218,7 @@ fn a_block_that_takes_no_part_is_no_neighbour() {
 
 #[test]
 fn the_cure_names_the_programs_own_code_that_writes_most() {
-    // A runtime reads and writes there a few times, and the worker's line counts.
+    // A runtime accesses the line a few times; the fix names the worker's line of code.
     let accesses = [
         access(0, 4, 0, 90, 90),
         access(3, 4, 8, 90, 90),
@@ -241,22 +242,22 @@ fn latent_sharing_is_told_once_and_not_where_it_is_real() {
     assert_eq!(latent.latent[0].layout.line_bytes, 128);
 }
 
-/// Threads that write at an offset, from the code at an address; the others' reads and writes.
+/// Returns the writes of threads at an offset, from the code at an address.
 fn writing(threads: &[usize], code: u64, offset: u32) -> Vec<Access> {
     threads.iter().map(|&thread| access(thread, code, offset, 0, 500)).collect()
 }
 
-/// The only finding of true sharing, of a global that so many hand-overs are of.
+/// Returns the only finding, of true sharing of a global with 1000 transfers, of which `needless` are false sharing.
 fn truly_shared(needless: u64, accesses: &[Access]) -> Finding {
     let mut findings = judged(vec![in_module(line(0x1000, needless, 1000, accesses))]);
     assert!(findings.false_sharing.is_empty() && findings.true_sharing.len() == 1, "{findings:#?}");
     findings.true_sharing.remove(0)
 }
 
-/// Head and tail of a queue on one line were told to be helped by nothing.
+/// Regression test: for the head and the tail of a queue on one line, no advice was given.
 #[test]
 fn fields_that_different_threads_write_are_told_where_parting_them_saves_some() {
-    // Thread 3 also looks at the other side, and thread 0 has filled all once.
+    // Thread 3 also reads the other end, and thread 0 has initialized the line once.
     let fill = [Access { bytes: 32, ..access(0, 2, 0, 0, 1) }, access(3, 2, 0, 500, 0)];
     let queue =
         [writing(&[0, 1], 1, 0), writing(&[2, 3], 2, 8), writing(&[2, 3], 2, 24), fill.to_vec()].concat();
@@ -265,7 +266,7 @@ fn fields_that_different_threads_write_are_told_where_parting_them_saves_some() 
         finding.fields.iter().map(|field| (&field.bytes[..], field.frame.line.unwrap_or(0))).collect();
     assert_eq!(told, [(&[(0, 8)][..], 11), (&[(8, 16), (24, 32)], 22)]);
     assert!(!finding.cure.text().contains("padding"), "{:?}", finding.cure);
-    // Where it would save little, nothing is told of it.
+    // Where separation would save little, it is not reported.
     for needless in [49, 99] {
         let finding = truly_shared(needless, &queue);
         assert_eq!(finding.fields, [], "{needless}");
@@ -291,7 +292,7 @@ fn code_that_can_have_no_part_is_not_notable() {
         (finding.sites.len(), finding.notable().len())
     };
     assert_eq!(notable(99), (2, 1));
-    // Few accesses of many, and yet enough for a tenth of the hand-overs.
+    // Few accesses, but enough for a tenth of the transfers.
     assert_eq!(notable(100), (2, 2));
 }
 
@@ -329,7 +330,7 @@ fn an_observation_survives_the_way_through_a_file() {
 }
 
 proptest! {
-    /// What a file says need not make sense, and is judged all the same.
+    /// The content of a file need not make sense; evaluating it must not fail.
     #[test]
     fn hostile_observations_are_judged(
         numbers in prop::collection::vec(any::<u64>(), 12),

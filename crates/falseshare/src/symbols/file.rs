@@ -1,4 +1,4 @@
-//! One ELF file: its symbols, its lines, and where in memory it was.
+//! An ELF file: its symbols, its source lines, and its load bias.
 
 use crate::sharing::{Frame, Global, Module};
 use addr2line::{Loader, demangle_auto};
@@ -11,13 +11,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where distributions keep separate debug files.
+/// Folder in which distributions install separate debug files.
 const DEBUG_FILES: &str = "/usr/lib/debug";
 
-/// Pages in which files are mapped: no more is asked of offsets, so that the smallest serves for all machines.
+/// Page size for mapping files. File offsets only have to be multiples of it, so the smallest page size
+/// serves for all machines.
 const PAGE: u64 = 4096;
 
-/// A program or library.
+/// A program or shared library.
 #[derive(Default)]
 pub(super) struct ObjectFile {
     segments: Vec<Segment>,
@@ -41,7 +42,7 @@ struct Symbol {
 }
 
 impl ObjectFile {
-    /// Reads a file, and its separate debug file where that is installed; none where it is no ELF file.
+    /// Reads a file, and its separate debug file if that is installed. Returns `None` if it is not an ELF file.
     pub fn open(path: &Path) -> Option<Self> {
         let bytes = map(path)?;
         let object = object::File::parse(&*bytes).ok()?;
@@ -62,7 +63,7 @@ impl ObjectFile {
             file.lines = Loader::new(&debug).ok();
         }
         for symbols in [&mut file.functions, &mut file.variables] {
-            // Of several names of one address, the longest symbol comes last and is found first.
+            // If an address has several symbols, the longest one is sorted last and found first.
             symbols.sort_by(|a, b| (a.start, a.bytes, &b.name).cmp(&(b.start, b.bytes, &a.name)));
         }
         file.bytes = Some(bytes);
@@ -83,10 +84,11 @@ impl ObjectFile {
         }
     }
 
-    /// What has to be taken from addresses in memory to get those of the file, where these parts of it were mapped.
+    /// Returns the load bias: the difference between addresses in memory and in the file, given the mappings
+    /// of the file.
     pub fn bias(&self, modules: &[&Module]) -> u64 {
         let candidates = modules.iter().flat_map(|module| self.biases(module));
-        // Two parts may share a page of the file: the bias is the one that explains most mappings.
+        // Two segments may share a page of the file: use the bias that explains most mappings.
         let explained = |bias: &u64| {
             modules.iter().filter(|module| self.biases(module).any(|other| other == *bias)).count()
         };
@@ -104,7 +106,7 @@ impl ObjectFile {
         })
     }
 
-    /// The functions at an address of the file, innermost first; none where nothing is known of it.
+    /// Returns the functions at an address of the file, innermost first; empty if none is known.
     pub fn frames(&self, address: u64) -> Vec<Frame> {
         let mut frames = Vec::new();
         if let Some(Ok(mut found)) = self.lines.as_ref().map(|lines| lines.find_frames(address)) {
@@ -126,21 +128,21 @@ impl ObjectFile {
         frames
     }
 
-    /// The function around an address, and the bytes from its start.
+    /// Returns the function that contains an address, and the offset from its start.
     fn function(&self, address: u64) -> Option<(&Symbol, u64)> {
         let upto = self.functions.partition_point(|symbol| symbol.start <= address);
         let symbol = self.functions[..upto].last()?;
         let offset = address - symbol.start;
-        // Hand-written code may have no size: it reaches to the next symbol.
+        // Hand-written code may have no size: it extends to the next symbol.
         (symbol.bytes == 0 || offset < symbol.bytes).then_some((symbol, offset))
     }
 
-    /// Whether it has a function of this name.
+    /// Returns whether it has a function of this name.
     pub fn has_function(&self, name: &str) -> bool {
         self.functions.iter().any(|symbol| symbol.name == name)
     }
 
-    /// The file's bytes from an address on, to the end of the part that is loaded there.
+    /// Returns the file's bytes from an address to the end of the segment.
     pub fn code_at(&self, address: u64) -> Option<&[u8]> {
         let (bytes, inside) = self.segments.iter().find_map(|segment| {
             let inside =
@@ -152,7 +154,7 @@ impl ObjectFile {
         bytes.get(usize::try_from(inside).ok()?..)
     }
 
-    /// Variables that hold any of these bytes, of several names for one the first.
+    /// Returns the variables that overlap a range of addresses. If an address has several names, the first is used.
     pub fn variables(&self, from: u64, upto: u64) -> Vec<Global> {
         let before = self.variables.partition_point(|symbol| symbol.start < upto);
         let mut found: Vec<Global> = Vec::new();
@@ -166,13 +168,14 @@ impl ObjectFile {
     }
 }
 
-/// The bytes of an ELF file; none of anything else. Programs map devices, pipes' names lie where libraries did, and
-/// data can be larger than memory: nothing is opened that is no regular file, and nothing read but the magic number.
+/// Maps an ELF file into memory; returns `None` for anything else. Programs map devices, a path may now name
+/// a FIFO instead of a library, and data files can be larger than memory. Therefore only regular files are
+/// opened, and only the magic number is read.
 #[allow(unsafe_code, reason = "a file is mapped")]
 fn map(path: &Path) -> Option<Mmap> {
-    // Opening alone makes some devices act.
+    // Opening some devices has side effects.
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-    // Where it was replaced since, a pipe does not keep us waiting.
+    // If the file has been replaced since by a FIFO, opening it must not block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::from(open(path, flags, Mode::empty()).ok()?);
     file.metadata().ok().filter(fs::Metadata::is_file)?;
@@ -181,18 +184,18 @@ fn map(path: &Path) -> Option<Mmap> {
     if magic != object::elf::ELFMAG {
         return None;
     }
-    // SAFETY: a program that has just run is not written any more, as for the loader of its lines.
+    // SAFETY: a program that has just run is not modified any more; the loader of its lines relies on that too.
     unsafe { Mmap::map(&file) }.ok()
 }
 
-/// Whether it holds lines itself (compressed ones have the same name, or a `z` in it).
+/// Returns whether the file itself has line information. Compressed sections have the same name, or one with a `z`.
 fn has_lines(object: &object::File) -> bool {
     [".debug_line", ".zdebug_line"]
         .iter()
         .any(|name| object.section_by_name(name).is_some_and(|section| section.size() > 0))
 }
 
-/// The separate debug file of a program: by its build id, or by the link in it
+/// Returns the separate debug file of a program, by its build id or its debug link
 /// (<https://sourceware.org/gdb/current/onlinedocs/gdb.html/Separate-Debug-Files.html>).
 fn debug_file(object: &object::File, path: &Path) -> Option<PathBuf> {
     let by_id = object.build_id().ok().flatten().and_then(|id| {
@@ -209,7 +212,7 @@ fn debug_file(object: &object::File, path: &Path) -> Option<PathBuf> {
     by_id.into_iter().chain(by_link).find(|candidate| candidate != path && candidate.is_file())
 }
 
-/// A symbol as its language writes it. What carries no sign of mangling is a name already: the demangler of C++ would
+/// Demangles a symbol. A symbol without a mangling prefix is left unchanged, because the C++ demangler would
 /// read the variable `s` as the type `short`.
 fn readable(symbol: &str) -> String {
     if ["_Z", "__Z", "_R"].iter().any(|sign| symbol.starts_with(sign)) {
@@ -230,7 +233,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (pipe, data) = (folder.path().join("pipe"), folder.path().join("data"));
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        // Larger than memory, and empty on the disk.
+        // A sparse file that is larger than memory.
         File::create(&data).unwrap().set_len(1 << 42).unwrap();
         for none in [Path::new("/dev/zero"), &pipe, &data, folder.path()] {
             assert!(ObjectFile::open(none).is_none(), "{}", none.display());

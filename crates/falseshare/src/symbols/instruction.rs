@@ -1,16 +1,16 @@
-//! What an instruction does with memory, as far as a lock shows.
+//! Decodes instructions as far as is needed to recognize locks.
 
-/// Whether the instruction at the start of `code` exchanges a value in memory with another, always (`xchg`, `swp`) or
-/// where it is the expected one (`cmpxchg`, `cas`). Code is of this machine's architecture.
+/// Returns whether the instruction at the start of `code` exchanges a value in memory, unconditionally (`xchg`,
+/// `swp`) or if it has the expected value (`cmpxchg`, `cas`). `code` is machine code of this machine's architecture.
 pub(super) fn exchanges(code: &[u8]) -> bool {
     if cfg!(target_arch = "aarch64") { on_arm(code) } else { on_x86(code) }
 }
 
-/// Intel's manual, volume 2: opcodes of XCHG, CMPXCHG and CMPXCHG8B/16B.
+/// Opcodes of XCHG, CMPXCHG and CMPXCHG8B/16B, from Intel's manual, volume 2.
 fn on_x86(code: &[u8]) -> bool {
     let is_prefix = |byte: &u8| matches!(byte, 0xf0 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 | 0x64..=0x67 | 0x40..=0x4f);
     let start = code.iter().position(|byte| !is_prefix(byte)).unwrap_or(code.len());
-    // The two high bits of the byte behind it say whether it is about memory.
+    // The two high bits of the ModRM byte after the opcode show whether the operand is in memory.
     let in_memory = |byte: u8| byte >> 6 != 3;
     match code[start..] {
         [0x86 | 0x87, operand, ..] | [0x0f, 0xb0 | 0xb1, operand, ..] => in_memory(operand),
@@ -19,7 +19,7 @@ fn on_x86(code: &[u8]) -> bool {
     }
 }
 
-/// Arm's manual, C4.1: the classes of CAS and SWP.
+/// Classes of CAS and SWP, from Arm's manual, C4.1.
 fn on_arm(code: &[u8]) -> bool {
     let Some(word) = code.first_chunk().map(|bytes| u32::from_le_bytes(*bytes)) else { return false };
     word & 0x3fa0_7c00 == 0x08a0_7c00 || word & 0x3f20_fc00 == 0x3820_8000

@@ -1,8 +1,8 @@
-//! What code and data addresses of a process are called, from the files that it had mapped.
+//! Looks up the names of code and data of a process, in the files that it had mapped.
 //!
-//! Lines come from DWARF, in the file itself or in its separate debug file; where there is none, functions come
-//! from the symbol tables, and where those are stripped, a place is the file and an offset in it. Code that was
-//! generated at run time has the names that its runtime wrote for profilers.
+//! Source lines come from DWARF, in the file itself or in its separate debug file. Without DWARF, functions
+//! come from the symbol tables. In stripped files, code is named by file and offset. Code that was generated
+//! at run time gets the names that its runtime wrote for profilers.
 
 mod file;
 mod generated;
@@ -17,28 +17,28 @@ use std::{
     time::Duration,
 };
 
-/// Looks up the names of all code and data of shared lines, and keeps them in the observation. A file that cannot
-/// be read, or that is no longer there, leaves its addresses as offsets.
+/// Adds the names of all code and data of shared lines to the observation. Where a file cannot be read or no
+/// longer exists, addresses are shown as offsets.
 pub fn resolve(seen: &mut Observation) {
     let mut files = BTreeMap::new();
-    // Clocks of files are a little behind.
+    // File timestamps may be a little older than the clock's time.
     let age = Duration::try_from_secs_f64(seen.seconds + 5.0).unwrap_or(Duration::MAX);
     for process in &mut seen.processes {
         process.names = Lookup { process, files: &mut files, biases: BTreeMap::new() }.names(age);
     }
 }
 
-/// The files of a process.
+/// The mapped files of a process.
 struct Lookup<'a> {
     process: &'a Process,
-    /// By path; none where one cannot be read.
+    /// Files by path; `None` for a file that cannot be read.
     files: &'a mut BTreeMap<String, Option<ObjectFile>>,
-    /// What each path's addresses in this process are ahead of those in the file.
+    /// The load bias of each file in this process, by path.
     biases: BTreeMap<&'a str, u64>,
 }
 
 impl<'a> Lookup<'a> {
-    /// A mapped file, and its bias in this process.
+    /// Returns a mapped file and its load bias in this process.
     fn get(&mut self, module: &'a Module) -> Option<(&ObjectFile, u64)> {
         let path = module.path.as_str();
         let file = self.files.entry(path.to_owned()).or_insert_with(|| ObjectFile::open(Path::new(path)));
@@ -57,7 +57,7 @@ impl<'a> Lookup<'a> {
         for line in &self.process.lines {
             addresses.extend(line.accesses.iter().map(|access| access.code));
             if let Place::Heap { blocks } = &line.place {
-                // A call returns behind itself: the byte before belongs to it.
+                // A return address is that of the instruction after the call; the byte before it belongs to the call.
                 addresses
                     .extend(blocks.iter().flat_map(|block| &block.callers).map(|at| at.saturating_sub(1)));
             }
@@ -77,7 +77,7 @@ impl<'a> Lookup<'a> {
         Names { code, globals: globals.into_values().collect(), runtimes: self.runtimes() }
     }
 
-    /// Files that are a language's interpreter or virtual machine.
+    /// Returns the paths of files that are a language's interpreter or virtual machine.
     fn runtimes(&mut self) -> Vec<String> {
         let process = self.process;
         let mut found = BTreeSet::new();
@@ -94,7 +94,7 @@ impl<'a> Lookup<'a> {
 
     fn code(&mut self, address: u64) -> Code {
         let holds = |module: &&Module| (module.start..module.end).contains(&address);
-        // Runtimes generate code in files without a name, too.
+        // Runtimes also generate code in anonymous files.
         let process = self.process;
         let is_file =
             |module: &&Module| !module.path.starts_with("/memfd:") || module.path == process.program;
@@ -113,7 +113,7 @@ impl<'a> Lookup<'a> {
         Code { address, module: module.path.clone(), frames, exchanges }
     }
 
-    /// The variables that hold the shared bytes of a line.
+    /// Returns the variables that contain the shared bytes of a line.
     fn globals(&mut self, line: &Line) -> Vec<Global> {
         let Place::Module { module } = line.place else { return Vec::new() };
         let Some(module) = self.process.modules.get(module) else { return Vec::new() };
@@ -127,7 +127,7 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// `libfoo.so+0x11f0`, counted from the start of the file.
+/// Returns a name such as `libfoo.so+0x11f0`, with the offset from the start of the file.
 fn offset(module: &Module, address: u64) -> Frame {
     let name = module.path.rsplit('/').next().unwrap_or(&module.path);
     let offset = (address - module.start).saturating_add(module.file_offset);

@@ -1,7 +1,7 @@
-//! Files that are a language's interpreter or virtual machine.
+//! Recognizes files that are a language's interpreter or virtual machine.
 
-/// The beginning of such a file's name, and a function of its interface that it has. A program that was only named so
-/// has no such function, and one that carries the interpreter in it has another name.
+/// Prefix of the file name, and a function that the file exports. Both have to match: another program with
+/// such a name lacks the function, and a program that embeds the interpreter has another name.
 const RUNTIMES: [(&str, &str); 12] = [
     ("python", "Py_Initialize"),
     ("libpython", "Py_Initialize"),
@@ -17,10 +17,10 @@ const RUNTIMES: [(&str, &str); 12] = [
     ("node", "napi_create_function"),
 ];
 
-/// The function that the file at `path` has if it is an interpreter; none where its name is no interpreter's.
+/// Returns the function that the file at `path` exports if it is an interpreter; `None` if its name does not match.
 pub(super) fn function(path: &str) -> Option<&'static str> {
     let name = path.rsplit('/').next().unwrap_or(path);
-    // With a version, and a suffix, but no other word behind it.
+    // The name may be followed by a version and a suffix, but not by another word.
     let is_version = |rest: &str| {
         let rest = rest.strip_prefix('-').unwrap_or(rest);
         rest.is_empty() || rest.starts_with(".so") || rest.starts_with(|first: char| first.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! How programs end, what they start, and what cannot be observed.
+//! How programs exit, which programs they start, and what cannot be observed.
 
 use crate::{Bench, can, needless, process, request, run};
 use manycore_falseshare::emulator::{Error, observe};
@@ -86,7 +86,7 @@ fn programs_that_programs_start_are_observed() {
 fn what_a_static_program_executes_is_observed() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();
-    // A static program has none of our functions: its system call is what is seen.
+    // A static program has none of our functions, so its system call is seen instead.
     let source = "int main(void) { execl(\"/bin/true\", \"true\", (char *)0); return 1; }";
     let observation = bench.observe("escapes", source, &["-static"]);
     assert_eq!(observation.end, End::Status(0));

@@ -1,4 +1,4 @@
-//! Programs of C that are compiled, run in the emulator and observed.
+//! Compiles C programs, runs them in the emulator and checks what is observed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod ends;
@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-/// What all programs begin with: two threads in turns, so that they meet however few CPUs there are.
+/// The beginning of all programs: two threads that take turns, so that they interact however few CPUs there are.
 const TURNS: &str = r"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -52,8 +52,8 @@ static void *look(void *counter) {
 }
 ";
 
-/// Whether programs can be observed here; says why not. One test at a time: what a program leaves behind becomes a
-/// child of ours and is ended, so nobody else may have children meanwhile.
+/// Returns a guard if programs can be observed here, and prints why not otherwise. Tests run one at a time: processes
+/// that a program leaves behind become our children and are ended, so no test may have other children meanwhile.
 fn can() -> Option<MutexGuard<'static, ()>> {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,17 +118,17 @@ impl Bench {
     }
 }
 
-/// The lines of a process that changed hands at least half as often as two threads had turns.
+/// Returns the lines of a process with at least half as many transfers as two threads had turns.
 fn hot(process: &Process) -> Vec<&Line> {
     process.lines.iter().filter(|line| line.hand_overs >= 100).collect()
 }
 
-/// The hot lines that hold no byte of the barrier, which is shared on purpose.
+/// Returns the hot lines without the barrier's, which is shared on purpose.
 fn needless(process: &Process) -> Vec<&Line> {
     hot(process).into_iter().filter(|line| line.needless * 2 > line.hand_overs).collect()
 }
 
-/// The process of a program.
+/// Returns the process of a program.
 fn process<'a>(observation: &'a Observation, name: &str) -> &'a Process {
     observation
         .processes

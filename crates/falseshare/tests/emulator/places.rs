@@ -1,4 +1,4 @@
-//! What is told of where a line is.
+//! Which memory a shared line is attributed to.
 
 use crate::{Bench, can, needless, process};
 use manycore_falseshare::sharing::Place;

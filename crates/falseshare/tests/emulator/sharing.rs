@@ -1,4 +1,4 @@
-//! Which lines are told.
+//! Which shared lines are reported.
 
 use crate::{Bench, can, hot, needless, process, request};
 use manycore_falseshare::emulator::observe;
@@ -20,7 +20,7 @@ fn false_sharing_is_told_with_who_and_where() {
     for (thread, offset) in [(1, 0), (2, 8)] {
         let of = line.accesses.iter().filter(|access| access.thread == thread);
         let (reads, writes) = of.clone().fold((0, 0), |sum, one| (sum.0 + one.reads, sum.1 + one.writes));
-        // All but those from before the line was followed.
+        // All accesses except those from before the line was followed.
         assert!((1900..=2000).contains(&reads) && (1900..=2000).contains(&writes), "{line:?}");
         assert!(of.clone().all(|access| access.offset == offset && access.bytes == 8), "{line:?}");
         let in_program = |code| {

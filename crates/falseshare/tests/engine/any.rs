@@ -1,4 +1,4 @@
-//! Whatever threads do, in turns and at once.
+//! Random sequences of accesses, and threads that run at the same time.
 
 use super::{LINE, Lab};
 use manycore_falseshare::shadow::Kind;
@@ -25,17 +25,17 @@ fn threads_that_run_lose_no_access_and_see_each_other() {
     let seen = lab.seen();
     assert!(seen.threads.iter().all(|thread| thread.accesses == ROUNDS), "{:?}", seen.threads);
     let line = &seen.lines[0];
-    // Few are from before the line was followed: at most a round of all threads.
+    // Few accesses are from before the line was followed: at most one round of all threads.
     let counted: u64 = line.accesses.iter().map(|access| access.writes).sum();
     assert!((3 * ROUNDS..=4 * ROUNDS).contains(&counted), "{counted}");
     assert!(line.hand_overs >= ROUNDS / 1000, "{}", line.hand_overs);
-    // A mark may come too late for the tenure that it belongs to, but hardly ever.
+    // Rarely, an access is recorded too late for the tenure that it belongs to.
     assert!(line.needless * 100 >= line.hand_overs * 95, "{} of {}", line.needless, line.hand_overs);
 }
 
 proptest! {
-    /// Whatever threads do: needless hand-overs are hand-overs, all accesses are counted, and nothing but speed
-    /// depends on whether what is not new is answered at once.
+    /// For any sequence, false-sharing transfers are transfers, all accesses are counted, and the result does
+    /// not depend on whether the fast path is used.
     #[test]
     fn sequences(steps in prop::collection::vec((0..4_usize, 0..24_u64, 0..3_u8, 0..20_u8), 1..400)) {
         let run = |quick| {
@@ -63,7 +63,7 @@ proptest! {
         prop_assert_eq!(accesses as usize, steps.iter().filter(|step| step.3 != 0).count());
     }
 
-    /// Where no two threads ever touch the same bytes, every hand-over is needless.
+    /// If no two threads ever access the same bytes, every transfer is false sharing.
     #[test]
     fn apart(steps in prop::collection::vec((0..4_usize, 0..2_u64, any::<bool>()), 1..400)) {
         let lab = Lab::new(4);

@@ -1,4 +1,4 @@
-//! Which lines are followed, when they change hands, and whether they needed to.
+//! Which lines are followed, when they are transferred, and which transfers are false sharing.
 
 use super::{CODE, LINE, Lab};
 use manycore_falseshare::shadow::{
@@ -47,7 +47,7 @@ fn ping_pong_at_different_bytes_is_needless_each_time() {
         lab.write(0, LINE);
         lab.write(1, LINE + 8);
     }
-    // The first one takes a line that nobody has.
+    // The first write takes a line that no thread owns.
     assert_eq!(lab.counts(), (199, 199));
 }
 
@@ -71,10 +71,10 @@ fn a_tenure_that_needs_one_byte_is_needed_whatever_else_it_touches() {
         lab.write(0, LINE + 16);
         lab.write(1, LINE + 8);
         lab.write(1, LINE + 24);
-        // Late in the tenure, and only read.
+        // Late in the tenure, and only a read.
         lab.read(1, LINE);
     }
-    // Thread 1 needs what thread 0 wrote; thread 0 overwrites what thread 1 has read.
+    // Thread 1 reads what thread 0 wrote; thread 0 overwrites what thread 1 has read.
     assert_eq!(lab.counts(), (199, 0));
 }
 
@@ -134,13 +134,13 @@ fn who_comes_back_late_is_judged_by_all_that_others_did_meanwhile() {
     let lab = Lab::new(3);
     lab.follow(LINE);
     lab.write(2, LINE);
-    // Thread 1 writes thread 2's bytes in its first tenure, and others later.
+    // Thread 1 writes thread 2's bytes in its first tenure, and other bytes later.
     lab.write(1, LINE);
     lab.write(0, LINE + 8);
     lab.write(1, LINE + 16);
     lab.write(0, LINE + 8);
     lab.write(2, LINE);
-    // Needed: thread 1's first, and thread 2's last.
+    // True sharing: thread 1's first transfer, and thread 2's last.
     assert_eq!(lab.counts(), (5, 3));
 }
 
@@ -183,7 +183,7 @@ fn layouts_are_followed_beside_each_other() {
     ];
     let lab = Lab::with(2, &layouts, 16 << 20);
     for _ in 0..100 {
-        // On lines of their own, but not on a line twice as long, and not on one that starts in the middle.
+        // On separate lines, but not on lines twice as long, and not on lines that start in the middle.
         lab.write(0, LINE + 48);
         lab.write(1, LINE + 64);
     }
@@ -195,7 +195,8 @@ fn layouts_are_followed_beside_each_other() {
     );
 }
 
-/// Slots that threads used one after another, each joined before the next, were taken for false sharing.
+/// Regression test: array elements that threads used one after another, each joined before the next, were
+/// reported as false sharing.
 #[test]
 fn threads_that_follow_each_other_hand_nothing_over() {
     let lab = Lab::new(1);

@@ -1,4 +1,4 @@
-//! Memory that begins a new life: blocks of the heap, and stacks.
+//! Memory that is reused: heap blocks and stacks.
 
 use super::{CODE, LINE, Lab};
 use manycore_falseshare::shadow::{Kind, maps::Mapped};

@@ -1,4 +1,4 @@
-//! More threads, lines and processes than there is room for.
+//! More threads, lines and processes than the limits allow.
 
 use super::{CODE, LINE, Lab};
 use manycore_falseshare::shadow::{
@@ -29,7 +29,7 @@ fn threads_that_ended_make_room_at_a_line() {
     }
     let line = &lab.lines()[0];
     assert_eq!((line.uncounted, line.needless), (0, 0));
-    // To each new thread; none is back from one that has ended.
+    // One transfer to each new thread, and none back from a thread that has exited.
     assert!((990..=1000).contains(&line.hand_overs), "{}", line.hand_overs);
     assert!(
         line.accesses.iter().map(|access| access.thread).collect::<std::collections::BTreeSet<_>>().len()
@@ -76,7 +76,7 @@ fn slots_of_processes_that_told_nothing_are_used_again() {
     region.slot(7).maps.store(3, Relaxed);
     assert_eq!(region.take_slot(), Some(7));
     assert_eq!(region.slot(7).maps.load(Relaxed), 0);
-    // The process that became another program is this one now.
+    // The process that executed another program is this one now.
     region.slot(6).pid.store(std::process::id() as i32, Relaxed);
     assert_eq!((region.take_slot(), region.take_slot()), (Some(6), None));
     let (seen, untold) = reader::read(&region);

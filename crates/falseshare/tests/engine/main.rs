@@ -1,6 +1,6 @@
-//! The engine on sequences of accesses that are written down, and on threads that run.
+//! Tests of the engine with given sequences of accesses, and with running threads.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
-#![allow(unsafe_code, reason = "lanes are for a thread that keeps its shadow")]
+#![allow(unsafe_code, reason = "a lane is unsafe because its shadow has to exist")]
 
 mod any;
 mod hand_overs;
@@ -16,11 +16,11 @@ use manycore_falseshare::shadow::{
 const LINE: u64 = 0x7000_0000_1000;
 const CODE: u64 = 0x40_1000;
 
-/// One process whose threads are numbers.
+/// One process; its threads are given by index.
 struct Lab {
     shadow: Shadow,
     lanes: Vec<Lane>,
-    /// Whether accesses of which nothing is new are answered at once, as in the emulator.
+    /// Whether the fast path is used, as in the emulator.
     quick: bool,
 }
 
@@ -44,7 +44,7 @@ impl Lab {
     fn access(&self, thread: usize, address: u64, bytes: u32, kind: Kind) {
         let code = CODE + thread as u64 * 16 + u64::from(kind == Kind::Write);
         let (reads, writes) = (kind != Kind::Write, kind != Kind::Read);
-        // SAFETY: the shadow is here, and one thread at a time is each lane's.
+        // SAFETY: the shadow exists, and each lane is used by one thread at a time.
         let done = self.quick && unsafe { self.lanes[thread].quick(code, address, reads, writes) };
         if !done {
             self.shadow.access(thread as u32, code, address, bytes, kind);
@@ -59,7 +59,7 @@ impl Lab {
         self.access(thread, address, 8, Kind::Write);
     }
 
-    /// Has threads 0 and 1 pass the line of `address` on until it is followed, and then forgets what they did.
+    /// Passes the line of `address` between threads 0 and 1 until it is followed, and then resets it.
     fn follow(&self, address: u64) {
         for thread in [0, 1, 0, 1] {
             self.write(thread, address);
@@ -75,7 +75,7 @@ impl Lab {
         self.seen().lines
     }
 
-    /// Hand-overs and needless ones of the only line.
+    /// Returns the transfers and false-sharing transfers of the only line.
     fn counts(&self) -> (u64, u64) {
         let lines = self.lines();
         assert!(lines.len() <= 1, "{lines:?}");

@@ -7,7 +7,7 @@ fn access(thread: usize, code: u64, offset: u32, reads: u64, writes: u64) -> Acc
     Access { thread, code, offset, bytes: 8, reads, writes, of_lock: false }
 }
 
-/// The text of what two producers and two consumers do with lines of one queue and of a stack.
+/// Renders the report for the given lines, which two producers and two consumers of a queue and of a stack share.
 fn text_of(lines: Vec<Line>, processes: usize) -> String {
     let thread = |(tid, name): (i32, &str)| Thread { tid, name: name.to_owned() };
     let code = |address, function: &str, line: Option<u32>| Code {

@@ -1,8 +1,9 @@
-//! Whose code and data it is: the program's, its runtime's, a lock's.
+//! Which code and data belongs to the program, to its runtime or to a lock.
 
 use super::*;
 
-/// `completed.0`, which the C runtime writes at the end, was among what was shared, and its thread among the parties.
+/// Regression test: `completed.0`, which the C runtime writes at exit, was reported as shared, and its thread
+/// as one of the parties.
 #[test]
 fn what_the_c_runtime_does_at_the_end_takes_no_part() {
     let mut process = process(2, Vec::new());
@@ -22,7 +23,7 @@ fn what_the_c_runtime_does_at_the_end_takes_no_part() {
     assert_eq!((finding.sites.len(), finding.touches.len()), (2, 2));
 }
 
-/// Counts of references were the program's false sharing, with exit code 1.
+/// Regression test: reference counts of an interpreter were reported as the program's false sharing, with exit code 1.
 #[test]
 fn what_an_interpreter_does_with_its_data_is_the_runtimes() {
     let line = line(0x1000, 100, 100, &[access(1, 1, 0, 90, 90), access(2, 2, 8, 90, 90)]);
@@ -33,7 +34,7 @@ fn what_an_interpreter_does_with_its_data_is_the_runtimes() {
     assert_eq!((findings.false_sharing.len(), findings.in_libraries.len()), (0, 1));
 }
 
-/// Code that was generated at run time was the runtime's, whatever it was.
+/// Regression test: all code that was generated at run time was attributed to the runtime.
 #[test]
 fn generated_code_is_the_programs_by_its_name() {
     let judged = |name: &str, is_java: bool| {
@@ -70,8 +71,8 @@ fn generated_code_is_the_programs_by_its_name() {
     assert_eq!(judged("", true), (0, 1, 1));
 }
 
-/// Counters of Java objects were called the runtime's when their methods were not compiled in time, and counters of
-/// JavaScript behind `Atomics` always.
+/// Regression test: counters of Java objects were attributed to the runtime if their methods had not been
+/// compiled in time, and counters of JavaScript behind `Atomics` always.
 #[test]
 fn what_an_interpreter_touches_most_may_be_the_programs() {
     const NODE: &str = "/usr/bin/node";
@@ -106,7 +107,7 @@ fn what_an_interpreter_touches_most_may_be_the_programs() {
     assert_eq!(judged(NODE, "Builtins_ArrayPush", 20), 0);
 }
 
-/// What a mutex counts of itself was to be counted in a local variable.
+/// Regression test: the advice for a mutex was to count its own counters in a local variable.
 #[test]
 fn a_lock_that_threads_share_is_to_be_held_less() {
     let lock = |thread: usize| Access { of_lock: true, ..access(thread, 1, 0, 500, 500) };
@@ -124,7 +125,7 @@ fn a_lock_that_threads_share_is_to_be_held_less() {
     assert!(findings.true_sharing[0].sites[0].is_lock);
 }
 
-/// What a barrier of the C library counts was to be counted in a local variable.
+/// Regression test: the advice for a barrier of the C library was to count in a local variable.
 #[test]
 fn what_a_library_counts_is_not_to_be_counted_elsewhere() {
     let accesses = [access(1, 5, 0, 100, 100), access(2, 5, 0, 100, 100)];

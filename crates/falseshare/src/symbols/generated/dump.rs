@@ -1,19 +1,18 @@
-//! Dumps of generated code for perf, with the lines of sources
-//! (`tools/perf/Documentation/jitdump-specification.txt` of Linux).
+//! Dumps of generated code for perf, with source lines (`tools/perf/Documentation/jitdump-specification.txt` of Linux).
 
 use super::{Names, shown};
 use crate::sharing::Frame;
 use std::collections::BTreeSet;
 
-/// The first word, `JiTD` on a machine of this byte order.
+/// The first word of a dump, `JiTD` in this machine's byte order.
 const MAGIC: u32 = 0x4a69_5444;
-/// Kinds of records.
+/// Types of records.
 const CODE_LOAD: u32 = 0;
 const DEBUG_INFO: u32 = 2;
-/// Bytes of what each record begins with: its kind, its bytes, the time.
+/// Size in bytes of a record's header: type, size, time.
 const HEAD: usize = 16;
 
-/// What was read of a record so far.
+/// A reader of the remaining bytes.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -29,7 +28,7 @@ impl<'a> Cursor<'a> {
         Some(u64::from_ne_bytes(*first))
     }
 
-    /// A text that ends with a zero.
+    /// Returns the text up to its terminating zero byte, and skips both.
     fn text(&mut self) -> Option<&'a [u8]> {
         let end = self.0.iter().position(|byte| *byte == 0)?;
         let (text, rest) = self.0.split_at(end);
@@ -38,10 +37,11 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A place in a source: its first instruction, file and line.
+/// A line table entry: first instruction, file and line.
 type Source<'a> = (u64, &'a [u8], u32);
 
-/// Takes the names of `addresses`. Of several the last counts, as code is compiled again at the same place.
+/// Adds the names of `addresses`. The last name of an address counts, because code is compiled again at the
+/// same address.
 pub(super) fn take(bytes: &[u8], addresses: &BTreeSet<u64>, names: &mut Names) {
     let mut header = Cursor(bytes);
     if header.word() != Some(MAGIC) {
@@ -65,8 +65,8 @@ pub(super) fn take(bytes: &[u8], addresses: &BTreeSet<u64>, names: &mut Names) {
     }
 }
 
-/// The lines of the code that the next record loads; absent where a file's name is no text. V8 10 writes memory that it
-/// has freed for names of scripts, zeros too, after which nothing is where it belongs.
+/// Returns the line table of the code that the next record loads. Returns `None` if a file name is not valid text:
+/// V8 10 writes freed memory, including zeros, as names of scripts, after which the record cannot be parsed.
 fn lines(record: &[u8]) -> Option<Vec<Source<'_>>> {
     let mut cursor = Cursor(record);
     let (_start, count) = (cursor.long()?, cursor.long()?);
@@ -76,7 +76,7 @@ fn lines(record: &[u8]) -> Option<Vec<Source<'_>>> {
             break;
         };
         let Some(file) = cursor.text() else { break };
-        // The same file as before.
+        // The same file as in the previous entry.
         let file = if file == b"\xff" { lines.last().map_or(&b""[..], |last| last.1) } else { file };
         if str::from_utf8(file).map_or(true, |name| name.contains(char::is_control)) {
             return None;
@@ -135,7 +135,7 @@ mod tests {
         [header, record(DEBUG_INFO, &lines), record(1, &[]), record(CODE_LOAD, &load)].concat()
     }
 
-    /// `node --perf-prof`: the file was shown as `X�`, and the line was another's.
+    /// Regression test: with `node --perf-prof`, the file was shown as `X�`, and the line was that of other code.
     #[test]
     fn lines_of_a_file_whose_name_is_no_text_are_left_out() {
         let at = |position: usize, wrong: &[u8]| {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     proptest! {
-        /// The program could write there what it liked.
+        /// A program may write anything to this file.
         #[test]
         fn any_dump_is_read_to_its_end(at in 0_usize..200, byte in any::<u8>(), cut in 0_usize..250) {
             let mut bytes = dump();

@@ -1,10 +1,11 @@
-//! Maps of generated code for perf: lines of the first address, the bytes and the name, numbers in hexadecimal.
+//! Maps of generated code for perf: each line has the address, the size and the name, with numbers in hexadecimal.
 
 use super::{Names, shown};
 use crate::sharing::Frame;
 use std::collections::BTreeSet;
 
-/// Takes the names of `addresses`. Of several the last counts, as code is compiled again at the same place.
+/// Adds the names of `addresses`. The last name of an address counts, because code is compiled again at the
+/// same address.
 pub(super) fn take(text: &[u8], addresses: &BTreeSet<u64>, names: &mut Names) {
     for line in text.split(|byte| *byte == b'\n') {
         let mut words = line.splitn(3, |byte| *byte == b' ');

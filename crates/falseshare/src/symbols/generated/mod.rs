@@ -1,8 +1,8 @@
-//! What code is called that a program generated as it ran, such as a virtual machine's compiler: from the map or the dump
-//! that its runtime writes for profilers.
+//! Names of code that was generated at run time, for example by a virtual machine's compiler. They come from
+//! the map or the dump that the runtime writes for profilers.
 //!
-//! The observed program wrote these files, or another user did under the name that is expected, so nothing in them is
-//! believed: only names are taken, of addresses that were seen.
+//! These files were written by the observed program, or by another user under the expected name, and are not
+//! trusted: only names are used, and only for addresses that were seen.
 
 mod dump;
 mod map;
@@ -17,28 +17,28 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Most bytes of such a file that are read.
+/// Most bytes that are read of such a file.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Most letters of a name.
+/// Most characters of a name.
 const MOST_LETTERS: usize = 300;
 
 /// Names by address.
 pub(super) type Names = BTreeMap<u64, Frame>;
 
-/// The names of those of `addresses` that are generated code of a process that began within `age`.
+/// Returns the names of those `addresses` that are generated code of a process, which started at most `age` ago.
 pub(super) fn names(process: &Process, addresses: &BTreeSet<u64>, age: Duration) -> Names {
     let mut names = Names::new();
     if addresses.is_empty() {
         return names;
     }
     let earliest = SystemTime::now().checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH);
-    // Where perf looks for it (`tools/perf/Documentation/jit-interface.txt`).
+    // This is where perf looks for it (`tools/perf/Documentation/jit-interface.txt`).
     let map_file = format!("/tmp/perf-{}.map", process.pid);
     if let Some(text) = read(Path::new(&map_file), earliest) {
         map::take(&text, addresses, &mut names);
     }
-    // A runtime maps its dump, so that profilers learn where it is (`jitdump-specification.txt`).
+    // A runtime maps its dump into memory so that profilers find it (`jitdump-specification.txt`).
     let is_dump = |path: &&str| {
         let name = path.rsplit('/').next().unwrap_or_default();
         name == format!("jit-{}.dump", process.pid)
@@ -54,7 +54,7 @@ pub(super) fn names(process: &Process, addresses: &BTreeSet<u64>, age: Duration)
     names
 }
 
-/// The bytes of a regular file of our user that was written since `earliest`; no link is followed.
+/// Reads a regular file of our user that was modified since `earliest`. Symbolic links are not followed.
 fn read(path: &Path, earliest: SystemTime) -> Option<Vec<u8>> {
     let file = trust::open_own(path).ok()?;
     let status = file.metadata().ok()?;
@@ -66,7 +66,7 @@ fn read(path: &Path, earliest: SystemTime) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A name as it can be shown: without what is no letter to see, and not too long.
+/// Returns a name with control characters replaced and the length limited.
 fn shown(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(&name[..name.len().min(4 * MOST_LETTERS)]);
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).take(MOST_LETTERS).collect()

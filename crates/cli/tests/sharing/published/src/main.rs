@@ -1,5 +1,5 @@
 //! Four threads that look up keys of their own, each in its own shard of a `DashMap`. A lookup takes the shard's lock,
-//! which is a write. Shards of dashmap 5 lie side by side; since version 6 each is padded to lines of its own.
+//! which is a write. Shards of dashmap 5 are adjacent; since version 6, each is padded to lines of its own.
 
 use std::{
     env,
@@ -12,10 +12,10 @@ use std::{
 const THREADS: usize = 4;
 const ROUNDS: u64 = 30_000;
 
-/// A hasher without keys, so that every run has the same shards.
+/// A hasher without random keys, so that every run has the same shards.
 type Fixed = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
 
-/// Whose turn it is, so that all run however busy the machine is.
+/// The thread whose turn it is, so that all alternate even on a busy machine.
 static BATON: Baton = Baton(AtomicUsize::new(0));
 
 #[repr(align(128))]
