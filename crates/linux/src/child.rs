@@ -96,7 +96,7 @@ pub fn launch(command: &mut Command, start: &Start) -> io::Result<Child> {
 }
 
 /// Makes `command` apply its CPUs and memory policy before it executes the program.
-pub(crate) fn prepare(command: &mut Command, start: &Start) {
+pub fn prepare(command: &mut Command, start: &Start) {
     let mask = start.cpus.as_ref().map(Mask::of);
     let memory = start.memory.encoded();
     let files = GIVEN_FILES.get().copied();
@@ -116,7 +116,7 @@ pub(crate) fn prepare(command: &mut Command, start: &Start) {
 
 /// Makes `command` enter a control group, by writing to the open `file` of the group, before it executes the
 /// program. Errors are ignored.
-pub(crate) fn enter(command: &mut Command, file: File) {
+pub fn enter(command: &mut Command, file: File) {
     // SAFETY: the closure makes a system call and allocates nothing.
     unsafe {
         command.pre_exec(move || {
@@ -187,7 +187,7 @@ pub(crate) fn reap(pid: Pid) -> io::Result<Option<(i32, libc::rusage)>> {
 }
 
 /// Like [`reap`], but waits for the child to exit.
-pub(crate) fn reap_blocking(pid: Pid) -> io::Result<Option<(i32, libc::rusage)>> {
+pub fn reap_blocking(pid: Pid) -> io::Result<Option<(i32, libc::rusage)>> {
     wait4(pid, 0)
 }
 
