@@ -7,6 +7,7 @@
 
 pub mod go;
 pub mod processes;
+pub mod text;
 
 mod crowded;
 mod facts;

@@ -8,26 +8,24 @@
 
 mod common;
 
-use manycore::{
-    experiment::{
-        Budget, Design, Interim, Rng, Subject,
-        crew::Crew,
-        live::{Live, Order, Pace, Trial},
-        observe::Observer,
-        run_until,
-    },
-    study::{
-        analyses_for,
-        commands::{Commands, Rules, Side},
-        words,
-    },
-};
 use manycore_analysis::{Comparison, compare, enough};
 use manycore_experiment::record::{Experiment, Method, Treatment};
+use manycore_experiment::{
+    crew::Crew,
+    engine::{Budget, Design, Interim, Rng, Subject, run_until},
+    live::{Live, Order, Trial},
+    observe::Observer,
+    pace::Pace,
+};
 use manycore_linux::clock::now_ns;
 use manycore_stats::{
     median, quantile,
     verdict::{Answer, Verdict},
+};
+use manycore_study::{
+    analyses_for,
+    commands::{Commands, Rules, Side},
+    words,
 };
 use manycore_text::units::percent;
 use manycore_workload::Kind;
@@ -379,7 +377,7 @@ fn width(name: &str, events: u64, seconds: f64) {
 fn cost() {
     let cpus = manycore_linux::affinity::allowed().expect("an affinity");
     let line = format!("sysbench cpu --threads={} --time=5 run", cpus.len());
-    let place = manycore::placing::Place {
+    let place = manycore_control::placing::Place {
         workers: cpus.iter().map(manycore_topology::CpuSet::single).collect(),
         memory: manycore_linux::memory_policy::MemoryPolicy::Default,
     };

@@ -3,11 +3,13 @@
 
 mod common;
 
-use manycore::{
-    experiment::{Rng, Subject, command, rally::Rallies},
-    failure::{Failure, Outcome},
-};
 use manycore_experiment::record::Sample;
+use manycore_experiment::{Error, Result};
+use manycore_experiment::{
+    command,
+    engine::{Rng, Subject},
+    rally::Rallies,
+};
 use manycore_linux::clock::now_ns;
 use manycore_stats::Estimate;
 use manycore_topology::{CpuId, Distance, pairs::Pair};
@@ -76,16 +78,18 @@ struct Both<'a> {
 }
 
 impl Subject for Both<'_> {
-    fn measure(&mut self, treatment: usize) -> Outcome<Sample> {
+    type Error = Error;
+
+    fn measure(&mut self, treatment: usize) -> Result<Sample> {
         let ns: f64 = if treatment == 0 {
             self.ours.measure(0)?.values[0]
         } else {
             let [a, b] = self.pair.map(|cpu| cpu.to_string());
             let output = command::run(Command::new(self.theirs).args([a, b]))?;
-            output.text.trim().parse().map_err(Failure::input)?
+            output.text.trim().parse().map_err(|error| Error::Failed(format!("{error:?}")))?
         };
         if ns <= 0.0 {
-            return Err(Failure::Measured("the CPUs could not be had".to_owned()));
+            return Err(Error::Failed("the CPUs could not be had".to_owned()));
         }
         // Picoseconds, so that nothing is lost: only ratios are looked at.
         Ok(Sample { wall_ns: (ns * 1000.0) as u64, work: 1.0, ..Sample::default() })

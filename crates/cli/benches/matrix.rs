@@ -3,12 +3,10 @@
 
 mod common;
 
-use manycore::{
-    experiment::{Subject, command},
-    failure::{Failure, Outcome},
-    suite::python::best_kernel,
-};
+use manycore_evaluate::python::best_kernel;
 use manycore_experiment::record::Sample;
+use manycore_experiment::{Error, Result};
+use manycore_experiment::{command, engine::Subject};
 use manycore_linux::clock::now_ns;
 use manycore_stats::Estimate;
 use manycore_workload::{Kind, Load};
@@ -38,7 +36,9 @@ struct All {
 }
 
 impl Subject for All {
-    fn measure(&mut self, treatment: usize) -> Outcome<Sample> {
+    type Error = Error;
+
+    fn measure(&mut self, treatment: usize) -> Result<Sample> {
         let wall_ns = match self.kernels.get(treatment) {
             Some(kernel) => (self.openblas(*kernel)? * 1e9) as u64,
             None => self.ours(),
@@ -52,14 +52,14 @@ impl Subject for All {
 }
 
 impl All {
-    fn openblas(&self, kernel: Option<&str>) -> Outcome<f64> {
+    fn openblas(&self, kernel: Option<&str>) -> Result<f64> {
         let mut command = Command::new(&self.python);
         command.args(["-c", SCRIPT, &self.size.to_string(), &self.repeats.to_string()]);
         command.env("OPENBLAS_NUM_THREADS", "1").envs(kernel.map(|kernel| ("OPENBLAS_CORETYPE", kernel)));
         let output = command::run(&mut command)?;
         match output.text.trim().split_once(' ') {
-            Some(("True", seconds)) => seconds.parse().map_err(Failure::input),
-            _ => Err(Failure::missing("NumPy does not use OpenBLAS here")),
+            Some(("True", seconds)) => seconds.parse().map_err(|error| Error::Failed(format!("{error:?}"))),
+            _ => Err(Error::unavailable("NumPy does not use OpenBLAS here")),
         }
     }
 

@@ -3,16 +3,14 @@
 
 mod common;
 
-use manycore::{
-    experiment::{
-        Subject,
-        crew::Crew,
-        live::{Live, Order, Trial},
-        observe::Observer,
-    },
-    suite::profile::slices,
-};
+use manycore_experiment::pace::slices;
 use manycore_experiment::record::{Experiment, Sample};
+use manycore_experiment::{
+    crew::Crew,
+    engine::Subject,
+    live::{Live, Order, Trial},
+    observe::Observer,
+};
 use manycore_linux::clock::now_ns;
 use manycore_stats::{median, quantile};
 use manycore_workload::{DEFAULT_MAX_PRIME, Kind};
@@ -42,7 +40,7 @@ fn main() {
         unit_per_tick: 1.0 / load.ticks_per_event() as f64,
     };
     let crew = Crew::hire(Kind::Prime, 1, 0).expect("a worker");
-    let mut live: Box<dyn Subject> = Box::new(Live::new(
+    let mut live: Box<dyn Subject<Error = manycore_experiment::Error>> = Box::new(Live::new(
         crew,
         Rc::new(Observer::new(&machine)),
         slices(&machine),

@@ -4,17 +4,14 @@
 
 mod common;
 
-use manycore::{
-    experiment::{
-        Subject,
-        crew::Crew,
-        live::{Live, Order, Trial},
-        observe::Observer,
-    },
-    failure::Outcome,
-    suite::profile::slices,
-};
+use manycore_experiment::pace::slices;
 use manycore_experiment::record::Sample;
+use manycore_experiment::{
+    crew::Crew,
+    engine::Subject,
+    live::{Live, Order, Trial},
+    observe::Observer,
+};
 use manycore_linux::{affinity, clock::now_ns};
 use manycore_stats::Estimate;
 use manycore_topology::CpuSet;
@@ -33,7 +30,7 @@ struct Both {
 }
 
 impl Both {
-    fn sliced(&mut self) -> Outcome<Sample> {
+    fn sliced(&mut self) -> manycore_experiment::Result<Sample> {
         let mut sum = Sample::default();
         for slice in 0..SLICES_EACH {
             // Treatments 0 and 1 have different workers, so each slice begins with a switch.
@@ -67,7 +64,9 @@ impl Both {
 }
 
 impl Subject for Both {
-    fn measure(&mut self, treatment: usize) -> Outcome<Sample> {
+    type Error = manycore_experiment::Error;
+
+    fn measure(&mut self, treatment: usize) -> manycore_experiment::Result<Sample> {
         if treatment == 0 { Ok(self.uninterrupted()) } else { self.sliced() }
     }
 

@@ -4,16 +4,15 @@
 
 mod common;
 
-use manycore::{
-    experiment::{
-        Subject, command,
-        crew::Crew,
-        live::{Live, Order, Pace, Trial},
-        observe::Observer,
-    },
-    failure::Outcome,
-};
 use manycore_experiment::record::{Sample, id::TIMES_CACHES};
+use manycore_experiment::{
+    command,
+    crew::Crew,
+    engine::Subject,
+    live::{Live, Order, Trial},
+    observe::Observer,
+    pace::Pace,
+};
 use manycore_linux::clock::now_ns;
 use manycore_stats::{Estimate, median};
 use manycore_text::units;
@@ -226,7 +225,9 @@ struct Both<'a> {
 }
 
 impl Subject for Both<'_> {
-    fn measure(&mut self, treatment: usize) -> Outcome<Sample> {
+    type Error = manycore_experiment::Error;
+
+    fn measure(&mut self, treatment: usize) -> manycore_experiment::Result<Sample> {
         if treatment == 0 {
             return self.ours.measure(0);
         }

@@ -4,22 +4,22 @@
 
 mod common;
 
-use clap::Parser;
-use manycore::{
-    cli::{Cli, Verb},
-    experiment::{Budget, Design, Rng, Subject, observe::Observer, run},
-    study::{
-        candidates::{self, Candidate},
-        commands::{Commands, Rules},
-    },
-};
 use manycore_analysis::{Evaluation, Tuning, ranking};
 use manycore_experiment::{
     Record,
     record::{Method, Treatment},
 };
+use manycore_experiment::{
+    engine::{Budget, Design, Rng, Subject, run},
+    observe::Observer,
+};
 use manycore_linux::clock::now_ns;
 use manycore_stats::Estimate;
+use manycore_study::{
+    candidates::{self, Candidate},
+    commands::{Commands, Rules},
+    tune::Search,
+};
 use manycore_text::units::percent;
 use rand::SeedableRng;
 use std::{collections::BTreeMap, fs, path::Path, process::Command, rc::Rc};
@@ -76,9 +76,15 @@ fn one(command: &[&str], folder: &Path) {
         serde_json::from_slice(&fs::read(out.join("record.json")).expect("a record")).expect("a record");
     let tuning = Evaluation::of(&record).tuning.expect("a search");
 
-    let Verb::Tune(args) = Cli::parse_from(std::iter::once("manycore").chain(line)).verb else { return };
+    let search = Search {
+        command: command.iter().map(|&word| word.to_owned()).collect(),
+        workers: WORKERS.split(',').filter_map(|count| count.parse().ok()).collect(),
+        place: Vec::new(),
+        memory: Vec::new(),
+        today: None,
+    };
     let machine = common::machine();
-    let field = candidates::of(&args, &machine, &machine.allowed.cpus).expect("candidates");
+    let field = candidates::of(&search, false, &machine, &machine.allowed.cpus).expect("candidates");
     let answer =
         tuning.winner.map_or(field[0].name.as_str(), |winner| tuning.finalists[winner].name.as_str());
     exhaustive(command[0], answer, &tuning, &field);

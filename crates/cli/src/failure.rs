@@ -63,3 +63,30 @@ impl Failure {
         Self::Missing(message.to_string())
     }
 }
+
+macro_rules! from_errors {
+    ($($error:path: $($variant:ident)*;)*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                use $error as Cause;
+                match error {
+                    $(Cause::$variant(message) => from_errors!(@$variant message),)*
+                    #[allow(unreachable_patterns, reason = "not every crate can be interrupted")]
+                    other => Self::Interrupted(other.to_string()),
+                }
+            }
+        }
+    )*};
+    (@Invalid $message:ident) => { Self::Input($message) };
+    (@Unavailable $message:ident) => { Self::Missing($message) };
+    (@Failed $message:ident) => { Self::Measured($message) };
+}
+
+from_errors! {
+    manycore_experiment::Error: Unavailable Failed;
+    manycore_control::Error: Invalid Unavailable;
+    manycore_evaluate::Error: Invalid Unavailable Failed;
+    manycore_study::Error: Invalid Unavailable Failed;
+    manycore_spawn::Error: Invalid Unavailable Failed;
+    manycore_guard::Error: Invalid Unavailable;
+}

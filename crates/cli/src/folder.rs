@@ -4,10 +4,10 @@ use crate::{
     cli::Format,
     failure::{Failure, Outcome},
     output,
-    report::{self, Named},
 };
 use manycore_experiment::Record;
 use manycore_linux::clock;
+use manycore_report::{self, Named};
 use std::{
     fs,
     io::ErrorKind,
@@ -94,8 +94,8 @@ impl Folder {
     pub fn save(&self, name: &str, record: Record, quiet: bool, format: Format) -> Outcome {
         let (all, written) = self.keep(name, record, quiet);
         let printed = output::print(&match format {
-            Format::Json => report::json(&all),
-            Format::Text => report::text(&all),
+            Format::Json => manycore_report::json(&all),
+            Format::Text => manycore_report::text(&all),
         });
         written.and(printed)
     }
@@ -106,8 +106,8 @@ impl Folder {
         let all = [Named::judge(name.to_owned(), record)];
         let page = self.path.join("report.html");
         let written = kept
-            .and_then(|()| output::write_file(&page, report::html(&all).as_bytes()))
-            .and_then(|()| self.write_tables(&report::csv(&all)));
+            .and_then(|()| output::write_file(&page, manycore_report::html(&all).as_bytes()))
+            .and_then(|()| self.write_tables(&manycore_report::csv(&all)));
         if written.is_ok() && !quiet {
             output::note(&format!("The report is {}, beside the record and its tables.", page.display()));
         }
@@ -118,7 +118,7 @@ impl Folder {
     /// look like its results.
     fn write_tables(&self, tables: &[(String, String)]) -> Outcome {
         let stale = |name: &&str| self.used && !tables.iter().any(|(written, _)| written == name);
-        let names = report::CSV_NAMES.iter().copied().filter(stale);
+        let names = manycore_report::CSV_NAMES.iter().copied().filter(stale);
         // Where this run has a plan, it is written after this.
         for path in names.chain(self.used.then_some("plan.json")).map(|name| self.path.join(name)) {
             match fs::remove_file(&path) {

@@ -8,19 +8,14 @@
 
 pub mod cli;
 pub mod cmd;
-pub mod experiment;
 pub mod failure;
 pub mod folder;
-pub mod guard;
 pub mod live;
 pub mod load;
-pub mod metric;
+pub mod measuring;
 pub mod output;
 pub mod placing;
 pub mod progress;
-pub mod report;
 pub mod signals;
 pub mod source;
-pub mod spawn;
 pub mod study;
-pub mod suite;

@@ -7,14 +7,13 @@ use crate::{
     output,
     signals::{ENDS, Signals},
 };
-use manycore_linux::trust;
+use manycore_linux::line_file::LineFile;
 use manycore_text::names::{printable_json, printable_text};
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use std::{
-    fs::File,
-    io::{IsTerminal, Write, stdout},
-    path::{Path, PathBuf},
+    io::{IsTerminal, stdout},
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -101,10 +100,8 @@ fn frame(text: &str, rows: usize, columns: usize) -> String {
     frame + "\x1b[J"
 }
 
-/// A file to which a line of JSON is added at each look, whole or not at all.
-pub struct History {
-    file: Option<(PathBuf, File)>,
-}
+/// The file of `--events`, `--history` and the like, and standard output, which get a line of JSON for each look.
+pub struct History(Option<LineFile>);
 
 impl History {
     /// Opens the file, or makes it; nothing is kept where there is none.
@@ -112,34 +109,7 @@ impl History {
     /// # Errors
     /// [`Failure::Missing`] with the path where it cannot be written.
     pub fn open(path: Option<&Path>) -> Outcome<Self> {
-        let open = |path: &Path| {
-            let file = File::options().append(true).create(true).open(path);
-            let file =
-                file.map_err(|error| Failure::missing(format!("cannot write {}: {error}", path.display())))?;
-            Ok((path.to_owned(), file))
-        };
-        Ok(Self { file: path.map(open).transpose()? })
-    }
-
-    /// The same for a tool that runs for long as root: only a regular file of its own user is written
-    /// ([`trust::append`]).
-    ///
-    /// # Errors
-    /// [`Failure::Missing`] with the path and what is wrong with it.
-    pub fn of_own(path: Option<&Path>) -> Outcome<Self> {
-        let open = |path: &Path| Ok((path.to_owned(), trust::append(path).map_err(Failure::missing)?));
-        Ok(Self { file: path.map(open).transpose()? })
-    }
-
-    /// Opens the file of [`Self::of_own`] again: another has its name now, or none.
-    ///
-    /// # Errors
-    /// Those of [`Self::of_own`]; the old one stays open then.
-    pub fn reopen(&mut self) -> Outcome {
-        if let Some((path, file)) = &mut self.file {
-            *file = trust::append(path).map_err(Failure::missing)?;
-        }
-        Ok(())
+        path.map(LineFile::open).transpose().map(Self).map_err(Failure::missing)
     }
 
     /// Adds a look, and prints the same line where that is the format.
@@ -147,18 +117,14 @@ impl History {
     /// # Errors
     /// [`Failure::Missing`] with the path where the disk is full; those of [`output::print`].
     pub fn keep(&mut self, look: &impl Serialize, format: Format) -> Outcome {
-        if self.file.is_none() && format != Format::Json {
+        if self.0.is_none() && format != Format::Json {
             return Ok(());
         }
         let line = printable_json(&serde_json::to_string(look).map_err(Failure::missing)?);
-        self.add(&line)?;
+        if let Some(file) = &mut self.0 {
+            file.add(&line).map_err(Failure::missing)?;
+        }
         if format == Format::Json { output::print(&format!("{line}\n")) } else { Ok(()) }
-    }
-
-    fn add(&mut self, line: &str) -> Outcome {
-        let Some((path, file)) = &mut self.file else { return Ok(()) };
-        file.write_all(format!("{line}\n").as_bytes())
-            .map_err(|error| Failure::missing(format!("cannot write {}: {error}", path.display())))
     }
 }
 

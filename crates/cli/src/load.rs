@@ -149,7 +149,7 @@ fn check_schema(value: &Value) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{self, Named};
+    use manycore_report::{self, Named};
     use manycore_testkit::World;
     use proptest::prelude::*;
 
@@ -162,7 +162,12 @@ mod tests {
     fn render(bytes: &[u8]) {
         if let Ok(record) = parse(bytes) {
             let all = [Named::judge("mutated".to_owned(), record)];
-            let _ = (report::text(&all), report::html(&all), report::csv(&all), report::json(&all));
+            let _ = (
+                manycore_report::text(&all),
+                manycore_report::html(&all),
+                manycore_report::csv(&all),
+                manycore_report::json(&all),
+            );
         }
     }
 

@@ -1,6 +1,7 @@
 //! Signals that are passed on to a command which runs in our place, or that end what we do.
 
 use crate::failure::{Failure, Outcome};
+use manycore_experiment::interrupt;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -31,6 +32,22 @@ pub const ENDS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
 /// Those, and the ones that users send to programs.
 pub const ALL: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM];
+
+/// Sets [`interrupt::flag`] on SIGINT, SIGTERM and SIGHUP. A second signal ends the program at once with exit code 130.
+///
+/// # Errors
+/// [`Failure::Missing`]: those of `sigaction(2)`.
+pub fn catch_interrupts() -> Outcome {
+    let flag = interrupt::flag();
+    let catch = |signal: i32| {
+        flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
+        flag::register(signal, Arc::clone(&flag)).map(drop)
+    };
+    [SIGHUP, SIGINT, SIGTERM]
+        .into_iter()
+        .try_for_each(catch)
+        .map_err(|error: io::Error| Failure::missing(format!("cannot catch signals: {error}")))
+}
 
 /// Signals that came and were not taken yet.
 pub struct Signals {

@@ -172,7 +172,7 @@ fn plausible(machine: Machine) -> Result<Machine, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{topo_svg, topo_text};
+    use manycore_topo::{svg, text};
     use proptest::{prelude::*, sample::select};
     use serde_json::{Value, json};
 
@@ -185,7 +185,7 @@ mod tests {
     /// Whatever loads must also be shown and drawn without a panic.
     fn render(text: &str) {
         if let Ok(machine) = parse(text) {
-            let _ = (topo_text::render(&machine), topo_svg::render(&machine, None));
+            let _ = (text::render(&machine), svg::render(&machine, None));
         }
     }
 

@@ -7,7 +7,7 @@ use common::{
     manycore,
     study::{has, running, signal, unique, until},
 };
-use manycore::report::audit_text;
+use manycore_audit::text;
 use manycore_audit::{
     AUDIT_SCHEMA, Audit, Facts, Interrupt, LookedAt, NotSeen, Process, Thread, Unseen, find,
 };
@@ -375,7 +375,7 @@ fn findings_read_well() {
             NotSeen { what: Unseen::Ended, count: 1 },
         ],
     };
-    let text = audit_text::render(&audit);
+    let text = text::render(&audit);
     assert!(text.lines().all(|line| line.chars().count() <= 100) && !text.contains('\u{1b}'), "{text}");
     insta::assert_snapshot!("audit", text);
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::memory_group::{Group, Take};
-use manycore::guard::{
+use manycore_guard::{
     event::{Event, Fact, What},
     groups::Groups,
     rules::Rules,

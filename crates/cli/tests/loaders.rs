@@ -3,16 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use clap::Parser;
-use manycore::{
-    experiment::{
-        Subject,
-        live::{Live, Pace},
-        loaders,
-        observe::Observer,
-    },
-    failure::Failure,
-    source,
-};
+use manycore::source;
+use manycore_experiment::Error;
+use manycore_experiment::{engine::Subject, live::Live, loaders, observe::Observer, pace::Pace};
 use manycore_linux::{affinity, clock::now_ns};
 use manycore_topology::{CpuId, CpuSet};
 use manycore_workload::stream::{Kernel, Stores, Task, Work};
@@ -66,7 +59,7 @@ fn every_process_has_its_cpu_and_its_memory() {
     let work = Work { kernel: Kernel::Triad, stores: Stores::NonTemporal };
     let mut task = Task { work, node: Some(node), bytes: BYTES };
     let mut team = live(&cpus, task);
-    if let Err(Failure::Measured(why)) = team.get_ready() {
+    if let Err(Error::Failed(why)) = team.get_ready() {
         eprintln!("SKIPPED: memory cannot be bound here: {why}");
         task.node = None;
         team = live(&cpus, task);
@@ -96,7 +89,7 @@ fn a_node_that_is_not_there_is_told() {
     let cpu = source::live().unwrap().usable().first().unwrap();
     let task = Task { work: Work::READ, node: Some(1023), bytes: BYTES };
     match live(&[cpu], task).get_ready() {
-        Err(Failure::Measured(why)) => assert!(why.contains("worker process 0 ended"), "{why}"),
+        Err(Error::Failed(why)) => assert!(why.contains("worker process 0 ended"), "{why}"),
         other => panic!("{other:?}"),
     }
 }

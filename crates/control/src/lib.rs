@@ -3,5 +3,9 @@
 
 pub mod cpuset;
 pub mod enclosure;
+pub mod error;
 pub mod journal;
 pub mod memory_group;
+pub mod placing;
+
+pub use error::{Error, Result};

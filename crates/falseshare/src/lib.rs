@@ -6,3 +6,4 @@ pub mod memory_sampling;
 pub mod shadow;
 pub mod sharing;
 pub mod symbols;
+pub mod text;

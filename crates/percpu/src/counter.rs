@@ -13,7 +13,7 @@ use std::{fmt, marker::PhantomData, ops::Range, sync::OnceLock};
 /// scoped threads.
 ///
 /// ```
-/// use manycore_percpu::PerCpuCounter;
+/// use crate::PerCpuCounter;
 ///
 /// static BYTES: PerCpuCounter = PerCpuCounter::new();
 ///
@@ -36,7 +36,7 @@ struct Rows {
 /// Counters that lie side by side in each CPU's rows: 1,000 of them take 8,064 bytes for each CPU and not 128,000.
 ///
 /// ```
-/// use manycore_percpu::PerCpuCounters;
+/// use crate::PerCpuCounters;
 ///
 /// static BY_STATUS: PerCpuCounters = PerCpuCounters::new(600);
 ///

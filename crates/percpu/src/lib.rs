@@ -7,7 +7,7 @@
 //! never retries, never waits, and is never lost or made twice.
 //!
 //! ```
-//! use manycore_percpu::PerCpuCounter;
+//! use crate::PerCpuCounter;
 //!
 //! let requests = PerCpuCounter::new();
 //! std::thread::scope(|scope| {

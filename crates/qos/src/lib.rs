@@ -5,7 +5,9 @@
 pub mod applied;
 pub mod ours;
 pub mod proof;
+pub mod text;
 pub mod told;
 pub mod translate;
+pub mod watch_text;
 pub mod wish;
 pub mod write;

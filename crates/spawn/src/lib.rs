@@ -1,4 +1,353 @@
-//! Starts light processes of many runtimes and measures what they cost.
+//! Light processes by the hundred thousand: started in a runtime, held, and ended, with what that took.
+//!
+//! Each count has a fresh runtime (`runtimes`, `session`), so that none profits from what the one before has
+//! allocated. What would not fit is refused before it is started (`fit`); a control group bounds the rest
+//! (`shelter`). What is said between us and a runtime is in `protocol`; [`light`] are the runtimes of our own.
 #![forbid(unsafe_code)]
 
+mod cache;
 pub mod ceilings;
+mod cpus;
+pub mod error;
+mod fit;
+pub mod light;
+mod protocol;
+mod runtimes;
+mod session;
+mod shelter;
+mod trial;
+
+pub use error::{Error, Result};
+
+use cache::Cache;
+use fit::Pilots;
+use manycore_control::memory_group::MemoryGroup;
+use manycore_experiment::{
+    Record,
+    spawning::{Ending, Purpose, Run, Runtime, Schedulers, Spawning, Work, ceiling::Line},
+};
+use manycore_experiment::{
+    interrupt,
+    session::{Event, Listener, Session},
+};
+use manycore_text::units;
+use manycore_topology::Machine;
+use runtimes::Program;
+use shelter::Shelter;
+use std::{path::PathBuf, time::Duration};
+use trial::{Trial, Versed};
+
+/// Usual seconds of a run without its work.
+const RUN_SECONDS: f64 = 2.0;
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Runtimes, each once.
+    pub runtimes: Vec<Runtime>,
+    /// Whether they were named; those that were not are missed without harm.
+    pub named: bool,
+    /// Whether the counts were named; of those that were not, some are missed without harm.
+    pub chosen: bool,
+    /// Light processes of each run, at least one.
+    pub counts: Vec<u64>,
+    /// What each does.
+    pub work: Work,
+    /// For how long.
+    pub length: Duration,
+    /// Where files are.
+    pub scratch: Option<PathBuf>,
+    /// Memory in which the ceiling is sought, in bytes.
+    pub ceiling: Option<u64>,
+    /// Whether what will not fit is started, too.
+    pub force: bool,
+}
+
+impl Asked {
+    /// The largest count.
+    fn largest(&self) -> u64 {
+        self.counts.iter().copied().max().unwrap_or(0)
+    }
+}
+
+/// Where runtimes are measured.
+struct Stage<'a> {
+    asked: Asked,
+    cache: Cache,
+    shelter: Shelter,
+    /// Memory that a runtime may take, in bytes, and what says so.
+    room: Option<(u64, String)>,
+    session: Session<'a>,
+    /// Runs that are done, of how many.
+    done: (usize, usize),
+}
+
+/// Measures what was asked for on the running machine. The record comes back whatever happens, beside the failure that
+/// the run ended with.
+///
+/// # Errors
+/// [`Error::Unavailable`] where nothing could be begun.
+pub fn run(machine: Machine, asked: Asked, listener: &mut dyn Listener) -> Result<(Record, Result)> {
+    let mut stage = Stage {
+        cache: Cache::open()?,
+        shelter: Shelter::begin(&what(&asked))?,
+        done: (0, runs(&asked)),
+        asked,
+        room: fit::memory(),
+        session: Session::begin("spawn", machine, 0, 0.0, listener),
+    };
+    let ending = stage.perform();
+    Ok((stage.session.end(matches!(ending, Err(Error::Interrupted))), ending))
+}
+
+/// Number of runs, the pilots of a runtime counted as one.
+fn runs(asked: &Asked) -> usize {
+    asked.runtimes.len() * (asked.counts.len() + usize::from(asked.ceiling.is_some()) + 1)
+}
+
+/// Seconds that a run is expected to take.
+pub fn seconds(asked: &Asked) -> f64 {
+    let work = if asked.work == Work::Idle { 0.0 } else { asked.length.as_secs_f64() };
+    runs(asked) as f64 * RUN_SECONDS + (asked.runtimes.len() * asked.counts.len()) as f64 * work
+}
+
+/// What was asked for, for the journal: `spawn beam,go idle`.
+fn what(asked: &Asked) -> String {
+    let names: Vec<&str> = asked.runtimes.iter().map(|runtime| runtime.name()).collect();
+    let work = match asked.work {
+        Work::Idle => "idle",
+        Work::Spin => "spin",
+        Work::Io => "io",
+    };
+    format!("spawn {} {work}", names.join(","))
+}
+
+impl Stage<'_> {
+    fn perform(&mut self) -> Result {
+        // What cannot be had is told before anything takes its time.
+        if let Some(limit) = self.asked.ceiling.or(self.most_memory().filter(|_| self.asked.force)) {
+            self.bounded(limit)?.remove().map_err(Error::unavailable)?;
+        }
+        let mut ending = Ok(());
+        for runtime in self.asked.runtimes.clone() {
+            match self.runtime(runtime) {
+                Ok(()) => {}
+                Err(failure @ (Error::Unavailable(_) | Error::Invalid(_))) if self.asked.named => {
+                    return Err(failure);
+                }
+                Err(Error::Unavailable(why) | Error::Invalid(why)) => self.miss(runtime, &why),
+                Err(Error::Failed(why)) => {
+                    ending = ending.and(Err(Error::Failed(format!("{}: {why}", runtime.name()))));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        ending
+    }
+
+    /// Measures one runtime; what it gave is in the record.
+    fn runtime(&mut self, runtime: Runtime) -> Result {
+        self.begin(&format!("{}: getting ready", runtime.name()));
+        let program = runtimes::find(runtime, &self.cache)?;
+        fit::check_bounds(&self.asked, &*program, self.room.as_ref())?;
+        let pilots = self.pilots(runtime, &*program)?;
+        let counts = self.fitting(runtime, &pilots)?;
+        let place = self.session.record.spawnings.len();
+        if self.asked.ceiling.is_some() || self.asked.force {
+            // What the ceiling was foretold by: counts that were asked for may be too small, or killed.
+            for run in pilots.runs.clone() {
+                self.keep(place, runtime, &*program, pilots.versed.clone(), run);
+            }
+        }
+        let mut ending = Ok(());
+        for count in counts {
+            self.begin(&format!("{}: {} {}", runtime.name(), units::count(count), self.doing()));
+            let trial = Trial { work: self.asked.work, length: self.asked.length, ..Trial::of(count) };
+            let (versed, run) = self.trial(&*program, trial, self.most_memory())?;
+            ending = ending.and(judge(&run));
+            self.keep(place, runtime, &*program, versed, run);
+            interrupt::check()?;
+        }
+        if let Some(limit) = self.asked.ceiling {
+            self.ceiling(runtime, &*program, &pilots, limit, place)?;
+        }
+        ending
+    }
+
+    /// The counts that will fit. Where runtimes or counts were not named the others are missed, so that all show what
+    /// they can.
+    fn fitting(&mut self, runtime: Runtime, pilots: &Pilots) -> Result<Vec<u64>> {
+        let mut fitting = Vec::new();
+        for count in self.asked.counts.clone() {
+            match fit::check(&self.asked, count, runtime, pilots, self.room.as_ref()) {
+                Ok(()) => fitting.push(count),
+                Err(Error::Invalid(why)) if !self.asked.named || !self.asked.chosen => {
+                    self.miss(runtime, &why);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(fitting)
+    }
+
+    /// Notes what could not be had of a runtime.
+    fn miss(&mut self, runtime: Runtime, why: &str) {
+        self.session.miss(&format!("runtime {}", runtime.name()), &why);
+    }
+
+    /// Small runs, by which the memory of larger ones is foretold.
+    fn pilots(&mut self, runtime: Runtime, program: &dyn Program) -> Result<Pilots> {
+        let large = program.pilot();
+        let needed = self.asked.ceiling.is_some() || self.asked.largest() > large;
+        let mut pilots = Pilots::default();
+        for count in [large / 10, large].into_iter().filter(|_| needed) {
+            self.begin(&format!("{}: a pilot of {}", runtime.name(), units::count(count)));
+            let (versed, run) = self.trial(program, Trial::of(count), self.most_memory())?;
+            judge(&run)?;
+            interrupt::check()?;
+            pilots.versed = versed;
+            pilots.runs.push(Run { purpose: Purpose::Pilot, ..run });
+        }
+        Ok(pilots)
+    }
+
+    /// Starts more than will fit into `limit`, until it is reached.
+    fn ceiling(
+        &mut self,
+        runtime: Runtime,
+        program: &dyn Program,
+        pilots: &Pilots,
+        limit: u64,
+        place: usize,
+    ) -> Result {
+        self.begin(&format!("{}: the ceiling of {}", runtime.name(), units::bytes(limit)));
+        // Half as many again as are foretold, and a count that every runtime reaches where nothing is.
+        let count = Line::of(&pilots.runs).map_or(1_000_000, |line| line.most(limit));
+        let count = count.saturating_add(count / 2).saturating_add(1000);
+        let count = program.most().map_or(count, |(most, _)| count.min(most));
+        let trial = Trial { purpose: Purpose::Ceiling, ..Trial::of(count) };
+        let (versed, run) = self.trial(program, trial, Some(limit))?;
+        self.keep(place, runtime, program, versed, run);
+        Ok(interrupt::check()?)
+    }
+
+    /// Memory that a run may take.
+    fn most_memory(&self) -> Option<u64> {
+        self.room.as_ref().map(|(bytes, _)| *bytes)
+    }
+
+    /// A control group for what nothing else would bound.
+    fn bounded(&mut self, limit: u64) -> Result<MemoryGroup> {
+        let option = if self.asked.force { "--beyond-memory" } else { "--ceiling" };
+        self.shelter.group(limit).map_err(|why| {
+            Error::unavailable(format!("{option} needs a control group with a memory limit: {why}"))
+        })
+    }
+
+    /// Makes one run in a control group of its own, where that can be made. Where the memory must be bounded it has to.
+    fn trial(&mut self, program: &dyn Program, trial: Trial, limit: Option<u64>) -> Result<(Versed, Run)> {
+        let must = self.asked.force || trial.purpose == Purpose::Ceiling;
+        let group = match limit {
+            Some(limit) if must => Some(self.bounded(limit)?),
+            Some(limit) => match self.shelter.group(limit) {
+                Ok(group) => Some(group),
+                Err(why) => {
+                    self.note(format!("The runtimes had no control group of their own: {why}"));
+                    None
+                }
+            },
+            None => None,
+        };
+        let folder = match trial.work {
+            Work::Io => Some(self.shelter.scratch(self.asked.scratch.as_deref())?),
+            _ => None,
+        };
+        let cpus = cpus::Watched::of(&self.session.record.machine);
+        let ended =
+            trial::run(program, &trial, group.as_ref(), folder.as_ref().map(tempfile::TempDir::path), &cpus);
+        if let Some(group) = group
+            && let Err(error) = group.remove()
+        {
+            self.note(format!(
+                "The control group {} could not be removed: {error}",
+                group.folder().display()
+            ));
+        }
+        let (versed, mut run, notes) = ended?;
+        run.memory_limit_bytes = run.memory_limit_bytes.and(limit);
+        for note in notes {
+            self.note(note);
+        }
+        Ok((versed, run))
+    }
+
+    /// Says something once.
+    fn note(&mut self, note: String) {
+        if !self.session.record.notes.contains(&note) {
+            self.session.record.notes.push(note);
+        }
+    }
+
+    /// Adds a run to the record.
+    fn keep(&mut self, place: usize, runtime: Runtime, program: &dyn Program, versed: Versed, run: Run) {
+        if self.session.record.spawnings.len() == place {
+            let allowed = &self.session.record.machine.allowed;
+            let option = versed.schedulers.map_or_else(String::new, |_| program.option(allowed.cpus.len()));
+            self.session.record.spawnings.push(Spawning {
+                runtime,
+                version: versed.version,
+                unit: versed.unit,
+                work: self.asked.work,
+                schedulers: Schedulers {
+                    count: versed.schedulers,
+                    binding: versed.binding,
+                    cpus: allowed.cpus.clone(),
+                    quota_cpus: allowed.quota_cpus,
+                    option,
+                },
+                limits: Vec::new(),
+                memory_bytes: self.room.as_ref().map_or(0, |(bytes, _)| *bytes),
+                memory_source: self.room.as_ref().map_or_else(String::new, |(_, source)| source.clone()),
+                runs: Vec::new(),
+            });
+        }
+        let spawning = &mut self.session.record.spawnings[place];
+        let largest = self.asked.largest();
+        spawning.limits = fit::limits(runtime, &spawning.unit, spawning.work, largest);
+        if let Some((places, taken)) = versed.table {
+            spawning.limits.push(ceilings::erlang_processes(places, taken, largest));
+            spawning.limits.sort_by_key(|limit| limit.room);
+        }
+        spawning.runs.push(run);
+        self.session.measured();
+    }
+
+    fn begin(&mut self, what: &str) {
+        let (done, all) = self.done;
+        let left = seconds(&self.asked) * (1.0 - done as f64 / all.max(1) as f64);
+        self.session.tell(Event::Left(Duration::from_secs_f64(left)));
+        self.session.tell(Event::Section(what));
+        self.done = ((done + 1).min(all), all);
+    }
+
+    fn doing(&self) -> &'static str {
+        match self.asked.work {
+            Work::Idle => "held",
+            Work::Spin => "computing",
+            Work::Io => "working on files",
+        }
+    }
+}
+
+/// Whether a run came to its end.
+fn judge(run: &Run) -> Result {
+    let failed = |why: &str| {
+        let [asked, alive] = [run.asked, run.alive].map(units::count);
+        Err(Error::Failed(format!("{asked} were asked for and {alive} lived: {why}")))
+    };
+    match &run.ending {
+        Ending::Clean => Ok(()),
+        Ending::Refused { why } | Ending::Killed { why } | Ending::Failed { why } => failed(why),
+        Ending::Interrupted => Err(Error::Interrupted),
+    }
+}

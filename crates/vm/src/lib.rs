@@ -3,3 +3,5 @@
 
 pub mod domain;
 pub mod libvirt;
+pub mod text;
+pub mod top_text;

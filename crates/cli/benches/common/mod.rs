@@ -2,10 +2,9 @@
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 #![allow(dead_code, reason = "each benchmark uses a part")]
 
-use manycore::{
-    experiment::{Budget, Design, Rng, Subject, run},
-    suite::{self, Asked, SECTIONS, profile::STANDARD},
-};
+use manycore_evaluate::{self, Asked, SECTIONS, profile::STANDARD};
+use manycore_experiment::engine::{Budget, Design, Rng, Subject, run};
+use manycore_experiment::session::Event;
 use manycore_experiment::{
     Record,
     record::{Experiment, Method, Treatment},
@@ -24,18 +23,22 @@ pub fn machine() -> Machine {
 /// Measures one section of `eval`, in the standard profile.
 pub fn section(name: &str) -> Record {
     let section = SECTIONS.into_iter().find(|section| section.name == name).expect("a section of that name");
-    let (record, ending) = suite::run(
+    let (record, ending) = manycore_evaluate::run(
         machine(),
         Asked::eval(STANDARD, manycore_stats::verdict::MARGIN, 1),
         &[section],
-        &mut |_| {},
+        &mut |_: Event| {},
     );
     ending.expect("the section is measured to its end");
     record
 }
 
 /// Compares treatments with these names on `subject` for `seconds`.
-pub fn compare(names: &[&str], subject: &mut dyn Subject, seconds: f64) -> Experiment {
+pub fn compare(
+    names: &[&str],
+    subject: &mut dyn Subject<Error = manycore_experiment::Error>,
+    seconds: f64,
+) -> Experiment {
     let treatment = |name: &&str| Treatment { name: (*name).to_owned(), workers: 1, ..Treatment::default() };
     let design = Design {
         id: "bench".to_owned(),

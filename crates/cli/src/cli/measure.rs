@@ -1,8 +1,8 @@
 //! The verbs that measure: `eval`, `compare`, `scale`, `tune`.
 
 use super::Format;
-use crate::metric::{READERS, Reader};
 use clap::Args;
+use manycore_experiment::metric::{READERS, Reader};
 use manycore_placement::{Memory, Policy};
 use manycore_topology::CpuSet;
 use std::{path::PathBuf, time::Duration};
@@ -36,7 +36,7 @@ pub struct Eval {
 }
 
 /// Where the results go.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Results {
     /// Folder for record.json, report.html and the tables [default: manycore-VERB-TIME]
     #[arg(long, value_name = "DIR")]
@@ -68,7 +68,7 @@ pub struct EvalBudget {
 }
 
 fn section_names() -> clap::builder::PossibleValuesParser {
-    crate::suite::SECTIONS.map(|section| section.name).into()
+    manycore_evaluate::SECTIONS.map(|section| section.name).into()
 }
 
 /// How commands are measured: what `compare`, `scale` and `tune` share.
@@ -115,21 +115,11 @@ pub struct Measuring {
     /// verdict
     #[arg(long)]
     pub ignore_failure: bool,
-    /// Folder for record.json, report.html and the tables [default: manycore-VERB-TIME]
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Overwrite the record of an earlier run in the folder of --out
-    #[arg(long)]
-    pub force: bool,
-    /// How to print the judgement
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
     /// Seed of all random orders; from the clock where it is not given
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// No progress and no notes on standard error; the result is printed all the same
-    #[arg(long, short)]
-    pub quiet: bool,
+    #[command(flatten)]
+    pub results: Results,
 }
 
 /// The measured command.

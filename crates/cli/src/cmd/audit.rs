@@ -4,9 +4,9 @@ use crate::{
     cli::{Audit as Args, Format},
     failure::{Failure, Outcome},
     output,
-    report::audit_text,
 };
 use manycore_audit::processes::{self, Scope};
+use manycore_audit::text;
 use manycore_audit::{self, AUDIT_SCHEMA, Audit, Facts, Interrupt, LookedAt, NotSeen};
 use manycore_linux::interrupts::{
     affinity,
@@ -30,7 +30,7 @@ pub fn run(args: &Args) -> Outcome {
     let scope = Scope { only: args.pid, without: Some(std::process::id()) };
     let audit = look(&tree, scope, args.interval)?;
     match args.format {
-        Format::Text => output::print(&audit_text::render(&audit))?,
+        Format::Text => output::print(&text::render(&audit))?,
         Format::Json => output::print(&output::json(&audit)?)?,
     }
     match audit.findings.len() {

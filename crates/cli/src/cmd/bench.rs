@@ -5,8 +5,8 @@ use crate::{
     cli::Bench,
     failure::{Failure, Outcome},
     output, source,
-    suite::{self, Asked, LOADS, SECTIONS, Section, StreamWish, Wish, profile},
 };
+use manycore_evaluate::{self, Asked, LOADS, SECTIONS, Section, StreamWish, Wish, profile};
 use manycore_linux::clock;
 use manycore_stats::verdict::MARGIN;
 use manycore_text::names::similar;
@@ -121,7 +121,7 @@ fn budget(args: &Bench, section: &Section, cpus: usize) -> profile::Profile {
         return profile::Profile { bench: profile::UNIXBENCH_SECONDS, ..profile };
     }
     match args.seconds {
-        Some(time) => profile.scaled(time.as_secs_f64() / suite::seconds(&profile, &[*section])),
+        Some(time) => profile.scaled(time.as_secs_f64() / manycore_evaluate::seconds(&profile, &[*section])),
         None => profile,
     }
 }

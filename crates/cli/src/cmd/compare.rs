@@ -1,88 +1,40 @@
 //! `manycore compare`: is B better than A, by how much, and is the difference real?
 
-use crate::{
-    cli::Compare,
-    failure::{Failure, Outcome},
-    output,
-    study::{
-        self, Plot, Study,
-        commands::{Commands, Side},
-    },
-};
-use manycore_analysis::enough;
-use manycore_experiment::record::{Treatment, id};
+use crate::{cli::Compare, failure::Outcome, measuring::Run, source, study};
 use manycore_placement::{Memory, Policy};
-use manycore_topology::Machine;
-use std::{collections::BTreeMap, iter};
+use manycore_study::{
+    compare::{self, Comparison, Variant},
+    words,
+};
 
-/// Measures pairs, saves the record and prints the verdict.
+/// Measures pairs of A and B, saves the record and prints the verdict.
 pub fn run(args: &Compare) -> Outcome {
-    let (mut study, mut subject, names) =
-        Study::begin("compare", &args.measuring, &args.command, |machine| sides(args, machine))?;
-    let ending = measure(args, &mut study, &mut subject, &names);
-    study.end(&subject, ending)
+    let options = study::options("compare", &args.measuring)?;
+    let comparison = comparison(args)?;
+    let machine = source::live()?;
+    let mut run = Run::begin("compare", &args.measuring.results, options.budget.as_secs_f64())?;
+    let measured = compare::run(machine, &options, &comparison, &mut run);
+    let (record, ending) = measured.inspect_err(|_| run.give_up())?;
+    run.end(record, ending.map_err(Into::into))
 }
 
-fn measure(args: &Compare, study: &mut Study, subject: &mut Commands, names: &[String; 2]) -> Outcome {
-    let pair: f64 = study.pilot(subject, args.measuring.warmup as usize)?.iter().sum();
-    let budget = study::budget(&args.measuring, "a pair", pair)?;
-    // A fixed number of pairs is made in any case, unless they may stop at some precision.
-    let analyses = match (args.measuring.pairs, args.measuring.precision) {
-        (Some(_), None) => 1,
-        (Some(pairs), Some(_)) => study::analyses_for(f64::from(pairs)),
-        (None, _) => study::analyses_for(budget.seconds / pair),
-    };
-    let treatment = |(name, side): (&String, &str)| Treatment {
-        name: name.clone(),
-        workers: 1,
-        factors: BTreeMap::from([("side".to_owned(), side.to_owned())]),
-        latency: None,
-    };
-    let plot = Plot {
-        id: id::COMPARE.to_owned(),
-        title: "pairs of A and B",
-        treatments: names.iter().zip(["A", "B"]).map(treatment).collect(),
-        parameters: BTreeMap::new(),
-        budget,
-        analyses,
-    };
-    let precision = args.measuring.precision;
-    study.experiment(plot, subject, &mut |experiment| enough(experiment, precision)).map(drop)
-}
-
-/// Both sides with their names.
-fn sides(args: &Compare, machine: &Machine) -> Outcome<(Vec<Side>, [String; 2])> {
-    let workers = args.workers.map_or_else(|| machine.usable().len(), |workers| workers as usize);
-    let a = study::with_workers(&args.command.command, workers).0;
-    let b = match &args.vs {
-        Some(line) => study::with_workers(&study::words(line)?, workers).0,
-        None => a.clone(),
-    };
-    let side = |command: Vec<String>, env: &[(String, String)], policy: Option<&Policy>, memory: &Memory| {
-        let (place, _) = crate::placing::placed(machine, policy, memory, workers)?;
-        Ok::<_, Failure>(Side { command, env: env.to_vec(), copies: 1, place })
-    };
-    let a = side(a, &args.a_env, args.a.as_ref(), &args.a_memory)?;
-    let b = side(b, &args.b_env, args.b.as_ref(), &args.b_memory)?;
-    if a == b {
-        output::note("A and B are the same: this measures the noise of this machine.");
-    }
-    let names = [name(&a, args.a.as_ref(), &args.a_memory), name(&b, args.b.as_ref(), &args.b_memory)];
-    // Treatments of one name could not be told apart.
-    let [first, second] = names;
-    let second = if first == second { format!("{second} (again)") } else { second };
-    Ok((vec![a, b], [first, second]))
-}
-
-/// `NAME=VALUE command args (close, interleave)`.
-fn name(side: &Side, policy: Option<&Policy>, memory: &Memory) -> String {
-    let env = side.env.iter().map(|(name, value)| format!("{name}={value}"));
-    let command = study::line(&side.command);
-    let line: Vec<String> = env.chain(iter::once(command)).collect();
-    let mut place: Vec<String> = policy.iter().map(ToString::to_string).collect();
-    place.extend((*memory != Memory::Default).then(|| format!("memory {memory}")));
-    match place.join(", ") {
-        none if none.is_empty() => line.join(" "),
-        place => format!("{} ({place})", line.join(" ")),
-    }
+fn comparison(args: &Compare) -> Outcome<Comparison> {
+    let command = args.command.command.clone();
+    let other = args.vs.as_ref().map(|line| words(line)).transpose()?;
+    let variant =
+        |command: Vec<String>, env: &[(String, String)], place: Option<&Policy>, memory: &Memory| Variant {
+            command,
+            env: env.to_vec(),
+            place: place.cloned(),
+            memory: memory.clone(),
+        };
+    let b = other.unwrap_or_else(|| command.clone());
+    Ok(Comparison {
+        variants: [
+            variant(command, &args.a_env, args.a.as_ref(), &args.a_memory),
+            variant(b, &args.b_env, args.b.as_ref(), &args.b_memory),
+        ],
+        workers: args.workers.map(|workers| workers as usize),
+        precision: args.measuring.precision,
+    })
 }

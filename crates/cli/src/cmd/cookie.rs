@@ -4,8 +4,8 @@
 use crate::{
     cli::Cookie,
     failure::{Failure, Outcome},
-    guard::beam::{MOST_COOKIE, is_cookie},
 };
+use manycore_guard::beam::{MOST_COOKIE, is_cookie};
 use manycore_linux::trust;
 use std::{io::Read, path::Path};
 

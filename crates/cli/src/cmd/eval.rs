@@ -2,14 +2,11 @@
 
 use crate::{
     cli::{Eval, EvalBudget, Results},
-    experiment::interrupt,
-    failure::{Failure, Outcome},
-    folder::Folder,
-    progress::Progress,
+    failure::Outcome,
+    measuring::Run,
     source,
-    suite::{self, Asked, Event, SECTIONS, Section, profile},
 };
-use manycore_experiment::record::Missed;
+use manycore_evaluate::{self, Asked, SECTIONS, Section, profile};
 use manycore_linux::clock;
 use manycore_topology::Machine;
 
@@ -21,37 +18,11 @@ pub fn run(args: &Eval) -> Outcome {
     measure(machine, asked, &chosen(&args.only), &args.results)
 }
 
-/// Has the suite measure `sections`, saves the record, writes the report and prints it.
+/// Measures sections, saves the record and prints what it says.
 pub(super) fn measure(machine: Machine, asked: Asked, sections: &[Section], to: &Results) -> Outcome {
-    interrupt::catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))?;
-    let (verb, quiet) = (asked.verb, to.quiet);
-    let folder = Folder::make(to.out.clone(), to.force, verb)?;
-    let mut progress = Progress::new(suite::seconds(&asked.profile, sections), quiet);
-    let (record, ending) = suite::run(machine, asked, sections, &mut |event| match event {
-        Event::Begin(section) => progress.section(section.title),
-        Event::Progress { left, .. } => progress.left(left),
-        // So that not even a kill loses the sections that are done; a full disk is told at the end.
-        Event::Measured(record) if !record.experiments.is_empty() => drop(folder.write_record(record)),
-        Event::Measured(_) => {}
-        Event::Missed(missed) => progress.note(&format!("{}: {}", missed.what, missed.why)),
-    });
-    progress.finish();
-    if verb != "eval" && record.experiments.is_empty() {
-        folder.give_up();
-        let why = |missed: &Missed| Err(Failure::missing(missed.why.clone()));
-        return ending.and_then(|()| record.missed.last().map_or(Ok(()), why));
-    }
-
-    let saved = folder.save(verb, record, quiet, to.format);
-    let place = folder.record();
-    match (saved, ending) {
-        (Err(failure), _) => Err(failure),
-        (Ok(()), Err(Failure::Interrupted(_))) => Err(Failure::Interrupted(format!(
-            "interrupted; what was measured is in {} (manycore report {0})",
-            place.display()
-        ))),
-        (Ok(()), ending) => ending,
-    }
+    let mut run = Run::begin(asked.verb, to, manycore_evaluate::seconds(&asked.profile, sections))?;
+    let (record, ending) = manycore_evaluate::run(machine, asked, sections, &mut run);
+    run.end(record, ending.map_err(Into::into))
 }
 
 pub(super) fn choose(budget: &EvalBudget) -> profile::Profile {

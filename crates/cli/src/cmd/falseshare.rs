@@ -2,12 +2,12 @@
 
 use crate::{
     cli::{EngineChoice, Falseshare as Args, Format},
-    experiment::interrupt,
     failure::{Failure, Outcome},
     load, output,
-    report::sharing_text,
 };
+use manycore_experiment::interrupt;
 use manycore_falseshare::sharing::{End, Engine, Findings, Layout, Observation, Settings};
+use manycore_falseshare::text;
 use manycore_falseshare::{emulator, memory_sampling, symbols};
 use manycore_topology::Tree;
 use std::{
@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Outcome {
     });
     let findings = Findings::of(&seen, Settings { threshold });
     output::print(&match args.format {
-        _ if !is_json(args) => sharing_text::render(&findings),
+        _ if !is_json(args) => text::render(&findings),
         _ => output::json(&findings)?,
     })?;
     // The findings are printed even where the observation could not be saved.
@@ -136,7 +136,7 @@ fn apart<T>(run: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
 
 /// Runs the command under the selected engine, and adds the names of code and data to the observation.
 fn observe(args: &Args) -> Outcome<Observation> {
-    interrupt::catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))?;
+    crate::signals::catch_interrupts()?;
     let layouts = layouts(args)?;
     let watch = Watch { began: Instant::now(), shown: !args.quiet && stderr().is_terminal() };
     let stop = || watch.look();

@@ -3,10 +3,10 @@
 use crate::{
     cli::Pin,
     failure::{Failure, Outcome},
-    output,
-    placing::{self, Follow},
+    output, placing,
     signals::{self, Signals},
 };
+use manycore_control::placing::{Follow, journal};
 use manycore_linux::tasks;
 use manycore_placement::Memory;
 use manycore_text::units;
@@ -33,9 +33,9 @@ pub fn run(args: &Pin) -> Outcome {
     let names: Vec<String> = args.pid.iter().filter_map(|&pid| tasks::name(pid)).collect();
     let pids: Vec<String> = args.pid.iter().map(u32::to_string).collect();
     let what = format!("pin --pid {} --place {} ({})", pids.join(","), aim.plan.place, names.join(", "));
-    let journal = placing::journal("pin", &what, args.once)?;
+    let journal = journal("pin", &what, args.once)?;
     let id = journal.id();
-    let mut follow = Follow::new(&aim, &args.placing, journal, what.clone());
+    let mut follow = Follow::new(&aim, journal, what.clone());
     let began = Instant::now();
     follow.hurry();
     if let Some(recorder) = follow.keeper().recorder() {
@@ -45,7 +45,7 @@ pub fn run(args: &Pin) -> Outcome {
     follow.keeper().count();
     follow.hold_now(&args.pid);
     if let Some(why) = follow.trouble() {
-        follow.take_back(true)?;
+        placing::take_back(follow, true)?;
         return Err(Failure::missing(format!("{why}; nothing was changed")));
     }
     if args.once {
@@ -64,7 +64,7 @@ pub fn run(args: &Pin) -> Outcome {
     }
     let ended = look_after(&mut follow, &processes, &signals);
     let stay = follow.end(&living(&processes), began.elapsed().as_secs_f64());
-    follow.take_back(args.placing.quiet)?;
+    placing::take_back(follow, args.placing.quiet)?;
     ended?;
     placing::show(&stay, &args.placing)
 }
@@ -90,7 +90,7 @@ fn look_after(follow: &mut Follow, processes: &[(u32, OwnedFd)], signals: &Signa
     let mut living: Vec<&(u32, OwnedFd)> = processes.iter().collect();
     while let Some((first, pidfd)) = living.first() {
         let roots: Vec<u32> = living.iter().map(|(pid, _)| *pid).collect();
-        if follow.wait(&|| roots.clone(), pidfd.as_fd(), signals, Duration::MAX)? {
+        if follow.wait(&|| roots.clone(), pidfd.as_fd(), signals.descriptor(), Duration::MAX)? {
             follow.keeper().farewell(*first);
             living.remove(0);
         }

@@ -3,11 +3,10 @@
 use crate::{
     cli::{Format, Plan as Args},
     failure::{Failure, Outcome},
-    output,
-    report::{plan_text, topo_svg},
-    source,
+    output, source,
 };
 use manycore_placement::{Dialect, Export, LeftOut, Plan};
+use manycore_topo::{plan_text, svg};
 use manycore_topology::Machine;
 
 /// Makes the plan, writes the picture that was asked for, then prints the plan.
@@ -25,7 +24,7 @@ pub fn run(args: &Args) -> Outcome {
         (None, Format::Json) => output::json(&plan)?,
     };
     if let Some(path) = &args.svg {
-        output::write_file(path, topo_svg::render(&machine, Some(&plan)).as_bytes())?;
+        output::write_file(path, svg::render(&machine, Some(&plan)).as_bytes())?;
     }
     match args.dialect {
         // Such words stand in other lines, where a comment would be taken for words as well.

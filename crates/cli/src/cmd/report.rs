@@ -4,8 +4,8 @@ use crate::{
     cli::{Format, Report},
     failure::{Failure, Outcome},
     load, output,
-    report::{self, Named},
 };
+use manycore_report::{self, Named};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -20,21 +20,21 @@ pub fn run(args: &Report) -> Outcome {
         .map(|(name, record)| Named::judge(name, record))
         .collect();
     if let Some(path) = &args.html {
-        output::write_file(path, report::html(&all).as_bytes())?;
+        output::write_file(path, manycore_report::html(&all).as_bytes())?;
     }
     if let Some(folder) = &args.csv {
         write_csv(folder, &all)?;
     }
     output::print(&match args.format {
-        Format::Text => report::text(&all),
-        Format::Json => report::json(&all),
+        Format::Text => manycore_report::text(&all),
+        Format::Json => manycore_report::json(&all),
     })
 }
 
 fn write_csv(folder: &Path, all: &[Named]) -> Outcome {
     fs::create_dir_all(folder)
         .map_err(|error| Failure::missing(format!("cannot make the folder {}: {error}", folder.display())))?;
-    report::csv(all)
+    manycore_report::csv(all)
         .iter()
         .try_for_each(|(name, contents)| output::write_file(&folder.join(name), contents.as_bytes()))
 }

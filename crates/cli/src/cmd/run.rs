@@ -3,16 +3,17 @@
 use crate::{
     cli::Run,
     failure::{Failure, Outcome},
-    placing::{self, Aim, Family, Follow},
+    placing,
     signals::{self, Signals},
-    study::{line, with_workers},
 };
 use manycore_control::journal::{Change, Journal};
+use manycore_control::placing::{Aim, Family, Follow, journal};
 use manycore_linux::{
     affinity,
     job::{self, Ended},
     tasks,
 };
+use manycore_study::{line, with_workers};
 use manycore_topology::CpuSet;
 use rustix::process::{Pid, PidfdFlags, kill_process, pidfd_open};
 use std::{
@@ -40,18 +41,18 @@ pub fn run(args: &Run) -> Outcome {
     let signals = Signals::catch(&signals::ALL)?;
     job::adopt_orphans()
         .map_err(|error| Failure::missing(format!("cannot look after orphans of commands: {error}")))?;
-    let journal = placing::journal("run", &format!("run --place {} -- {subject}", aim.plan.place), false)?;
+    let journal = journal("run", &format!("run --place {} -- {subject}", aim.plan.place), false)?;
     let mark = format!("{}-{}", journal.id(), manycore_linux::clock::now_ns());
     note_start(&journal, &aim, &mark)?;
-    let mut family = Family::new(&journal, args.placing.hold);
-    let mut follow = Follow::new(&aim, &args.placing, journal, subject);
+    let mut family = Family::new(&journal, aim.hold);
+    let mut follow = Follow::new(&aim, journal, subject);
     let began = Instant::now();
     let mut process = Command::new(&command[0]);
     process.args(&command[1..]).env(MARK, &mark);
     let pid = match family.launch(&mut process, &aim.place.start()) {
         Ok(pid) => pid,
         Err(error) => {
-            follow.take_back(true)?;
+            placing::take_back(follow, true)?;
             return Err(cannot_start(&command[0], &error));
         }
     };
@@ -63,7 +64,7 @@ pub fn run(args: &Run) -> Outcome {
     let mut seen = follow.end(&left, began.elapsed().as_secs_f64());
     seen.cpu_ns = Some(family.cpu_ns());
     follow.keeper().know(&left);
-    let taken_back = follow.take_back(args.placing.quiet);
+    let taken_back = placing::take_back(follow, args.placing.quiet);
     seen.notes.extend(left_running(&family, &aim));
     let ended = ended?;
     let told = stayed.and(taken_back).and(placing::show(&seen, &args.placing));
@@ -123,7 +124,7 @@ fn look_after(follow: &mut Follow, family: &Family, pid: Pid, signals: &Signals)
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| lost(&error))?;
     let all = || -> Vec<u32> { family.living().into_iter().collect() };
     loop {
-        let ended = follow.wait(&all, pidfd.as_fd(), signals, Duration::MAX)?;
+        let ended = follow.wait(&all, pidfd.as_fd(), signals.descriptor(), Duration::MAX)?;
         for signal in signals.take_for_command() {
             let _ = kill_process(pid, signal);
         }
@@ -142,7 +143,7 @@ fn stay(follow: &mut Follow, family: &Family, signals: &Signals) -> Outcome {
         let left = family.living();
         let Some(pid) = left.first().and_then(|&pid| Pid::from_raw(pid as i32)) else { return Ok(()) };
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-        follow.wait(&|| left.iter().copied().collect(), pidfd.as_fd(), signals, LEFT)?;
+        follow.wait(&|| left.iter().copied().collect(), pidfd.as_fd(), signals.descriptor(), LEFT)?;
         for signal in signals.take_for_command() {
             for pid in left.iter().filter_map(|&pid| Pid::from_raw(pid as i32)) {
                 let _ = kill_process(pid, signal);

@@ -1,69 +1,21 @@
 //! `manycore scale`: what more workers, or more copies at once, bring a command.
 
-use crate::{
-    cli::Scale,
-    failure::{Failure, Outcome},
-    study::{
-        self, Plot, Study,
-        commands::{Commands, Side},
-    },
-};
-use manycore_experiment::record::{Treatment, id};
-use manycore_topology::Machine;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::{cli, failure::Outcome, measuring::Run, source, study};
+use manycore_study::scale::{self, Scale};
 
 /// Measures rounds of all numbers of workers, saves the record and prints what they say.
-pub fn run(args: &Scale) -> Outcome {
-    let (mut study, mut subject, counts) =
-        Study::begin("scale", &args.measuring, &args.command, |machine| {
-            let counts = counts(args, machine.usable().len());
-            let sides = counts.iter().map(|&count| side(args, machine, count)).collect::<Outcome<_>>()?;
-            Ok((sides, counts))
-        })?;
-    let ending = measure(args, &mut study, &mut subject, &counts);
-    study.end(&subject, ending)
-}
-
-fn measure(args: &Scale, study: &mut Study, subject: &mut Commands, counts: &[usize]) -> Outcome {
-    let round: f64 = study.pilot(subject, args.measuring.warmup as usize)?.iter().sum();
-    let budget = study::budget(&args.measuring, "a round", round)?;
-    let (one, several) = if args.copies { ("copy", "copies") } else { ("worker", "workers") };
-    let treatment = |&count: &usize| Treatment {
-        name: format!("{count} {}", if count == 1 { one } else { several }),
-        workers: count,
-        factors: BTreeMap::from([("place".to_owned(), args.place.to_string())]),
-        latency: None,
+pub fn run(args: &cli::Scale) -> Outcome {
+    let options = study::options("scale", &args.measuring)?;
+    let scale = Scale {
+        command: args.command.command.clone(),
+        workers: args.workers.iter().map(|&count| count as usize).collect(),
+        copies: args.copies,
+        place: args.place.clone(),
+        memory: args.memory.clone(),
     };
-    let plot = Plot {
-        id: id::SCALING.to_owned(),
-        title: "rounds of all numbers of workers",
-        treatments: counts.iter().map(treatment).collect(),
-        parameters: BTreeMap::from([
-            ("place".to_owned(), args.place.to_string()),
-            ("counted".to_owned(), several.to_owned()),
-        ]),
-        budget,
-        analyses: 1,
-    };
-    study.experiment(plot, subject, &mut |_| false).map(drop)
-}
-
-/// Numbers of workers, ascending; one is always there, as the baseline.
-fn counts(args: &Scale, cpus: usize) -> Vec<usize> {
-    let asked: BTreeSet<usize> = args.workers.iter().map(|&count| count as usize).collect();
-    let powers = (0..usize::BITS).map(|power| 1 << power).take_while(|&count| count < cpus);
-    let counts: BTreeSet<usize> = if asked.is_empty() { powers.chain([cpus]).collect() } else { asked };
-    counts.into_iter().chain([1]).collect::<BTreeSet<usize>>().into_iter().collect()
-}
-
-fn side(args: &Scale, machine: &Machine, count: usize) -> Outcome<Side> {
-    let (command, has_hole) = study::with_workers(&args.command.command, count);
-    if !has_hole && !args.copies {
-        return Err(Failure::input(
-            "put {workers} where the command takes its number of workers, or give --copies to run copies of it",
-        ));
-    }
-    let (place, _) = crate::placing::placed(machine, Some(&args.place), &args.memory, count)?;
-    let copies = if args.copies { count } else { 1 };
-    Ok(Side { command, env: Vec::new(), copies, place })
+    let machine = source::live()?;
+    let mut run = Run::begin("scale", &args.measuring.results, options.budget.as_secs_f64())?;
+    let measured = scale::run(machine, &options, &scale, &mut run);
+    let (record, ending) = measured.inspect_err(|_| run.give_up())?;
+    run.end(record, ending.map_err(Into::into))
 }

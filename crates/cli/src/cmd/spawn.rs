@@ -2,21 +2,15 @@
 
 use crate::{
     cli::{ALL_RUNTIMES, Light, Spawn, WorkChoice},
-    experiment::interrupt,
     failure::{Failure, Outcome},
-    folder::Folder,
-    progress::Progress,
+    measuring::Run,
     source,
-    spawn::{self, Asked, Event, light},
 };
 use manycore_experiment::spawning::{Runtime, Work};
-use std::time::Duration;
+use manycore_spawn::{self, Asked, light};
 
 /// Counts where none are named.
 const USUAL_COUNTS: [u64; 2] = [10_000, 100_000];
-
-/// Seconds that a run takes beside the work: a guess for the progress bar.
-const RUN_SECONDS: f64 = 2.0;
 
 /// Measures, saves the record, writes the report and prints it.
 pub fn run(args: &Spawn) -> Outcome {
@@ -25,40 +19,15 @@ pub fn run(args: &Spawn) -> Outcome {
     }
     let machine = source::live()?;
     let asked = asked(args);
-    interrupt::catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))?;
-    let folder = Folder::make(args.results.out.clone(), args.results.force, "spawn")?;
-    let total = seconds(&asked);
-    let mut progress = Progress::new(total, args.results.quiet);
-    let measured = spawn::run(machine, asked, &mut |event| match event {
-        Event::Begin(what, share) => {
-            progress.left(Duration::from_secs_f64(total * (1.0 - share)));
-            progress.section(what);
-        }
-        Event::Missed(missed) => progress.note(&format!("{}: {}", missed.what, missed.why)),
-        // So that not even a kill loses what is done; a full disk is told at the end.
-        Event::Measured(record) => drop(folder.write_record(record)),
-    });
-    progress.finish();
-    let (record, ending) = measured.inspect_err(|_| folder.give_up())?;
-    if record.spawnings.is_empty() {
-        folder.give_up();
-        let last = record.missed.last().map(|missed| Failure::missing(missed.why.clone()));
-        return ending.and(last.map_or(Ok(()), Err));
-    }
-    let saved = folder.save("spawn", record, args.results.quiet, args.results.format);
-    match (saved, ending) {
-        (Err(failure), _) => Err(failure),
-        (Ok(()), Err(Failure::Interrupted(_))) => Err(Failure::Interrupted(format!(
-            "interrupted; what was measured is in {} (manycore report {0})",
-            folder.record().display()
-        ))),
-        (Ok(()), ending) => ending,
-    }
+    let mut run = Run::begin("spawn", &args.results, manycore_spawn::seconds(&asked))?;
+    let measured = manycore_spawn::run(machine, asked, &mut run);
+    let (record, ending) = measured.inspect_err(|_| run.give_up())?;
+    run.end(record, ending.map_err(Into::into))
 }
 
 /// Serves light processes, or stands as guard.
 pub fn light(args: &Light) -> Outcome {
-    light::run(&args.kind)
+    Ok(light::run(&args.kind)?)
 }
 
 fn asked(args: &Spawn) -> Asked {
@@ -79,10 +48,4 @@ fn asked(args: &Spawn) -> Asked {
         ceiling: args.ceiling,
         force: args.beyond_memory,
     }
-}
-
-fn seconds(asked: &Asked) -> f64 {
-    let work = if asked.work == Work::Idle { 0.0 } else { asked.length.as_secs_f64() };
-    let runs = asked.counts.len() + usize::from(asked.ceiling.is_some()) + 1;
-    asked.runtimes.len() as f64 * (runs as f64 * RUN_SECONDS + asked.counts.len() as f64 * work)
 }

@@ -3,10 +3,9 @@
 use crate::{
     cli::{Format, Topo},
     failure::Outcome,
-    output,
-    report::{topo_svg, topo_text},
-    source,
+    output, source,
 };
+use manycore_topo::{svg, text};
 
 /// Writes the files that were asked for, then prints the machine.
 ///
@@ -21,10 +20,10 @@ pub fn run(args: &Topo) -> Outcome {
         source::machine(&args.source)?
     };
     if let Some(path) = &args.svg {
-        output::write_file(path, topo_svg::render(&machine, None).as_bytes())?;
+        output::write_file(path, svg::render(&machine, None).as_bytes())?;
     }
     match args.format {
-        Format::Text => output::print(&topo_text::render(&machine)),
+        Format::Text => output::print(&text::render(&machine)),
         Format::Json => output::print(&output::json(&machine)?),
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::{
     cli::Worker,
-    experiment::{guard, worker},
     failure::{Failure, Outcome},
 };
 use manycore_experiment::board::Board;
+use manycore_experiment::{cleanup, worker};
 use manycore_workload::{
     Kind,
     contention::{Part, join},
@@ -16,8 +16,8 @@ use std::{io::stdin, os::fd::AsFd};
 pub fn run(args: &Worker) -> Outcome {
     let started_by_hand =
         || Failure::input("worker is started by manycore itself, with its board as standard input");
-    if args.load == guard::NAME {
-        guard::stand(args.object.as_deref().unwrap_or_default());
+    if args.load == cleanup::NAME {
+        cleanup::stand(args.object.as_deref().unwrap_or_default());
         return Ok(());
     }
     let part = part(args)?.ok_or_else(started_by_hand)?;

@@ -1,6 +1,6 @@
 //! Limits of open files: `fs/file.c` and `fs/file_table.c` of Linux.
 
-use super::{Needs, doubled, has, raise, resource};
+use crate::ceilings::{Needs, doubled, has, raise, resource};
 use manycore_experiment::spawning::{Limit, Runtime};
 use manycore_topology::tree::Tree;
 

@@ -1,6 +1,6 @@
 //! Limits of an address space and of memory: `mm/mmap.c` of Linux, `proc_sys_vm(5)`.
 
-use super::{LARGEST, Needs, raise, resource, status};
+use crate::ceilings::{LARGEST, Needs, raise, resource, status};
 use manycore_experiment::spawning::Limit;
 use manycore_topology::{cgroup, read::system::kilobytes, tree::Tree};
 

@@ -1,6 +1,6 @@
 //! Limits of tasks, which threads and processes both are: `kernel/fork.c` and `kernel/pid.c` of Linux.
 
-use super::{Needs, doubled, has, is_first, raise, resource, status};
+use crate::ceilings::{Needs, doubled, has, is_first, raise, resource, status};
 use manycore_experiment::spawning::Limit;
 use manycore_topology::{
     cgroup::{self, Folder},

@@ -3,14 +3,14 @@
 use crate::{
     cli::GuardCheck,
     failure::{Failure, Outcome},
-    guard::{
-        rules::{LastResort, Of, Rules, Slow, Watch},
-        watcher::Plan,
-    },
     output,
 };
 use manycore_guard::decision::{stage::ACT_FACTOR, table::Table};
 use manycore_guard::memory_use::Survey;
+use manycore_guard::{
+    rules::{LastResort, Of, Rules, Slow, Watch},
+    watcher::Plan,
+};
 use manycore_linux::{clock::now_ns, trust};
 use manycore_text::{names::printable, units};
 use std::path::Path;

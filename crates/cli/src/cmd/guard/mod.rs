@@ -4,20 +4,20 @@ mod check;
 mod why;
 
 use crate::{
-    cli::{Guard, GuardVerb},
+    cli::{Format, Guard, GuardVerb},
     failure::{Failure, Outcome},
-    guard::{
-        clerk::{Clerk, Scribe},
-        metrics::Sink,
-        question::Desk,
-        rules::Rules,
-        watcher::{Means, Plan, QUEUE, Watcher},
-    },
-    live::History,
     output,
     signals::{ENDS, Signals},
 };
-use manycore_linux::{notify::Manager, resident, urgency};
+use manycore_guard::{
+    clerk::{Clerk, Scribe},
+    console::Console,
+    metrics::Sink,
+    question::Desk,
+    rules::Rules,
+    watcher::{Means, Plan, QUEUE, Watcher},
+};
+use manycore_linux::{line_file::LineFile, notify::Manager, resident, urgency};
 use rustix::{
     event::{EventfdFlags, eventfd},
     process::getuid,
@@ -36,12 +36,29 @@ pub fn run(args: &Guard) -> Outcome {
     }
 }
 
+/// The guard's lines on standard output and standard error. A reader that went away, or a full disk, must not end the
+/// guard.
+struct Streams;
+
+impl Console for Streams {
+    fn print(&mut self, text: &str) {
+        let _ = output::print(text);
+    }
+
+    fn note(&mut self, line: &str) {
+        output::note(line);
+    }
+}
+
 /// Guards until it is ended.
 fn keep(args: &Guard) -> Outcome {
     let rules = Rules::load(args.config.as_deref(), &args.cgroup)?;
     let (plan, notes) = Plan::open(&rules).map_err(Failure::missing)?;
-    let history = History::of_own(args.events.as_deref())?;
+    let file = args.events.as_deref().map(LineFile::open_trusted).transpose().map_err(Failure::missing)?;
     let sink = Sink::open(args.metrics.as_deref())?;
+    if let Some(address) = sink.address() {
+        output::note(&format!("manycore: metrics are at http://{address}/metrics"));
+    }
     let signals = Signals::catch(&ENDS)?;
     // Several that only say what they would do may run beside another: the first of them answers.
     let desk = if args.dry_run { Desk::open(true).ok() } else { Some(Desk::open(false)?) };
@@ -55,9 +72,9 @@ fn keep(args: &Guard) -> Outcome {
         events,
         facts: facts_in,
         wake: wake.try_clone().map_err(Failure::missing)?,
-        signals,
+        signals: Box::new(move || signals.take()),
         desk,
-        scribe: Scribe::begin(args.format, history).map_err(Failure::missing)?,
+        scribe: Scribe::begin(args.format == Format::Json, file, Streams).map_err(Failure::missing)?,
         sink,
         beam: args.beam,
         is_dry: args.dry_run,

@@ -3,21 +3,21 @@
 use crate::{
     cli::{Format, GuardWhy},
     failure::{Failure, Outcome},
-    guard::{
-        beam::Node,
-        clerk,
-        event::{Event, Fact, What},
-        groups::Groups,
-        question,
-        rules::Rules,
-        watcher::{Means, Plan, QUEUE, Watcher},
-    },
     output,
-    report::guard_text,
     signals::{ENDS, Signals},
 };
 use manycore_guard::decision::{holdings::Ledger, line::Why};
 use manycore_guard::holdings::Scanner;
+use manycore_guard::{
+    beam::Node,
+    clerk,
+    event::{Event, Fact, What},
+    groups::Groups,
+    question,
+    rules::Rules,
+    text,
+    watcher::{Means, Plan, QUEUE, Watcher},
+};
 use manycore_linux::tasks;
 use rustix::event::{EventfdFlags, eventfd};
 use std::{
@@ -37,12 +37,17 @@ pub fn run(args: &GuardWhy) -> Outcome {
         return Err(Failure::input(format!("there is no process {}", args.pid)));
     }
     let answers = match question::ask(args.pid)? {
-        Some(answers) => answers,
+        Some((answers, is_dry)) => {
+            if is_dry {
+                output::note("manycore: the guard that answers is a dry run: it ends nothing");
+            }
+            answers
+        }
         None => look(args)?,
     };
     let text = match args.format {
         Format::Json => output::json(&answers)?,
-        Format::Text => answers.iter().map(guard_text::why).collect::<Vec<_>>().join("\n"),
+        Format::Text => answers.iter().map(text::why).collect::<Vec<_>>().join("\n"),
     };
     output::print(&text)?;
     if !args.beam {
@@ -52,7 +57,7 @@ pub fn run(args: &GuardWhy) -> Outcome {
     let heaviest = node.heaviest().map_err(Failure::missing)?;
     let text = match args.format {
         Format::Json => output::json(&heaviest)?,
-        Format::Text => format!("{}\n", guard_text::node(node.name(), &heaviest)),
+        Format::Text => format!("{}\n", text::node(node.name(), &heaviest)),
     };
     output::print(&text)
 }

@@ -5,9 +5,9 @@ use crate::{
     cli::{Format, IrqPlace},
     failure::{Failure, Outcome},
     output,
-    report::irq_text,
 };
 use manycore_control::journal::{self, Change, Journal};
+use manycore_irq::text;
 use manycore_linux::interrupts::{Interrupt, MOVES_SCHEMA, Move, Moves, deal};
 use manycore_linux::{
     interrupts::affinity::{self, Affinity, Refusal},
@@ -147,7 +147,7 @@ fn not_moved(moves: &Moves) -> Failure {
 
 fn tell(format: Format, moves: &Moves) -> Outcome {
     match format {
-        Format::Text => output::print(&irq_text::moves(moves))?,
+        Format::Text => output::print(&text::moves(moves))?,
         Format::Json => output::print(&output::json(moves)?)?,
     }
     let refused = moves.moves.iter().filter(|one| one.refused.is_some()).count();

@@ -5,8 +5,8 @@ use crate::{
     cli::{Format, IrqShow},
     failure::{Failure, Outcome},
     output,
-    report::irq_text,
 };
+use manycore_irq::text;
 use manycore_linux::interrupts::{INTERRUPTS_SCHEMA, Interrupts, Kind, OnCpu};
 use manycore_linux::{
     clock,
@@ -37,7 +37,7 @@ pub fn run(args: &IrqShow) -> Outcome {
     let schema = INTERRUPTS_SCHEMA.to_owned();
     let interrupts = Interrupts { schema, seconds, devices, architecture, cpus };
     match args.format {
-        Format::Text => output::print(&irq_text::interrupts(&interrupts, &machine, args.device.as_deref())),
+        Format::Text => output::print(&text::interrupts(&interrupts, &machine, args.device.as_deref())),
         Format::Json => output::print(&output::json(&interrupts)?),
     }
 }

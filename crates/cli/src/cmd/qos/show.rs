@@ -5,9 +5,9 @@ use crate::{
     cli::{Format, QosShow},
     failure::{Failure, Outcome},
     output,
-    report::qos_text,
 };
 use manycore_linux::resctrl::state::Group;
+use manycore_qos::text;
 use manycore_text::names;
 
 /// Prints what can be set, and the groups with their limits and readings.
@@ -27,7 +27,7 @@ pub fn run(args: &QosShow) -> Outcome {
         state.groups = vec![group];
     }
     match args.format {
-        Format::Text => output::print(&qos_text::state(&state, tasks.as_deref())),
+        Format::Text => output::print(&text::state(&state, tasks.as_deref())),
         Format::Json => output::print(&output::json(&state)?),
     }
 }

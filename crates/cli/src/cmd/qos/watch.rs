@@ -6,7 +6,6 @@ use crate::{
     failure::{Failure, Outcome},
     live::{History, Rounds, Screen},
     output,
-    report::qos_watch_text::{self, Courses},
 };
 use manycore_linux::resctrl::{
     state::Owner,
@@ -16,6 +15,7 @@ use manycore_linux::{
     clock::utc,
     resctrl::{Files, Sampler},
 };
+use manycore_qos::watch_text::{self, Courses};
 use std::collections::BTreeMap;
 
 /// Prints what groups use, again and again.
@@ -104,11 +104,11 @@ impl Page {
     fn show(&mut self, moment: &Moment) -> Outcome {
         if let Some(screen) = &mut self.screen {
             self.courses.add(moment);
-            return screen.show(&qos_watch_text::table(moment, &self.courses, &self.root));
+            return screen.show(&watch_text::table(moment, &self.courses, &self.root));
         }
-        let head = qos_watch_text::head(moment);
+        let head = watch_text::head(moment);
         let shown = if head == self.head { "" } else { &head };
-        output::print(&format!("{shown}{}", qos_watch_text::lines(moment)))?;
+        output::print(&format!("{shown}{}", watch_text::lines(moment)))?;
         self.head = head;
         Ok(())
     }

@@ -3,9 +3,7 @@
 use crate::{
     cli::{Format, VmCheck as Args},
     failure::{Failure, Outcome},
-    load, output,
-    report::vm_text,
-    source,
+    load, output, source,
 };
 use manycore_linux::{
     targets::TargetError,
@@ -17,6 +15,7 @@ use manycore_vm::domain::{
     check::{Check, of_guest, of_running},
 };
 use manycore_vm::libvirt::{self, VirshError};
+use manycore_vm::text;
 use std::path::Path;
 
 /// Prints what was planned beside what was found.
@@ -31,7 +30,7 @@ pub fn run(args: &Args) -> Outcome {
         None => (of_guest(plan.as_ref(), &source::machine(&args.source)?), None),
     };
     output::print(&match args.format {
-        Format::Text => vm_text::check(&check),
+        Format::Text => text::check(&check),
         Format::Json => {
             let mut value = serde_json::to_value(&check).map_err(Failure::missing)?;
             value["holds"] = check.holds().into();

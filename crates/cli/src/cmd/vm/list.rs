@@ -4,7 +4,6 @@ use crate::{
     cli::{Format, VmList},
     failure::{Failure, Outcome},
     output,
-    report::vm_top_text,
 };
 use manycore_linux::vms::usage::{Moment, Reading};
 use manycore_linux::{
@@ -12,6 +11,7 @@ use manycore_linux::{
     vms::{Domains, Wanted, host},
 };
 use manycore_topology::Tree;
+use manycore_vm::top_text;
 use std::collections::BTreeMap;
 
 /// Prints who runs.
@@ -24,7 +24,7 @@ pub fn run(args: &VmList) -> Outcome {
     let now: BTreeMap<u32, Reading> = keyed(Domains::new(&tree, wanted).look());
     let moment = Moment::between(utc(), None, &BTreeMap::new(), (&host(&tree), &now));
     match args.format {
-        Format::Text => output::print(&vm_top_text::list(&moment)),
+        Format::Text => output::print(&top_text::list(&moment)),
         Format::Json => output::print(&output::json(&moment)?),
     }
 }

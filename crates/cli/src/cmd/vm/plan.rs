@@ -3,9 +3,7 @@
 use crate::{
     cli::{Format, VmDialect, VmPlan as Args},
     failure::{Failure, Outcome},
-    load, output,
-    report::vm_text,
-    source,
+    load, output, source,
 };
 use manycore_linux::resctrl::dialect::Bounds;
 use manycore_linux::resctrl::{self, Files};
@@ -13,6 +11,7 @@ use manycore_topology::Machine;
 use manycore_topology::Tree;
 use manycore_vm::domain::{self, Dialect, Planned, Room, Steps, Tune, Version, Wish};
 use manycore_vm::libvirt;
+use manycore_vm::text;
 use serde_json::json;
 use std::path::Path;
 
@@ -43,10 +42,10 @@ pub fn run(args: &Args) -> Outcome {
     }
     match (args.format, &args.out) {
         (Format::Json, _) => output::print(&json(&planned, &machine)?),
-        (Format::Text, None) => output::print(&vm_text::change(&name.to_string(), &xml, &planned)),
+        (Format::Text, None) => output::print(&text::change(&name.to_string(), &xml, &planned)),
         (Format::Text, Some(path)) => {
             output::note(&format!("manycore: virsh define {} would put it in force", path.display()));
-            output::print(&vm_text::summary(&planned))
+            output::print(&text::summary(&planned))
         }
     }
 }

@@ -6,7 +6,6 @@ use crate::{
     failure::{Failure, Outcome},
     live::{History, Rounds, Screen},
     output,
-    report::vm_top_text,
 };
 use manycore_linux::{
     clock::utc,
@@ -25,6 +24,7 @@ use manycore_linux::{
     },
 };
 use manycore_topology::Tree;
+use manycore_vm::top_text;
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
@@ -59,8 +59,8 @@ pub fn run(args: &VmTop) -> Outcome {
         history.keep(&moment, args.format)?;
         match (&mut screen, args.format) {
             (_, Format::Json) => {}
-            (Some(screen), _) => screen.show(&vm_top_text::table(&moment))?,
-            (None, _) => output::print(&format!("{}\n", vm_top_text::table(&moment)))?,
+            (Some(screen), _) => screen.show(&top_text::table(&moment))?,
+            (None, _) => output::print(&format!("{}\n", top_text::table(&moment)))?,
         }
         before = now;
     }

@@ -5,12 +5,10 @@ mod rivals;
 use super::{files, ours, set::give_back, system};
 use crate::{
     cli::{Format, QosProve},
-    experiment::{Budget, Design, Rng, interrupt, observe::Observer, opening, run as run_experiment},
     failure::{Failure, Outcome},
     folder::Folder,
     output,
     progress::Progress,
-    report::qos_text,
     source,
 };
 use manycore_analysis::limits::{LimitCheck, LimitProof, LimitShown};
@@ -19,11 +17,17 @@ use manycore_experiment::{
     Record,
     record::{Treatment, id},
 };
+use manycore_experiment::{
+    engine::{Budget, Design, Rng, run as run_experiment},
+    observe::Observer,
+    opening,
+};
 use manycore_linux::resctrl::{domains::Places, state::State};
 use manycore_linux::{
     clock,
     resctrl::{self, Files},
 };
+use manycore_qos::text;
 use manycore_qos::write::{Refused, Writer};
 use manycore_qos::{
     proof::{PROOF_SCHEMA, Proof, reach, usual_limit},
@@ -53,13 +57,13 @@ pub fn run(args: &QosProve) -> Outcome {
         ground: Ground::of(&machine, args.node)?,
         files,
     };
-    interrupt::catch().map_err(Failure::missing)?;
+    crate::signals::catch_interrupts()?;
     let mut kept = Kept::begin(args, machine)?;
     let shown = show_all(&scene, &mut kept);
     let saved = kept.save(matches!(shown, Err(Failure::Interrupted(_))), args.results.quiet);
     let proofs = shown?;
     output::print(&match args.results.format {
-        Format::Text => qos_text::proofs(&proofs, &scene.ground.words(), &scene.state.offer),
+        Format::Text => text::proofs(&proofs, &scene.ground.words(), &scene.state.offer),
         Format::Json => {
             let json = serde_json::json!({
                 "schema": PROOF_SCHEMA,

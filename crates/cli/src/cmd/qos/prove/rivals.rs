@@ -1,17 +1,16 @@
 //! Processes that load memory, some with a limit and some without.
 
-use crate::{
-    experiment::{
-        Subject,
-        live::{Live, Order, Pace, Trial},
-        loaders,
-        observe::Observer,
-    },
-    failure::{Failure, Outcome},
-    suite::profile,
-};
+use crate::failure::{Failure, Outcome};
 use manycore_analysis::limits::LimitCheck;
+use manycore_experiment::pace::slices;
 use manycore_experiment::record::{Method, Sample, id::TIMES_CACHES};
+use manycore_experiment::{
+    engine::Subject,
+    live::{Live, Order, Trial},
+    loaders,
+    observe::Observer,
+    pace::Pace,
+};
 use manycore_linux::clock::now_ns;
 use manycore_text::units::counted;
 use manycore_topology::{CpuId, Machine, machine::Node};
@@ -117,7 +116,7 @@ impl Rivals {
         // In the order of the treatments of the check.
         let trials = vec![sets(&[with, rest.clone()]), sets(&[without.clone(), rest]), sets(&[without])];
         let observer = Rc::new(Observer::new(&ground.machine));
-        let pace = profile::slices(&ground.machine);
+        let pace = slices(&ground.machine);
         let mut live = Live::new(crew, observer, pace, trials, now_ns());
         live.get_ready()?;
         Ok(Self { live, pace, favoured: count })
@@ -153,6 +152,8 @@ impl Rivals {
 }
 
 impl Subject for Rivals {
+    type Error = Failure;
+
     /// What the rivals move does not count.
     fn measure(&mut self, treatment: usize) -> Outcome<Sample> {
         let mut sample = self.live.measure(treatment)?;

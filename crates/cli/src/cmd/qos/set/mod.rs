@@ -6,11 +6,11 @@ mod follow;
 mod former;
 
 use super::{files, ours, system};
+use crate::placing;
 use crate::{
     cli::{Format, QosSet},
     failure::{Failure, Outcome},
-    output, placing,
-    report::qos_text,
+    output,
     signals::{self, Signals},
 };
 use aim::{Aim, aim};
@@ -21,6 +21,7 @@ use manycore_linux::{
     resctrl::{self, Missing},
     targets::Members,
 };
+use manycore_qos::text;
 use manycore_qos::write::Refused;
 use manycore_qos::{
     applied::{APPLIED_SCHEMA, Applied},
@@ -198,7 +199,7 @@ fn foreseen(args: &QosSet, state: &State, aim: &Aim) -> Applied {
 
 fn print(format: Format, applied: &Applied) -> Outcome {
     match format {
-        Format::Text => output::print(&qos_text::applied(applied)),
+        Format::Text => output::print(&text::applied(applied)),
         Format::Json => output::print(&output::json(applied)?),
     }
 }

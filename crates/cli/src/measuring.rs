@@ -1,0 +1,102 @@
+//! What all verbs that measure do around the measurement: results folder, progress, Ctrl-C, saving, printing.
+
+use crate::{
+    cli::Results,
+    failure::{Failure, Outcome},
+    folder::Folder,
+    output,
+    progress::Progress,
+    signals,
+};
+use manycore_experiment::{
+    Record,
+    session::{Event, Listener},
+};
+use std::path::Path;
+
+/// A measurement under way.
+pub struct Run<'a> {
+    verb: &'a str,
+    to: &'a Results,
+    folder: Folder,
+    progress: Progress,
+}
+
+impl<'a> Run<'a> {
+    /// Catches Ctrl-C, makes the results folder, and shows the progress of a run of `verb` that takes about `seconds`.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] where the folder has the record of an earlier run, [`Failure::Missing`] where it cannot be
+    /// written.
+    pub fn begin(verb: &'a str, to: &'a Results, seconds: f64) -> Outcome<Self> {
+        signals::catch_interrupts()?;
+        let folder = Folder::make(to.out.clone(), to.force, &verb.replace(' ', "-"))?;
+        Ok(Self { verb, to, folder, progress: Progress::new(seconds, to.quiet) })
+    }
+
+    /// The results folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Ends a run of which nothing is kept.
+    pub fn give_up(&self) {
+        self.progress.finish();
+        self.folder.give_up();
+    }
+
+    /// Saves the record and prints its evaluation; returns how the run ended. An empty record is not kept.
+    ///
+    /// # Errors
+    /// The failure in `ending`, or that the record cannot be saved.
+    pub fn end(self, record: Record, ending: Outcome) -> Outcome {
+        self.progress.finish();
+        if record.experiments.is_empty() && record.spawnings.is_empty() && self.verb != "eval" {
+            self.folder.give_up();
+            let missed = record.missed.last().map(|missed| Failure::missing(missed.why.clone()));
+            return ending.and(missed.map_or(Ok(()), Err));
+        }
+        let saved = self.folder.save(self.verb, record, self.to.quiet, self.to.format);
+        saved.and(self.saved(ending))
+    }
+
+    /// Saves the record and its page, prints nothing of it; returns how the run ended.
+    ///
+    /// # Errors
+    /// As [`Self::end`].
+    pub fn keep(self, record: Record, ending: Outcome) -> Outcome {
+        self.progress.finish();
+        if record.experiments.is_empty() {
+            self.folder.give_up();
+            return ending;
+        }
+        let saved = self.folder.keep(self.verb, record, self.to.quiet).1;
+        saved.and(ending)
+    }
+
+    /// An interruption, with where the record is.
+    fn saved(&self, ending: Outcome) -> Outcome {
+        match ending {
+            Err(Failure::Interrupted(_)) => Err(Failure::Interrupted(format!(
+                "interrupted; what was measured is in {} (manycore report {0})",
+                self.folder.record().display()
+            ))),
+            ending => ending,
+        }
+    }
+}
+
+impl Listener for Run<'_> {
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Section(title) => self.progress.section(title),
+            Event::Left(left) => self.progress.left(left),
+            Event::Note(text) if !self.to.quiet => output::note(text),
+            Event::Note(_) => {}
+            Event::Missed(missed) => self.progress.note(&format!("{}: {}", missed.what, missed.why)),
+            // So that not even SIGKILL loses the parts that are done; a full disk is reported at the end.
+            Event::Measured(record) if record.experiments.is_empty() && record.spawnings.is_empty() => {}
+            Event::Measured(record) => drop(self.folder.write_record(record)),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What `run` and `pin` share: from options to a placement, and how it ended.
+
+use crate::{
+    cli::{Hold, Placing},
+    failure::{Failure, Outcome},
+    output, source,
+};
+use manycore_control::{
+    journal::Restored,
+    placing::{self, Aim, Follow, Request},
+};
+use manycore_placement::{Reserve, Residence};
+use manycore_text::units;
+use manycore_topo::residence_text;
+
+/// Ends a placement: gives the tasks what they had before, and reports what was left.
+///
+/// # Errors
+/// [`Failure::Missing`] where something could not be restored.
+pub fn take_back(follow: Follow, quiet: bool) -> Outcome {
+    let id = follow.journal_id();
+    told(&follow.take_back()?, &id, quiet)
+}
+
+/// The placement that the options request, on this machine.
+///
+/// # Errors
+/// [`Failure::Input`] where it cannot be met here or is for another machine, [`Failure::Missing`] where our own
+/// affinity cannot be read.
+pub fn aim(args: &Placing) -> Outcome<Aim> {
+    if let Some(folder) =
+        args.out.as_ref().and_then(|out| out.parent()).filter(|folder| !folder.as_os_str().is_empty())
+        && !folder.is_dir()
+    {
+        return Err(Failure::input(format!("--out: there is no folder {}", folder.display())));
+    }
+    let machine = source::live()?;
+    let request = Request {
+        plan: args.plan.as_ref().map(|path| source::plan(path, &machine)).transpose()?,
+        policy: args.place.clone(),
+        workers: args.workers.map(|count| count as usize),
+        reserve: args.reserve.clone().unwrap_or(Reserve::Nothing),
+        exclusive: args.exclusive,
+        memory: args.memory.clone(),
+        hold: match args.hold {
+            Hold::Auto => placing::Hold::Auto,
+            Hold::Affinity => placing::Hold::Affinity,
+        },
+    };
+    Ok(placing::aim(machine, request)?)
+}
+
+/// Tells what of a journal could not be taken back.
+///
+/// # Errors
+/// [`Failure::Unavailable`] where that is something.
+pub fn told(restored: &Restored, id: &str, quiet: bool) -> Outcome {
+    if !quiet {
+        for line in &restored.left {
+            output::note(&format!("manycore: {line}"));
+        }
+    }
+    match restored.failed.as_slice() {
+        [] => Ok(()),
+        [first, rest @ ..] => {
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+            Err(Failure::missing(format!("{first}{more}; 'manycore undo {id}' tries again")))
+        }
+    }
+}
+
+/// Shows where the tasks ran, and judges where that was asked for.
+///
+/// # Errors
+/// [`Failure::Check`] with `--check` where the plan did not hold; the file cannot be written.
+pub fn show(stay: &Residence, args: &Placing) -> Outcome {
+    if !args.quiet {
+        output::note(residence_text::render(stay).trim_end());
+    }
+    if let Some(path) = &args.out {
+        let json = serde_json::to_vec_pretty(stay).map_err(Failure::missing)?;
+        output::write_file(path, &json)?;
+    }
+    let Some(least) = args.check else { return Ok(()) };
+    let seen = units::percent(stay.coverage().unwrap_or(0.0));
+    match stay.shown(least) {
+        Some(true) => Ok(()),
+        Some(false) => Err(Failure::Check("the plan did not hold".to_owned())),
+        None => Err(Failure::Check(format!(
+            "not shown that the plan held: {seen} of the CPU time was seen in place, and --check={} was asked for",
+            units::percent(least)
+        ))),
+    }
+}

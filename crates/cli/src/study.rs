@@ -1,0 +1,40 @@
+//! From the options of `compare`, `scale` and `tune` to those of a study.
+
+use crate::{
+    cli::Measuring,
+    failure::{Failure, Outcome},
+};
+use manycore_linux::clock;
+use manycore_study::{Options, service::Ready, words};
+
+/// The options that the command line gives.
+///
+/// # Errors
+/// [`Failure::Input`] for a service's command that cannot be split, and for `--precision` with another verb than
+/// `compare`.
+pub fn options(verb: &str, args: &Measuring) -> Outcome<Options> {
+    if args.precision.is_some() && verb != "compare" {
+        return Err(Failure::input(format!(
+            "--precision is for compare: {verb} measures for its --budget, or as many rounds as --pairs says"
+        )));
+    }
+    let ready = match (&args.ready, args.ready_port) {
+        (Some(command), _) => Ready::Command(words(command)?),
+        (None, Some(port)) => Ready::Port(port),
+        (None, None) => Ready::Started,
+    };
+    let service = args.service.as_ref().map(|command| Ok::<_, Failure>((words(command)?, ready)));
+    Ok(Options {
+        budget: args.budget,
+        margin: args.equivalent,
+        rounds: args.pairs.map(|pairs| pairs as usize),
+        warmups: args.warmup as usize,
+        readers: args.metric.clone(),
+        primary: args.primary.clone(),
+        service: service.transpose()?,
+        load_cpus: args.load_cpus.clone(),
+        timeout: args.timeout,
+        ignore_failure: args.ignore_failure,
+        seed: args.seed.unwrap_or_else(clock::now_ns),
+    })
+}

@@ -1,0 +1,328 @@
+//! Making a plan from the command line and keeping it: what `run` and `pin` share.
+
+use crate::error::{Error, Result};
+use crate::placing::{Keeper, Place, Recorder, memory_policy, place_of};
+use crate::{
+    cpuset,
+    journal::{self, Journal, Restored},
+};
+use manycore_linux::{affinity, tasks, urgency};
+use manycore_placement::{Memory, Plan, Policy, Reserve, Residence};
+use manycore_topology::{CpuSet, Machine};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    os::fd::BorrowedFd,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+/// A command that ends sooner is held by its affinity alone: entering a control group takes a grace period of the
+/// kernel.
+const SETTLED: Duration = Duration::from_millis(100);
+
+/// Rounds in which children are sought that were born while their parents entered a group.
+const ROUNDS: usize = 3;
+
+/// A plan for this machine, and what it comes to.
+pub struct Aim {
+    /// This machine.
+    pub machine: Machine,
+    /// The plan.
+    pub plan: Plan,
+    /// The plan as places.
+    pub place: Place,
+    /// What we may use ourselves, and whatever we start without a place.
+    pub inherited: CpuSet,
+    /// The requested memory policy.
+    pub memory: Memory,
+    /// What holds the tasks beside their affinities.
+    pub hold: Hold,
+}
+
+/// A requested placement.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// A finished plan, such as one from a file; without one, a plan is made from the fields below.
+    pub plan: Option<Plan>,
+    /// The policy.
+    pub policy: Policy,
+    /// Number of workers; as many as the policy has room for where it is absent.
+    pub workers: Option<usize>,
+    /// CPUs that are kept free.
+    pub reserve: Reserve,
+    /// Whether each worker must have CPUs of its own.
+    pub exclusive: bool,
+    /// The memory policy.
+    pub memory: Memory,
+    /// What holds the tasks beside their affinities.
+    pub hold: Hold,
+}
+
+/// What holds tasks on their CPUs beside their affinities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// A cpuset, where one can be had.
+    Auto,
+    /// Nothing.
+    Affinity,
+}
+
+impl Aim {
+    /// For processes that may use other CPUs than we: they are moved also where the plan leaves us all of ours.
+    pub fn bound(self) -> Self {
+        let workers = self.plan.workers.iter().map(|worker| worker.cpus.clone()).collect();
+        Self { place: Place { workers, ..self.place }, ..self }
+    }
+}
+
+/// Resolves a request on `machine`, which is this one.
+///
+/// # Errors
+/// [`Error::Invalid`] where the request cannot be met here, [`Error::Unavailable`] where our own affinity cannot be read.
+pub fn aim(machine: Machine, request: Request) -> Result<Aim> {
+    let Request { plan, policy, workers, reserve, exclusive, memory, hold } = request;
+    let plan = match plan {
+        Some(plan) => plan,
+        None => {
+            let workers = match workers {
+                Some(count) => count,
+                None => policy.room(&machine, &reserve).map_err(Error::invalid)?,
+            };
+            policy.plan(&machine, workers, &reserve).map_err(Error::invalid)?
+        }
+    };
+    if exclusive {
+        plan.check_exclusive().map_err(Error::invalid)?;
+    }
+    let place = place_of(&machine, &plan, memory_policy(&machine, &memory, &plan)?);
+    let inherited = affinity::allowed()
+        .map_err(|error| Error::unavailable(format!("cannot read our own affinity: {error}")))?;
+    Ok(Aim { machine, plan, place, inherited, memory, hold })
+}
+
+/// A journal for `verb`.
+///
+/// # Errors
+/// [`Error::Unavailable`]: without one nothing must be changed.
+pub fn journal(verb: &str, what: &str, stays: bool) -> Result<Arc<Journal>> {
+    let folder = journal::folder();
+    Journal::begin(&folder, verb, what, stays).map(Arc::new).map_err(|error| {
+        Error::unavailable(format!(
+            "cannot write a journal in {}: {error}; nothing was changed",
+            folder.display()
+        ))
+    })
+}
+
+/// Looks after processes until they end.
+pub struct Follow {
+    keeper: Keeper,
+    journal: Arc<Journal>,
+    began: Instant,
+    hold: Holding,
+    nodes: CpuSet,
+    cpus: CpuSet,
+}
+
+/// What holds the processes.
+enum Holding {
+    /// Affinities alone, and why; or a group, and who is in it.
+    Said(String),
+    /// A control group will, when the command has lived long enough.
+    Later,
+    /// It is being entered; gives what can be said of that.
+    Entering(JoinHandle<Result<String, String>>),
+}
+
+impl Follow {
+    /// For `subject`, which the journal belongs to.
+    pub fn new(aim: &Aim, journal: Arc<Journal>, subject: String) -> Self {
+        let recorder = Recorder::new(
+            Arc::clone(&journal),
+            &aim.machine,
+            aim.plan.clone(),
+            subject,
+            aim.inherited.clone(),
+        );
+        let keeper = Keeper::new(&aim.place, &aim.inherited).recording(recorder);
+        let nodes = match aim.memory {
+            Memory::Bind(_) => aim.memory.nodes(&aim.plan).into_iter().collect(),
+            _ => CpuSet::new(),
+        };
+        let hold = match (aim.hold, aim.place.cpus()) {
+            (Hold::Affinity, _) => Holding::Said("affinities alone, as asked for".to_owned()),
+            (Hold::Auto, None) if nodes.is_empty() => {
+                Holding::Said("nothing: all CPUs may be used".to_owned())
+            }
+            (Hold::Auto, _) => Holding::Later,
+        };
+        let cpus = aim.place.cpus().unwrap_or_else(|| aim.inherited.clone());
+        Self { keeper, journal, began: Instant::now(), hold, nodes, cpus }
+    }
+
+    /// Why not all tasks that were to be moved could be; absent where they are.
+    pub fn trouble(&mut self) -> Option<String> {
+        let broken = self.keeper.recorder().and_then(|recorder| recorder.broken().map(str::to_owned));
+        if let Some(error) = broken {
+            return Some(format!("cannot write the journal: {error}"));
+        }
+        if let Some((name, why)) = self.keeper.refused().first_key_value() {
+            let others = self.keeper.refused().len() - 1;
+            let more = if others == 0 { String::new() } else { format!(", and {others} more") };
+            return Some(format!("{name} cannot be moved: {why}{more}"));
+        }
+        self.keeper.processes().next().is_none().then(|| "it has ended".to_owned())
+    }
+
+    /// The keeper.
+    pub fn keeper(&mut self) -> &mut Keeper {
+        &mut self.keeper
+    }
+
+    /// Has new tasks seated without delay, although CPUs are busy. To be called when the command has started, which is
+    /// to be no more urgent than it was.
+    pub fn hurry(&self) {
+        urgency::take();
+    }
+
+    /// Looks at all that is below `roots` once, then waits until something happens to them or a signal comes, at most
+    /// for `longest`; `pidfd` becomes readable at the end of one. Returns whether it has ended.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`]: those of `poll(2)`.
+    pub fn wait(
+        &mut self,
+        roots: &dyn Fn() -> Vec<u32>,
+        pidfd: BorrowedFd,
+        wake: BorrowedFd,
+        longest: Duration,
+    ) -> Result<bool> {
+        self.see_to_hold(roots);
+        let pause = self.keeper.look_below(roots).min(longest);
+        let limit = Timespec::try_from(pause).unwrap_or_default();
+        let descriptors = [pidfd, wake];
+        let mut descriptors = descriptors.map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN)).to_vec();
+        let births = self.keeper.descriptor();
+        descriptors.extend(births.map(|births| PollFd::from_borrowed_fd(births, PollFlags::IN)));
+        match poll(&mut descriptors, Some(&limit)) {
+            Ok(_) => Ok(!descriptors[0].revents().is_empty()),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(Error::unavailable(format!("cannot wait: {error}"))),
+        }
+    }
+
+    /// Has the processes enter a control group, once they have lived long enough.
+    fn see_to_hold(&mut self, roots: &dyn Fn() -> Vec<u32>) {
+        match &self.hold {
+            Holding::Later if self.began.elapsed() >= SETTLED => self.begin_entering(&roots()),
+            Holding::Entering(thread) if thread.is_finished() => self.entered(),
+            _ => {}
+        }
+    }
+
+    /// Has the processes enter a control group now, and waits for that.
+    pub fn hold_now(&mut self, roots: &[u32]) {
+        if matches!(self.hold, Holding::Later) {
+            self.begin_entering(roots);
+            self.entered();
+        }
+    }
+
+    fn begin_entering(&mut self, roots: &[u32]) {
+        let (journal, roots) = (Arc::clone(&self.journal), roots.to_vec());
+        let (cpus, nodes) = (self.cpus.clone(), self.nodes.clone());
+        let enter = move || enter(&journal, &roots, &cpus, &nodes);
+        self.keeper.enter(true);
+        self.hold = Holding::Entering(thread::spawn(enter));
+    }
+
+    fn entered(&mut self) {
+        if !matches!(self.hold, Holding::Entering(_)) {
+            return;
+        }
+        let hold = std::mem::replace(&mut self.hold, Holding::Later);
+        let Holding::Entering(thread) = hold else { return };
+        let entered = thread.join().unwrap_or_else(|_| Err("it failed".to_owned()));
+        self.keeper.enter(false);
+        self.hold = Holding::Said(match entered {
+            Ok(who) => {
+                self.keeper.seat_again();
+                format!("a cpuset{who}, and affinities")
+            }
+            Err(why) => format!("affinities alone: {why}"),
+        });
+    }
+
+    /// Ends the keeping of all below `roots`: what was seen.
+    pub fn end(&mut self, roots: &[u32], seconds: f64) -> Residence {
+        self.entered();
+        self.keeper.finish(roots);
+        let mut notes: Vec<String> = Vec::new();
+        for (task, cpus) in self.keeper.own_affinities() {
+            notes.push(format!("{task} set its own affinity to CPUs {cpus}: the plan does not hold for it"));
+        }
+        for (task, why) in self.keeper.refused() {
+            notes.push(format!("{task} could not be moved: {why}"));
+        }
+        let hold = match &self.hold {
+            Holding::Said(said) => said.clone(),
+            Holding::Later | Holding::Entering(_) => {
+                "affinities alone: it ended too soon for a cpuset".to_owned()
+            }
+        };
+        let Some(recorder) = self.keeper.recorder() else { return Residence::default() };
+        let mut stay = std::mem::take(recorder.stay());
+        stay.delays_ns.sort_unstable();
+        Residence { hold, seconds, notes, ..stay }
+    }
+
+    /// The name of the journal, as `undo` takes it.
+    pub fn journal_id(&self) -> String {
+        self.journal.id()
+    }
+
+    /// Gives the tasks what they had before; returns what was restored, what was left and what failed.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] where the journal cannot be read.
+    pub fn take_back(mut self) -> Result<Restored> {
+        self.entered();
+        drop(self.keeper);
+        let id = self.journal.id();
+        let journal = Arc::try_unwrap(self.journal).map_err(|_| {
+            Error::unavailable(format!("{id} is still in use: 'manycore undo {id}' gives back"))
+        })?;
+        journal
+            .take_back()
+            .map_err(|error| Error::unavailable(format!("cannot read our journal {id}: {error}")))
+    }
+}
+
+/// Moves `roots` and all below them into a group; says where not all of them could enter.
+fn enter(journal: &Journal, roots: &[u32], cpus: &CpuSet, nodes: &CpuSet) -> Result<String, String> {
+    let first = *roots.first().ok_or("nothing runs")?;
+    let hold = cpuset::Hold::make(journal, first, cpus, nodes)?;
+    let (mut inside, mut outside) = (BTreeSet::new(), BTreeMap::new());
+    for _ in 0..ROUNDS {
+        for pid in tasks::tree(roots) {
+            match hold.take(journal, pid) {
+                Ok(()) => drop(inside.insert(pid)),
+                // What has ended needs no hold.
+                Err(_) if !tasks::is_alive(pid) => {}
+                Err(error) => drop(outside.insert(pid, error.to_string())),
+            }
+        }
+    }
+    outside.retain(|pid, _| !inside.contains(pid));
+    match outside.first_key_value() {
+        None => Ok(String::new()),
+        Some((pid, why)) if inside.is_empty() => {
+            let why = format!("process {pid} cannot enter a cpuset: {why}");
+            hold.give_up();
+            Err(why)
+        }
+        Some(_) => Ok(format!(" for {} of {} processes", inside.len(), inside.len() + outside.len())),
+    }
+}

@@ -1,0 +1,41 @@
+//! Ours and another program's, in turns.
+
+use crate::error::{Error, Result};
+use manycore_experiment::record::Sample;
+use manycore_experiment::{engine::Subject, live::Live, observe::Observer};
+use manycore_linux::clock::now_ns;
+use std::rc::Rc;
+
+/// Runs the other program with that many workers; the work that it says it did, and the seconds in which.
+pub(super) type Theirs = Box<dyn FnMut(usize) -> Result<(f64, f64)>>;
+
+/// A crew of ours, at rest while the other program runs.
+pub(super) struct Both {
+    pub(super) ours: Live,
+    /// Workers and program of each treatment; ours is `manycore`.
+    pub(super) sides: Vec<(usize, &'static str)>,
+    pub(super) theirs: Theirs,
+    pub(super) observer: Rc<Observer>,
+    pub(super) origin_ns: u64,
+}
+
+impl Subject for Both {
+    type Error = Error;
+
+    fn measure(&mut self, treatment: usize) -> Result<Sample> {
+        let (workers, program) = self.sides[treatment];
+        if program == "manycore" {
+            return Ok(self.ours.measure(treatment)?);
+        }
+        self.ours.rest()?;
+        let start_ns = now_ns() - self.origin_ns;
+        let before = self.observer.snapshot(&[], now_ns());
+        let (work, seconds) = (self.theirs)(workers)?;
+        let around = self.observer.between(&before, &self.observer.snapshot(&[], now_ns()));
+        Ok(Sample { start_ns, wall_ns: (seconds * 1e9) as u64, work, around, ..Sample::default() })
+    }
+
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+}

@@ -1,0 +1,231 @@
+//! Loads whose workers share something, by the number of workers and by how far two of them are apart.
+
+mod loads;
+mod peer;
+
+use crate::error::{Error, Result};
+use crate::{Stage, parameters, scaling::worker_counts};
+pub use loads::LOADS;
+use loads::{COUNTER, Contended, LOCK, PIPE};
+use manycore_experiment::pace::SLICE;
+use manycore_experiment::pace::{settle, slices};
+use manycore_experiment::record::{Treatment, id};
+use manycore_experiment::{
+    cleanup::Guard,
+    crew::Crew,
+    engine::{Budget, Design},
+    live::{Live, Order, Trial},
+    pace::Pace,
+};
+use manycore_topology::{CpuSet, Distance};
+use manycore_workload::contention::Shared;
+use std::{
+    collections::BTreeMap,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Blocks without which there is no interval.
+const LEAST_BLOCKS: usize = 6;
+
+/// UnixBench's passes.
+const PASSES: usize = 10;
+const PASS: Duration = Duration::from_secs(10);
+
+/// Share of a load's time for the other program, where there is one.
+const BESIDE: f64 = 0.4;
+
+/// How long what is under way may take to arrive where it is counted.
+const ARRIVAL: Duration = Duration::from_secs(1);
+
+/// What is measured of a load.
+struct Scope {
+    /// Numbers of workers.
+    counts: Vec<usize>,
+    /// Whether two tasks are also bound to CPUs at every distance.
+    distances: bool,
+    seconds: f64,
+    /// Part of the section's time.
+    part: (f64, f64),
+    /// Whether passes are as long and as many as UnixBench's.
+    unixbench: bool,
+}
+
+/// The section of `eval`: counters, locks and pipes, with one worker, with two and with one on each CPU.
+pub(super) fn section(stage: &mut Stage) -> Result {
+    let cpus = stage.session.record.machine.usable().len();
+    let mut few = vec![1, 2.min(cpus), cpus];
+    few.dedup();
+    let mut from = 0.0;
+    for (load, share) in [(&COUNTER, 0.4), (&PIPE, 0.2), (&LOCK, 0.4)] {
+        let scope = Scope {
+            counts: if load.pairs { vec![1] } else { few.clone() },
+            distances: load.pairs,
+            seconds: stage.profile.contention * share,
+            part: (from, from + share),
+            unixbench: false,
+        };
+        from += share;
+        measure(stage, load, &scope)?;
+    }
+    Ok(())
+}
+
+/// One load for `bench`, with another program's beside it where there is one.
+fn bench(stage: &mut Stage, load: &Contended) -> Result {
+    let cpus = stage.session.record.machine.usable().len();
+    let least = load.least();
+    let mut counts = worker_counts(cpus);
+    if load.pairs {
+        // As many pairs as CPUs are twice as many processes already.
+        counts.pop();
+    }
+    if !stage.wish.workers.is_empty() {
+        counts.clone_from(&stage.wish.workers);
+        counts.sort_unstable();
+        counts.dedup();
+    }
+    counts.retain(|&count| count >= least);
+    if counts.is_empty() {
+        let what = format!("--workers: {} needs at least {least}", load.section.name);
+        return Err(Error::invalid(what));
+    }
+    let unixbench = stage.wish.unixbench;
+    if unixbench {
+        counts = vec![1];
+    }
+    let peer = peer::of(stage, load, &counts)?;
+    let own = if peer.is_some() { 1.0 - BESIDE } else { 1.0 };
+    let total = (stage.section.seconds)(&stage.profile);
+    let scope = Scope { counts, distances: !unixbench, seconds: total * own, part: (0.0, own), unixbench };
+    measure(stage, load, &scope)?;
+    peer.map_or(Ok(()), |peer| peer.measure(stage, load, total * BESIDE, (own, 1.0)))
+}
+
+/// Makes the object for at most `workers` workers.
+fn open(load: &Contended, workers: usize) -> Result<(Arc<dyn Shared>, Option<Guard>)> {
+    let object = (load.open)(workers).map_err(|error| {
+        let cure = match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+            Some(rustix::io::Errno::NOSPC) => {
+                "; the system's limit is reached (ipcs -l tells it, ipcs lists who has them, ipcrm removes them)"
+            }
+            Some(rustix::io::Errno::NOSYS) => "; this kernel is built without them (CONFIG_SYSVIPC)",
+            Some(rustix::io::Errno::MFILE) => "; see ulimit -n",
+            _ => "",
+        };
+        Error::unavailable(format!("{}: cannot make what {workers} workers share: {error}{cure}", load.section.title))
+    })?;
+    let guard = Guard::over(&object.remains())?;
+    Ok((object, guard))
+}
+
+fn measure(stage: &mut Stage, load: &Contended, scope: &Scope) -> Result {
+    let most = scope.counts.iter().copied().max().unwrap_or(1).max(load.least());
+    let most = if scope.distances { most.max(load.of_two()) } else { most };
+    let (object, _guard) = open(load, most)?;
+    let machine = &stage.session.record.machine;
+    let trials = treatments(load, scope, &*object, machine);
+    let (treatments, trials): (Vec<Treatment>, Vec<Trial>) = trials.into_iter().unzip();
+    let pace =
+        if scope.unixbench { Pace::Slices { slice: PASS, settle: settle(machine) } } else { slices(machine) };
+    let budget = if scope.unixbench {
+        Budget { seconds: scope.seconds, least_blocks: PASSES, most_blocks: PASSES }
+    } else {
+        Budget { least_blocks: LEAST_BLOCKS, ..Budget::seconds(scope.seconds) }
+    };
+    let design = Design {
+        id: format!("{}{}", id::CONTENTION, load.section.name),
+        method: pace.method(),
+        unit: load.unit.to_owned(),
+        metrics: Vec::new(),
+        parameters: parameters([("counted", load.counted().to_owned())]),
+        treatments,
+        budget,
+    };
+    let crew = Crew::sharing(Arc::clone(&object))?;
+    let mut live = Live::new(crew, Rc::clone(&stage.session.observer), pace, trials, stage.session.origin_ns);
+    stage.experiment(design, &mut live, scope.part)?;
+    balance(&mut live, &*object)
+}
+
+/// Every variant with every number of workers, and bound to CPUs at every distance.
+fn treatments(
+    load: &Contended,
+    scope: &Scope,
+    object: &dyn Shared,
+    machine: &manycore_topology::Machine,
+) -> Vec<(Treatment, Trial)> {
+    let cpus = machine.usable();
+    let mut all = Vec::new();
+    for (number, &variant) in load.variants.iter().enumerate() {
+        for &workers in &scope.counts {
+            let name = format!("{variant}, {workers} free");
+            all.push((
+                treatment(name, workers, &[("variant", variant)]),
+                trial(object, number, workers, &|_| cpus.clone()),
+            ));
+        }
+        if !scope.distances {
+            continue;
+        }
+        let one = cpus.first().filter(|_| load.blocks).map(|cpu| ("same", [cpu, cpu]));
+        let others = Distance::examples(machine, &cpus).into_iter().map(|(far, pair)| (far.name(), pair));
+        for (distance, pair) in one.into_iter().chain(others) {
+            let list: CpuSet = pair.into_iter().collect();
+            let factors = [("variant", variant), ("distance", distance), ("cpus", &list.to_string())];
+            let name = format!("{variant}, on {list}");
+            all.push((
+                treatment(name, load.of_two(), &factors),
+                trial(object, number, load.of_two(), &|task| CpuSet::single(pair[task % 2])),
+            ));
+        }
+    }
+    all
+}
+
+fn treatment(name: String, workers: usize, factors: &[(&str, &str)]) -> Treatment {
+    let factors = factors.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+    Treatment { name, workers, factors: factors.collect::<BTreeMap<_, _>>(), latency: None }
+}
+
+/// A team at work, whose tasks, workers before servers, run where `place` says.
+fn trial(object: &dyn Shared, variant: usize, workers: usize, place: &dyn Fn(usize) -> CpuSet) -> Trial {
+    let team = object.team(variant, workers);
+    let order = |(task, worker): (usize, &usize)| Order {
+        worker: *worker,
+        cpus: place(task),
+        parameter: team.parameter,
+        ticks: 0,
+        watch: None,
+    };
+    let first = team.workers.len();
+    let servers = team.servers.iter().enumerate();
+    Trial {
+        orders: team.workers.iter().enumerate().map(order).collect(),
+        servers: servers.map(|(task, server)| (*server, place(first + task))).collect(),
+        unit_per_tick: object.per_tick() as f64,
+    }
+}
+
+/// Whether the workers counted what the object did: a load that loses counts has measured nothing.
+fn balance(live: &mut Live, object: &dyn Shared) -> Result {
+    live.rest()?;
+    let ours = live.ticks_done() * object.per_tick();
+    let deadline = Instant::now() + ARRIVAL;
+    // What was put into a queue last is taken out a moment later.
+    while object.counted().is_some_and(|own| own < ours) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    match object.counted().filter(|&own| own != ours) {
+        None => Ok(()),
+        Some(own) => {
+            Err(Error::Failed(format!("the workers counted {ours} operations, and what they share {own}")))
+        }
+    }
+}
+
+/// Length of a sample of another program, and of ours beside it.
+fn beside() -> Duration {
+    SLICE.max(Duration::from_secs(1))
+}

@@ -1,0 +1,150 @@
+//! How long a cache line takes from each CPU to each other.
+
+use crate::error::{Error, Result};
+use crate::{Stage, parameters};
+use manycore_experiment::record::{Method, Treatment, id};
+use manycore_experiment::{
+    engine::{Budget, Design, Rng},
+    rally::{Rallies, metrics},
+};
+use manycore_linux::clock::now_ns;
+use manycore_topology::{
+    CpuSet, Distance, Machine,
+    pairs::{Choice, Pair, choose, possible},
+};
+use manycore_workload::latency::{ROUND_TRIPS, Visit};
+use rand::{RngExt, SeedableRng};
+use std::time::Duration;
+
+/// Rounds after which figures move no more.
+const ROUNDS: usize = 50;
+
+/// Shortest and longest time of bursts in a visit.
+const VISIT: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(10)];
+
+/// Seconds of the shortest visit with the way there: two threads change their CPU and wake.
+const SHORTEST: f64 = 0.001_3;
+
+/// A visit that has nothing to show by then was kept from its CPUs.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Times the budget after which nothing more is visited, where visits take longer than they should.
+const OVERTIME: f64 = 3.0;
+
+/// Seconds that [`ROUNDS`] rounds over `cpus` CPUs take at most.
+pub(super) fn enough_seconds(cpus: usize) -> f64 {
+    possible(cpus) as f64 * ROUNDS as f64 * VISIT[1].as_secs_f64() * 1.2
+}
+
+pub(super) fn measure(stage: &mut Stage) -> Result {
+    let cpus = stage.session.record.machine.usable();
+    measure_pairs(stage, &cpus, stage.profile.latency, (0.0, 1.0))
+}
+
+/// Measures pairs of `cpus` for `seconds`, which fills the part of the section's time from `part.0` to `part.1`.
+/// Where a round over all pairs takes longer, [`choose`] says which are measured, and the record what was left out.
+pub(super) fn measure_pairs(stage: &mut Stage, cpus: &CpuSet, seconds: f64, part: (f64, f64)) -> Result {
+    if cpus.len() < 2 {
+        return Err(Error::unavailable(format!(
+            "a cache line goes from one CPU to another, and only CPU {cpus} may be used"
+        )));
+    }
+    let Choice { pairs, possible, rule } =
+        choose(&stage.session.record.machine, cpus, ((seconds / SHORTEST) as usize).max(1));
+    if let Some(rule) = &rule {
+        let (measured, left_out) = (pairs.len(), possible - pairs.len());
+        stage.session.miss(
+            &format!("cache lines between {left_out} of {possible} pairs of CPUs"),
+            &format!("a larger budget takes them; these {measured} were measured: {rule}"),
+        );
+    }
+    let visit = Visit { length: length(seconds, pairs.len()), patience: PATIENCE };
+    let design = Design {
+        id: id::LATENCY.to_owned(),
+        method: Method::Whole,
+        unit: "transfers".to_owned(),
+        metrics: metrics(),
+        parameters: parameters([
+            ("cpus", cpus.to_string()),
+            ("round_trips", ROUND_TRIPS.to_string()),
+            ("visit_us", visit.length.as_micros().to_string()),
+        ])
+        .into_iter()
+        .chain(rule.map(|rule| ("rule".to_owned(), rule)))
+        .collect(),
+        treatments: pairs.iter().map(|&pair| treatment(&stage.session.record.machine, pair)).collect(),
+        budget: Budget { most_blocks: ROUNDS, ..Budget::seconds(seconds) },
+    };
+    let end_ns = now_ns() + (seconds * OVERTIME * 1e9) as u64;
+    let rng = Rng::seed_from_u64(stage.session.rng.random());
+    let mut rallies = Rallies::new(pairs, visit, rng, stage.session.origin_ns, end_ns)?;
+    let ending = stage.experiment(design, &mut rallies, part);
+    tell_silent(stage);
+    ending
+}
+
+/// Time of bursts in a visit, so that [`ROUNDS`] rounds fit where they can.
+fn length(seconds: f64, pairs: usize) -> Duration {
+    let each = seconds / (pairs.max(1) * ROUNDS) as f64 / 1.2;
+    Duration::from_secs_f64(each.max(0.0)).clamp(VISIT[0], VISIT[1])
+}
+
+fn treatment(machine: &Machine, [a, b]: Pair) -> Treatment {
+    let distance = serde_json::to_value(Distance::of(machine, a, b)).unwrap_or_default();
+    Treatment {
+        name: format!("{a}-{b}"),
+        workers: 2,
+        factors: parameters([
+            ("a", a.to_string()),
+            ("b", b.to_string()),
+            ("distance", distance.as_str().unwrap_or_default().to_owned()),
+        ]),
+        latency: None,
+    }
+}
+
+/// Notes the pairs that never gave a figure.
+fn tell_silent(stage: &mut Stage) {
+    let Some(experiment) = stage.session.record.experiments.last().filter(|last| last.id == id::LATENCY)
+    else {
+        return;
+    };
+    let mut silent = vec![true; experiment.treatments.len()];
+    for sample in
+        experiment.samples.iter().filter(|sample| sample.work > 0.0 && sample.around.elsewhere.is_none())
+    {
+        silent[sample.treatment] = false;
+    }
+    let names: Vec<&str> = experiment
+        .treatments
+        .iter()
+        .zip(&silent)
+        .filter(|(_, silent)| **silent)
+        .map(|(treatment, _)| treatment.name.as_str())
+        .collect();
+    if let Some(first) = names.first() {
+        let what = format!("cache lines between {} pairs of CPUs, such as {first}", names.len());
+        stage.session.miss(
+            &what,
+            "the two CPUs were not had at the same time: offline, held by others, or not ours any more",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn visits_are_short_where_there_are_many() {
+        assert_eq!(length(4.0, 1), VISIT[1]);
+        assert_eq!(length(4.0, 120), VISIT[0]);
+        assert_eq!(length(20.0, 120).as_micros(), 2777);
+    }
+
+    #[test]
+    fn two_cpus_take_little_time() {
+        assert!(enough_seconds(2) < 1.0);
+        assert!(enough_seconds(1) < f64::EPSILON);
+    }
+}

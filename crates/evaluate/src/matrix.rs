@@ -1,0 +1,106 @@
+//! Matrix products of 500 to 2000 rows: on one core, and one process on each core at once.
+
+use crate::error::Result;
+use crate::{Plan, Stage, parameters, pilot, treatment};
+use manycore_experiment::record::id;
+use manycore_experiment::{
+    crew::Crew,
+    engine::Budget,
+    live::{Order, Trial},
+    pace::Pace,
+};
+use manycore_text::units;
+use manycore_topology::CpuSet;
+use manycore_workload::{Kind, product_operations};
+
+/// Sizes of the published evaluation.
+const SIZES: [u64; 4] = [500, 1000, 1500, 2000];
+
+/// Seconds that a sample shall take at least.
+const SAMPLE_SECONDS: f64 = 0.1;
+
+/// Share of the available memory that the matrices may take.
+const MEMORY_SHARE: f64 = 0.5;
+
+/// Matrices that a product needs: two factors and a result.
+const MATRICES: u64 = 3;
+
+pub(super) fn measure(stage: &mut Stage) -> Result {
+    let cores = cores(stage);
+    let sizes = fitting(stage, cores.len() as u64);
+    let second = pilot(Kind::Product, SIZES[0]) / product_operations(SIZES[0]) as f64;
+    let trial = |size: u64, cores: &[CpuSet]| {
+        let operations = product_operations(size) as f64;
+        let ticks = (SAMPLE_SECONDS / (second * operations)).ceil().max(1.0) as u64;
+        let order = |(worker, cpus): (usize, &CpuSet)| Order {
+            worker,
+            cpus: cpus.clone(),
+            parameter: size,
+            ticks,
+            watch: None,
+        };
+        Trial {
+            orders: cores.iter().enumerate().map(order).collect(),
+            servers: Vec::new(),
+            unit_per_tick: operations,
+        }
+    };
+    let mut trials = Vec::new();
+    for &size in &sizes {
+        let one = treatment(format!("{size} on one core"), 1, ("size", size.to_string()));
+        trials.push((one, trial(size, &cores[..1])));
+        if cores.len() > 1 {
+            let mut all = treatment(format!("{size} on all cores"), cores.len(), ("size", size.to_string()));
+            all.factors.insert("all".to_owned(), "yes".to_owned());
+            trials.push((all, trial(size, &cores)));
+        }
+    }
+    let plan = Plan {
+        id: id::MATRIX,
+        pace: Pace::Whole,
+        unit: "flop",
+        parameters: parameters([("library", "gemm".to_owned())]),
+        trials,
+        budget: Budget::seconds(stage.profile.matrix),
+        part: (0.0, 1.0),
+    };
+    stage.crew_experiment(Crew::hire(Kind::Product, 0, cores.len())?, plan)
+}
+
+/// CPUs of each core that may be used.
+fn cores(stage: &Stage) -> Vec<CpuSet> {
+    let allowed = stage.session.record.machine.usable();
+    let cores: Vec<CpuSet> = stage
+        .session
+        .record
+        .machine
+        .cores
+        .iter()
+        .map(|core| core.cpus.intersection(&allowed))
+        .filter(|cpus| !cpus.is_empty())
+        .collect();
+    if cores.is_empty() { allowed.iter().map(CpuSet::single).collect() } else { cores }
+}
+
+/// Sizes whose matrices fit the memory with a process on each core; what does not fit is noted.
+fn fitting(stage: &mut Stage, processes: u64) -> Vec<u64> {
+    let available = stage.session.record.conditions.memory_available_bytes.unwrap_or(u64::MAX);
+    let (fit, too_large): (Vec<u64>, Vec<u64>) = SIZES
+        .into_iter()
+        .partition(|size| (bytes(*size, processes) as f64) < available as f64 * MEMORY_SHARE);
+    for size in too_large {
+        stage.session.miss(
+            &format!("matrix product of {size} on all cores"),
+            &format!(
+                "{processes} processes would take {}, and {} are available",
+                units::bytes(bytes(size, processes)),
+                units::bytes(available)
+            ),
+        );
+    }
+    fit
+}
+
+fn bytes(size: u64, processes: u64) -> u64 {
+    MATRICES * 8 * size * size * processes
+}

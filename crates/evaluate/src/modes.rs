@@ -1,0 +1,82 @@
+//! Four tasks of k inverses of M times its transpose: one after another, in threads, in processes.
+
+use crate::error::Result;
+use crate::{Plan, Stage, parameters, pilot, treatment};
+use manycore_experiment::record::id;
+use manycore_experiment::{
+    crew::Crew,
+    engine::Budget,
+    live::{Order, Trial},
+    pace::Pace,
+};
+use manycore_topology::CpuSet;
+use manycore_workload::Kind;
+
+/// Tasks of the published evaluation.
+pub(super) const TASKS: usize = 4;
+
+/// Rows of M and inverses in a task, in the published evaluation.
+pub(super) const PUBLISHED: (u64, u64) = (1000, 50);
+
+/// Rows of M in the shorter profiles.
+const SIZE: u64 = 300;
+
+/// Seconds that the four tasks shall take one after another in the shorter profiles.
+const SERIAL_SECONDS: f64 = 0.3;
+
+/// Blocks without which there is no interval.
+pub(super) const LEAST_BLOCKS: usize = 6;
+
+pub(super) fn measure(stage: &mut Stage) -> Result {
+    let (size, repeats) =
+        if stage.profile.published { PUBLISHED } else { (SIZE, repeats(pilot(Kind::Inverse, SIZE))) };
+    let cpus = stage.session.record.machine.usable();
+    let trial = |mode: &str| {
+        // Threads are workers 0 to 3, processes 4 to 7.
+        let (workers, tasks_each) = match mode {
+            "serial" => (0..1, TASKS as u64),
+            "threads" => (0..TASKS, 1),
+            _ => (TASKS..2 * TASKS, 1),
+        };
+        let orders = workers.map(|worker| order(worker, &cpus, size, repeats * tasks_each)).collect();
+        let workers = if mode == "serial" { 1 } else { TASKS };
+        let trial = Trial { orders, servers: Vec::new(), unit_per_tick: 1.0 / repeats as f64 };
+        (treatment(mode.to_owned(), workers, ("mode", mode.to_owned())), trial)
+    };
+    let plan = Plan {
+        id: id::MODES,
+        pace: Pace::Whole,
+        unit: "tasks",
+        parameters: parameters([
+            ("program", "manycore".to_owned()),
+            ("tasks", TASKS.to_string()),
+            ("n", size.to_string()),
+            ("k", repeats.to_string()),
+        ]),
+        trials: ["serial", "threads", "processes"].map(trial).into(),
+        budget: Budget { least_blocks: LEAST_BLOCKS, ..Budget::seconds(stage.profile.modes) },
+        part: (0.0, 1.0),
+    };
+    stage.crew_experiment(Crew::hire(Kind::Inverse, TASKS, TASKS)?, plan)
+}
+
+fn order(worker: usize, cpus: &CpuSet, parameter: u64, ticks: u64) -> Order {
+    Order { worker, cpus: cpus.clone(), parameter, ticks, watch: None }
+}
+
+/// Inverses in a task so that four tasks take [`SERIAL_SECONDS`], from the seconds of one.
+pub(super) fn repeats(seconds_of_one: f64) -> u64 {
+    (SERIAL_SECONDS / TASKS as f64 / seconds_of_one).round().clamp(1.0, PUBLISHED.1 as f64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeats_fill_the_time_but_never_vanish() {
+        assert_eq!(repeats(0.0075), 10);
+        assert_eq!(repeats(100.0), 1);
+        assert_eq!(repeats(1e-9), 50);
+    }
+}

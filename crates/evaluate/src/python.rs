@@ -1,0 +1,266 @@
+//! The parallel modes in real Python with NumPy: with one BLAS thread, and with BLAS as it comes.
+
+use crate::error::{Error, Result};
+use crate::{
+    Stage,
+    modes::{LEAST_BLOCKS, PUBLISHED, TASKS, repeats},
+    optional, parameters, treatment,
+};
+use manycore_experiment::record::{Method, Sample, Treatment};
+use manycore_experiment::{
+    command,
+    engine::{Budget, Design, Subject},
+    interrupt,
+    observe::Observer,
+};
+use manycore_linux::clock::now_ns;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    rc::Rc,
+};
+
+const SCRIPT: &str = include_str!("inverse.py");
+
+/// Rows of M in the shorter profiles: small, because the reference BLAS is 20 to 100 times slower.
+const SIZE: u64 = 200;
+
+/// Variables by which BLAS libraries are told their number of threads.
+const BLAS_THREADS: [&str; 5] = [
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+];
+
+pub(super) fn measure(stage: &mut Stage) -> Result {
+    let (python, probe) = find()?;
+    let (size, repeats) = if stage.profile.published { PUBLISHED } else { (SIZE, repeats(probe.seconds)) };
+    let settings = [("modes-python-1", "1", true), ("modes-python", "default", false)];
+    // At the published size a reference BLAS takes hours for a block: then one block must do.
+    let least_blocks = if stage.profile.published { 1 } else { LEAST_BLOCKS };
+    let described = describe(stage, &python, &probe);
+    for (index, (id, threads, one_thread)) in settings.into_iter().enumerate() {
+        let modes = ["serial", "threads", "processes"];
+        let workers = |mode: &str| if mode == "serial" { 1 } else { TASKS };
+        let treatments: Vec<Treatment> = modes
+            .iter()
+            .map(|mode| treatment((*mode).to_owned(), workers(mode), ("mode", (*mode).to_owned())))
+            .collect();
+        let design = Design {
+            id: id.to_owned(),
+            method: Method::Whole,
+            unit: "tasks".to_owned(),
+            metrics: Vec::new(),
+            parameters: described
+                .iter()
+                .cloned()
+                .chain(parameters([
+                    ("blas_threads", threads.to_owned()),
+                    ("n", size.to_string()),
+                    ("k", repeats.to_string()),
+                ]))
+                .collect(),
+            treatments,
+            budget: Budget { least_blocks, ..Budget::seconds(stage.profile.python / 2.0) },
+        };
+        let mut subject = Python {
+            interpreter: python.clone(),
+            modes,
+            one_thread,
+            size,
+            repeats,
+            observer: Rc::clone(&stage.session.observer),
+            origin_ns: stage.session.origin_ns,
+        };
+        let half = index as f64 / 2.0;
+        stage.experiment(design, &mut subject, (half, half + 0.5)).map_err(optional)?;
+    }
+    Ok(())
+}
+
+/// What Python is, and how fast its BLAS is on one thread: as it comes, and told which kernel suits this CPU
+/// (an OpenBLAS that is older than the CPU takes its oldest one).
+fn describe(stage: &Stage, python: &Path, probe: &Printed) -> Vec<(String, String)> {
+    let mut described = parameters([
+        ("program", "python".to_owned()),
+        ("python", probe.python.clone()),
+        ("numpy", probe.numpy.clone()),
+        ("blas", probe.blas.clone()),
+        ("tasks", TASKS.to_string()),
+    ]);
+    described.extend(probe.gflops.map(|gflops| ("blas_gflops".to_owned(), format!("{gflops:.1}"))));
+    let kernel = best_kernel(&stage.session.record.machine.system.cpu_flags)
+        .filter(|_| probe.blas.contains("openblas") && std::env::var_os("OPENBLAS_CORETYPE").is_none());
+    let told = kernel.and_then(|kernel| {
+        let mut command = script(python, "probe", 1, SIZE, 1);
+        command.envs(BLAS_THREADS.map(|name| (name, "1"))).env("OPENBLAS_CORETYPE", kernel);
+        Some((kernel, parse(&command::run(&mut command).ok()?.text)?.gflops?))
+    });
+    if let Some((kernel, gflops)) = told {
+        described.insert("blas_kernel".to_owned(), kernel.to_owned());
+        described.insert("blas_kernel_gflops".to_owned(), format!("{gflops:.1}"));
+    }
+    described.into_iter().collect()
+}
+
+/// OpenBLAS's name of the kernel for the widest vectors that the CPU has.
+pub fn best_kernel(flags: &[String]) -> Option<&'static str> {
+    let has = |wanted: &str| flags.iter().any(|flag| flag == wanted);
+    if has("avx512f") && has("avx512vl") {
+        Some("SkylakeX")
+    } else {
+        (has("avx2") && has("fma")).then_some("Haswell")
+    }
+}
+
+struct Python {
+    interpreter: PathBuf,
+    modes: [&'static str; 3],
+    one_thread: bool,
+    size: u64,
+    repeats: u64,
+    observer: Rc<Observer>,
+    origin_ns: u64,
+}
+
+impl Subject for Python {
+    type Error = Error;
+
+    fn measure(&mut self, treatment: usize) -> Result<Sample> {
+        let mut command = script(&self.interpreter, self.modes[treatment], TASKS, self.size, self.repeats);
+        if self.one_thread {
+            command.envs(BLAS_THREADS.map(|name| (name, "1")));
+        }
+        let before = self.observer.snapshot(&[], now_ns());
+        let start_ns = now_ns() - self.origin_ns;
+        let output = command::run(&mut command)?;
+        let around = self.observer.between(&before, &self.observer.snapshot(&[], now_ns()));
+        let seconds = parse(&output.text)
+            .ok_or_else(|| Error::Failed(format!("Python printed no result: {:?}", output.text)))?
+            .seconds;
+        Ok(Sample {
+            start_ns,
+            // The tasks alone: the start of the interpreter is no part of any mode.
+            wall_ns: (seconds * 1e9) as u64,
+            work: TASKS as f64,
+            around,
+            ..Sample::default()
+        })
+    }
+
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+}
+
+fn script(python: &Path, mode: &str, tasks: usize, size: u64, repeats: u64) -> Command {
+    let mut command = Command::new(python);
+    command.args(["-c", SCRIPT, mode]).args([tasks as u64, size, repeats].map(|number| number.to_string()));
+    command
+}
+
+/// What the script prints.
+struct Printed {
+    seconds: f64,
+    gflops: Option<f64>,
+    blas: String,
+    numpy: String,
+    python: String,
+}
+
+fn parse(text: &str) -> Option<Printed> {
+    let value: serde_json::Value = serde_json::from_str(text.lines().last()?).ok()?;
+    let libraries = value["blas"].as_array()?.iter().filter_map(|name| name.as_str());
+    let blas = libraries.collect::<Vec<_>>().join(", ");
+    Some(Printed {
+        seconds: value["seconds"].as_f64().filter(|&seconds| seconds > 0.0)?,
+        gflops: value["gflops"].as_f64(),
+        blas: if blas.is_empty() { "none found".to_owned() } else { blas },
+        numpy: value["numpy"].as_str()?.to_owned(),
+        python: value["python"].as_str()?.to_owned(),
+    })
+}
+
+/// The first `python3` of the PATH that has NumPy, with what it says of itself.
+fn find() -> Result<(PathBuf, Printed)> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    for folder in std::env::split_paths(&path) {
+        let python = folder.join("python3");
+        if !python.is_file() {
+            continue;
+        }
+        if let Ok(output) =
+            command::run(script(&python, "probe", 1, SIZE, 1).envs(BLAS_THREADS.map(|name| (name, "1"))))
+            && let Some(probe) = parse(&output.text)
+        {
+            return Ok((python, probe));
+        }
+        interrupt::check()?;
+    }
+    Err(Error::unavailable(
+        "no python3 with NumPy on the PATH (Debian: apt install python3-numpy; openEuler: dnf install python3-numpy)",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_script_s_line_is_read() {
+        let printed = parse(
+            "noise\n{\"seconds\": 0.5, \"blas\": [\"libblas.so.3\"], \"numpy\": \"1.24\", \"python\": \"3.11\"}\n",
+        );
+        let printed = printed.unwrap();
+        assert_eq!((printed.seconds, printed.blas.as_str()), (0.5, "libblas.so.3"));
+        for bad in ["", "x", "{}", "{\"seconds\": 0}", "[1]"] {
+            assert!(parse(bad).is_none(), "{bad}");
+        }
+    }
+
+    /// A line as the script prints it, of which values may be of any kind.
+    fn line() -> impl Strategy<Value = String> {
+        let number = || prop_oneof![any::<f64>().prop_map(|number| format!("{number:e}")), "-?[0-9]{1,4}"];
+        let value = move || {
+            prop_oneof![
+                number(),
+                "null|true|NaN|Infinity|1e999",
+                "\"[a-z0-9.]{0,6}\"",
+                "\\[(\"[a-z]{0,4}\")?\\]",
+                "\\{\\}"
+            ]
+        };
+        let names = "\\[\"[a-z]{0,6}\"(, \"[a-z]{0,6}\")?\\]";
+        let word = "\"[0-9.]{1,6}\"";
+        (prop_oneof![number(), value()], value(), prop_oneof![names, value()], prop_oneof![word, value()]).prop_map(
+            |(seconds, gflops, blas, version)| {
+                format!(
+                    "{{\"seconds\": {seconds}, \"gflops\": {gflops}, \"blas\": {blas}, \"numpy\": {version}, \"python\": {version}}}"
+                )
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_read_or_refused(before in "\\PC{0,20}", line in line(), cut in 0.0f64..1.5) {
+            let end = ((line.len() as f64 * cut) as usize).min(line.len());
+            let whole = end == line.len();
+            let printed = parse(&format!("{before}\n{}", &line[..end]));
+            prop_assert!(whole || printed.is_none());
+            if let Some(printed) = printed {
+                prop_assert!(printed.seconds > 0.0 && printed.seconds.is_finite());
+                prop_assert!(printed.gflops.is_none_or(f64::is_finite));
+                prop_assert!(!printed.blas.is_empty());
+            }
+        }
+
+        #[test]
+        fn any_text_is_no_result(text in "\\PC{0,40}") {
+            prop_assert!(parse(&text).is_none());
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! How large the arrays are: large beside the caches, and small beside the memory.
+
+use crate::error::{Error, Result};
+use manycore_experiment::record::id::TIMES_CACHES;
+use manycore_text::units::bytes;
+use manycore_workload::stream::RUN_BYTES;
+
+/// Parts of equal size on each node: three arrays, and the chain that loads follow.
+const PARTS: u64 = 4;
+
+/// Share of the available memory that is taken at most, as its reciprocal.
+const SHARE: u64 = 4;
+
+/// Bytes of an array where caches are small or the machine does not tell theirs.
+const USUAL: u64 = 64 << 20;
+
+/// What there is.
+#[derive(Clone, Debug)]
+pub(super) struct Room {
+    /// Bytes available on each node that has a part; none where a node does not tell.
+    pub(super) nodes: Vec<(u32, Option<u64>)>,
+    /// Bytes available in all.
+    pub(super) total: u64,
+    /// Bytes of last-level caches; none where the machine does not tell.
+    pub(super) caches: Option<u64>,
+    /// Workers at once.
+    pub(super) workers: usize,
+}
+
+impl Room {
+    /// Bytes of an array: as many as were `asked` for, or [`TIMES_CACHES`] times the caches as far as the memory allows.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where what was asked for is too large or too small, [`Error::Unavailable`] where there is too
+    /// little memory for anything.
+    pub(super) fn array(&self, asked: Option<u64>) -> Result<u64> {
+        let (most, why) = self.most();
+        let least = self.least();
+        let needs = format!(
+            "{} workers need at least {} in an array, {} for each at a time",
+            self.workers,
+            bytes(least),
+            bytes(RUN_BYTES)
+        );
+        match asked {
+            Some(asked) if asked < least => {
+                Err(Error::invalid(format!("--array {} is too small: {needs}", bytes(asked))))
+            }
+            Some(asked) if asked > most => Err(Error::invalid(format!(
+                "--array {} is too large: three arrays and a chain of that size on each node take {}, and {why}; {} \
+                 is the most",
+                bytes(asked),
+                bytes(asked.saturating_mul(PARTS)),
+                bytes(most)
+            ))),
+            Some(asked) => Ok(asked / RUN_BYTES * RUN_BYTES),
+            None if most < least => Err(Error::unavailable(format!("too little memory: {needs}, and {why}"))),
+            None => Ok(self.wanted().max(least).min(most)),
+        }
+    }
+
+    /// Why arrays of `array` bytes are smaller than they should be; absent where they are not.
+    pub(super) fn shortfall(&self, array: u64) -> Option<String> {
+        let wanted = self.caches? * TIMES_CACHES;
+        (array < wanted).then(|| format!("{}, so they have {}", self.most().1, bytes(array)))
+    }
+
+    fn wanted(&self) -> u64 {
+        (self.caches.unwrap_or(0) * TIMES_CACHES).max(USUAL).next_multiple_of(RUN_BYTES)
+    }
+
+    /// Every worker has a run, and finds another one when it has done that.
+    fn least(&self) -> u64 {
+        2 * self.workers as u64 * RUN_BYTES
+    }
+
+    /// The largest array, and which memory says so.
+    fn most(&self) -> (u64, String) {
+        let in_all = self.total / SHARE / PARTS / self.nodes.len().max(1) as u64;
+        let told = |available: u64, whose: &str| {
+            format!("a quarter of the memory that is available{whose} is {}", bytes(available / SHARE))
+        };
+        let of_node = |&(node, available): &(u32, Option<u64>)| {
+            let available = available?;
+            Some((available / SHARE / PARTS, told(available, &format!(" on node {node}"))))
+        };
+        let each = self.nodes.iter().filter_map(of_node);
+        let least = each.chain([(in_all, told(self.total, ""))]).min_by_key(|(most, _)| *most);
+        least.map_or((0, String::new()), |(most, why)| (most / RUN_BYTES * RUN_BYTES, why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn room() -> Room {
+        Room {
+            nodes: vec![(0, Some(64 * GIB)), (1, Some(32 * GIB))],
+            total: 100 * GIB,
+            caches: Some(100 << 20),
+            workers: 8,
+        }
+    }
+
+    fn input(result: Result<u64>) -> String {
+        match result {
+            Err(Error::Invalid(what)) => what,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn arrays_are_four_times_the_caches_where_memory_allows() {
+        assert_eq!(room().array(None).unwrap(), 400 << 20);
+        assert_eq!(room().shortfall(400 << 20), None);
+        assert_eq!(Room { caches: None, ..room() }.array(None).unwrap(), USUAL);
+        assert_eq!(Room { caches: Some(1), ..room() }.array(None).unwrap(), USUAL);
+    }
+
+    #[test]
+    fn no_more_than_a_quarter_of_the_memory_is_taken() {
+        let small = Room { nodes: vec![(0, Some(4 * GIB)), (1, Some(GIB))], ..room() };
+        let array = small.array(None).unwrap();
+        assert_eq!(array, GIB / 16);
+        let why = small.shortfall(array).unwrap();
+        assert_eq!(
+            why,
+            "a quarter of the memory that is available on node 1 is 256 MiB, so they have 64 MiB"
+        );
+        // What a control group leaves counts for all nodes together.
+        let limited = Room { total: GIB, ..room() };
+        assert_eq!(limited.array(None).unwrap(), GIB / 32);
+        // Nodes that do not tell are held by what there is in all.
+        let silent = Room { nodes: vec![(0, None)], total: GIB, ..room() };
+        assert_eq!(silent.array(None).unwrap(), GIB / 16);
+    }
+
+    #[test]
+    fn a_size_that_is_refused_says_why() {
+        assert_eq!(room().array(Some(9 << 20)).unwrap(), 9 << 20);
+        assert_eq!(
+            input(room().array(Some(1 << 20))),
+            "--array 1 MiB is too small: 8 workers need at least 8 MiB in an array, 512 KiB for each at a time"
+        );
+        assert_eq!(
+            input(room().array(Some(3 * GIB))),
+            "--array 3 GiB is too large: three arrays and a chain of that size on each node take 12 GiB, and a quarter \
+             of the memory that is available on node 1 is 8 GiB; 2 GiB is the most"
+        );
+        assert!(input(room().array(Some(u64::MAX))).contains("is too large"));
+        let none = Room { total: 1 << 20, ..room() }.array(None);
+        assert!(matches!(none, Err(Error::Unavailable(what)) if what.contains("too little memory")));
+    }
+}

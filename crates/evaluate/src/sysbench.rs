@@ -1,0 +1,146 @@
+//! Our prime events beside sysbench's, interleaved, at the same parameters.
+
+use crate::error::{Error, Result};
+use crate::{Stage, beside::Both, optional, parameters, scaling::prime_trial, treatment};
+use manycore_experiment::pace::settle;
+use manycore_experiment::record::{Method, id};
+use manycore_experiment::{
+    command,
+    crew::Crew,
+    engine::{Budget, Design},
+    live::Live,
+    pace::Pace,
+};
+use manycore_workload::{DEFAULT_MAX_PRIME, Kind};
+use std::{process::Command, rc::Rc, time::Duration};
+
+/// Length of a sample of either program.
+const SAMPLE: Duration = Duration::from_millis(250);
+
+pub(super) fn measure(stage: &mut Stage) -> Result {
+    let version =
+        command::run(Command::new("sysbench").arg("--version")).map_err(|failure| match failure.into() {
+            Error::Unavailable(_) => Error::unavailable(
+                "sysbench is not installed (Debian: apt install sysbench; openEuler: dnf install sysbench)",
+            ),
+            other => other,
+        })?;
+    let pilot = parse(&command::run(&mut sysbench(1, 200))?.text)?;
+    let cpus = stage.session.record.machine.usable();
+    let counts = if cpus.len() > 1 { vec![1, cpus.len()] } else { vec![1] };
+    let sides: Vec<(usize, &'static str)> = counts
+        .iter()
+        .flat_map(|&workers| ["manycore", "sysbench"].map(|program| (workers, program)))
+        .collect();
+    let trials = sides.iter().map(|&(workers, _)| prime_trial(workers, &cpus)).collect();
+    let pace = Pace::Slices { slice: SAMPLE, settle: settle(&stage.session.record.machine) };
+    let crew = Crew::hire(Kind::Prime, cpus.len(), 0)?;
+    let ours = Live::new(crew, Rc::clone(&stage.session.observer), pace, trials, stage.session.origin_ns);
+    let events_per_second = pilot.events / pilot.seconds;
+    let mut subject = Both {
+        ours,
+        sides: sides.clone(),
+        theirs: Box::new(move |workers| {
+            let events = (events_per_second * workers as f64 * SAMPLE.as_secs_f64()).ceil() as u64;
+            let printed = parse(&command::run(&mut sysbench(workers, events))?.text)?;
+            Ok((printed.events, printed.seconds))
+        }),
+        observer: Rc::clone(&stage.session.observer),
+        origin_ns: stage.session.origin_ns,
+    };
+    let design = Design {
+        id: id::SYSBENCH.to_owned(),
+        method: Method::Whole,
+        unit: "events".to_owned(),
+        metrics: Vec::new(),
+        parameters: parameters([
+            ("max_prime", DEFAULT_MAX_PRIME.to_string()),
+            ("version", version.text.trim().to_owned()),
+        ]),
+        treatments: sides
+            .iter()
+            .map(|&(workers, program)| {
+                treatment(format!("{program} {workers}"), workers, ("program", program.to_owned()))
+            })
+            .collect(),
+        budget: Budget::seconds(stage.profile.sysbench),
+    };
+    stage.experiment(design, &mut subject, (0.0, 1.0)).map_err(optional)
+}
+
+fn sysbench(threads: usize, events: u64) -> Command {
+    let mut command = Command::new("sysbench");
+    command
+        .arg("cpu")
+        .arg(format!("--cpu-max-prime={DEFAULT_MAX_PRIME}"))
+        .arg(format!("--threads={threads}"));
+    command.args(["--time=0", &format!("--events={events}"), "run"]);
+    command
+}
+
+/// What sysbench says that it did.
+struct Printed {
+    events: f64,
+    /// Mean time of the threads at work: their start is no part of it.
+    seconds: f64,
+}
+
+fn parse(text: &str) -> Result<Printed> {
+    let value = |name: &str| -> Option<f64> {
+        let rest = text.lines().find_map(|line| line.trim().strip_prefix(name)?.trim().strip_prefix(':'))?;
+        rest.trim().split('/').next()?.parse().ok().filter(|&number: &f64| number > 0.0 && number.is_finite())
+    };
+    value("total number of events")
+        .zip(value("execution time (avg/stddev)"))
+        .map(|(events, seconds)| Printed { events, seconds })
+        .ok_or_else(|| Error::Failed("sysbench printed no totals; is it version 1.0?".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sysbench_s_totals_are_read() {
+        let text =
+            "    total number of events:              600\n    execution time (avg/stddev):   0.2304/0.00\n";
+        let printed = parse(text).unwrap();
+        assert_eq!((printed.events, printed.seconds), (600.0, 0.2304));
+        assert!(parse("nothing of the kind").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_gives_positive_totals_or_none(
+            lines in prop::collection::vec(
+                (
+                    "(total number of events|execution time \\(avg/stddev\\)|events)?",
+                    " {0,2}:? {0,2}",
+                    "(0|-?[0-9]{1,4}(\\.[0-9]{1,3})?|1e999|inf|-inf|nan|)(/[0-9]{0,3})?|\\PC{0,8}",
+                ),
+                0..8,
+            )
+        ) {
+            let lines: Vec<String> =
+                lines.iter().map(|(name, colon, value)| format!("{name}{colon}{value}")).collect();
+            let text = lines.join("\n");
+            if let Ok(printed) = parse(&text) {
+                prop_assert!(printed.events > 0.0 && printed.events.is_finite(), "{}", text);
+                prop_assert!(printed.seconds > 0.0 && printed.seconds.is_finite(), "{}", text);
+            }
+        }
+
+        #[test]
+        fn totals_are_read_wherever_they_stand(
+            events in 1u32.., milliseconds in 1u32.., before in "[a-z ]{0,20}", indent in " {0,8}",
+        ) {
+            let seconds = f64::from(milliseconds) / 1e3;
+            let printed = parse(&format!(
+                "{before}\n{indent}total number of events: {events}\n{indent}execution time (avg/stddev): {seconds}/0\n"
+            ));
+            let printed = printed.unwrap();
+            prop_assert_eq!((printed.events, printed.seconds), (f64::from(events), seconds));
+        }
+    }
+}

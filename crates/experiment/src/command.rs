@@ -1,0 +1,87 @@
+//! Programs that run to their end and are measured whole.
+
+use crate::error::{Error, Result};
+use crate::interrupt;
+use manycore_linux::child;
+use std::{
+    io::Read,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// How long is waited before the program is looked at again: short at first, then at most this.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What a program left behind.
+pub struct Output {
+    /// Everything that it wrote to standard output.
+    pub text: String,
+    /// Everything that it wrote to standard error.
+    pub complaints: String,
+    /// Wall time from start to end.
+    pub wall: Duration,
+}
+
+/// Runs `command` to its end. Its standard output is kept, its standard error is shown where it fails.
+///
+/// # Errors
+/// [`Error::Unavailable`] where it cannot be started, [`Error::Failed`] with its last words where it fails,
+/// [`Error::Interrupted`] after a signal; then it is killed with all that it started.
+pub fn run(command: &mut Command) -> Result<Output> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let began = Instant::now();
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child =
+        child::spawn(command).map_err(|error| Error::unavailable(format!("cannot start {name}: {error}")))?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let reader = std::thread::spawn(move || read(stdout));
+    let complaints = std::thread::spawn(move || read(stderr));
+    let status = wait(&mut child)?;
+    let wall = began.elapsed();
+    let text = reader.join().unwrap_or_default();
+    let complaints = complaints.join().unwrap_or_default();
+    if status.success() {
+        return Ok(Output { text, complaints, wall });
+    }
+    let last = complaints.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    Err(Error::Failed(format!("{name} failed ({status}): {last}")))
+}
+
+fn wait(child: &mut Child) -> Result<std::process::ExitStatus> {
+    let mut pause = Duration::from_micros(200);
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok(status),
+            Ok(None) => {}
+            Err(error) => return Err(Error::unavailable(format!("cannot wait for a program: {error}"))),
+        }
+        if let Err(failure) = interrupt::check() {
+            child::kill(child);
+            return Err(failure);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LOOK);
+    }
+}
+
+fn read(pipe: Option<impl Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        let _ = pipe.read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_kept_and_failures_are_told_with_their_last_words() {
+        assert_eq!(run(Command::new("echo").arg("hello")).unwrap().text, "hello\n");
+        let failed = run(Command::new("sh").args(["-c", "echo first >&2; echo boom >&2; exit 3"]));
+        let Err(Error::Failed(message)) = failed else { panic!("it did not fail") };
+        assert_eq!(message, "sh failed (exit status: 3): boom");
+        assert!(matches!(run(&mut Command::new("/nonexistent/program")), Err(Error::Unavailable(_))));
+    }
+}

@@ -1,0 +1,272 @@
+//! A crew as the subject of an experiment: in slices, or in whole pieces of work.
+
+use crate::error::{Error, Result};
+use crate::record::{Around, Latency, Sample};
+use crate::{crew::Crew, engine::Subject, interrupt, observe::Observer, pace::Pace};
+use manycore_linux::{affinity, clock::now_ns};
+use manycore_topology::{CpuId, CpuSet};
+use std::{
+    collections::BTreeMap,
+    rc::Rc,
+    sync::atomic::Ordering::{Acquire, Relaxed},
+    time::Duration,
+};
+
+/// What one worker does under a treatment.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Its index in the crew.
+    pub worker: usize,
+    /// CPUs on which it may run.
+    pub cpus: CpuSet,
+    /// The load's parameter.
+    pub parameter: u64,
+    /// Ticks to do, for whole work; slices have no end of their own.
+    pub ticks: u64,
+    /// Looks after each tick whether it is on this CPU. Treatments that are compared look alike, because a look
+    /// costs time.
+    pub watch: Option<CpuId>,
+}
+
+/// What a crew does under one treatment.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// What each worker does; those without an order are idle.
+    pub orders: Vec<Order>,
+    /// Members that serve the workers, and the CPUs on which they may run.
+    pub servers: Vec<(usize, CpuSet)>,
+    /// Units of work in a tick.
+    pub unit_per_tick: f64,
+}
+
+/// A crew that works under treatments.
+pub struct Live {
+    crew: Crew,
+    observer: Rc<Observer>,
+    pace: Pace,
+    trials: Vec<Trial>,
+    /// Where each worker may run now.
+    placed: Vec<Option<CpuSet>>,
+    latencies: Vec<Gathered>,
+    origin_ns: u64,
+}
+
+/// Event times of one treatment while they are gathered.
+#[derive(Clone, Default)]
+struct Gathered {
+    latency: Latency,
+    buckets: BTreeMap<u32, u64>,
+}
+
+impl Live {
+    /// A crew under one trial for each treatment. `origin_ns` is the start of the run on the monotonic clock.
+    pub fn new(crew: Crew, observer: Rc<Observer>, pace: Pace, trials: Vec<Trial>, origin_ns: u64) -> Self {
+        let placed = vec![None; crew.slots().len()];
+        let latencies = vec![Gathered::default(); trials.len()];
+        Self { crew, observer, pace, trials, placed, latencies, origin_ns }
+    }
+
+    /// Ticks that all workers have done; whole where they rest.
+    pub fn ticks_done(&self) -> u64 {
+        self.crew.slots().iter().map(|slot| slot.ticks.load(Acquire)).sum()
+    }
+
+    /// Makes all workers idle.
+    ///
+    /// # Errors
+    /// As [`Crew::wait`].
+    pub fn rest(&mut self) -> Result {
+        self.crew.rest()
+    }
+
+    /// Has each worker get ready for the first trial that it has a part in, in that trial's place, and waits for it. For
+    /// loads that take long to get ready: otherwise they would do so in the first slices.
+    ///
+    /// # Errors
+    /// As [`Crew::wait`].
+    pub fn get_ready(&mut self) -> Result {
+        let mut orders: BTreeMap<usize, Order> = BTreeMap::new();
+        for order in self.trials.iter().flat_map(|trial| &trial.orders) {
+            orders.entry(order.worker).or_insert_with(|| order.clone());
+        }
+        let workers: Vec<usize> = orders.keys().copied().collect();
+        let orders: Vec<Order> = orders.into_values().collect();
+        self.place(&orders)?;
+        self.give(&orders, 0);
+        self.crew.wait(&workers)
+    }
+
+    /// The kernel's ids of the workers: of processes, those of the processes.
+    pub fn worker_ids(&self) -> Vec<u32> {
+        (0..self.crew.slots().len()).map(|worker| self.tid(worker)).collect()
+    }
+
+    /// Sets where the workers of a treatment run, what they work on and whether they watch their CPU.
+    fn place(&mut self, orders: &[Order]) -> Result {
+        for order in orders {
+            self.crew.set(order.worker, order.parameter, order.watch);
+            self.seat(order.worker, &order.cpus)?;
+        }
+        Ok(())
+    }
+
+    /// Has a member run on `cpus`.
+    fn seat(&mut self, member: usize, cpus: &CpuSet) -> Result {
+        if self.placed[member].as_ref() != Some(cpus) {
+            let tid = self.crew.slots()[member].tid.load(Relaxed);
+            affinity::restrict(tid, cpus).map_err(|error| {
+                // One that is gone cannot be moved, and how it went says more.
+                self.crew.check().err().unwrap_or_else(|| {
+                    Error::Failed(format!("worker {member} cannot be moved to CPUs {cpus}: {error}"))
+                })
+            })?;
+            self.placed[member] = Some(cpus.clone());
+        }
+        Ok(())
+    }
+
+    fn tid(&self, member: usize) -> u32 {
+        self.crew.slots()[member].tid.load(Relaxed)
+    }
+
+    fn tids(&self, orders: &[Order]) -> Vec<u32> {
+        orders.iter().map(|order| self.tid(order.worker)).collect()
+    }
+
+    fn ticks(&self, orders: &[Order]) -> Vec<u64> {
+        orders.iter().map(|order| self.crew.slots()[order.worker].ticks.load(Acquire)).collect()
+    }
+
+    fn slice(&mut self, treatment: usize, slice: Duration, settle: Duration) -> Result<Sample> {
+        let Trial { orders, servers, unit_per_tick } = self.trials[treatment].clone();
+        self.place(&orders)?;
+        for (server, cpus) in &servers {
+            self.seat(*server, cpus)?;
+        }
+        self.crew.activate(&orders.iter().map(|order| order.worker).collect::<Vec<_>>());
+        interrupt::sleep(settle)?;
+        let servers = servers.iter().map(|(server, _)| self.tid(*server));
+        let tids: Vec<u32> = self.tids(&orders).into_iter().chain(servers).collect();
+        let before = self.observer.snapshot(&tids, now_ns());
+        self.measuring(&orders, true);
+        let (ticks_before, began) = (self.ticks(&orders), now_ns());
+        interrupt::sleep(slice)?;
+        let (ticks_after, ended) = (self.ticks(&orders), now_ns());
+        self.measuring(&orders, false);
+        let after = self.observer.snapshot(&tids, now_ns());
+        self.crew.check()?;
+        self.gather(treatment, &orders);
+        let per_worker: Vec<f64> = ticks_after
+            .iter()
+            .zip(&ticks_before)
+            .map(|(after, before)| (after - before) as f64 * unit_per_tick)
+            .collect();
+        Ok(Sample {
+            start_ns: began - self.origin_ns,
+            wall_ns: ended - began,
+            work: per_worker.iter().sum(),
+            per_worker,
+            around: self.observer.between(&before, &after),
+            ..Sample::default()
+        })
+    }
+
+    fn whole(&mut self, treatment: usize) -> Result<Sample> {
+        let Trial { orders, unit_per_tick, .. } = self.trials[treatment].clone();
+        let workers: Vec<usize> = orders.iter().map(|order| order.worker).collect();
+        self.place(&orders)?;
+        // An order that is fulfilled already lets each worker get ready outside the measured time.
+        self.give(&orders, 0);
+        self.crew.wait(&workers)?;
+        let tids = self.tids(&orders);
+        let looks = self.looks(&orders);
+        let before = self.observer.snapshot(&tids, now_ns());
+        let began = now_ns();
+        self.give(&orders, 1);
+        self.crew.wait(&workers)?;
+        let ends = orders.iter().map(|order| self.crew.slots()[order.worker].idle_since_ns.load(Acquire));
+        let ends: Vec<u64> = ends.collect();
+        let after = self.observer.snapshot(&tids, now_ns());
+        let ticks: u64 = orders.iter().map(|order| order.ticks).sum();
+        let checks = self.looks(&orders);
+        let watched = orders.iter().any(|order| order.watch.is_some());
+        Ok(Sample {
+            start_ns: began - self.origin_ns,
+            wall_ns: ends.iter().max().map_or(0, |end| end.saturating_sub(began)).max(1),
+            work: ticks as f64 * unit_per_tick,
+            per_worker: ends.iter().map(|end| end.saturating_sub(began) as f64 / 1e9).collect(),
+            around: Around {
+                checks: watched.then_some(checks.0 - looks.0),
+                elsewhere: watched.then_some(checks.1 - looks.1),
+                ..self.observer.between(&before, &after)
+            },
+            ..Sample::default()
+        })
+    }
+
+    /// Orders each worker to do its ticks `times` times more.
+    fn give(&self, orders: &[Order], times: u64) {
+        for order in orders {
+            let slot = &self.crew.slots()[order.worker];
+            slot.order(slot.ticks.load(Acquire) + times * order.ticks);
+        }
+    }
+
+    /// Sums over the workers: how often they looked where they were, and how often they were elsewhere.
+    fn looks(&self, orders: &[Order]) -> (u64, u64) {
+        orders.iter().map(|order| &self.crew.slots()[order.worker]).fold((0, 0), |sum, slot| {
+            (sum.0 + slot.checks.load(Relaxed), sum.1 + slot.elsewhere.load(Relaxed))
+        })
+    }
+
+    fn measuring(&self, orders: &[Order], on: bool) {
+        for order in orders {
+            self.crew.slots()[order.worker].measuring.store(u32::from(on), Relaxed);
+        }
+    }
+
+    fn gather(&mut self, treatment: usize, orders: &[Order]) {
+        let gathered = &mut self.latencies[treatment];
+        for order in orders {
+            let times = self.crew.slots()[order.worker].drain();
+            let latency = &mut gathered.latency;
+            if times.buckets.is_empty() {
+                continue;
+            }
+            // A worker may be halfway through counting an event: what is missing here comes with the next slice.
+            if times.min_ns != u64::MAX {
+                latency.min_ns =
+                    if latency.count == 0 { times.min_ns } else { latency.min_ns.min(times.min_ns) };
+            }
+            latency.max_ns = latency.max_ns.max(times.max_ns);
+            latency.sum_ns += times.sum_ns;
+            for (index, count) in times.buckets {
+                *gathered.buckets.entry(index).or_default() += u64::from(count);
+                latency.count += u64::from(count);
+            }
+        }
+    }
+}
+
+impl Subject for Live {
+    type Error = Error;
+
+    fn measure(&mut self, treatment: usize) -> Result<Sample> {
+        match self.pace {
+            Pace::Slices { slice, settle } => self.slice(treatment, slice, settle),
+            Pace::Whole => self.whole(treatment),
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+
+    fn latencies(&mut self) -> Vec<Option<Latency>> {
+        let gathered = self.latencies.iter().map(|gathered| {
+            let buckets = gathered.buckets.iter().map(|(&index, &count)| (index, count)).collect();
+            Latency { buckets, ..gathered.latency.clone() }
+        });
+        gathered.map(|latency| Some(latency).filter(|latency| latency.count > 0)).collect()
+    }
+}

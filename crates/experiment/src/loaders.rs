@@ -1,0 +1,35 @@
+//! Processes that load memory: each on a CPU of its own, with arrays of its own on a node of one's choice.
+//!
+//! For whoever has to tell them apart from all other tasks, as control groups of the kernel do: [`Live::worker_ids`] are
+//! the ids of the processes, and they stay alive through all treatments.
+//!
+//! [`Live::worker_ids`]: crate::live::Live::worker_ids
+
+use crate::error::Result;
+use crate::{
+    crew::Crew,
+    live::{Order, Trial},
+};
+use manycore_topology::{CpuId, CpuSet};
+use manycore_workload::{Kind, stream::Task};
+
+/// A process for each of `cpus`, and the trial in which all of them do `task`; the work of a sample is bytes as STREAM
+/// counts them, or loads for [`manycore_workload::stream::Kernel::Chase`].
+///
+/// Getting ready takes as long as it takes to touch the arrays: [`crate::live::Live::get_ready`] comes first. Other trials
+/// may leave processes out, or give them another task; one with another size or node costs the same again.
+///
+/// # Errors
+/// As [`Crew::hire`].
+pub fn hire(cpus: &[CpuId], task: Task) -> Result<(Crew, Trial)> {
+    let order = |(worker, &cpu): (usize, &CpuId)| Order {
+        worker,
+        cpus: CpuSet::single(cpu),
+        parameter: task.parameter(),
+        ticks: 0,
+        watch: None,
+    };
+    let orders = cpus.iter().enumerate().map(order).collect();
+    let trial = Trial { orders, servers: Vec::new(), unit_per_tick: task.work.per_tick() as f64 };
+    Ok((Crew::hire(Kind::Stream, 0, cpus.len())?, trial))
+}

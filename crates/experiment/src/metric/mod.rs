@@ -1,0 +1,205 @@
+//! Figures read from the output of a measured command: what `--metric` asks for.
+//!
+//! | form | value |
+//! |---|---|
+//! | `NAME=REGEX` | the first group of the expression, which must match once; `^` and `$` are ends of lines |
+//! | `NAME=json:PATH` | the number at `a.b.0.c` in the output, or in its last line that is a JSON object |
+//! | `READER` | all that a ready-made reader finds, the primary metric first: see [`READERS`] |
+//! | `READER.FIELD` | one of those: `wrk.p99` |
+//! | `spec=PATTERN` | scores in the newest result file that matches and that the run wrote |
+//!
+//! A name may carry a unit and a direction: `p99[ms]:lower=...`; higher is better where nothing is said.
+//! Output is standard output; only the reader `stress-ng` looks at standard error as well, where that program
+//! prints.
+
+mod figures;
+mod memtier;
+mod named;
+mod number;
+mod redis;
+mod scheduler;
+mod spec;
+mod stress_ng;
+mod sysbench;
+#[cfg(test)]
+mod tests;
+mod unixbench;
+mod wrk;
+
+use crate::record::Metric;
+use figures::{Figures, list, quote};
+use named::Named;
+use std::{collections::BTreeSet, fmt, str::FromStr, time::SystemTime};
+
+/// Names of the ready-made readers, for help and completion.
+pub const READERS: [&str; 9] = [
+    "sysbench",
+    "wrk",
+    "redis-benchmark",
+    "memtier",
+    "stress-ng",
+    "unixbench",
+    "hackbench",
+    "perf-bench",
+    "spec",
+];
+
+/// What `--metric` asks for. Shown ([`fmt::Display`]) as it was given.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    given: String,
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Named(Named),
+    Ready { reader: &'static str, pattern: Option<String>, field: Option<String> },
+}
+
+/// What a run of the measured command left behind.
+#[derive(Clone, Copy, Debug)]
+pub struct Output<'a> {
+    /// Everything that it wrote to standard output.
+    pub stdout: &'a str,
+    /// Everything that it wrote to standard error; empty where that was not kept.
+    pub stderr: &'a str,
+    /// Start of the run: a result file that is older belongs to another run.
+    pub since: SystemTime,
+}
+
+impl FromStr for Reader {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, String> {
+        let (head, rest) = match given.split_once('=') {
+            Some((head, rest)) => (head, Some(rest)),
+            None => (given, None),
+        };
+        let (start, field) = match head.split_once('.') {
+            Some((start, field)) => (start, Some(field.to_owned())),
+            None => (head, None),
+        };
+        let source = match (READERS.into_iter().find(|reader| *reader == start), rest) {
+            (Some(reader), None) => Source::Ready { reader, pattern: None, field },
+            (Some(reader @ "spec"), Some(pattern)) => {
+                Source::Ready { reader, pattern: Some(pattern.to_owned()), field }
+            }
+            (Some(reader), Some(_)) => {
+                return Err(format!("{reader} is a ready-made reader: choose another name for your metric"));
+            }
+            (None, Some(place)) => Source::Named(Named::parse(head, place)?),
+            (None, None) => {
+                return Err(format!(
+                    "{} is neither NAME=REGEX nor NAME=json:PATH nor a reader ({})",
+                    quote(given),
+                    READERS.join(", ")
+                ));
+            }
+        };
+        Ok(Self { given: given.to_owned(), source })
+    }
+}
+
+impl fmt::Display for Reader {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str(&self.given)
+    }
+}
+
+impl Reader {
+    /// The figures in the output of one run, at least one, the primary one first. Values are finite, names
+    /// are unique, and the first value is above zero. Which metrics a ready-made reader gives follows from what
+    /// was run and is the same for each run of the same command.
+    ///
+    /// # Errors
+    /// A sentence that says what was expected and what was found.
+    pub fn read(&self, output: &Output) -> Result<Vec<(Metric, f64)>, String> {
+        let figures = self.figures(output)?;
+        comparable(&figures)?;
+        Ok(figures)
+    }
+
+    fn figures(&self, output: &Output) -> Result<Figures, String> {
+        match &self.source {
+            Source::Named(named) => Ok(vec![named.read(output.stdout)?]),
+            Source::Ready { reader, pattern, field } => {
+                let figures = ready(reader, pattern.as_deref(), output)?;
+                sound(reader, &figures)?;
+                field.as_ref().map_or(Ok(figures.clone()), |field| pick(reader, figures, field))
+            }
+        }
+    }
+}
+
+/// The figures of several readers, in their order: of them all, the first value must be above zero, as with
+/// [`Reader::read`], and names must be unique.
+///
+/// # Errors
+/// A sentence that says what was expected and what was found.
+pub fn read_all(readers: &[Reader], output: &Output) -> Result<Vec<(Metric, f64)>, String> {
+    let mut figures = Figures::new();
+    for reader in readers {
+        figures.extend(reader.figures(output)?);
+    }
+    let mut names = BTreeSet::new();
+    if let Some((metric, _)) = figures.iter().find(|(metric, _)| !names.insert(&metric.name)) {
+        return Err(format!("metric {} is asked for twice: give one of them another name", metric.name));
+    }
+    comparable(&figures)?;
+    Ok(figures)
+}
+
+fn ready(reader: &str, pattern: Option<&str>, output: &Output) -> Result<Figures, String> {
+    let text = output.stdout;
+    match reader {
+        "sysbench" => sysbench::read(text),
+        "wrk" => wrk::read(text),
+        "redis-benchmark" => redis::read(text),
+        "memtier" => memtier::read(text),
+        "stress-ng" => stress_ng::read(text, output.stderr),
+        "unixbench" => unixbench::read(text),
+        "hackbench" => scheduler::hackbench(text),
+        "perf-bench" => scheduler::perf_bench(text),
+        _ => spec::read(pattern, output),
+    }
+}
+
+/// One metric of a reader.
+fn pick(reader: &str, figures: Figures, field: &str) -> Result<Figures, String> {
+    let names = list(figures.iter().map(|(metric, _)| metric.name.as_str()));
+    let picked: Figures = figures.into_iter().filter(|(metric, _)| metric.name == field).collect();
+    if picked.is_empty() {
+        return Err(format!("{reader} gives no {} here; it gives {names}", quote(field)));
+    }
+    Ok(picked)
+}
+
+/// Refuses figures that were printed several times, as by a script that runs a program twice.
+fn sound(reader: &str, figures: &Figures) -> Result<(), String> {
+    let mut names = BTreeSet::new();
+    for (metric, value) in figures {
+        if !value.is_finite() {
+            return Err(format!("{reader}: {} is {value}, not a finite number", metric.name));
+        }
+        if !names.insert(&metric.name) {
+            return Err(format!(
+                "{reader}: {} is printed more than once; measure one run of the program at a time",
+                metric.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a primary figure of which no ratio can be taken.
+fn comparable(figures: &Figures) -> Result<(), String> {
+    match figures.first() {
+        Some((metric, value)) if *value <= 0.0 => Err(format!(
+            "metric {} is {}: a primary metric has to be above zero to be compared",
+            metric.name,
+            format!("{value} {}", metric.unit).trim_end()
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,123 @@
+//! redis-benchmark: plain, `-q` and `--csv`.
+//!
+//! Checked against redis-benchmark 7.0.15. Output of version 6.0, which has rates without latencies, was not at
+//! hand.
+
+use crate::metric::{
+    figures::{Figures, higher, lower, quote, slug, unlike},
+    number,
+};
+
+/// What was measured of one command.
+struct Test {
+    title: String,
+    /// Name and value: `requests`, then latencies in milliseconds.
+    values: Vec<(String, f64)>,
+}
+
+/// Requests (primary) and latencies; of several tests, each with its name: `get.requests`.
+pub(super) fn read(text: &str) -> Result<Figures, String> {
+    let lines: Vec<&str> = text.split(['\n', '\r']).map(str::trim).collect();
+    let mut tests = csv(&lines)?;
+    if tests.is_empty() {
+        tests = quiet(&lines);
+    }
+    if tests.is_empty() {
+        tests = plain(&lines)?;
+    }
+    if tests.is_empty() {
+        return Err(unlike("redis-benchmark", "\"requests per second\" and no row of --csv", text));
+    }
+    let several = tests.len() > 1;
+    let mut names = Vec::new();
+    let mut figures = Figures::new();
+    for test in &tests {
+        let name = name(&test.title, &names);
+        for (value_name, value) in &test.values {
+            let full = if several { format!("{name}.{value_name}") } else { value_name.clone() };
+            figures.push(match value_name.as_str() {
+                "requests" => higher(&full, "requests/s", *value),
+                _ => lower(&full, "ms", *value),
+            });
+        }
+        names.push(name);
+    }
+    Ok(figures)
+}
+
+/// `lrange_100` for `LRANGE_100 (first 100 elements)`; what is in parentheses is added where the name is taken.
+fn name(title: &str, taken: &[String]) -> String {
+    let short = slug(title.split(" (").next().unwrap_or(title));
+    if taken.contains(&short) { slug(title) } else { short }
+}
+
+/// Rows of `--csv`; version 6.0 has no header and only the rate.
+fn csv(lines: &[&str]) -> Result<Vec<Test>, String> {
+    let rows = lines.iter().filter_map(|line| {
+        let line = line.strip_prefix('"')?.strip_suffix('"')?;
+        Some(line.split("\",\"").collect::<Vec<&str>>())
+    });
+    let mut columns = vec!["test", "requests"];
+    let mut tests = Vec::new();
+    for row in rows.filter(|row| row.len() > 1) {
+        if row[0] == "test" {
+            columns = row.iter().map(|column| column_name(column)).collect();
+            continue;
+        }
+        let pairs = columns.iter().zip(&row).skip(1).filter(|(column, _)| !matches!(**column, "min" | "max"));
+        let values = pairs.map(|(column, value)| Ok(((*column).to_owned(), value_of(row[0], value)?)));
+        tests.push(Test { title: row[0].to_owned(), values: values.collect::<Result<_, String>>()? });
+    }
+    Ok(tests)
+}
+
+fn column_name(column: &str) -> &str {
+    match column.strip_suffix("_latency_ms").unwrap_or(column) {
+        "rps" => "requests",
+        "avg" => "latency",
+        other => other,
+    }
+}
+
+/// Lines of `-q`: `SET: 58139.53 requests per second, p50=0.047 msec`.
+fn quiet(lines: &[&str]) -> Vec<Test> {
+    let test = |line: &&str| {
+        let (title, rest) = line.rsplit_once(": ")?;
+        let (rate, rest) = rest.split_once(" requests per second")?;
+        let mut values = vec![("requests".to_owned(), number::plain(rate)?)];
+        if let Some((name, value)) = rest.trim_start_matches(", ").split_once('=') {
+            values.push((name.to_owned(), number::plain(value.split_whitespace().next()?)?));
+        }
+        (title != "throughput summary").then(|| Test { title: title.to_owned(), values })
+    };
+    lines.iter().filter_map(test).collect()
+}
+
+/// Sections `====== SET ======` with a summary, or in version 6.0 with a rate alone.
+fn plain(lines: &[&str]) -> Result<Vec<Test>, String> {
+    let mut tests: Vec<Test> = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        if let Some(title) = line.strip_prefix("====== ").and_then(|line| line.strip_suffix(" ======")) {
+            tests.push(Test { title: title.to_owned(), values: Vec::new() });
+        }
+        let Some(test) = tests.last_mut() else { continue };
+        if let Some(rate) = line.strip_suffix(" requests per second") {
+            let rate = rate.trim_start_matches("throughput summary:").trim();
+            test.values.push(("requests".to_owned(), value_of(&test.title, rate)?));
+        }
+        if line.starts_with("latency summary (msec):") {
+            let row = |after: usize| lines.get(at + after).unwrap_or(&"").split_whitespace();
+            for (column, value) in row(1).zip(row(2)).filter(|(column, _)| !matches!(*column, "min" | "max"))
+            {
+                test.values.push((column_name(column).to_owned(), value_of(&test.title, value)?));
+            }
+        }
+    }
+    tests.retain(|test| !test.values.is_empty());
+    Ok(tests)
+}
+
+fn value_of(title: &str, printed: &str) -> Result<f64, String> {
+    number::plain(printed)
+        .ok_or_else(|| format!("redis-benchmark: {title} has {}, not a finite number", quote(printed)))
+}

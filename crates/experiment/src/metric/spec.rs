@@ -1,0 +1,98 @@
+//! SPEC CPU 2006, 2017 and their successors: scores in a result file (`.csv`, `.rsf`, `.txt`), or in what
+//! `runcpu` prints.
+//!
+//! Checked against the format of published reports only; the suites were not at hand.
+
+use crate::metric::{
+    Output,
+    figures::{Figure, Figures, higher, unlike},
+    number,
+};
+use regex_lite::Regex;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+/// Kernels stamp files by a clock that lags by up to a tick.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Scores such as `SPECrate2017_int_base`, `base` and `peak` in `.rsf`; the first of the report is primary.
+pub(super) fn read(pattern: Option<&str>, output: &Output) -> Result<Figures, String> {
+    let Some(pattern) = pattern else {
+        return found(scores(output.stdout), || {
+            unlike("runcpu", "score such as SPECrate2017_int_base", output.stdout)
+        });
+    };
+    let path = newest(pattern, output.since)?;
+    let bytes = fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    found(scores(&String::from_utf8_lossy(&bytes)), || {
+        format!("{} holds no score of SPEC CPU: a suite that ran in part has none", path.display())
+    })
+}
+
+fn found(scores: Figures, otherwise: impl Fn() -> String) -> Result<Figures, String> {
+    if scores.is_empty() { Err(otherwise()) } else { Ok(scores) }
+}
+
+/// The file last written in the folder of `pattern`, whose last part may hold `*` and `?`.
+fn newest(pattern: &str, since: SystemTime) -> Result<PathBuf, String> {
+    let path = Path::new(pattern);
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if folder.to_string_lossy().contains(['*', '?']) {
+        return Err(format!("spec={pattern}: only the name of the file may hold * and ?, not its folder"));
+    }
+    let glob = regex_lite::escape(&name).replace("\\*", ".*").replace("\\?", ".");
+    let glob = Regex::new(&format!("^(?s:{glob})$")).map_err(|error| format!("spec={pattern}: {error}"))?;
+    let entries =
+        fs::read_dir(folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
+    let newest = entries
+        .flatten()
+        .filter(|entry| glob.is_match(&entry.file_name().to_string_lossy()))
+        .filter_map(|entry| fs::metadata(entry.path()).ok().map(|file| (file, entry.path())))
+        .filter_map(|(file, path)| Some((file.is_file().then(|| file.modified().ok())??, path)))
+        .max();
+    match newest {
+        None => Err(format!("spec={pattern}: no such file after the run")),
+        Some((written, path)) if written + TICK < since => Err(format!(
+            "{} is older than the run, which wrote no file that spec={pattern} names",
+            path.display()
+        )),
+        Some((_, path)) => Ok(path),
+    }
+}
+
+/// Each score once; one that is "Not Run", `--` or zero is none.
+fn scores(text: &str) -> Figures {
+    let mut figures = Figures::new();
+    for figure in text.lines().filter_map(score).filter(|(_, value)| *value > 0.0) {
+        if !figures.contains(&figure) {
+            figures.push(figure);
+        }
+    }
+    figures
+}
+
+fn score(line: &str) -> Option<Figure> {
+    let line = line.trim().trim_start_matches("Est. ").trim_start();
+    if let Some((key, value)) = line.strip_prefix("spec.cpu").and_then(|line| line.split_once(':')) {
+        let name = match key.trim_start_matches(|sign: char| sign.is_ascii_digit()) {
+            ".basemean" => "base",
+            ".peakmean" => "peak",
+            _ => return None,
+        };
+        return Some(higher(name, "", number::plain(value)?));
+    }
+    let line = line.replace("(R)", "").replace(['=', ',', '"'], " ");
+    let mut words = line.split_whitespace();
+    let name = words.next().filter(|name| is_score(name))?;
+    Some(higher(name, "", number::plain(words.next()?)?))
+}
+
+/// `SPECint_base2006`, `SPECrate2017_fp_peak`.
+fn is_score(name: &str) -> bool {
+    let kind = name.strip_prefix("SPEC").unwrap_or_default();
+    ["int", "fp", "rate", "speed"].iter().any(|start| kind.starts_with(start)) && kind.contains("20")
+}

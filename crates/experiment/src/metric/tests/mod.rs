@@ -1,0 +1,181 @@
+//! Ready-made readers on what the programs printed. Files are as printed, except those of `memtier`, UnixBench
+//! and SPEC: invented figures in the format of published reports.
+
+use super::*;
+use crate::record::Better::{self, Higher, Lower};
+use proptest::prelude::*;
+
+macro_rules! printed {
+    ($name:literal) => {
+        include_str!(concat!("../../../tests/metrics/", $name, ".txt"))
+    };
+}
+
+mod programs;
+mod servers;
+
+fn output(stdout: &str) -> Output<'_> {
+    Output { stdout, stderr: "", since: SystemTime::UNIX_EPOCH }
+}
+
+fn read(given: &str, stdout: &str) -> Result<Figures, String> {
+    given.parse::<Reader>()?.read(&output(stdout))
+}
+
+/// Name, unit, direction and value of each figure.
+#[track_caller]
+fn gives(given: &str, stdout: &str, expected: &[(&str, &str, Better, f64)]) {
+    let figures = read(given, stdout).unwrap();
+    let figures: Vec<_> =
+        figures.iter().map(|(m, value)| (m.name.as_str(), m.unit.as_str(), m.better, *value)).collect();
+    assert_eq!(figures, expected);
+}
+
+#[test]
+fn output_of_another_program_is_named_as_such() {
+    for reader in READERS {
+        let stranger = if reader == "hackbench" { printed!("wrk") } else { printed!("hackbench") };
+        let message = read(reader, stranger).unwrap_err();
+        assert!(message.starts_with("this does not look like the output of "), "{reader}: {message}");
+        assert!(message.contains("the last line is \""), "{reader}: {message}");
+        assert!(read(reader, "").unwrap_err().contains("standard output is empty"), "{reader}");
+    }
+    assert_eq!(
+        read("hackbench", "oh no\n"),
+        Err("this does not look like the output of hackbench: no \"Time:\"; the last line is \"oh no\""
+            .to_owned())
+    );
+}
+
+#[test]
+fn a_request_is_a_metric_or_a_reader() {
+    let parse = |given: &str| given.parse::<Reader>();
+    for reader in READERS {
+        assert_eq!(parse(reader).unwrap().to_string(), reader);
+    }
+    assert_eq!(parse("p99[ms]:lower=p99 (\\S+)").unwrap().to_string(), "p99[ms]:lower=p99 (\\S+)");
+    assert_eq!(
+        parse("wrk=Requests: (.*)").unwrap_err(),
+        "wrk is a ready-made reader: choose another name for your metric"
+    );
+    assert!(
+        parse("rps")
+            .unwrap_err()
+            .starts_with("\"rps\" is neither NAME=REGEX nor NAME=json:PATH nor a reader")
+    );
+    assert_eq!(
+        read("wrk.p98", printed!("wrk")).unwrap_err(),
+        "wrk gives no \"p98\" here; it gives requests, transfer, latency, errors"
+    );
+}
+
+fn readers(given: &[&str]) -> Vec<Reader> {
+    given.iter().map(|reader| reader.parse().unwrap()).collect()
+}
+
+#[test]
+fn the_primary_metric_is_above_zero_and_names_are_unique() {
+    let text = "rate 0\nerrors 0\nscore 5\nloss -3";
+    assert_eq!(
+        read("rate[req/s]=rate (\\S+)", text).unwrap_err(),
+        "metric rate is 0 req/s: a primary metric has to be above zero to be compared"
+    );
+    assert!(read("loss=loss (\\S+)", text).unwrap_err().starts_with("metric loss is -3: "));
+    let both = readers(&["score=score (\\S+)", "errors:lower=errors (\\S+)"]);
+    assert_eq!(read_all(&both, &output(text)).unwrap().len(), 2);
+    let reversed: Vec<Reader> = both.iter().rev().cloned().collect();
+    assert!(read_all(&reversed, &output(text)).unwrap_err().starts_with("metric errors is 0: "));
+    let twice = readers(&["score=score (\\S+)", "score=errors (\\S+)"]);
+    assert_eq!(
+        read_all(&twice, &output(text)).unwrap_err(),
+        "metric score is asked for twice: give one of them another name"
+    );
+}
+
+/// Words that the readers look for, so that hostile text reaches behind their first check.
+const WORDS: &[&str] = &[
+    "total number of events:",
+    "total time:",
+    "2s",
+    "events per second:",
+    "Latency (ms):",
+    "avg:",
+    "95th percentile:",
+    " transferred (",
+    " MiB/sec",
+    "read, MiB/s:",
+    "written, MiB/s:",
+    "Requests/sec:",
+    "Thread Stats",
+    "Latency ",
+    "Latency Distribution",
+    "50%",
+    "Transfer/sec:",
+    "MB",
+    " requests in ",
+    "Socket errors:",
+    ",",
+    "\"SET\",\"",
+    "\"",
+    "SET: ",
+    " requests per second",
+    ", p50=",
+    "====== SET ======",
+    "latency summary (msec):",
+    "Type ",
+    "Totals ",
+    "Ops/sec",
+    "Avg.",
+    "p99",
+    "Latency",
+    "KB/sec",
+    "stressor ",
+    "cpu",
+    "; running ",
+    " parallel copies",
+    "System Benchmarks Index Score",
+    "lps (1 s, 2 samples)",
+    "Time:",
+    "# Running 'a/b' benchmark:",
+    "ops/sec",
+    "Total time:",
+    "[sec]",
+    "Averaged",
+    "operations/sec",
+    "SPECrate2017_int_base",
+    "spec.cpu2017.basemean:",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn any_text_gives_finite_figures_with_unique_names_or_an_error(
+        pieces in prop::collection::vec(
+            prop_oneof![
+                4 => prop::sample::select(WORDS).prop_map(str::to_owned),
+                3 => "[-+]?(0|[0-9]{1,4}(\\.[0-9]{1,3})?|1e999|1e308|inf|nan)(k|ms|GB|%)?",
+                1 => "\\PC{0,4}",
+            ],
+            0..16,
+        ),
+        breaks in prop::collection::vec("\n|\r| |  ", 16),
+    ) {
+        let text: String = pieces.iter().zip(&breaks).flat_map(|(piece, gap)| [piece.as_str(), gap]).collect();
+        for reader in READERS {
+            let output = Output { stderr: &text, ..output(&text) };
+            let Ok(figures) = reader.parse::<Reader>().unwrap().read(&output) else { continue };
+            let names: BTreeSet<&str> = figures.iter().map(|(metric, _)| metric.name.as_str()).collect();
+            prop_assert_eq!(names.len(), figures.len(), "{}: {}", reader, text);
+            prop_assert!(figures.iter().all(|(_, value)| value.is_finite()), "{}: {}", reader, text);
+            prop_assert!(figures.first().is_some_and(|(_, value)| *value > 0.0), "{}: {}", reader, text);
+        }
+    }
+
+    #[test]
+    fn any_request_is_understood_or_refused(given in "(\\PC{0,12}|(wrk|spec|a)[.=:\\[\\]a-z*?/()]{0,10})") {
+        if let Ok(reader) = given.parse::<Reader>() {
+            prop_assert_eq!(reader.to_string(), given);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! wrk, which loads a web server.
+//!
+//! Checked against wrk 4.1.0, without and with `--latency`.
+
+use crate::metric::{
+    figures::{Figures, after, higher, lower, number_after, unlike},
+    number::{self, Kind},
+};
+
+/// Share of requests that may fail before the rate, which counts failures as well, says nothing.
+const FAILURES: f64 = 0.01;
+
+/// Requests (primary), transfer, mean latency, percentiles with `--latency`, and errors of all kinds.
+pub(super) fn read(text: &str) -> Result<Figures, String> {
+    let (Some(rate), Some(latency)) = (number_after(text, "Requests/sec:"), latency(text)) else {
+        return Err(unlike("wrk", "\"Requests/sec:\" and \"Latency\"", text));
+    };
+    let errors = errors(text);
+    let requests = requests(text).unwrap_or_default();
+    if errors > requests * FAILURES {
+        return Err(format!(
+            "wrk counted {errors} socket errors and responses other than 2xx and 3xx in {requests} requests: its rate \
+             is not one of answers; is the server up, and the address right?"
+        ));
+    }
+    let mut figures = vec![higher("requests", "requests/s", rate)];
+    if let Some(transfer) = after(text, "Transfer/sec:").and_then(binary) {
+        figures.push(higher("transfer", "MiB/s", transfer));
+    }
+    figures.push(lower("latency", "ms", latency));
+    for (percentile, value) in percentiles(text) {
+        figures.push(lower(&format!("p{percentile}"), "ms", value));
+    }
+    figures.push(lower("errors", "", errors));
+    Ok(figures)
+}
+
+/// Mean latency in milliseconds, from the row `Latency` of `Thread Stats`.
+fn latency(text: &str) -> Option<f64> {
+    let (_, stats) = text.split_once("Thread Stats")?;
+    milliseconds(after(stats, "Latency ")?.split_whitespace().next()?)
+}
+
+/// The lines `99%  4.49ms` below `Latency Distribution`.
+fn percentiles(text: &str) -> Vec<(f64, f64)> {
+    let distribution = text.split_once("Latency Distribution").map_or("", |(_, rest)| rest);
+    let mut rows = distribution.lines().skip(1);
+    let row = |line: &str| {
+        let (percentile, value) = line.trim().split_once('%')?;
+        Some((number::plain(percentile)?, milliseconds(value.trim())?))
+    };
+    std::iter::from_fn(|| rows.next().and_then(row)).collect()
+}
+
+fn milliseconds(text: &str) -> Option<f64> {
+    number::quantity(text).filter(|quantity| quantity.kind == Kind::Time).map(|quantity| quantity.value)
+}
+
+/// Bytes as wrk prints them, in MiB: its `KB`, `MB` and `GB` are powers of 1024.
+fn binary(text: &str) -> Option<f64> {
+    let (number, power) = match text.strip_suffix('B')? {
+        rest if rest.ends_with('K') => (&rest[..rest.len() - 1], -1),
+        rest if rest.ends_with('M') => (&rest[..rest.len() - 1], 0),
+        rest if rest.ends_with('G') => (&rest[..rest.len() - 1], 1),
+        rest if rest.ends_with('T') => (&rest[..rest.len() - 1], 2),
+        rest => (rest, -2),
+    };
+    number::plain(number).map(|number| number * 1024_f64.powi(power)).filter(|value| value.is_finite())
+}
+
+fn requests(text: &str) -> Option<f64> {
+    text.lines().find_map(|line| number::plain(line.trim().split_once(" requests in ")?.0))
+}
+
+fn errors(text: &str) -> f64 {
+    let sockets = after(text, "Socket errors:").map_or(0.0, |counts| {
+        counts.split(',').filter_map(|count| number::plain(count.split_whitespace().last()?)).sum()
+    });
+    sockets + number_after(text, "Non-2xx or 3xx responses:").unwrap_or_default()
+}

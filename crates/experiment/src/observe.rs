@@ -1,0 +1,127 @@
+//! The kernel's counters from just before a sample to just after it.
+
+use crate::record::Around;
+use manycore_linux::counters::{CpuTicks, Kernel, TaskCounters, ticks_per_second};
+use manycore_topology::{CpuId, Machine};
+use std::path::{Path, PathBuf};
+
+/// Frequencies are asked of at most this many CPUs: each may cost an interrupt on that CPU.
+const MOST_FREQUENCIES: usize = 16;
+
+/// Knows which counters to read on this machine.
+pub struct Observer {
+    kernel: Kernel,
+    /// Order of the ticks in a record.
+    online: Vec<CpuId>,
+    frequency_cpus: Vec<CpuId>,
+    package_cpus: Vec<CpuId>,
+    cpu_stat_files: Vec<PathBuf>,
+}
+
+/// Counters at one moment.
+pub struct Snapshot {
+    ns: u64,
+    ticks: Vec<CpuTicks>,
+    tasks: Vec<TaskCounters>,
+    pressure_ns: Option<u64>,
+    throttled_ns: Option<u64>,
+    thermal_events: Option<u64>,
+}
+
+impl Observer {
+    /// An observer of the running kernel.
+    pub fn new(machine: &Machine) -> Self {
+        let cpus: Vec<CpuId> = machine.online.iter().collect();
+        let step = cpus.len().div_ceil(MOST_FREQUENCIES).max(1);
+        Self {
+            kernel: Kernel::at(Path::new("/")),
+            frequency_cpus: cpus.iter().copied().step_by(step).collect(),
+            online: cpus,
+            package_cpus: machine.packages.iter().filter_map(|package| package.cpus.first()).collect(),
+            cpu_stat_files: cpu_stat_files(machine),
+        }
+    }
+
+    /// The kernel that is observed.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// Reads everything now, for the threads `tids`.
+    pub fn snapshot(&self, tids: &[u32], now_ns: u64) -> Snapshot {
+        Snapshot {
+            ns: now_ns,
+            tasks: tids.iter().map(|&tid| self.kernel.task(tid)).collect(),
+            ticks: self.kernel.cpu_ticks(),
+            pressure_ns: self.kernel.cpu_pressure().map(|(total_ns, _)| total_ns),
+            throttled_ns: self.kernel.throttled_ns(&self.cpu_stat_files),
+            thermal_events: self.kernel.thermal_events(&self.package_cpus),
+        }
+    }
+
+    /// What happened between two snapshots of the same threads.
+    pub fn between(&self, before: &Snapshot, after: &Snapshot) -> Around {
+        let tasks = |pick: fn(&TaskCounters) -> Option<u64>| -> Option<u64> {
+            let pairs = before.tasks.iter().zip(&after.tasks);
+            let differences: Option<Vec<u64>> = pairs.map(|(b, a)| difference(pick(b), pick(a))).collect();
+            differences.filter(|each| !each.is_empty()).map(|each| each.iter().sum())
+        };
+        // A CPU that went off line has no ticks; then the sample carries none.
+        let of = |snapshot: &Snapshot, cpu| {
+            let position = snapshot.ticks.binary_search_by_key(&cpu, |ticks| ticks.cpu);
+            position.ok().map(|position| snapshot.ticks[position])
+        };
+        let pairs: Option<Vec<(CpuTicks, CpuTicks)>> =
+            self.online.iter().map(|&cpu| of(before, cpu).zip(of(after, cpu))).collect();
+        let ticks = |pick: fn(&CpuTicks) -> u64| -> Vec<u32> {
+            let pairs = pairs.as_deref().unwrap_or_default();
+            pairs.iter().map(|(b, a)| pick(a).saturating_sub(pick(b)) as u32).collect()
+        };
+        let busy_ticks = ticks(|ticks| ticks.busy);
+        Around {
+            span_ns: after.ns - before.ns,
+            cpu_ns: tasks(|task| task.cpu_ns),
+            run_delay_ns: tasks(|task| task.run_delay_ns),
+            migrations: tasks(|task| task.migrations),
+            voluntary_switches: tasks(|task| task.voluntary_switches),
+            involuntary_switches: tasks(|task| task.involuntary_switches),
+            steal_ticks: ticks(|ticks| ticks.steal),
+            throttled_ns: difference(before.throttled_ns, after.throttled_ns),
+            thermal_events: difference(before.thermal_events, after.thermal_events),
+            frequency_khz: self.kernel.frequency_khz(&self.at_work(&busy_ticks, after.ns - before.ns)),
+            busy_ticks,
+            pressure_ns: difference(before.pressure_ns, after.pressure_ns),
+            checks: None,
+            elsewhere: None,
+        }
+    }
+}
+
+impl Observer {
+    /// CPUs whose frequency means something: those that were busy for most of the time.
+    fn at_work(&self, busy_ticks: &[u32], span_ns: u64) -> Vec<CpuId> {
+        let most = span_ns as f64 / 1e9 * ticks_per_second() as f64 * 0.7;
+        let busy = |cpu: &CpuId| {
+            let position = self.online.iter().position(|online| online == cpu);
+            position
+                .and_then(|position| busy_ticks.get(position))
+                .is_some_and(|&ticks| f64::from(ticks) >= most)
+        };
+        self.frequency_cpus.iter().copied().filter(busy).collect()
+    }
+}
+
+fn difference(before: Option<u64>, after: Option<u64>) -> Option<u64> {
+    before.zip(after).map(|(before, after)| after.saturating_sub(before))
+}
+
+/// The `cpu.stat` files beside every quota that holds this process.
+fn cpu_stat_files(machine: &Machine) -> Vec<PathBuf> {
+    machine
+        .allowed
+        .limits
+        .iter()
+        .filter(|limit| limit.quota_cpus.is_some())
+        .map(|limit| Path::new(&limit.source).with_file_name("cpu.stat"))
+        .collect()
+}

@@ -1,0 +1,243 @@
+//! Pairs of CPUs that pass a cache line, as the subject of an experiment: a treatment is a pair, a sample a visit.
+//!
+//! Two threads stay alive and go from pair to pair: the server, which measures, and the answerer. Which CPU of a pair
+//! serves is random, and so is the line. Lines lie in memory that their server's CPU was the first to write to, so on
+//! the node of one of the two.
+
+use crate::error::{Error, Result};
+use crate::record::{Around, Better, Metric, Sample};
+use crate::{
+    engine::{Rng, Subject},
+    interrupt,
+};
+use manycore_linux::{affinity, clock::now_ns};
+use manycore_stats::quantile;
+use manycore_topology::{CpuId, CpuSet, pairs::Pair};
+use manycore_workload::latency::{LINES, Page, Rally, Visit};
+use rand::RngExt;
+use std::{
+    collections::HashMap,
+    io,
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    time::Duration,
+};
+
+/// How often a signal is looked for while a visit lasts.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Nanoseconds of one way that no line takes: two CPUs were had in turns, and not at once.
+const IN_TURNS_NS: f64 = 100_000.0;
+
+/// Pairs under visit.
+pub struct Rallies {
+    pairs: Vec<Pair>,
+    visit: Visit,
+    rng: Rng,
+    origin_ns: u64,
+    /// When visits are given up altogether, on the monotonic clock.
+    end_ns: u64,
+    server: Sender<Serve>,
+    answerer: Sender<Answer>,
+    told: Receiver<Told>,
+}
+
+/// One side of a visit. The answerer gets its line from the server, and leaves where it gets none.
+struct Serve {
+    cpu: CpuId,
+    line: usize,
+    visit: Visit,
+    page: Sender<Arc<Page>>,
+}
+
+struct Answer {
+    cpu: CpuId,
+    line: usize,
+    visit: Visit,
+    page: Receiver<Arc<Page>>,
+}
+
+/// What a side tells of its visit.
+struct Told {
+    /// Of the server; none where a side could not go to its CPU.
+    rally: Option<Rally>,
+    /// Whether it was still on its CPU at the end: one that goes offline loses its threads.
+    stayed: bool,
+}
+
+/// What the values of samples are.
+pub fn metrics() -> Vec<Metric> {
+    let metric = |name: &str| Metric { name: name.to_owned(), unit: "ns".to_owned(), better: Better::Lower };
+    ["latency", "fastest", "spread"].map(metric).into()
+}
+
+impl Rallies {
+    /// Visits to `pairs`, none of which begins after `end_ns` on the monotonic clock; `origin_ns` is the start of the
+    /// run on it.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] where no thread can be started.
+    pub fn new(pairs: Vec<Pair>, visit: Visit, rng: Rng, origin_ns: u64, end_ns: u64) -> Result<Self> {
+        let (server, to_serve) = channel();
+        let (answerer, to_answer) = channel();
+        let (tell, told) = channel();
+        let tell_too = tell.clone();
+        // They end when they are told nothing more, and nobody has to wait for that.
+        start("server", move || serve(&to_serve, &tell))?;
+        start("answerer", move || answer(&to_answer, &tell_too))?;
+        Ok(Self { pairs, visit, rng, origin_ns, end_ns, server, answerer, told })
+    }
+
+    fn visit(&mut self, [a, b]: Pair) -> Result<[Told; 2]> {
+        let (serving, answering) = if self.rng.random() { (a, b) } else { (b, a) };
+        let line = self.rng.random_range(0..LINES);
+        let (send, receive) = channel();
+        let visit = self.visit;
+        let gone = || Error::Failed("a thread that passes cache lines ended".to_owned());
+        self.answerer.send(Answer { cpu: answering, line, visit, page: receive }).map_err(|_| gone())?;
+        self.server.send(Serve { cpu: serving, line, visit, page: send }).map_err(|_| gone())?;
+        Ok([self.told()?, self.told()?])
+    }
+
+    fn told(&self) -> Result<Told> {
+        loop {
+            match self.told.recv_timeout(LOOK) {
+                Ok(told) => return Ok(told),
+                Err(RecvTimeoutError::Timeout) => interrupt::check()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::Failed("a thread that passes cache lines ended".to_owned()));
+                }
+            }
+        }
+    }
+}
+
+impl Subject for Rallies {
+    type Error = Error;
+
+    fn measure(&mut self, treatment: usize) -> Result<Sample> {
+        interrupt::check()?;
+        let began = now_ns();
+        let told = if began < self.end_ns { Some(self.visit(self.pairs[treatment])?) } else { None };
+        let span_ns = now_ns() - began;
+        let elsewhere = told.iter().flatten().filter(|told| !told.stayed).count() as u64;
+        let rally = told.into_iter().flatten().find_map(|told| told.rally);
+        let rally = rally.filter(|rally| figures(&rally.bursts)[0] < IN_TURNS_NS).unwrap_or_default();
+        Ok(Sample {
+            start_ns: began - self.origin_ns,
+            // What lies between bursts is no part of any figure.
+            wall_ns: (rally.time.as_nanos() as u64).max(1),
+            work: rally.transfers as f64,
+            values: figures(&rally.bursts),
+            around: Around {
+                span_ns,
+                elsewhere: Some(elsewhere).filter(|&count| count > 0),
+                ..Around::default()
+            },
+            ..Sample::default()
+        })
+    }
+
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+}
+
+/// Values of [`metrics`]: the median burst, the fastest, and the width of the middle half; 0 where there are none.
+fn figures(bursts: &[f64]) -> Vec<f64> {
+    let at = |q: f64| quantile(bursts, q).unwrap_or(0.0);
+    // To a hundredth of a nanosecond, which is finer than any clock.
+    [at(0.5), at(0.0), at(0.75) - at(0.25)].map(|ns| (ns * 100.0).round() / 100.0).into()
+}
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result {
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    let cannot = |error: io::Error| {
+        Error::unavailable(format!("cannot start a thread: {error}; see ulimit -u and the cgroup's pids.max"))
+    };
+    thread.map(drop).map_err(cannot)
+}
+
+/// Goes to `cpu`; whether that is possible.
+fn enter(cpu: CpuId) -> bool {
+    affinity::restrict(0, &CpuSet::single(cpu)).is_ok()
+}
+
+fn serve(orders: &Receiver<Serve>, tell: &Sender<Told>) {
+    let mut pages: HashMap<CpuId, Arc<Page>> = HashMap::new();
+    for Serve { cpu, line, visit, page } in orders {
+        let rally = enter(cpu).then(|| {
+            let mine = Arc::clone(pages.entry(cpu).or_default());
+            let line = mine.line(line);
+            line.open();
+            // Where nobody is there to take it, the line is left when patience ends.
+            if page.send(Arc::clone(&mine)).is_ok() { line.serve(visit) } else { Rally::default() }
+        });
+        drop(page);
+        if tell.send(Told { rally, stayed: affinity::current_cpu() == cpu }).is_err() {
+            return;
+        }
+    }
+}
+
+fn answer(orders: &Receiver<Answer>, tell: &Sender<Told>) {
+    for Answer { cpu, line, visit, page } in orders {
+        let there = enter(cpu);
+        if let Ok(page) = page.recv() {
+            let line = page.line(line);
+            if there { line.answer(visit) } else { line.close() }
+        }
+        if tell.send(Told { rally: None, stayed: affinity::current_cpu() == cpu }).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    const VISIT: Visit = Visit { length: Duration::from_millis(1), patience: Duration::from_secs(5) };
+
+    fn rallies(pairs: Vec<Pair>, end_ns: u64) -> Rallies {
+        Rallies::new(pairs, VISIT, Rng::seed_from_u64(1), 0, end_ns).unwrap()
+    }
+
+    #[test]
+    fn neighbours_pass_a_line_within_a_plausible_time() {
+        let cpus: Vec<CpuId> = affinity::allowed().unwrap().iter().collect();
+        let [a, b, ..] = cpus[..] else {
+            eprintln!("SKIPPED: it takes two CPUs");
+            return;
+        };
+        let mut rallies = rallies(vec![[a, b]], u64::MAX);
+        for _ in 0..10 {
+            let sample = rallies.measure(0).unwrap();
+            let [latency, fastest, spread] = sample.values[..] else { unreachable!("three metrics") };
+            assert!(fastest >= 2.0 && fastest <= latency && spread >= 0.0, "{sample:?}");
+            assert!(sample.work > 0.0 && sample.around.span_ns >= sample.wall_ns);
+            assert_eq!(sample.around.elsewhere, None);
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_cannot_be_had_gives_no_figure_and_does_not_hang() {
+        let cpu = affinity::allowed().unwrap().first().unwrap();
+        let absent = 9999;
+        let mut rallies = rallies(vec![[cpu, absent], [absent, absent + 1]], u64::MAX);
+        for treatment in [0, 0, 0, 0, 1] {
+            let sample = rallies.measure(treatment).unwrap();
+            assert_eq!((sample.work, &sample.values[..]), (0.0, &[0.0; 3][..]));
+        }
+    }
+
+    #[test]
+    fn nothing_is_visited_after_the_end() {
+        let cpus = affinity::allowed().unwrap();
+        let mut rallies = rallies(vec![[cpus.first().unwrap(), cpus.last().unwrap()]], now_ns());
+        assert_eq!(rallies.measure(0).unwrap().work, 0.0);
+    }
+}

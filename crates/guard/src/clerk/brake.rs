@@ -1,0 +1,115 @@
+//! Slowing a cause down before it is asked to end, through its control group; journalled, and taken back.
+
+use crate::{
+    groups::Groups,
+    rules::{Rules, Slow},
+};
+use manycore_control::journal::{self, Change, Journal};
+use manycore_linux::tasks;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// What is slowed down now.
+#[derive(Default)]
+pub struct Brake {
+    journal: Option<Journal>,
+    held: Vec<String>,
+}
+
+impl Brake {
+    /// Slows the control group of a process down; what was done in words, or why it was not. `None` where nothing is
+    /// wished.
+    pub fn slow(
+        &mut self,
+        how: Slow,
+        pid: u32,
+        groups: &Groups,
+        rules: &Rules,
+    ) -> Option<Result<String, String>> {
+        let done = match how {
+            Slow::No => return None,
+            Slow::Freeze => self.freeze(pid, groups, rules),
+            Slow::High => self.high(pid, groups, rules),
+        };
+        Some(done.map_err(|why| format!("process {pid} is not slowed down: {why}")))
+    }
+
+    fn freeze(&mut self, pid: u32, groups: &Groups, rules: &Rules) -> Result<String, String> {
+        let (file, new) = groups.freezer(pid).ok_or("its control group cannot be frozen")?;
+        check(file.parent().unwrap_or(Path::new("/")), groups, rules)?;
+        let old = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+        if old.trim() == new {
+            return Err(format!("{} says {new} already", file.display()));
+        }
+        self.write(&file, old.trim(), new)?;
+        Ok(format!("frozen by {}", file.display()))
+    }
+
+    fn high(&mut self, pid: u32, groups: &Groups, rules: &Rules) -> Result<String, String> {
+        let folder = groups.memory_folder(pid).ok_or("its control group has no memory.high")?;
+        let file = folder.join("memory.high");
+        let read = |name: &str| fs::read_to_string(folder.join(name)).map(|text| text.trim().to_owned());
+        let old =
+            read("memory.high").map_err(|_| "its control group has no memory.high (version 2)".to_owned())?;
+        let now = read("memory.current").map_err(|error| error.to_string())?;
+        check(&folder, groups, rules)?;
+        self.write(&file, &old, &now)?;
+        Ok(format!("{} is {now} now, was {old}", file.display()))
+    }
+
+    fn write(&mut self, file: &Path, old: &str, new: &str) -> Result<(), String> {
+        if self.journal.is_none() {
+            let begun = Journal::begin(&journal::folder(), "guard", "guard: slowing a cause down", false);
+            self.journal =
+                Some(begun.map_err(|error| format!("the change cannot be noted beforehand: {error}"))?);
+        }
+        let change = Change::File { path: PathBuf::from(file), old: old.to_owned(), new: new.to_owned() };
+        if let Some(journal) = &self.journal {
+            journal
+                .note(&change)
+                .map_err(|error| format!("the change cannot be noted beforehand: {error}"))?;
+        }
+        fs::write(file, new).map_err(|error| format!("{}: {error}", file.display()))?;
+        let name = file.display().to_string();
+        if !self.held.contains(&name) {
+            self.held.push(name);
+        }
+        Ok(())
+    }
+
+    /// Takes everything back; what in words.
+    pub fn release(&mut self) -> Vec<String> {
+        let Some(journal) = self.journal.take() else { return Vec::new() };
+        let held = std::mem::take(&mut self.held);
+        match journal.take_back() {
+            Ok(restored) if restored.failed.is_empty() => {
+                held.into_iter().map(|file| format!("{file} is as before")).collect()
+            }
+            Ok(restored) => restored.failed,
+            Err(error) => {
+                vec![format!("what was slowed down cannot be taken back: {error}; manycore undo does")]
+            }
+        }
+    }
+}
+
+/// A group with a protected process in it is let be.
+fn check(folder: &Path, groups: &Groups, rules: &Rules) -> Result<(), String> {
+    let below = fs::read_dir(folder).into_iter().flatten().flatten();
+    for folder in below.map(|entry| entry.path()).filter(|path| path.is_dir()) {
+        check(&folder, groups, rules)?;
+    }
+    let members = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    for pid in members.lines().filter_map(|line| line.parse::<u32>().ok()) {
+        let spared =
+            fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).is_ok_and(|text| text.trim() == "-1000");
+        let is_own = pid == std::process::id() || pid == 1 || spared;
+        if is_own || groups.is_protected(pid, rules) {
+            let name = tasks::name(pid).unwrap_or_default();
+            return Err(format!("{} holds {name} ({pid}), which is protected", folder.display()));
+        }
+    }
+    Ok(())
+}

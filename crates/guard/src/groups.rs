@@ -1,0 +1,158 @@
+//! The control groups of processes, by number.
+
+use crate::decision::table::Shield;
+use crate::memory_use;
+use crate::{
+    event::Fact,
+    rules::{Of, Rules},
+};
+use manycore_linux::tasks;
+use manycore_topology::{
+    Tree,
+    cgroup::{Hierarchies, has_memory, memberships},
+};
+use std::{
+    collections::HashMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Groups that were met.
+pub struct Groups {
+    tree: Tree,
+    hierarchies: Hierarchies,
+    numbers: HashMap<String, u16>,
+    met: Vec<Group>,
+}
+
+/// One group.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Its path in the hierarchy that limits memory.
+    pub name: String,
+    /// Its paths in all hierarchies that anybody names groups by.
+    pub paths: Vec<String>,
+    /// Its folder in the hierarchy that limits memory.
+    pub folder: PathBuf,
+}
+
+/// What was found out about a process.
+pub struct Found {
+    /// The group's number, from 1.
+    pub number: u16,
+    /// Watches that include it.
+    pub watches: u32,
+    /// Why nobody in it is chosen.
+    pub shield: Option<Shield>,
+    /// See [`crate::decision::table::Process::proof`].
+    pub proof: u64,
+}
+
+impl Found {
+    /// As the watcher takes it, of the process that it was found of.
+    pub fn fact(&self, pid: u32, start: u64) -> Fact {
+        let Self { number, watches, shield, proof } = *self;
+        Fact::Group { pid, start, group: number, watches, shield, proof }
+    }
+}
+
+impl Groups {
+    /// None met yet.
+    ///
+    /// # Errors
+    /// There is no root folder that can be read.
+    pub fn new() -> io::Result<Self> {
+        let tree = Tree::open(Path::new("/")).map_err(io::Error::other)?;
+        let hierarchies = Hierarchies::read(&tree);
+        Ok(Self { tree, hierarchies, numbers: HashMap::new(), met: Vec::new() })
+    }
+
+    /// The group of a process, if it is still the one that started at `start`.
+    pub fn identify(&mut self, pid: u32, start: u64, rules: &Rules) -> Option<Found> {
+        let text = memberships(&self.tree, &pid.to_string())?;
+        // The name as it is, not as it is printed.
+        let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+        if tasks::start_time(pid) != Some(start) {
+            return None;
+        }
+        let known = self.numbers.get(&text).copied();
+        let number = match known {
+            Some(number) => number,
+            None => self.meet(text)?,
+        };
+        let group = self.get(number)?;
+        let includes = |of: &Of| matches!(of, Of::Group { folder, .. } if group.folder.starts_with(folder));
+        let of_watches = rules.watches.iter().enumerate().filter(|(_, watch)| includes(&watch.of));
+        let watches = of_watches.fold(0, |bits, (at, _)| bits | 1 << at);
+        let shield = rules.protect.group_shield(&group.paths);
+        let proof = rules.protect.proof(pid, name.trim_ascii_end(), &group.paths);
+        Some(Found { number, watches, shield, proof })
+    }
+
+    /// Whether the rules protect a process, as far as can be seen now.
+    pub fn is_protected(&self, pid: u32, rules: &Rules) -> bool {
+        let Some(mut process) = memory_use::owner(Path::new("/"), pid) else { return false };
+        let paths = memberships(&self.tree, &pid.to_string()).map_or(Vec::new(), |text| paths(&text));
+        process.proof = rules.protect.proof(pid, process.seen.name.as_bytes(), &paths);
+        rules.protect.shield(&process).or(rules.protect.group_shield(&paths)).is_some()
+    }
+
+    /// Gives a group a number. Where there are too many, those that are gone are forgotten with all others.
+    fn meet(&mut self, text: String) -> Option<u16> {
+        if self.met.len() >= usize::from(u16::MAX) {
+            self.met.clear();
+            self.numbers.clear();
+        }
+        let group = self.group(&text);
+        self.met.push(group);
+        let number = u16::try_from(self.met.len()).ok()?;
+        self.numbers.insert(text, number);
+        Some(number)
+    }
+
+    fn group(&self, text: &str) -> Group {
+        let found = self.hierarchies.folders(text, "memory").unwrap_or_default();
+        // Where both versions are mounted, memory is limited in the first (version 2 has it last).
+        let folders = found.iter().filter_map(|(name, folders)| {
+            let folder = Path::new("/").join(&folders.last()?.path);
+            Some((name.clone(), folder))
+        });
+        let folders: Vec<(String, PathBuf)> = folders.collect();
+        let best = folders.iter().find(|(_, folder)| has_memory(folder)).or(folders.first());
+        let (name, folder) = best.cloned().unwrap_or_default();
+        Group { name, paths: paths(text), folder }
+    }
+
+    /// The group of this number.
+    pub fn get(&self, number: u16) -> Option<&Group> {
+        self.met.get(usize::from(number).checked_sub(1)?)
+    }
+
+    /// The file by which the group of a process can be frozen, and the word for it.
+    pub fn freezer(&self, pid: u32) -> Option<(PathBuf, &'static str)> {
+        let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        let found = self.hierarchies.folders(&text, "freezer")?;
+        found.iter().find_map(|(name, folders)| {
+            let folder = Path::new("/").join(&folders.last()?.path);
+            let is_root = name == "/";
+            let files = [("cgroup.freeze", "1"), ("freezer.state", "FROZEN")];
+            let has = files.into_iter().find(|(file, _)| !is_root && folder.join(file).is_file());
+            has.map(|(file, new)| (folder.join(file), new))
+        })
+    }
+
+    /// The folder of the group of a process that limits memory; not the root.
+    pub fn memory_folder(&self, pid: u32) -> Option<PathBuf> {
+        let group = self.group(&memberships(&self.tree, &pid.to_string())?);
+        (group.name != "/" && group.folder.is_dir()).then_some(group.folder)
+    }
+}
+
+/// Its paths in all hierarchies, by the text of `/proc/PID/cgroup`.
+fn paths(text: &str) -> Vec<String> {
+    let mut paths: Vec<String> =
+        text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).map(str::to_owned).collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}

@@ -1,0 +1,289 @@
+//! Figures for Prometheus, in its text formats, over HTTP or in a file for the node exporter's textfile collector.
+
+mod server;
+
+use crate::decision::{
+    line::Kind,
+    stage::{Assessment, Reading},
+};
+use crate::error::{Error, Result};
+use manycore_linux::{trust, whole_file};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric, text},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+    registry::Registry,
+};
+use server::Page;
+use std::{
+    collections::BTreeMap,
+    fmt,
+    fs::{self, File},
+    io::{self, Write},
+    net::{SocketAddr, TcpListener, ToSocketAddrs},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// How often a file is written anew while nothing happens.
+const FILE_EVERY: Duration = Duration::from_secs(5);
+
+/// How often the page is.
+const PAGE_EVERY: Duration = Duration::from_secs(1);
+
+/// Counters, whose samples end with `_total`: names and help.
+const EVENTS: (&str, &str) = ("manycore_guard_events", "Decisions by kind.");
+const KILLED: (&str, &str) = ("manycore_guard_killed_bytes", "Memory of processes that were killed.");
+
+/// What is counted and read.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    watches: Vec<Watch>,
+    /// Processes that are known.
+    pub processes: usize,
+    /// Seconds that the last look at all of them took.
+    pub survey_seconds: f64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Watch {
+    name: String,
+    reading: Reading,
+    told: Assessment,
+    events: BTreeMap<&'static str, u64>,
+    killed_bytes: u64,
+    signal_seconds: Option<f64>,
+}
+
+/// A gauge of each watch: name, help, and where it comes from; absent where there is none.
+type Family = (&'static str, &'static str, fn(&Watch) -> Option<f64>);
+
+const FAMILIES: [Family; 8] = [
+    ("manycore_guard_available_bytes", "Memory that can be had without swapping.", |watch| {
+        Some(watch.reading.available as f64)
+    }),
+    ("manycore_guard_memory_bytes", "All of it.", |watch| Some(watch.reading.total as f64)),
+    ("manycore_guard_swap_free_bytes", "Free swap.", |watch| Some(watch.reading.swap_free as f64)),
+    ("manycore_guard_fall_bytes_per_second", "Rate at which memory goes.", |watch| Some(watch.told.rate)),
+    (
+        "manycore_guard_exhausted_seconds",
+        "Time until it is gone at this rate; absent where it does not go.",
+        |watch| watch.told.seconds_left,
+    ),
+    (
+        "manycore_guard_stalled_ratio",
+        "Share of time in which all tasks wait for memory (PSI full).",
+        |watch| watch.reading.stalled,
+    ),
+    ("manycore_guard_stage", "0 calm, 1 warn, 2 term, 3 kill.", |watch| {
+        Some(f64::from(watch.told.stage as u8))
+    }),
+    ("manycore_guard_signal_seconds", "From the reading to the last signal; absent before one.", |watch| {
+        watch.signal_seconds
+    }),
+];
+
+impl Metrics {
+    /// For watches of these names.
+    pub fn new(names: impl Iterator<Item = String>) -> Self {
+        let watches = names.map(|name| Watch { name, ..Watch::default() }).collect();
+        Self { watches, ..Self::default() }
+    }
+
+    /// For watches of these names, which go on counting where they had the same name before.
+    pub fn renewed(&self, names: impl Iterator<Item = String>) -> Self {
+        let mut renewed = Self::new(names);
+        for watch in &mut renewed.watches {
+            if let Some(former) = self.watches.iter().find(|former| former.name == watch.name) {
+                (watch.events, watch.killed_bytes) = (former.events.clone(), former.killed_bytes);
+                watch.signal_seconds = former.signal_seconds;
+            }
+        }
+        renewed
+    }
+
+    /// Whether there is a reading yet.
+    fn is_there(&self) -> bool {
+        self.watches.iter().any(|watch| watch.reading.at_ns > 0)
+    }
+
+    /// Takes a reading.
+    pub fn look(&mut self, watch: usize, reading: Reading, told: Assessment) {
+        if let Some(watch) = self.watches.get_mut(watch) {
+            (watch.reading, watch.told) = (reading, told);
+        }
+    }
+
+    /// Counts an event; `bytes` of whoever was killed, and the seconds until the signal.
+    pub fn count(&mut self, watch: usize, kind: Kind, bytes: u64, seconds: Option<f64>) {
+        let Some(watch) = self.watches.get_mut(watch) else { return };
+        *watch.events.entry(name(kind)).or_default() += 1;
+        if kind == Kind::Kill {
+            watch.killed_bytes += bytes;
+        }
+        if let Some(seconds) = seconds.filter(|_| matches!(kind, Kind::Term | Kind::Kill)) {
+            watch.signal_seconds = Some(seconds);
+        }
+    }
+
+    /// All of it in the `OpenMetrics` format.
+    pub fn text(&self) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self.clone()));
+        let mut written = String::new();
+        // Writing to a string does not fail.
+        let _ = text::encode(&mut written, &registry);
+        written
+    }
+}
+
+/// The same in the older text format (0.0.4), in which a counter is described by the name of its samples.
+fn classic(open: &str) -> String {
+    let mut text = open.replace("# EOF\n", "");
+    for (name, _) in [EVENTS, KILLED] {
+        for what in ["HELP", "TYPE"] {
+            text = text.replace(&format!("# {what} {name} "), &format!("# {what} {name}_total "));
+        }
+    }
+    text
+}
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let read = || self.watches.iter().filter(|watch| watch.reading.at_ns > 0);
+        for (name, help, value) in FAMILIES {
+            let values: Vec<_> = read().filter_map(|watch| Some((watch, value(watch)?))).collect();
+            if values.is_empty() {
+                continue;
+            }
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (watch, value) in values {
+                let labels = [("watch", watch.name.as_str())];
+                ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let mut family = encoder.encode_descriptor(KILLED.0, KILLED.1, None, MetricType::Counter)?;
+        for watch in &self.watches {
+            let labels = [("watch", watch.name.as_str())];
+            ConstCounter::new(watch.killed_bytes).encode(family.encode_family(&labels)?)?;
+        }
+        let mut family = encoder.encode_descriptor(EVENTS.0, EVENTS.1, None, MetricType::Counter)?;
+        for watch in &self.watches {
+            for (event, count) in &watch.events {
+                let labels = [("watch", watch.name.as_str()), ("event", event)];
+                ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        for (name, help, value) in [
+            ("manycore_guard_processes", "Processes that are known.", self.processes as f64),
+            (
+                "manycore_guard_survey_seconds",
+                "Time that the last look at all of them took.",
+                self.survey_seconds,
+            ),
+        ] {
+            let one = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            ConstGauge::new(value).encode(one)?;
+        }
+        Ok(())
+    }
+}
+
+/// As it is written in JSON, too.
+pub fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Warn => "warn",
+        Kind::Slow => "slow",
+        Kind::Release => "release",
+        Kind::Term => "term",
+        Kind::Kill => "kill",
+        Kind::Gone => "gone",
+        Kind::Stuck => "stuck",
+        Kind::Spare => "spare",
+        Kind::Refused => "refused",
+        Kind::Nobody => "nobody",
+        Kind::Files => "files",
+        Kind::Over => "over",
+        Kind::Note => "note",
+    }
+}
+
+/// Where metrics go.
+pub enum Sink {
+    /// Nowhere.
+    None,
+    /// A file that is replaced.
+    File(PathBuf),
+    /// A page over HTTP.
+    Served(Arc<Page>, SocketAddr),
+}
+
+impl Sink {
+    /// `ADDRESS:PORT` or a file.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] where the address cannot be listened on, or the folder of the file does not exist or others
+    /// can replace it.
+    pub fn open(place: Option<&str>) -> Result<Self> {
+        let Some(place) = place else { return Ok(Self::None) };
+        let addresses = if place.contains('/') { None } else { place.to_socket_addrs().ok() };
+        if let Some(address) = addresses.and_then(|mut all| all.next()) {
+            let cannot =
+                |error: io::Error| Error::unavailable(format!("cannot listen on {address}: {error}"));
+            let listener = TcpListener::bind(address).map_err(cannot)?;
+            let address = listener.local_addr().unwrap_or(address);
+            let page = Arc::new(Page::default());
+            server::start(listener, Arc::clone(&page)).map_err(cannot)?;
+            return Ok(Self::Served(page, address));
+        }
+        if !place.contains('/') && (place.contains(':') || place.bytes().all(|byte| byte.is_ascii_digit())) {
+            return Err(Error::invalid(format!(
+                "--metrics: {place:?} is no address: write 127.0.0.1:9101, or ./{place} for a file"
+            )));
+        }
+        whole_file::check(Path::new(place))
+            .map_err(|error| Error::unavailable(format!("cannot write {place}: {error}")))?;
+        trust::check_way(Path::new(place)).map_err(Error::unavailable)?;
+        Ok(Self::File(place.into()))
+    }
+
+    /// The address of the page, where there is one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Served(_, address) => Some(*address),
+            Self::None | Self::File(_) => None,
+        }
+    }
+
+    /// How often figures are wanted while nothing happens.
+    pub fn every(&self) -> Duration {
+        if matches!(self, Self::Served(..)) { PAGE_EVERY } else { FILE_EVERY }
+    }
+
+    /// Hands on the present figures; whether there are any yet.
+    pub fn put(&self, metrics: &Metrics) -> bool {
+        if !metrics.is_there() {
+            return false;
+        }
+        match self {
+            Self::None => {}
+            Self::File(path) => {
+                let _ = replace(path, &classic(&metrics.text()));
+            }
+            Self::Served(page, _) => page.put(metrics.text()),
+        }
+        true
+    }
+}
+
+/// Puts a file in the place of another, through one that is made for that and was not there.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("prom.new");
+    let _ = fs::remove_file(&new);
+    File::create_new(&new)?.write_all(text.as_bytes())?;
+    fs::rename(&new, path)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! Questions to a guard that runs: a socket on which somebody names a process and gets what would happen to it.
+
+use crate::decision::line::Why;
+use crate::error::{Error, Result};
+use manycore_control::journal;
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    net::sockopt::socket_peercred,
+    process::geteuid,
+};
+use std::{
+    collections::VecDeque,
+    fs::{self, Permissions},
+    io::{self, BufRead, BufReader, ErrorKind, Read, Write},
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    thread,
+    time::Duration,
+};
+
+/// Longest wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest question.
+const MOST_LINE: usize = 64;
+
+/// Questions that wait for an answer, of each kind of users.
+const QUEUE: usize = 8;
+
+/// Callers that have not asked yet.
+const MOST_CALLERS: usize = 16;
+
+/// After an error of `accept(2)`.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Longest time that an answer may take to be written.
+const WRITING: Duration = Duration::from_millis(200);
+
+/// Longest answer that is read.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// The socket of the guard that runs, or of one that only says what it would do.
+fn path(folder: &Path, is_dry: bool) -> PathBuf {
+    folder.join(if is_dry { "guard-dry-run.sock" } else { "guard.sock" })
+}
+
+/// A question with the way back.
+pub struct Question {
+    /// The process.
+    pub pid: u32,
+    stream: UnixStream,
+}
+
+impl Question {
+    /// Answers it.
+    pub fn answer(mut self, answers: &[Why]) {
+        if let Ok(text) = serde_json::to_string(answers) {
+            let _ = writeln!(self.stream, "{text}");
+        }
+    }
+}
+
+/// The socket; it is removed at the end.
+pub struct Desk {
+    path: PathBuf,
+    /// Of root and the guard's own user, and of others.
+    questions: [Receiver<Question>; 2],
+}
+
+impl Desk {
+    /// Opens the socket.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] where another guard runs, or the socket cannot be made.
+    pub fn open(is_dry: bool) -> Result<Self> {
+        let folder = journal::folder();
+        let path = path(&folder, is_dry);
+        let failed =
+            |error: io::Error| Error::unavailable(format!("cannot listen on {}: {error}", path.display()));
+        if UnixStream::connect(&path).is_ok() {
+            return Err(Error::unavailable(format!(
+                "a guard runs already (it answers on {}): end it first, or set {} for another one",
+                path.display(),
+                journal::FOLDER_VARIABLE
+            )));
+        }
+        journal::make_folder(&folder).map_err(failed)?;
+        if folder == Path::new(journal::ROOTS_FOLDER) {
+            // An older version made it for root alone. Journals in it can be read by root alone anyway.
+            fs::set_permissions(&folder, Permissions::from_mode(0o711)).map_err(failed)?;
+        }
+        // Of a guard that was killed.
+        let _ = fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).map_err(failed)?;
+        // Any user may ask: the answer holds what `ps` shows of all processes.
+        fs::set_permissions(&path, Permissions::from_mode(0o666)).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let (first, of_ours) = sync_channel(QUEUE);
+        let (then, of_others) = sync_channel(QUEUE);
+        let listen = move || listen(&listener, &[first, then]);
+        thread::Builder::new().name("questions".to_owned()).spawn(listen).map_err(failed)?;
+        Ok(Self { path, questions: [of_ours, of_others] })
+    }
+
+    /// The next question, if there is one. Those of other users come last, however many they are.
+    pub fn next(&self) -> Option<Question> {
+        self.questions.iter().find_map(|questions| questions.try_recv().ok())
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Somebody who has not asked yet, with what was read.
+struct Caller {
+    stream: UnixStream,
+    line: Vec<u8>,
+}
+
+/// Takes questions as they come. Callers that say nothing wait, but beyond [`MOST_CALLERS`] the oldest has to go.
+fn listen(listener: &UnixListener, to: &[SyncSender<Question>; 2]) {
+    let mut callers: VecDeque<Caller> = VecDeque::new();
+    loop {
+        let mut waits = vec![PollFd::new(listener, PollFlags::IN)];
+        waits.extend(callers.iter().map(|caller| PollFd::new(&caller.stream, PollFlags::IN)));
+        // The end of the process ends it.
+        let _ = poll(&mut waits, None);
+        drop(waits);
+        match listener.accept() {
+            Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => {
+                callers.push_back(Caller { stream, line: Vec::new() });
+            }
+            Err(error) if error.kind() != ErrorKind::WouldBlock => thread::sleep(PAUSE),
+            _ => {}
+        }
+        callers = callers.into_iter().filter_map(|caller| heard(caller, to)).collect();
+        if callers.len() > MOST_CALLERS {
+            callers.pop_front();
+        }
+    }
+}
+
+/// Reads what a caller has said; the caller, if there is more to come.
+fn heard(mut caller: Caller, to: &[SyncSender<Question>; 2]) -> Option<Caller> {
+    let mut buffer = [0; MOST_LINE];
+    match (&caller.stream).read(&mut buffer) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => return Some(caller),
+        Ok(length) if length > 0 => caller.line.extend_from_slice(&buffer[..length]),
+        _ => return None,
+    }
+    if !caller.line.ends_with(b"\n") {
+        return (caller.line.len() < MOST_LINE).then_some(caller);
+    }
+    let Caller { stream, line } = caller;
+    let line = String::from_utf8(line).ok()?;
+    let pid = line.trim().strip_prefix("why ")?.parse().ok()?;
+    let user = socket_peercred(&stream).ok()?.uid;
+    let is_ours = user.is_root() || user == geteuid();
+    stream.set_nonblocking(false).and_then(|()| stream.set_write_timeout(Some(WRITING))).ok()?;
+    let _ = to[usize::from(!is_ours)].try_send(Question { pid, stream });
+    None
+}
+
+/// Asks the guard that runs, root's before one of our own; `None` where none does. Returns the answers, and whether they
+/// are of a dry run.
+///
+/// # Errors
+/// [`Error::Unavailable`] where one does not answer, or cannot be asked.
+pub fn ask(pid: u32) -> Result<Option<(Vec<Why>, bool)>> {
+    let own = journal::folder();
+    let is_elsewhere = std::env::var_os(journal::FOLDER_VARIABLE).is_some_and(|folder| !folder.is_empty());
+    let roots = PathBuf::from(journal::ROOTS_FOLDER);
+    let mut folders = if is_elsewhere { Vec::new() } else { vec![roots] };
+    folders.retain(|folder| *folder != own);
+    folders.push(own);
+    for is_dry in [false, true] {
+        for folder in &folders {
+            if let Some(answers) = ask_at(&path(folder, is_dry), pid)? {
+                return Ok(Some((answers, is_dry)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn ask_at(path: &Path, pid: u32) -> Result<Option<Vec<Why>>> {
+    let place = path.display();
+    let stream = match UnixStream::connect(path) {
+        Ok(stream) => stream,
+        // What it would do is not known then; what other rules would do is no answer.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            return Err(Error::unavailable(format!(
+                "cannot ask the guard at {place}, if one runs there: {error}; try as root"
+            )));
+        }
+        Err(_) => return Ok(None),
+    };
+    let asked = || -> io::Result<Vec<Why>> {
+        let peer = socket_peercred(&stream)?.uid;
+        if !peer.is_root() && peer != geteuid() {
+            return Err(io::Error::other(format!("it is a process of user {}", peer.as_raw())));
+        }
+        stream.set_read_timeout(Some(PATIENCE))?;
+        (&stream).write_all(format!("why {pid}\n").as_bytes())?;
+        let mut line = String::new();
+        BufReader::new((&stream).take(MOST_BYTES)).read_line(&mut line)?;
+        serde_json::from_str(&line).map_err(io::Error::other)
+    };
+    asked()
+        .map(Some)
+        .map_err(|error| Error::unavailable(format!("the guard at {place} does not answer: {error}")))
+}

@@ -1,0 +1,258 @@
+//! Which processes are never ended: by name, user, unit and control group.
+//!
+//! A process chooses its name, and often its arguments; it does not choose its user, the unit that the service manager
+//! started it in, or the file that it runs. So the names that are protected by default ask for one of these, and those
+//! of a rule can.
+
+use crate::decision::{
+    pattern::Pattern,
+    table::{Process, Shield},
+};
+use manycore_linux::trust::program;
+use std::{fmt, path::PathBuf};
+
+/// Rules by name that need what the clerk finds out, at most: one bit of [`Process::proof`] each.
+pub const MOST_PROOFS: usize = 64;
+
+/// Programs without which nobody can log in to look, as (name, units of systemd that they run in where root is not
+/// their user).
+const DEFAULTS: [(&str, &str); 9] = [
+    ("sshd*", "ssh*.service"),
+    ("systemd*", "systemd-*.service"),
+    ("dbus-*", "dbus*.service"),
+    ("login", ""),
+    ("agetty", ""),
+    ("getty", ""),
+    ("containerd*", "containerd.service"),
+    ("dockerd", "docker.service"),
+    ("libvirtd", "libvirtd.service"),
+];
+
+/// Which processes are never chosen, beside process 1, the guard, threads of the kernel and what the kernel itself is
+/// told to spare.
+#[derive(Clone, Debug, Default)]
+pub struct Protect {
+    /// By name, and what else is asked of these; then those of everywhere.
+    pub names: Vec<Named>,
+    /// Units of systemd.
+    pub units: Vec<Pattern>,
+    /// Paths of control groups, with all below them.
+    pub groups: Vec<Pattern>,
+    /// Users by number.
+    pub users: Vec<u32>,
+}
+
+/// Processes of a name for which all that is there holds, too.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// What `/proc/PID/comm` holds.
+    pub name: Pattern,
+    /// The real user, of this machine and not of a container.
+    pub user: Option<u32>,
+    /// A unit of systemd.
+    pub unit: Option<Pattern>,
+    /// The file that it runs.
+    pub exe: Option<PathBuf>,
+}
+
+impl Named {
+    /// Whether the clerk has to find out something for it.
+    pub fn needs_proof(&self) -> bool {
+        self.unit.is_some() || self.exe.is_some()
+    }
+
+    /// Whether it asks for nothing that a process cannot choose itself.
+    pub fn is_bare(&self) -> bool {
+        self.user.is_none() && !self.needs_proof()
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{}", self.name)?;
+        let user = self.user.map(|user| match user {
+            0 => "root".to_owned(),
+            user => format!("user {user}"),
+        });
+        let unit = self.unit.as_ref().map(|unit| format!("unit {unit}"));
+        let exe = self.exe.as_ref().map(|exe| format!("of {}", exe.display()));
+        let needs: Vec<String> = [user, unit, exe].into_iter().flatten().collect();
+        if needs.is_empty() { Ok(()) } else { write!(to, " ({})", needs.join(", ")) }
+    }
+}
+
+/// Whether a process has this real user on this machine. In a container numbers mean other users, and its root can
+/// take any.
+fn has_user(process: &Process, user: u32) -> bool {
+    process.user == user && !process.is_contained
+}
+
+impl Protect {
+    /// The names that are protected unless the rules say otherwise.
+    pub fn defaults() -> impl Iterator<Item = Named> {
+        DEFAULTS.into_iter().flat_map(|(name, unit)| {
+            let named = |user, unit| Named { name: Pattern::new(name), user, unit, exe: None };
+            let of_unit = (!unit.is_empty()).then(|| named(None, Some(Pattern::new(unit))));
+            [Some(named(Some(0), None)), of_unit].into_iter().flatten()
+        })
+    }
+
+    /// Rules by name that need what the clerk finds out, with their bits.
+    fn proofs(&self) -> impl Iterator<Item = (usize, &Named)> {
+        self.names.iter().filter(|named| named.needs_proof()).enumerate().take(MOST_PROOFS)
+    }
+
+    /// What names and users say of a process. Called on the way to a signal: it does not allocate.
+    pub fn shield(&self, process: &Process) -> Option<Shield> {
+        let mut bit = 0;
+        for (at, named) in self.names.iter().enumerate() {
+            let is_proven = if named.needs_proof() {
+                bit += 1;
+                bit <= MOST_PROOFS && process.proof >> (bit - 1) & 1 == 1
+            } else {
+                true
+            };
+            let is_user = named.user.is_none_or(|user| has_user(process, user));
+            if is_proven && is_user && named.name.matches(process.seen.name.as_bytes()) {
+                return Some(Shield::Rule(at as u16));
+            }
+        }
+        let owned = self.users.iter().position(|&one| has_user(process, one));
+        owned.map(|at| Shield::Rule((at + self.names.len()) as u16))
+    }
+
+    /// Whether the clerk's word may protect a process of this name.
+    pub fn asks_for_proof(&self, process: &Process) -> bool {
+        self.proofs().any(|(_, named)| named.name.matches(process.seen.name.as_bytes()))
+    }
+
+    /// What of the rules by name holds for a process of this name in groups of these paths: bit by bit, see
+    /// [`Process::proof`].
+    pub fn proof(&self, pid: u32, name: &[u8], paths: &[String]) -> u64 {
+        let holds = |named: &Named| {
+            named.name.matches(name)
+                && named.unit.as_ref().is_none_or(|unit| is_in_unit(unit, paths))
+                && named.exe.as_ref().is_none_or(|exe| program(pid, exe))
+        };
+        self.proofs().filter(|(_, named)| holds(named)).fold(0, |bits, (bit, _)| bits | 1 << bit)
+    }
+
+    /// What units and control groups say of a process in groups of these paths.
+    pub fn group_shield(&self, paths: &[String]) -> Option<Shield> {
+        let before = self.names.len() + self.users.len();
+        let unit = self.units.iter().position(|unit| is_in_unit(unit, paths)).map(|at| at + before);
+        let covers = |pattern: &Pattern| paths.iter().any(|path| pattern.covers(path));
+        let group = || self.groups.iter().position(covers).map(|at| at + before + self.units.len());
+        unit.or_else(group).map(|at| Shield::Rule(at as u16))
+    }
+
+    /// A rule in words: `protect.names "sshd* (root)"`.
+    pub fn words(&self, rule: u16) -> String {
+        let names = self.names.iter().map(|name| format!("protect.names {:?}", name.to_string()));
+        let users = self.users.iter().map(|user| format!("protect.users {user}"));
+        let units = self.units.iter().map(|unit| format!("protect.units {:?}", unit.to_string()));
+        let groups = self.groups.iter().map(|group| format!("protect.cgroups {:?}", group.to_string()));
+        names.chain(users).chain(units).chain(groups).nth(rule.into()).unwrap_or_default()
+    }
+}
+
+/// Whether one of the paths is in a unit of the system's service manager: the slices at its beginning, and what comes
+/// after them. Below that a user or a container may have made groups of any name (delegation).
+fn is_in_unit(unit: &Pattern, paths: &[String]) -> bool {
+    let is_slice = |part: &str| part.strip_suffix(".slice").is_some();
+    paths.iter().any(|path| {
+        let parts = || path.split('/').filter(|part| !part.is_empty());
+        let slices = parts().take_while(|part| is_slice(part)).count();
+        parts().take(slices + 1).any(|part| unit.matches(part.as_bytes()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::table::{Name, Seen};
+
+    fn process(name: &str, user: u32) -> Process {
+        Process::new(Seen { pid: 7, name: Name::new(name.as_bytes()), ..Seen::default() }, user, false)
+    }
+
+    /// The same with the clerk's word.
+    fn proven(name: &str, user: u32, proof: u64) -> Process {
+        let mut process = process(name, user);
+        process.proof = proof;
+        process
+    }
+
+    fn defaults() -> Protect {
+        Protect { names: Protect::defaults().collect(), ..Protect::default() }
+    }
+
+    #[test]
+    fn a_name_alone_protects_nothing_by_default() {
+        let rules = defaults();
+        for name in ["sshd", "sshd-session", "systemd", "systemd-udevd", "dbus-daemon", "dockerd", "login"] {
+            assert!(rules.shield(&process(name, 0)).is_some(), "{name} of root");
+            assert_eq!(rules.shield(&process(name, 1000)), None, "{name} of a user");
+            let contained = process(name, 0).seen;
+            assert_eq!(rules.shield(&Process::new(contained, 0, true)), None, "{name} of a container's root");
+        }
+        assert_eq!(rules.shield(&process("bash", 0)), None);
+    }
+
+    #[test]
+    fn a_service_is_protected_in_its_own_unit_and_nowhere_else() {
+        let rules = defaults();
+        let shield = |path: &str| {
+            let proof = rules.proof(7, b"dbus-daemon", &[path.to_owned()]);
+            rules.shield(&proven("dbus-daemon", 101, proof))
+        };
+        assert!(shield("/system.slice/dbus.service").is_some());
+        for path in [
+            "/system.slice/nginx.service",
+            "/user.slice/user-1000.slice/user@1000.service/app.slice/dbus.service",
+            "/system.slice/docker-0123.scope/system.slice/dbus.service",
+            "/docker/0123/dbus.service",
+            "/",
+        ] {
+            assert_eq!(shield(path), None, "{path}");
+        }
+        // The unit's proof is of no use to another name.
+        let proof = rules.proof(7, b"dbus-daemon", &["/system.slice/dbus.service".to_owned()]);
+        assert_eq!(rules.shield(&proven("sshd", 101, proof)), None);
+    }
+
+    #[test]
+    fn a_unit_is_the_one_that_the_system_made() {
+        let rules = Protect { units: vec![Pattern::new("ssh.service")], ..Protect::default() };
+        let shield = |path: &str| rules.group_shield(&[path.to_owned()]);
+        assert!(shield("/system.slice/ssh.service").is_some());
+        assert!(shield("/system.slice/ssh.service/below").is_some());
+        assert!(shield("/system.slice/system-ssh.slice/ssh.service").is_some());
+        assert_eq!(shield("/user.slice/user-1000.slice/user@1000.service/app.slice/ssh.service"), None);
+        assert_eq!(shield("/docker/0123/system.slice/ssh.service"), None);
+    }
+
+    #[test]
+    fn all_that_a_rule_asks_for_has_to_hold() {
+        let own = std::env::current_exe().unwrap();
+        let rule = |user, exe: &std::path::Path| Named {
+            name: Pattern::new("post*"),
+            user,
+            unit: Some(Pattern::new("db.service")),
+            exe: Some(exe.to_owned()),
+        };
+        let rules = Protect {
+            names: vec![rule(Some(70), "/bin/sh".as_ref()), rule(Some(70), &own)],
+            ..Protect::default()
+        };
+        let (pid, path) = (std::process::id(), ["/system.slice/db.service".to_owned()]);
+        assert_eq!(rules.proof(pid, b"postgres", &path), 0b10, "this process runs its own file alone");
+        assert_eq!(rules.proof(pid, b"mysqld", &path), 0);
+        assert_eq!(rules.proof(pid, b"postgres", &["/system.slice/x.service".to_owned()]), 0);
+        assert_eq!(rules.shield(&proven("postgres", 70, 0b10)), Some(Shield::Rule(1)));
+        assert_eq!(rules.shield(&proven("postgres", 71, 0b10)), None);
+        assert_eq!(rules.shield(&process("postgres", 70)), None);
+        assert!(rules.asks_for_proof(&process("postgres", 70)) && !rules.asks_for_proof(&process("sh", 70)));
+        assert_eq!(rules.names[0].to_string(), "post* (user 70, unit db.service, of /bin/sh)");
+    }
+}

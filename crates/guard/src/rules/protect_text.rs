@@ -1,0 +1,177 @@
+//! The table `[protect]` as people write it, and what is wrong with it.
+
+use crate::decision::pattern::Pattern;
+use crate::rules::{
+    protect::{MOST_PROOFS, Named, Protect},
+    text::Wrong,
+};
+use serde::Deserialize;
+use std::{fs, path::PathBuf};
+use toml::Spanned;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ProtectText {
+    names: Vec<Spanned<NameText>>,
+    units: Vec<String>,
+    cgroups: Vec<String>,
+    users: Vec<User>,
+    defaults: bool,
+}
+
+impl Default for ProtectText {
+    fn default() -> Self {
+        Self { names: Vec::new(), units: Vec::new(), cgroups: Vec::new(), users: Vec::new(), defaults: true }
+    }
+}
+
+/// A name, or a name and what else is asked of a process that has it.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "a name in quotes is expected, or { name, user, unit, exe }")]
+enum NameText {
+    Bare(String),
+    With(NameTable),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NameTable {
+    name: String,
+    user: Option<User>,
+    unit: Option<String>,
+    exe: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "the name or the number of a user is expected")]
+enum User {
+    Id(u32),
+    Name(String),
+}
+
+impl ProtectText {
+    /// What is protected, or the place of what is wrong with it.
+    pub(super) fn protect(text: Option<Spanned<Self>>) -> Result<Protect, Wrong> {
+        let mut protect = Protect::default();
+        let mut has_defaults = true;
+        if let Some(text) = text {
+            let wrong = Wrong::at(&text);
+            let text = text.into_inner();
+            has_defaults = text.defaults;
+            protect = text.patterns(wrong)?;
+        }
+        if has_defaults {
+            protect.names.extend(Protect::defaults());
+        }
+        if protect.names.iter().filter(|name| name.needs_proof()).count() > MOST_PROOFS {
+            return Err(Wrong::somewhere(format!(
+                "protect.names: {MOST_PROOFS} with a unit or an exe at most, the default ones included"
+            )));
+        }
+        Ok(protect)
+    }
+
+    fn patterns(self, wrong: impl Fn(String) -> Wrong) -> Result<Protect, Wrong> {
+        let checked = self.names.into_iter().map(|name| {
+            let wrong = Wrong::at(&name);
+            name.into_inner().named().map_err(wrong)
+        });
+        let names = checked.collect::<Result<_, _>>()?;
+        self.units.iter().try_for_each(|unit| check_unit(unit)).map_err(&wrong)?;
+        self.cgroups.iter().try_for_each(|path| check_group(path)).map_err(&wrong)?;
+        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
+        let users = self.users.into_iter().map(User::id).collect::<Result<_, _>>();
+        Ok(Protect {
+            names,
+            units: patterns(&self.units),
+            groups: patterns(&self.cgroups),
+            users: users.map_err(wrong)?,
+        })
+    }
+}
+
+impl NameText {
+    fn named(self) -> Result<Named, String> {
+        let table = match self {
+            Self::Bare(name) => NameTable { name, user: None, unit: None, exe: None },
+            Self::With(table) => table,
+        };
+        matches_some("names", &table.name)?;
+        check_name("protect.names", &table.name)?;
+        if let Some(unit) = &table.unit {
+            check_unit(unit)?;
+        }
+        if let Some(exe) = table.exe.as_ref().filter(|exe| !exe.is_absolute()) {
+            return Err(format!(
+                "protect.names: exe {:?}: a path from the root is expected",
+                exe.display().to_string()
+            ));
+        }
+        Ok(Named {
+            name: Pattern::new(&table.name),
+            user: table.user.map(User::id).transpose()?,
+            unit: table.unit.as_deref().map(Pattern::new),
+            exe: table.exe,
+        })
+    }
+}
+
+/// Whether a pattern of the rules leaves something to be ended, and something to be protected.
+fn matches_some(kind: &str, text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Err(format!("protect.{kind} \"\" matches nothing"));
+    }
+    if text.bytes().all(|byte| byte == b'*') {
+        return Err(format!("protect.{kind} {text:?} matches everything: the guard could do nothing"));
+    }
+    Ok(())
+}
+
+fn check_unit(unit: &str) -> Result<(), String> {
+    matches_some("units", unit)?;
+    if unit.contains(['.', '*']) {
+        return Ok(());
+    }
+    Err(format!("protect.units {unit:?}: a unit with its ending is expected: \"{unit}.service\""))
+}
+
+fn check_group(path: &str) -> Result<(), String> {
+    matches_some("cgroups", path)?;
+    if path.trim_matches('/').is_empty() {
+        return Err(format!("protect.cgroups {path:?} matches everything: the guard could do nothing"));
+    }
+    if path.starts_with(['/', '*']) {
+        return Ok(());
+    }
+    Err(format!("protect.cgroups {path:?}: a path from the root is expected: \"/{path}\""))
+}
+
+/// A pattern that no name can match protects nobody.
+fn check_name(what: &str, name: &str) -> Result<(), String> {
+    match name.bytes().filter(|&byte| byte != b'*').count() {
+        1..=15 => Ok(()),
+        0 => Err(format!("{what} {name:?} is no name")),
+        _ => Err(format!(
+            "{what} {name:?}: the kernel keeps 15 bytes of a name; shorten it, with \"*\" at its end"
+        )),
+    }
+}
+
+impl User {
+    /// The number, by `/etc/passwd`.
+    fn id(self) -> Result<u32, String> {
+        let name = match self {
+            Self::Id(id) => return Ok(id),
+            Self::Name(name) => name,
+        };
+        let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let of = |line: &str| {
+            let mut fields = line.split(':');
+            (fields.next() == Some(&name)).then(|| fields.nth(1)?.parse().ok()).flatten()
+        };
+        users
+            .lines()
+            .find_map(of)
+            .ok_or_else(|| format!("protect.users {name:?}: there is no such user in /etc/passwd"))
+    }
+}

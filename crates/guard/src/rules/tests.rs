@@ -1,0 +1,97 @@
+use super::*;
+use std::os::unix::fs::PermissionsExt;
+
+/// What is wrong with a text, without the path.
+fn wrong(text: &str) -> String {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), text).unwrap();
+    let Err(Error::Invalid(why)) = Rules::read(Some(file.path()), &[]) else { panic!("{text:?} is taken") };
+    why.replace(&file.path().display().to_string(), "FILE")
+}
+
+fn read(text: &str) -> Rules {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), text).unwrap();
+    Rules::read(Some(file.path()), &[]).unwrap_or_else(|why| panic!("{why}"))
+}
+
+#[test]
+fn a_misplaced_key_is_named_with_its_line() {
+    assert_eq!(
+        wrong("[machine]\ngrace = \"2s\"\npath = \"/a\"\n"),
+        "FILE: line 3: [machine] has no \"path\""
+    );
+    assert_eq!(wrong("\n[machine]\nlimit = \"2G\"\n"), "FILE: line 3: [machine] has no \"limit\"");
+    assert_eq!(
+        wrong("[[cgroup]]\nname = \"x\"\npath = \"/x\"\n"),
+        "FILE: line 2: [[cgroup]] has no \"name\""
+    );
+    let both = "[[processes]]\nname = \"x\"\nlimit = \"1G\"\n\n[[processes]]\nname = \"y\"\n";
+    assert_eq!(wrong(both), "FILE: line 5: a [[processes]] lacks \"limit\"");
+    assert_eq!(wrong("# rules\n[[cgroup]]\ngrace = \"1s\"\n"), "FILE: line 2: a [[cgroup]] lacks \"path\"");
+    // Those of no table at all, and of another.
+    assert!(wrong("[machine]\n\nnames = [\"x\"]\n").contains("line 3"));
+    assert!(wrong("[protect]\nterm_below = \"5%\"\n").contains("line 2"));
+}
+
+#[test]
+fn what_cannot_be_meant_is_named_with_its_line() {
+    let late = "[machine]\n[[processes]]\nname = \"x\"\nlimit = \"1G\"\nkill_before = \"9s\"\nterm_before = \"5s\"\n";
+    assert!(
+        wrong(late).starts_with("FILE: line 2: x: kill_before is longer than term_before"),
+        "{}",
+        wrong(late)
+    );
+    let names = "[protect]\nnames = [\n \"a\",\n \"*\",\n]\n";
+    assert!(
+        wrong(names).starts_with("FILE: line 4: protect.names \"*\" matches everything"),
+        "{}",
+        wrong(names)
+    );
+    assert!(
+        wrong("[protect]\nunits = [\"ssh\"]\n")
+            .contains("a unit with its ending is expected: \"ssh.service\"")
+    );
+    assert!(
+        wrong("[protect]\nnames = [{ name = \"a\", user = \"no-such-user\" }]\n")
+            .contains("there is no such user")
+    );
+    assert!(
+        wrong("[protect]\nnames = [{ name = \"a\", exe = \"bin/a\" }]\n").contains("a path from the root")
+    );
+    assert!(
+        wrong("[protect]\nnames = [{ name = \"a\", cgroup = \"/a\" }]\n")
+            .contains("{ name, user, unit, exe }")
+    );
+}
+
+#[test]
+fn a_rule_by_name_can_ask_for_more() {
+    let rules = read(
+        "[protect]\nnames = [\"a*\", { name = \"b\", user = 70, unit = \"b.service\", exe = \"/usr/bin/b\" }]\n\
+         defaults = false\n",
+    );
+    let words: Vec<String> = rules.protect.names.iter().map(ToString::to_string).collect();
+    assert_eq!(words, ["a*", "b (user 70, unit b.service, of /usr/bin/b)"]);
+    assert!(rules.protect.names[0].is_bare() && !rules.protect.names[1].is_bare());
+    assert!(read("").protect.names.iter().all(|name| !name.is_bare()), "no default is a bare name");
+}
+
+#[test]
+fn a_file_that_others_can_write_is_not_gone_by() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rules.toml");
+    fs::write(&path, "[machine]\n").unwrap();
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let load = || Rules::load(Some(&path), &[]);
+    mode(&path, 0o644);
+    assert!(load().is_ok());
+    mode(&path, 0o666);
+    let Err(Error::Invalid(why)) = load() else { panic!("a file that all can write is taken") };
+    assert!(why.contains("others can write it"), "{why}");
+    assert!(Rules::read(Some(&path), &[]).is_ok(), "it can be looked at");
+    mode(&path, 0o644);
+    mode(folder.path(), 0o777);
+    assert!(matches!(load(), Err(Error::Invalid(_))), "its folder can be written");
+    assert!(matches!(Rules::load(Some(Path::new("/nonexistent/x")), &[]), Err(Error::Unavailable(_))));
+}

@@ -1,0 +1,275 @@
+//! The file as people write it, and what is wrong with it.
+
+use crate::decision::{
+    pattern::Pattern,
+    stage::{Amount, Limits},
+    table::WATCHES,
+};
+use crate::rules::{
+    LastResort, Of, Rules, Slow, Watch,
+    protect_text::ProtectText,
+    value::{Bytes, amount, seconds, share},
+};
+use manycore_linux::tasks;
+use manycore_text::units;
+use manycore_topology::{
+    Tree,
+    cgroup::{Hierarchies, has_memory},
+};
+use serde::Deserialize;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use toml::Spanned;
+
+/// The file as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Text {
+    machine: Option<Spanned<Settings>>,
+    #[serde(default)]
+    cgroup: Vec<Spanned<Settings>>,
+    #[serde(default)]
+    processes: Vec<Spanned<Settings>>,
+    protect: Option<Spanned<ProtectText>>,
+}
+
+/// What is wrong, and where in the text, as far as that is known.
+pub(super) struct Wrong {
+    pub(super) at: Option<usize>,
+    pub(super) why: String,
+}
+
+impl Wrong {
+    /// What is wrong at a place of the text.
+    pub(super) fn at<T>(place: &Spanned<T>) -> impl Fn(String) -> Self + use<T> {
+        let at = Some(place.span().start);
+        move |why| Self { at, why }
+    }
+
+    /// What is wrong with no one place of it.
+    pub(super) fn somewhere(why: String) -> Self {
+        Self { at: None, why }
+    }
+
+    /// `line 3: [machine] has no "path"`
+    pub(super) fn words(&self, text: &str) -> String {
+        let line = |at: usize| text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1;
+        self.at.map_or(String::new(), |at| format!("line {}: ", line(at))) + &self.why
+    }
+}
+
+/// Of one watch; what is absent has its default. One for all kinds, so that errors have the line of their key.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    /// Of a control group.
+    path: Option<Spanned<String>>,
+    /// Of processes.
+    name: Option<Spanned<String>>,
+    /// Likewise.
+    limit: Option<Spanned<Bytes>>,
+    #[serde(default, deserialize_with = "seconds")]
+    warn_before: Option<f64>,
+    #[serde(default, deserialize_with = "amount")]
+    term_below: Option<Amount>,
+    #[serde(default, deserialize_with = "seconds")]
+    term_before: Option<f64>,
+    #[serde(default, deserialize_with = "amount")]
+    kill_below: Option<Amount>,
+    #[serde(default, deserialize_with = "seconds")]
+    kill_before: Option<f64>,
+    #[serde(default, deserialize_with = "share")]
+    stalled: Option<f64>,
+    #[serde(default, deserialize_with = "seconds")]
+    grace: Option<f64>,
+    end: Option<End>,
+    slow: Option<Slow>,
+    last_resort: Option<LastResort>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum End {
+    Process,
+    Cgroup,
+}
+
+impl Text {
+    /// The rules, if they can be kept. The control groups `asked` are watched beside what the text says.
+    pub(super) fn rules(self, asked: Vec<(String, Of)>) -> Result<Rules, Wrong> {
+        // With the table that each is from.
+        let mut watches: Vec<(Watch, Option<usize>)> = Vec::new();
+        let is_named = !asked.is_empty() || !self.cgroup.is_empty() || !self.processes.is_empty();
+        if let Some(settings) = self.machine {
+            watches.push(watch(settings, "[machine]", &[], |_| Ok(("machine".to_owned(), Of::Machine)))?);
+        } else if !is_named {
+            let machine = Settings::default().watch("machine", Of::Machine);
+            watches.push((machine.map_err(Wrong::somewhere)?, None));
+        }
+        for settings in self.cgroup {
+            let of = |settings: &Settings| group(settings.path.as_ref().map_or("", |path| path.get_ref()));
+            watches.push(watch(settings, "[[cgroup]]", &["path"], of)?);
+        }
+        for (name, of) in asked {
+            let asked = Settings::default().watch(&name, of);
+            watches.push((asked.map_err(Wrong::somewhere)?, None));
+        }
+        for settings in self.processes {
+            watches.push(watch(settings, "[[processes]]", &["name", "limit"], processes)?);
+        }
+        for (number, (watch, at)) in watches.iter().enumerate() {
+            if watches[..number].iter().any(|(other, _)| other.of == watch.of) {
+                return Err(Wrong { at: *at, why: format!("{} is watched twice", watch.name) });
+            }
+        }
+        if watches.len() > WATCHES {
+            let why = format!("{} watches, but one guard keeps {WATCHES} at most", watches.len());
+            return Err(Wrong::somewhere(why));
+        }
+        let protect = ProtectText::protect(self.protect)?;
+        Ok(Rules { path: None, watches: watches.into_iter().map(|(watch, _)| watch).collect(), protect })
+    }
+}
+
+/// The watch of a table that has to have `keys`, and no other that names what is watched.
+fn watch(
+    settings: Spanned<Settings>,
+    table: &str,
+    keys: &[&str],
+    of: impl Fn(&Settings) -> Result<(String, Of), String>,
+) -> Result<(Watch, Option<usize>), Wrong> {
+    let (start, wrong) = (settings.span().start, Wrong::at(&settings));
+    let settings = settings.into_inner();
+    settings.have_only(table, keys, start)?;
+    let (name, of) = of(&settings).map_err(&wrong)?;
+    Ok((settings.watch(&name, of).map_err(&wrong)?, Some(start)))
+}
+
+/// What a table of processes watches.
+fn processes(settings: &Settings) -> Result<(String, Of), String> {
+    let name = settings.name.as_ref().map_or("", |name| name.get_ref());
+    let pattern = Pattern::new(name);
+    check_processes(name, &pattern)?;
+    let limit = settings.limit.as_ref().map_or(0, |limit| limit.get_ref().0);
+    Ok((name.to_owned(), Of::Processes { name: pattern, limit }))
+}
+
+/// A control group that somebody names now, and that has to be there.
+pub(super) fn asked(path: &str) -> Result<(String, Of), String> {
+    let (name, of) = group(path)?;
+    match &of {
+        Of::Group { folder, .. } if !folder.is_dir() => {
+            Err(format!("cgroup {path:?}: there is no control group {}", folder.display()))
+        }
+        _ => Ok((name, of)),
+    }
+}
+
+/// A control group with memory limits, and its name; one that is not there yet, where it would be.
+fn group(path: &str) -> Result<(String, Of), String> {
+    let tree = Tree::open(Path::new("/")).map_err(|error| error.to_string())?;
+    let points = Hierarchies::read(&tree).points();
+    let below = path.trim_matches('/');
+    if below.split('/').any(|part| part == "..") {
+        return Err(format!("cgroup {path:?}: a path without \"..\" is expected"));
+    }
+    let mut coming = None;
+    for point in points {
+        let mount = Path::new("/").join(point);
+        let within = Path::new(path).strip_prefix(&mount).map_or(PathBuf::from(below), Path::to_owned);
+        let folder = mount.join(&within);
+        if folder == mount {
+            continue;
+        }
+        let name = format!("/{}", within.display().to_string().trim_matches('/'));
+        if has_memory(&folder) {
+            return Ok((name, Of::Group { folder, mount }));
+        }
+        let controls = fs::read_to_string(mount.join("cgroup.controllers")).unwrap_or_default();
+        let is_his = controls.split_whitespace().any(|name| name == "memory") || has_memory(&mount);
+        if is_his && !folder.is_dir() {
+            coming = Some((name, Of::Group { folder, mount }));
+        }
+    }
+    coming.ok_or_else(|| format!("cgroup {path:?}: there is no such group with a memory controller"))
+}
+
+/// Processes that are to be ended for their name must not be those that everything needs.
+fn check_processes(name: &str, pattern: &Pattern) -> Result<(), String> {
+    let own = tasks::name(std::process::id());
+    for (pid, what) in [
+        (Some("systemd".to_owned()), "init"),
+        (Some("init".to_owned()), "init"),
+        (tasks::name(1), "init"),
+        (own, "the guard itself"),
+    ] {
+        if pid.is_some_and(|name| pattern.matches(name.as_bytes())) {
+            return Err(format!("processes {name:?} matches {what}: name the processes that may be ended"));
+        }
+    }
+    if name.is_empty() || name.len() > 15 && !name.contains('*') {
+        return Err(format!(
+            "processes {name:?}: the kernel keeps names of 1 to 15 bytes; shorten it with \"*\""
+        ));
+    }
+    Ok(())
+}
+
+impl Settings {
+    /// Whether all of `keys` are there, and no other that names what is watched; the table begins at `start`.
+    fn have_only(&self, table: &str, keys: &[&str], start: usize) -> Result<(), Wrong> {
+        let all = [
+            ("path", self.path.as_ref().map(|path| path.span().start)),
+            ("name", self.name.as_ref().map(|name| name.span().start)),
+            ("limit", self.limit.as_ref().map(|limit| limit.span().start)),
+        ];
+        for (key, at) in all {
+            match (at, keys.contains(&key)) {
+                (Some(_), false) => return Err(Wrong { at, why: format!("{table} has no {key:?}") }),
+                (None, true) => {
+                    return Err(Wrong { at: Some(start), why: format!("a {table} lacks {key:?}") });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn watch(self, name: &str, of: Of) -> Result<Watch, String> {
+        let usual = Limits::default();
+        let limits = Limits {
+            warn_before: self.warn_before.unwrap_or(usual.warn_before),
+            term_below: self.term_below.unwrap_or(usual.term_below),
+            term_before: self.term_before.unwrap_or(usual.term_before),
+            kill_below: self.kill_below.unwrap_or(usual.kill_below),
+            kill_before: self.kill_before.unwrap_or(usual.kill_before),
+            stalled: self.stalled.unwrap_or(usual.stalled),
+        };
+        for total in [1u64 << 30, 1 << 34, 1 << 40] {
+            if limits.kill_below.of(total) > limits.term_below.of(total) {
+                let [kill, term, total] =
+                    [limits.kill_below.of(total), limits.term_below.of(total), total].map(units::bytes);
+                return Err(format!(
+                    "{name}: kill_below is more than term_below ({kill} and {term} of {total}): nobody would be asked first"
+                ));
+            }
+        }
+        if limits.kill_before > limits.term_before {
+            return Err(format!(
+                "{name}: kill_before is longer than term_before: nobody would be asked first"
+            ));
+        }
+        Ok(Watch {
+            name: name.to_owned(),
+            of,
+            limits,
+            grace: Duration::from_secs_f64(self.grace.unwrap_or(5.0)),
+            end_group: self.end == Some(End::Cgroup),
+            slow: self.slow.unwrap_or_default(),
+            last_resort: self.last_resort.unwrap_or_default(),
+        })
+    }
+}

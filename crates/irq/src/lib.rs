@@ -1,0 +1,4 @@
+//! Which CPUs handle the interrupts of devices.
+#![forbid(unsafe_code)]
+
+pub mod text;

@@ -1,0 +1,166 @@
+//! Interrupts in words.
+
+use manycore_linux::interrupts::{Interrupt, Interrupts, Kind, Move, Moves, OnCpu};
+use manycore_render::table::{Align, Table};
+use manycore_text::names::printable;
+use manycore_topology::{CpuId, CpuSet, Machine};
+use std::{cmp::Reverse, collections::BTreeMap};
+
+/// CPUs that a line names; the others are counted.
+const CPUS: usize = 3;
+
+/// Whose interrupts came and where; those of one `device`, or of all with what each CPU took.
+pub fn interrupts(all: &Interrupts, machine: &Machine, device: Option<&str>) -> String {
+    let span = match all.seconds {
+        Some(seconds) => format!("per second, over {seconds:.1} s"),
+        None => "since the start of the machine".to_owned(),
+    };
+    let whose = device.map_or_else(
+        || "Interrupts".to_owned(),
+        |name| format!("Interrupts of {}", printable(&heading(machine, name))),
+    );
+    let mut text = format!("{whose}, {span}\n\n");
+    if all.devices.is_empty() {
+        text.push_str("  No device had any.\n");
+    } else {
+        text.push_str(&devices(all, device.is_none()).text());
+    }
+    if all.devices.iter().any(|one| one.fixed) {
+        text.push_str("\n  fixed: the kernel manages these and lets nobody move them.\n");
+    }
+    if !all.architecture.is_empty() {
+        text.push_str("\nOf the architecture\n\n");
+        text.push_str(&architecture(&all.architecture, all.seconds).text());
+    }
+    if device.is_none() {
+        text.push_str("\nCPUs\n\n");
+        text.push_str(&cpus(&all.cpus, all.seconds).text());
+    }
+    text
+}
+
+/// `eth0 (0000:03:00.0, ixgbe, node 1)`
+fn heading(machine: &Machine, name: &str) -> String {
+    let Some(device) = machine.device(name) else { return name.to_owned() };
+    let node = device.node.map_or_else(|| "no node given".to_owned(), |node| format!("node {node}"));
+    let driver = device.driver.as_deref().unwrap_or("no driver");
+    let names = if device.names.is_empty() { String::new() } else { format!("{} ", device.names.join(", ")) };
+    format!("{names}({}, {driver}, {node})", device.address)
+}
+
+fn devices(all: &Interrupts, with_device: bool) -> Table {
+    let mut columns = vec![("name", Align::Left)];
+    if with_device {
+        columns.extend([("device", Align::Left), ("node", Align::Right)]);
+    }
+    columns.extend([
+        ("allowed on", Align::Left),
+        ("handled on", Align::Left),
+        ("taken", Align::Right),
+        ("by CPU", Align::Left),
+    ]);
+    let row = |one: &Interrupt| {
+        let mut cells = vec![one.irq.to_string(), or_none(&one.name)];
+        if with_device {
+            cells.push(whose(one));
+            cells.push(one.node.map_or_else(|| "-".to_owned(), |node| node.to_string()));
+        }
+        let fixed = if one.fixed { ", fixed" } else { "" };
+        cells.extend([
+            format!("{}{fixed}", list(one.allowed.as_ref())),
+            list(one.handled_on.as_ref()),
+            figure(one.total(), all.seconds),
+            by_cpu(&one.taken, all.seconds),
+        ]);
+        cells
+    };
+    table(("irq", Align::Right), &columns, all.devices.iter().map(row).collect())
+}
+
+fn architecture(kinds: &[Kind], seconds: Option<f64>) -> Table {
+    let row = |kind: &Kind| {
+        let total = kind.taken.values().fold(0_u64, |sum, taken| sum.saturating_add(*taken));
+        vec![kind.name.clone(), kind.what.clone(), figure(total, seconds), by_cpu(&kind.taken, seconds)]
+    };
+    let columns = [("what", Align::Left), ("taken", Align::Right), ("by CPU", Align::Left)];
+    table(("kind", Align::Left), &columns, kinds.iter().map(row).collect())
+}
+
+fn cpus(cpus: &[OnCpu], seconds: Option<f64>) -> Table {
+    let row =
+        |on: &OnCpu| vec![on.cpu.to_string(), figure(on.devices, seconds), figure(on.architecture, seconds)];
+    let columns = [("of devices", Align::Right), ("of the architecture", Align::Right)];
+    table(("CPU", Align::Right), &columns, cpus.iter().map(row).collect())
+}
+
+/// What became of the interrupts that were to be moved.
+pub fn moves(all: &Moves) -> String {
+    let row = |one: &Move| {
+        let now = match &one.refused {
+            Some(why) => format!("not moved: {why}"),
+            None => list(one.allowed.as_ref()),
+        };
+        vec![one.irq.to_string(), or_none(&one.name), list(one.before.as_ref()), now, handled(one)]
+    };
+    let columns =
+        [("name", Align::Left), ("before", Align::Left), ("now", Align::Left), ("handled on", Align::Left)];
+    let rows = all.moves.iter().map(row).collect();
+    let text = table(("irq", Align::Right), &columns, rows).text();
+    let ending = match &all.journal {
+        Some(journal) => format!("manycore undo {journal} gives them back the CPUs that they had."),
+        None => "All were there already: nothing was changed.".to_owned(),
+    };
+    format!("Interrupts of {}\n\n{text}\n{ending}\n", printable(&all.device))
+}
+
+/// Some interrupt controllers move an interrupt only when it comes.
+fn handled(one: &Move) -> String {
+    let handled = list(one.handled_on.as_ref());
+    let is_there = one.handled_on.as_ref().is_none_or(|cpus| cpus.is_subset(&one.asked));
+    if is_there || one.refused.is_some() { handled } else { format!("{handled} until it comes next") }
+}
+
+fn table(first: (&str, Align), columns: &[(&str, Align)], rows: Vec<Vec<String>>) -> Table {
+    let head =
+        std::iter::once(&first).chain(columns).map(|&(name, align)| (name.to_owned(), align)).collect();
+    Table { title: String::new(), head, rows, notes: Vec::new(), raw: false }
+}
+
+/// `eth0 0000:03:00.0`
+fn whose(one: &Interrupt) -> String {
+    let names = one.device_names.iter().map(String::as_str);
+    or_none(&names.chain(one.device.as_deref()).collect::<Vec<_>>().join(" "))
+}
+
+fn or_none(text: &str) -> String {
+    if text.is_empty() { "-".to_owned() } else { text.to_owned() }
+}
+
+fn list(cpus: Option<&CpuSet>) -> String {
+    cpus.filter(|cpus| !cpus.is_empty()).map_or_else(|| "-".to_owned(), CpuSet::brief)
+}
+
+/// A count, or its rate per second.
+fn figure(count: u64, seconds: Option<f64>) -> String {
+    match seconds.map(|seconds| count as f64 / seconds) {
+        None => count.to_string(),
+        Some(rate) if count > 0 && rate < 9.95 => format!("{rate:.1}"),
+        Some(rate) => format!("{rate:.0}"),
+    }
+}
+
+/// `1: 250, 0: 3`, the busiest first; a CPU that took all is just named.
+fn by_cpu(taken: &BTreeMap<CpuId, u64>, seconds: Option<f64>) -> String {
+    let mut busiest: Vec<(CpuId, u64)> = taken.iter().map(|(&cpu, &taken)| (cpu, taken)).collect();
+    if let [(cpu, _)] = busiest.as_slice() {
+        return cpu.to_string();
+    }
+    busiest.sort_by_key(|&(cpu, taken)| (Reverse(taken), cpu));
+    let named = busiest.iter().take(CPUS).map(|&(cpu, taken)| format!("{cpu}: {}", figure(taken, seconds)));
+    let more = busiest.len().saturating_sub(CPUS);
+    let more = (more > 0).then(|| format!("{more} more"));
+    named.chain(more).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests;

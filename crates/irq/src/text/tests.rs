@@ -1,0 +1,96 @@
+use super::*;
+use manycore_linux::interrupts::{INTERRUPTS_SCHEMA, MOVES_SCHEMA};
+use manycore_render::table::WIDTH;
+use proptest::prelude::*;
+
+fn cpus(list: &str) -> Option<CpuSet> {
+    list.parse().ok()
+}
+
+fn queue(irq: u32, taken: &[(CpuId, u64)]) -> Interrupt {
+    Interrupt {
+        irq,
+        name: format!("eth0-TxRx-{irq}"),
+        device: Some("0000:03:00.0".to_owned()),
+        device_names: vec!["eth0".to_owned()],
+        node: Some(1),
+        allowed: cpus("0-7"),
+        handled_on: cpus("3"),
+        fixed: irq == 2,
+        taken: taken.iter().copied().collect(),
+    }
+}
+
+fn some() -> Interrupts {
+    Interrupts {
+        schema: INTERRUPTS_SCHEMA.to_owned(),
+        seconds: Some(2.0),
+        devices: vec![
+            queue(1, &[(0, 6), (1, 4000), (2, 10), (3, 2), (6, 1)]),
+            queue(2, &[(3, 50)]),
+            Interrupt { irq: 4, name: "ttyS0".to_owned(), ..Interrupt::default() },
+        ],
+        architecture: vec![Kind {
+            name: "LOC".to_owned(),
+            what: "Local timer interrupts".to_owned(),
+            taken: BTreeMap::from([(0, 500), (1, 2000)]),
+        }],
+        cpus: vec![
+            OnCpu { cpu: 0, devices: 6, architecture: 500 },
+            OnCpu { cpu: 1, devices: 4000, architecture: 2000 },
+        ],
+    }
+}
+
+#[test]
+fn all_interrupts_with_their_cpus() {
+    insta::assert_snapshot!(interrupts(&some(), &Machine::default(), None));
+}
+
+#[test]
+fn those_of_one_device_since_the_start() {
+    let all = Interrupts { seconds: None, architecture: Vec::new(), ..some() };
+    insta::assert_snapshot!(interrupts(&all, &Machine::default(), Some("eth0")));
+}
+
+#[test]
+fn moves_say_what_the_kernel_made_of_them() {
+    let moved = |irq, allowed, handled, refused: Option<&str>| Move {
+        irq,
+        name: format!("eth0-TxRx-{irq}"),
+        asked: CpuSet::single(5),
+        before: cpus("0-7"),
+        allowed: cpus(allowed),
+        handled_on: cpus(handled),
+        refused: refused.map(str::to_owned),
+    };
+    let all = Moves {
+        schema: MOVES_SCHEMA.to_owned(),
+        device: "eth0".to_owned(),
+        moves: vec![
+            moved(1, "5", "5", None),
+            moved(2, "5", "3", None),
+            moved(3, "0-7", "3", Some("the kernel manages it and lets nobody move it")),
+        ],
+        journal: Some("irq-812".to_owned()),
+    };
+    insta::assert_snapshot!(moves(&all));
+    let unchanged = Moves { moves: vec![moved(1, "5", "5", None)], journal: None, ..all };
+    assert!(moves(&unchanged).ends_with("nothing was changed.\n"));
+}
+
+proptest! {
+    #[test]
+    fn no_line_is_too_long(
+        name in "\\PC{0,120}",
+        irq in any::<u32>(),
+        taken in prop::collection::btree_map(any::<CpuId>(), any::<u64>(), 0..9),
+        seconds in prop::option::of(1e-3..1e6),
+    ) {
+        let odd = Interrupt { name, taken, ..queue(irq, &[]) };
+        let text = interrupts(&Interrupts { devices: vec![odd], seconds, ..some() }, &Machine::default(), None);
+        for line in text.lines() {
+            prop_assert!(line.chars().count() <= WIDTH, "{}", line);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Files that are either whole or absent.
+
+use std::{
+    fs::{self, File, Metadata, Permissions},
+    io::{self, ErrorKind, Write},
+    os::{
+        fd::AsFd,
+        unix::fs::{MetadataExt, PermissionsExt, fchown},
+    },
+    path::Path,
+};
+
+/// Whether [`write`] could begin now: what is seen in a long run should not be lost for want of a place.
+///
+/// # Errors
+/// No file can be made beside it, or it cannot be looked at.
+pub fn check(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(older) if older.is_dir() => Err(ErrorKind::IsADirectory.into()),
+        Ok(older) if older.is_file() && held(&older)?.is_none() => {
+            temporary(&fs::canonicalize(path)?, None).map(drop)
+        }
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => {
+            temporary(path, None).map(drop)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes a file whole or not at all: to a temporary file beside it, then renamed over it. A symbolic link
+/// stays one, and the file behind it is written. What is there and is no regular file (`/dev/stdout`, a
+/// FIFO, a device) is opened and written in place.
+///
+/// An older file keeps its permissions; a new one has those that the umask leaves.
+///
+/// # Errors
+/// The directory cannot be written, or the disk is full: nothing is left behind and an older file of that name stays as
+/// it was. `EPIPE` where the path is a pipe that was closed.
+pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let older = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => {
+            return File::create(path)?.write_all(contents);
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => return replace(path, contents, None),
+        Err(error) => return Err(error),
+    };
+    // What we hold already may have no name that can be opened (a socket, a deleted file), and a file that
+    // the rest of the output goes to must not be replaced.
+    if let Some(mut open) = held(&older)? {
+        open.write_all(contents)
+    } else if older.is_file() {
+        replace(&fs::canonicalize(path)?, contents, Some(&older))
+    } else {
+        File::options().write(true).open(path)?.write_all(contents)
+    }
+}
+
+/// Standard output or standard error, where that is the file meant.
+fn held(wanted: &Metadata) -> io::Result<Option<File>> {
+    let (out, error) = (io::stdout(), io::stderr());
+    for stream in [out.as_fd(), error.as_fd()] {
+        let open = File::from(stream.try_clone_to_owned()?);
+        let metadata = open.metadata()?;
+        if (metadata.dev(), metadata.ino()) == (wanted.dev(), wanted.ino()) {
+            return Ok(Some(open));
+        }
+    }
+    Ok(None)
+}
+
+/// A file beside `path`, which takes its place later.
+fn temporary(path: &Path, older: Option<&Metadata>) -> io::Result<tempfile::NamedTempFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".manycore-");
+    if older.is_none() {
+        // The kernel takes the umask off when it makes the file.
+        builder.permissions(Permissions::from_mode(0o666));
+    }
+    // Its message would name the temporary file.
+    builder.tempfile_in(folder).map_err(|error| error.kind().into())
+}
+
+/// Puts a whole file in the place of `older`.
+fn replace(path: &Path, contents: &[u8], older: Option<&Metadata>) -> io::Result<()> {
+    let mut file = temporary(path, older)?;
+    file.write_all(contents)?;
+    if let Some(older) = older {
+        // Only root can give a file away; whoever else may replace one gets it, as with any editor.
+        let _ = fchown(file.as_file(), Some(older.uid()), Some(older.gid()));
+        file.as_file().set_permissions(Permissions::from_mode(older.mode() & 0o777))?;
+    }
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{os::unix::fs::symlink, process::Command, thread};
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn a_fifo_is_written_and_stays_one() {
+        use std::os::unix::fs::FileTypeExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let reader = thread::spawn({
+            let path = path.clone();
+            move || fs::read_to_string(path).unwrap()
+        });
+        write(&path, b"through").unwrap();
+        assert!(fs::symlink_metadata(&path).unwrap().file_type().is_fifo());
+        assert_eq!(reader.join().unwrap(), "through");
+    }
+
+    #[test]
+    fn a_link_stays_one_and_its_target_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+        symlink("target", &link).unwrap();
+        for contents in ["new", "newer"] {
+            write(&link, contents.as_bytes()).unwrap();
+            assert_eq!(fs::read_link(&link).unwrap(), Path::new("target"));
+            assert_eq!(fs::read_to_string(&target).unwrap(), contents);
+        }
+        assert!(fs::symlink_metadata(&target).unwrap().is_file());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn an_older_file_keeps_its_mode_and_a_new_one_has_the_usual() {
+        let folder = tempfile::tempdir().unwrap();
+        let [older, new, usual] = ["older", "new", "usual"].map(|name| folder.path().join(name));
+        for path in [&older, &usual] {
+            fs::write(path, "before").unwrap();
+        }
+        fs::set_permissions(&older, Permissions::from_mode(0o600)).unwrap();
+        for path in [&older, &new] {
+            write(path, b"after").unwrap();
+            assert_eq!(fs::read_to_string(path).unwrap(), "after");
+        }
+        assert_eq!(mode(&older), 0o600);
+        assert_eq!(mode(&new), mode(&usual));
+    }
+
+    #[test]
+    fn a_device_stays_one() {
+        use std::os::unix::fs::FileTypeExt;
+        let null = Path::new("/dev/null");
+        write(null, b"away").unwrap();
+        assert!(fs::symlink_metadata(null).unwrap().file_type().is_char_device());
+        assert!(write(Path::new("/dev/full"), b"x").is_err());
+        assert!(fs::symlink_metadata("/dev/full").unwrap().file_type().is_char_device());
+    }
+
+    #[test]
+    fn a_folder_is_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(write(folder.path(), b"").is_err());
+        assert!(folder.path().is_dir());
+    }
+}

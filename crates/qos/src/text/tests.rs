@@ -1,0 +1,98 @@
+use super::*;
+use crate::proof::Proof;
+use manycore_analysis::limits::{LimitCheck, LimitProof, LimitShown};
+use manycore_linux::resctrl::{Files, Mount};
+use manycore_stats::{
+    Estimate,
+    verdict::{Rule, Verdict},
+};
+use manycore_topology::{Tree, capture::Capture};
+use std::collections::BTreeMap;
+
+fn files() -> Files {
+    let mut capture = Capture::default();
+    for (path, text) in [
+        ("schemata", "    L3:0=fffff;1=fffff\n    MB:0=100;1=100"),
+        ("tasks", "1\n2\n3"),
+        ("cpus_list", "0-15"),
+        ("info/L3/cbm_mask", "fffff"),
+        ("info/L3/min_cbm_bits", "1"),
+        ("info/L3/num_closids", "16"),
+        ("info/L3_MON/num_rmids", "64"),
+        ("info/MB/min_bandwidth", "10"),
+        ("info/MB/bandwidth_gran", "10"),
+        ("mon_data/mon_L3_00/llc_occupancy", "1048576"),
+        ("mon_data/mon_L3_00/mbm_total_bytes", "25282281472"),
+        ("mon_data/mon_L3_01/llc_occupancy", "1048576"),
+        ("mon_data/mon_L3_01/mbm_total_bytes", "0"),
+        ("qemu-3-web1/schemata", "L3:0=3ff;1=fffff\nMB:0=50;1=50"),
+        ("qemu-3-web1/tasks", "812\n813"),
+        ("qemu-3-web1/mode", "exclusive"),
+        ("qemu-3-web1/mon_data/mon_L3_00/mbm_total_bytes", "Unavailable"),
+        ("qemu-3-web1/mon_groups/vcpus_0-3/tasks", "813"),
+        ("held/schemata", "L3:0=f;1=f\nMB:0=20;1=20"),
+        ("held/cpus_list", "4-5"),
+    ] {
+        capture.add_file(path, text);
+    }
+    let options = ["rw", "relatime"].map(str::to_owned).to_vec();
+    Files::new(
+        Tree::from_capture(capture),
+        Some("GenuineIntel"),
+        Mount { point: "/sys/fs/resctrl".into(), options },
+    )
+}
+
+#[test]
+fn groups_of_a_host_read_well() {
+    let ours = BTreeMap::from([("/sys/fs/resctrl/held".into(), "qos-7".to_owned())]);
+    let mut shown = state(&files().state(&ours), None);
+    assert!(shown.lines().all(|line| line.chars().count() <= 110), "{shown}");
+    insta::assert_snapshot!("qos_of_a_host", shown);
+    let mut one = files().state(&ours);
+    one.groups.retain(|group| group.name == "qemu-3-web1");
+    shown = state(&one, Some(&[812, 813]));
+    insta::assert_snapshot!("qos_of_a_group", shown);
+}
+
+#[test]
+fn what_was_shown_of_limits_reads_well() {
+    let offer = files().state(&BTreeMap::new()).offer;
+    // Twenty rates around one, and pairs of such.
+    let rates =
+        |rate: f64| Estimate::of(&(0..20).map(|n| rate * (0.99 + f64::from(n) / 1e3)).collect::<Vec<_>>());
+    let verdict = |ratio: f64| Verdict::of(&[ratio.ln(); 20], Rule::default(), None);
+    let limit = Told {
+        line: "MB".to_owned(),
+        domain: 0,
+        asked: "bandwidth 5%".to_owned(),
+        before: Some(100),
+        written: 5,
+        in_force: Some(10),
+        why: Some("the kernel raises it to the least that it knows".to_owned()),
+        ignored: false,
+    };
+    let measured = |check, shown, ratio: f64, alone| Proof {
+        limits: vec![limit.clone()],
+        measured: LimitProof {
+            check,
+            shown,
+            with: rates(1e10 * ratio),
+            without: rates(1e10),
+            alone,
+            verdict: verdict(ratio),
+        },
+    };
+    let fails = LimitShown::Fails("it gets as much with the limit as without".to_owned());
+    let why =
+        "MBMIN cannot be set: only MPAM of openEuler has a least bandwidth, and this is Intel RDT".to_owned();
+    let all = [
+        measured(LimitCheck::Bandwidth, LimitShown::Holds, 0.11, None),
+        measured(LimitCheck::Bandwidth, fails, 1.0, None),
+        measured(LimitCheck::Priority, LimitShown::Inconclusive, 1.2, rates(2e10)),
+        Proof { measured: LimitProof::cannot(LimitCheck::Minimum, why), limits: Vec::new() },
+    ];
+    let text = proofs(&all, "node 0 (16 CPUs)", &offer);
+    assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    insta::assert_snapshot!("qos_proofs", text);
+}

@@ -1,0 +1,207 @@
+//! What groups use, in words: a table for a terminal, and lines for pipes.
+
+use manycore_linux::resctrl::watch::{GroupUse, Missing, Moment};
+use manycore_render::table::{Align, Table};
+use manycore_text::{names::printable, units};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Looks of which the course is drawn.
+const COURSE: usize = 16;
+
+/// The latest figures of each group.
+#[derive(Debug, Default)]
+pub struct Courses(BTreeMap<String, VecDeque<Option<f64>>>);
+
+impl Courses {
+    /// Takes in one more look; groups that are gone go.
+    pub fn add(&mut self, moment: &Moment) {
+        self.0.retain(|name, _| moment.groups.iter().any(|group| group.name == *name));
+        for group in &moment.groups {
+            let course = self.0.entry(group.name.clone()).or_default();
+            course.push_back(group.memory);
+            if course.len() > COURSE {
+                course.pop_front();
+            }
+        }
+    }
+
+    /// Bars up to the highest figure of all groups; a gap where there was no figure.
+    fn bars(&self, name: &str) -> String {
+        const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+        let highest = self.0.values().flatten().flatten().copied().fold(0.0, f64::max);
+        let bar = |figure: &Option<f64>| match figure {
+            None => ' ',
+            Some(figure) if highest > 0.0 => BARS[((figure / highest * 8.0) as usize).min(7)],
+            Some(_) => BARS[0],
+        };
+        self.0.get(name).into_iter().flatten().map(bar).collect()
+    }
+}
+
+/// All groups of one look.
+pub fn table(moment: &Moment, courses: &Courses, root: &str) -> String {
+    let domains = moment.domains();
+    let single = domains.len() < 2;
+    let mut head = vec!["memory", "local", "cache"];
+    if !single {
+        head.extend(domains.iter().map(String::as_str));
+    }
+    let mut table = Table::figures("", ("group", Align::Left), &head);
+    table.head.push(("course".to_owned(), Align::Left));
+    for group in &moment.groups {
+        let mut row = vec![
+            printable(&group.name),
+            memory(group, units::rate),
+            group.local.map_or_else(dash, units::rate),
+            group.cache.map_or_else(dash, units::bytes),
+        ];
+        if !single {
+            row.extend(domains.iter().map(|domain| in_domain(group, domain, units::rate)));
+        }
+        row.push(courses.bars(&group.name));
+        table.rows.push(row);
+    }
+    let all = &moment.all;
+    let mut row = vec![
+        "(all)".to_owned(),
+        all.memory.map_or_else(dash, units::rate),
+        String::new(),
+        all.cache.map_or_else(dash, units::bytes),
+    ];
+    if !single {
+        row.extend(
+            domains.iter().map(|domain| all.domains.get(domain).copied().map_or_else(dash, units::rate)),
+        );
+    }
+    table.rows.push(row);
+    let without = match all.without {
+        0 => String::new(),
+        count => format!("\n  (all): without those of {}\n", units::counted(count, "group")),
+    };
+    format!(
+        "{}  {root}, {}\n\n{}{without}",
+        moment.time,
+        units::counted(moment.groups.len(), "group"),
+        table.text()
+    )
+}
+
+/// Names of the columns of [`lines`], for the domains of this look.
+pub fn head(moment: &Moment) -> String {
+    let mut line = format!(
+        "{:<20}  {:<24}  {:>11}  {:>10}  {:>10}",
+        "time", "group", "memory MB/s", "local MB/s", "cache KiB"
+    );
+    line.extend(moment.domains().iter().map(|domain| format!("  {domain:>11}")));
+    line + "\n"
+}
+
+/// A line for each group, and one for all where there are several.
+pub fn lines(moment: &Moment) -> String {
+    let megabytes = |rate: f64| format!("{:.1}", rate / 1e6);
+    let domains = moment.domains();
+    let line = |group: &GroupUse| {
+        let mut line = format!(
+            "{:<20}  {:<24}  {:>11}  {:>10}  {:>10}",
+            moment.time,
+            printable(&group.name),
+            memory(group, megabytes),
+            group.local.map_or_else(dash, megabytes),
+            group.cache.map_or_else(dash, |bytes| (bytes >> 10).to_string()),
+        );
+        line.extend(domains.iter().map(|domain| format!("  {:>11}", in_domain(group, domain, megabytes))));
+        line + "\n"
+    };
+    let mut lines: String = moment.groups.iter().map(line).collect();
+    if moment.groups.len() > 1 {
+        let all = &moment.all;
+        lines.push_str(&format!(
+            "{:<20}  {:<24}  {:>11}  {:>10}  {:>10}",
+            moment.time,
+            "(all)",
+            all.memory.map_or_else(dash, megabytes),
+            "-",
+            all.cache.map_or_else(dash, |bytes| (bytes >> 10).to_string()),
+        ));
+        let of = |domain| all.domains.get(domain).copied().map_or_else(dash, megabytes);
+        lines.extend(domains.iter().map(|domain| format!("  {:>11}", of(domain))));
+        lines.push('\n');
+    }
+    lines
+}
+
+fn memory(group: &GroupUse, show: impl Fn(f64) -> String) -> String {
+    group.memory.map_or_else(|| why(group.missing), show)
+}
+
+fn in_domain(group: &GroupUse, title: &str, show: impl Fn(f64) -> String) -> String {
+    let domain = group.domains.iter().find(|domain| domain.title() == title);
+    domain.map_or_else(dash, |domain| domain.memory.map_or_else(|| why(domain.missing), show))
+}
+
+/// What stands where there is no figure.
+fn why(missing: Option<Missing>) -> String {
+    match missing {
+        Some(Missing::New) => "new",
+        Some(Missing::Unavailable) => "unavailable",
+        Some(Missing::Unassigned) => "unassigned",
+        Some(Missing::Error) => "error",
+        None => "-",
+    }
+    .to_owned()
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manycore_linux::resctrl::{
+        rates::{Monitor, Reading},
+        watch::{Look, Readings},
+    };
+
+    fn look(at: u64, groups: &[(&str, [Reading; 2])]) -> Look {
+        let readings = |totals: &[Reading; 2]| {
+            let monitor = |(domain, total): (usize, &Reading)| Monitor {
+                resource: "L3".to_owned(),
+                domain: domain as u32,
+                occupancy: Some(Reading::Bytes(3 << 20)),
+                total: Some(*total),
+                local: Some(*total),
+            };
+            Readings {
+                at_ns: at * 1_000_000_000,
+                making: 1,
+                monitors: totals.iter().enumerate().map(monitor).collect(),
+            }
+        };
+        groups.iter().map(|(name, totals)| ((*name).to_owned(), readings(totals))).collect()
+    }
+
+    #[test]
+    fn groups_read_well() {
+        use Reading::{Bytes, Unavailable};
+        let before = look(
+            0,
+            &[("", [Bytes(0), Bytes(0)]), ("qemu-10-web", [Bytes(5), Bytes(5)]), ("x", [Bytes(1), Bytes(1)])],
+        );
+        let after = look(
+            1,
+            &[
+                ("", [Bytes(2_000_000), Bytes(0)]),
+                ("late", [Bytes(1), Bytes(1)]),
+                ("qemu-10-web", [Bytes(1_500_000_005), Bytes(40_000_005)]),
+                ("x", [Bytes(1), Unavailable]),
+            ],
+        );
+        let moment = Moment::between("2026-11-22T10:00:00Z".to_owned(), &before, &after, |_| true);
+        let mut courses = Courses::default();
+        courses.add(&moment);
+        courses.add(&moment);
+        insta::assert_snapshot!("table", table(&moment, &courses, "/sys/fs/resctrl"));
+        insta::assert_snapshot!("lines", head(&moment) + &lines(&moment));
+    }
+}

@@ -1,0 +1,116 @@
+//! Horizontal bars with intervals, in groups.
+
+use crate::chart::{Axis, WIDTH, colour, line, rect, shortened, svg, text};
+use maud::{Markup, html};
+
+const LEFT: f64 = 112.0;
+/// Room for words right of the longest bar.
+const RIGHT: f64 = 148.0;
+const BAR: f64 = 16.0;
+const STEP: f64 = 23.0;
+const HEADING: f64 = 24.0;
+const FOOT: f64 = 40.0;
+
+/// A chart of bars from 0.
+pub struct Bars<'a> {
+    /// Id of the drawing.
+    pub id: &'a str,
+    /// What it shows, for those who do not see it.
+    pub label: &'a str,
+    /// Name of the axis, with the unit.
+    pub axis_name: &'a str,
+    /// Bars that belong together.
+    pub groups: Vec<Group>,
+    /// A line across all bars, and its name.
+    pub reference: Option<(f64, String)>,
+}
+
+/// Bars under one heading.
+pub struct Group {
+    /// Heading; empty for none.
+    pub name: String,
+    /// From top to bottom.
+    pub bars: Vec<Bar>,
+}
+
+/// One bar.
+pub struct Bar {
+    /// Name, left of it.
+    pub name: String,
+    /// Length.
+    pub value: f64,
+    /// 95 % interval of the length.
+    pub interval: Option<(f64, f64)>,
+    /// Words right of it.
+    pub words: String,
+    /// Which colour.
+    pub colour: usize,
+}
+
+impl Bars<'_> {
+    /// The drawing.
+    pub fn draw(&self) -> Markup {
+        let lengths = self
+            .groups
+            .iter()
+            .flat_map(|group| &group.bars)
+            .map(|bar| bar.interval.map_or(bar.value, |(_, high)| high.max(bar.value)));
+        let always = [0.0, self.reference.as_ref().map_or(0.0, |reference| reference.0)];
+        let axis = Axis::linear(lengths, &always, 4.0);
+        let across = |value: f64| LEFT + axis.share(value).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT);
+        let mut y = if self.reference.is_some() { 20.0 } else { 4.0 };
+        let top = y;
+        // Words are drawn last, over every line.
+        let (mut rows, mut words) = (Vec::new(), Vec::new());
+        for group in &self.groups {
+            if !group.name.is_empty() {
+                let name = shortened(&group.name, 64);
+                words.push(text(2.0, y + HEADING - 8.0, "start", "halo", &name));
+                y += HEADING;
+            }
+            for bar in &group.bars {
+                rows.push(shape(bar, y, across));
+                words.push(names(bar, y, across));
+                y += STEP;
+            }
+            y += 4.0;
+        }
+        let inside = html! {
+            @for &tick in axis.ticks() {
+                (line("grid", (across(tick), top), (across(tick), y)))
+                (text(across(tick), y + 16.0, "middle", "soft", &axis.label(tick)))
+            }
+            (line("axis", (LEFT, top), (LEFT, y)))
+            @for row in &rows { (row) }
+            @if let Some((value, name)) = &self.reference {
+                (line("reference", (across(*value), top), (across(*value), y)))
+                (text(across(*value), 13.0, "middle", "small soft halo", name))
+            }
+            @for words in &words { (words) }
+            (text(LEFT, y + 34.0, "start", "soft", self.axis_name))
+        };
+        svg(self.id, self.label, y + FOOT, &inside)
+    }
+}
+
+fn shape(bar: &Bar, y: f64, across: impl Fn(f64) -> f64) -> Markup {
+    let middle = y + BAR / 2.0 + 2.0;
+    html! {
+        g class=(colour(bar.colour)) {
+            (rect("bar", (LEFT, y + 2.0), (across(bar.value) - LEFT, BAR), 0.75))
+            @if let Some((low, high)) = bar.interval {
+                (line("over", (across(low), middle), (across(high), middle)))
+                @for end in [low, high] { (line("over", (across(end), middle - 4.0), (across(end), middle + 4.0))) }
+            }
+        }
+    }
+}
+
+fn names(bar: &Bar, y: f64, across: impl Fn(f64) -> f64) -> Markup {
+    let middle = y + BAR / 2.0 + 2.0;
+    let end = bar.interval.map_or(bar.value, |(_, high)| high.max(bar.value));
+    html! {
+        (text(LEFT - 7.0, middle + 4.5, "end", "", &shortened(&bar.name, 16)))
+        (text(across(end) + 8.0, middle + 4.0, "start", "small halo", &bar.words))
+    }
+}

@@ -1,0 +1,196 @@
+//! Lines through points with intervals.
+
+use crate::chart::{Axis, WIDTH, at, colour, line, svg, text};
+use maud::{Markup, html};
+
+const HEIGHT: f64 = 330.0;
+const LEFT: f64 = 50.0;
+const RIGHT: f64 = 18.0;
+const TOP: f64 = 26.0;
+const BOTTOM: f64 = 46.0;
+
+/// A chart of lines.
+pub struct Lines<'a> {
+    /// Id of the drawing.
+    pub id: &'a str,
+    /// What it shows, for those who do not see it.
+    pub label: &'a str,
+    /// Name of the horizontal axis.
+    pub x_name: &'a str,
+    /// Name of the vertical axis, with the unit.
+    pub y_name: &'a str,
+    /// Horizontal axis.
+    pub x: Axis,
+    /// Vertical axis.
+    pub y: Axis,
+    /// A vertical line and its name.
+    pub upright: Option<(f64, String)>,
+    /// What is drawn, later ones over earlier ones.
+    pub series: Vec<Series>,
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Points joined by a line, with their intervals.
+    Measured,
+    /// A dashed line without points.
+    Fit,
+    /// A faint dotted line without points.
+    Ideal,
+}
+
+/// Points that belong together.
+pub struct Series {
+    /// Which colour.
+    pub colour: usize,
+    /// Which shape of point.
+    pub mark: Mark,
+    /// How it is drawn.
+    pub style: Style,
+    /// Ascending in `x`.
+    pub points: Vec<Point>,
+}
+
+/// One point.
+pub struct Point {
+    /// Horizontal value.
+    pub x: f64,
+    /// Vertical value.
+    pub y: f64,
+    /// 95 % interval of `y`.
+    pub interval: Option<(f64, f64)>,
+    /// Words beside it; empty for none.
+    pub label: String,
+}
+
+impl Lines<'_> {
+    /// The drawing.
+    pub fn draw(&self) -> Markup {
+        let inside = html! {
+            (self.frame())
+            @for series in &self.series { g class=(colour(series.colour)) { (self.series(series)) } }
+            @for series in &self.series { (self.labels(series)) }
+        };
+        svg(self.id, self.label, HEIGHT, &inside)
+    }
+
+    fn place(&self, x: f64, y: f64) -> (f64, f64) {
+        let across = LEFT + self.x.share(x) * (WIDTH - LEFT - RIGHT);
+        let down = HEIGHT - BOTTOM - self.y.share(y) * (HEIGHT - TOP - BOTTOM);
+        (across, down.clamp(TOP - 4.0, HEIGHT - BOTTOM))
+    }
+
+    fn frame(&self) -> Markup {
+        let (left, right, bottom) = (LEFT, WIDTH - RIGHT, HEIGHT - BOTTOM);
+        html! {
+            @for &tick in self.y.ticks() {
+                @let y = bottom - self.y.share(tick) * (bottom - TOP);
+                (line("grid", (left, y), (right, y)))
+                (text(left - 7.0, y + 4.5, "end", "soft", &self.y.label(tick)))
+            }
+            @for &tick in self.x.ticks() {
+                @let x = left + self.x.share(tick) * (right - left);
+                (line("axis", (x, bottom), (x, bottom + 4.0)))
+                (text(x, bottom + 18.0, "middle", "soft", &self.x.label(tick)))
+            }
+            @if let Some((x, name)) = &self.upright {
+                @let x = left + self.x.share(*x) * (right - left);
+                (line("reference", (x, TOP), (x, bottom)))
+                (text(x.min(right - 30.0), TOP - 8.0, "middle", "small soft halo", name))
+            }
+            (line("axis", (left, bottom), (right, bottom)))
+            (text(right, HEIGHT - 8.0, "end", "soft", self.x_name))
+            (text(2.0, 13.0, "start", "soft", self.y_name))
+        }
+    }
+
+    fn series(&self, series: &Series) -> Markup {
+        let class = match series.style {
+            Style::Measured => "curve",
+            Style::Fit => "fit",
+            Style::Ideal => "reference",
+        };
+        let places: Vec<(f64, f64)> =
+            series.points.iter().map(|point| self.place(point.x, point.y)).collect();
+        let path: Vec<String> = places.iter().map(|&(x, y)| format!("{},{}", at(x), at(y))).collect();
+        html! {
+            polyline class=(class) points=(path.join(" ")) {}
+            @if series.style == Style::Measured {
+                @for (point, &(x, _)) in series.points.iter().zip(&places) {
+                    @if let Some((low, high)) = point.interval {
+                        @let ends = [self.place(point.x, low).1, self.place(point.x, high).1];
+                        (line("whisker", (x, ends[0]), (x, ends[1])))
+                        @for end in ends { (line("whisker", (x - 5.0, end), (x + 5.0, end))) }
+                    }
+                }
+                @for &(x, y) in &places { (series.mark.draw(x, y)) }
+            }
+        }
+    }
+
+    /// Labels stand over their points, above the interval; where ticks have no room, labels have none.
+    fn labels(&self, series: &Series) -> Markup {
+        html! {
+            @for point in series.points.iter().filter(|point| self.x.ticks().contains(&point.x)) {
+                @let (x, _) = self.place(point.x, point.y);
+                @let top = point.interval.map_or(point.y, |(_, high)| high.max(point.y));
+                @let (_, y) = self.place(point.x, top);
+                (text(x.clamp(LEFT + 14.0, WIDTH - 16.0), (y - 9.0).max(10.0), "middle", "small halo", &point.label))
+            }
+        }
+    }
+}
+
+/// The shape of a point, which tells series apart where colours do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// ●
+    Circle,
+    /// ■
+    Square,
+    /// ▲
+    Triangle,
+    /// ◆
+    Diamond,
+    /// ▼
+    Tip,
+}
+
+impl Mark {
+    /// The shape of series `index`.
+    pub fn of(index: usize) -> Self {
+        [Self::Circle, Self::Square, Self::Triangle, Self::Diamond, Self::Tip][index % 5]
+    }
+
+    /// The shape around a place.
+    pub fn draw(self, x: f64, y: f64) -> Markup {
+        let corners: &[(f64, f64)] = match self {
+            Self::Circle => return html! { circle class="mark" cx=(at(x)) cy=(at(y)) r="4.5" {} },
+            Self::Square => &[(-4.0, -4.0), (4.0, -4.0), (4.0, 4.0), (-4.0, 4.0)],
+            Self::Triangle => &[(0.0, -5.5), (5.0, 4.0), (-5.0, 4.0)],
+            Self::Diamond => &[(0.0, -6.0), (5.0, 0.0), (0.0, 6.0), (-5.0, 0.0)],
+            Self::Tip => &[(0.0, 5.5), (5.0, -4.0), (-5.0, -4.0)],
+        };
+        let points: Vec<String> =
+            corners.iter().map(|&(dx, dy)| format!("{},{}", at(x + dx), at(y + dy))).collect();
+        html! { polygon class="mark" points=(points.join(" ")) {} }
+    }
+}
+
+/// What a legend shows beside the name of a series.
+pub fn swatch(style: Style, mark: Mark, colour_of: usize) -> Markup {
+    let class = match style {
+        Style::Measured => "curve",
+        Style::Fit => "fit",
+        Style::Ideal => "reference",
+    };
+    html! {
+        svg viewBox="0 0 32 16" aria-hidden="true" {
+            g class=(colour(colour_of)) {
+                (line(class, (1.0, 8.0), (31.0, 8.0)))
+                @if style == Style::Measured { (mark.draw(16.0, 8.0)) }
+            }
+        }
+    }
+}

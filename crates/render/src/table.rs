@@ -1,0 +1,213 @@
+//! Tables as data, and their layout as text.
+
+use manycore_text::names::printable;
+
+/// Widest line of a text report.
+pub const WIDTH: usize = 100;
+
+/// Space between columns.
+const GAP: usize = 2;
+
+/// Narrowest width to which a column of words is folded.
+const NARROWEST: usize = 22;
+
+/// How a column is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Words; long ones are folded.
+    Left,
+    /// Figures.
+    Right,
+}
+
+/// One table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// What it shows, with the unit; empty where the section's heading says it.
+    pub title: String,
+    /// Heads of the columns; the first one holds the row's name.
+    pub head: Vec<(String, Align)>,
+    /// Cells, as many in each row as there are heads.
+    pub rows: Vec<Vec<String>>,
+    /// How to read it, or what is special about single rows.
+    pub notes: Vec<String>,
+    /// Whether it is long and only for those who look closer: folded on a page, left out of text.
+    pub raw: bool,
+}
+
+impl Table {
+    /// A table of figures, whose first column is `first`.
+    pub fn figures(title: impl Into<String>, first: (&str, Align), columns: &[&str]) -> Self {
+        let figures = columns.iter().map(|&column| (column.to_owned(), Align::Right));
+        let head = std::iter::once((first.0.to_owned(), first.1)).chain(figures).collect();
+        Self { title: title.into(), head, rows: Vec::new(), notes: Vec::new(), raw: false }
+    }
+
+    /// Lines of at most [`WIDTH`] characters: words folded, and columns that do not fit set below.
+    pub fn text(&self) -> String {
+        let widths = self.widths();
+        let mut text = String::new();
+        let mut from = 1;
+        while from < self.head.len().max(2) {
+            let upto = last_that_fits(&widths, from);
+            let columns: Vec<usize> = std::iter::once(0).chain(from..upto).collect();
+            if from > 1 {
+                text.push('\n');
+            }
+            let head: Vec<&str> = self.head.iter().map(|(name, _)| name.as_str()).collect();
+            self.row(&head, &columns, &widths, &mut text);
+            for row in &self.rows {
+                let cells: Vec<&str> = row.iter().map(String::as_str).collect();
+                self.row(&cells, &columns, &widths, &mut text);
+            }
+            from = upto;
+        }
+        text
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.chain([&self.head[column].0]).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let mut widths: Vec<usize> = (0..self.head.len()).map(width).collect();
+        let first_limit = WIDTH / 5 * 2;
+        if let Some(first) = widths.first_mut() {
+            *first = (*first).min(first_limit);
+        }
+        let total = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * widths.len() + GAP;
+        let mut words: Vec<usize> =
+            (1..self.head.len()).filter(|&column| self.head[column].1 == Align::Left).collect();
+        let over = total(&widths).saturating_sub(WIDTH);
+        if over > 0 {
+            let mut room: usize =
+                words.iter().map(|&column| widths[column]).sum::<usize>().saturating_sub(over);
+            // The narrow ones keep their width, and the wide ones share what is left.
+            words.sort_by_key(|&column| widths[column]);
+            for (at, &column) in words.iter().enumerate() {
+                widths[column] = widths[column].min((room / (words.len() - at)).max(NARROWEST));
+                room = room.saturating_sub(widths[column]);
+            }
+        }
+        let first = widths.first().copied().unwrap_or(0);
+        widths.iter().map(|&width| width.min(WIDTH - first - 3 * GAP)).collect()
+    }
+
+    /// Sets one row, over as many lines as its longest folded cell needs.
+    fn row(&self, cells: &[&str], columns: &[usize], widths: &[usize], text: &mut String) {
+        let folded: Vec<(usize, Vec<String>)> = columns
+            .iter()
+            .filter_map(|&column| Some((column, fold(cells.get(column)?, widths[column]))))
+            .collect();
+        let height = folded.iter().map(|(_, lines)| lines.len()).max().unwrap_or(0);
+        for line in 0..height {
+            let mut out = String::new();
+            for (column, lines) in &folded {
+                let (width, empty) = (widths[*column], String::new());
+                let cell = lines.get(line).unwrap_or(&empty);
+                out.push_str(&" ".repeat(GAP));
+                match self.head[*column].1 {
+                    Align::Left => out.push_str(&format!("{cell:<width$}")),
+                    Align::Right => out.push_str(&format!("{cell:>width$}")),
+                }
+            }
+            text.push_str(out.trim_end());
+            text.push('\n');
+        }
+    }
+}
+
+/// End of the columns from `from` on that fit beside the first one; at least one.
+fn last_that_fits(widths: &[usize], from: usize) -> usize {
+    let mut used = 2 * GAP + widths.first().copied().unwrap_or(0);
+    let mut upto = from;
+    while upto < widths.len() && (upto == from || used + widths[upto] + GAP <= WIDTH) {
+        used += widths[upto] + GAP;
+        upto += 1;
+    }
+    upto.max(from + 1)
+}
+
+/// Breaks `text` between words into lines of at most `width` characters; longer words are cut.
+pub fn fold(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            lines.push(String::new());
+            used = 0;
+        }
+        if let Some(line) = lines.last_mut().filter(|_| used > 0) {
+            line.push(' ');
+            used += 1;
+        }
+        for letter in printable(word).chars() {
+            if used == width {
+                lines.push(String::new());
+                used = 0;
+            }
+            if let Some(line) = lines.last_mut() {
+                line.push(letter);
+            }
+            used += 1;
+        }
+    }
+    lines
+}
+
+/// `words` after `lead`, folded, with all lines below the first word.
+pub fn paragraph(lead: &str, words: &str, indent: usize, text: &mut String) {
+    let within = indent + lead.chars().count();
+    for (index, line) in fold(words, WIDTH - within).iter().enumerate() {
+        let lead = if index == 0 { format!("{:indent$}{lead}", "") } else { " ".repeat(within) };
+        text.push_str(&format!("{lead}{line}\n"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn columns_that_do_not_fit_are_set_below() {
+        let names: Vec<String> = (0..12).map(|n| format!("record-number-{n}")).collect();
+        let heads: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut table = Table::figures("t", ("workers", Align::Right), &heads);
+        table.rows.push(std::iter::repeat_n("1".to_owned(), 13).collect());
+        let text = table.text();
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(names.iter().all(|name| text.contains(name)));
+        assert_eq!(text.matches("workers").count(), 3);
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_too_long(
+            cells in prop::collection::vec("\\PC{0,160}", 1..9),
+            align in any::<bool>(),
+        ) {
+            let align = if align { Align::Left } else { Align::Right };
+            let head = cells.iter().map(|_| ("head".to_owned(), align)).collect();
+            let table = Table { title: String::new(), head, rows: vec![cells], notes: vec![], raw: false };
+            for line in table.text().lines() {
+                prop_assert!(line.chars().count() <= WIDTH, "{line}");
+            }
+        }
+
+        #[test]
+        fn folded_words_hold_nothing_that_a_terminal_obeys(text in "[a \u{1b}\u{202e}\u{200b}\n]{0,40}") {
+            prop_assert!(fold(&text, 10).concat().chars().all(manycore_text::names::is_shown));
+        }
+
+        #[test]
+        fn folding_keeps_every_word(text in "[a-z ]{0,200}", width in 10usize..80) {
+            let lines = fold(&text, width);
+            prop_assert!(lines.iter().all(|line| line.chars().count() <= width));
+            let letters = |text: &str| text.chars().filter(|c| *c != ' ').collect::<String>();
+            prop_assert_eq!(letters(&lines.concat()), letters(&text));
+        }
+    }
+}

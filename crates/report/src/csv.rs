@@ -1,0 +1,181 @@
+//! Tables for other programs, as comma-separated values (RFC 4180).
+
+mod judged;
+mod measured;
+mod spawning;
+mod stream;
+
+use crate::Named;
+use judged::{affinity, contention, cpus, latency, matrix, modes, noise, peers, scaling, tuning, verdicts};
+use manycore_stats::Estimate;
+use measured::{metrics, samples};
+
+/// One file's name, its head and its rows for one record.
+type Sheet = (&'static str, &'static str, fn(&Named) -> Vec<Vec<String>>);
+
+/// The first five columns of `scaling.csv` are those that scripts around sysbench write.
+const SHEETS: [Sheet; 18] = [
+    (
+        "scaling.csv",
+        "threads,total_events,events_per_second,avg_latency_ms,speedup,seconds,events_per_second_low,\
+         events_per_second_high,speedup_low,speedup_high,efficiency,efficiency_low,efficiency_high,\
+         min_latency_ms,p95_latency_ms,p99_latency_ms,max_latency_ms,fairness,superlinear,used,steal,foreign,\
+         run_delay,throttled,pressure,migrations_per_worker_second,preemptions_per_worker_second,frequency_khz,\
+         events_per_cpu_second,thermal_events",
+        scaling,
+    ),
+    ("cpus.csv", "threads,cpu,busy_share", cpus),
+    ("noise.csv", "threads,ratio,ratio_low,ratio_high,pairs,noise_floor,detectable", noise),
+    (
+        "modes.csv",
+        "experiment,program,mode,seconds,seconds_low,seconds_high,speedup,speedup_low,speedup_high,runs",
+        modes,
+    ),
+    (
+        "matrix.csv",
+        "size,gflops,gflops_low,gflops_high,peak_gflops,processes,all_gflops,all_gflops_low,all_gflops_high,\
+         speedup,speedup_low,speedup_high",
+        matrix,
+    ),
+    ("affinity.csv", "process,side,round,seconds", affinity),
+    ("latency.csv", "a,b,shared,latency_ns,fastest_ns,spread_ns,visits", latency),
+    (
+        "stream.csv",
+        "kernel,stores,workers,bytes_per_second,bytes_per_second_low,bytes_per_second_high,over_one,over_one_low,\
+         over_one_high",
+        stream::kernels,
+    ),
+    (
+        "stream_nodes.csv",
+        "from_node,to_node,workers,bytes_per_second,bytes_per_second_low,bytes_per_second_high,idle_ns,idle_ns_low,\
+         idle_ns_high,loaded_ns,loaded_ns_low,loaded_ns_high,load_bytes_per_second",
+        stream::nodes,
+    ),
+    (
+        "verdicts.csv",
+        "question,verdict,ratio,ratio_low,ratio_high,pairs,p,margin,level,analysis,analyses,noise_floor,seen_elsewhere",
+        verdicts,
+    ),
+    (
+        "sysbench.csv",
+        "threads,manycore_events_per_second,sysbench_events_per_second,ratio,ratio_low,ratio_high,pairs",
+        peers,
+    ),
+    (
+        "contention.csv",
+        "load,variant,workers,distance,cpus,unit,rate,rate_low,rate_high,ratio,ratio_low,ratio_high,fairness,program",
+        contention,
+    ),
+    ("metrics.csv", "experiment,treatment,block,metric,unit,better,value", metrics),
+    ("tuning.csv", "candidate,dropped_after_round,runs,over_today,over_today_low,over_today_high", tuning),
+    (
+        "samples.csv",
+        "experiment,treatment,threads,block,start_seconds,wall_seconds,work,unit,work_per_second,cpu_seconds,\
+         run_delay_seconds,migrations,voluntary_switches,involuntary_switches,busy_ticks,steal_ticks,\
+         throttled_seconds,thermal_events,frequency_khz,pressure_seconds",
+        samples,
+    ),
+    (
+        "spawn.csv",
+        "runtime,version,work,purpose,asked,alive,ending,start_seconds,own_start_seconds,end_seconds,pss_bytes,rss_bytes,\
+         memory_limit_bytes,pss_bytes_each,rss_bytes_each,kernel_bytes_each,own_bytes_each,jain_cpus,jain_schedulers,\
+         running,queued,stolen,rounds_per_second,round_p50_ns,round_p99_ns",
+        spawning::runs,
+    ),
+    (
+        "spawn_ceilings.csv",
+        "runtime,work,bound,room,bytes_each,bytes_each_low,bytes_each_high,fixed_bytes,memory_bytes,source,lift",
+        spawning::ceilings,
+    ),
+    ("spawn_cpus.csv", "runtime,work,run,second,cpu,busy_share", spawning::cpus),
+];
+
+/// Names of all files that [`csv`] can make.
+pub const NAMES: [&str; SHEETS.len()] = {
+    let mut names = [""; SHEETS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = SHEETS[at].0;
+        at += 1;
+    }
+    names
+};
+
+/// File names and contents; the last column of each holds the record's name, so that several records fit
+/// into the same tables. A table that no record fills is left out.
+pub fn csv(all: &[Named]) -> Vec<(String, String)> {
+    SHEETS
+        .iter()
+        .map(|&(name, head, rows)| {
+            let mut text = format!("{head},record\n");
+            for named in all {
+                for row in rows(named) {
+                    let cells = row.iter().chain([&named.name]).map(|cell| quoted(cell));
+                    text.push_str(&cells.collect::<Vec<_>>().join(","));
+                    text.push('\n');
+                }
+            }
+            (name.to_owned(), text)
+        })
+        .filter(|(_, text)| text.lines().count() > 1)
+        .collect()
+}
+
+/// A cell, in quotes where it holds what ends a cell or a row.
+fn quoted(cell: &str) -> String {
+    if cell.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
+}
+
+/// A number with twelve digits, which is more than any clock gives and the same on every machine; empty where
+/// there is none.
+fn cell(value: impl Into<Option<f64>>) -> String {
+    let Some(value) = value.into().filter(|value| value.is_finite()) else { return String::new() };
+    format!("{value:.11e}").parse().map_or_else(|_| String::new(), |rounded: f64| rounded.to_string())
+}
+
+fn ends(interval: Option<(f64, f64)>) -> [String; 2] {
+    [cell(interval.map(|ends| ends.0)), cell(interval.map(|ends| ends.1))]
+}
+
+fn estimate(estimate: Option<&Estimate>) -> Vec<String> {
+    let [low, high] = ends(estimate.and_then(|estimate| estimate.interval));
+    vec![cell(estimate.map(|estimate| estimate.median)), low, high]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manycore_experiment::{Record, spawning::Work};
+    use manycore_testkit::World;
+
+    fn names(record: Record) -> Vec<String> {
+        csv(&[Named::judge("it".to_owned(), record)]).into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn light_processes_have_tables_of_their_own() {
+        assert_eq!(names(World::guest().spawn(Work::Idle)), ["spawn.csv", "spawn_ceilings.csv"]);
+        assert_eq!(
+            names(World::guest().spawn(Work::Spin)),
+            ["spawn.csv", "spawn_ceilings.csv", "spawn_cpus.csv"]
+        );
+    }
+
+    #[test]
+    fn every_table_has_a_listed_name() {
+        let full = World { blocks: 12, ..World::guest() }.record();
+        let of_studies = ["tuning.csv", "spawn.csv", "spawn_ceilings.csv", "spawn_cpus.csv"];
+        let expected: Vec<&str> = NAMES.iter().copied().filter(|name| !of_studies.contains(name)).collect();
+        assert_eq!(names(full.clone()), expected);
+        for count in 0..full.experiments.len() {
+            let mut part = full.clone();
+            part.experiments.truncate(count);
+            let names = names(part);
+            assert!(names.iter().all(|name| NAMES.contains(&name.as_str())), "{names:?}");
+        }
+    }
+}

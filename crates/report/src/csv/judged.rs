@@ -1,0 +1,221 @@
+//! Rows of what a record means.
+
+use crate::csv::{cell, ends, estimate};
+use crate::{Named, sections};
+use manycore_analysis::{Candidate, Circumstances, PairLatency, ScalingPoint, Superlinear};
+use manycore_stats::{Estimate, verdict::Verdict};
+
+fn points(named: &Named) -> impl Iterator<Item = &ScalingPoint> {
+    named.evaluation.scaling.iter().flat_map(|scaling| &scaling.points)
+}
+
+pub(super) fn scaling(named: &Named) -> Vec<Vec<String>> {
+    let row = |point: &ScalingPoint| {
+        let latency = point.latency;
+        let mut row = vec![
+            point.workers.to_string(),
+            cell(point.events),
+            cell(point.rate.median),
+            cell(latency.map(|times| times.mean_ms)),
+            cell(point.speedup.median),
+            cell(point.seconds),
+        ];
+        row.extend(ends(point.rate.interval));
+        row.extend(ends(point.speedup.interval));
+        row.extend(estimate(Some(&point.efficiency)));
+        row.extend([
+            cell(latency.map(|times| times.min_ms)),
+            cell(latency.map(|times| times.p95_ms)),
+            cell(latency.map(|times| times.p99_ms)),
+            cell(latency.map(|times| times.max_ms)),
+            cell(point.fairness),
+            point.superlinear.as_ref().map_or_else(String::new, Superlinear::cause),
+        ]);
+        row.extend(circumstances(&point.circumstances));
+        row
+    };
+    points(named).map(row).collect()
+}
+
+fn circumstances(around: &Circumstances) -> [String; 11] {
+    [
+        around.used,
+        around.steal,
+        around.foreign,
+        around.run_delay,
+        around.throttled,
+        around.pressure,
+        around.migrations,
+        around.preemptions,
+        around.frequency_khz,
+        around.rate_per_cpu_second,
+        around.thermal_events.map(|events| events as f64),
+    ]
+    .map(cell)
+}
+
+pub(super) fn cpus(named: &Named) -> Vec<Vec<String>> {
+    let of_point = |point: &ScalingPoint| -> Vec<Vec<String>> {
+        let row = |&(cpu, share): &(u32, f64)| vec![point.workers.to_string(), cpu.to_string(), cell(share)];
+        point.cpu_share.iter().map(row).collect()
+    };
+    points(named).flat_map(of_point).collect()
+}
+
+pub(super) fn noise(named: &Named) -> Vec<Vec<String>> {
+    let rows = named.evaluation.noise.iter().map(|noise| {
+        let mut row = vec![noise.workers.to_string()];
+        row.extend(estimate(Some(&noise.ratio)));
+        row.extend([noise.ratio.n.to_string(), cell(noise.floor), cell(noise.detectable)]);
+        row
+    });
+    rows.collect()
+}
+
+pub(super) fn modes(named: &Named) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for modes in &named.evaluation.modes {
+        for mode in &modes.modes {
+            let mut row = vec![modes.id.clone(), sections::modes::program(modes), mode.name.clone()];
+            row.extend(estimate(Some(&mode.seconds)));
+            row.extend(estimate(Some(&mode.speedup)));
+            row.push(mode.seconds.n.to_string());
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+pub(super) fn matrix(named: &Named) -> Vec<Vec<String>> {
+    let rows = named.evaluation.matrix.iter().map(|point| {
+        let mut row = vec![point.size.to_string()];
+        row.extend(estimate(Some(&point.one)));
+        row.extend([cell(point.peak), point.processes.to_string()]);
+        row.extend(estimate(point.all.as_ref()));
+        row.extend(estimate(point.speedup.as_ref()));
+        row
+    });
+    rows.collect()
+}
+
+pub(super) fn affinity(named: &Named) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    if let Some(affinity) = &named.evaluation.affinity {
+        for (side, letter, processes) in [("free", 'A', &affinity.free), ("bound", 'B', &affinity.bound)] {
+            for (process, rounds) in processes.iter().enumerate() {
+                rows.extend(rounds.iter().enumerate().map(|(round, &seconds)| {
+                    let round = format!("{letter}{}", round + 1);
+                    vec![format!("P{}", process + 1), side.to_owned(), round, cell(seconds)]
+                }));
+            }
+        }
+    }
+    rows
+}
+
+pub(super) fn latency(named: &Named) -> Vec<Vec<String>> {
+    let pairs = named.evaluation.latency.iter().flat_map(|latency| &latency.pairs);
+    let row = |pair: &PairLatency| {
+        let shared = serde_json::to_value(pair.distance).unwrap_or_default();
+        let mut row =
+            vec![pair.a.to_string(), pair.b.to_string(), shared.as_str().unwrap_or_default().to_owned()];
+        row.extend([pair.latency_ns, pair.fastest_ns, pair.spread_ns].map(cell));
+        row.push(pair.visits.to_string());
+        row
+    };
+    pairs.map(row).collect()
+}
+
+pub(super) fn tuning(named: &Named) -> Vec<Vec<String>> {
+    let candidates = named.evaluation.tuning.iter().flat_map(|tuning| &tuning.candidates);
+    let row = |candidate: &Candidate| {
+        let mut row = vec![
+            candidate.name.clone(),
+            candidate.dropped.map_or_else(String::new, |round| round.to_string()),
+            candidate.trials.to_string(),
+        ];
+        row.extend(estimate(candidate.ratio.as_ref()));
+        row
+    };
+    candidates.map(row).collect()
+}
+
+pub(super) fn verdicts(named: &Named) -> Vec<Vec<String>> {
+    let row = |question: String, verdict: &Verdict, elsewhere: String| {
+        let [low, high] = ends(verdict.interval);
+        let answer = serde_json::to_value(verdict.verdict).unwrap_or_default();
+        vec![
+            question,
+            answer.as_str().unwrap_or_default().to_owned(),
+            cell(verdict.ratio),
+            low,
+            high,
+            verdict.pairs.to_string(),
+            cell(verdict.p),
+            verdict.rule.margin.to_string(),
+            verdict.rule.level.to_string(),
+            verdict.rule.analysis.to_string(),
+            verdict.rule.analyses.to_string(),
+            verdict.noise_floor.map_or_else(String::new, cell),
+            elsewhere,
+        ]
+    };
+    let modes = named.evaluation.modes.iter().filter_map(|modes| {
+        let verdict = modes.processes_over_threads.as_ref()?;
+        Some(row(format!("{}: processes (b) over threads (a)", modes.id), verdict, String::new()))
+    });
+    let affinity = named.evaluation.affinity.iter().filter_map(|affinity| {
+        let verdict = affinity.verdict.as_ref()?;
+        Some(row("affinity: bound (b) over free (a)".to_owned(), verdict, affinity.elsewhere.to_string()))
+    });
+    let comparison = named.evaluation.comparison.iter().map(|comparison| {
+        row(format!("{} (b) over {} (a)", comparison.b, comparison.a), &comparison.verdict, String::new())
+    });
+    let finalists = named.evaluation.tuning.iter().flat_map(|tuning| &tuning.finalists);
+    let finalists = finalists.map(|finalist| {
+        row(format!("{} (b) over today (a)", finalist.name), &finalist.verdict, String::new())
+    });
+    modes.chain(affinity).chain(comparison).chain(finalists).collect()
+}
+
+pub(super) fn peers(named: &Named) -> Vec<Vec<String>> {
+    let rows = named.evaluation.peers.iter().map(|peer| {
+        let mut row = vec![peer.workers.to_string(), cell(peer.ours.median), cell(peer.theirs.median)];
+        row.extend(estimate(peer.ratio.as_ref()));
+        row.push(peer.pairs.to_string());
+        row
+    });
+    rows.collect()
+}
+
+/// Ratios are over the fewest workers, over the first distance, or of ours over the program.
+pub(super) fn contention(named: &Named) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for load in &named.evaluation.contention {
+        let start = |variant: &str, workers: &str, distance: &str, cpus: &str| {
+            [&load.load, variant, workers, distance, cpus, &load.unit].map(str::to_owned)
+        };
+        for point in &load.points {
+            let over = point.over_fewest.as_ref();
+            let ratio =
+                over.map(|over| Estimate { median: over.ratio, interval: over.interval, n: over.pairs });
+            let start = start(&point.variant, &point.workers.to_string(), "", "");
+            let end = [cell(point.fairness), String::new()];
+            rows.push(whole(start, &point.rate, ratio.as_ref(), end));
+        }
+        for pair in &load.pairs {
+            let start = start(&pair.variant, "", pair.title(), &pair.cpus);
+            rows.push(whole(start, &pair.rate, pair.over_nearest.as_ref(), Default::default()));
+        }
+        for peer in &load.peers {
+            let program = load.peer.clone().unwrap_or_default();
+            let start = start("", &peer.workers.to_string(), "", "");
+            rows.push(whole(start, &peer.ours, peer.ratio.as_ref(), [String::new(), program]));
+        }
+    }
+    rows
+}
+
+fn whole(start: [String; 6], rate: &Estimate, ratio: Option<&Estimate>, end: [String; 2]) -> Vec<String> {
+    start.into_iter().chain(estimate(Some(rate))).chain(estimate(ratio)).chain(end).collect()
+}

@@ -1,0 +1,76 @@
+//! Rows of what was measured, as the record has it.
+
+use crate::Named;
+use crate::csv::cell;
+use manycore_experiment::record::{Better, Sample, id};
+
+pub(super) fn metrics(named: &Named) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    // Visits to pairs are in a table of their own.
+    for experiment in named.record.experiments.iter().filter(|experiment| experiment.id != id::LATENCY) {
+        for sample in &experiment.samples {
+            for (metric, value) in experiment.metrics.iter().zip(&sample.values) {
+                let better = match metric.better {
+                    Better::Higher => "higher",
+                    Better::Lower => "lower",
+                };
+                rows.push(vec![
+                    experiment.id.clone(),
+                    experiment.treatments[sample.treatment].name.clone(),
+                    sample.block.to_string(),
+                    metric.name.clone(),
+                    metric.unit.clone(),
+                    better.to_owned(),
+                    cell(Some(*value)),
+                ]);
+            }
+        }
+    }
+    rows
+}
+
+pub(super) fn samples(named: &Named) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for experiment in &named.record.experiments {
+        for sample in &experiment.samples {
+            let Some(treatment) = experiment.treatments.get(sample.treatment) else { continue };
+            let mut row = vec![
+                experiment.id.clone(),
+                treatment.name.clone(),
+                treatment.workers.to_string(),
+                sample.block.to_string(),
+                cell(sample.start_ns as f64 / 1e9),
+                cell(sample.wall_ns as f64 / 1e9),
+                cell(sample.work),
+                experiment.unit.clone(),
+                cell(sample.rate()),
+            ];
+            row.extend(around(sample));
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+fn around(sample: &Sample) -> [String; 11] {
+    let around = &sample.around;
+    let count = |count: Option<u64>| cell(count.map(|count| count as f64));
+    let seconds = |ns: Option<u64>| cell(ns.map(|ns| ns as f64 / 1e9));
+    let ticks = |ticks: &[u32]| {
+        let sum: u64 = ticks.iter().copied().map(u64::from).sum();
+        if ticks.is_empty() { String::new() } else { sum.to_string() }
+    };
+    [
+        seconds(around.cpu_ns),
+        seconds(around.run_delay_ns),
+        count(around.migrations),
+        count(around.voluntary_switches),
+        count(around.involuntary_switches),
+        ticks(&around.busy_ticks),
+        ticks(&around.steal_ticks),
+        seconds(around.throttled_ns),
+        count(around.thermal_events),
+        count(around.frequency_khz),
+        seconds(around.pressure_ns),
+    ]
+}

@@ -1,0 +1,142 @@
+//! The report as text: the machine in two lines, the findings, then compact tables.
+
+use crate::{
+    Named,
+    sections::{self, Section},
+};
+use manycore_analysis::{Finding, Kind};
+use manycore_experiment::Record;
+use manycore_render::table::{Table, WIDTH, fold};
+use manycore_text::{names::printable_text, units::bytes};
+
+/// Room of a finding's kind.
+const KIND: usize = 9;
+
+/// The report of one record, or of several side by side, in lines of at most 100 columns.
+pub fn text(all: &[Named]) -> String {
+    let mut text = String::new();
+    for named in all {
+        head(named, all.len() > 1, &mut text);
+    }
+    if all.len() > 1 {
+        paragraph(SIDE_BY_SIDE, 0, &mut text);
+        text.push('\n');
+    }
+    // Who compares two commands knows the machine; it stands on the page and in the record.
+    let about_machine = all.iter().any(|named| named.record.verb == "eval");
+    for section in sections::of(all).iter().filter(|section| about_machine || section.id != "conditions") {
+        lay_out(section, all, &mut text);
+    }
+    printable_text(&text)
+}
+
+/// Said where records stand beside each other.
+pub const SIDE_BY_SIDE: &str = "Runs in columns were not measured in turns: a difference between them also holds \
+                                whatever else changed between those times.";
+
+fn head(named: &Named, several: bool, text: &mut String) {
+    let record = &named.record;
+    if several {
+        paragraph(&format!("=== {} ===", named.name), 0, text);
+    }
+    let [machine, run] = summary(record);
+    paragraph(&machine, 0, text);
+    paragraph(&run, 0, text);
+    text.push('\n');
+    heading("Findings", text);
+    for finding in &named.evaluation.findings {
+        lay_out_finding(finding, text);
+    }
+    if named.evaluation.findings.is_empty() {
+        text.push_str("  none: too little was measured\n");
+    }
+    text.push('\n');
+    if !record.missed.is_empty() {
+        heading("Not measured", text);
+        for missed in &record.missed {
+            paragraph(&format!("{}: {}", missed.what, missed.why), 2, text);
+        }
+        text.push('\n');
+    }
+}
+
+/// The machine and the run, one line each.
+pub fn summary(record: &Record) -> [String; 2] {
+    let system = &record.machine.system;
+    let told = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
+    let guest = system.hypervisor.as_ref().map(|name| format!(", {name} guest")).unwrap_or_default();
+    let memory = system.memory_bytes.map(|size| format!(", {}", bytes(size))).unwrap_or_default();
+    let interrupted = if record.interrupted { ", INTERRUPTED" } else { "" };
+    [
+        format!(
+            "{}: {}, {} CPUs{memory}{guest}",
+            told(&system.hostname),
+            told(&system.cpu_model),
+            record.machine.online.len()
+        ),
+        format!(
+            "{}, Linux {}; {}, {}, {:.0} s{interrupted}",
+            told(&system.os),
+            told(&system.kernel),
+            record.command(),
+            record.started,
+            record.seconds
+        ),
+    ]
+}
+
+fn lay_out_finding(finding: &Finding, text: &mut String) {
+    let kind = kind(finding.kind);
+    let indent = " ".repeat(KIND + 2);
+    for (index, line) in fold(&finding.text, WIDTH - KIND - 2).iter().enumerate() {
+        let lead = if index == 0 { format!("  {kind:<KIND$}") } else { indent.clone() };
+        text.push_str(&format!("{lead}{line}\n"));
+    }
+    for evidence in &finding.evidence {
+        for (index, line) in fold(evidence, WIDTH - KIND - 4).iter().enumerate() {
+            text.push_str(&format!("{indent}{} {line}\n", if index == 0 { "-" } else { " " }));
+        }
+    }
+}
+
+/// How a kind of finding is called.
+pub fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Answer => "ANSWER",
+        Kind::Warning => "WARNING",
+        Kind::Advice => "advice",
+        Kind::Fact => "found",
+        Kind::Doubtful => "doubtful",
+    }
+}
+
+fn lay_out(section: &Section, all: &[Named], text: &mut String) {
+    heading(section.title, text);
+    let tables: Vec<&Table> = section.tables.iter().filter(|table| !table.raw).collect();
+    if tables.is_empty() {
+        text.push_str(match all.len() {
+            1 => "  not in this record\n\n",
+            _ => "  in none of these records\n\n",
+        });
+    }
+    for table in tables {
+        if !table.title.is_empty() {
+            paragraph(&format!("{}:", table.title), 2, text);
+        }
+        text.push_str(&table.text());
+        for note in &table.notes {
+            paragraph(note, 2, text);
+        }
+        text.push('\n');
+    }
+}
+
+fn heading(title: &str, text: &mut String) {
+    text.push_str(&format!("{}\n", title.to_uppercase()));
+}
+
+fn paragraph(words: &str, indent: usize, text: &mut String) {
+    for line in fold(words, WIDTH - indent) {
+        text.push_str(&format!("{:indent$}{line}\n", ""));
+    }
+}

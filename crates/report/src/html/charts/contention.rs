@@ -1,0 +1,127 @@
+//! Rates over the number of workers for each way of sharing, and by distance.
+
+use crate::Named;
+use crate::html::charts::{Figure, titled};
+use manycore_analysis::{Contention, ContentionPair, ContentionPoint};
+use manycore_render::{
+    chart::{Axis, Bar, Bars, Group, Lines, Mark, Point, Series, Style, swatch},
+    figure::{interval, number},
+};
+use manycore_topology::Distance;
+
+/// Least space between the labels of the horizontal axis, as a share of it.
+const APART: f64 = 0.075;
+
+/// A load with its number in the page, so that drawings have ids of their own.
+type Nth<'a> = (usize, &'a Named, &'a Contention);
+
+pub(super) fn of(all: &[Named]) -> Vec<Figure> {
+    let loads =
+        all.iter().flat_map(|named| named.evaluation.contention.iter().map(move |load| (named, load)));
+    let loads: Vec<Nth> = loads.enumerate().map(|(nth, (named, load))| (nth, named, load)).collect();
+    loads.iter().flat_map(|load| rates(load, all).into_iter().chain(distances(load, all))).collect()
+}
+
+/// Variants in their order.
+fn variants<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut variants: Vec<&str> = Vec::new();
+    for name in names {
+        if !variants.contains(&name) {
+            variants.push(name);
+        }
+    }
+    variants
+}
+
+fn rates((nth, named, load): &Nth, all: &[Named]) -> Option<Figure> {
+    let variants = variants(load.points.iter().map(|point| point.variant.as_str()));
+    let counts: Vec<f64> = load.points.iter().map(|point| point.workers as f64).collect();
+    if counts.iter().all(|&count| Some(&count) == counts.first()) {
+        return None;
+    }
+    let series: Vec<Series> = variants
+        .iter()
+        .enumerate()
+        .map(|(index, variant)| {
+            let points = load.points.iter().filter(|point| point.variant == *variant);
+            let points = points.map(at).filter(|point| point.y.is_finite() && point.y > 0.0).collect();
+            Series { colour: index, mark: Mark::of(index), style: Style::Measured, points }
+        })
+        .collect();
+    let values: Vec<f64> = series.iter().flat_map(|series| &series.points).map(|point| point.y).collect();
+    let (id, title) = (
+        format!("chart-contention-{nth}"),
+        format!("{}: millions of {} per second over the number of {}", load.load, load.unit, load.counted),
+    );
+    let drawing = Lines {
+        id: &id,
+        label: &title,
+        x_name: &load.counted,
+        y_name: "millions per second",
+        x: Axis::doublings_at(&counts, &counts, APART),
+        y: Axis::doublings(values),
+        upright: None,
+        series,
+    };
+    let legend = variants
+        .iter()
+        .enumerate()
+        .map(|(index, variant)| (swatch(Style::Measured, Mark::of(index), index), (*variant).to_owned()));
+    Some(Figure {
+        title: titled(&title, named, all),
+        caption: "Both axes double with each step. What rises gains from more CPUs; what falls pays more for sharing \
+                  than they bring. Bars are 95 % intervals."
+            .to_owned(),
+        legend: legend.collect(),
+        drawing: drawing.draw(),
+    })
+}
+
+fn at(point: &ContentionPoint) -> Point {
+    let rate = point.rate.map(|rate| rate / 1e6);
+    Point { x: point.workers as f64, y: rate.median, interval: rate.interval, label: String::new() }
+}
+
+fn distances((nth, named, load): &Nth, all: &[Named]) -> Option<Figure> {
+    if load.pairs.is_empty() {
+        return None;
+    }
+    let variants = variants(load.pairs.iter().map(|pair| pair.variant.as_str()));
+    let group = |(index, variant): (usize, &&str)| {
+        let of = load.pairs.iter().filter(|pair| pair.variant == **variant);
+        Group { name: (*variant).to_owned(), bars: of.map(|pair| bar(pair, index)).collect() }
+    };
+    let (id, title) = (
+        format!("chart-distance-{nth}"),
+        format!("{}: {} per second of two tasks, by what their CPUs share", load.load, load.unit),
+    );
+    let chart = Bars {
+        id: &id,
+        label: &title,
+        axis_name: "millions per second",
+        groups: variants.iter().enumerate().map(group).collect(),
+        reference: None,
+    };
+    Some(Figure {
+        title: titled(&title, named, all),
+        caption: "Longer is faster; beside each bar the rate. Whiskers are 95 % intervals.".to_owned(),
+        legend: Vec::new(),
+        drawing: chart.draw(),
+    })
+}
+
+/// A name with room beside a bar.
+fn shown(pair: &ContentionPair) -> String {
+    if pair.distance == Some(Distance::Llc) { "same last cache".to_owned() } else { pair.title().to_owned() }
+}
+
+fn bar(pair: &ContentionPair, colour: usize) -> Bar {
+    let rate = pair.rate.map(|rate| rate / 1e6);
+    Bar {
+        name: shown(pair),
+        value: if rate.median.is_finite() { rate.median } else { 0.0 },
+        interval: rate.interval,
+        words: format!("{} ({})", number(rate.median), interval(&rate, number)),
+        colour,
+    }
+}

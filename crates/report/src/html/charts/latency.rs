@@ -1,0 +1,171 @@
+//! The map of how long a cache line takes from each CPU to each other.
+
+use crate::Named;
+use crate::html::charts::{Figure, titled};
+use manycore_analysis::{CoreLatency, PairLatency};
+use manycore_render::chart::{Cell, Field, Grid, TITLES};
+use manycore_stats::{median, quantile};
+use manycore_topology::{CpuId, CpuSet, Distance, Machine};
+use std::collections::BTreeMap;
+
+/// Fields of a large map in a row at most.
+const MOST_FIELDS: usize = 32;
+
+/// Least ratio between the ends of the scale, so that noise does not look like a shape.
+const LEAST_RATIO: f64 = 2.0;
+
+/// Levels between which lines are drawn, with their width.
+const LINES: [(Distance, f64); 3] = [(Distance::Node, 1.8), (Distance::Llc, 1.0), (Distance::Cluster, 0.4)];
+
+pub(super) fn of(all: &[Named]) -> Vec<Figure> {
+    all.iter()
+        .enumerate()
+        .filter_map(|(index, named)| {
+            let latency = named.evaluation.latency.as_ref()?;
+            Some(Figure {
+                title: titled("Nanoseconds of a cache line from CPU to CPU", named, all),
+                caption: caption(latency, &named.record.machine),
+                legend: Vec::new(),
+                drawing: draw(&format!("chart-latency-map-{}", index + 1), latency, &named.record.machine)?,
+            })
+        })
+        .collect()
+}
+
+fn caption(latency: &CoreLatency, machine: &Machine) -> String {
+    let drawn: Vec<&str> = LINES
+        .iter()
+        .filter(|(level, _)| !borders(machine, &order(machine, &latency.cpus), *level).is_empty())
+        .map(|(level, _)| match level {
+            Distance::Node => "nodes",
+            Distance::Llc => "last-level caches",
+            _ => "clusters",
+        })
+        .collect();
+    let lines = if drawn.is_empty() { String::new() } else { format!("; lines part {}", drawn.join(", ")) };
+    let pointer = if latency.cpus.len() > TITLES { "a field" } else { "a pair" };
+    let missing =
+        if latency.pairs.len() < latency.possible { " Pairs that were not measured are empty." } else { "" };
+    format!(
+        "Each cell is a pair of CPUs, in the order of the topology{lines}. The scale is logarithmic; what lies beyond \
+         its ends has the colour of the end. The pointer on {pointer} shows its value.{missing}"
+    )
+}
+
+/// The CPUs by node, last-level cache, cluster and core, so that those that share something are neighbours.
+fn order(machine: &Machine, cpus: &CpuSet) -> Vec<CpuId> {
+    let levels = [Distance::Node, Distance::Llc, Distance::Cluster, Distance::Core];
+    let places = levels.map(|level| groups(machine, cpus, level));
+    let mut order: Vec<CpuId> = cpus.iter().collect();
+    order.sort_by_key(|cpu| (places.each_ref().map(|place| place.get(cpu).copied()), *cpu));
+    order
+}
+
+/// The group of each CPU.
+fn groups(machine: &Machine, cpus: &CpuSet, level: Distance) -> BTreeMap<CpuId, usize> {
+    let groups = level.groups(machine, cpus);
+    let numbered = groups.iter().enumerate();
+    numbered.flat_map(|(index, group)| group.iter().map(move |cpu| (cpu, index))).collect()
+}
+
+/// Positions before which another group of `level` begins; none where groups are single CPUs or cores.
+fn borders(machine: &Machine, order: &[CpuId], level: Distance) -> Vec<usize> {
+    let cpus: CpuSet = order.iter().copied().collect();
+    let of = groups(machine, &cpus, level);
+    let borders: Vec<usize> =
+        (1..order.len()).filter(|&at| of.get(&order[at - 1]) != of.get(&order[at])).collect();
+    let cores = Distance::Core.groups(machine, &cpus).len();
+    if borders.len() + 1 >= cores { Vec::new() } else { borders }
+}
+
+fn draw(id: &str, latency: &CoreLatency, machine: &Machine) -> Option<maud::Markup> {
+    let order = order(machine, &latency.cpus);
+    let place: BTreeMap<CpuId, usize> = order.iter().enumerate().map(|(at, &cpu)| (cpu, at)).collect();
+    let figures: Vec<f64> = latency.pairs.iter().map(|pair| pair.latency_ns).collect();
+    // Single outliers would make all other cells look alike; few pairs that share more than others are none.
+    let medians = || latency.distances.iter().map(|at| at.median_ns);
+    let low = medians().fold(quantile(&figures, 0.02)?, f64::min);
+    let high = medians().fold(quantile(&figures, 0.98)?, f64::max);
+    let (low, high) = widened(low, high);
+    let cell = |pair: &PairLatency| {
+        let (a, b) = (*place.get(&pair.a)?, *place.get(&pair.b)?);
+        Some(Cell {
+            row: a.max(b),
+            column: a.min(b),
+            share: (pair.latency_ns / low).ln() / (high / low).ln(),
+            words: short(pair.latency_ns),
+            title: format!("CPUs {} and {}: {} ns", pair.a, pair.b, short(pair.latency_ns)),
+        })
+    };
+    let mut lines: Vec<(usize, f64)> = LINES
+        .iter()
+        .flat_map(|&(level, width)| borders(machine, &order, level).into_iter().map(move |at| (at, width)))
+        .collect();
+    // Where levels end together, the widest line is drawn.
+    lines.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
+    lines.dedup_by_key(|line| line.0);
+    let grid = Grid {
+        id,
+        label: "Time that a cache line takes from each CPU to each other",
+        names: order.iter().map(ToString::to_string).collect(),
+        cells: latency.pairs.iter().filter_map(cell).collect(),
+        lines,
+        fields: if order.len() > TITLES { fields(machine, latency, &order, &place) } else { Vec::new() },
+        scale: [low, (low * high).sqrt(), high].map(|ns| format!("{} ns", short(ns))),
+    };
+    Some(grid.draw())
+}
+
+/// A nanosecond figure in as few digits as tell it.
+fn short(ns: f64) -> String {
+    if ns < 9.95 { format!("{ns:.1}") } else { format!("{ns:.0}") }
+}
+
+fn widened(low: f64, high: f64) -> (f64, f64) {
+    let more = (LEAST_RATIO * low / high).max(1.0).sqrt();
+    (low / more, high * more)
+}
+
+/// What the pointer tells on a large map: the pairs between two groups of the innermost level that has few enough.
+fn fields(
+    machine: &Machine,
+    latency: &CoreLatency,
+    order: &[CpuId],
+    place: &BTreeMap<CpuId, usize>,
+) -> Vec<Field> {
+    let levels = [Distance::Core, Distance::Cluster, Distance::Llc, Distance::Node];
+    let mut starts = levels.map(|level| borders(machine, order, level)).into_iter();
+    let starts = starts.find(|starts| !starts.is_empty() && starts.len() < MOST_FIELDS);
+    // A machine that tells nothing is divided evenly.
+    let even =
+        || (1..order.len()).filter(|at| at.is_multiple_of(order.len().div_ceil(MOST_FIELDS / 2))).collect();
+    let edges: Vec<usize> = [0].into_iter().chain(starts.unwrap_or_else(even)).chain([order.len()]).collect();
+    let field_of = |cpu: CpuId| place.get(&cpu).map(|&at| edges.partition_point(|&edge| edge <= at) - 1);
+    let mut figures: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+    for pair in &latency.pairs {
+        if let Some((a, b)) = field_of(pair.a).zip(field_of(pair.b)) {
+            figures.entry((a.max(b), a.min(b))).or_default().push(pair.latency_ns);
+        }
+    }
+    let cpus = |field: usize| order[edges[field]..edges[field + 1]].iter().copied().collect::<CpuSet>();
+    let words = |a: usize, b: usize, figures: &[f64]| {
+        let at = |q: f64| short(quantile(figures, q).unwrap_or(0.0));
+        let of = short(median(figures).unwrap_or(0.0));
+        format!(
+            "CPUs {} and {}: {of} ns ({} to {}), {} pairs",
+            cpus(b),
+            cpus(a),
+            at(0.0),
+            at(1.0),
+            figures.len()
+        )
+    };
+    figures
+        .iter()
+        .map(|(&(a, b), figures)| Field {
+            rows: (edges[a], edges[a + 1]),
+            columns: (edges[b], edges[b + 1]),
+            title: words(a, b, figures),
+        })
+        .collect()
+}

@@ -1,0 +1,139 @@
+//! Maps: how busy each CPU was, and how long each process took free and bound.
+
+use crate::Named;
+use crate::html::charts::{Figure, titled};
+use manycore_analysis::{Affinity, Scaling, ScalingPoint};
+use manycore_render::{
+    chart::{Block, Map},
+    figure::{number, percent},
+};
+use manycore_stats::{mean, quantile};
+
+/// Most CPUs in one line of cells; more take several lines.
+const LINE: usize = 64;
+
+/// Most CPUs whose cells have room for words.
+const WORDS: usize = 8;
+
+pub(super) fn cpus(all: &[Named]) -> Vec<Figure> {
+    all.iter()
+        .enumerate()
+        .filter_map(|(index, named)| {
+            let scaling = named.evaluation.scaling.as_ref()?;
+            let drawing = cpu_map(&format!("chart-cpus-{}", index + 1), scaling)?;
+            Some(Figure {
+                title: titled("How busy each CPU was, by number of workers", named, all),
+                caption: cpu_caption(scaling),
+                legend: Vec::new(),
+                drawing,
+            })
+        })
+        .collect()
+}
+
+fn cpu_caption(scaling: &Scaling) -> String {
+    let cpus = scaling.points.iter().map(|point| point.cpu_share.len()).max().unwrap_or(0);
+    let lines = if cpus > LINE {
+        format!(", {LINE} to a line, in the order of their numbers")
+    } else {
+        String::new()
+    };
+    format!(
+        "Each cell is a CPU{lines}; the stronger its colour, the busier it was, time taken by the hypervisor \
+         included. On the right, the mean over all CPUs."
+    )
+}
+
+fn cpu_map(id: &str, scaling: &Scaling) -> Option<maud::Markup> {
+    let first = scaling.points.iter().find(|point| !point.cpu_share.is_empty())?;
+    let cpus = first.cpu_share.len();
+    let width = cpus.min(LINE);
+    let numbers: Vec<u32> = first.cpu_share.iter().map(|&(cpu, _)| cpu).collect();
+    // Above lines that are folded, numbers would be those of the first line only.
+    let named = |column: &usize| cpus <= LINE && (width <= 16 || column.is_multiple_of(8));
+    let map = Map {
+        id,
+        heads: ("workers", "mean"),
+        label: "Share of time in which each CPU was busy",
+        cell_height: if cpus > LINE { 5.0 } else { 20.0 },
+        space: if cpus > LINE { 5.0 } else { 2.0 },
+        columns: (0..width).filter(named).map(|column| (column, numbers[column].to_string())).collect(),
+        gap_before: None,
+        width,
+        blocks: scaling.points.iter().map(|point| block(point, width)).collect(),
+        ends: ("0 %".to_owned(), "100 % busy".to_owned()),
+    };
+    Some(map.draw())
+}
+
+fn block(point: &ScalingPoint, width: usize) -> Block {
+    let shares: Vec<f64> = point.cpu_share.iter().map(|&(_, share)| share).collect();
+    let word = |share: &f64| format!("{:.0} %", share * 100.0);
+    Block {
+        name: point.workers.to_string(),
+        words: if shares.len() <= WORDS { shares.iter().map(word).collect() } else { Vec::new() },
+        note: mean(&shares).map(percent).unwrap_or_default(),
+        lines: shares.chunks(width.max(1)).map(<[f64]>::to_vec).collect(),
+    }
+}
+
+pub(super) fn affinity(all: &[Named]) -> Vec<Figure> {
+    all.iter()
+        .enumerate()
+        .filter_map(|(index, named)| {
+            let affinity = named.evaluation.affinity.as_ref()?;
+            let drawing = affinity_map(&format!("chart-affinity-{}", index + 1), affinity)?;
+            Some(Figure {
+                title: titled("Seconds of each process, free (A) and bound (B)", named, all),
+                caption: affinity_caption(affinity),
+                legend: Vec::new(),
+                drawing,
+            })
+        })
+        .collect()
+}
+
+fn affinity_caption(affinity: &Affinity) -> String {
+    let verdict = affinity.verdict.as_ref().map_or_else(String::new, |verdict| {
+        format!(" Rate of bound over free: {}.", verdict.ratio_in_words())
+    });
+    format!(
+        "Rows are processes, columns are rounds; the stronger the colour, the longer it took. A block that is \
+         fainter on one side was faster there.{verdict} Bound processes saw themselves elsewhere {} times.",
+        affinity.elsewhere
+    )
+}
+
+fn affinity_map(id: &str, affinity: &Affinity) -> Option<maud::Markup> {
+    let (free, bound) = (affinity.free.first()?.len(), affinity.bound.first()?.len());
+    let seconds: Vec<f64> = affinity.free.iter().chain(&affinity.bound).flatten().copied().collect();
+    // Single outliers would make all other cells look alike.
+    let (low, high) = (quantile(&seconds, 0.02)?, quantile(&seconds, 0.98)?);
+    let share = |seconds: &f64| if high > low { (seconds - low) / (high - low) } else { 0.5 };
+    let processes = affinity.free.iter().zip(&affinity.bound).enumerate();
+    let every = if free + bound > 24 { 5 } else { 2 };
+    let name = |letter: char, offset: usize, count: usize| {
+        let shown = (0..count).filter(move |round| round % every == 0);
+        shown.map(move |round| (offset + round, format!("{letter}{}", round + 1)))
+    };
+    let map = Map {
+        id,
+        heads: ("", ""),
+        label: "Seconds of each process in each free and bound round",
+        cell_height: if affinity.free.len() > 40 { 7.0 } else { 14.0 },
+        space: 0.0,
+        columns: name('A', 0, free).chain(name('B', free, bound)).collect(),
+        gap_before: Some(free),
+        width: free + bound,
+        blocks: processes
+            .map(|(process, (free, bound))| Block {
+                name: if process % 2 == 0 { format!("P{}", process + 1) } else { String::new() },
+                lines: vec![free.iter().chain(bound).map(share).collect()],
+                words: Vec::new(),
+                note: String::new(),
+            })
+            .collect(),
+        ends: (format!("{} s", number(low)), format!("{} s", number(high))),
+    };
+    Some(map.draw())
+}

@@ -1,0 +1,46 @@
+//! Which charts a section has, and what each says.
+
+mod bars;
+mod comparison;
+mod contention;
+mod latency;
+mod maps;
+mod scaling;
+mod spawning;
+mod stream;
+
+use crate::Named;
+use maud::Markup;
+
+/// A chart with the words around it.
+pub struct Figure {
+    /// What is shown, with the unit.
+    pub title: String,
+    /// How to read it.
+    pub caption: String,
+    /// Signs and what they stand for.
+    pub legend: Vec<(Markup, String)>,
+    /// The drawing.
+    pub drawing: Markup,
+}
+
+/// The charts of the section `id`; none where nothing was measured.
+pub fn of(id: &str, all: &[Named]) -> Vec<Figure> {
+    match id {
+        "scaling" => scaling::of(all).into_iter().chain(maps::cpus(all)).collect(),
+        "modes" => bars::modes(all).into_iter().collect(),
+        "matrix" => bars::matrix(all),
+        "contention" => contention::of(all),
+        "comparison" => comparison::of(all),
+        "affinity" => maps::affinity(all),
+        "latency" => latency::of(all),
+        "stream" => stream::of(all),
+        "spawn" => spawning::of(all),
+        _ => Vec::new(),
+    }
+}
+
+/// `title`, with the record's name where there are several.
+fn titled(title: &str, named: &Named, all: &[Named]) -> String {
+    if all.len() > 1 { format!("{title}: {}", named.name) } else { title.to_owned() }
+}

@@ -1,0 +1,255 @@
+//! Speed-up, efficiency and event times over the number of workers.
+
+use crate::Named;
+use crate::html::charts::Figure;
+use manycore_analysis::{LatencySummary, Scaling, ScalingPoint};
+use manycore_render::chart::{Axis, Lines, Mark, Point, Series, Style, swatch};
+use manycore_stats::Estimate;
+
+/// Points at which a fitted law is drawn.
+const CURVE: usize = 64;
+
+/// Least space between the labels of the horizontal axis, as a share of it.
+const APART: f64 = 0.075;
+
+/// Most points that have room for a label each.
+const LABELS: usize = 12;
+
+/// A judged scaling experiment with the place of its record.
+type Run<'a> = (usize, &'a Named, &'a Scaling);
+
+pub(super) fn of(all: &[Named]) -> Vec<Figure> {
+    let runs: Vec<Run> = all
+        .iter()
+        .enumerate()
+        .filter_map(|(index, named)| Some((index, named, named.evaluation.scaling.as_ref()?)))
+        .collect();
+    if runs.is_empty() {
+        return Vec::new();
+    }
+    let mut figures = vec![speedup(&runs), efficiency(&runs)];
+    figures.extend(match &runs[..] {
+        [(_, _, scaling)] => latency_of_one(scaling),
+        _ => latency_of_several(&runs),
+    });
+    figures
+}
+
+fn speedup(runs: &[Run]) -> Figure {
+    let points = ideal(runs);
+    let ideal = Series { colour: 5, mark: Mark::Circle, style: Style::Ideal, points };
+    let mut series = vec![ideal];
+    series.extend(measured(runs, |point| point.speedup, short));
+    let mut legend = vec![(swatch(Style::Ideal, Mark::Circle, 5), "linear".to_owned())];
+    legend.extend(names(runs));
+    // A law on its own points would vanish in their colour.
+    let colour_of = |index: usize| if runs.len() > 1 { index } else { 1 };
+    let fits: Vec<Series> =
+        runs.iter().filter_map(|(index, _, scaling)| fit(colour_of(*index), scaling)).collect();
+    if !fits.is_empty() {
+        let sign = swatch(Style::Fit, Mark::Circle, if runs.len() > 1 { 5 } else { 1 });
+        legend.push((sign, "Universal Scalability Law".to_owned()));
+    }
+    series.extend(fits);
+    let values = series.iter().flat_map(|series| &series.points).flat_map(|point| {
+        let (low, high) = point.interval.unwrap_or((point.y, point.y));
+        [point.y, low, high]
+    });
+    let y = Axis::doublings(values.collect::<Vec<_>>());
+    let drawing = lines("chart-speedup", "Speed-up over the number of workers", "speed-up", y, runs, series);
+    Figure {
+        title: "Speed-up over one worker".to_owned(),
+        caption: "Both axes double with each step, so that linear is a straight line, until the CPUs are full; the \
+                  lower a point lies under it, the more is lost. Bars are 95 % intervals."
+            .to_owned(),
+        legend,
+        drawing,
+    }
+}
+
+/// The most that workers can do: each adds one until the CPUs are full.
+fn ideal(runs: &[Run]) -> Vec<Point> {
+    let cpus = runs.iter().map(|(_, _, scaling)| scaling.cpus).max().unwrap_or(1) as f64;
+    match runs {
+        [(_, _, scaling)] if !scaling.computes() => {
+            scaling.points.iter().map(|point| bare(point.workers as f64, point.linear)).collect()
+        }
+        [(_, _, scaling)] => {
+            // Workers beyond the CPUs add nothing, even in the ideal.
+            let last = scaling.points.last().map(|last| bare((last.workers as f64).max(cpus), cpus));
+            [bare(1.0, 1.0), bare(cpus, cpus)].into_iter().chain(last).collect()
+        }
+        _ => vec![bare(1.0, 1.0), bare(cpus, cpus)],
+    }
+}
+
+fn efficiency(runs: &[Run]) -> Figure {
+    let series = measured(
+        runs,
+        |point| point.efficiency.map(|share| share * 100.0),
+        |percent| format!("{percent:.0}"),
+    );
+    let values = series.iter().flat_map(|series| &series.points).flat_map(|point| {
+        let (low, high) = point.interval.unwrap_or((point.y, point.y));
+        [low, high]
+    });
+    let y = Axis::linear(values.collect::<Vec<_>>(), &[0.0, 110.0], 7.0);
+    let drawing =
+        lines("chart-efficiency", "Efficiency over the number of workers", "% of the ideal", y, runs, series);
+    Figure {
+        title: "Speed-up as a share of linear, in %".to_owned(),
+        caption: "100 % where each worker, or each CPU once they are full, does the work of one alone. Bars are 95 % \
+                  intervals."
+            .to_owned(),
+        legend: if runs.len() > 1 { names(runs) } else { Vec::new() },
+        drawing,
+    }
+}
+
+fn latency_of_one(scaling: &Scaling) -> Option<Figure> {
+    type Pick = fn(&LatencySummary) -> f64;
+    let picks: [(&str, Pick); 4] = [
+        ("mean", |times| times.mean_ms),
+        ("95th percentile", |times| times.p95_ms),
+        ("99th percentile", |times| times.p99_ms),
+        ("longest", |times| times.max_ms),
+    ];
+    let series: Vec<Series> =
+        picks.iter().enumerate().map(|(index, (_, pick))| times(index, scaling, *pick, index == 0)).collect();
+    let legend = picks
+        .iter()
+        .enumerate()
+        .map(|(index, (name, _))| (swatch(Style::Measured, Mark::of(index), index), (*name).to_owned()));
+    latency(scaling, series, legend.collect(), &[(0, scaling)])
+}
+
+fn latency_of_several(runs: &[Run]) -> Option<Figure> {
+    let series = runs.iter().map(|(index, _, scaling)| times(*index, scaling, |times| times.p95_ms, false));
+    let scalings: Vec<(usize, &Scaling)> =
+        runs.iter().map(|(index, _, scaling)| (*index, *scaling)).collect();
+    let mut figure = latency(runs[0].2, series.collect(), names(runs), &scalings)?;
+    "95th percentile of the time of one event, in ms".clone_into(&mut figure.title);
+    Some(figure)
+}
+
+fn latency(
+    first: &Scaling,
+    series: Vec<Series>,
+    legend: Vec<(maud::Markup, String)>,
+    scalings: &[(usize, &Scaling)],
+) -> Option<Figure> {
+    let values: Vec<f64> = series.iter().flat_map(|series| &series.points).map(|point| point.y).collect();
+    if values.is_empty() {
+        return None;
+    }
+    let chart = Lines {
+        id: "chart-latency",
+        label: "Time of one event over the number of workers",
+        x_name: "workers",
+        y_name: "ms",
+        x: workers_axis(scalings.iter().map(|(_, scaling)| *scaling)),
+        y: Axis::doublings(values),
+        upright: (scalings.len() == 1).then(|| all_cpus(first)),
+        series,
+    };
+    Some(Figure {
+        title: "Time of one event, in ms".to_owned(),
+        caption:
+            "Both axes double with each step. More workers than CPUs take turns, so each event takes longer \
+                  without more work being done."
+                .to_owned(),
+        legend,
+        drawing: chart.draw(),
+    })
+}
+
+fn times(index: usize, scaling: &Scaling, pick: fn(&LatencySummary) -> f64, labels: bool) -> Series {
+    let points = scaling.points.iter().filter_map(|point| {
+        let y = pick(point.latency.as_ref()?);
+        let label = if labels && scaling.points.len() <= LABELS { short(y) } else { String::new() };
+        (y.is_finite() && y > 0.0).then(|| Point { label, ..bare(point.workers as f64, y) })
+    });
+    Series { colour: index, mark: Mark::of(index), style: Style::Measured, points: points.collect() }
+}
+
+/// One series for each run, labelled at its points where it is alone.
+fn measured(
+    runs: &[Run],
+    estimate: impl Fn(&ScalingPoint) -> Estimate,
+    show: impl Fn(f64) -> String,
+) -> Vec<Series> {
+    let series = |(index, _, scaling): &Run| {
+        let label = runs.len() == 1 && scaling.points.len() <= LABELS;
+        let points = scaling.points.iter().map(|point| {
+            let value = estimate(point);
+            Point {
+                x: point.workers as f64,
+                y: value.median,
+                interval: value.interval,
+                label: if label { show(value.median) } else { String::new() },
+            }
+        });
+        Series {
+            colour: *index,
+            mark: Mark::of(*index),
+            style: Style::Measured,
+            points: points.filter(|point| point.y.is_finite()).collect(),
+        }
+    };
+    runs.iter().map(series).collect()
+}
+
+/// The law, over the rate that was measured with one worker, up to the number of CPUs.
+fn fit(colour: usize, scaling: &Scaling) -> Option<Series> {
+    let law = &scaling.usl.as_ref()?.law;
+    let one = scaling.points.first()?.rate.median;
+    let points = (0..=CURVE).map(|step| {
+        let workers = (scaling.cpus as f64).powf(step as f64 / CURVE as f64);
+        bare(workers, law.rate(workers) / one)
+    });
+    Some(Series { colour, mark: Mark::Circle, style: Style::Fit, points: points.collect() })
+}
+
+/// A value with the digits that fit over a point.
+fn short(value: f64) -> String {
+    match value {
+        small if small < 9.995 => format!("{small:.2}"),
+        medium if medium < 99.95 => format!("{medium:.1}"),
+        large => format!("{large:.0}"),
+    }
+}
+
+fn bare(x: f64, y: f64) -> Point {
+    Point { x, y, interval: None, label: String::new() }
+}
+
+fn lines(id: &str, label: &str, y_name: &str, y: Axis, runs: &[Run], series: Vec<Series>) -> maud::Markup {
+    let upright = match runs {
+        [(_, _, scaling)] => Some(all_cpus(scaling)),
+        _ => None,
+    };
+    let x = workers_axis(runs.iter().map(|(_, _, scaling)| *scaling));
+    Lines { id, label, x_name: "workers", y_name, x, y, upright, series }.draw()
+}
+
+fn all_cpus(scaling: &Scaling) -> (f64, String) {
+    (scaling.cpus as f64, format!("all {} CPUs", scaling.cpus))
+}
+
+/// Ticks at the numbers of workers that were measured; those that matter most are kept where room is short.
+fn workers_axis<'a>(scalings: impl Iterator<Item = &'a Scaling> + Clone) -> Axis {
+    let points = scalings.clone().flat_map(|scaling| &scaling.points);
+    let counts: Vec<f64> = points.map(|point| point.workers as f64).collect();
+    let mut wanted = vec![1.0];
+    wanted.extend(scalings.flat_map(|scaling| [scaling.cpus as f64, 2.0 * scaling.cpus as f64]));
+    wanted.extend(&counts);
+    Axis::doublings_at(&counts, &wanted, APART)
+}
+
+fn names(runs: &[Run]) -> Vec<(maud::Markup, String)> {
+    let several = runs.len() > 1;
+    let name = |named: &Named| if several { named.name.clone() } else { "measured".to_owned() };
+    runs.iter()
+        .map(|(index, named, _)| (swatch(Style::Measured, Mark::of(*index), *index), name(named)))
+        .collect()
+}

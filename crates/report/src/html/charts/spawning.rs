@@ -1,0 +1,135 @@
+//! Bytes of each light process beside each other, and how busy CPUs were over time.
+
+use crate::Named;
+use crate::html::charts::{Figure, titled};
+use manycore_analysis::{LightProcesses, LightRun, PUBLISHED_BYTES, PUBLISHED_ON};
+use manycore_experiment::spawning::{Purpose, Spin, ceiling::plural};
+use manycore_render::{
+    chart::{Bar, Bars, Block, Group, Map},
+    figure::{grouped, percent},
+};
+use manycore_stats::mean;
+use manycore_text::units::count;
+
+/// Most CPUs in one line of cells; more take several lines.
+const LINE: usize = 64;
+/// Most blocks below each other; intervals beyond it are taken together.
+const DOWN: usize = 40;
+
+pub(super) fn of(all: &[Named]) -> Vec<Figure> {
+    let maps = all.iter().enumerate().flat_map(|(index, named)| {
+        let spins = named.record.spawnings.iter().zip(&named.evaluation.light_processes).enumerate();
+        spins.filter_map(move |(place, (spawning, light))| {
+            let (run, spin) = spawning.runs.iter().rev().find_map(|run| Some((run, run.spin.as_ref()?)))?;
+            let id = format!("chart-spawn-cpus-{}-{}", index + 1, place + 1);
+            let what = format!("{}: {} {} that compute", light.name, count(run.asked), plural(&light.unit));
+            Some(map(&id, &titled(&what, named, all), spin))
+        })
+    });
+    bytes(all).into_iter().chain(maps).collect()
+}
+
+fn bytes(all: &[Named]) -> Option<Figure> {
+    let of_record = |named: &Named| -> Vec<Bar> {
+        named
+            .evaluation
+            .light_processes
+            .iter()
+            .enumerate()
+            .filter_map(|(index, light)| bar(index, light))
+            .collect()
+    };
+    let groups: Vec<Group> = all
+        .iter()
+        .map(|named| Group {
+            name: if all.len() > 1 { named.name.clone() } else { String::new() },
+            bars: of_record(named),
+        })
+        .filter(|group| !group.bars.is_empty())
+        .collect();
+    let drawing = Bars {
+        id: "chart-spawn-bytes",
+        label: "Bytes that each light process takes",
+        axis_name: "bytes each",
+        groups,
+        reference: Some((PUBLISHED_BYTES, PUBLISHED_ON.to_owned())),
+    };
+    (!drawing.groups.is_empty()).then(|| Figure {
+        title: "Bytes that each light process takes".to_owned(),
+        caption: format!(
+            "Growth of PSS (RSS where the kernel tells none) at the largest count. The line is the {} bytes that were \
+             published for {PUBLISHED_ON}.",
+            grouped(PUBLISHED_BYTES)
+        ),
+        legend: Vec::new(),
+        drawing: drawing.draw(),
+    })
+}
+
+fn bar(index: usize, light: &LightProcesses) -> Option<Bar> {
+    let counted = light.runs.iter().filter(|run| run.purpose == Purpose::Count);
+    let run: &LightRun = counted.max_by_key(|run| run.alive)?;
+    let value = run.pss_each.or(run.rss_each)?;
+    let words = format!("{} at {}", grouped(value), count(run.alive));
+    Some(Bar { name: light.name.clone(), value, interval: None, words, colour: index })
+}
+
+fn map(id: &str, title: &str, spin: &Spin) -> Figure {
+    let (cpus, width) = (spin.cpus.len(), spin.cpus.len().clamp(1, LINE));
+    let together = spin.busy.len().div_ceil(DOWN).max(1);
+    let named = |column: &usize| cpus <= LINE && (width <= 16 || column.is_multiple_of(8));
+    let blocks: Vec<Block> = spin
+        .busy
+        .chunks(together)
+        .enumerate()
+        .map(|(row, part)| block(part, (row * together) as f64 * spin.interval_seconds, width))
+        .collect();
+    let every = blocks.len().div_ceil(10).max(1);
+    let blocks = blocks.into_iter().enumerate().map(|(row, block)| {
+        // Words beside each line would touch.
+        let told = row.is_multiple_of(every);
+        if told { block } else { Block { name: String::new(), note: String::new(), ..block } }
+    });
+    let map = Map {
+        id,
+        heads: ("second", "mean"),
+        label: "Share of time in which each CPU was busy, over time",
+        cell_height: if cpus > LINE { 4.0 } else { 9.0 },
+        space: if cpus > LINE { 4.0 } else { 0.0 },
+        columns: (0..width.min(cpus))
+            .filter(named)
+            .map(|column| (column, spin.cpus[column].to_string()))
+            .collect(),
+        gap_before: None,
+        width,
+        blocks: blocks.collect(),
+        ends: ("0 %".to_owned(), "100 % busy".to_owned()),
+    };
+    let lines = if cpus > LINE { format!(", {LINE} to a line") } else { String::new() };
+    Figure {
+        title: title.to_owned(),
+        caption: format!(
+            "Time runs down, CPUs stand side by side{lines}; the stronger the colour, the longer a CPU was busy. Equal \
+             columns are an even spread. On the right, the mean over all CPUs."
+        ),
+        legend: Vec::new(),
+        drawing: map.draw(),
+    }
+}
+
+/// The mean share of each CPU over the intervals of `part`.
+fn block(part: &[Vec<f32>], second: f64, width: usize) -> Block {
+    let columns = part.first().map_or(0, Vec::len);
+    let share = |column: usize| {
+        let shares: Vec<f64> =
+            part.iter().filter_map(|row| row.get(column)).copied().map(f64::from).collect();
+        mean(&shares).unwrap_or(0.0)
+    };
+    let shares: Vec<f64> = (0..columns).map(share).collect();
+    Block {
+        name: format!("{second:.1}"),
+        note: mean(&shares).map(percent).unwrap_or_default(),
+        words: Vec::new(),
+        lines: shares.chunks(width).map(<[f64]>::to_vec).collect(),
+    }
+}

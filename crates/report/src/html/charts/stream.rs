@@ -1,0 +1,157 @@
+//! Bandwidth over the number of workers, and maps from the CPUs of each node to the memory of each.
+
+use crate::Named;
+use crate::html::charts::{Figure, titled};
+use manycore_analysis::{Route, StreamPoint, Streaming};
+use manycore_render::chart::{Axis, Block, Lines, Map, Mark, Point, Series, Style, swatch};
+use manycore_stats::mean;
+
+/// Least space between the labels of the horizontal axis, as a share of it.
+const APART: f64 = 0.075;
+
+/// Most nodes whose cells have room for words.
+const WORDS: usize = 10;
+
+/// One of the maps.
+struct Kind {
+    id: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    value: fn(&Route) -> Option<f64>,
+    show: fn(f64) -> String,
+}
+
+const MAPS: [Kind; 3] = [
+    Kind {
+        id: "chart-stream-nodes",
+        title: "GB/s that all CPUs of a node read from the memory of a node",
+        unit: "GB/s",
+        value: |route| Some(route.rate?.median / 1e9),
+        show: |rate| if rate < 9.95 { format!("{rate:.1}") } else { format!("{rate:.0}") },
+    },
+    Kind {
+        id: "chart-stream-idle",
+        title: "Nanoseconds of a load from the memory of a node, idle",
+        unit: "ns",
+        value: |route| Some(route.idle_ns?.median),
+        show: |time| format!("{time:.0}"),
+    },
+    Kind {
+        id: "chart-stream-loaded",
+        title: "Nanoseconds of such a load while the node's other CPUs read from there",
+        unit: "ns",
+        value: |route| Some(route.loaded_ns?.median),
+        show: |time| format!("{time:.0}"),
+    },
+];
+
+pub(super) fn of(all: &[Named]) -> Vec<Figure> {
+    all.iter()
+        .enumerate()
+        .filter_map(|(index, named)| Some((index + 1, named, named.evaluation.stream.as_ref()?)))
+        .flat_map(|(number, named, streaming)| {
+            let maps = MAPS.iter().filter_map(move |kind| {
+                Some(Figure {
+                    title: titled(kind.title, named, all),
+                    caption: "Rows are the nodes whose CPUs work, columns those whose memory they work on; the stronger \
+                              the colour, the larger the figure. On the right, the mean of the row."
+                        .to_owned(),
+                    legend: Vec::new(),
+                    drawing: map(kind, &format!("{}-{number}", kind.id), streaming)?,
+                })
+            });
+            rates(number, named, streaming, all).into_iter().chain(maps)
+        })
+        .collect()
+}
+
+fn rates(number: usize, named: &Named, streaming: &Streaming, all: &[Named]) -> Option<Figure> {
+    let mut titles: Vec<String> = streaming.points.iter().map(StreamPoint::title).collect();
+    titles.dedup();
+    let of = |title: &str| {
+        streaming.points.iter().filter(|point| point.title() == title).collect::<Vec<&StreamPoint>>()
+    };
+    // One number of workers is a row of the table, and no line.
+    titles.retain(|title| of(title).len() > 1);
+    let counts: Vec<f64> = streaming.points.iter().map(|point| point.workers as f64).collect();
+    let series: Vec<Series> = titles
+        .iter()
+        .enumerate()
+        .map(|(index, title)| Series {
+            colour: index,
+            mark: Mark::of(index),
+            style: Style::Measured,
+            points: of(title)
+                .into_iter()
+                .map(at)
+                .filter(|point| point.y.is_finite() && point.y > 0.0)
+                .collect(),
+        })
+        .collect();
+    let values: Vec<f64> = series.iter().flat_map(|series| &series.points).map(|point| point.y).collect();
+    if values.is_empty() {
+        return None;
+    }
+    let title = "GB/s over the number of workers of a node";
+    let drawing = Lines {
+        id: &format!("chart-stream-{number}"),
+        label: title,
+        x_name: "workers",
+        y_name: "GB/s",
+        x: Axis::doublings_at(&counts, &counts, APART),
+        y: Axis::doublings(values),
+        upright: None,
+        series,
+    };
+    let sign = |index| swatch(Style::Measured, Mark::of(index), index);
+    Some(Figure {
+        title: titled(title, named, all),
+        caption: "Both axes double with each step. Where a line is level, the memory gives no more, and further workers \
+                  only wait. Bars are 95 % intervals."
+            .to_owned(),
+        legend: titles.iter().enumerate().map(|(index, title)| (sign(index), title.clone())).collect(),
+        drawing: drawing.draw(),
+    })
+}
+
+fn at(point: &StreamPoint) -> Point {
+    let rate = point.rate.map(|rate| rate / 1e9);
+    Point { x: point.workers as f64, y: rate.median, interval: rate.interval, label: String::new() }
+}
+
+fn map(kind: &Kind, id: &str, streaming: &Streaming) -> Option<maud::Markup> {
+    let [from, to] = streaming.nodes();
+    let value =
+        |from: u32, to: u32| streaming.route(from, to).and_then(kind.value).filter(|value| value.is_finite());
+    let values: Vec<f64> =
+        from.iter().flat_map(|&from| to.iter().filter_map(move |&to| value(from, to))).collect();
+    let high = values.iter().copied().reduce(f64::max)?;
+    // From nought on, so that the colours say how many times as much.
+    let share = |value: Option<f64>| value.map_or(0.0, |value| if high > 0.0 { value / high } else { 0.0 });
+    let row = |&from: &u32| {
+        let cells: Vec<Option<f64>> = to.iter().map(|&to| value(from, to)).collect();
+        let known: Vec<f64> = cells.iter().copied().flatten().collect();
+        let words = cells.iter().map(|cell| cell.map(kind.show).unwrap_or_default());
+        Block {
+            name: format!("node {from}"),
+            words: if to.len() <= WORDS { words.collect() } else { Vec::new() },
+            note: mean(&known).map(kind.show).unwrap_or_default(),
+            lines: vec![cells.into_iter().map(share).collect()],
+        }
+    };
+    let named = |(column, node): (usize, &u32)| (column, node.to_string());
+    let every = to.len().div_ceil(2 * WORDS);
+    let map = Map {
+        id,
+        heads: ("CPUs of", "mean"),
+        label: kind.title,
+        cell_height: if to.len() <= WORDS { 26.0 } else { 14.0 },
+        space: 0.0,
+        columns: to.iter().enumerate().step_by(every).map(named).collect(),
+        gap_before: None,
+        width: to.len(),
+        blocks: from.iter().map(row).collect(),
+        ends: ("0".to_owned(), format!("{} {}", (kind.show)(high), kind.unit)),
+    };
+    Some(map.draw())
+}

@@ -1,0 +1,63 @@
+//! Steal, waiting, migrations and the like during the scaling test.
+
+use crate::sections::{Named, Table, by_workers};
+use manycore_analysis::Circumstances;
+use manycore_render::{
+    figure::{factor, number, optional, percent},
+    table::Align,
+};
+
+/// Head, how the figure is written, and where it is.
+type Column = (&'static str, fn(f64) -> String, fn(&Circumstances) -> Option<f64>);
+
+const COLUMNS: [Column; 11] = [
+    ("used", percent, |around| around.used),
+    ("steal", percent, |around| around.steal),
+    ("other", percent, |around| around.foreign),
+    ("run delay", percent, |around| around.run_delay),
+    ("throttled", percent, |around| around.throttled),
+    ("PSI some", percent, |around| around.pressure),
+    ("GHz", |khz| factor(khz / 1e6), |around| around.frequency_khz),
+    ("migr/s", number, |around| around.migrations),
+    ("preempt/s", number, |around| around.preemptions),
+    ("events/CPU s", number, |around| around.rate_per_cpu_second),
+    ("too hot", |events| format!("{events:.0}"), |around| around.thermal_events.map(|events| events as f64)),
+];
+
+pub(super) fn own(named: &Named) -> Vec<Table> {
+    let Some(scaling) = &named.evaluation.scaling else { return Vec::new() };
+    // A column that this machine never fills is left out.
+    let told: Vec<&Column> = COLUMNS
+        .iter()
+        .filter(|(_, _, pick)| scaling.points.iter().any(|point| pick(&point.circumstances).is_some()))
+        .collect();
+    let heads: Vec<&str> = told.iter().map(|column| column.0).collect();
+    let mut table = Table::figures("By number of workers", ("workers", Align::Right), &heads);
+    for point in &scaling.points {
+        let cells = told.iter().map(|(_, show, pick)| optional(pick(&point.circumstances), *show));
+        table.rows.push(std::iter::once(point.workers.to_string()).chain(cells).collect());
+    }
+    table.notes.push(
+        "Used and throttled are shares of the time that the workers could have had, steal of the time in which CPUs had \
+         something to do. Run delay is the share of the workers' own time in which they were ready and waited for a \
+         CPU. Other is the share of the whole machine's time that everything else took. Migrations and preemptions are \
+         per second and worker."
+            .to_owned(),
+    );
+    if told.is_empty() { Vec::new() } else { vec![table] }
+}
+
+pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+    let column = |title: &str, index: usize| {
+        let (_, show, pick) = COLUMNS[index];
+        by_workers(title, all, |named| {
+            let points = named.evaluation.scaling.iter().flat_map(|scaling| &scaling.points);
+            points.map(|point| (point.workers, optional(pick(&point.circumstances), show))).collect()
+        })
+    };
+    vec![
+        column("Steal: time that the hypervisor took", 1),
+        column("Other work's share of the CPU time", 2),
+        column("Run delay: time that workers waited for a CPU", 3),
+    ]
+}

@@ -1,0 +1,89 @@
+//! How long a cache line takes between CPUs.
+
+use crate::sections::{Named, Table, compare};
+use manycore_analysis::{AtDistance, CoreLatency};
+use manycore_render::{
+    figure::{ABSENT, grouped, hundredths, number},
+    table::Align,
+};
+
+/// CPUs up to which the matrix is a table.
+const MATRIX: usize = 16;
+
+pub(super) fn own(named: &Named) -> Vec<Table> {
+    let Some(latency) = &named.evaluation.latency else { return Vec::new() };
+    let mut table = Table::figures(
+        "Nanoseconds of one way, by what two CPUs share",
+        ("", Align::Left),
+        &["pairs", "median", "middle half", "least", "most"],
+    );
+    table.rows = latency.distances.iter().map(row).collect();
+    table.notes.push(note(latency));
+    let matrix = (3..=MATRIX).contains(&latency.cpus.len()).then(|| matrix(latency));
+    std::iter::once(table).chain(matrix).collect()
+}
+
+fn row(at: &AtDistance) -> Vec<String> {
+    vec![
+        at.distance.title().to_owned(),
+        grouped(at.pairs as f64),
+        number(at.median_ns),
+        format!("{} to {}", number(at.middle_ns.0), number(at.middle_ns.1)),
+        number(at.range_ns.0),
+        number(at.range_ns.1),
+    ]
+}
+
+fn note(latency: &CoreLatency) -> String {
+    let measured = if latency.pairs.len() < latency.possible {
+        format!("{} of {} pairs", grouped(latency.pairs.len() as f64), grouped(latency.possible as f64))
+    } else if latency.possible == 1 {
+        "The only pair".to_owned()
+    } else {
+        format!("All {} pairs", grouped(latency.possible as f64))
+    };
+    let rule = latency.rule.as_ref().map(|rule| format!(" ({rule})")).unwrap_or_default();
+    let visits =
+        if latency.rounds == 1 { "once".to_owned() } else { format!("up to {} times", latency.rounds) };
+    let noise = latency
+        .noise
+        .map_or_else(String::new, |noise| format!("; 95 % of the figures hold to {} %", hundredths(noise)));
+    format!("{measured}{rule} were visited {visits}{noise}.")
+        .replace("The only pair were", "The only pair was")
+}
+
+/// Every pair, in whole nanoseconds.
+fn matrix(latency: &CoreLatency) -> Table {
+    let cpus: Vec<u32> = latency.cpus.iter().collect();
+    let heads: Vec<String> = cpus.iter().map(ToString::to_string).collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut table = Table::figures("Nanoseconds from CPU to CPU", ("CPU", Align::Right), &heads);
+    let figure = |a: u32, b: u32| {
+        let ends = (a.min(b), a.max(b));
+        let pair = latency.pairs.iter().find(|pair| (pair.a, pair.b) == ends);
+        pair.map_or_else(|| ABSENT.to_owned(), |pair| format!("{:.0}", pair.latency_ns))
+    };
+    table.rows = cpus
+        .iter()
+        .map(|&a| std::iter::once(a.to_string()).chain(cpus.iter().map(|&b| figure(a, b))).collect())
+        .collect();
+    table
+}
+
+pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+    let title = "Nanoseconds of one way, median (least to most)";
+    vec![compare(
+        title,
+        ("", Align::Left),
+        all,
+        |distance: &manycore_topology::Distance| distance.title().to_owned(),
+        |named| {
+            let distances = named.evaluation.latency.iter().flat_map(|latency| &latency.distances);
+            let cell = |at: &AtDistance| {
+                let (least, most) = at.range_ns;
+                (at.distance, format!("{} ({} to {})", number(at.median_ns), number(least), number(most)))
+            };
+            distances.map(cell).collect()
+        },
+    )]
+}

@@ -1,0 +1,73 @@
+//! GFLOPS by size, on one core and on all.
+
+use crate::sections::{Named, Table, compare};
+use manycore_analysis::MatrixPoint;
+use manycore_render::{
+    figure::{factor, interval, number, optional, percent, times, with_interval},
+    table::Align,
+};
+
+const SIZE: (&str, Align) = ("size", Align::Right);
+
+pub(super) fn own(named: &Named) -> Vec<Table> {
+    let points = &named.evaluation.matrix;
+    let Some(last) = points.last() else { return Vec::new() };
+    let mut one = Table::figures("One process on one core, in GFLOPS", SIZE, &["GFLOPS", "95 % interval"]);
+    let mut all = Table::figures(
+        format!("{} processes at once, one on each core, in GFLOPS", last.processes),
+        SIZE,
+        &["GFLOPS", "95 % interval", "speed-up", "95 % interval"],
+    );
+    for point in points {
+        let size = point.size.to_string();
+        one.rows.push(vec![size.clone(), number(point.one.median), interval(&point.one, number)]);
+        if let Some((together, speedup)) = point.all.as_ref().zip(point.speedup.as_ref()) {
+            all.rows.push(vec![
+                size,
+                number(together.median),
+                interval(together, number),
+                times(speedup.median),
+                interval(speedup, factor),
+            ]);
+        }
+    }
+    if last.peak.is_some() {
+        let heads = ["core's peak", "of the peak"].map(|head| (head.to_owned(), Align::Right));
+        one.head.extend(heads);
+        for (row, point) in one.rows.iter_mut().zip(points) {
+            row.push(optional(point.peak, number));
+            row.push(optional(point.peak.map(|peak| point.one.median / peak), percent));
+        }
+        one.notes
+            .push("The peak is what the core's SIMD units can do at the clock measured here.".to_owned());
+    } else {
+        one.notes.push(
+            "The core's peak is not known: that takes a CPU in manycore's table and its clock (section scaling), at which \
+             no product is faster than the peak."
+                .to_owned(),
+        );
+    }
+    vec![one, all].into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+    let column = |title: &str, cell: fn(&MatrixPoint) -> Option<String>| {
+        compare(title, SIZE, all, usize::to_string, |named| {
+            named.evaluation.matrix.iter().filter_map(|point| Some((point.size, cell(point)?))).collect()
+        })
+    };
+    vec![
+        column("One process on one core, in GFLOPS (95 % interval)", |point| {
+            Some(with_interval(&point.one, number, number))
+        }),
+        column("Share of the core's theoretical peak", |point| {
+            point.peak.map(|peak| percent(point.one.median / peak))
+        }),
+        column("One process on each core, in GFLOPS (95 % interval)", |point| {
+            point.all.as_ref().map(|all| with_interval(all, number, number))
+        }),
+        column("Speed-up of all cores over one (95 % interval)", |point| {
+            point.speedup.as_ref().map(|speedup| with_interval(speedup, times, factor))
+        }),
+    ]
+}

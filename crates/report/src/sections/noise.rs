@@ -1,0 +1,58 @@
+//! What two identical things showed.
+
+use crate::sections::{Named, Table, by_workers};
+use manycore_render::{
+    figure::{optional, percent},
+    table::Align,
+};
+
+pub(super) fn own(named: &Named) -> Vec<Table> {
+    let mut table = Table::figures(
+        "B over A by workers",
+        ("workers", Align::Right),
+        &["B over A", "95 % interval", "pairs", "noise floor", "detectable"],
+    );
+    table.rows = named
+        .evaluation
+        .noise
+        .iter()
+        .map(|noise| {
+            let interval = noise.ratio.interval.map(|(low, high)| format!("{low:.4} to {high:.4}"));
+            vec![
+                noise.workers.to_string(),
+                format!("{:.4}", noise.ratio.median),
+                interval.unwrap_or_else(|| "too few pairs".to_owned()),
+                noise.ratio.n.to_string(),
+                optional(noise.floor, percent),
+                optional(noise.detectable, percent),
+            ]
+        })
+        .collect();
+    table.notes.push(
+        "Detectable: the minimum detectable effect at 80 % power of this many pairs. The floor is for information and \
+         decides nothing."
+            .to_owned(),
+    );
+    if table.rows.is_empty() { Vec::new() } else { vec![table] }
+}
+
+pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+    vec![
+        by_workers("Noise floor (for information)", all, |named| {
+            named
+                .evaluation
+                .noise
+                .iter()
+                .map(|noise| (noise.workers, optional(noise.floor, percent)))
+                .collect()
+        }),
+        by_workers("Minimum detectable effect at 80 % power", all, |named| {
+            named
+                .evaluation
+                .noise
+                .iter()
+                .map(|noise| (noise.workers, optional(noise.detectable, percent)))
+                .collect()
+        }),
+    ]
+}

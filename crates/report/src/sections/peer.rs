@@ -1,0 +1,46 @@
+//! Ours beside sysbench.
+
+use crate::sections::{Named, Table, by_workers};
+use manycore_analysis::Peer;
+use manycore_render::{
+    figure::{ABSENT, interval, number, optional, with_interval},
+    table::Align,
+};
+use manycore_stats::Estimate;
+
+fn ratio(value: f64) -> String {
+    format!("{value:.3}")
+}
+
+/// Workers, ours, theirs, ratio, its interval and pairs: a row for each number of workers.
+pub(super) fn rows(peers: &[Peer]) -> Vec<Vec<String>> {
+    let row = |peer: &Peer| {
+        vec![
+            peer.workers.to_string(),
+            number(peer.ours.median),
+            number(peer.theirs.median),
+            optional(peer.ratio.as_ref().map(|ratio| ratio.median), ratio),
+            peer.ratio.as_ref().map_or_else(|| ABSENT.to_owned(), |over| interval(over, ratio)),
+            peer.pairs.to_string(),
+        ]
+    };
+    peers.iter().map(row).collect()
+}
+
+pub(super) fn own(named: &Named) -> Vec<Table> {
+    let mut table = Table::figures(
+        "Events per second",
+        ("workers", Align::Right),
+        &["manycore", "sysbench", "ratio", "95 % interval", "pairs"],
+    );
+    table.rows = rows(&named.evaluation.peers);
+    if table.rows.is_empty() { Vec::new() } else { vec![table] }
+}
+
+pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+    vec![by_workers("Ratio of our events per second to sysbench's (95 % interval)", all, |named| {
+        let peers = named.evaluation.peers.iter();
+        let cell = |over: &Estimate| with_interval(over, ratio, ratio);
+        peers.filter_map(|peer| Some((peer.workers, cell(peer.ratio.as_ref()?)))).collect()
+    })]
+}

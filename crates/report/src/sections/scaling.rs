@@ -1,0 +1,240 @@
+//! Events, speed-up, event times and the scalability law.
+
+use crate::sections::{Named, Table, by_workers, compare};
+use manycore_analysis::{Clock, LatencySummary, Level, Levels, Scaling, ScalingPoint, UslFit};
+use manycore_experiment::record::id;
+use manycore_render::{
+    figure::{
+        ABSENT, factor, grouped, hundredths, interval, number, optional, percent, times, with_interval,
+    },
+    table::Align,
+};
+use manycore_stats::{median, quantile};
+
+const WORKERS: (&str, Align) = ("workers", Align::Right);
+
+pub(super) fn own(named: &Named) -> Vec<Table> {
+    let evaluation = &named.evaluation;
+    let unit = named.record.experiment(id::SCALING).map_or("events", |experiment| experiment.unit.as_str());
+    let mut tables = evaluation.scaling.as_ref().map(|scaling| of_scaling(scaling, unit)).unwrap_or_default();
+    tables.extend(evaluation.levels.as_ref().map(of_levels));
+    tables.extend(evaluation.clock.as_ref().map(of_clock));
+    tables
+}
+
+/// A metric of which less is better: what it is, and over that with one worker.
+fn of_levels(levels: &Levels) -> Table {
+    let metric = &levels.metric;
+    let unit = if metric.unit.is_empty() { String::new() } else { format!(", in {}", metric.unit) };
+    let mut table = Table::figures(
+        format!("{}{unit}: less is better", metric.name),
+        (&levels.counted, Align::Right),
+        &["median", "95 % interval", "over one", "95 % interval", "samples"],
+    );
+    let row = |level: &Level| {
+        let over = level.over_one.as_ref();
+        vec![
+            level.workers.to_string(),
+            number(level.value.median),
+            interval(&level.value, number),
+            optional(over.map(|over| over.median), times),
+            over.map_or_else(|| ABSENT.to_owned(), |over| interval(over, factor)),
+            level.value.n.to_string(),
+        ]
+    };
+    table.rows = levels.levels.iter().map(row).collect();
+    let note = "This metric counts no work per time: speed-ups are those of the wall time or of a rate.";
+    table.notes.push(note.to_owned());
+    table
+}
+
+fn of_scaling(scaling: &Scaling, unit: &str) -> Vec<Table> {
+    let mut throughput = points(
+        "Throughput",
+        scaling,
+        &[unit, "seconds", &format!("{unit}/s"), "95 % interval", "fairness (Jain)"],
+        |point| {
+            vec![
+                grouped(point.events),
+                format!("{:.2}", point.seconds),
+                number(point.rate.median),
+                interval(&point.rate, number),
+                optional(point.fairness, |index| format!("{index:.4}")),
+            ]
+        },
+    );
+    let told = scaling.points.iter().any(|point| point.fairness.is_some());
+    throughput.notes.extend(
+        told.then(|| "Fairness is 1 where every worker did the same, 1/n where one did all.".to_owned()),
+    );
+    let title = if scaling.computes() {
+        "Speed-up over one worker, and efficiency for each CPU in use"
+    } else {
+        "Speed-up over one worker, and its share of linear"
+    };
+    let share = if scaling.computes() { "efficiency" } else { "of linear" };
+    let mut speedup =
+        points(title, scaling, &["speed-up", "95 % interval", share, "95 % interval", "pairs"], |point| {
+            vec![
+                times(point.speedup.median),
+                interval(&point.speedup, factor),
+                percent(point.efficiency.median),
+                interval(&point.efficiency, hundredths),
+                point.speedup.n.to_string(),
+            ]
+        });
+    speedup.notes.extend(scaling.points.iter().filter_map(superlinear));
+    speedup.notes.extend(scaling.usl.as_ref().map(law));
+    speedup.notes.extend(wants(scaling));
+    if scaling.usl.is_none() && scaling.computes() {
+        let note = "No scalability law: it needs five numbers of workers up to that of the CPUs.";
+        speedup.notes.push(note.to_owned());
+    }
+    let latency = points(
+        "Time of one event, in ms",
+        scaling,
+        &["min", "mean", "p95", "p99", "max"],
+        |point| match point.latency {
+            Some(times) => milliseconds(times).into(),
+            None => vec![ABSENT.to_owned(); 5],
+        },
+    );
+    let timed = scaling.points.iter().any(|point| point.latency.is_some());
+    [throughput, speedup].into_iter().chain(timed.then_some(latency)).chain([shares(scaling)]).collect()
+}
+
+fn points(
+    title: &str,
+    scaling: &Scaling,
+    columns: &[&str],
+    cells: impl Fn(&ScalingPoint) -> Vec<String>,
+) -> Table {
+    let mut table = Table::figures(title, WORKERS, columns);
+    table.rows = scaling
+        .points
+        .iter()
+        .map(|point| std::iter::once(point.workers.to_string()).chain(cells(point)).collect())
+        .collect();
+    table
+}
+
+fn milliseconds(times: LatencySummary) -> [String; 5] {
+    [times.min_ms, times.mean_ms, times.p95_ms, times.p99_ms, times.max_ms].map(number)
+}
+
+/// How linear is meant where a worker does not fill a CPU.
+fn wants(scaling: &Scaling) -> Option<String> {
+    match scaling.demand {
+        _ if scaling.computes() => None,
+        Some(demand) => Some(format!(
+            "One worker uses a CPU for {} of its time: linear is the number of workers, until they fill the CPUs.",
+            percent(demand)
+        )),
+        None => Some(
+            "How much of a CPU one worker wants is not in the record: linear is the number of workers."
+                .to_owned(),
+        ),
+    }
+}
+
+fn superlinear(point: &ScalingPoint) -> Option<String> {
+    let superlinear = point.superlinear.as_ref()?;
+    Some(format!("{} workers: above linear: {}.", point.workers, superlinear.cause()))
+}
+
+fn law(fit: &UslFit) -> String {
+    let without = fit
+        .contention_without_one
+        .map(|contention| format!("; without the point of one worker, contention {contention:.5}"))
+        .unwrap_or_default();
+    format!(
+        "Universal Scalability Law: {}, {}{without}.",
+        fit.contention_in_words(),
+        fit.coherence_in_words()
+    )
+}
+
+/// How busy the CPUs were: few enough for a line each number of workers, whatever the machine.
+fn shares(scaling: &Scaling) -> Table {
+    let columns = ["CPUs", "least busy", "median", "most busy", "busy above 50 %"];
+    points("Share of time in which CPUs were busy", scaling, &columns, |point| {
+        let shares: Vec<f64> = point.cpu_share.iter().map(|&(_, share)| share).collect();
+        vec![
+            shares.len().to_string(),
+            optional(quantile(&shares, 0.0), percent),
+            optional(median(&shares), percent),
+            optional(quantile(&shares, 1.0), percent),
+            shares.iter().filter(|&&share| share > 0.5).count().to_string(),
+        ]
+    })
+}
+
+fn of_clock(clock: &Clock) -> Table {
+    let mut table = Table::figures(
+        "Clock of the CPUs, in GHz, from chains of dependent additions",
+        ("", Align::Left),
+        &["GHz", "95 % interval"],
+    );
+    let gigahertz = |hz: f64| format!("{:.3}", hz / 1e9);
+    let medians: Vec<f64> = clock.alone.iter().map(|(_, hz)| hz.median).collect();
+    for (name, value) in [
+        ("slowest CPU alone", quantile(&medians, 0.0)),
+        ("median CPU alone", median(&medians)),
+        ("fastest CPU alone", quantile(&medians, 1.0)),
+    ] {
+        table.rows.push(vec![name.to_owned(), optional(value, gigahertz), String::new()]);
+    }
+    if let Some(together) = &clock.together {
+        table.rows.push(vec![
+            "each CPU, all at work".to_owned(),
+            gigahertz(together.median),
+            interval(together, gigahertz),
+        ]);
+    }
+    if let Some(ratio) = &clock.ratio {
+        table.notes.push(format!("Together over alone: {}.", with_interval(ratio, times, factor)));
+    }
+    table
+}
+
+pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+    let column = |title: &str, cell: fn(&ScalingPoint) -> String| {
+        by_workers(title, all, |named| {
+            let points = named.evaluation.scaling.iter().flat_map(|scaling| &scaling.points);
+            points.map(|point| (point.workers, cell(point))).collect()
+        })
+    };
+    let mut speedup = column("Speed-up over one worker (95 % interval)", |point| {
+        let mark = if point.superlinear.as_ref().is_some_and(|s| !s.within_noise) { " !" } else { "" };
+        format!("{}{mark}", with_interval(&point.speedup, times, factor))
+    });
+    let flagged = speedup.rows.iter().flatten().any(|cell| cell.ends_with('!'));
+    speedup.notes.extend(flagged.then(|| "! above linear: see the findings of that record.".to_owned()));
+    vec![
+        column("Events per second (95 % interval)", |point| with_interval(&point.rate, number, number)),
+        speedup,
+        column("Efficiency for each CPU in use (95 % interval, in %)", |point| {
+            with_interval(&point.efficiency, percent, hundredths)
+        }),
+        column("Mean time of one event, in ms", |point| {
+            optional(point.latency.map(|times| times.mean_ms), number)
+        }),
+        column("95th percentile of the time of one event, in ms", |point| {
+            optional(point.latency.map(|times| times.p95_ms), number)
+        }),
+        laws(all),
+    ]
+}
+
+fn laws(all: &[Named]) -> Table {
+    let name = |(_, name): &(u8, &str)| (*name).to_owned();
+    compare("Universal Scalability Law", ("", Align::Left), all, name, |named| {
+        let fit = named.evaluation.scaling.as_ref().and_then(|scaling| scaling.usl.as_ref());
+        fit.map_or_else(Vec::new, |fit| {
+            vec![
+                ((0, "contention"), format!("{:.5}", fit.law.contention)),
+                ((1, "coherence"), format!("{:.2e}", fit.law.coherence)),
+            ]
+        })
+    })
+}

@@ -1,0 +1,132 @@
+//! How many fit, what became of going there, which limits there are, and schedulers beside CPUs.
+
+use crate::sections::spawning::{Table, how_it_ended};
+use manycore_analysis::LightProcesses;
+use manycore_experiment::spawning::ceiling::{Bound, Ceiling};
+use manycore_render::{
+    figure::{ABSENT, grouped, percent},
+    table::Align,
+};
+use manycore_text::units::{count, decimal};
+
+pub(super) fn tables(all: &[LightProcesses]) -> Vec<Table> {
+    vec![ceilings(all), reached(all), limits(all), schedulers(all)]
+}
+
+fn judged(all: &[LightProcesses]) -> impl Iterator<Item = (&LightProcesses, &Ceiling)> {
+    all.iter().filter_map(|light| Some((light, light.ceiling.as_ref()?)))
+}
+
+fn ceilings(all: &[LightProcesses]) -> Table {
+    let mut table = Table::figures(
+        "How many fit: (memory - fixed) / bytes each, and the first limit",
+        ("runtime", Align::Left),
+        &["fixed", "bytes each", "spread", "memory", "it holds", "limit", "most"],
+    );
+    table.rows = judged(all)
+        .map(|(light, ceiling)| {
+            let line = &ceiling.line;
+            vec![
+                light.name.clone(),
+                decimal(line.fixed_bytes),
+                grouped(line.bytes),
+                line.spread.map_or_else(
+                    || "unknown".to_owned(),
+                    |(low, high)| format!("{} to {}", grouped(low), grouped(high)),
+                ),
+                decimal(light.memory.0 as f64),
+                count(ceiling.by_memory),
+                match &ceiling.bound {
+                    Bound::Memory => "memory".to_owned(),
+                    Bound::Limit(limit) => limit.name.clone(),
+                },
+                count(ceiling.count),
+            ]
+        })
+        .collect();
+    if judged(all).any(|(_, ceiling)| ceiling.line.spread.is_none()) {
+        table.notes.push(
+            "Spread: the slopes between neighbouring counts. One or two counts say nothing of how straight the line is; \
+             three do."
+                .to_owned(),
+        );
+    }
+    table.notes.extend(judged(all).map(|(light, ceiling)| {
+        format!(
+            "{}: by {}; memory is the {}.",
+            light.name,
+            ceiling.line.measure.words(),
+            light.memory.1.trim_start_matches("the ")
+        )
+    }));
+    table
+}
+
+fn reached(all: &[LightProcesses]) -> Table {
+    let mut table = Table::figures(
+        "Going there",
+        ("runtime", Align::Left),
+        &["memory", "foretold", "lived", "lived of foretold"],
+    );
+    table.head.push(("ended".to_owned(), Align::Left));
+    let runs = judged(all).flat_map(|(light, ceiling)| ceiling.reached.iter().map(move |run| (light, run)));
+    table.rows = runs
+        .map(|(light, run)| {
+            vec![
+                light.name.clone(),
+                decimal(run.memory_bytes as f64),
+                count(run.predicted),
+                count(run.alive),
+                percent(run.ratio),
+                how_it_ended(&run.ending),
+            ]
+        })
+        .collect();
+    table
+}
+
+fn limits(all: &[LightProcesses]) -> Table {
+    let mut table =
+        Table::figures("Limits in the way, smallest first", ("runtime", Align::Left), &["limit", "room"]);
+    table.head[1].1 = Align::Left;
+    table.head.push(("what lifts it".to_owned(), Align::Left));
+    let limits = all.iter().flat_map(|light| light.limits.iter().map(move |limit| (light, limit)));
+    // Beside what lifts it there is no room for a path, and a command is to be copied.
+    for (light, limit) in limits {
+        table.rows.push(vec![light.name.clone(), limit.name.clone(), count(limit.room), limit.lift.clone()]);
+        let told = format!("{}: {}", limit.name, limit.source);
+        if !table.notes.contains(&told) {
+            table.notes.push(told);
+        }
+    }
+    table
+}
+
+fn schedulers(all: &[LightProcesses]) -> Table {
+    let mut table = Table::figures(
+        "Schedulers beside CPUs",
+        ("runtime", Align::Left),
+        &["schedulers", "CPUs", "quota", "can run", "binding"],
+    );
+    table.head.extend(["set by", "to set right"].map(|head| (head.to_owned(), Align::Left)));
+    let absent = || ABSENT.to_owned();
+    table.rows = all
+        .iter()
+        .filter_map(|light| {
+            let schedulers = &light.schedulers;
+            let wrong = light.mismatch.as_ref();
+            let has = schedulers.count?;
+            Some(vec![
+                light.name.clone(),
+                has.to_string(),
+                schedulers.cpus.len().to_string(),
+                schedulers.quota_cpus.map_or_else(absent, |quota| format!("{quota:.2}")),
+                wrong.map_or(has, |wrong| wrong.fitting).to_string(),
+                schedulers.binding.clone().unwrap_or_else(absent),
+                if schedulers.option.is_empty() { absent() } else { schedulers.option.clone() },
+                wrong.map_or_else(absent, |wrong| wrong.cure.clone()),
+            ])
+        })
+        .collect();
+    table
+}

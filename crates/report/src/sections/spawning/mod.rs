@@ -1,0 +1,189 @@
+//! Light processes: what they took, how many fit, what stands in the way, and how their work was spread.
+
+mod bounds;
+mod work;
+
+use crate::sections::{Named, Table, compare};
+use manycore_analysis::{LightProcesses, LightRun, PUBLISHED, PUBLISHED_BYTES, PUBLISHED_ON};
+use manycore_experiment::spawning::{Ending, Purpose};
+use manycore_render::{
+    figure::{ABSENT, grouped, number, optional, times},
+    table::Align,
+};
+use manycore_text::units::{count, decimal};
+use std::collections::BTreeSet;
+
+pub(super) fn own(named: &Named) -> Vec<Table> {
+    let all = &named.evaluation.light_processes[..];
+    let mut tables = vec![published(all), times_of(all), memory(all)];
+    tables.extend(bounds::tables(all));
+    tables.extend(work::tables(all, &named.record));
+    tables.retain(|table| !table.rows.is_empty());
+    tables
+}
+
+fn seconds(seconds: f64) -> String {
+    number(seconds)
+}
+
+fn how_it_ended(ending: &Ending) -> String {
+    match ending {
+        Ending::Clean => "when told".to_owned(),
+        Ending::Refused { why } => format!("refused: {why}"),
+        Ending::Killed { why } => format!("killed: {why}"),
+        Ending::Failed { why } => format!("failed: {why}"),
+        Ending::Interrupted => "interrupted".to_owned(),
+    }
+}
+
+/// Runs of counts that were asked for.
+fn counted(light: &LightProcesses) -> impl Iterator<Item = &LightRun> {
+    light.runs.iter().filter(|run| run.purpose == Purpose::Count)
+}
+
+/// Memory of the runtime as the kernel counts it.
+fn held(run: &LightRun) -> String {
+    while_held(run, decimal(run.pss_bytes.unwrap_or(run.rss_bytes) as f64))
+}
+
+/// What a run shows that held its light processes; one that ended before has no such figures.
+fn while_held(run: &LightRun, figure: String) -> String {
+    if run.rss_bytes > 0 { figure } else { ABSENT.to_owned() }
+}
+
+/// Seconds until all lived.
+fn started(run: &LightRun) -> String {
+    while_held(run, seconds(run.start_seconds))
+}
+
+/// Bytes that each took at the largest count.
+fn bytes_each(light: &LightProcesses) -> Option<f64> {
+    let run = counted(light).filter(|run| run.rss_bytes > 0).max_by_key(|run| run.alive)?;
+    run.pss_each.or(run.rss_each)
+}
+
+/// All runtimes beside each other, and beside what was published.
+fn published(all: &[LightProcesses]) -> Table {
+    let names: Vec<&str> = all.iter().map(|light| &*light.name).chain([PUBLISHED_ON]).collect();
+    let mut table = Table::figures("Side by side", ("light processes", Align::Left), &names);
+    if all.is_empty() {
+        return table;
+    }
+    let asked: BTreeSet<u64> = all.iter().flat_map(counted).map(|run| run.asked).collect();
+    for asked in asked {
+        let runs: Vec<Option<&LightRun>> =
+            all.iter().map(|light| counted(light).find(|run| run.asked == asked)).collect();
+        let known = PUBLISHED.iter().find(|known| known.count == asked);
+        let mut row = |what: &str, show: &dyn Fn(&LightRun) -> String, known: Option<String>| {
+            let absent = || ABSENT.to_owned();
+            let measured = runs.iter().map(|run| run.map_or_else(absent, show));
+            let name = std::iter::once(format!("{}: {what}", count(asked)));
+            table.rows.push(name.chain(measured).chain([known.unwrap_or_else(absent)]).collect());
+        };
+        row("memory", &held, known.map(|known| decimal(known.memory_bytes)));
+        row("seconds to start", &started, known.map(|known| number(known.start_seconds)));
+    }
+    let each = all.iter().map(|light| optional(bytes_each(light), grouped));
+    table.rows.push(
+        std::iter::once("bytes each".to_owned()).chain(each).chain([grouped(PUBLISHED_BYTES)]).collect(),
+    );
+    table.notes.push(
+        "Memory is PSS (RSS where the kernel tells none); stacks and tables that the kernel keeps for threads and processes \
+         come on top. The published figures are of four Xeon E7-4820 with 125 GB."
+            .to_owned(),
+    );
+    table
+}
+
+fn times_of(all: &[LightProcesses]) -> Table {
+    let mut table = Table::figures(
+        "Starting and ending, in seconds",
+        ("runtime", Align::Left),
+        &["asked", "lived", "start", "own clock", "ratio", "us each", "end"],
+    );
+    table.head.push(("ended".to_owned(), Align::Left));
+    table.rows = all
+        .iter()
+        .flat_map(|light| counted(light).map(move |run| (light, run)))
+        .map(|(light, run)| {
+            vec![
+                light.name.clone(),
+                count(run.asked),
+                count(run.alive),
+                started(run),
+                optional(run.own_start_seconds, seconds),
+                optional(run.start_over_own, times),
+                optional(run.seconds_each.map(|each| each * 1e6), number),
+                optional(run.end_seconds, seconds),
+                how_it_ended(&run.ending),
+            ]
+        })
+        .collect();
+    table.notes.push(
+        "The ratio is ours over the runtime's own clock. An end is from the message to end until the runtime had gone."
+            .to_owned(),
+    );
+    table
+}
+
+fn memory(all: &[LightProcesses]) -> Table {
+    let mut table = Table::figures(
+        "Memory while all were held, and bytes of each",
+        ("runtime", Align::Left),
+        &["lived", "PSS", "RSS", "PSS each", "RSS each", "kernel each", "own each", "ratio"],
+    );
+    table.rows = all
+        .iter()
+        .flat_map(|light| counted(light).map(move |run| (light, run)))
+        .map(|(light, run)| {
+            vec![
+                light.name.clone(),
+                count(run.alive),
+                optional(run.pss_bytes.map(|bytes| bytes as f64), decimal),
+                while_held(run, decimal(run.rss_bytes as f64)),
+                optional(run.pss_each, grouped),
+                optional(run.rss_each, grouped),
+                optional(run.kernel_each, grouped),
+                optional(run.own_each, grouped),
+                optional(run.memory_over_own, times),
+            ]
+        })
+        .collect();
+    table.notes.push(
+        "Kernel: page tables and kernel stacks. Own: what the runtime says; the ratio is PSS over that."
+            .to_owned(),
+    );
+    table
+}
+
+pub(super) fn beside(all: &[Named]) -> Vec<Table> {
+    let name = |(_, name): &(usize, String)| name.clone();
+    let rows = |named: &Named| {
+        let lines = named.evaluation.light_processes.iter().flat_map(lines);
+        lines.enumerate().map(|(place, (name, cell))| ((place, name), cell)).collect()
+    };
+    vec![compare("Light processes", ("what", Align::Left), all, name, rows)]
+}
+
+/// The figures of a runtime that stand beside those of other records.
+fn lines(light: &LightProcesses) -> Vec<(String, String)> {
+    let mut lines: Vec<(String, String)> = Vec::new();
+    let mut add = |what: String, cell: String| lines.push((format!("{}: {what}", light.name), cell));
+    for run in counted(light) {
+        let asked = count(run.asked);
+        add(format!("{asked}, memory"), held(run));
+        add(format!("{asked}, seconds to start"), started(run));
+        if let Some(index) = run.balance.as_ref().and_then(|balance| balance.fairness) {
+            add(format!("{asked}, Jain's index over CPUs"), format!("{index:.3}"));
+        }
+        if let Some(rounds) = &run.rounds {
+            add(format!("{asked}, rounds per second"), number(rounds.per_second));
+        }
+    }
+    add("bytes each".to_owned(), optional(bytes_each(light), grouped));
+    add(
+        "most that fit".to_owned(),
+        light.ceiling.as_ref().map_or_else(|| ABSENT.to_owned(), |c| count(c.count)),
+    );
+    lines
+}

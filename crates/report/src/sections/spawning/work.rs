@@ -1,0 +1,144 @@
+//! How computing was spread over CPUs, and what files gave.
+
+use crate::sections::spawning::Table;
+use manycore_analysis::{Balance, LightProcesses, Rounds};
+use manycore_experiment::{Record, spawning::Spin};
+use manycore_render::{
+    figure::{ABSENT, number, optional, percent},
+    table::Align,
+};
+use manycore_stats::mean;
+use manycore_text::units::{bytes, count};
+
+/// Intervals in a line of a map; more are taken together.
+const ACROSS: usize = 60;
+/// Lines of a map; more CPUs are taken together.
+const DOWN: usize = 32;
+/// Signs of shares, from none to all.
+const SIGNS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+pub(super) fn tables(all: &[LightProcesses], record: &Record) -> Vec<Table> {
+    let spins = record.spawnings.iter().zip(all).flat_map(|(spawning, light)| {
+        spawning.runs.iter().filter_map(move |run| Some((light, run.asked, run.spin.as_ref()?)))
+    });
+    let mut tables = vec![balance(all)];
+    tables.extend(spins.map(|(light, asked, spin)| map(light, asked, spin)));
+    tables.push(files(all));
+    tables
+}
+
+fn balance(all: &[LightProcesses]) -> Table {
+    let mut table = Table::figures(
+        "Computing: share of each CPU's time, and who waited",
+        ("runtime", Align::Left),
+        &["lived", "CPUs", "mean", "least", "most", "Jain", "schedulers' Jain", "ran", "queued", "stolen"],
+    );
+    let runs = all.iter().flat_map(|light| {
+        light.runs.iter().filter_map(move |run| Some((light, run.alive, run.balance.as_ref()?)))
+    });
+    table.rows = runs.map(|(light, alive, balance)| spread(light, alive, balance)).collect();
+    table.notes.push(
+        "Jain's index is 1 where all did the same, 1/n where one did all. Ran: tasks that ran or waited for a CPU on the \
+         machine; queued: light processes that were ready, by the runtime."
+            .to_owned(),
+    );
+    table
+}
+
+fn spread(light: &LightProcesses, alive: u64, balance: &Balance) -> Vec<String> {
+    let shares: Vec<f64> = balance.cpus.iter().map(|&(_, share)| share).collect();
+    let index = |index: f64| format!("{index:.3}");
+    vec![
+        light.name.clone(),
+        count(alive),
+        shares.len().to_string(),
+        optional(mean(&shares), percent),
+        optional(shares.iter().copied().reduce(f64::min), percent),
+        optional(shares.iter().copied().reduce(f64::max), percent),
+        optional(balance.fairness, index),
+        optional(balance.scheduler_fairness, index),
+        optional(balance.running, number),
+        optional(balance.queued, number),
+        optional(balance.stolen, percent),
+    ]
+}
+
+/// Shares over time, a line for each CPU.
+fn map(light: &LightProcesses, asked: u64, spin: &Spin) -> Table {
+    let long = spin.busy.len().div_ceil(ACROSS).max(1);
+    let high = spin.cpus.len().div_ceil(DOWN).max(1);
+    let mut table = Table::figures(
+        format!(
+            "{}, {}: how busy each CPU was over time, {} a sign",
+            light.name,
+            count(asked),
+            seconds(long as f64 * spin.interval_seconds)
+        ),
+        ("CPU", Align::Right),
+        &[],
+    );
+    table.head.push(("busy".to_owned(), Align::Left));
+    table.rows = spin
+        .cpus
+        .chunks(high)
+        .enumerate()
+        .map(|(row, cpus)| {
+            let name = match cpus {
+                [one] => one.to_string(),
+                [first, .., last] => format!("{first}-{last}"),
+                [] => String::new(),
+            };
+            let line = spin.busy.chunks(long).map(|block| sign(block, row * high, cpus.len())).collect();
+            vec![name, line]
+        })
+        .collect();
+    table.notes.push(format!(
+        "From {} for none to {} for all of the time.",
+        SIGNS[0],
+        SIGNS[SIGNS.len() - 1]
+    ));
+    table
+}
+
+/// `0.15 s`, `0.5 s`, `3 s`.
+fn seconds(seconds: f64) -> String {
+    format!("{} s", (seconds * 100.0).round() / 100.0)
+}
+
+/// The sign of `count` columns from `first` on, over some intervals.
+fn sign(block: &[Vec<f32>], first: usize, count: usize) -> char {
+    let shares: Vec<f64> = block
+        .iter()
+        .flat_map(|row| row.iter().skip(first).take(count))
+        .map(|&share| f64::from(share))
+        .collect();
+    let share = mean(&shares).unwrap_or(0.0).clamp(0.0, 1.0);
+    SIGNS[(share * (SIGNS.len() - 1) as f64).round() as usize]
+}
+
+fn files(all: &[LightProcesses]) -> Table {
+    let mut table = Table::figures(
+        "Files: rounds of open, write, read and close",
+        ("runtime", Align::Left),
+        &["lived", "per second", "p50 ms", "p99 ms", "bytes", "file system"],
+    );
+    let runs = all.iter().flat_map(|light| {
+        light.runs.iter().filter_map(move |run| Some((light, run.alive, run.rounds.as_ref()?)))
+    });
+    table.rows = runs
+        .map(|(light, alive, rounds): (_, _, &Rounds)| {
+            let milliseconds = |ns: Option<f64>| optional(ns.map(|ns| ns / 1e6), number);
+            let system = if rounds.file_system.is_empty() { ABSENT } else { &*rounds.file_system };
+            vec![
+                light.name.clone(),
+                count(alive),
+                number(rounds.per_second),
+                milliseconds(rounds.p50_ns),
+                milliseconds(rounds.p99_ns),
+                bytes(rounds.bytes),
+                system.to_owned(),
+            ]
+        })
+        .collect();
+    table
+}

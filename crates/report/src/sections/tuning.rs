@@ -1,0 +1,63 @@
+//! What a search tried, and how its finalists did on fresh pairs.
+
+use crate::sections::{Named, Table};
+use manycore_analysis::Tuning;
+use manycore_render::{
+    figure::{ABSENT, factor, interval, times},
+    table::Align,
+};
+
+pub(super) fn own(named: &Named) -> Vec<Table> {
+    named.evaluation.tuning.as_ref().map(of_tuning).unwrap_or_default()
+}
+
+fn of_tuning(tuning: &Tuning) -> Vec<Table> {
+    let mut tried = Table::figures(
+        "What was tried, best first",
+        ("candidate", Align::Left),
+        &["over today", "95 % interval", "runs", "dropped after"],
+    );
+    tried.rows = tuning
+        .candidates
+        .iter()
+        .map(|candidate| {
+            vec![
+                candidate.name.clone(),
+                candidate.ratio.map_or_else(|| ABSENT.to_owned(), |ratio| times(ratio.median)),
+                candidate.ratio.map_or_else(|| ABSENT.to_owned(), |ratio| interval(&ratio, factor)),
+                candidate.trials.to_string(),
+                candidate.dropped.map_or_else(|| "stayed".to_owned(), |round| format!("round {round}")),
+            ]
+        })
+        .collect();
+    tried.notes.push(
+        "Ratios of the search are for orientation: the best of many seems better than it is. Today's behaviour runs \
+         in every round."
+            .to_owned(),
+    );
+    let mut confirmed = Table::figures(
+        "Finalists against today's behaviour, on fresh pairs",
+        ("finalist", Align::Left),
+        &["over today", "interval", "pairs"],
+    );
+    confirmed.rows = tuning
+        .finalists
+        .iter()
+        .map(|finalist| {
+            let verdict = &finalist.verdict;
+            let ends = verdict.interval.map_or_else(
+                || "too few".to_owned(),
+                |(low, high)| format!("{} to {}", factor(low), factor(high)),
+            );
+            vec![finalist.name.clone(), times(verdict.ratio), ends, verdict.pairs.to_string()]
+        })
+        .collect();
+    confirmed
+        .notes
+        .push("All intervals together hold at 95 % (Holm, and over all interim analyses).".to_owned());
+    [tried, confirmed].into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+pub(super) fn beside(_: &[Named]) -> Vec<Table> {
+    Vec::new()
+}

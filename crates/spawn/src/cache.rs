@@ -1,0 +1,234 @@
+//! Programs for runtimes, compiled once and kept: in `manycore` below `XDG_CACHE_HOME` or `~/.cache`.
+//!
+//! An entry is a folder that is made elsewhere and renamed when it is whole, so that two runs at once disturb neither.
+//! Its name follows from the source and the compiler's version; beside what was compiled it holds a list of these
+//! files with a checksum of each, so that one that was damaged is made again. What lies there is run, by root too: the
+//! folder is used only where nobody but us (and root) can write to it or to what it is in.
+
+use crate::error::{Error, Result};
+use rustix::process::getuid;
+use std::{
+    collections::hash_map::DefaultHasher,
+    env, fs,
+    hash::Hasher,
+    io,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tempfile::TempDir;
+
+/// File with the list of an entry.
+const LIST: &str = "entry";
+
+/// How an entry is called while it is made, and while it goes.
+const UNDER_WAY: [&str; 2] = [".new-", ".old-"];
+
+/// Age from which an entry under way is one that a killed run has left: compilers take minutes.
+const LEFT: Duration = Duration::from_hours(1);
+
+/// Where compiled programs are.
+pub struct Cache {
+    folder: PathBuf,
+    /// Removed with us, where there is no folder to keep them in.
+    _own: Option<TempDir>,
+}
+
+impl Cache {
+    /// The cache of this user; a folder for this run alone where there is none that is safe.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] where not even that can be made.
+    pub fn open() -> Result<Self> {
+        let home = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let above = home("XDG_CACHE_HOME").or_else(|| home("HOME").map(|home| home.join(".cache")));
+        let folder = above.map(|above| above.join("manycore"));
+        if let Some(folder) = folder.filter(|folder| make_private(folder).is_ok()) {
+            sweep(&folder, LEFT);
+            return Ok(Self { folder, _own: None });
+        }
+        let own = tempfile::Builder::new().prefix("manycore-").tempdir();
+        let own = own.map_err(|error| {
+            Error::unavailable(format!("no folder for compiled programs can be made: {error}"))
+        })?;
+        Ok(Self { folder: own.path().to_owned(), _own: Some(own) })
+    }
+
+    /// The folder with what `compile` makes of `source`; made now where it is not there or damaged. `key` is the
+    /// compiler's version and whatever else decides what comes out.
+    ///
+    /// # Errors
+    /// Those of `compile`; [`Error::Unavailable`] where files cannot be written.
+    pub fn get(
+        &self,
+        name: &str,
+        source: &str,
+        key: &str,
+        compile: impl FnOnce(&Path) -> Result,
+    ) -> Result<PathBuf> {
+        let key = format!("{name}\n{key}\n{source}");
+        let place = self.folder.join(format!("{name}-{:016x}", hash(key.as_bytes())));
+        let first = hash(key.as_bytes()).to_string();
+        if is_whole(&place, &first) {
+            return Ok(place);
+        }
+        let cannot =
+            |error: io::Error| Error::unavailable(format!("cannot write {}: {error}", place.display()));
+        let new = tempfile::Builder::new().prefix(UNDER_WAY[0]).tempdir_in(&self.folder).map_err(cannot)?;
+        compile(new.path())?;
+        let list = list(new.path(), &first).map_err(cannot)?;
+        fs::write(new.path().join(LIST), list).map_err(cannot)?;
+        // Another run may have put one there meanwhile, which is as good; a damaged one goes out of the way first.
+        for _ in 0..2 {
+            if fs::rename(new.path(), &place).is_ok() {
+                // It is not there any more under its first name.
+                let _ = new.keep();
+                return Ok(place);
+            }
+            if is_whole(&place, &first) {
+                return Ok(place);
+            }
+            let old =
+                tempfile::Builder::new().prefix(UNDER_WAY[1]).tempdir_in(&self.folder).map_err(cannot)?;
+            let _ = fs::rename(&place, old.path());
+        }
+        // Somebody damages it as we look: this run has one of its own.
+        Ok(new.keep())
+    }
+}
+
+/// Makes a folder that only we can enter, where all that it is in is safe from others.
+fn make_private(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let folder = fs::canonicalize(folder)?;
+    let owner = fs::metadata(&folder)?.uid();
+    if owner != getuid().as_raw() || !folder.ancestors().all(is_safe) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    tempfile::tempfile_in(&folder).map(drop)
+}
+
+/// Removes what killed runs have left, `age` ago at least.
+fn sweep(folder: &Path, age: Duration) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let under_way = UNDER_WAY.iter().any(|prefix| name.to_string_lossy().starts_with(prefix));
+        let changed = entry.metadata().and_then(|about| about.modified());
+        if under_way && changed.is_ok_and(|time| time.elapsed().is_ok_and(|since| since >= age)) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Whether nobody but root and we can put something else in the place of what is in a folder.
+fn is_safe(folder: &Path) -> bool {
+    const STICKY: u32 = 0o1000;
+    fs::metadata(folder).is_ok_and(|about| {
+        let ours = [0, getuid().as_raw()].contains(&about.uid());
+        ours && (about.mode() & 0o022 == 0 || about.mode() & STICKY != 0)
+    })
+}
+
+/// Not to keep out enemies, who cannot write here, but to find damage.
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// The list of all files in a folder with their checksums, after `first`.
+fn list(folder: &Path, first: &str) -> io::Result<String> {
+    let mut lines = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name != LIST && entry.file_type()?.is_file() {
+            lines.push(format!("{name} {:016x}\n", hash(&fs::read(entry.path())?)));
+        }
+    }
+    lines.sort();
+    Ok(format!("{first}\n{}", lines.concat()))
+}
+
+fn is_whole(folder: &Path, first: &str) -> bool {
+    let said = fs::read_to_string(folder.join(LIST));
+    said.is_ok_and(|said| list(folder, first).is_ok_and(|list| list == said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn cache(folder: &Path) -> Cache {
+        Cache { folder: folder.to_owned(), _own: None }
+    }
+
+    fn put(cache: &Cache, key: &str, text: &str) -> (PathBuf, bool) {
+        let mut compiled = false;
+        let place = cache.get("x", "source", key, |folder| {
+            compiled = true;
+            fs::write(folder.join("program"), text).map_err(Error::unavailable)
+        });
+        (place.unwrap(), compiled)
+    }
+
+    #[test]
+    fn what_was_compiled_is_used_again_until_something_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = cache(folder.path());
+        let (place, compiled) = put(&cache, "1", "a");
+        assert!(compiled && fs::read_to_string(place.join("program")).unwrap() == "a");
+        assert_eq!(put(&cache, "1", "b"), (place.clone(), false));
+        assert!(put(&cache, "2", "c").1, "another compiler");
+        for damage in
+            [|path: &Path| fs::write(path, "").unwrap(), |path: &Path| fs::remove_file(path).unwrap()]
+        {
+            damage(&place.join("program"));
+            assert_eq!(put(&cache, "1", "d"), (place.clone(), true));
+            assert_eq!(fs::read_to_string(place.join("program")).unwrap(), "d");
+        }
+        let names = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(names, 2, "nothing else is left");
+    }
+
+    #[test]
+    fn a_failed_compilation_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let failed = cache(folder.path()).get("x", "", "", |_| Err(Error::unavailable("no")));
+        assert!(failed.is_err() && fs::read_dir(folder.path()).unwrap().count() == 0);
+    }
+
+    #[test]
+    fn what_a_killed_run_left_goes_when_it_is_old() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join(".new-abc/parts")).unwrap();
+        fs::create_dir(folder.path().join("go-1")).unwrap();
+        sweep(folder.path(), LEFT);
+        assert!(folder.path().join(".new-abc").exists(), "another run may be making it");
+        sweep(folder.path(), Duration::ZERO);
+        assert!(!folder.path().join(".new-abc").exists() && folder.path().join("go-1").exists());
+    }
+
+    #[test]
+    fn two_runs_at_once_get_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let places: Vec<PathBuf> = std::thread::scope(|scope| {
+            let runs: Vec<_> =
+                (0..8).map(|_| scope.spawn(|| put(&cache(folder.path()), "1", "same").0)).collect();
+            runs.into_iter().map(|run| run.join().unwrap()).collect()
+        });
+        assert!(places.iter().all(|place| place == &places[0] && place.join("program").exists()));
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_to_is_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let (open, inner) = (folder.path().join("open"), folder.path().join("open/manycore"));
+        fs::create_dir(&open).unwrap();
+        make_private(&inner).unwrap();
+        assert_eq!(fs::metadata(&inner).unwrap().mode() & 0o777, 0o700);
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(make_private(&inner).is_err());
+    }
+}

@@ -1,0 +1,93 @@
+//! What the CPUs do while light processes compute.
+
+use crate::session::Stop;
+use manycore_experiment::interrupt;
+use manycore_experiment::spawning::Spin;
+use manycore_linux::{
+    clock,
+    counters::{CpuTicks, Kernel, ticks_per_second},
+    urgency,
+};
+use manycore_topology::Machine;
+use std::{collections::BTreeMap, path::Path, thread, time::Duration};
+
+/// Intervals of a run.
+const INTERVALS: u32 = 20;
+
+/// Shortest interval: shares are counted in ticks of 10 ms.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// The CPUs that a runtime may use.
+pub struct Watched {
+    cpus: Vec<u32>,
+    kernel: Kernel,
+}
+
+impl Watched {
+    /// Those that are allowed on this machine.
+    pub fn of(machine: &Machine) -> Self {
+        Self { cpus: machine.usable().iter().collect(), kernel: Kernel::at(Path::new("/")) }
+    }
+
+    /// Length of an interval in a run of `length`.
+    pub fn interval(length: Duration) -> Duration {
+        (length / INTERVALS).max(SHORTEST)
+    }
+
+    /// Watches for `length`, on a thread that waits for nobody where that is granted.
+    ///
+    /// # Errors
+    /// [`Stop::Interrupted`].
+    pub fn watch(&self, length: Duration) -> Result<Spin, Stop> {
+        let watch = || {
+            urgency::take();
+            self.watch_here(length)
+        };
+        thread::scope(|scope| scope.spawn(watch).join())
+            .unwrap_or_else(|_| Err(Stop::Lost("the CPUs could not be watched".to_owned())))
+    }
+
+    fn watch_here(&self, length: Duration) -> Result<Spin, Stop> {
+        let interval = Self::interval(length);
+        let cpus = self.cpus.iter().map(|&cpu| cpu as usize).collect();
+        let mut spin = Spin { interval_seconds: interval.as_secs_f64(), cpus, ..Spin::default() };
+        let (step, mut last) = (interval.as_nanos() as u64, self.look());
+        let end = last.0 + length.as_nanos() as u64;
+        let mut due = last.0;
+        while due + step <= end {
+            // To a time and not for one, so that delays do not add up; one that is too long to make up for makes fewer.
+            due = (due + step).max(last.0 + step / 2);
+            let left = Duration::from_nanos(due.saturating_sub(clock::now_ns()));
+            interrupt::sleep(left).map_err(|_| Stop::Interrupted)?;
+            let now = self.look();
+            self.add(&mut spin, &last, &now);
+            last = now;
+        }
+        Ok(spin)
+    }
+
+    fn look(&self) -> (u64, BTreeMap<u32, CpuTicks>) {
+        let ticks = self.kernel.cpu_ticks().into_iter().map(|ticks| (ticks.cpu, ticks)).collect();
+        (clock::now_ns(), ticks)
+    }
+
+    /// Adds what was between two looks. A CPU that went offline did nothing.
+    fn add(
+        &self,
+        spin: &mut Spin,
+        last: &(u64, BTreeMap<u32, CpuTicks>),
+        now: &(u64, BTreeMap<u32, CpuTicks>),
+    ) {
+        let ticks = (now.0 - last.0) as f64 / 1e9 * ticks_per_second() as f64;
+        let share = |ticks_of: &dyn Fn(&CpuTicks) -> u64, cpu: u32| {
+            let (before, after) = (last.1.get(&cpu).map(ticks_of), now.1.get(&cpu).map(ticks_of));
+            let passed = before.zip(after).map_or(0, |(before, after)| after.saturating_sub(before));
+            (passed as f64 / ticks).min(1.0) as f32
+        };
+        let busy = |ticks: &CpuTicks| ticks.busy.saturating_sub(ticks.steal);
+        spin.busy.push(self.cpus.iter().map(|&cpu| share(&busy, cpu)).collect());
+        let stolen: f32 = self.cpus.iter().map(|&cpu| share(&|ticks| ticks.steal, cpu)).sum();
+        spin.stolen.push(stolen / self.cpus.len().max(1) as f32);
+        spin.running.push(self.kernel.running().unwrap_or(0));
+    }
+}

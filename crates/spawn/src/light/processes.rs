@@ -1,0 +1,271 @@
+//! Processes of the operating system, each a fork of this one without a program of its own: the least that a process
+//! can be.
+//!
+//! All wait at a pipe, which ends for all at once, and then read from a file what they are to do. They answer through
+//! another pipe: the kernel keeps apart what is written in pieces of 4096 bytes at most (`PIPE_BUF`), and so answers are.
+
+use crate::light::{
+    Crowd,
+    work::{self, Done, Files, Tally},
+};
+use manycore_linux::child;
+use rustix::{
+    fs::{MemfdFlags, memfd_create},
+    io::Errno,
+    process::{Pid, WaitOptions, waitpid},
+};
+use std::{
+    fmt::Write as _,
+    fs::File,
+    io::{self, BufRead, BufReader, PipeReader, PipeWriter, Read, Write},
+    os::unix::fs::FileExt,
+    thread,
+    time::Duration,
+};
+
+/// Longest line that is written to a pipe in one piece (`PIPE_BUF`, pipe(7)), with room for its other words.
+const PIECE: usize = 3800;
+
+/// What all have: pipes that are closed in turn, what is to be done when the first is, and a pipe for answers.
+pub(super) struct Processes {
+    children: Vec<Pid>,
+    /// What children read; a child leaves one stage when its pipe's last writer has gone.
+    begin: (PipeReader, Option<PipeWriter>),
+    end: (PipeReader, Option<PipeWriter>),
+    /// Empty where nothing is to be done.
+    order: File,
+    answers: (BufReader<PipeReader>, PipeWriter),
+}
+
+/// What is to be done, as the line of a file.
+#[derive(Clone)]
+struct Order {
+    /// When to stop, on the clock that all processes share, in nanoseconds.
+    until_ns: u64,
+    files: Option<Files>,
+}
+
+impl Processes {
+    pub(super) fn new() -> io::Result<Self> {
+        let open = |(reader, writer): (PipeReader, PipeWriter)| (reader, Some(writer));
+        let (reader, writer) = io::pipe()?;
+        Ok(Self {
+            children: Vec::new(),
+            begin: open(io::pipe()?),
+            end: open(io::pipe()?),
+            order: memfd_create(c"order", MemfdFlags::CLOEXEC)?.into(),
+            answers: (BufReader::new(reader), writer),
+        })
+    }
+
+    /// Reads an answer of each child.
+    fn answers(&mut self, done: &mut Done) {
+        let mut left = self.children.len();
+        let mut line = String::new();
+        while left > 0 {
+            line.clear();
+            match self.answers.0.read_line(&mut line) {
+                Ok(1..) => left -= usize::from(take(line.trim_end(), done)),
+                // Cannot be: we hold a writer ourselves.
+                _ => return,
+            }
+        }
+    }
+
+    fn work(&mut self, time: Duration, files: Option<Files>, begun: &mut dyn FnMut()) -> Done {
+        let until_ns = now_ns() + time.as_nanos() as u64;
+        let _ = self.order.write_all(Order { until_ns, files }.line().as_bytes());
+        // Before they are told: all of them would have the CPUs first.
+        begun();
+        self.begin.1 = None;
+        let mut done = Done::default();
+        self.answers(&mut done);
+        done
+    }
+}
+
+impl Order {
+    fn line(&self) -> String {
+        let files = self.files.as_ref();
+        let bytes = files.map_or(0, |files| files.bytes);
+        let folder = files.map_or_else(String::new, |files| files.folder.display().to_string());
+        format!("{}\t{bytes}\t{folder}\t", self.until_ns)
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut words = text.split('\t');
+        let until_ns = words.next()?.parse().ok()?;
+        let bytes = words.next()?.parse().ok()?;
+        let folder = words.next()?;
+        let files = (!folder.is_empty()).then(|| Files { folder: folder.into(), bytes });
+        Some(Self { until_ns, files })
+    }
+}
+
+fn now_ns() -> u64 {
+    manycore_linux::clock::now_ns()
+}
+
+/// What a child says: pieces of `INDEX:COUNT,`, then `. FAILED WHY`. Returns whether it is the last of that child.
+fn take(line: &str, done: &mut Done) -> bool {
+    if let Some(last) = line.strip_prefix('.') {
+        let (failed, why) = last.trim_start().split_once(' ').unwrap_or((last.trim(), ""));
+        done.add(&[], failed.parse().unwrap_or(0), why);
+        return true;
+    }
+    let pair = |word: &str| {
+        let (index, count) = word.split_once(':')?;
+        Some((index.parse().ok()?, count.parse().ok()?))
+    };
+    done.add(&line.split(',').filter_map(pair).collect::<Vec<_>>(), 0, "");
+    false
+}
+
+/// The life of a child; returns its exit status.
+fn live(
+    number: u64,
+    begin: &mut PipeReader,
+    end: &mut PipeReader,
+    order: &File,
+    answers: &mut PipeWriter,
+) -> i32 {
+    if answers.write_all(b".\n").is_err() {
+        return 1;
+    }
+    // Nothing is ever written to these: they end when their writers do.
+    let _ = begin.read(&mut [0]);
+    if let Some(order) = read_all(order).as_deref().and_then(Order::read) {
+        answer(&work_on(number, &order), answers);
+    }
+    let _ = end.read(&mut [0]);
+    0
+}
+
+/// The text of a file whose position is everybody's.
+fn read_all(file: &File) -> Option<String> {
+    let mut bytes = vec![0; file.metadata().ok()?.len() as usize];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    String::from_utf8(bytes).ok()
+}
+
+fn work_on(number: u64, order: &Order) -> Done {
+    let tally = Tally::new();
+    let mut data = Vec::new();
+    let mut x = number as u32;
+    while now_ns() < order.until_ns {
+        match &order.files {
+            Some(files) => {
+                if !files.round(number, &mut data, &tally) {
+                    thread::sleep(work::PAUSE);
+                }
+            }
+            None => x = work::burn(x),
+        }
+    }
+    tally.done()
+}
+
+fn answer(done: &Done, answers: &mut PipeWriter) {
+    let mut line = String::new();
+    for (index, count) in &done.times {
+        let _ = write!(line, "{index}:{count},");
+        if line.len() > PIECE {
+            line.push('\n');
+            let _ = answers.write_all(line.as_bytes());
+            line.clear();
+        }
+    }
+    if !line.is_empty() {
+        let _ = answers.write_all((line + "\n").as_bytes());
+    }
+    let why: String = done.why.chars().take(200).collect();
+    let _ = answers.write_all(format!(". {} {why}\n", done.failed).as_bytes());
+}
+
+impl Crowd for Processes {
+    fn hello(&self) -> String {
+        "unit=process\tversion=forks of this program".to_owned()
+    }
+
+    fn start(&mut self, count: u64, tell: &mut dyn FnMut(u64)) -> Result<(), (u64, String)> {
+        let mut refused = None;
+        let mut unheard = 0;
+        for number in 0..count {
+            tell(number);
+            let (begin, end, order) = (&mut self.begin, &mut self.end, &self.order);
+            let answers = &mut self.answers.1;
+            let forked = child::fork(move || {
+                // Those of the parent, without which no pipe would ever end.
+                begin.1 = None;
+                end.1 = None;
+                live(number, &mut begin.0, &mut end.0, order, answers)
+            });
+            match forked {
+                Ok(pid) => self.children.push(pid),
+                Err(error) => {
+                    refused = Some(error.to_string());
+                    break;
+                }
+            }
+            // They must not fill the pipe while nobody reads it: it holds 65,536 bytes.
+            unheard += 1;
+            if unheard == 1000 {
+                self.hear(unheard);
+                unheard = 0;
+            }
+        }
+        self.hear(unheard);
+        refused.map_or(Ok(()), |why| Err((self.children.len() as u64, why)))
+    }
+
+    fn spin(&mut self, time: Duration, begun: &mut dyn FnMut()) {
+        self.work(time, None, begun);
+    }
+
+    fn files(&mut self, time: Duration, files: Files, begun: &mut dyn FnMut()) -> Done {
+        self.work(time, Some(files), begun)
+    }
+
+    fn end(&mut self) {
+        self.begin.1 = None;
+        self.end.1 = None;
+        for child in self.children.drain(..) {
+            while matches!(waitpid(Some(child), WaitOptions::empty()), Err(Errno::INTR)) {}
+        }
+    }
+}
+
+impl Processes {
+    /// Waits until `count` more children have said that they live.
+    fn hear(&mut self, count: usize) {
+        let mut line = String::new();
+        for _ in 0..count {
+            line.clear();
+            let _ = self.answers.0.read_line(&mut line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_read_as_they_were_written() {
+        let files = Files { folder: "/a b/ü".into(), bytes: 4096 };
+        let read = Order::read(&Order { until_ns: 77, files: Some(files) }.line()).unwrap();
+        let files = read.files.unwrap();
+        assert_eq!((read.until_ns, files.bytes, files.folder.to_str()), (77, 4096, Some("/a b/ü")));
+        assert!(Order::read(&Order { until_ns: 1, files: None }.line()).unwrap().files.is_none());
+    }
+
+    #[test]
+    fn answers_are_added_up() {
+        let mut done = Done::default();
+        assert!(!take("7:2,9:1,", &mut done));
+        assert!(!take("7:1,8:4,", &mut done));
+        assert!(take(". 3 too many open files", &mut done) && take(".", &mut done));
+        assert_eq!(done.times, [(7, 3), (8, 4), (9, 1)]);
+        assert_eq!((done.failed, done.why.as_str()), (3, "too many open files"));
+    }
+}

@@ -1,0 +1,121 @@
+//! Threads of the operating system.
+
+use crate::light::{
+    Crowd, wait,
+    work::{self, Done, Files, Tally},
+};
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+/// What all threads share.
+#[derive(Default)]
+struct Shared {
+    alive: AtomicU64,
+    begin: AtomicBool,
+    stop: AtomicBool,
+    end: AtomicBool,
+    /// What they work on: files, or nothing.
+    work: OnceLock<Option<(Files, Tally)>>,
+    working: AtomicU64,
+}
+
+#[derive(Default)]
+pub(super) struct Threads {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    fn wake(&self) {
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
+    }
+
+    fn work(&self, what: Option<(Files, Tally)>, time: Duration, begun: &mut dyn FnMut()) {
+        let shared = &self.shared;
+        shared.working.store(self.threads.len() as u64, Relaxed);
+        let _ = shared.work.set(what);
+        shared.begin.store(true, Relaxed);
+        self.wake();
+        begun();
+        thread::sleep(time);
+        shared.stop.store(true, Relaxed);
+        wait(|| shared.working.load(Relaxed) == 0);
+    }
+}
+
+fn live(number: u64, shared: &Shared) {
+    shared.alive.fetch_add(1, Relaxed);
+    while !shared.begin.load(Relaxed) && !shared.end.load(Relaxed) {
+        thread::park();
+    }
+    if shared.begin.load(Relaxed) {
+        work_on(number, shared);
+        shared.working.fetch_sub(1, Relaxed);
+    }
+    while !shared.end.load(Relaxed) {
+        thread::park();
+    }
+}
+
+fn work_on(number: u64, shared: &Shared) {
+    let mut data = Vec::new();
+    let mut x = number as u32;
+    while !shared.stop.load(Relaxed) {
+        match shared.work.get() {
+            Some(Some((files, tally))) => {
+                if !files.round(number, &mut data, tally) {
+                    thread::sleep(work::PAUSE);
+                }
+            }
+            _ => x = work::burn(x),
+        }
+    }
+}
+
+impl Crowd for Threads {
+    fn hello(&self) -> String {
+        "unit=thread\tversion=threads of this system (Rust standard library)".to_owned()
+    }
+
+    fn start(&mut self, count: u64, tell: &mut dyn FnMut(u64)) -> Result<(), (u64, String)> {
+        let mut refused = None;
+        for number in 0..count {
+            tell(number);
+            let shared = Arc::clone(&self.shared);
+            match thread::Builder::new().spawn(move || live(number, &shared)) {
+                Ok(thread) => self.threads.push(thread),
+                Err(error) => {
+                    refused = Some(error.to_string());
+                    break;
+                }
+            }
+        }
+        let alive = self.threads.len() as u64;
+        wait(|| self.shared.alive.load(Relaxed) == alive);
+        refused.map_or(Ok(()), |why| Err((alive, why)))
+    }
+
+    fn spin(&mut self, time: Duration, begun: &mut dyn FnMut()) {
+        self.work(None, time, begun);
+    }
+
+    fn files(&mut self, time: Duration, files: Files, begun: &mut dyn FnMut()) -> Done {
+        self.work(Some((files, Tally::new())), time, begun);
+        let work = self.shared.work.get().and_then(Option::as_ref);
+        work.map(|(_, tally)| tally.done()).unwrap_or_default()
+    }
+
+    fn end(&mut self) {
+        self.shared.end.store(true, Relaxed);
+        self.wake();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}

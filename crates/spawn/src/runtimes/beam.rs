@@ -1,0 +1,57 @@
+//! Erlang/OTP.
+
+use crate::cache::Cache;
+use crate::error::{Error, Result};
+use crate::runtimes::{Program, compile, installed, version};
+use manycore_experiment::spawning::Runtime;
+use std::{fs, path::PathBuf, process::Command};
+
+const SOURCE: &str = include_str!("../programs/manycore_light.erl");
+const PACKAGE: &str = "erlang-base";
+
+/// Processes that it allows where it is told nothing (`+P`, erl(1)).
+const DEFAULT_PROCESSES: u64 = 262_144;
+
+/// The largest `+P`, which is rounded up to a power of two.
+const MOST_PROCESSES: u64 = (1 << 27) - 1;
+
+/// Processes beside ours, with room to spare: an idle system has some forty.
+const OTHERS: u64 = 1024;
+
+pub(super) struct Beam {
+    erl: PathBuf,
+    folder: PathBuf,
+}
+
+pub(super) fn find(cache: &Cache) -> Result<Beam> {
+    let erl = installed("erl", Runtime::Beam, PACKAGE)?;
+    let erlc = installed("erlc", Runtime::Beam, PACKAGE)?;
+    let key = version(Command::new(&erl).arg("-version"))?;
+    let folder = cache.get("beam", SOURCE, &key, |folder| {
+        let source = folder.join("manycore_light.erl");
+        fs::write(&source, SOURCE).map_err(Error::unavailable)?;
+        compile(Command::new(&erlc).arg("-o").arg(folder).arg(&source))
+    })?;
+    Ok(Beam { erl, folder })
+}
+
+impl Program for Beam {
+    fn command(&self, count: u64) -> Command {
+        let processes = DEFAULT_PROCESSES.max(count + OTHERS).min(MOST_PROCESSES);
+        let mut command = Command::new(&self.erl);
+        command.args(["+P", &processes.to_string(), "-noinput", "-pa"]).arg(&self.folder);
+        // Neither the user's `.erlang` nor the system's log may speak where our protocol does.
+        command.args(["-boot", "no_dot_erlang", "-kernel", "logger_level", "none"]);
+        // A dump of a million processes would fill the disk.
+        command.args(["-s", "manycore_light", "main"]).env("ERL_CRASH_DUMP_SECONDS", "0");
+        command
+    }
+
+    fn option(&self, schedulers: usize) -> String {
+        format!("+S {schedulers}:{schedulers}")
+    }
+
+    fn most(&self) -> Option<(u64, &'static str)> {
+        Some((MOST_PROCESSES - OTHERS, "the largest +P of Erlang"))
+    }
+}

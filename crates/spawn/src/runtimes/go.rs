@@ -1,0 +1,47 @@
+//! Go.
+
+use crate::cache::Cache;
+use crate::error::{Error, Result};
+use crate::runtimes::{Program, compile, installed, version};
+use manycore_experiment::spawning::Runtime;
+use std::{fs, path::PathBuf, process::Command};
+
+const SOURCE: &str = include_str!("../programs/manycore_light.go");
+
+pub(super) struct Go(PathBuf);
+
+pub(super) fn find(cache: &Cache) -> Result<Go> {
+    let go = installed("go", Runtime::Go, "golang-go")?;
+    // This compiler and nothing from the net, whatever the user's settings are.
+    let local = |command: &mut Command| {
+        command.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GO111MODULE", "off")]);
+        command.envs([("CGO_ENABLED", "0"), ("GOFLAGS", ""), ("GOWORK", "off"), ("GOTELEMETRY", "off")]);
+    };
+    let mut ask = Command::new(&go);
+    local(&mut ask);
+    let key = version(ask.arg("version"))?;
+    let folder = cache.get("go", SOURCE, &key, |folder| {
+        let source = folder.join("manycore_light.go");
+        fs::write(&source, SOURCE).map_err(Error::unavailable)?;
+        // A place of its own for what it compiles: there may be no HOME, or one that is somebody else's (sudo, su).
+        let parts = folder.join("parts");
+        let mut build = Command::new(&go);
+        local(&mut build);
+        // The language of the oldest Go that a supported distribution has (1.19, Debian 12), whichever is installed.
+        build.env("GOCACHE", &parts).args(["build", "-trimpath", "-gcflags=-lang=go1.19", "-o"]);
+        build.arg(folder.join("light"));
+        compile(build.arg(&source))?;
+        fs::remove_dir_all(parts).map_err(Error::unavailable)
+    })?;
+    Ok(Go(folder.join("light")))
+}
+
+impl Program for Go {
+    fn command(&self, _: u64) -> Command {
+        Command::new(&self.0)
+    }
+
+    fn option(&self, schedulers: usize) -> String {
+        format!("GOMAXPROCS={schedulers}")
+    }
+}

@@ -1,0 +1,47 @@
+//! Java: virtual threads from version 21 on, platform threads before.
+
+use crate::cache::Cache;
+use crate::error::{Error, Result};
+use crate::runtimes::{Program, compile, installed, version};
+use manycore_experiment::spawning::Runtime;
+use std::{fs, path::PathBuf, process::Command};
+
+const SOURCE: &str = include_str!("../programs/ManycoreLight.java");
+const PACKAGE: &str = "default-jdk-headless";
+
+pub(super) struct Jvm {
+    java: PathBuf,
+    folder: PathBuf,
+}
+
+pub(super) fn find(cache: &Cache) -> Result<Jvm> {
+    let java = installed("java", Runtime::Jvm, PACKAGE)?;
+    let javac = installed("javac", Runtime::Jvm, PACKAGE)?;
+    let key = version(Command::new(&javac).arg("-version"))?;
+    let folder = cache.get("jvm", SOURCE, &key, |folder| {
+        let source = folder.join("ManycoreLight.java");
+        fs::write(&source, SOURCE).map_err(Error::unavailable)?;
+        compile(Command::new(&javac).arg("-d").arg(folder).arg(&source))
+    })?;
+    Ok(Jvm { java, folder })
+}
+
+impl Program for Jvm {
+    fn command(&self, _: u64) -> Command {
+        let mut command = Command::new(&self.java);
+        // Its own word about its memory, which costs 16 bytes for each block; and no file that others could read.
+        command.args(["-XX:NativeMemoryTracking=summary", "-XX:-UsePerfData", "-cp"]).arg(&self.folder);
+        // Its warnings go to standard output where it is told nothing, into the midst of our protocol.
+        command.args(["-Xlog:disable", "-Xlog:all=warning:stderr", "ManycoreLight"]);
+        command
+    }
+
+    fn option(&self, schedulers: usize) -> String {
+        format!("-XX:ActiveProcessorCount={schedulers}")
+    }
+
+    fn pilot(&self) -> u64 {
+        // They may be threads of the operating system.
+        1000
+    }
+}

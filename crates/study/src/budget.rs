@@ -1,0 +1,60 @@
+//! How long an experiment takes, and at which moments it may end early.
+
+use crate::Options;
+use crate::error::{Error, Result};
+use manycore_experiment::engine::Budget;
+use manycore_stats::interim_level;
+
+/// Planned interim analyses of a comparison under way, the last one counted.
+const ANALYSES: usize = 3;
+
+/// Fewest pairs of which an interval at the level of the first of that many analyses can be made: 2 * 0.5^n must not be
+/// above it.
+pub fn least_pairs(analyses: usize) -> usize {
+    ((2.0 / interim_level(1, analyses)).log2()).ceil() as usize
+}
+
+/// How many interim analyses a budget has room for, so that each has pairs enough for an answer.
+pub fn analyses_for(pairs: f64) -> usize {
+    let fits = |&analyses: &usize| pairs / analyses as f64 >= least_pairs(analyses) as f64;
+    (1..=ANALYSES).rev().find(fits).unwrap_or(1)
+}
+
+/// When an experiment stops whose rounds (`what`: "a pair") take `round` seconds each; and a remark where the budget is
+/// too small for an answer.
+///
+/// # Errors
+/// [`Error::Invalid`] where not even one round fits.
+pub(crate) fn budget(options: &Options, what: &str, round: f64) -> Result<(Budget, Option<String>)> {
+    if let Some(rounds) = options.rounds {
+        let seconds = rounds as f64 * round;
+        return Ok((Budget { seconds, least_blocks: rounds, most_blocks: rounds }, None));
+    }
+    let budget = options.budget.as_secs_f64();
+    let least = least_pairs(1) as f64;
+    if budget < round {
+        return Err(Error::invalid(format!(
+            "{what} takes {round:.1} s, more than the budget of {budget} s; for an answer give --budget {:.0}s",
+            (least * round * 1.1).ceil()
+        )));
+    }
+    let remark = (budget < least * round).then(|| {
+        format!(
+            "The budget has room for {:.0} rounds, and an answer needs {least}: --budget {:.0}s would do.",
+            (budget / round).floor(),
+            (least * round * 1.1).ceil()
+        )
+    });
+    Ok((Budget::seconds(budget), remark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn analyses_leave_pairs_enough_for_an_interval() {
+        assert_eq!([1, 2, 3].map(least_pairs), [6, 9, 12]);
+        assert_eq!([5.0, 6.0, 17.9, 18.0, 35.9, 36.0, 500.0].map(analyses_for), [1, 1, 1, 2, 2, 3, 3]);
+    }
+}

@@ -1,0 +1,145 @@
+//! What `tune` tries: numbers of workers, placements and memory policies that this machine's topology tells apart.
+
+use crate::error::{Error, Result};
+use crate::tune::Search;
+use crate::{commands::Side, line, with_workers};
+use manycore_control::placing::{Place, placed};
+use manycore_placement::{Level, Memory, Plan, Policy, PolicyKind};
+use manycore_topology::{CpuSet, Machine};
+use std::collections::{BTreeSet, HashSet};
+
+/// Fields beyond this would spend the budget before anything is known.
+const MOST: usize = 256;
+
+/// One way to run the command.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// For people: `4 workers, close, interleave`.
+    pub name: String,
+    /// Workers that it is for.
+    pub workers: usize,
+    /// What is run, and where.
+    pub side: Side,
+    /// The placement; absent where the scheduler decides.
+    pub plan: Option<Plan>,
+    /// The same by other programs: `taskset -c 0-3 COMMAND`.
+    pub line: String,
+}
+
+/// Today's behaviour first, then all candidates that differ from it and from each other on this machine.
+///
+/// # Errors
+/// [`Error::Invalid`] where a placement that was asked for cannot be met.
+pub fn of(search: &Search, service: bool, machine: &Machine, usable: &CpuSet) -> Result<Vec<Candidate>> {
+    let today_workers = search.today.unwrap_or(usable.len());
+    let free = Policy::of(PolicyKind::Free, false);
+    let mut field = vec![candidate(search, machine, &free, &Memory::Default, today_workers)?];
+    let mut seen = HashSet::from([key(&field[0], machine, &Memory::Default)]);
+    for workers in worker_counts(search, machine, usable) {
+        for policy in policies(search, machine) {
+            for memory in memories(search, service, machine) {
+                let found = candidate(search, machine, &policy, &memory, workers);
+                let candidate = match found {
+                    Ok(candidate) => candidate,
+                    // A placement of our own choice that this machine cannot give is left out.
+                    Err(_) if search.place.is_empty() => continue,
+                    Err(failure) => return Err(failure),
+                };
+                // Where nobody tells the command its number of workers, more of them than CPUs take the same seats
+                // in turns, under the same name.
+                let is_named = field.iter().any(|known| known.name == candidate.name);
+                if seen.insert(key(&candidate, machine, &memory)) && !is_named {
+                    field.push(candidate);
+                }
+            }
+        }
+    }
+    if field.len() > MOST {
+        return Err(Error::invalid(format!(
+            "{} candidates are too many; name fewer with --workers, --place and --memory",
+            field.len()
+        )));
+    }
+    if field.len() == 1 {
+        return Err(Error::invalid(
+            "nothing differs from today's behaviour on this machine; name other --workers or --place",
+        ));
+    }
+    Ok(field)
+}
+
+/// What makes candidates the same: what is run, which CPUs it may use up to the machine's symmetries, and memory.
+fn key(candidate: &Candidate, machine: &Machine, memory: &Memory) -> String {
+    let place = candidate.plan.as_ref().map(|plan| plan.shape(machine).to_string()).unwrap_or_default();
+    // Binding to the only nodes there are changes nothing.
+    let nodes = machine.nodes.iter().filter(|node| node.memory_bytes != Some(0)).count();
+    let memory = if nodes > 1 { memory.to_string() } else { String::new() };
+    format!("{:?} {place} {memory}", candidate.side.command)
+}
+
+fn candidate(
+    search: &Search,
+    machine: &Machine,
+    policy: &Policy,
+    memory: &Memory,
+    workers: usize,
+) -> Result<Candidate> {
+    let (command, has_hole) = with_workers(&search.command, workers);
+    let (place, plan): (Place, Plan) = placed(machine, Some(policy), memory, workers)?;
+    let free = place.workers.is_empty();
+    let mut name = match (has_hole, free) {
+        (true, _) => format!("{workers} worker{}, {policy}", if workers == 1 { "" } else { "s" }),
+        (false, true) => policy.to_string(),
+        (false, false) => format!("{policy} on CPUs {}", plan.cpus()),
+    };
+    if *memory != Memory::Default {
+        name = format!("{name}, {memory}");
+    }
+    let prefix = match (free, memory) {
+        (true, Memory::Default) => String::new(),
+        (false, Memory::Default) => format!("{} ", plan.taskset()),
+        _ => format!("{} ", plan.numactl(memory)),
+    };
+    Ok(Candidate {
+        name,
+        workers,
+        line: format!("{prefix}{}", line(&command)),
+        side: Side { command, env: Vec::new(), copies: 1, place },
+        plan: (!free).then_some(plan),
+    })
+}
+
+/// Numbers of workers: those asked for, or powers of two, all cores, all CPUs and twice as many.
+fn worker_counts(search: &Search, machine: &Machine, usable: &CpuSet) -> BTreeSet<usize> {
+    if !search.workers.is_empty() {
+        return search.workers.iter().copied().collect();
+    }
+    let cpus = usable.len();
+    let has_hole = with_workers(&search.command, 1).1;
+    let cores = machine.cores.iter().filter(|core| core.cpus.iter().any(|cpu| usable.contains(cpu))).count();
+    let powers = (0..usize::BITS).map(|power| 1 << power).take_while(|&count| count < cpus);
+    // Only a command that takes its number of workers can have more of them than CPUs.
+    let beyond = has_hole.then_some(2 * cpus);
+    powers.chain([cores.max(1), cpus]).chain(beyond).collect()
+}
+
+fn policies(search: &Search, machine: &Machine) -> Vec<Policy> {
+    if !search.place.is_empty() {
+        return search.place.clone();
+    }
+    let mut kinds = vec![PolicyKind::Free, PolicyKind::Close, PolicyKind::Spread];
+    kinds.extend(Level::ALL.map(PolicyKind::SpreadAt));
+    let smt: &[bool] = if machine.has_smt() { &[false, true] } else { &[false] };
+    kinds.iter().flat_map(|kind| smt.iter().map(|&nosmt| Policy::of(kind.clone(), nosmt))).collect()
+}
+
+fn memories(search: &Search, service: bool, machine: &Machine) -> Vec<Memory> {
+    let with_memory = machine.nodes.iter().filter(|node| node.memory_bytes != Some(0)).count();
+    match (search.memory.is_empty(), service, with_memory) {
+        (false, ..) => search.memory.clone(),
+        (true, false, 2..) => {
+            vec![Memory::Default, Memory::Local, Memory::Interleave(Vec::new()), Memory::Bind(Vec::new())]
+        }
+        _ => vec![Memory::Default],
+    }
+}

@@ -1,0 +1,302 @@
+//! Commands as subjects of an experiment: run to their end, one treatment at a time, with what they print and
+//! what they use.
+
+use crate::error::{Error, Result};
+use crate::{
+    service::Service,
+    values::{Figures, Used, figures},
+};
+use manycore_control::placing::{Keeper, Place};
+use manycore_experiment::record::{Around, Metric, Sample};
+use manycore_experiment::{engine::Subject, interrupt, metric::Reader, observe::Observer};
+use manycore_linux::{
+    affinity,
+    clock::now_ns,
+    job::{self, Ended, Job},
+    tasks,
+};
+use manycore_topology::CpuSet;
+use rustix::process::Signal;
+use std::{
+    collections::BTreeSet,
+    os::unix::process::ExitStatusExt,
+    process::Command,
+    rc::Rc,
+    time::{Duration, Instant, SystemTime},
+};
+
+/// Time that a command has to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Variable that tells the load from a service, and from all that either starts.
+const MARK: &str = "MANYCORE_LOAD";
+
+/// Longest time without a look at signals and time limits.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// One treatment: what runs, and where.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Side {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Environment on top of ours.
+    pub env: Vec<(String, String)>,
+    /// How many of it run at once.
+    pub copies: usize,
+    /// Where the command runs, or the service where there is one.
+    pub place: Place,
+}
+
+/// How runs are measured.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// What is read from the output.
+    pub readers: Vec<Reader>,
+    /// Name of the primary metric; the first reader's first, or the wall time, where it is absent.
+    pub primary: Option<String>,
+    /// Longest time of one run.
+    pub timeout: Duration,
+    /// Whether a run that ends with an error counts like any other.
+    pub ignore_failure: bool,
+    /// CPUs of the load that measures a service.
+    pub load_cpus: Option<CpuSet>,
+}
+
+impl Default for Rules {
+    /// Wall time decides, and a run may take ten minutes.
+    fn default() -> Self {
+        Self {
+            readers: Vec::new(),
+            primary: None,
+            timeout: Duration::from_mins(10),
+            ignore_failure: false,
+            load_cpus: None,
+        }
+    }
+}
+
+/// Runs sides.
+pub struct Commands {
+    sides: Vec<Side>,
+    rules: Rules,
+    service: Option<Service>,
+    observer: Rc<Observer>,
+    origin_ns: u64,
+    inherited: CpuSet,
+    figures: Figures,
+    /// Remarkable things, each once.
+    notes: BTreeSet<String>,
+}
+
+impl Commands {
+    /// Runs `sides` as `rules` say, against `service` where there is one.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] where our own affinity cannot be read.
+    pub fn new(
+        sides: Vec<Side>,
+        rules: Rules,
+        service: Option<Service>,
+        observer: Rc<Observer>,
+        origin_ns: u64,
+    ) -> Result<Self> {
+        let inherited = affinity::allowed()
+            .map_err(|error| Error::unavailable(format!("cannot read our own affinity: {error}")))?;
+        let (figures, notes) = (Figures::new(rules.primary.clone()), BTreeSet::new());
+        Ok(Self { sides, rules, service, observer, origin_ns, inherited, figures, notes })
+    }
+
+    /// What the values of samples are; known after the first.
+    pub fn metrics(&self) -> Vec<Metric> {
+        self.figures.metrics().to_vec()
+    }
+
+    /// What was remarkable: affinities that a command set itself, processes that it left behind.
+    pub fn notes(&self) -> &BTreeSet<String> {
+        &self.notes
+    }
+
+    /// Sides that are measured.
+    pub fn sides(&self) -> &[Side] {
+        &self.sides
+    }
+
+    /// Measures these sides from now on.
+    pub fn set_sides(&mut self, sides: Vec<Side>) {
+        self.sides = sides;
+    }
+
+    fn service_ns(&self) -> Option<u64> {
+        self.service.as_ref().map(Service::cpu_ns)
+    }
+
+    fn place_of(&self, side: &Side) -> Place {
+        match (&self.service, &self.rules.load_cpus) {
+            (None, _) => side.place.clone(),
+            (Some(_), Some(cpus)) => Place::on(cpus.clone()),
+            (Some(_), None) => Place::default(),
+        }
+    }
+
+    fn start(&self, side: &Side, place: &Place) -> Result<Vec<Job>> {
+        let keep = !self.rules.readers.is_empty();
+        let one = |copy| {
+            let mut command = Command::new(&side.command[0]);
+            command.args(&side.command[1..]).envs(side.env.iter().map(|(name, value)| (name, value)));
+            if self.service.is_some() {
+                command.env(MARK, std::process::id().to_string());
+            }
+            let start = if side.copies > 1 { place.of_copy(copy).start() } else { place.start() };
+            Job::start(&mut command, &start, keep)
+                .map_err(|error| Error::unavailable(format!("cannot start {}: {error}", side.command[0])))
+        };
+        (0..side.copies).map(one).collect()
+    }
+
+    /// Waits for all jobs; returns when each ended.
+    fn wait(&mut self, jobs: &mut [Job], keeper: &mut Keeper, name: &str) -> Result<Vec<u64>> {
+        let roots: Vec<u32> = jobs.iter().map(Job::pid).collect();
+        let began = Instant::now();
+        let mut ends = vec![0; jobs.len()];
+        let mut asked: Option<Instant> = None;
+        loop {
+            let pause = keeper
+                .look(&roots)
+                .min(self.service.as_mut().and_then(Service::look).unwrap_or(LOOK))
+                .min(LOOK)
+                .min(self.rules.timeout.saturating_sub(began.elapsed()).max(Duration::from_millis(1)));
+            let mut done = |job: &Job| {
+                ends[roots.iter().position(|&pid| pid == job.pid()).unwrap_or(0)] = now_ns();
+                keeper.farewell(job.pid());
+            };
+            let all = job::wait(jobs, pause, &mut done)
+                .map_err(|error| Error::unavailable(format!("cannot wait for {name}: {error}")))?;
+            if all && asked.is_none() {
+                return Ok(ends);
+            }
+            interrupt::check()?;
+            if let Some(service) = &mut self.service {
+                service.check()?;
+            }
+            if began.elapsed() < self.rules.timeout {
+                continue;
+            }
+            let since = *asked.get_or_insert_with(|| {
+                for job in jobs.iter() {
+                    job.signal(Signal::TERM);
+                }
+                Instant::now()
+            });
+            if all || since.elapsed() > GRACE {
+                let ignored = if all { "" } else { "; it ignored SIGTERM and was killed" };
+                return Err(Error::Failed(format!(
+                    "{name} did not end within {} s{ignored} (--timeout allows more)",
+                    self.rules.timeout.as_secs_f64()
+                )));
+            }
+        }
+    }
+
+    /// All that one run gave.
+    fn once(&mut self, treatment: usize) -> Result<Sample> {
+        let side = self.sides[treatment].clone();
+        let name = crate::line(&side.command);
+        let place = self.place_of(&side);
+        let known: BTreeSet<u32> = tasks::children(std::process::id()).into_iter().collect();
+        let keeper = if side.copies > 1 { Keeper::of_copies } else { Keeper::new };
+        let mut keeper = keeper(&place, &self.inherited);
+        let before = self.observer.snapshot(&[], now_ns());
+        let service_before = self.service_ns();
+        let (since, began) = (SystemTime::now(), now_ns());
+        let mut jobs = self.start(&side, &place).inspect_err(|_| drop(self.end_strays(&known)))?;
+        let waited = self.wait(&mut jobs, &mut keeper, &name);
+        let service_ns =
+            self.service_ns().zip(service_before).map(|(after, before)| after.saturating_sub(before));
+        let around = self.observer.between(&before, &self.observer.snapshot(&[], now_ns()));
+        if let Err(failure) = waited {
+            drop(jobs);
+            self.end_strays(&known);
+            return Err(failure);
+        }
+        let ends = waited?;
+        self.remark(&name, &keeper, &known);
+        let ended: Vec<Ended> = jobs.iter().filter_map(Job::ended).collect();
+        if !self.rules.ignore_failure {
+            all_succeeded(&jobs, &ended, &name)?;
+        }
+        let used = Used {
+            wall_ns: ends.iter().max().map_or(1, |end| end - began).max(1),
+            cpu_ns: ended.iter().map(|end| end.cpu.as_nanos() as u64).sum(),
+            max_rss_bytes: ended.iter().map(|end| end.max_rss_bytes).sum(),
+            service_ns,
+        };
+        let values = figures(&self.rules.readers, &jobs, &used, since)
+            .and_then(|found| self.figures.ordered(found))
+            .map_err(|what| Error::Failed(format!("{name}: {what}")))?;
+        let each = ends.iter().map(|end| (end - began) as f64 / 1e9);
+        Ok(Sample {
+            start_ns: began.saturating_sub(self.origin_ns),
+            wall_ns: used.wall_ns,
+            work: self.figures.work(&values, used.wall_ns, side.copies),
+            per_worker: if side.copies > 1 { each.collect() } else { Vec::new() },
+            exits: exits(&ended),
+            values,
+            around: Around { cpu_ns: Some(used.cpu_ns + service_ns.unwrap_or(0)), ..around },
+            ..Sample::default()
+        })
+    }
+
+    /// Ends what the command left behind. A service that goes into the background may come to us in the middle of
+    /// a run: beside one, strays are those that were started as the load.
+    fn end_strays(&self, known: &BTreeSet<u32>) -> Vec<String> {
+        let mark = format!("{MARK}={}", std::process::id());
+        job::end_strays(known, &|pid| self.service.is_none() || tasks::has_environment(pid, &mark))
+    }
+
+    fn remark(&mut self, name: &str, keeper: &Keeper, known: &BTreeSet<u32>) {
+        for (task, cpus) in keeper.own_affinities() {
+            self.notes.insert(format!(
+                "{name}: {task} set its own affinity to CPUs {cpus}; the placement does not hold for it"
+            ));
+        }
+        for stray in self.end_strays(known) {
+            self.notes.insert(format!("{name} left a process behind ({stray}), which was ended"));
+        }
+    }
+}
+
+/// How commands ended of which one failed; none where all succeeded.
+fn exits(ended: &[Ended]) -> Vec<i32> {
+    let exit =
+        |end: &Ended| end.status.code().or(end.status.signal().map(|signal| 128 + signal)).unwrap_or(-1);
+    let failed = ended.iter().any(|end| !end.status.success());
+    if failed { ended.iter().map(exit).collect() } else { Vec::new() }
+}
+
+fn all_succeeded(jobs: &[Job], ended: &[Ended], name: &str) -> Result {
+    let failed = jobs.iter().zip(ended).find(|(_, end)| !end.status.success());
+    failed.map_or(Ok(()), |(job, end)| {
+        Err(Error::Failed(format!("{name} failed ({}): {}", end.status, job.last_words())))
+    })
+}
+
+impl Subject for Commands {
+    type Error = Error;
+
+    fn measure(&mut self, treatment: usize) -> Result<Sample> {
+        interrupt::check()?;
+        if let Some(service) = &mut self.service {
+            service.place(&self.sides[treatment].place, &self.inherited)?;
+        }
+        let sample = self.once(treatment)?;
+        if let Some(service) = &mut self.service {
+            service.check()?;
+            self.notes.extend(service.own_affinities());
+        }
+        Ok(sample)
+    }
+
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+}

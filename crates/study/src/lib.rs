@@ -1,0 +1,235 @@
+//! Experiments on the user's own commands and services: [`compare`], [`scale`] and [`tune`].
+//!
+//! ```text
+//! Options, a specification -> Variants on this machine -> Study (experiments in random blocks) -> Record
+//! ```
+#![forbid(unsafe_code)]
+
+mod budget;
+pub mod candidates;
+pub mod commands;
+pub mod compare;
+pub mod error;
+mod line;
+pub mod scale;
+pub mod service;
+pub mod tune;
+pub mod values;
+
+use budget::budget;
+pub use budget::{analyses_for, least_pairs};
+pub use error::{Error, Result};
+pub use line::{line, with_workers, words};
+
+use commands::{Commands, Rules, Side};
+use manycore_experiment::{
+    Record,
+    engine::{Budget, Design, Interim, Subject as _},
+    metric::Reader,
+    record::{Better, Experiment, Method, Metric, Treatment},
+    session::{Event, Listener, Session},
+};
+use manycore_linux::{child, clock, job, memory_policy::MemoryPolicy};
+use manycore_topology::{CpuSet, Machine};
+use service::{Ready, Service};
+use std::{collections::BTreeMap, rc::Rc, time::Duration};
+
+/// How commands are measured.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Time to spend; less is spent where the answer is clear before.
+    pub budget: Duration,
+    /// Differences within this share are equivalent.
+    pub margin: f64,
+    /// Number of rounds, however long they take.
+    pub rounds: Option<usize>,
+    /// Runs of each variant before the one that is timed for planning.
+    pub warmups: usize,
+    /// What is read from the output.
+    pub readers: Vec<Reader>,
+    /// Name of the metric that decides; the first one where it is absent.
+    pub primary: Option<String>,
+    /// A service that is placed instead of the command; the command is the load on it.
+    pub service: Option<(Vec<String>, Ready)>,
+    /// CPUs of the load on a service; those that the service's placements leave where it is absent.
+    pub load_cpus: Option<CpuSet>,
+    /// Longest time of one run of the command, and of the service's start.
+    pub timeout: Duration,
+    /// Whether a run that ends with an error counts like any other.
+    pub ignore_failure: bool,
+    /// Seed of all random orders.
+    pub seed: u64,
+}
+
+/// What an experiment of a study is to be.
+pub(crate) struct Plot {
+    /// Id in the record.
+    pub(crate) id: String,
+    /// What is measured, for people.
+    pub(crate) title: &'static str,
+    /// Treatments, one for each side of the subject.
+    pub(crate) treatments: Vec<Treatment>,
+    /// What else the record shall say.
+    pub(crate) parameters: BTreeMap<String, String>,
+    /// When to stop.
+    pub(crate) budget: Budget,
+    /// Planned interim analyses, the last one counted.
+    pub(crate) analyses: usize,
+}
+
+/// One run of a verb that measures commands.
+pub(crate) struct Study<'a> {
+    session: Session<'a>,
+    subject: Commands,
+}
+
+impl<'a> Study<'a> {
+    /// Begins a run of `verb` on `machine`, with a service started where there is one. `command` is what the record
+    /// calls the subject.
+    ///
+    /// # Errors
+    /// Those of [`Service::start`], and what a run needs and cannot have. Nothing is left behind.
+    pub(crate) fn begin(
+        verb: &str,
+        machine: Machine,
+        options: &Options,
+        command: &[String],
+        sides: Vec<Side>,
+        listener: &'a mut dyn Listener,
+    ) -> Result<Self> {
+        child::allow_many_files();
+        job::adopt_orphans()
+            .map_err(|error| Error::unavailable(format!("cannot look after orphans of commands: {error}")))?;
+        let mut session = Session::begin(verb, machine, options.seed, options.margin, listener);
+        session.record.subject = line(command);
+        let subject = subject(&session, options, sides)?;
+        Ok(Self { session, subject })
+    }
+
+    /// Runs every side `warmups` times and once more for its time, outside the record: a command that cannot work is
+    /// found before anything is measured, and a first run that is slow (a cold cache, a compiler) does not decide the
+    /// plan. Returns the seconds of the last run of each.
+    ///
+    /// # Errors
+    /// Those of the commands.
+    pub(crate) fn pilot(&mut self, warmups: usize) -> Result<Vec<f64>> {
+        self.session.tell(Event::Section("warm-up, and a run of each for its time"));
+        (0..self.subject.sides().len())
+            .map(|side| {
+                for _ in 0..warmups {
+                    self.subject.measure(side)?;
+                }
+                let began = clock::now_ns();
+                self.subject.measure(side)?;
+                Ok((clock::now_ns() - began) as f64 / 1e9)
+            })
+            .collect()
+    }
+
+    /// When an experiment stops whose rounds take `round` seconds each; tells where the budget is too small.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where not even one round fits.
+    pub(crate) fn budget(&mut self, options: &Options, what: &str, round: f64) -> Result<Budget> {
+        let (budget, remark) = budget(options, what, round)?;
+        if let Some(remark) = remark {
+            self.session.tell(Event::Note(&remark));
+        }
+        Ok(budget)
+    }
+
+    /// Runs an experiment to its end, or until `enough` says so at one of its analyses; it is saved in the record.
+    ///
+    /// # Errors
+    /// Those of the subject; what was measured is kept.
+    pub(crate) fn experiment(
+        &mut self,
+        plot: Plot,
+        enough: &mut dyn FnMut(&Experiment) -> bool,
+    ) -> Result<&Experiment> {
+        let metrics = self.subject.metrics();
+        let unit = metrics.first().map_or_else(|| "runs".to_owned(), unit);
+        let design = Design {
+            id: plot.id,
+            method: Method::Whole,
+            unit,
+            parameters: plot.parameters,
+            metrics,
+            treatments: plot.treatments,
+            budget: plot.budget,
+        };
+        let (began, seconds) = (clock::now_ns(), plot.budget.seconds.min(1e9));
+        self.session.tell(Event::Left(Duration::from_secs_f64(seconds)));
+        self.session.tell(Event::Section(plot.title));
+        let left = |_| {
+            let spent = (clock::now_ns() - began) as f64 / 1e9;
+            Duration::from_secs_f64((seconds - spent).max(0.0))
+        };
+        let interim = Interim { planned: plot.analyses, enough };
+        let (_, ending) = self.session.run(design, &mut self.subject, interim, &left);
+        ending?;
+        let last = self.session.record.experiments.last();
+        last.ok_or_else(|| Error::Failed("nothing was measured".to_owned()))
+    }
+
+    /// The record, with how the run ended.
+    pub(crate) fn end(self, ending: &Result) -> Record {
+        let notes = self.subject.notes().iter().cloned().collect::<Vec<_>>();
+        let mut record = self.session.end(matches!(ending, Err(Error::Interrupted)));
+        record.notes.extend(notes);
+        record
+    }
+}
+
+/// The subject for `sides`, with its service started.
+fn subject(session: &Session, options: &Options, sides: Vec<Side>) -> Result<Commands> {
+    if sides.iter().any(|side| side.command.first().is_none_or(String::is_empty)) {
+        return Err(Error::invalid("an empty command was given"));
+    }
+    if options.service.is_some() && sides.iter().any(|side| side.place.memory != MemoryPolicy::Default) {
+        return Err(Error::invalid(
+            "a service keeps its memory while its CPUs are switched: memory policies need commands that start anew",
+        ));
+    }
+    let load_cpus = load_cpus(session.machine(), options, &sides)?;
+    let start = |(command, ready): &(Vec<String>, Ready)| Service::start(command, ready, options.timeout);
+    let rules = Rules {
+        readers: options.readers.clone(),
+        primary: options.primary.clone(),
+        timeout: options.timeout,
+        ignore_failure: options.ignore_failure,
+        load_cpus,
+    };
+    let service = options.service.as_ref().map(start).transpose()?;
+    Commands::new(sides, rules, service, Rc::clone(&session.observer), session.origin_ns)
+}
+
+/// CPUs of the load beside a service: those asked for, or those that no side of the service has.
+fn load_cpus(machine: &Machine, options: &Options, sides: &[Side]) -> Result<Option<CpuSet>> {
+    let usable = machine.usable();
+    if let Some(cpus) = &options.load_cpus {
+        if !cpus.iter().all(|cpu| usable.contains(cpu)) {
+            return Err(Error::invalid(format!("--load-cpus {cpus}: only CPUs {usable} may be used here")));
+        }
+        return Ok(Some(cpus.clone()));
+    }
+    let taken: CpuSet = sides
+        .iter()
+        .filter_map(|side| side.place.cpus())
+        .flat_map(|cpus| cpus.iter().collect::<Vec<_>>())
+        .collect();
+    let left: CpuSet = usable.iter().filter(|&cpu| !taken.contains(cpu)).collect();
+    let every_side_placed = sides.iter().all(|side| !side.place.workers.is_empty());
+    Ok((options.service.is_some() && every_side_placed && !left.is_empty()).then_some(left))
+}
+
+/// What [`manycore_experiment::record::Sample::work`] counts in where `primary` decides: so that work per second is the
+/// metric's value, or its inverse where less is better.
+fn unit(primary: &Metric) -> String {
+    match (primary.name.as_str(), primary.better, primary.unit.strip_suffix("/s")) {
+        ("wall", ..) => "runs".to_owned(),
+        (_, Better::Higher, Some(counted)) => counted.to_owned(),
+        (name, Better::Higher, None) => format!("{name} s"),
+        (name, Better::Lower, _) => format!("s/{name}"),
+    }
+}

@@ -1,0 +1,61 @@
+//! Command lines as people write them.
+
+use crate::error::{Error, Result};
+
+/// A command line as a shell would split it, without running one.
+///
+/// # Errors
+/// [`Error::Invalid`] where a quote is not closed or nothing is there.
+pub fn words(line: &str) -> Result<Vec<String>> {
+    match shlex::split(line) {
+        Some(words) if words.first().is_some_and(|program| !program.is_empty()) => Ok(words),
+        Some(_) => Err(Error::invalid("an empty command was given")),
+        None => Err(Error::invalid(format!("a quote is not closed in {line:?}"))),
+    }
+}
+
+/// A command as one could type it: words are quoted only where a shell would change them.
+pub fn line(command: &[String]) -> String {
+    let plain = |word: &str| {
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "_@%+=:,./{}-".contains(c))
+    };
+    let quoted = |word: &String| {
+        if plain(word) {
+            word.clone()
+        } else {
+            shlex::try_quote(word).map_or_else(|_| word.clone(), Into::into)
+        }
+    };
+    command.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// `command` with every `{workers}` replaced; whether there was one.
+pub fn with_workers(command: &[String], workers: usize) -> (Vec<String>, bool) {
+    const HOLE: &str = "{workers}";
+    let filled = command.iter().map(|word| word.replace(HOLE, &workers.to_string())).collect();
+    (filled, command.iter().any(|word| word.contains(HOLE)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_split_as_a_shell_does() {
+        assert_eq!(words("sh -c 'echo \"a b\"'").unwrap(), ["sh", "-c", "echo \"a b\""]);
+        assert!(words("sh -c 'open").is_err() && words(" ").is_err() && words("''").is_err());
+    }
+
+    #[test]
+    fn lines_are_quoted_only_where_it_matters() {
+        let words = ["sh", "-c", "a b", "--x=1", "", "it's"].map(str::to_owned);
+        assert_eq!(line(&words), "sh -c 'a b' --x=1 '' \"it's\"");
+    }
+
+    #[test]
+    fn every_hole_is_filled() {
+        let command: Vec<String> = ["make", "-j{workers}", "{workers}"].map(str::to_owned).to_vec();
+        assert_eq!(with_workers(&command, 8), (["make", "-j8", "8"].map(str::to_owned).to_vec(), true));
+        assert!(!with_workers(&command[..1], 8).1);
+    }
+}

@@ -1,0 +1,94 @@
+//! What more workers, or more copies at once, bring a command.
+
+use crate::{
+    Options, Plot, Study,
+    commands::Side,
+    error::{Error, Result},
+    with_workers,
+};
+use manycore_control::placing::placed;
+use manycore_experiment::{
+    Record,
+    record::{Treatment, id},
+    session::Listener,
+};
+use manycore_placement::{Memory, Policy};
+use manycore_topology::Machine;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is scaled.
+#[derive(Clone, Debug)]
+pub struct Scale {
+    /// Program and arguments, in which `{workers}` is replaced.
+    pub command: Vec<String>,
+    /// Numbers of workers; powers of two up to all CPUs where there are none.
+    pub workers: Vec<usize>,
+    /// Whether that many copies run at once, instead of one command with that many workers.
+    pub copies: bool,
+    /// Where they run.
+    pub place: Policy,
+    /// Where their memory comes from.
+    pub memory: Memory,
+}
+
+/// Measures rounds of all numbers of workers on `machine`, which is this one. The record comes back with how the run
+/// ended.
+///
+/// # Errors
+/// What makes the measurement impossible; nothing was measured then.
+pub fn run(
+    machine: Machine,
+    options: &Options,
+    scale: &Scale,
+    listener: &mut dyn Listener,
+) -> Result<(Record, Result)> {
+    let counts = counts(scale, machine.usable().len());
+    let sides = counts.iter().map(|&count| side(scale, &machine, count)).collect::<Result<_>>()?;
+    let mut study = Study::begin("scale", machine, options, &scale.command, sides, listener)?;
+    let ending = measure(options, scale, &mut study, &counts);
+    Ok((study.end(&ending), ending))
+}
+
+fn measure(options: &Options, scale: &Scale, study: &mut Study, counts: &[usize]) -> Result {
+    let round: f64 = study.pilot(options.warmups)?.iter().sum();
+    let budget = study.budget(options, "a round", round)?;
+    let (one, several) = if scale.copies { ("copy", "copies") } else { ("worker", "workers") };
+    let treatment = |&count: &usize| Treatment {
+        name: format!("{count} {}", if count == 1 { one } else { several }),
+        workers: count,
+        factors: BTreeMap::from([("place".to_owned(), scale.place.to_string())]),
+        latency: None,
+    };
+    let plot = Plot {
+        id: id::SCALING.to_owned(),
+        title: "rounds of all numbers of workers",
+        treatments: counts.iter().map(treatment).collect(),
+        parameters: BTreeMap::from([
+            ("place".to_owned(), scale.place.to_string()),
+            ("counted".to_owned(), several.to_owned()),
+        ]),
+        budget,
+        analyses: 1,
+    };
+    study.experiment(plot, &mut |_| false).map(drop)
+}
+
+/// Numbers of workers, ascending; one is always there, as the baseline.
+fn counts(scale: &Scale, cpus: usize) -> Vec<usize> {
+    let asked: BTreeSet<usize> = scale.workers.iter().copied().collect();
+    let powers = (0..usize::BITS).map(|power| 1 << power).take_while(|&count| count < cpus);
+    let counts: BTreeSet<usize> = if asked.is_empty() { powers.chain([cpus]).collect() } else { asked };
+    counts.into_iter().chain([1]).collect::<BTreeSet<usize>>().into_iter().collect()
+}
+
+fn side(scale: &Scale, machine: &Machine, count: usize) -> Result<Side> {
+    let (command, has_hole) = with_workers(&scale.command, count);
+    if !has_hole && !scale.copies {
+        return Err(Error::invalid(
+            "put {workers} where the command takes its number of workers, or give --copies to run copies of it",
+        ));
+    }
+    let (place, _) = placed(machine, Some(&scale.place), &scale.memory, count)?;
+    let copies = if scale.copies { count } else { 1 };
+    Ok(Side { command, env: Vec::new(), copies, place })
+}

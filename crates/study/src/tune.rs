@@ -1,0 +1,186 @@
+//! Searches workers, placement, SMT and memory for what serves a command best, and proves it.
+
+use crate::{
+    Options, Plot, Study, analyses_for,
+    candidates::{self, Candidate},
+    commands::Side,
+    error::{Error, Result},
+};
+use manycore_analysis::{Evaluation, confirmed, ranking};
+use manycore_experiment::{
+    Record,
+    engine::{Budget, Subject as _},
+    record::{Treatment, id},
+    session::{Event, Listener},
+};
+use manycore_placement::{Memory, Plan, Policy};
+use manycore_topology::Machine;
+use std::collections::BTreeMap;
+
+/// What is searched.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// Program and arguments, in which `{workers}` is replaced.
+    pub command: Vec<String>,
+    /// Numbers of workers to try; those that suggest themselves where there are none.
+    pub workers: Vec<usize>,
+    /// Placements to try; those that this machine tells apart where there are none.
+    pub place: Vec<Policy>,
+    /// Memory policies to try; those that this machine tells apart where there are none.
+    pub memory: Vec<Memory>,
+    /// Workers that the command has today; the usable CPUs where it is absent.
+    pub today: Option<usize>,
+}
+
+/// What a search came to.
+#[derive(Debug)]
+pub struct Tuned {
+    /// What was measured.
+    pub record: Record,
+    /// The plan that the record shows to be better than today's behaviour.
+    pub winner: Option<Plan>,
+}
+
+/// Part of the budget that the search takes; the rest is for the proof.
+const SEARCH: f64 = 0.6;
+
+/// Candidates that are confirmed on fresh pairs.
+const FINALISTS: usize = 2;
+
+/// Searches on `machine`, which is this one. The result comes back with how the run ended.
+///
+/// # Errors
+/// What makes the measurement impossible; nothing was measured then.
+pub fn run(
+    machine: Machine,
+    options: &Options,
+    search: &Search,
+    listener: &mut dyn Listener,
+) -> Result<(Tuned, Result)> {
+    let field = candidates::of(search, options.service.is_some(), &machine, &machine.usable())?;
+    let sides = field.iter().map(|candidate| candidate.side.clone()).collect();
+    let mut study = Study::begin("tune", machine, options, &search.command, sides, listener)?;
+    let ending = race(options, &mut study, &field);
+    let record = study.end(&ending);
+    let winner = ending.as_ref().ok().and_then(|()| winner(&record, &field)?.plan.clone());
+    Ok((Tuned { record, winner }, ending))
+}
+
+/// Halves the field until the finalists are left, then confirms them.
+fn race(options: &Options, study: &mut Study, field: &[Candidate]) -> Result {
+    let (today, others) = field.split_first().ok_or_else(|| Error::invalid("nothing to search"))?;
+    let found = format!("{} candidates differ on this machine, beside today's behaviour", others.len());
+    study.session.tell(Event::Note(&found));
+    study.subject.set_sides(vec![today.side.clone()]);
+    let one: f64 = study.pilot(options.warmups)?.iter().sum();
+    let (mut left, round) = willing(study, others)?;
+    let total = study.budget(options, "a round of all candidates", one + round)?.seconds;
+    let pairs = options.rounds;
+    let rounds = rounds(left.len());
+    for round in 1..=rounds {
+        let budget = part(total * SEARCH / rounds as f64, pairs);
+        let plot = plot(format!("{}{round}", id::TUNE), today, &left, budget, 1);
+        study.subject.set_sides(sides(today, &left));
+        let experiment = study.experiment(plot, &mut |_| false)?;
+        let keep = left.len().div_ceil(2).max(FINALISTS.min(left.len()));
+        // Today's behaviour is treatment 0 and stays in every round.
+        let best = ranking(experiment).into_iter().filter(|(index, _)| *index > 0).take(keep);
+        left = best.map(|(index, _)| left[index - 1]).collect();
+    }
+    left.truncate(FINALISTS);
+    // A fixed number of pairs is made in any case.
+    let analyses = match pairs {
+        Some(_) => 1,
+        None => analyses_for(total * (1.0 - SEARCH) / (one * (left.len() + 1) as f64)),
+    };
+    let plot = plot(id::TUNE_CONFIRM.to_owned(), today, &left, part(total * (1.0 - SEARCH), pairs), analyses);
+    study.subject.set_sides(sides(today, &left));
+    study.experiment(plot, &mut confirmed).map(drop)
+}
+
+/// A part of the budget, or the number of rounds that was asked for, however long they take.
+fn part(seconds: f64, pairs: Option<usize>) -> Budget {
+    pairs.map_or(Budget::seconds(seconds), |pairs| Budget {
+        seconds,
+        least_blocks: pairs,
+        most_blocks: pairs,
+    })
+}
+
+/// Candidates of which a first run succeeds, and the seconds that these took together.
+///
+/// # Errors
+/// Those that are not the candidate's own, and that of the last one where none succeeds.
+fn willing<'a>(study: &mut Study, candidates: &'a [Candidate]) -> Result<(Vec<&'a Candidate>, f64)> {
+    let (mut willing, mut refusal, began) = (Vec::new(), None, study.subject.now_ns());
+    for candidate in candidates {
+        study.subject.set_sides(vec![candidate.side.clone()]);
+        match study.subject.measure(0) {
+            Ok(_) => willing.push(candidate),
+            Err(Error::Failed(why)) => {
+                study.session.miss(&candidate.name, &why);
+                refusal = Some(why);
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    match refusal {
+        Some(why) if willing.is_empty() => Err(Error::Failed(why)),
+        _ => Ok((willing, (study.subject.now_ns() - began) as f64 / 1e9)),
+    }
+}
+
+/// Halvings until no more than the finalists are left; at least one round, so that something is tried.
+fn rounds(candidates: usize) -> usize {
+    let mut left = candidates;
+    let mut rounds = 0;
+    while left > FINALISTS {
+        left = left.div_ceil(2);
+        rounds += 1;
+    }
+    rounds.max(1)
+}
+
+fn sides(today: &Candidate, left: &[&Candidate]) -> Vec<Side> {
+    std::iter::once(today).chain(left.iter().copied()).map(|candidate| candidate.side.clone()).collect()
+}
+
+fn plot(id: String, today: &Candidate, left: &[&Candidate], budget: Budget, analyses: usize) -> Plot {
+    let treatment = |(index, candidate): (usize, &Candidate)| {
+        let side = if index == 0 { manycore_analysis::TODAY } else { "candidate" };
+        Treatment {
+            name: candidate.name.clone(),
+            workers: candidate.workers,
+            factors: BTreeMap::from([
+                ("side".to_owned(), side.to_owned()),
+                ("line".to_owned(), candidate.line.clone()),
+            ]),
+            latency: None,
+        }
+    };
+    Plot {
+        title: if id == id::TUNE_CONFIRM { "the finalists anew" } else { "candidates in turns" },
+        id,
+        treatments: std::iter::once(today).chain(left.iter().copied()).enumerate().map(treatment).collect(),
+        parameters: BTreeMap::new(),
+        budget,
+        analyses,
+    }
+}
+
+/// The candidate that the record shows to be better than today's behaviour.
+fn winner<'a>(record: &Record, field: &'a [Candidate]) -> Option<&'a Candidate> {
+    let tuning = Evaluation::of(record).tuning?;
+    let name = &tuning.finalists.get(tuning.winner?)?.name;
+    field.iter().find(|candidate| candidate.name == *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halving_ends_with_two() {
+        assert_eq!([1, 2, 3, 4, 5, 8, 16, 100].map(rounds), [1, 1, 1, 1, 2, 2, 3, 6]);
+    }
+}

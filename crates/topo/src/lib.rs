@@ -1,0 +1,11 @@
+//! A machine and a plan as text and SVG.
+#![forbid(unsafe_code)]
+
+pub mod device_text;
+pub mod layout;
+pub mod node_table;
+pub mod plan_marks;
+pub mod plan_text;
+pub mod residence_text;
+pub mod svg;
+pub mod text;

@@ -1,0 +1,89 @@
+//! The workers of a plan as marks on a picture's CPUs.
+
+use crate::layout::text_width;
+use manycore_placement::Plan;
+use manycore_topology::{CpuId, CpuSet};
+use std::collections::{BTreeMap, HashMap};
+
+/// Workers that a mark names; more are counted.
+const NAMED: usize = 2;
+
+/// What stands on each CPU.
+pub struct Marks {
+    workers: HashMap<CpuId, Workers>,
+    /// Whether there is room for words.
+    wordy: bool,
+}
+
+/// Workers that may use one CPU.
+#[derive(Clone, Default)]
+struct Workers {
+    count: usize,
+    /// The first of them.
+    first: Vec<usize>,
+}
+
+impl Workers {
+    fn add(&mut self, others: &Self) {
+        self.count += others.count;
+        self.first.extend(&others.first);
+        self.first.sort_unstable();
+        self.first.truncate(NAMED);
+    }
+}
+
+impl Marks {
+    /// The marks of all workers; with `wordy`, those of several workers are written out.
+    pub fn new(plan: &Plan, wordy: bool) -> Self {
+        // Workers with the same CPUs are one: thousands of them may have thousands of CPUs each.
+        let mut alike: BTreeMap<&CpuSet, Workers> = BTreeMap::new();
+        for (at, worker) in plan.workers.iter().enumerate() {
+            alike.entry(&worker.cpus).or_default().add(&Workers { count: 1, first: vec![at] });
+        }
+        let mut workers: HashMap<CpuId, Workers> = HashMap::new();
+        for (cpus, those) in alike {
+            cpus.iter().for_each(|cpu| workers.entry(cpu).or_default().add(&those));
+        }
+        Self { workers, wordy }
+    }
+
+    /// `w3`, `w0 w4`, `16 workers` or `×16`; empty for a CPU without a worker.
+    pub fn label(&self, cpu: CpuId) -> String {
+        match self.workers.get(&cpu) {
+            None => String::new(),
+            Some(Workers { count, first }) if *count <= NAMED => {
+                first.iter().map(|worker| format!("w{worker}")).collect::<Vec<_>>().join(" ")
+            }
+            Some(Workers { count, .. }) if self.wordy => format!("{count} workers"),
+            Some(Workers { count, .. }) => format!("×{count}"),
+        }
+    }
+
+    /// The class of a CPU's box: `idle`, `worker` or `shared`.
+    pub fn class(&self, cpu: CpuId) -> &'static str {
+        match self.workers.get(&cpu).map(|workers| workers.count) {
+            None => "idle",
+            Some(1) => "worker",
+            Some(_) => "shared",
+        }
+    }
+
+    /// Classes that any of the CPUs has, with what they mean.
+    pub fn legend(&self, cpus: &CpuSet) -> Vec<(&'static str, &'static str)> {
+        let counted = !self.wordy && self.workers.values().any(|workers| workers.count > NAMED);
+        let shared =
+            if counted { "CPU of several workers (×3: of three)" } else { "CPU of several workers" };
+        let mut entries = vec![
+            ("worker", "CPU of one worker: w0 is the first"),
+            ("shared", shared),
+            ("idle", "CPU without a worker"),
+        ];
+        entries.retain(|(class, _)| cpus.iter().any(|cpu| self.class(cpu) == *class));
+        entries
+    }
+
+    /// Width of the widest label.
+    pub fn width(&self) -> f64 {
+        self.workers.keys().map(|&cpu| text_width(&self.label(cpu), "title")).fold(0.0, f64::max)
+    }
+}

@@ -1,0 +1,191 @@
+//! A plan as text: who runs where and why, what is shared, and what is left out.
+
+use manycore_placement::{LeftOut, Plan, PlannedWorker};
+use manycore_render::table::{Align, Table, WIDTH, fold};
+use manycore_topology::{CpuSet, Machine};
+use std::collections::BTreeMap;
+
+/// More workers than this are grouped, unless all are asked for.
+const MOST_LINES: usize = 32;
+
+/// Longest list of CPUs or workers in the table.
+const LONGEST: usize = 22;
+
+/// The whole report; with `all`, a line for each worker however many there are.
+pub fn render(plan: &Plan, machine: &Machine, left_out: &LeftOut, all: bool) -> String {
+    let one_place = plan.workers.windows(2).all(|pair| pair[0].cpus == pair[1].cpus);
+    let grouped = !all && (plan.workers.len() > MOST_LINES || one_place && plan.workers.len() > 1);
+    let rows = if grouped { groups(plan) } else { singles(plan) };
+    let worker = if grouped { ("workers", Align::Left) } else { ("worker", Align::Right) };
+    let mut table = Table::figures("", worker, &["CPUs", "memory", "why"]);
+    table.head.iter_mut().skip(1).for_each(|(_, align)| *align = Align::Left);
+    table.rows = rows;
+    let mut text = paragraph(&headline(plan, machine));
+    text.push('\n');
+    text.push_str(&table.text());
+    text.push('\n');
+    if grouped {
+        text.push_str("Alike workers stand together; --all gives each its line.\n");
+    }
+    text.push_str(&paragraph(&sharing(plan)));
+    let facts = facts(plan, machine, left_out);
+    text.extend(facts.iter().map(|fact| paragraph(fact)));
+    text
+}
+
+fn paragraph(text: &str) -> String {
+    fold(text, WIDTH).join("\n") + "\n"
+}
+
+fn headline(plan: &Plan, machine: &Machine) -> String {
+    let count = plan.workers.len();
+    let host = machine.system.hostname.as_ref().map(|name| format!(" on {name}")).unwrap_or_default();
+    let (cpus, online) = (brief(&plan.cpus()), brief(&machine.online));
+    let cpus =
+        if cpus == online { format!("all CPUs, {online}") } else { format!("CPUs {cpus} of {online}") };
+    format!("{count} worker{}, {}{host}: {cpus}", plural(count), plan.place)
+}
+
+fn singles(plan: &Plan) -> Vec<Vec<String>> {
+    let row = |(at, worker): (usize, &PlannedWorker)| {
+        vec![at.to_string(), brief(&worker.cpus), memory(&worker.memory_nodes), place(worker).to_owned()]
+    };
+    plan.workers.iter().enumerate().map(row).collect()
+}
+
+/// A row for all workers with the same memory for the same reason, by first worker.
+fn groups(plan: &Plan) -> Vec<Vec<String>> {
+    let mut index: BTreeMap<(&[u32], String), usize> = BTreeMap::new();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (at, worker) in plan.workers.iter().enumerate() {
+        let group = *index.entry((&worker.memory_nodes, reason(worker))).or_insert(groups.len());
+        match groups.get_mut(group) {
+            Some(members) => members.push(at),
+            None => groups.push(vec![at]),
+        }
+    }
+    let row = |members: Vec<usize>| {
+        let first = &plan.workers[members[0]];
+        let cpus = CpuSet::union_of(members.iter().map(|&at| &plan.workers[at].cpus));
+        let workers: CpuSet = members.iter().map(|&at| u32::try_from(at).unwrap_or(u32::MAX - 1)).collect();
+        let why = if members.len() == 1 { place(first).to_owned() } else { reason(first) };
+        vec![numbers(&workers), brief(&cpus), memory(&first.memory_nodes), why]
+    };
+    groups.into_iter().map(row).collect()
+}
+
+/// Why the worker is there, without the CPUs, which have a column of their own.
+fn place(worker: &PlannedWorker) -> &str {
+    let why = worker.why.as_str();
+    let rest = why.strip_prefix("CPU").map_or(why, |rest| rest.trim_start_matches('s').trim_start());
+    let rest = rest.strip_prefix(&worker.cpus.brief()).unwrap_or(why);
+    rest.trim_start_matches([':', ',']).trim_start()
+}
+
+/// The same without what is this worker's alone: `core 2 of L3 0-7, shared with worker 3` is `shared with an earlier
+/// worker`. Workers that have several CPUs keep all: they have it in common.
+fn reason(worker: &PlannedWorker) -> String {
+    let place = place(worker);
+    if worker.cpus.len() != 1 {
+        return place.to_owned();
+    }
+    let numbered_place = worker.why.starts_with(&format!("CPU {}:", worker.cpus));
+    let reason = place.split_once(", ").filter(|_| numbered_place).map_or(place, |(_, reason)| reason);
+    let is_neighbour = |start: &&str| reason.starts_with(*start) && !reason.starts_with("the first free");
+    if ["the first", "the next ", "SMT sibling "].iter().any(is_neighbour) {
+        return "neighbours, one after the other".to_owned();
+    }
+    let mut words: Vec<&str> = Vec::new();
+    for word in reason.split(' ') {
+        let numbered = word.starts_with(|letter: char| letter.is_ascii_digit());
+        match words.last() {
+            Some(&"worker") if numbered => {
+                words.pop();
+                words.push(if word.ends_with(':') { "an earlier worker:" } else { "an earlier worker" });
+            }
+            Some(&"number") if numbered => return "in the order of the list".to_owned(),
+            _ => words.push(word),
+        }
+    }
+    words.join(" ")
+}
+
+/// Lists of equal steps as `0-60:4`, however short; others whole.
+fn brief(set: &CpuSet) -> String {
+    let mut ranges = set.ranges();
+    let first = ranges.next();
+    let step = first.zip(ranges.next()).map(|(first, second)| second.0 - first.0);
+    let mut pairs = set.ranges().zip(set.ranges().skip(1));
+    match (first, set.last(), step) {
+        (Some((first, _)), Some(last), Some(step))
+            if set.len() > 3
+                && set.ranges().count() == set.len()
+                && pairs.all(|(one, next)| next.0 - one.0 == step) =>
+        {
+            format!("{first}-{last}:{step}")
+        }
+        _ => set.within(LONGEST),
+    }
+}
+
+/// Numbers of workers: only the start of long lists.
+fn numbers(workers: &CpuSet) -> String {
+    let (list, end) = (brief(workers), format!(",...,{}", workers.last().unwrap_or(0)));
+    let start = list.get(..LONGEST.saturating_sub(end.len())).filter(|_| list.len() > LONGEST);
+    start.and_then(|start| start.rsplit_once(',')).map_or(list.clone(), |(start, _)| format!("{start}{end}"))
+}
+
+fn memory(nodes: &[u32]) -> String {
+    let set: CpuSet = nodes.iter().copied().collect();
+    match nodes.len() {
+        0 => "-".to_owned(),
+        1 => format!("node {set}"),
+        _ => format!("nodes {}", brief(&set)),
+    }
+}
+
+fn sharing(plan: &Plan) -> String {
+    let (count, shared) = (plan.workers.len(), plan.shared());
+    let all = if shared.workers == count { "All".to_owned() } else { shared.workers.to_string() };
+    match (shared.workers, plan.check_exclusive()) {
+        (0, _) if count == 1 => "Nothing is shared: there is one worker.".to_owned(),
+        (0, _) => "No two workers share a CPU.".to_owned(),
+        (_, Ok(())) => {
+            format!("{all} workers may use CPUs of others; there are enough for one each.")
+        }
+        (_, Err(_)) => {
+            let most = shared.most;
+            format!(
+                "{all} workers share CPUs: up to {most} may use the same one, and there is not one for each."
+            )
+        }
+    }
+}
+
+/// What is left out, one sentence each, for what there is.
+fn facts(plan: &Plan, machine: &Machine, left_out: &LeftOut) -> Vec<String> {
+    let known = [&left_out.reserved, &left_out.isolated, &left_out.denied];
+    let idle = machine.online.difference(&CpuSet::union_of(known)).difference(&plan.cpus());
+    let binding = match machine.allowed.binding.as_str() {
+        "" => String::new(),
+        binding => format!(" ({binding})"),
+    };
+    [
+        (&left_out.reserved, "kept back", ""),
+        (&idle, "without a worker", ""),
+        (&left_out.isolated, "isolated", ", and only cpus=LIST uses them"),
+        (&left_out.denied, "not allowed for this process", binding.as_str()),
+        (&left_out.offline, "offline", ""),
+    ]
+    .into_iter()
+    .filter(|(cpus, ..)| !cpus.is_empty())
+    .map(|(cpus, what, more)| {
+        let (plural, be) = if cpus.len() == 1 { ("", "is") } else { ("s", "are") };
+        format!("CPU{plural} {} {be} {what}{more}.", brief(cpus))
+    })
+    .collect()
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}

@@ -1,0 +1,224 @@
+//! The machine as text: what it is, its tree, and what hangs on it.
+//!
+//! Units that differ in numbers only are one line, so that 256 CPUs fit a screen; whatever differs has a line
+//! of its own.
+
+use crate::{device_text, node_table};
+use manycore_text::units;
+use manycore_topology::{
+    CpuSet, Machine,
+    machine::System,
+    outline::{Outline, Part, Unit, kind_of, outline},
+};
+
+/// Left column never grows wider than this, so that the CPU lists stay beside it.
+const WIDEST_LABEL: usize = 76;
+
+/// The whole report.
+pub fn render(machine: &Machine) -> String {
+    let outline = outline(machine);
+    let mut text = header(machine);
+    text.push('\n');
+    text.push_str(&tree(machine, &outline));
+    text.extend(outline.crossing.iter().map(|part| {
+        format!("Overlaps the tree: {}  {}\n", part.label(machine), cpu_list(part.cpus(machine)))
+    }));
+    for section in [node_table::render(machine), device_text::summary(machine)] {
+        if !section.is_empty() {
+            text.push('\n');
+            text.push_str(&section);
+        }
+    }
+    text
+}
+
+/// What the machine is and what of it this process may use, one fact a line.
+fn header(machine: &Machine) -> String {
+    let system = &machine.system;
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    rows.extend(system.hostname.clone().map(|name| ("Host", name)));
+    rows.extend(system.hardware.clone().map(|name| ("Hardware", name)));
+    rows.extend(processor(system).map(|name| ("Processor", name)));
+    rows.extend(software(system).map(|name| ("System", name)));
+    rows.extend(system.hypervisor.clone().map(|name| ("Guest of", name)));
+    rows.push(("CPUs", cpus(machine)));
+    rows.extend(core_kinds(machine).into_iter().map(|kind| ("Core kind", kind)));
+    rows.extend(system.memory_bytes.map(|bytes| ("Memory", memory(machine, bytes))));
+    rows.push(("Allowed", allowed(machine)));
+    let lines: Vec<String> = rows.iter().map(|(name, value)| format!("{name:<10} {value}\n")).collect();
+    lines.concat()
+}
+
+fn processor(system: &System) -> Option<String> {
+    match (&system.cpu_model, &system.cpu_id) {
+        (Some(model), Some(id)) => Some(format!("{model} ({id})")),
+        (model, id) => model.clone().or_else(|| id.clone()),
+    }
+}
+
+fn software(system: &System) -> Option<String> {
+    let kernel = system.kernel.as_ref().map(|release| format!("Linux {release}"));
+    let parts: Vec<String> =
+        [system.os.clone(), kernel, system.architecture.clone()].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn cpus(machine: &Machine) -> String {
+    let mut parts = vec![format!("{} online ({})", machine.online.len(), machine.online.brief())];
+    let smt = if machine.has_smt() { " with SMT" } else { "" };
+    let count = |count: usize, name: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {name}")),
+        _ => Some(format!("{count} {name}s")),
+    };
+    parts.extend(count(machine.cores.len(), "core").map(|cores| cores + smt));
+    if machine.dies != machine.packages {
+        parts.extend(count(machine.dies.len(), "die"));
+    }
+    parts.extend(count(machine.clusters.len(), "cluster"));
+    parts.extend(count(machine.packages.len(), "package"));
+    for (name, set) in [("offline", &machine.offline), ("isolated", &machine.isolated)] {
+        if !set.is_empty() {
+            parts.push(format!("{} {name} ({})", set.len(), set.brief()));
+        }
+    }
+    parts.join(", ")
+}
+
+fn core_kinds(machine: &Machine) -> Vec<String> {
+    let several = machine.core_kinds.iter().filter(|_| machine.core_kinds.len() > 1);
+    several
+        .map(|kind| {
+            let capacity = kind.capacity.map(|capacity| format!(", capacity {capacity}")).unwrap_or_default();
+            let clock =
+                kind.max_khz.map(|khz| format!(", up to {}", units::gigahertz(khz))).unwrap_or_default();
+            format!("{}: CPUs {}{capacity}{clock}", kind.name, kind.cpus.brief())
+        })
+        .collect()
+}
+
+fn memory(machine: &Machine, bytes: u64) -> String {
+    let nodes = match machine.nodes.len() {
+        0 | 1 => "1 NUMA node".to_owned(),
+        count => format!("{count} NUMA nodes"),
+    };
+    format!("{} in {nodes}", units::bytes(bytes))
+}
+
+fn allowed(machine: &Machine) -> String {
+    let allowed = &machine.allowed;
+    if allowed.binding == "nothing" && allowed.cpus == machine.online {
+        return "all CPUs; no limit binds".to_owned();
+    }
+    let (count, online) = (allowed.cpus.len(), machine.online.len());
+    format!("{} ({count} of {online}); what binds: {}", cpu_list(&allowed.cpus), allowed.binding)
+}
+
+/// One line of the tree before the columns are aligned.
+struct Line {
+    label: String,
+    cpus: String,
+}
+
+fn tree(machine: &Machine, outline: &Outline) -> String {
+    let mut lines = Vec::new();
+    attached(machine, &outline.root, "", &mut lines);
+    children(machine, &outline.root, "", "", &mut lines);
+    let wide = |line: &Line| line.label.chars().count();
+    let width =
+        lines.iter().filter(|line| !line.cpus.is_empty()).map(wide).max().unwrap_or(0).min(WIDEST_LABEL);
+    lines
+        .iter()
+        .map(|line| match line.cpus.as_str() {
+            "" => format!("{}\n", line.label),
+            cpus => format!("{:<width$}  {cpus}\n", line.label),
+        })
+        .collect()
+}
+
+/// The units in one: a line for each run of equal ones, and what one of them holds below it. `more` follows
+/// the CPUs where they are those of the first of several equal units.
+fn children(machine: &Machine, unit: &Unit, indent: &str, more: &str, lines: &mut Vec<Line>) {
+    let runs: Vec<&[Unit]> = unit.runs().collect();
+    let loose = if unit.is_core() || unit.children.is_empty() { CpuSet::new() } else { unit.loose() };
+    let last = runs.len() + usize::from(!loose.is_empty());
+    for (index, run) in runs.iter().enumerate() {
+        let (branch, stem) = if index + 1 == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        let (branch, stem) = if unit.parts.is_empty() { ("", "") } else { (branch, stem) };
+        let cpus = run.iter().fold(CpuSet::new(), |all, unit| all.union(&unit.cpus));
+        lines.push(Line {
+            label: format!("{indent}{branch}{}", run_label(machine, run)),
+            cpus: cpu_list(&cpus) + more,
+        });
+        // Below the top of the tree, what hangs on a unit lines up with what it holds.
+        let inner = if unit.parts.is_empty() { String::new() } else { format!("{indent}{stem}") };
+        attached(machine, &run[0], &inner, lines);
+        children(machine, &run[0], &inner, if run.len() > 1 { ", ..." } else { more }, lines);
+    }
+    if !loose.is_empty() {
+        lines.push(Line {
+            label: format!("{indent}└─ CPUs without a core"), cpus: cpu_list(&loose) + more
+        });
+    }
+}
+
+fn cpu_list(cpus: &CpuSet) -> String {
+    if cpus.len() == 1 { format!("CPU {cpus}") } else { format!("CPUs {}", cpus.brief()) }
+}
+
+/// `package 0 = node 0 16 GiB = L3 32 MiB`, or `8 × core of 2 CPUs: L2 1 MiB, L1d 48 KiB, L1i 32 KiB`.
+fn run_label(machine: &Machine, run: &[Unit]) -> String {
+    let unit = &run[0];
+    let many = if run.len() > 1 { format!("{} × ", run.len()) } else { String::new() };
+    let threads = match unit.cpus.len() {
+        count if unit.is_core() && count > 1 => format!(" of {count} CPUs"),
+        _ => String::new(),
+    };
+    let kind = kind_of(machine, &unit.cpus).filter(|_| unit.is_core()).map(|kind| format!("{kind} "));
+    let (outer, caches): (Vec<Part>, Vec<Part>) =
+        unit.parts.iter().partition(|part| !unit.is_core() || !matches!(part, Part::Cache(_)));
+    let name = |part: &Part| match part {
+        Part::Core(_) => format!("{}core{threads}", kind.as_deref().unwrap_or_default()),
+        part if run.len() > 1 => plural_label(machine, run, *part),
+        part => part.label(machine),
+    };
+    let names: Vec<String> = outer.iter().map(name).collect();
+    let caches: Vec<String> = caches.iter().map(|part| part.shape(machine)).collect();
+    let inside = if caches.is_empty() { String::new() } else { format!(": {}", caches.join(", ")) };
+    format!("{many}{}{inside}", names.join(" = "))
+}
+
+/// A part of a run of units, with the numbers of all of them: `node 0-63 16 GiB`.
+fn plural_label(machine: &Machine, run: &[Unit], part: Part) -> String {
+    let place = run[0].parts.iter().position(|other| *other == part);
+    let ids: Option<Vec<i64>> =
+        run.iter().map(|unit| unit.parts.get(place?).and_then(|part| part.id(machine))).collect();
+    let ids: Option<CpuSet> =
+        ids.map(|ids| ids.into_iter().filter_map(|id| u32::try_from(id).ok()).collect());
+    // Numbers of dies and clusters repeat or jump; those of packages and nodes are what people pass on.
+    let telling = matches!(part, Part::Package(_) | Part::Node(_));
+    let ids = match ids.filter(|ids| telling && ids.len() == run.len()) {
+        Some(ids) => format!(" {ids}"),
+        None => String::new(),
+    };
+    let size = part.size(machine).map(|size| format!(" {}", units::bytes(size))).unwrap_or_default();
+    let each = if matches!(part, Part::Node(_)) && !size.is_empty() { " each" } else { "" };
+    part.kind(machine) + &ids + &size + each
+}
+
+/// Memory and devices that lie at a unit.
+fn attached(machine: &Machine, unit: &Unit, indent: &str, lines: &mut Vec<Line>) {
+    let bar =
+        if unit.children.is_empty() || indent.is_empty() && unit.parts.is_empty() { "  " } else { "│ " };
+    let mut add =
+        |label: String| lines.push(Line { label: format!("{indent}{bar}{label}"), cpus: String::new() });
+    for &at in &unit.memory {
+        let node = &machine.nodes[at];
+        let tier = node.tier.map(|tier| format!(", tier {tier}")).unwrap_or_default();
+        let size = units::bytes(node.memory_bytes.unwrap_or(0));
+        add(format!("memory: node {} {size}, without CPUs{tier}", node.id));
+    }
+    for &at in unit.devices.iter().filter(|&&at| device_text::is_telling(&machine.devices[at])) {
+        add(device_text::line(&machine.devices[at]));
+    }
+}
