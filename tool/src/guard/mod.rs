@@ -1,11 +1,12 @@
-//! The guard that keeps a machine from dying of memory.
+//! The guard that protects a machine from running out of memory. It has two parts:
 //!
-//! - The **watcher** reads, judges, finds the cause and sends the signal: a thread that never waits or allocates.
-//! - The **clerk** does everything that may take time: names of control groups, files in memory, proportional memory,
-//!   lines for people and programs, metrics, questions.
+//! - The **monitor thread** ([`watcher`]) takes readings, assesses them, finds the cause and sends the
+//!   signal. It never blocks or allocates.
+//! - The **slow path** ([`clerk`]) does everything that may take time: names of control groups, files in
+//!   memory, proportional memory, event lines, metrics, queries.
 //!
-//! They pass each other small values through channels that are allocated beforehand. Where the clerk is late, the
-//! watcher goes on without him.
+//! They exchange small values through channels that are allocated in advance. If the slow path is late, the
+//! monitor thread continues without its answer.
 
 pub mod beam;
 pub mod clerk;

@@ -1,4 +1,5 @@
-//! Where lines go, on a thread of its own: a reader who does not read, or a disk that is slow, stops nobody else.
+//! Writes event lines in a thread of its own: a reader that does not read, or a slow disk, blocks nothing
+//! else.
 
 use crate::{cli::Format, live::History, output, report::guard_text};
 use manycore_model::guard::line::Line;
@@ -9,31 +10,31 @@ use std::{
     time::Duration,
 };
 
-/// Lines that may wait; what is more is lost.
+/// Number of lines that may wait. Further ones are lost.
 const QUEUE: usize = 64;
 
-/// Longest wait for those that are left at the end.
+/// Longest wait for the remaining lines at the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What it is to do.
+/// A request to the thread.
 enum Wanted {
     /// Write a line.
     Line(Box<Line>),
-    /// Open the file again: what it was was renamed.
+    /// Open the file again: the old one was renamed.
     Reopen,
 }
 
-/// The way to it.
+/// Handle of the thread.
 pub struct Scribe {
     lines: SyncSender<Wanted>,
     done: Receiver<()>,
 }
 
 impl Scribe {
-    /// Prints lines in this format, and keeps them as JSON.
+    /// Starts the thread. It prints lines in this format, and appends them to `history` as JSON.
     ///
     /// # Errors
-    /// No thread can be made.
+    /// The thread cannot be created.
     pub fn begin(format: Format, mut history: History) -> io::Result<Self> {
         let (lines, waiting) = sync_channel::<Wanted>(QUEUE);
         let (ended, done) = sync_channel(1);
@@ -44,12 +45,14 @@ impl Scribe {
                     Wanted::Reopen => {
                         if let Err(failure) = history.reopen() {
                             let why = failure.message();
-                            output::note(&format!("manycore: events go on into the old file: {why}"));
+                            output::note(&format!(
+                                "manycore: events are still written to the old file: {why}"
+                            ));
                         }
                         continue;
                     }
                 };
-                // A reader that went away, or a full disk, must not end the guard.
+                // A reader that has exited, or a full disk, must not end the guard.
                 if format == Format::Text {
                     let _ = output::print(&format!("{}\n", guard_text::line(&line)));
                 }
@@ -61,17 +64,17 @@ impl Scribe {
         Ok(Self { lines, done })
     }
 
-    /// Has a line written, if there is room.
+    /// Has a line written. It is lost if too many wait.
     pub fn write(&self, line: Line) {
         let _ = self.lines.try_send(Wanted::Line(Box::new(line)));
     }
 
-    /// Has the file opened again, as when `logrotate` has renamed it.
+    /// Has the file opened again, as after `logrotate` has renamed it.
     pub fn reopen(&self) {
         let _ = self.lines.try_send(Wanted::Reopen);
     }
 
-    /// Waits until all is written, but not for ever.
+    /// Waits until all lines are written, for a limited time.
     pub fn end(self) {
         drop(self.lines);
         let _ = self.done.recv_timeout(LAST_WORDS);
