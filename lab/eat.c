@@ -498,8 +498,8 @@ static void watch(const char *word) {
     watched[count_watched++].fd = (struct pollfd){fd, POLLIN, 0};
 }
 
-// Samples every 10 ms, with real-time priority and locked memory, until two seconds after the exit of the memory hog, or
-// until `limit`. The memory hog has exited when no process has its socket open any more.
+// Samples every 10 ms, with real-time priority and locked memory, until two seconds after the exit of the memory hog,
+// or until `limit`. The memory hog has exited when no process has its socket open any more.
 static void observe(uint64_t limit, int count, char **words) {
     for (int i = 0; i < count; i++) watch(words[i]);
     int meminfo = open("/proc/meminfo", O_RDONLY), pressure = open("/proc/pressure/memory", O_RDONLY);
