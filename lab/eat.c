@@ -1,34 +1,35 @@
-// Programs of lab/memory's guests, in one file: those that eat memory, those that must not suffer from it, and the
-// observer that tells what happened. Built static; the first word says which it is.
+// The programs of lab/memory's guests, in one file: memory hogs, processes that must not suffer from them (innocents),
+// and the observer that reports what happened. Linked statically. The first argument selects the program.
 //
-//   eat fast                 malloc and touch, as fast as memory allows
-//   eat leak MB              the same, this many MB each second
-//   eat forks RATE           processes of 4 MB, RATE new ones each second; any of them goes on when others are dead
-//   eat erlang               an Erlang node that spawns processes of some KB without end
+//   eat fast                 allocates and touches memory as fast as possible
+//   eat leak MB              the same, MB megabytes each second
+//   eat forks RATE           processes of 4 MB, RATE new ones each second; any survivor goes on forking
+//   eat erlang               an Erlang node that spawns processes of some KB for ever
 //   eat mmap                 shared anonymous mappings, touched
 //   eat mmap-private FILE    private mappings of a file, written to
 //   eat mmap-tmp FOLDER      a file in this tmpfs, mapped and written to
-//   eat tmpfs FOLDER         files written into this tmpfs, which no process holds
+//   eat tmpfs FOLDER         files written into this tmpfs and closed
 //   eat memfd                one memfd, written to
-//   eat sysv                 System V segments, touched and let go of
+//   eat sysv                 System V segments, touched and detached
 //   eat pipes                pipes of 1 MB, filled
 //   eat sockets              pairs of sockets, filled
-//   eat immune               as fast, as user 1000 and by the name of sshd
-//   eat crowd COUNT          COUNT idle processes, then one that is as fast
-//   eat cookie MB            as leak, as user 1000 and as an Erlang node whose cookie is a link to /dev/zero
-//   eat spike PERCENT        takes memory as fast as it can until PERCENT are available, has it for 3 s, and ends by itself
-//   eat cache SECONDS FILE   reads a file larger than memory, by read and through a mapping; ends by itself
+//   eat immune               like fast, as user 1000 and with the name sshd
+//   eat crowd COUNT          COUNT idle processes, then one like fast
+//   eat cookie MB            like leak, as user 1000 and as an Erlang node whose cookie is a link to /dev/zero
+//   eat spike PERCENT        like fast until PERCENT are available, holds the memory for 3 s, and exits by itself
+//   eat cache SECONDS FILE   reads a file larger than memory, by read and through a mapping; exits by itself
 //
-//   eat hold PERCENT         an innocent: holds this part of memory, touches all of it every two seconds
-//   eat beat                 an innocent: a time stamp and one page of a file every 50 ms
-//   eat idle                 an innocent: a service that waits
+//   eat hold PERCENT         innocent: holds this part of memory, touches all of it every two seconds
+//   eat beat                 innocent: writes a time stamp and reads one page of a file every 50 ms
+//   eat idle                 innocent: waits
 //
-//   eat take MB US [deaf]    for tests of thresholds, outside of the laboratory: a MB each US microseconds until it has
-//                            MB (0: for ever), then a line, then the end at that of its input; deaf: not by SIGTERM
+//   eat take MB US [deaf]    for tests of thresholds, outside of the laboratory: takes a megabyte every US microseconds
+//                            until it has MB (0: for ever), prints a line, and exits when its input ends; deaf: ignores
+//                            SIGTERM
 //
-//   eat observe LIMIT NAME=PID ...   watches for LIMIT seconds, or until the eater is gone; see observe()
+//   eat observe LIMIT NAME=PID ...   observes for LIMIT seconds, or until the memory hog has exited; see observe()
 //
-// All times are CLOCK_MONOTONIC in milliseconds: of one guest they can be compared. Everything is below /run/lab.
+// All times are CLOCK_MONOTONIC in milliseconds, comparable within one guest. All files are below /run/lab.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -55,12 +56,12 @@
 #define MB (1024UL * 1024)
 #define PAGE 4096UL
 
-// /run/lab/page, which the observer keeps in memory.
+// The content of /run/lab/page, which the observer keeps in memory.
 struct page {
-    _Atomic uint64_t beat;      // the last beat, ms
+    _Atomic uint64_t beat;      // time of the last beat, ms
     _Atomic uint64_t gap;       // the longest time between two beats, ms
-    _Atomic uint64_t eaten;     // what the eater has had, KB
-    _Atomic uint64_t next_fork; // when the next process may be forked, ms
+    _Atomic uint64_t eaten;     // memory taken by the memory hog, KB
+    _Atomic uint64_t next_fork; // time when the next process may be forked, ms
 };
 static struct page *page;
 
@@ -92,7 +93,7 @@ static void touch(char *memory, size_t size) {
     for (size_t at = 0; at < size; at += PAGE) *(volatile char *)(memory + at) += 1;
 }
 
-// Accounts for it, and logs `ms MB` each 16 MB.
+// Counts memory that was taken, and logs `ms MB` every 16 MB.
 static void ate(size_t size) {
     uint64_t kb = size / 1024, sum = page->eaten += kb;
     if (sum / 16384 == (sum - kb) / 16384) return;
@@ -104,7 +105,7 @@ static void ate(size_t size) {
     close(file);
 }
 
-// --- eaters ---
+// --- memory hogs ---
 
 static void leak(uint64_t rate) {
     for (uint64_t start = now(), sum = 0;;) {
@@ -126,11 +127,11 @@ static void leak(uint64_t rate) {
 static void forks(uint64_t rate) {
     signal(SIGCHLD, SIG_IGN);
     for (char *held = NULL;;) {
-        free(held); // its parent's
+        free(held); // the copy of the parent's
         held = malloc(4 * MB);
         if (held) touch(held, 4 * MB);
         ate(4 * MB);
-        // The turn to fork passes from one to the next: whichever is awake first.
+        // The first process that is awake when the time comes forks.
         for (;;) {
             uint64_t next = page->next_fork, time = now();
             if (time >= next && __atomic_compare_exchange_n((uint64_t *)&page->next_fork, &next,
@@ -142,7 +143,7 @@ static void forks(uint64_t rate) {
     }
 }
 
-// Maps 8 MB more of something, touches them, and goes on. Without a name it is memory alone.
+// Maps and touches 8 MB at a time of the file `name`, or of anonymous memory without a name.
 static void mappings(int flags, const char *name, int grows) {
     int file = name ? open(name, grows ? O_RDWR | O_CREAT : O_RDONLY, 0600) : -1;
     if (name && file < 0) die(name);
@@ -203,7 +204,7 @@ static void segments(void) {
     }
 }
 
-// Pairs of descriptors whose first one takes what is written until it is full.
+// Opens pairs of descriptors and writes to the second one until the buffer is full.
 static void buffers(int pair(int *)) {
     struct rlimit most;
     getrlimit(RLIMIT_NOFILE, &most);
@@ -247,7 +248,7 @@ static void crowd(uint64_t count) {
     for (;;) pause();
 }
 
-// A node does not end at once: one that does has no command line any more when the guard asks who it is.
+// A node does not exit at once. If it did, its command line would be gone when the guard reads it.
 static void end_as_a_node(int number) {
     (void)number;
     sleep(1);
@@ -255,7 +256,7 @@ static void end_as_a_node(int number) {
 }
 
 static void cookie(int count, char **words) {
-    if (count > 2) { // as it was started below
+    if (count > 2) { // as started below
         signal(SIGTERM, end_as_a_node);
         become_user("beam.smp");
         leak(atoi(words[1]));
@@ -299,20 +300,20 @@ static void read_cache(uint64_t seconds, const char *name) {
         munmap(map, 32 * MB);
         ate(64 * MB);
     }
-    // Told in a file: systemd takes an end by SIGTERM for a good one, and forgets it.
+    // Reported in a file, because systemd takes an exit by SIGTERM for a success and forgets it.
     if (creat("/run/lab/shared/done", 0644) < 0) die("/run/lab/shared/done");
     exit(0);
 }
 
 static void erlang(void) {
-    setenv("HOME", "/tmp", 0); // which a service has not, and it wants
+    setenv("HOME", "/tmp", 0); // erl needs it, and a service does not have it
     execl("/usr/bin/erl", "erl", "+P", "10000000", "-noshell", "-eval",
           "F = fun F() -> spawn(fun() -> L = lists:seq(1, 500), receive X -> X ! L end end), F() end, F().", NULL);
     die("/usr/bin/erl");
 }
 
-// A socket without a file, by which the observer hears that the last process of the eater is gone: nothing that the eater
-// has open tells where its memory is.
+// An abstract socket, by which the observer detects that the last process of the memory hog has exited. Thus no open
+// file of the memory hog reveals where its memory is.
 static int alive(struct sockaddr_un *address, socklen_t *length) {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX, .sun_path = "\0lab-eater"};
     *length = offsetof(struct sockaddr_un, sun_path) + sizeof "\0lab-eater" - 1;
@@ -323,7 +324,7 @@ static void eater(int count, char **words) {
     struct sockaddr_un address;
     socklen_t length;
     int way = alive(&address, &length);
-    // One that has started itself anew has it already.
+    // After an exec of itself it has the connection already.
     int is_again = getenv("HOME") && !strcmp(getenv("HOME"), "/tmp/node");
     if (!is_again && connect(way, (void *)&address, length)) die("the observer");
     const char *kind = words[0], *first = count > 1 ? words[1] : "";
@@ -348,7 +349,7 @@ static void eater(int count, char **words) {
     if (!strcmp(kind, "cookie")) cookie(count, words);
     if (!strcmp(kind, "spike")) spike(atoi(first));
     if (!strcmp(kind, "cache") && count > 2) read_cache(atoi(first), words[2]);
-    fprintf(stderr, "eat: no such eater: %s\n", kind);
+    fprintf(stderr, "eat: unknown memory hog: %s\n", kind);
     exit(2);
 }
 
@@ -378,7 +379,7 @@ static void beat(void) {
     }
 }
 
-// Of known size: what it was told, and the program itself with less than 2 MB.
+// Takes memory of known size: `most` MB, and less than 2 MB for the program itself.
 static void take(uint64_t most, uint64_t us, int is_deaf) {
     if (is_deaf) signal(SIGTERM, SIG_IGN);
     for (uint64_t sum = 0; !most || sum < most; sum++) {
@@ -403,7 +404,7 @@ static struct {
 } watched[WATCHED];
 static int count_watched;
 
-// What it has seen. Times are ms since the eater has begun; -1 is never.
+// The observations. Times are in ms since the start of the observation; -1 means never.
 static struct {
     uint64_t begin;
     int64_t sign, gone, probe;
@@ -416,7 +417,7 @@ static uint64_t field(const char *text, const char *name) {
     return at ? strtoull(at + strlen(name), NULL, 10) : 0;
 }
 
-// The file from its start, by a descriptor that is kept: the kernel needs no memory for it.
+// Reads the file from its start through an open descriptor, for which the kernel needs no memory.
 static void reread(int file, char *text, size_t size) {
     ssize_t length = pread(file, text, size - 1, 0);
     text[length > 0 ? length : 0] = 0;
@@ -433,7 +434,7 @@ static void sample(int meminfo, int pressure) {
     if (swap_used > seen.swap_most) seen.swap_most = swap_used;
     if (seen.sign < 0 && available < seen.total / 4) seen.sign = now() - seen.begin;
 
-    // Of windows of 100 ms, the longest row in which all stood still for half of the time or more.
+    // The longest sequence of 100 ms windows in which all tasks stalled for at least half of the time.
     static uint64_t window, window_total, row, first_total;
     reread(pressure, text, sizeof text);
     const char *full = strstr(text, "full");
@@ -446,7 +447,7 @@ static void sample(int meminfo, int pressure) {
     window = time, window_total = total;
 }
 
-// One line of JSON. `NOW` each second, so that something is known of a guest that dies, and `END`.
+// Prints one line of JSON: `NOW` each second, so that something is known if the guest dies, and `END`.
 static void tell(const char *word) {
     uint64_t time = now(), heard = time;
     for (int i = 0; i < count_watched; i++)
@@ -468,7 +469,7 @@ static void tell(const char *word) {
     fflush(stdout);
 }
 
-// Whether a new process can be started, as an ordinary one: how long that takes, at most 5 s. -1 is longer.
+// Returns the time in which an ordinary process can be started, at most 5 s; -1 if it takes longer or fails.
 static int64_t probe(void) {
     uint64_t start = now();
     pid_t child = fork();
@@ -497,8 +498,8 @@ static void watch(const char *word) {
     watched[count_watched++].fd = (struct pollfd){fd, POLLIN, 0};
 }
 
-// Samples every 10 ms, before all others and out of memory that is locked, until the eater is gone and two more seconds
-// have passed, or until `limit`. Its kill is when the last process that has the eater's socket is gone.
+// Samples every 10 ms, with real-time priority and locked memory, until two seconds after the exit of the memory hog,
+// or until `limit`. The memory hog has exited when no process has its socket open any more.
 static void observe(uint64_t limit, int count, char **words) {
     for (int i = 0; i < count; i++) watch(words[i]);
     int meminfo = open("/proc/meminfo", O_RDONLY), pressure = open("/proc/pressure/memory", O_RDONLY);
@@ -532,11 +533,11 @@ static void observe(uint64_t limit, int count, char **words) {
 
 int main(int count, char **words) {
     if (count < 2) {
-        fprintf(stderr, "eat: which?\n");
+        fprintf(stderr, "eat: the name of a program is expected\n");
         return 2;
     }
     const char *kind = words[1];
-    // By the name that its file has.
+    // This one keeps the name of its executable.
     if (!strcmp(kind, "take") && count > 3) take(atoi(words[2]), atoi(words[3]), count > 4);
     char name[32];
     int innocent = !strcmp(kind, "hold") || !strcmp(kind, "beat") || !strcmp(kind, "idle");

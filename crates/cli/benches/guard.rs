@@ -1,8 +1,9 @@
-//! What the guard costs at rest beside 2,000 processes, with earlyoom in the same minute where it is installed; and how
-//! long it takes from crossing a limit to the death of an eater, in a control group whose page cache is fought for.
+//! Measures the CPU time of the idle guard beside 2,000 processes, and of earlyoom in the same minute if it
+//! is installed. Also measures the time from crossing a limit to the end of a memory hog, in a control group
+//! under contention for page cache.
 //!
-//! The eater writes down when it had how much; its last line is as late as it lived. So the time is the eater's, not the
-//! guard's word.
+//! The memory hog logs when it had how much memory. Its last line shows how long it ran. The result is thus
+//! measured by the memory hog, not reported by the guard.
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 use manycore_linux::clock::{now_ns, process_cpu_ns};
@@ -16,15 +17,15 @@ use std::{
     time::Duration,
 };
 
-/// Processes that sleep.
+/// Number of sleeping processes.
 const SLEEPERS: usize = 2_000;
-/// Seconds that cost is measured for, unless `SECONDS` says otherwise.
+/// Seconds over which CPU time is measured, unless `SECONDS` says otherwise.
 const SECONDS: u64 = 60;
-/// Eaters, unless `RUNS` says otherwise.
+/// Number of memory hogs, unless `RUNS` says otherwise.
 const RUNS: usize = 20;
 /// Limit of the group in MiB.
 const LIMIT: u64 = 256;
-/// SIGTERM below this share of it, in percent: the default.
+/// SIGTERM is sent below this share of the limit, in percent: the default.
 const TERM_PERCENT: u64 = 10;
 
 fn main() {
@@ -59,9 +60,9 @@ fn at_rest(seconds: u64) {
         Command::new("earlyoom").args(["-r", "0"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     match earlyoom {
         Ok(child) => all.push(("earlyoom", child)),
-        Err(error) => println!("SKIPPED: earlyoom beside it: {error}"),
+        Err(error) => println!("SKIPPED: comparison with earlyoom: {error}"),
     }
-    // Until it knows them all.
+    // The time in which it gets to know all processes.
     thread::sleep(Duration::from_secs(20));
     let cpu = |child: &Child| process_cpu_ns(child.id()).expect("it runs");
     let before: Vec<u64> = all.iter().map(|(_, child)| cpu(child)).collect();
@@ -86,7 +87,8 @@ fn guard(state: &Path, words: &[&str]) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the guard starts")
 }
 
-/// A control group with a limit, in which two read a file that is larger, so that every page is fought for.
+/// A control group with a limit, in which two processes read a file that is larger than it, so that they
+/// compete for every page.
 struct Arena {
     group: PathBuf,
     name: String,
@@ -114,7 +116,7 @@ impl Arena {
         Ok(arena)
     }
 
-    /// When an eater had how much: nanoseconds and MiB, to its death.
+    /// Returns when a memory hog had how much, in nanoseconds and MiB, until its end.
     fn eat(&self) -> Vec<(u64, u64)> {
         let log = Path::new("/dev/shm").join(&self.name);
         let words = ["eat", log.to_str().expect("a path")];
@@ -146,7 +148,9 @@ fn to_the_signal(runs: usize) {
     let arena = match Arena::open() {
         Ok(arena) => arena,
         Err(error) => {
-            return println!("SKIPPED: from a limit to the signal: no control group can be made: {error}");
+            return println!(
+                "SKIPPED: time from a limit to the signal: no control group can be created: {error}"
+            );
         }
     };
     let path = format!("/{}", arena.name);
@@ -172,9 +176,9 @@ fn to_the_signal(runs: usize) {
         .filter(|line| line["event"] == "kill" || line["event"] == "term")
         .filter_map(|line| line["after_ms"].as_f64())
         .collect();
-    tell("from the reading to the signal (the guard's word), ms", &signals);
-    tell("life beyond the first limit (the eater's word; 0: it did not come so far), ms", &after);
-    tell("what was left when it died, MiB", &left);
+    tell("from the reading to the signal (reported by the guard), ms", &signals);
+    tell("time beyond the first limit (measured by the memory hog; 0: limit not reached), ms", &after);
+    tell("memory left at its end, MiB", &left);
 }
 
 fn tell(what: &str, values: &[f64]) {
@@ -199,7 +203,7 @@ fn enter(group: &Path, program: &str, words: &[&str]) -> Child {
         .expect("a process")
 }
 
-/// Takes memory as fast as it is given, and notes each MiB.
+/// Allocates memory as fast as possible, and logs each MiB.
 fn eat(log: &str) -> ! {
     let mut log = File::create(log).expect("a log");
     let mut held = Vec::new();

@@ -1,4 +1,4 @@
-//! `manycore guard` on real processes, in control groups with limits of their own.
+//! Tests of `manycore guard` on real processes, in control groups with limits of their own.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Whether members of a group are frozen: one of the hierarchy of freezers (version 1), or the group itself.
+/// Freezes the members of a group: by a group of the freezer hierarchy (version 1), or the group itself.
 struct Freezer {
     made: Option<PathBuf>,
     state: PathBuf,
@@ -58,7 +58,7 @@ impl Drop for Freezer {
     }
 }
 
-/// A guard with its own folder for sockets and journals, and its lines as JSON.
+/// A guard with its own directory for sockets and journals. Its lines are parsed from JSON.
 struct Guard {
     child: Child,
     lines: Receiver<serde_json::Value>,
@@ -79,12 +79,12 @@ impl Guard {
                 let _ = sender.send(serde_json::from_str(&line).unwrap());
             }
         });
-        // It says what it keeps once everything is open.
+        // It prints what it protects once everything is open.
         let mut first = String::new();
         let mut error = BufReader::new(child.stderr.take().unwrap());
         while !first.contains("manycore guard ") {
             first.clear();
-            assert!(error.read_line(&mut first).unwrap() > 0, "the guard has ended");
+            assert!(error.read_line(&mut first).unwrap() > 0, "the guard has exited");
         }
         thread::spawn(move || {
             error.lines().map_while(Result::ok).for_each(|line| eprintln!("guard: {line}"));
@@ -92,7 +92,7 @@ impl Guard {
         Self { child, lines, seen: Vec::new(), state }
     }
 
-    /// The next line of this kind.
+    /// Returns the next line of this kind.
     fn wait(&mut self, event: &str) -> serde_json::Value {
         let end = Instant::now() + Duration::from_mins(1);
         loop {
@@ -134,15 +134,15 @@ impl Drop for Guard {
     }
 }
 
-/// A file with rules for a group.
+/// Returns a rules file for a group.
 fn rules_for(group: &Group, settings: &str) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), format!("[[cgroup]]\npath = {:?}\n{settings}", group.path)).unwrap();
     file
 }
 
-/// Limits by level alone, for a group of 200 MiB in which something holds 160: some 38 are left, as the kernel's own memory
-/// and what it charges in advance count too.
+/// Thresholds by level alone, for a group of 200 MiB in which a process holds 160. About 38 are left, because
+/// the kernel's own memory and what it charges in advance count too.
 const LEVELS: &str =
     "term_below = \"70M\"\nkill_below = \"10M\"\nterm_before = \"0s\"\nkill_before = \"0s\"\n";
 
@@ -172,7 +172,7 @@ fn the_one_that_grows_is_ended_and_the_bigger_one_lives() {
     assert!(sent["culprit"]["bytes"].as_u64().unwrap() < 130 << 20);
     guard.wait("gone");
     small.wait().unwrap();
-    assert!(big.try_wait().unwrap().is_none(), "the bigger one lives");
+    assert!(big.try_wait().unwrap().is_none(), "the larger process was ended");
     drop(big.stdin.take());
     assert!(big.wait().unwrap().success());
     let (status, lines) = guard.end();
@@ -182,7 +182,8 @@ fn the_one_that_grows_is_ended_and_the_bigger_one_lives() {
 
 #[test]
 fn processes_of_a_name_are_followed_from_their_first_moment() {
-    // Its own limit is far above that of the rule, which it takes in less than the time between two surveys.
+    // The limit of the group is far above that of the rule. The process exceeds the rule's limit in less than
+    // the time between two surveys.
     let Some(group) = Group::new("named", 400) else { return };
     let folder = tempfile::tempdir().unwrap();
     let name = format!("mc-{}", std::process::id());
@@ -243,7 +244,7 @@ fn a_dry_run_only_says_what_it_would_do() {
     let mut eater = group.eat(Take::held(160));
     let line = guard.wait("term");
     assert_eq!((line["dry_run"].as_bool(), &line["culprit"]["pid"]), (Some(true), &eater.id().into()));
-    // Its own reading is between both limits.
+    // The reading of the guard itself is between both limits.
     let available = line["reading"]["available"].as_u64().unwrap();
     assert!((10_000_000..=70 << 20).contains(&available), "{line:#}");
     wait_for_line(&mut eater);
@@ -276,10 +277,10 @@ fn new_rules_count_after_sighup_and_wrong_ones_do_not() {
     fs::write(&rules, "[machine]\nterm_belo = 3\n").unwrap();
     guard.signal("-HUP");
     let note = guard.wait("note")["note"].as_str().unwrap().to_owned();
-    assert!(note.contains("old rules still count") && note.contains("term_belo"), "{note}");
+    assert!(note.contains("old rules still apply") && note.contains("term_belo"), "{note}");
     fs::write(&rules, format!("[[cgroup]]\npath = \"{}\"\nterm_below = \"30%\"\n", group.path)).unwrap();
     guard.signal("-HUP");
-    while !guard.wait("note")["note"].as_str().unwrap().contains("new rules count") {}
+    while !guard.wait("note")["note"].as_str().unwrap().contains("new rules apply") {}
     guard.end();
 }
 
@@ -293,7 +294,7 @@ fn a_group_that_comes_later_or_again_is_watched_then() {
         guard.wait_for_note("cannot be read: there is no such group");
         let group = Group::new("later", 64).unwrap();
         guard.wait_for_note("can be read");
-        // A process that enters a group is known to be in it a second later.
+        // The guard notices a process that enters a group within a second.
         let mut eater = group.eat(Take::endless(16));
         assert_eq!(guard.wait("gone")["culprit"]["pid"], eater.id());
         assert!(!eater.wait().unwrap().success());
@@ -306,7 +307,7 @@ fn a_group_that_comes_later_or_again_is_watched_then() {
 fn whoever_grows_is_frozen_until_the_danger_is_over() {
     let Some(group) = Group::new("frozen", 128) else { return };
     let Some(freezer) = Freezer::new(&group) else { return };
-    // Far from any signal, so that freezing is all that is done.
+    // Far from any signal, so that nothing but freezing is done.
     let text = "warn_before = \"1h\"\nterm_before = \"1s\"\nkill_before = \"1s\"\nslow = \"freeze\"\n";
     let rules = rules_for(&group, text);
     let mut guard = Guard::start(&["--config", rules.path().to_str().unwrap()]);
@@ -315,7 +316,7 @@ fn whoever_grows_is_frozen_until_the_danger_is_over() {
     let told = guard.wait("slow");
     assert_eq!(told["culprit"]["pid"], eater.id(), "{told:#}");
     assert!(freezer.is_frozen(), "{told:#}");
-    // It is let go when the guard ends.
+    // It is thawed when the guard ends.
     let (status, lines) = guard.end();
     assert!(status.success() && !freezer.is_frozen(), "{lines:#?}");
     assert!(lines.iter().any(|line| line["event"] == "release"), "{lines:#?}");
@@ -385,8 +386,8 @@ fn wrong_rules_are_told_with_their_place() {
     let path = folder.path().join("rules.toml");
     for (text, expected) in [
         ("[machine]\nwarn_befor = \"3s\"\n", "warn_befor"),
-        ("[machine]\nterm_below = \"x\"\n", "no part of memory"),
-        ("[machine]\ngrace = \"soon\"\n", "no time"),
+        ("[machine]\nterm_below = \"x\"\n", "not an amount of memory"),
+        ("[machine]\ngrace = \"soon\"\n", "not a duration"),
         ("[machine]\ngrace = 2.5\n", "in quotes"),
         ("[protect]\nusers = [-1]\n", "the number of a user"),
         ("[machine]\nterm_below = \"5%\"\nkill_below = \"9%\"\n", "kill_below is more than term_below"),
@@ -394,7 +395,7 @@ fn wrong_rules_are_told_with_their_place() {
         ("[[cgroup]]\npath = \"/x\"\ngraze = \"3s\"\n", "graze"),
         ("[[processes]]\nname = \"*\"\nlimit = \"4G\"\n", "matches init"),
         ("[[processes]]\nname = \"manycor?\"\nlimit = \"4G\"\n", "matches the guard itself"),
-        ("[[processes]]\nname = \"beam.smp\"\nlimit = \"much\"\n", "no size"),
+        ("[[processes]]\nname = \"beam.smp\"\nlimit = \"much\"\n", "not a size"),
         ("[[processes]]\nname = \"beam.smp\"\n", "limit"),
         ("[protect]\nnames = [\"*\"]\n", "matches everything"),
         ("[protect]\nusers = [\"nobody-such\"]\n", "no such user"),
@@ -411,7 +412,7 @@ fn wrong_rules_are_told_with_their_place() {
         assert_eq!(out.status.code(), Some(2), "{text}: {said}");
         assert!(said.contains(expected) && said.contains("rules.toml"), "{text}: {said}");
     }
-    // A group that is not there yet may come; one that is typed is there.
+    // A control group in the rules may be created later. One on the command line must exist.
     fs::write(&path, "[[cgroup]]\npath = \"/none-such\"\n").unwrap();
     let guard = |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_manycore")).arg("guard").args(args).output();
     let out = guard(&["check", path.to_str().unwrap()]).unwrap();

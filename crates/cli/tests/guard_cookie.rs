@@ -1,4 +1,5 @@
-//! An Erlang node is asked with its user's rights: nothing that its process names leads root anywhere.
+//! An Erlang node is queried with the privileges of its user: nothing that its process names can misuse those
+//! of root.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use rustix::process::geteuid;
@@ -15,7 +16,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// The user of the processes that are asked about.
+/// User id of the processes that are queried.
 const USER: u32 = 65534;
 
 fn is_root() -> bool {
@@ -26,7 +27,7 @@ fn is_root() -> bool {
     is_root
 }
 
-/// A home of [`USER`].
+/// Creates a home directory of [`USER`].
 fn home() -> TempDir {
     let home = tempfile::tempdir().unwrap();
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -34,7 +35,7 @@ fn home() -> TempDir {
     home
 }
 
-/// A process of [`USER`] that was started with these words, as a node is.
+/// A process of [`USER`] that was started with the command line of a node.
 struct Claimant(Child);
 
 impl Claimant {
@@ -49,7 +50,7 @@ impl Claimant {
         Self(child)
     }
 
-    /// What `guard why --beam` says of it, in 2 GiB of address space and a minute.
+    /// Returns what `guard why --beam` prints for it, with 2 GiB of address space and within a minute.
     fn why(&self) -> (Option<i32>, String) {
         why(self.0.id())
     }
@@ -97,7 +98,7 @@ fn a_file_of_root_is_not_read_as_a_cookie() {
     fs::set_permissions(&cookie, fs::Permissions::from_mode(0o400)).unwrap();
     let (code, said) = Claimant::start(home.path(), &["-sname", "x"]).why();
     assert!(code == Some(2) && said.contains("denied"), "{code:?}: {said}");
-    // A folder on the way may be a link: it is the user's own right that leads no further.
+    // A directory on the path may be a link. The user's own permissions limit what it can reach.
     fs::write(other.path().join(".erlang.cookie"), "SECRET").unwrap();
     fs::set_permissions(other.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let link = home.path().join("link");
@@ -113,13 +114,13 @@ fn the_host_in_a_name_leads_to_no_other_epmd() {
     }
     let epmd = match TcpListener::bind("127.0.0.77:4369") {
         Ok(epmd) => epmd,
-        Err(error) => return eprintln!("SKIPPED: no epmd of our own can listen at 127.0.0.77: {error}"),
+        Err(error) => return eprintln!("SKIPPED: no epmd of our own can listen on 127.0.0.77: {error}"),
     };
     epmd.set_nonblocking(true).unwrap();
     let claimant = Claimant::start(home().path(), &["-name", "x@127.0.0.77", "-setcookie", "ABC"]);
     let (code, said) = claimant.why();
-    assert!(code == Some(2) && said.contains("epmd of this machine"), "{code:?}: {said}");
-    assert_eq!(epmd.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "somebody has connected");
+    assert!(code == Some(2) && said.contains("epmd on this machine"), "{code:?}: {said}");
+    assert_eq!(epmd.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "epmd has received a connection");
 }
 
 #[test]
@@ -149,7 +150,7 @@ fn a_node_of_another_user_is_asked_as_that_user() {
     let _ = erl.kill();
     erl.wait().unwrap();
     assert_eq!(line, "ready\n");
-    assert!(code == Some(0) && said.contains("(heavy) has most"), "{code:?}: {said}");
-    // Its epmd names the port, but it is the other process that listens there.
+    assert!(code == Some(0) && said.contains(" (heavy): "), "{code:?}: {said}");
+    // Its epmd names the port, but another process listens there.
     assert!(own.1.contains("does not listen"), "{own:?}");
 }

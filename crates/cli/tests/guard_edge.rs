@@ -1,4 +1,4 @@
-//! `manycore guard` where others try to steer it: names, files, questions and what they print.
+//! Tests of `manycore guard` where other users try to influence it: by names, files, queries and output.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -19,13 +19,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A user without rights.
+/// A user without privileges.
 const NOBODY: u32 = 65_534;
 
-/// Longest wait for anything here.
+/// Longest wait for any condition here.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// A guard that runs, with a folder of its own that any user can pass through.
+/// A running guard, with a directory of its own that any user can pass through.
 struct Guard {
     child: Child,
     state: tempfile::TempDir,
@@ -57,7 +57,7 @@ impl Guard {
         guard
     }
 
-    /// The next line with these words.
+    /// Returns the next line that contains these words.
     fn wait(&self, words: &str) -> String {
         let end = Instant::now() + LIMIT;
         loop {
@@ -100,7 +100,7 @@ fn is_root() -> bool {
     is_root
 }
 
-/// Runs `manycore`, as another user where one is given.
+/// Runs `manycore`, as another user if one is given.
 fn manycore(args: &[&str], state: &Path, user: Option<u32>) -> Output {
     let mut command = Command::new("timeout");
     command.arg("60").arg(env!("CARGO_BIN_EXE_manycore")).args(args).env("MANYCORE_STATE", state);
@@ -127,7 +127,7 @@ fn a_name_makes_nothing_immune() {
     }
     let Some(group) = Group::new("immune", 200) else { return };
     let guard = Guard::start(&["--cgroup", &group.path]);
-    // What any user can do: take the name of a program that is protected.
+    // Any user can do this: take the name of a protected program.
     let grow = "import os, time\nopen('/proc/self/comm', 'w').write('sshd')\nos.setgid(65534)\nos.setuid(65534)\n\
                 x = []\nwhile True:\n x.append(bytearray(1 << 20))\n time.sleep(0.02)";
     let eater = Running(group.start(Path::new("python3"), &["-c", grow]));
@@ -155,7 +155,7 @@ fn any_user_learns_what_roots_guard_would_do() {
     assert!(text.contains("never ended: protect.names \"sleep (user 65534)\" protects it"), "{text}");
     let text = why(other.0.id());
     assert!(!text.contains("never ended"), "{text}");
-    // Callers that say nothing do not keep others out.
+    // Clients that send nothing do not block others.
     let socket = guard.state.path().join("guard-dry-run.sock");
     let silent: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect(&socket).unwrap()).collect();
     let began = Instant::now();
@@ -173,7 +173,7 @@ fn a_guard_that_cannot_be_asked_is_not_spoken_for() {
     let output = manycore(&["guard", "why", "1"], state.path(), Some(NOBODY));
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("cannot ask the guard at") && said.contains("try as root"), "{said}");
+    assert!(said.contains("cannot query the guard at") && said.contains("try as root"), "{said}");
     assert!(output.stdout.is_empty());
 }
 
@@ -204,11 +204,11 @@ fn events_go_on_in_a_new_file_after_logrotate() {
     let before = fs::read_to_string(&old).unwrap();
     guard.hang_up();
     let end = Instant::now() + LIMIT;
-    while !fs::read_to_string(&events).unwrap_or_default().contains("the new rules count from now on") {
+    while !fs::read_to_string(&events).unwrap_or_default().contains("the new rules apply from now on") {
         assert!(Instant::now() < end, "nothing is written into the new file");
         thread::yield_now();
     }
-    assert_eq!(fs::read_to_string(&old).unwrap(), before, "the old file is left alone");
+    assert_eq!(fs::read_to_string(&old).unwrap(), before, "the old file is left unchanged");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn rules_that_others_can_write_are_refused() {
     // They can still be checked.
     let output = manycore(&["guard", "check", path], folder.path(), None);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && text.contains("note: a guard refuses this file"), "{text}");
+    assert!(output.status.success() && text.contains("note: the guard will refuse this file"), "{text}");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn a_reload_does_not_take_rules_that_others_can_write_by_now() {
     let guard = Guard::start(&["--dry-run", "--config", path.to_str().unwrap()]);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
     guard.hang_up();
-    let line = guard.wait("the old rules still count");
+    let line = guard.wait("the old rules still apply");
     assert!(line.contains("others can write it"), "{line}");
 }
 
@@ -267,7 +267,7 @@ fn the_unit_is_hardened() {
     let text = String::from_utf8_lossy(&output.stdout);
     if !text.contains("Overall exposure level") {
         eprintln!(
-            "SKIPPED: this systemd-analyze looks at no file: {}",
+            "SKIPPED: this systemd-analyze cannot read files: {}",
             String::from_utf8_lossy(&output.stderr)
         );
         return;

@@ -1,5 +1,5 @@
-//! Memory that is in no process's pages: `manycore guard` ends who is shown to hold it, in control groups with limits of
-//! their own, and says so where that is nobody.
+//! Memory outside of all processes' pages: `manycore guard` ends the process that is shown to hold it, in
+//! control groups with limits of their own. If no process is shown to hold it, the guard reports that.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -12,7 +12,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// A guard of one group whose first signal is waited for.
+/// A guard of one group whose first signal is awaited.
 struct Guard {
     child: Child,
     state: tempfile::TempDir,
@@ -24,7 +24,7 @@ impl Guard {
         let path = state.path().join("rules.toml");
         fs::write(&path, format!("[[cgroup]]\npath = \"{}\"\n{rules}", group.path)).unwrap();
         let mut command = Command::new("timeout");
-        // It ends by itself where nothing happens, and with it the lines that are waited for.
+        // If nothing happens, it ends by itself, and so does its output.
         command.args([
             "-k",
             "5",
@@ -41,7 +41,7 @@ impl Guard {
         let mut first = String::new();
         while !first.contains("manycore guard ") {
             first.clear();
-            assert!(error.read_line(&mut first).unwrap() > 0, "the guard has ended");
+            assert!(error.read_line(&mut first).unwrap() > 0, "the guard has exited");
         }
         std::thread::spawn(move || {
             error.lines().map_while(Result::ok).for_each(|line| eprintln!("guard: {line}"));
@@ -49,7 +49,7 @@ impl Guard {
         Self { child, state }
     }
 
-    /// The first line with one of these events, and all before it.
+    /// Returns the first line with one of these events, and all lines before it.
     fn wait(mut self, events: &[&str]) -> (serde_json::Value, Vec<serde_json::Value>) {
         let out = BufReader::new(self.child.stdout.take().unwrap());
         let mut seen = Vec::new();
@@ -82,7 +82,8 @@ fn ended(child: &mut Child) {
     child.wait().unwrap();
 }
 
-/// Ends when its input does. It holds a file in memory open for writing, and writes more than any other, elsewhere.
+/// Ends when its input does. It holds a file in memory open for writing, and writes more than any other
+/// process, but elsewhere.
 const INNOCENT: &str = "import os, select, sys, tempfile
 x = bytearray(b'x') * (40 << 20)
 f = tempfile.TemporaryFile(dir='/dev/shm')
@@ -95,7 +96,8 @@ fn python(group: &Group, script: &str) -> Child {
     group.start(Path::new("python3"), &["-c", script])
 }
 
-/// Lets an eater take memory beside the innocent; what was said of the one who was sent the first signal.
+/// Runs a memory hog beside an unrelated process. Returns what the guard reported that the hog held when it
+/// got the first signal.
 fn who_is_ended(name: &str, eater: &str) -> Option<String> {
     let able = Command::new("python3").args(["-c", "import os; os.memfd_create('x')"]).output();
     if !able.is_ok_and(|out| out.status.success()) {
@@ -109,7 +111,7 @@ fn who_is_ended(name: &str, eater: &str) -> Option<String> {
     let mut eater = python(&group, eater);
     let (line, seen) = guard.wait(&["term", "kill"]);
     assert_eq!(line["culprit"]["pid"], eater.id(), "{line:#} after {seen:#?}");
-    assert!(innocent.try_wait().unwrap().is_none(), "the innocent has ended");
+    assert!(innocent.try_wait().unwrap().is_none(), "the unrelated process has ended");
     ended(&mut eater);
     ended(&mut innocent);
     Some(line["culprit"]["held"]["what"].as_str().unwrap_or_default().to_owned())
@@ -132,7 +134,7 @@ fn pipes_that_are_filled_are_their_writers() {
 #[test]
 fn a_file_in_memory_is_its_writers_and_not_of_one_who_writes_elsewhere() {
     let folder = tempfile::tempdir_in("/dev/shm");
-    let Ok(folder) = folder else { return eprintln!("SKIPPED: no folder in /dev/shm can be made") };
+    let Ok(folder) = folder else { return eprintln!("SKIPPED: no directory can be created in /dev/shm") };
     let path = folder.path().join("file");
     let eater = format!(
         "import time\nf, b = open('{}', 'wb', buffering=0), b'x' * (1 << 20)\nwhile True:\n f.write(b)\n time.sleep(0.01)",
@@ -142,7 +144,7 @@ fn a_file_in_memory_is_its_writers_and_not_of_one_who_writes_elsewhere() {
     assert!(what.contains("files in memory"), "{what}");
 }
 
-/// Two processes of two sessions that hold the same memory: it is not shown to be of one of them.
+/// Two processes of two sessions that hold the same memory. It is not shown to belong to either.
 const PAIR: &str = "import os, sys, time
 f, b = os.memfd_create('x'), b'x' * (1 << 20)
 if os.fork() == 0: os.setsid()
@@ -173,6 +175,6 @@ fn where_nobody_is_shown_to_be_the_cause_the_last_resort_acts_and_says_so() {
     assert!(note.contains("last resort") && note.contains("oom_score"), "{note}");
     assert!(
         seen.iter().any(|line| line["event"] == "files"),
-        "it says first that nobody is known: {seen:#?}"
+        "it reports first that no process is known: {seen:#?}"
     );
 }

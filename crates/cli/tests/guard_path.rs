@@ -1,4 +1,5 @@
-//! From a reading to the signal the guard allocates nothing: every call of the allocator by its thread is counted.
+//! From a reading to the signal the guard allocates nothing. Every call of the allocator in its thread is
+//! counted.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -26,12 +27,12 @@ thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: all calls are passed on unchanged to the system's allocator; the counter is a plain cell of the thread that
-// needs no allocation and no destructor.
+// SAFETY: all calls are passed on unchanged to the system's allocator. The counter is a plain cell of the
+// thread that needs no allocation and no destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.set(CALLS.get() + 1);
-        // SAFETY: the caller keeps the contract of `GlobalAlloc`.
+        // SAFETY: the caller fulfils the contract of `GlobalAlloc`.
         unsafe { System.alloc(layout) }
     }
 
@@ -45,7 +46,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What the clerk does for the control groups of processes.
+/// Finds the control groups of processes, as the slow path does. Returns all other events.
 fn identify(
     events: &Receiver<Event>,
     facts: &SyncSender<Fact>,
@@ -66,7 +67,7 @@ fn identify(
     others
 }
 
-/// A watcher of one group, and what its clerk has.
+/// A monitor of one group, and what its slow path has.
 struct Watch {
     watcher: Watcher,
     events: Receiver<Event>,
@@ -77,7 +78,7 @@ struct Watch {
 
 impl Watch {
     fn of(group: &Group) -> Self {
-        // It is ended by the level alone: some 28 MiB are left where 170 of 200 are taken.
+        // The level alone leads to a signal: about 28 MiB are left when 170 of 200 are taken.
         let limits =
             "term_below = \"100M\"\nkill_below = \"80M\"\nterm_before = \"0s\"\nkill_before = \"0s\"";
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -97,7 +98,7 @@ impl Watch {
         Self { watcher: Watcher::new(means).unwrap(), events, facts, groups: Groups::new().unwrap(), rules }
     }
 
-    /// One tick, and what it told; calls of the allocator in it.
+    /// Runs one tick. Returns its events and the number of calls of the allocator.
     fn tick(&mut self) -> (Vec<Event>, u64) {
         self.watcher.take_facts();
         let before = CALLS.get();
@@ -112,7 +113,7 @@ fn nothing_is_allocated_between_a_reading_and_the_signal() {
     let Some(group) = Group::new("path", 200) else { return };
     let mut watch = Watch::of(&group);
     watch.tick();
-    // It takes most of it at once.
+    // It takes most of the memory at once.
     let mut eater = group.eat(Take::held(170));
     let mut line = String::new();
     BufReader::new(eater.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -124,7 +125,7 @@ fn nothing_is_allocated_between_a_reading_and_the_signal() {
         calls += new;
         told.extend(events);
         assert!(Instant::now() < end, "{told:#?}");
-        // One that is a zombie is gone.
+        // A zombie has exited.
         let _ = eater.try_wait();
     }
     let is_kill = |event: &Event| matches!(event.what, What::Sent(sent) if sent.is_kill && sent.count == 1);

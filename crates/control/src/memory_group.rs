@@ -1,6 +1,6 @@
 //! A control group with a memory limit (`memory`, `Documentation/admin-guide/cgroup-v2.rst` and
-//! `cgroup-v1/memory.rst`) for something that may want more than there is: when it has reached the limit, the kernel
-//! kills in the group and nowhere else.
+//! `cgroup-v1/memory.rst`) for a program that may need more memory than there is. If the group reaches the
+//! limit, the kernel kills processes in the group and nowhere else.
 
 use crate::{
     cpuset,
@@ -16,10 +16,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The controller's name.
+/// Name of the controller.
 const CONTROLLER: &str = "memory";
 
-/// A group of ours. It is there until it is removed, or its journal is taken back.
+/// A group created by us. It exists until it is removed or its journal is undone.
 #[derive(Debug)]
 pub struct MemoryGroup {
     folder: PathBuf,
@@ -27,12 +27,12 @@ pub struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// Makes a group below the one that we are in, named after the journal and `name`, that may take `limit` bytes. A
-    /// group of version 2 that has processes can have no such children; there it is made beside ours, unless ours has
-    /// a limit that it would escape.
+    /// Creates a group below our own group, named after the journal and `name`, with a limit of `limit`
+    /// bytes. In version 2, a group with processes cannot have such children. The group is then created
+    /// beside ours, unless ours has a limit that it would escape.
     ///
     /// # Errors
-    /// Why there can be none here, for people; what was made until then is in the journal.
+    /// A message why no group can be created. What was created until then is in the journal.
     pub fn make(journal: &Journal, name: &str, limit: u64) -> Result<Self, String> {
         let tree = Tree::open(Path::new("/")).map_err(|error| error.to_string())?;
         let (above, flavour) = home(&tree)?;
@@ -47,22 +47,22 @@ impl MemoryGroup {
             Ok(()) => Ok(group),
             Err(error) => {
                 let _ = fs::remove_dir(&folder);
-                Err(format!("no control group can be made in {}: {error}", above.display()))
+                Err(format!("no control group can be created in {}: {error}", above.display()))
             }
         }
     }
 
-    /// Its folder.
+    /// Returns its directory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Processes that write their id to this file enter it (`0` is who writes).
+    /// Returns the file through which processes enter the group, by writing their id (`0` for the writer).
     pub fn entrance(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
     }
 
-    /// Sets the limit, of memory and of memory with swap.
+    /// Sets the limit for memory, and for memory and swap together.
     fn limit(&self, bytes: u64) -> io::Result<()> {
         let write = |file: &str, value: &str| fs::write(self.folder.join(file), value);
         match self.flavour {
@@ -73,48 +73,49 @@ impl MemoryGroup {
             }
             Flavour::Named | Flavour::Bare => {
                 write("memory.limit_in_bytes", &bytes.to_string())?;
-                // Absent where the kernel does not account for swap.
+                // Absent if the kernel does not charge swap to groups.
                 let _ = write("memory.memsw.limit_in_bytes", &bytes.to_string());
             }
         }
         Ok(())
     }
 
-    /// What it is charged with, in bytes: memory of its processes, files they have read and written, kernel memory.
+    /// Returns the memory charged to the group in bytes: memory of its processes, page cache of files they
+    /// have read and written, kernel memory.
     pub fn charge(&self) -> Option<u64> {
         self.number(if self.flavour == Flavour::Unified { "memory.current" } else { "memory.usage_in_bytes" })
     }
 
-    /// The kernel's share of the charge: page tables, kernel stacks, descriptions of tasks and the like.
+    /// Returns the kernel's part of the charge: page tables, kernel stacks, task structures and the like.
     pub fn kernel(&self) -> Option<u64> {
         if self.flavour != Flavour::Unified {
             return self.number("memory.kmem.usage_in_bytes");
         }
         let stat = fs::read_to_string(self.folder.join("memory.stat")).ok()?;
-        // Linux 5.18; before, what it is mainly made of.
+        // Since Linux 5.18; before, its main parts are added up.
         value(&stat, "kernel").or_else(|| {
             let parts = ["kernel_stack", "pagetables", "slab"];
             parts.into_iter().filter_map(|name| value(&stat, name)).reduce(u64::saturating_add)
         })
     }
 
-    /// How often the kernel has killed in it for want of memory.
+    /// Returns how often the OOM killer has killed in the group.
     pub fn killed(&self) -> u64 {
         let file = if self.flavour == Flavour::Unified { "memory.events" } else { "memory.oom_control" };
         let text = fs::read_to_string(self.folder.join(file)).unwrap_or_default();
         value(&text, "oom_kill").unwrap_or(0)
     }
 
-    /// Processes in it.
+    /// Returns the processes in the group.
     pub fn members(&self) -> Vec<u32> {
         let text = fs::read_to_string(self.entrance()).unwrap_or_default();
         text.lines().filter_map(|pid| pid.parse().ok()).collect()
     }
 
-    /// Kills all that are in it and removes it.
+    /// Kills all processes in the group and removes it.
     ///
     /// # Errors
-    /// Those of removing it.
+    /// The group cannot be removed.
     pub fn remove(&self) -> io::Result<()> {
         end(&self.folder)
     }
@@ -124,12 +125,12 @@ impl MemoryGroup {
     }
 }
 
-/// Kills all that are in the group `folder` and removes it.
+/// Kills all processes in the group `folder` and removes it.
 ///
 /// # Errors
-/// Those of removing it.
+/// The group cannot be removed.
 pub fn end(folder: &Path) -> io::Result<()> {
-    // Whoever forks meanwhile is met in the next round.
+    // Processes that are forked meanwhile are killed in the next round.
     const ROUNDS: usize = 100;
     for _ in 0..ROUNDS {
         let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
@@ -145,7 +146,7 @@ pub fn end(folder: &Path) -> io::Result<()> {
     cpuset::remove(folder)
 }
 
-/// Where a group of ours can be made.
+/// Returns the directory in which a group can be created.
 fn home(tree: &Tree) -> Result<(PathBuf, Flavour), String> {
     let folders = cgroup::folders(tree, CONTROLLER);
     let lists = |folder: &Folder, file: &str| {
@@ -171,12 +172,12 @@ fn home(tree: &Tree) -> Result<(PathBuf, Flavour), String> {
             return Ok((Path::new("/").join(&folder.path), Flavour::Unified));
         }
     }
-    Err("no control group above this process gives its children a memory limit (+memory in \
-         cgroup.subtree_control)"
+    Err("no control group above this process lets its children limit memory (+memory in \
+        cgroup.subtree_control)"
         .to_owned())
 }
 
-/// The number after `name` in lines `name number`.
+/// Returns the number after `name` in lines `name number`.
 fn value(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
@@ -202,7 +203,7 @@ mod tests {
         };
         let mut hungry = std::process::Command::new("sh");
         hungry.arg("-c").arg(format!("echo 0 > {}; exec tail /dev/zero", group.entrance().display()));
-        assert!(!hungry.status().unwrap().success(), "tail keeps all that it reads");
+        assert!(!hungry.status().unwrap().success(), "tail keeps everything that it reads");
         assert!(group.killed() > 0 && group.charge().is_some());
         group.remove().unwrap();
         assert!(!group.folder().exists());

@@ -1,5 +1,5 @@
-//! What an Erlang node has to say before it is ended: the process with the most memory, and the setting that would have
-//! held it (`erl_call(1)`, `max_heap_size` of `process_flag/2`).
+//! Queries an Erlang node before it is ended: its largest process, and the setting that would have limited it
+//! (`erl_call(1)`, `max_heap_size` of `process_flag/2`).
 
 mod port;
 
@@ -13,26 +13,26 @@ use std::{
     time::Duration,
 };
 
-/// A node that does not answer is left to itself after this time.
+/// A node that does not answer is given up after this time.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// Longest cookie: an atom's length.
+/// Longest cookie: the length of an atom.
 pub const MOST_COOKIE: usize = 255;
 
-/// Longest command line and environment that are read: a process can make its own as long as it likes.
+/// Longest command line and environment that are read. A process can make its own as long as it likes.
 const MOST_WORDS: u64 = 1 << 20;
 
 /// Longest answer.
 const MOST_ANSWER: usize = 16 << 10;
 
-/// Whether these may be a cookie.
+/// Whether these bytes may be a cookie.
 pub fn is_cookie(bytes: &[u8]) -> bool {
     (1..=MOST_COOKIE).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic)
 }
 
-/// Asks all processes of a node, one after the other, so that no list of them is sorted. Prints what it found in words
-/// that are read again here: id, registered name or first function, bytes, words of the heap, messages that wait, bytes
-/// of the second, number of processes.
+/// Examines all processes of a node one by one, without sorting a list of them. Prints the result as words
+/// that [`parse`] reads: id, registered name or first function, bytes, words of the heap, queued messages,
+/// bytes of the second largest, number of processes.
 const QUESTION: &str = r#"
 Look = fun(P, {N, B1, W1, P1, B2}) ->
     case erlang:process_info(P, [memory, total_heap_size]) of
@@ -56,7 +56,7 @@ lists:flatten(io_lib:format("HEAVIEST ~s|~s|~p|~p|~p|~p|~p|~p|~s", [
     maps:get(size, Limit, 0), io_lib:format("~p", [proplists:get_value(current_function, Info)])])).
 "#;
 
-/// Where a node is, and what it takes to be heard.
+/// The address of a node and what is needed to query it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     name: String,
@@ -65,59 +65,65 @@ pub struct Node {
     port: u16,
 }
 
-/// Where its cookie is.
+/// Source of the cookie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Cookie {
-    /// In the home that the process names: nobody but its user reads it.
+    /// In the home directory that the process names. Only its user can read it.
     Home(OsString),
-    /// On its command line, where everybody can read it.
+    /// On its command line, which all users can read.
     Said(OsString),
 }
 
 impl Node {
-    /// That of a process, from its command line and the cookie of its user. Nothing of what the process says is followed
-    /// with our rights: the cookie is read as its user, and the node is found where this process itself listens.
+    /// Returns the node of a process, from its command line and the cookie of its user. The guard uses none
+    /// of its own privileges on what the process claims: the cookie is read as the user of the process, and
+    /// the node must listen in this very process.
     ///
     /// # Errors
-    /// In words: it is no node, it has no name, its cookie cannot be read, it is not on this machine's own network.
+    /// A message: the process is not a node, it has no name, its cookie cannot be read, or it does not listen
+    /// on this machine.
     pub fn of(pid: u32) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("process {pid}: {error}");
         let process = Subject::open(pid).map_err(failed)?;
         let owner = process.owner().map_err(failed)?;
         let line = process.read("cmdline", MOST_WORDS).map_err(failed)?;
         if line.is_empty() {
-            return Err(format!("process {pid} is ending: its command line is gone"));
+            return Err(format!("process {pid} is exiting: its command line is empty"));
         }
         let words: Vec<&[u8]> = line.split(|&byte| byte == 0).collect();
         let after =
             |key: &[u8]| words.iter().position(|word| *word == key).and_then(|at| words.get(at + 1).copied());
         let Some(name) = after(b"-sname").or_else(|| after(b"-name")) else {
-            return Err(format!("process {pid} is no node: it was started without -sname or -name"));
+            return Err(format!(
+                "process {pid} is not an Erlang node: it was started without -sname or -name"
+            ));
         };
-        // The host behind the @ leads nowhere: a node is asked on this machine alone.
+        // The host after the @ is ignored: only nodes on this machine are queried.
         let alive = name.split(|&byte| byte == b'@').next().unwrap_or_default();
-        let alive = alive_name(alive).ok_or_else(|| format!("process {pid}: its node's name is none"))?;
+        let alive = alive_name(alive).ok_or_else(|| format!("process {pid}: its node name is not valid"))?;
         let cookie = match after(b"-setcookie") {
             Some(cookie) if is_cookie(cookie) => Cookie::Said(OsStr::from_bytes(cookie).to_owned()),
-            Some(_) => return Err(format!("process {pid}: what it says after -setcookie is no cookie")),
+            Some(_) => return Err(format!("process {pid}: the value of -setcookie is not a cookie")),
             None => Cookie::Home(home(&process, &owner)?),
         };
         let port = port::of(pid, &alive)?;
         Ok(Self { name: String::from_utf8_lossy(name).into_owned(), owner, cookie, port })
     }
 
-    /// Its name.
+    /// Returns the name of the node.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Asks it, as the user whose node it is.
+    /// Queries the node, as the user of the node.
     ///
     /// # Errors
-    /// In words: `erl_call` is not installed, the node does not answer in time, or not as expected.
+    /// A message: `erl_call` is not installed, the node does not answer in time, or the answer is not as
+    /// expected.
     pub fn heaviest(&self) -> Result<Heaviest, String> {
         let text = self.call()?;
-        parse(&text).ok_or_else(|| format!("{} answered {:?}", printable(&self.name), short(&text)))
+        parse(&text)
+            .ok_or_else(|| format!("unexpected answer of {}: {:?}", printable(&self.name), short(&text)))
     }
 
     fn call(&self) -> Result<String, String> {
@@ -130,7 +136,7 @@ impl Node {
         };
         let said = deputy::run(&mut command, &self.owner, QUESTION.as_bytes(), MOST_ANSWER, PATIENCE);
         let said = said.map_err(|error| {
-            format!("cannot start erl_call: {error} (it is in Debian's package erlang-base)")
+            format!("cannot start erl_call: {error} (on Debian, install the package erlang-base)")
         })?;
         let name = printable(&self.name);
         match (said.out.trim(), short(&said.error)) {
@@ -143,39 +149,39 @@ impl Node {
     }
 }
 
-/// A command with nothing of our environment but where programs are.
+/// Returns a command with nothing of our environment but the search path.
 fn lean(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()));
     command
 }
 
-/// What another process said, as far as it can be shown.
+/// Returns the output of another process, shortened and printable.
 fn short(text: &str) -> String {
     printable(&text.trim().chars().take(200).collect::<String>())
 }
 
-/// The part of a node's name that epmd knows it by.
+/// Returns the part of a node's name that is registered with epmd.
 fn alive_name(bytes: &[u8]) -> Option<String> {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     let is_name = (1..=MOST_COOKIE).contains(&bytes.len()) && bytes.iter().all(is_plain);
     is_name.then(|| String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// The home that a process names, if there is a cookie of its user's in it, as a child of ours finds that has that user's
-/// rights.
+/// Returns the home directory that a process names, if it contains a cookie of its user. A child process with
+/// that user's privileges checks this.
 fn home(process: &Subject, owner: &Owner) -> Result<OsString, String> {
     let environment = process.read("environ", MOST_WORDS).unwrap_or_default();
     let home = environment.split(|&byte| byte == 0).find_map(|one| one.strip_prefix(b"HOME="));
     let home = home.filter(|home| home.starts_with(b"/"));
-    let home = OsStr::from_bytes(home.ok_or("it has no HOME, where its cookie would be")?);
+    let home = OsStr::from_bytes(home.ok_or("its environment has no HOME, so its cookie cannot be found")?);
     let mut command = lean("/proc/self/exe");
     command.arg("cookie").arg("--").arg(home);
     let said = deputy::run(&mut command, owner, b"", MOST_ANSWER, PATIENCE);
-    let said = said.map_err(|error| format!("cannot look for its cookie as its user: {error}"))?;
+    let said = said.map_err(|error| format!("cannot check its cookie as its user: {error}"))?;
     match short(said.error.trim().trim_start_matches("manycore: ")) {
         _ if said.is_done => Ok(home.to_owned()),
-        error if error.is_empty() => Err("its cookie cannot be read in time".to_owned()),
+        error if error.is_empty() => Err("its cookie could not be read in time".to_owned()),
         error => Err(error),
     }
 }
@@ -228,12 +234,12 @@ mod tests {
         let limit = std::time::Instant::now() + Duration::from_secs(10);
         let status = format!("/proc/{}/status", child.id());
         while !std::fs::read_to_string(&status).unwrap().contains("State:\tZ") {
-            assert!(std::time::Instant::now() < limit, "it does not end");
+            assert!(std::time::Instant::now() < limit, "it does not exit");
             std::thread::sleep(Duration::from_millis(5));
         }
         let why = Node::of(child.id()).unwrap_err();
         child.wait().unwrap();
-        assert!(why.contains("is ending") && !why.contains("-sname"), "{why}");
+        assert!(why.contains("is exiting") && !why.contains("-sname"), "{why}");
     }
 
     #[test]

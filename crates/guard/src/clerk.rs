@@ -1,4 +1,5 @@
-//! Everything of the guard that may take time: names, files in memory, lines, metrics, questions, new rules.
+//! The slow path of the guard, everything that may take time: names, files in memory, event lines, metrics,
+//! queries, new rules.
 
 mod about;
 mod brake;
@@ -45,91 +46,91 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often signals and questions are looked for while nothing happens.
+/// Interval at which signals and queries are polled if no event arrives.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// Longest time that an answer may take.
+/// Longest time for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Between two questions at least: each has the watcher look at all processes, and any user may ask.
+/// Least time between two queries: each makes the monitor survey all processes, and any user may send one.
 const QUESTIONS: Duration = Duration::from_millis(250);
 
-/// What a clerk works with.
+/// What the slow path works with.
 pub struct Clerk {
-    /// The rules that count.
+    /// The rules in force.
     pub rules: Rules,
-    /// Control groups on the command line, for new rules.
+    /// Control groups from the command line, needed when rules are reloaded.
     pub groups_asked: Vec<String>,
-    /// From the watcher.
+    /// Channel from the monitor thread.
     pub events: Receiver<Event>,
-    /// To the watcher.
+    /// Channel to the monitor thread.
     pub facts: SyncSender<Fact>,
-    /// Wakes the watcher.
+    /// Wakes the monitor thread.
     pub wake: OwnedFd,
     /// Returns the signals to this process that came since the last call.
     pub signals: Box<dyn FnMut() -> Vec<Signal>>,
     /// Questions.
     pub desk: Option<Desk>,
-    /// Where lines go.
+    /// Writes event lines.
     pub scribe: Scribe,
-    /// Where figures go.
+    /// Publishes metrics.
     pub sink: Sink,
-    /// Whether Erlang nodes are asked before they are ended.
+    /// Whether Erlang nodes are queried before they are ended.
     pub beam: bool,
-    /// Whether nothing is done.
+    /// Whether this is a dry run.
     pub is_dry: bool,
 }
 
-/// The watch that what is told of the guard itself belongs to: none.
+/// In place of the number of a watch, for messages about the guard itself.
 const GUARD: usize = usize::MAX;
 
-/// Something to be told of a watch.
+/// A message about a watch.
 type Note = (usize, String);
 
-/// A question that the watcher works on, and the answers so far.
+/// A query that the monitor thread works on, and the answers so far.
 struct Asked {
     question: Question,
     answers: Vec<Why>,
     since: Instant,
 }
 
-/// What it learns meanwhile.
+/// State of the slow path.
 struct State {
     groups: Groups,
     metrics: Metrics,
     spotter: Spotter,
-    /// Absent where the kernel does not tell what it takes.
+    /// Absent if the kernel does not provide what the search needs.
     seeker: Option<Seeker>,
-    /// Processes that there was room made for, or as many as there can be.
+    /// Capacity of the last table sent to the monitor; `usize::MAX` if it cannot grow further.
     room: usize,
     /// What each watch has slowed down.
     brakes: BTreeMap<usize, Brake>,
     asked: Option<Asked>,
-    /// When the last question was passed on.
+    /// Time when the last query was forwarded.
     answered: Option<Instant>,
-    /// Looks at shared memory, which may take long.
+    /// Channel to the thread that measures shared memory, which may take long.
     closer: SyncSender<(u32, u64)>,
-    /// Notes of threads that ask nodes.
+    /// Messages of the threads that query nodes.
     notes: Receiver<Note>,
     noting: SyncSender<Note>,
-    /// Nodes that were asked, and when.
+    /// Nodes that were queried, and when.
     nodes: Vec<(u32, Instant)>,
-    /// How many are asked now.
+    /// Number of queries of nodes under way.
     asking: Arc<AtomicUsize>,
     /// Watches that cannot be read.
     blind: BTreeSet<usize>,
-    /// Number of the rules that count.
+    /// Number of the rules in force.
     rules: u32,
-    /// Names of the watches before.
+    /// Names of the watches in the rules before.
     former: Vec<String>,
-    /// Who was in watched groups.
+    /// Processes in the watched groups at the last reading.
     members: BTreeMap<usize, BTreeSet<u32>>,
     is_over: bool,
     started: Instant,
 }
 
 impl Clerk {
-    /// Works until a signal ends it.
+    /// Runs until a signal ends it.
     ///
     /// # Errors
     /// [`crate::error::Error::Unavailable`] where control groups cannot be read.
@@ -161,7 +162,7 @@ impl Clerk {
             is_over: false,
             started: Instant::now(),
         };
-        // The first figures are handed on as soon as there are any.
+        // The first metrics are published as soon as there are any.
         let mut shown: Option<Instant> = None;
         while !state.is_over {
             match self.events.recv_timeout(IDLE) {
@@ -180,8 +181,8 @@ impl Clerk {
         Ok(())
     }
 
-    /// A thread that tells the watcher how much of processes' memory others have too: it may wait for somebody's
-    /// `mmap_lock`, and nobody waits for it.
+    /// Starts a thread that reports to the monitor how much memory processes share with others. It may block
+    /// on the `mmap_lock` of a process. No other thread waits for it.
     fn closer(&self) -> std::io::Result<SyncSender<(u32, u64)>> {
         let (sender, asked) = sync_channel::<(u32, u64)>(8);
         let facts = self.facts.clone();
@@ -196,7 +197,7 @@ impl Clerk {
         Ok(sender)
     }
 
-    /// Signals, questions, notes.
+    /// Handles signals, queries and notes.
     fn attend(&mut self, state: &mut State) {
         for signal in (self.signals)() {
             match signal {
@@ -210,13 +211,13 @@ impl Clerk {
         while let Ok((watch, note)) = state.notes.try_recv() {
             self.say(state, watch, Kind::Note, |line| line.note = note);
         }
-        // One whose answer got lost must not stop all others.
+        // A lost answer must not block all later queries.
         state.asked.take_if(|asked| asked.since.elapsed() > PATIENCE);
         if state.asked.is_none()
             && state.answered.is_none_or(|answered| answered.elapsed() >= QUESTIONS)
             && let Some(question) = self.desk.as_ref().and_then(Desk::next)
         {
-            // So that it is known which watches include it.
+            // This makes sure that the watches of the process are known.
             if let Some(start) = tasks::start_time(question.pid) {
                 self.identify(state, question.pid, start);
             }
@@ -232,14 +233,14 @@ impl Clerk {
         }
     }
 
-    /// As [`Self::pass`], and waits until there is room.
+    /// As [`Self::pass`], but blocks until the channel has free capacity.
     fn send(&self, fact: Fact) {
         if self.facts.send(fact).is_ok() {
             let _ = write(&self.wake, &1u64.to_ne_bytes());
         }
     }
 
-    /// Takes new rules, or keeps the old ones where the new are wrong.
+    /// Loads the rules again. Keeps the old ones if the new ones are invalid.
     fn reload(&mut self, state: &mut State) {
         let loaded = Rules::load(self.rules.path.as_deref(), &self.groups_asked);
         let opened = loaded.and_then(|rules| {
@@ -253,7 +254,7 @@ impl Clerk {
                 self.release_all(state);
                 let former = std::mem::replace(&mut self.rules, rules);
                 self.begin(state, plan, &former);
-                for note in notes.into_iter().chain(["the new rules count from now on".to_owned()]) {
+                for note in notes.into_iter().chain(["the new rules apply from now on".to_owned()]) {
                     self.say(state, GUARD, Kind::Note, |line| line.note = note);
                 }
             }
@@ -268,7 +269,8 @@ impl Clerk {
         let watch = event.watch;
         let is_former = event.rules != state.rules;
         match event.what {
-            // Of rules that count no more; the new ones tell again.
+            // These events belong to rules that are no longer in force. The monitor sends them again for the
+            // new ones.
             What::Look { .. } | What::Answer(_) | What::Blind | What::Sighted if is_former => {}
             What::Look { processes, survey_ns } => {
                 (state.metrics.processes, state.metrics.survey_seconds) = (processes, survey_ns as f64 / 1e9);
@@ -304,13 +306,14 @@ impl Clerk {
         }
     }
 
-    /// Tells the watcher who has come to a watched group or left it, and opens the group again where it was made anew.
+    /// Reports to the monitor which processes have entered or left a watched group. Opens the group again if
+    /// it was created anew.
     fn follow(&mut self, state: &mut State, watch: usize) {
         let Some(Of::Group { folder, mount }) = self.rules.watches.get(watch).map(|watch| &watch.of) else {
             return;
         };
         if state.blind.contains(&watch) {
-            // What was opened before is that of a group which is gone, though this one has its name.
+            // The open files belong to a removed group of the same name.
             let room = GroupRoom::open(folder, mount);
             if room.is_ok_and(|mut room| room.read(0).is_some()) {
                 self.say(state, watch, Kind::Note, |line| "can be read".clone_into(&mut line.note));
@@ -327,14 +330,14 @@ impl Clerk {
         }
     }
 
-    /// Opens all that is watched anew, by the same rules.
+    /// Opens everything that is watched again, with the same rules.
     fn open_again(&mut self, state: &mut State) {
         if let Ok((plan, _)) = Plan::open(&self.rules) {
             self.begin(state, plan, &self.rules);
         }
     }
 
-    /// Has the watcher go by our rules from now on.
+    /// Puts our rules in force in the monitor.
     fn begin(&self, state: &mut State, mut plan: Plan, former: &Rules) {
         state.rules += 1;
         plan.number = state.rules;
@@ -380,7 +383,7 @@ impl Clerk {
     }
 }
 
-/// Processes of a control group and those below it.
+/// Returns the processes of a control group and of all groups below it.
 fn members(folder: &Path) -> BTreeSet<u32> {
     let own = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     let mut all: BTreeSet<u32> = own.lines().filter_map(|line| line.parse().ok()).collect();

@@ -1,9 +1,9 @@
-//! Programs that run with the rights of another process's user, and with none of ours.
+//! Runs a helper process with the privileges of another process's user, and with none of our own.
 //!
-//! Root that opens a file which a process names opens it with root's rights: a link leads it anywhere. A deputy opens it
-//! as the process's user, who could do that anyway. It has that user's ids and groups, no capabilities, nothing open of
-//! ours, and small limits of memory, CPU time, files and processes. The user can trace it or stop it; therefore what it
-//! prints is hostile, and a deadline ends it.
+//! If root opens a path that a process names, a link can lead it to any file. The helper opens the path as
+//! the user of the process, who could open it anyway. It has that user's ids and groups, no capabilities,
+//! none of our open files, and small limits for memory, CPU time, files and processes. The user can trace or
+//! stop the helper. Its output is therefore untrusted, and it is killed at a deadline.
 #![allow(unsafe_code, reason = "a child can be prepared only between fork and exec")]
 
 use crate::ending;
@@ -28,10 +28,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest `status` that is read: a user in 65,536 groups has one of half a MiB.
+/// Longest `status` that is read, in bytes. That of a user in 65,536 groups has half a MiB.
 const LONGEST_STATUS: u64 = 1 << 20;
 
-/// Limits of a deputy. Those of open files and processes do not let it start another program.
+/// Resource limits of the helper. Those of open files and processes keep it from starting another program.
 const LIMITS: [(Resource, u64); 11] = [
     (Resource::As, 512 << 20),
     (Resource::Data, 64 << 20),
@@ -46,35 +46,36 @@ const LIMITS: [(Resource, u64); 11] = [
     (Resource::Rtprio, 0),
 ];
 
-/// A process of which files in `/proc` are read; they stay those of this process if its id is used again.
+/// A process whose files in `/proc` are read. They remain those of this process even if its id is reused.
 #[derive(Debug)]
 pub struct Subject(OwnedFd);
 
-/// Whose process it is.
+/// The user and groups of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The user: real, effective, saved and of the file system.
+    /// User id: real, effective, saved and file system.
     pub user: u32,
-    /// Its group.
+    /// Group id.
     pub group: u32,
-    /// Further groups.
+    /// Supplementary groups.
     pub groups: Vec<u32>,
 }
 
 impl Subject {
-    /// The process that has this id now.
+    /// Opens the process that has this id now.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such process.
     pub fn open(pid: u32) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self(openat(CWD, format!("/proc/{pid}"), flags, Mode::empty())?))
     }
 
-    /// The first `most` bytes of one of its files: of those that a process can make as long as it likes.
+    /// Reads the first `most` bytes of one of its files. The limit is needed for files that a process can
+    /// make as long as it likes.
     ///
     /// # Errors
-    /// Those of opening and reading; `ESRCH` where the process has ended.
+    /// Opening or reading fails; `ESRCH` if the process has exited.
     pub fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
         let file = openat(&self.0, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         let mut bytes = Vec::new();
@@ -82,10 +83,10 @@ impl Subject {
         Ok(bytes)
     }
 
-    /// Whose it is.
+    /// Returns its user and groups.
     ///
     /// # Errors
-    /// Its ids differ (it has changed its user, or is about to), or it has ended.
+    /// Its ids differ (it has changed its user, or is about to), or it has exited.
     pub fn owner(&self) -> io::Result<Owner> {
         let text = self.read("status", LONGEST_STATUS)?;
         parse_owner(&String::from_utf8_lossy(&text)).ok_or_else(|| {
@@ -107,22 +108,22 @@ fn parse_owner(status: &str) -> Option<Owner> {
     Some(Owner { user: single("Uid:")?, group: single("Gid:")?, groups: ids("Groups:")? })
 }
 
-/// What a deputy has printed.
+/// The output of a helper process.
 #[derive(Debug, Default)]
 pub struct Said {
-    /// On standard output.
+    /// Standard output.
     pub out: String,
-    /// On standard error.
+    /// Standard error.
     pub error: String,
-    /// Whether it ended by itself, with status 0.
+    /// Whether it exited by itself with status 0.
     pub is_done: bool,
 }
 
-/// Runs `command` as `owner` until it ends, for `patience` at most, and takes `most` bytes of what it prints. Its
-/// environment is `PATH` and what `command` sets.
+/// Runs `command` as `owner` until it exits, for at most `patience`, and returns at most `most` bytes of each
+/// output. Its environment is `PATH` and what `command` sets.
 ///
 /// # Errors
-/// It cannot be started; without root's rights, `owner` is another user than ours.
+/// It cannot be started, or we are not root and `owner` is another user.
 pub fn run(
     command: &mut Command,
     owner: &Owner,
@@ -137,7 +138,7 @@ pub fn run(
     lower(command, owner)?;
     let mut child = command.spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // It fits into the pipe, so this does not wait.
+        // The input fits into the pipe, so this does not block.
         let _ = stdin.write_all(&input[..input.len().min(4096)]);
     }
     let said = match (child.stdout.take(), child.stderr.take()) {
@@ -150,7 +151,7 @@ pub fn run(
     Ok(Said { out, error, is_done })
 }
 
-/// Whether it ends in time and well.
+/// Whether it exits in time with status 0.
 fn wait(child: &mut Child, end: Instant) -> bool {
     let Ok(held) = ending::open(child.id()) else { return false };
     let mut one = [PollFd::new(&held, PollFlags::IN)];
@@ -163,11 +164,11 @@ fn left(end: Instant) -> Timespec {
     Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
 }
 
-/// Takes all rights away between fork and exec.
+/// Drops all privileges between fork and exec.
 fn lower(command: &mut Command, owner: &Owner) -> io::Result<()> {
     let own = rustix::process::geteuid().as_raw();
     if own != 0 && own != owner.user {
-        let what = format!("only root can ask as user {}", owner.user);
+        let what = format!("only root can run a program as user {}", owner.user);
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
     }
     let (user, group) = (Uid::from_raw(owner.user), Gid::from_raw(owner.group));
@@ -175,7 +176,7 @@ fn lower(command: &mut Command, owner: &Owner) -> io::Result<()> {
     let none = CapabilitySet::empty();
     let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
     let parent = getpid();
-    // SAFETY: the closure makes system calls and allocates nothing, as is needed between fork and exec.
+    // SAFETY: the closure makes system calls and allocates nothing, as is required between fork and exec.
     unsafe {
         command.pre_exec(move || {
             if own == 0 {
@@ -183,14 +184,14 @@ fn lower(command: &mut Command, owner: &Owner) -> io::Result<()> {
                 set_thread_res_gid(group, group, group)?;
                 set_thread_res_uid(user, user, user)?;
             }
-            // With this, exec gives root no capabilities back either.
+            // This also keeps exec from granting capabilities to root again.
             set_no_new_privs(true)?;
             set_capabilities(None, none)?;
             for (resource, most) in LIMITS {
                 let most = rustix::process::getrlimit(resource).maximum.map_or(most, |given| given.min(most));
                 setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
             }
-            // A change of the user would have taken it back.
+            // It is set last, because a change of the user clears it.
             set_parent_process_death_signal(Some(Signal::KILL))?;
             if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
         });
@@ -198,7 +199,7 @@ fn lower(command: &mut Command, owner: &Owner) -> io::Result<()> {
     Ok(())
 }
 
-/// What comes on both until both end, `most` bytes have come on one, or it is time.
+/// Reads both outputs until both end, one has `most` bytes, or the deadline is reached.
 fn listen(out: impl Into<OwnedFd>, error: impl Into<OwnedFd>, most: usize, end: Instant) -> [Vec<u8>; 2] {
     let mut said = [Vec::new(), Vec::new()];
     let mut open = vec![(0, File::from(out.into())), (1, File::from(error.into()))];
@@ -286,8 +287,8 @@ mod tests {
         ] {
             assert!(said.out.lines().any(|one| one == line), "{line} in {said:#?}");
         }
-        assert!(said.error.to_lowercase().contains("fork"), "it starts no other program: {said:#?}");
+        assert!(said.error.to_lowercase().contains("fork"), "it cannot start another program: {said:#?}");
         let root = run(&mut shell(script), &own(), b"", 9000, Duration::from_secs(30)).unwrap();
-        assert!(root.out.contains(&format!("CapEff: {zero}")), "root's neither: {root:#?}");
+        assert!(root.out.contains(&format!("CapEff: {zero}")), "root has none either: {root:#?}");
     }
 }

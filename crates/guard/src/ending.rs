@@ -1,4 +1,5 @@
-//! Ending processes: those that are meant and no others, without allocating.
+//! Sends signals to processes through a pidfd, so that they reach the intended process and no other. Does not
+//! allocate.
 
 use crate::memory_use::Survey;
 use rustix::{
@@ -10,15 +11,17 @@ use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
-/// A process that is held by a descriptor (`pidfd_open(2)`): signals reach it or nobody, whoever gets its id later.
+/// A process held by a descriptor (`pidfd_open(2)`). Signals reach this process or none, even if its id is
+/// reused.
 #[derive(Debug)]
 pub struct Held(OwnedFd);
 
 impl Held {
-    /// Takes hold of a process that started at `start`. It is looked at after it is held, so that it is the one.
+    /// Opens the process that started at `start`. The start time is checked after opening, so that the
+    /// descriptor is certain to refer to this process.
     ///
     /// # Errors
-    /// `ESRCH` where it is gone, has ended already, or where its id is another's by now; those of `pidfd_open(2)`.
+    /// `ESRCH` if the process has exited or its id now belongs to another process; those of `pidfd_open(2)`.
     pub fn of(survey: &mut Survey, pid: u32, start: u64) -> io::Result<Self> {
         let gone = || io::Error::from(rustix::io::Errno::SRCH);
         let held = Self(open(pid)?);
@@ -36,7 +39,7 @@ impl Held {
         pidfd_send_signal(&self.0, signal).map_err(Into::into)
     }
 
-    /// Whether it has ended: its memory is free then.
+    /// Whether it has exited. Its memory is free then.
     pub fn is_gone(&self) -> bool {
         let mut one = [PollFd::new(&self.0, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -45,30 +48,30 @@ impl Held {
 }
 
 impl AsFd for Held {
-    /// Becomes readable when the process has ended.
+    /// Becomes readable when the process has exited.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-/// A descriptor of whichever process has this id now.
+/// Opens the process that has this id now.
 ///
 /// # Errors
-/// `ESRCH` where there is none; those of `pidfd_open(2)`.
+/// `ESRCH` if there is none; those of `pidfd_open(2)`.
 pub fn open(pid: u32) -> io::Result<OwnedFd> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let number = number.ok_or_else(|| io::Error::from(rustix::io::Errno::SRCH))?;
     Ok(pidfd_open(number, PidfdFlags::empty())?)
 }
 
-/// Takes the memory of a process that was killed away from it, so that it comes back even where the process cannot run
-/// to its end (`process_mrelease(2)`, Linux 5.15). May wait for `mmap_lock`.
+/// Frees the memory of a process that was killed, even if the process cannot run to exit
+/// (`process_mrelease(2)`, Linux 5.15). May wait for `mmap_lock`.
 ///
 /// # Errors
-/// Those of the call: `EINVAL` where it is not dying, `ENOSYS` on older kernels, `ESRCH` where it is gone.
+/// Those of the call: `EINVAL` if the process is not dying, `ENOSYS` on older kernels, `ESRCH` if it is gone.
 #[allow(unsafe_code, reason = "process_mrelease(2) has no wrapper")]
 pub fn reap(process: &impl AsFd) -> io::Result<()> {
-    // SAFETY: the call takes a descriptor and flags, which have to be 0.
+    // SAFETY: the call takes a descriptor and flags, which must be 0.
     let result = unsafe { libc::syscall(libc::SYS_process_mrelease, process.as_fd().as_raw_fd(), 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -109,7 +112,7 @@ mod tests {
         let start = survey.start(child.id()).unwrap().0;
         assert!(Held::of(&mut survey, child.id(), start + 1).is_err());
         child.kill().unwrap();
-        // It has ended, and is there until it is waited for.
+        // It is a zombie until it is waited for.
         while !survey.start(child.id()).is_none_or(|(_, has_ended)| has_ended) {
             std::hint::spin_loop();
         }

@@ -1,4 +1,4 @@
-//! What the watcher tells the clerk, and what the clerk finds out for him: values that are copied.
+//! The messages between the monitor thread and the slow path: requests and findings that are passed by value.
 
 use crate::decision::{
     choice::{Finding, Kin, Suspect},
@@ -6,146 +6,148 @@ use crate::decision::{
     table::{Held, Process, Shield},
 };
 
-/// Something to be told, with the figures that it followed from.
+/// An event with the readings that led to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// Number of the rules that count where it comes from: later ones may count already where it goes.
+    /// Number of the rules that the sender applies. The receiver may already apply newer ones.
     pub rules: u32,
-    /// Number of the watch in them.
+    /// Number of the watch in these rules.
     pub watch: usize,
-    /// What was read.
+    /// The reading.
     pub reading: Reading,
-    /// What follows from it.
+    /// The assessment of the reading.
     pub told: Assessment,
     /// What happened.
     pub what: What,
 }
 
-/// What happened, or is wanted.
+/// An occurrence, or a request to the slow path.
 #[derive(Clone, Copy, Debug)]
-#[allow(clippy::large_enum_variant, reason = "a box would have to be allocated on the way to a kill")]
+#[allow(clippy::large_enum_variant, reason = "a box would have to be allocated before a kill")]
 pub enum What {
-    /// Memory will run out; who it is that takes it.
+    /// Memory will run out; the finding names the cause.
     Warn(Finding),
-    /// Somebody was sent a signal, or would have been.
+    /// A signal was sent, or would have been sent in a dry run.
     Sent(Sent),
-    /// Whoever was sent one is gone.
+    /// The process that was sent a signal has exited.
     Gone {
-        /// Who.
+        /// The process.
         suspect: Suspect,
-        /// What they have in common, where they were several.
+        /// What the processes have in common, if there are several.
         kin: Option<Kin>,
         /// Nanoseconds since the signal.
         after_ns: u64,
     },
-    /// Somebody was killed and does not go away.
+    /// The process was killed but does not exit.
     Stuck(Suspect, Option<Kin>),
-    /// The danger passed before the time of grace was over; whoever was asked to end may live.
+    /// The shortage passed within the grace period. The process that was sent SIGTERM is left running.
     Spare(Suspect, Option<Kin>),
     /// A signal could not be sent: the error number.
     Refused(Suspect, i32),
-    /// No process that may be chosen is shown to have taken much.
+    /// No eligible process is shown to have taken much.
     Nobody,
-    /// Shared memory and files in memory have grown by so many bytes, and no process is shown to have taken them.
+    /// Shared memory and files in memory grew by this many bytes, and no process is shown to have taken them.
     Files(u64),
-    /// The danger has been over for a while.
+    /// The shortage ended some time ago.
     Over,
-    /// The watch can be read no more: its group is gone, or has no limit now.
+    /// The watch can no longer be read: its group was removed or has no limit any more.
     Blind,
-    /// It can be read again.
+    /// The watch can be read again.
     Sighted,
-    /// Processes cannot be taken hold of: the error number.
+    /// Processes cannot be opened (`pidfd_open(2)`): the error number.
     Lame(i32),
-    /// So many processes had no place in the table.
+    /// This many processes did not fit into the table.
     LeftOut(usize),
-    /// A reading, for metrics and for those who ask.
+    /// A reading, for metrics and queries.
     Look {
-        /// Processes that are known.
+        /// Number of known processes.
         processes: usize,
-        /// What the last survey of them took, in nanoseconds.
+        /// Duration of the last survey in nanoseconds.
         survey_ns: u64,
     },
-    /// The answer to a question about a process.
+    /// The answer to a query about a process.
     Answer(Answer),
-    /// Which control group is this one in?
+    /// A request for the control group of a process.
     Identify {
         /// Process id.
         pid: u32,
-        /// Its start.
+        /// Start time of the process.
         start: u64,
     },
-    /// How much of this one's memory do others have too?
+    /// A request for the amount of a process's memory that other processes share.
     Share {
         /// Process id.
         pid: u32,
-        /// Its start.
+        /// Start time of the process.
         start: u64,
     },
-    /// Which processes hold memory that is in no process's pages?
+    /// A request for the processes that hold memory outside the pages of any process.
     SeekHolders,
 }
 
-/// A signal.
+/// A signal that was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// To whom.
+    /// The process that it was sent to.
     pub suspect: Suspect,
-    /// To all who have this in common, where it is more than one process.
+    /// What the processes have in common, if it was sent to several.
     pub kin: Option<Kin>,
     /// SIGKILL, not SIGTERM.
     pub is_kill: bool,
-    /// It had been asked before.
+    /// Whether SIGTERM had been sent before.
     pub was_asked: bool,
-    /// It was chosen by policy, because no process is shown to be the cause: its `oom_score`.
+    /// The `oom_score`, if the process was selected by the last resort because no process is shown to be the
+    /// cause.
     pub resort: Option<u32>,
     /// Nanoseconds from the end of the reading to the signal.
     pub after_ns: u64,
-    /// Processes that were sent it at once.
+    /// Number of processes that it was sent to.
     pub count: u32,
 }
 
 /// What would happen to a process now.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
-    /// It; absent where there is none of that id.
+    /// The process; absent if there is none with this id.
     pub process: Option<Process>,
-    /// Bytes that it took in the recent fall, and the bytes and nanoseconds of that fall.
+    /// Growth of the process in the recent decrease in bytes, and the size (bytes) and duration (nanoseconds)
+    /// of that decrease.
     pub growth: Option<(u64, u64, u64)>,
     /// Whether the watch includes it.
     pub is_watched: bool,
-    /// Who would be chosen now.
+    /// The process that would be selected now.
     pub finding: Finding,
 }
 
-/// What the clerk has found out, or wants.
+/// A message from the slow path to the monitor thread.
 pub enum Fact {
     /// The control group of a process.
     Group {
         /// Process id.
         pid: u32,
-        /// Its start.
+        /// Start time of the process.
         start: u64,
-        /// The group's number, from 1.
+        /// Number of the group, from 1.
         group: u16,
-        /// Watches that include the group: bit by number.
+        /// Watches that include the group: bit `n` for the `n`-th.
         watches: u32,
-        /// Why nobody in it is chosen.
+        /// Why no process in it is selected.
         shield: Option<Shield>,
         /// See [`Process::proof`].
         proof: u64,
     },
-    /// KiB that others have too.
+    /// KiB of a process that other processes share.
     Shared {
         /// Process id.
         pid: u32,
-        /// Its start.
+        /// Start time of the process.
         start: u64,
         /// See [`Process::shared_kib`].
         kib: u32,
     },
-    /// Processes, by id and start, that hold memory which is in no process's pages: all that there are.
+    /// All processes, by id and start time, that hold memory outside the pages of any process.
     Holdings(Vec<((u32, u64), Held)>),
-    /// This cannot be found out: the kernel does not tell what it takes.
+    /// Holdings cannot be determined: the kernel does not provide what is needed.
     NoHoldings,
     /// Room for more processes.
     Room(Box<crate::watcher::Room>),

@@ -17,7 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Groups that were met.
+/// All control groups seen so far.
 pub struct Groups {
     tree: Tree,
     hierarchies: Hierarchies,
@@ -25,31 +25,31 @@ pub struct Groups {
     met: Vec<Group>,
 }
 
-/// One group.
+/// One control group.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// Its path in the hierarchy that limits memory.
     pub name: String,
-    /// Its paths in all hierarchies that anybody names groups by.
+    /// Its paths in all hierarchies in which rules may name groups.
     pub paths: Vec<String>,
-    /// Its folder in the hierarchy that limits memory.
+    /// Its directory in the hierarchy that limits memory.
     pub folder: PathBuf,
 }
 
 /// What was found out about a process.
 pub struct Found {
-    /// The group's number, from 1.
+    /// Number of the group, from 1.
     pub number: u16,
-    /// Watches that include it.
+    /// Watches that include it: bit `n` for the `n`-th.
     pub watches: u32,
-    /// Why nobody in it is chosen.
+    /// Why no process in it is selected.
     pub shield: Option<Shield>,
     /// See [`crate::decision::table::Process::proof`].
     pub proof: u64,
 }
 
 impl Found {
-    /// As the watcher takes it, of the process that it was found of.
+    /// Returns the message to the monitor about this process.
     pub fn fact(&self, pid: u32, start: u64) -> Fact {
         let Self { number, watches, shield, proof } = *self;
         Fact::Group { pid, start, group: number, watches, shield, proof }
@@ -57,20 +57,20 @@ impl Found {
 }
 
 impl Groups {
-    /// None met yet.
+    /// Returns an empty list of groups.
     ///
     /// # Errors
-    /// There is no root folder that can be read.
+    /// The root directory cannot be opened.
     pub fn new() -> io::Result<Self> {
         let tree = Tree::open(Path::new("/")).map_err(io::Error::other)?;
         let hierarchies = Hierarchies::read(&tree);
         Ok(Self { tree, hierarchies, numbers: HashMap::new(), met: Vec::new() })
     }
 
-    /// The group of a process, if it is still the one that started at `start`.
+    /// Returns the group of a process, if the process is still the one that started at `start`.
     pub fn identify(&mut self, pid: u32, start: u64, rules: &Rules) -> Option<Found> {
         let text = memberships(&self.tree, &pid.to_string())?;
-        // The name as it is, not as it is printed.
+        // The raw name, not the printable form.
         let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
         if tasks::start_time(pid) != Some(start) {
             return None;
@@ -89,7 +89,7 @@ impl Groups {
         Some(Found { number, watches, shield, proof })
     }
 
-    /// Whether the rules protect a process, as far as can be seen now.
+    /// Whether the rules protect a process, as far as can be found out now.
     pub fn is_protected(&self, pid: u32, rules: &Rules) -> bool {
         let Some(mut process) = memory_use::owner(Path::new("/"), pid) else { return false };
         let paths = memberships(&self.tree, &pid.to_string()).map_or(Vec::new(), |text| paths(&text));
@@ -97,7 +97,8 @@ impl Groups {
         rules.protect.shield(&process).or(rules.protect.group_shield(&paths)).is_some()
     }
 
-    /// Gives a group a number. Where there are too many, those that are gone are forgotten with all others.
+    /// Gives a group a number. If there are too many groups, all numbers are discarded, including those of
+    /// removed groups.
     fn meet(&mut self, text: String) -> Option<u16> {
         if self.met.len() >= usize::from(u16::MAX) {
             self.met.clear();
@@ -112,7 +113,7 @@ impl Groups {
 
     fn group(&self, text: &str) -> Group {
         let found = self.hierarchies.folders(text, "memory").unwrap_or_default();
-        // Where both versions are mounted, memory is limited in the first (version 2 has it last).
+        // If both versions are mounted, memory is limited in version 1 (version 2 comes last).
         let folders = found.iter().filter_map(|(name, folders)| {
             let folder = Path::new("/").join(&folders.last()?.path);
             Some((name.clone(), folder))
@@ -123,12 +124,12 @@ impl Groups {
         Group { name, paths: paths(text), folder }
     }
 
-    /// The group of this number.
+    /// Returns the group of this number.
     pub fn get(&self, number: u16) -> Option<&Group> {
         self.met.get(usize::from(number).checked_sub(1)?)
     }
 
-    /// The file by which the group of a process can be frozen, and the word for it.
+    /// Returns the file by which the group of a process can be frozen, and the value to write.
     pub fn freezer(&self, pid: u32) -> Option<(PathBuf, &'static str)> {
         let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
         let found = self.hierarchies.folders(&text, "freezer")?;
@@ -141,14 +142,14 @@ impl Groups {
         })
     }
 
-    /// The folder of the group of a process that limits memory; not the root.
+    /// Returns the directory of the group that limits a process's memory; `None` for the root group.
     pub fn memory_folder(&self, pid: u32) -> Option<PathBuf> {
         let group = self.group(&memberships(&self.tree, &pid.to_string())?);
         (group.name != "/" && group.folder.is_dir()).then_some(group.folder)
     }
 }
 
-/// Its paths in all hierarchies, by the text of `/proc/PID/cgroup`.
+/// Returns its paths in all hierarchies, from the text of `/proc/PID/cgroup`.
 fn paths(text: &str) -> Vec<String> {
     let mut paths: Vec<String> =
         text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).map(str::to_owned).collect();

@@ -1,11 +1,11 @@
-//! Memory that processes hold beside their own pages, as far as the kernel shows which: files and shared memory in `tmpfs`
-//! by their open files and mappings, segments of System V by their makers, pipes and sockets by what is in them, and
-//! what control groups with one process are accounted for.
+//! Memory that processes hold in addition to their own pages, as far as the kernel shows it: files and shared
+//! memory in `tmpfs` by open files and mappings, System V segments by their creators, pipes and sockets by
+//! their contents, and the charge of control groups with one process.
 //!
-//! Nothing that a process names is followed: files are looked at through the descriptors of `/proc/PID/fd`, without
-//! opening them and without asking a server (`AT_STATX_DONT_SYNC`); pipes and sockets are asked through a copy of their
-//! descriptor (`pidfd_getfd(2)`, Linux 5.6), which needs the right to trace the process. All of it may take long where
-//! there are many processes, and waits for `mmap_lock`.
+//! Paths given by a process are never followed. Files are examined through the descriptors in `/proc/PID/fd`,
+//! without opening them and without contacting a server (`AT_STATX_DONT_SYNC`). Pipes and sockets are
+//! examined through a copy of their descriptor (`pidfd_getfd(2)`, Linux 5.6), which needs permission to trace
+//! the process. All of this may take long on a machine with many processes, and it waits for `mmap_lock`.
 
 mod charged;
 mod files;
@@ -24,29 +24,29 @@ use std::{
 /// `PF_KTHREAD` (`include/linux/sched.h`) in the flags of `stat`.
 const PF_KTHREAD: u64 = 0x0020_0000;
 
-/// A look ends after this time, with what it has.
+/// A scan stops after this time with what it has found.
 const BUDGET: Duration = Duration::from_secs(1);
 
-/// Looks at all processes.
+/// Scans all processes.
 #[derive(Debug)]
 pub struct Scanner {
     kinds: Kinds,
     hierarchies: Hierarchies,
     tree: Tree,
-    /// When the last look began.
+    /// Start of the last scan.
     before: SystemTime,
 }
 
-/// One look.
+/// The result of a scan.
 #[derive(Debug, Default)]
 pub struct Look {
-    /// What was found.
+    /// The objects that were found.
     pub objects: Objects,
-    /// Whether all processes were looked at.
+    /// Whether all processes were scanned.
     pub is_whole: bool,
 }
 
-/// A process that is looked at.
+/// A process that is scanned.
 struct Process {
     holder: Holder,
     /// KiB of shared memory that it has mapped.
@@ -54,17 +54,17 @@ struct Process {
 }
 
 impl Scanner {
-    /// Ready to look.
+    /// Creates a scanner.
     ///
     /// # Errors
-    /// No pipe, socket or shared memory of our own can be made, by which those of others are recognised.
+    /// No shared memory can be created here. Its device is needed to recognise that of others.
     pub fn new() -> io::Result<Self> {
         let tree = Tree::open(Path::new("/")).map_err(io::Error::other)?;
         let hierarchies = Hierarchies::read(&tree);
         Ok(Self { kinds: Kinds::new()?, hierarchies, tree, before: UNIX_EPOCH })
     }
 
-    /// Looks at all of them.
+    /// Scans all processes.
     pub fn look(&mut self) -> Look {
         let began = Instant::now();
         let now = SystemTime::now();
@@ -89,12 +89,12 @@ impl Scanner {
 }
 
 impl Process {
-    /// Absent for one that has ended, and for threads of the kernel.
+    /// Returns `None` for zombies and kernel threads.
     fn of(pid: u32) -> Option<Self> {
         let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
         let close = stat.iter().rposition(|&byte| byte == b')')?;
         let text = String::from_utf8_lossy(&stat[close + 1..]).into_owned();
-        // From the third field on.
+        // Fields from the third on.
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         let number = |at: usize| words.get(at - 3)?.parse::<u64>().ok();
         if matches!(words.first(), Some(&("Z" | "X" | "x"))) || number(9)? & PF_KTHREAD != 0 {

@@ -1,7 +1,9 @@
-//! How much memory can still be had, read again and again without allocating: of the machine (`/proc/meminfo`), of a
-//! control group (`Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/memory.rst`).
+//! The memory that can still be allocated, read repeatedly without allocating: of the machine
+//! (`/proc/meminfo`) or of a control group (`Documentation/admin-guide/cgroup-v2.rst`,
+//! `cgroup-v1/memory.rst`).
 //!
-//! Files are kept open and read in place. None of them waits for a lock that somebody holds who waits for memory.
+//! Files are kept open and read in place. Reading them takes no lock that a task may hold while it waits for
+//! memory.
 
 use crate::decision::stage::Reading;
 use std::{
@@ -14,13 +16,13 @@ use std::{
     path::Path,
 };
 
-/// Longest file that is read: `memory.stat` of the latest kernels has some 3 KiB.
+/// Longest file that is read. `memory.stat` of recent kernels has about 3 KiB.
 const LONGEST: usize = 16 << 10;
 
-/// Groups above one that is watched: deeper nesting is not looked at.
+/// Largest number of ancestor groups that are considered; deeper nesting is ignored.
 const DEEPEST: usize = 16;
 
-/// The time that stalls are told over, in nanoseconds.
+/// The window over which stalls are measured, in nanoseconds.
 const STALL_WINDOW_NS: u64 = 2_000_000_000;
 
 /// A file that is kept open.
@@ -41,13 +43,13 @@ impl Kept {
         Some(&buffer[..length])
     }
 
-    /// A single number; `max` is none.
+    /// Reads a single number; `None` for `max`.
     fn number(&self, buffer: &mut [u8]) -> Option<u64> {
         number(self.read(buffer)?)
     }
 }
 
-/// The number that a text begins with, after blanks.
+/// Returns the number at the start of a text, after blanks.
 fn number(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii_start();
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
@@ -58,17 +60,17 @@ fn number(text: &[u8]) -> Option<u64> {
     value
 }
 
-/// The number after `key` at the beginning of a line.
+/// Returns the number after `key` at the start of a line.
 fn field(text: &[u8], key: &[u8]) -> Option<u64> {
     let line = text.split(|&byte| byte == b'\n').find(|line| line.starts_with(key))?;
     number(&line[key.len()..])
 }
 
-/// Where tasks stall for memory (PSI `full`, `Documentation/accounting/psi.rst`).
+/// Measures how long tasks stall for memory (PSI `full`, `Documentation/accounting/psi.rst`).
 #[derive(Debug)]
 struct Stalls {
     file: Option<Kept>,
-    /// When the window began, and the total in microseconds then.
+    /// Start of the window, and the total in microseconds at that time.
     since: Option<(u64, u64)>,
     share: Option<f64>,
 }
@@ -85,7 +87,8 @@ impl Stalls {
         let total = number(&line[at + 6..])?;
         match self.since {
             Some((at, before)) if now_ns.saturating_sub(at) < STALL_WINDOW_NS => {
-                // What came since counts at once where it is more: full of the window that began is what was told last.
+                // The share so far replaces the last result at once if it is higher. It is computed as if no
+                // further stall followed in this window.
                 let share = total.saturating_sub(before) as f64 * 1e3 / STALL_WINDOW_NS as f64;
                 self.share = Some(self.share.unwrap_or(0.0).max(share).min(1.0));
             }
@@ -99,7 +102,7 @@ impl Stalls {
     }
 }
 
-/// The machine.
+/// The memory of the machine.
 #[derive(Debug)]
 pub struct MachineRoom {
     meminfo: Kept,
@@ -121,16 +124,16 @@ impl MachineRoom {
         let mut machine = Self { meminfo, stalls, buffer: Box::new([0; LONGEST]) };
         match machine.meminfo.read(&mut *machine.buffer).and_then(|text| field(text, b"MemAvailable:")) {
             Some(_) => Ok(machine),
-            None => Err(io::Error::other(format!("{} tells no MemAvailable", path.display()))),
+            None => Err(io::Error::other(format!("{} has no MemAvailable", path.display()))),
         }
     }
 
-    /// Whether the kernel tells stalls.
+    /// Whether the kernel reports stalls.
     pub fn tells_stalls(&self) -> bool {
         self.stalls.file.is_some()
     }
 
-    /// What is left now.
+    /// Takes a reading.
     pub fn read(&mut self, now_ns: u64) -> Option<Reading> {
         let text = self.meminfo.read(&mut *self.buffer)?;
         let kib = |key: &[u8]| field(text, key).map(|kib| kib << 10);
@@ -148,7 +151,7 @@ impl MachineRoom {
     }
 }
 
-/// A group or one above it, whose limit bounds what the group can have.
+/// A group or one of its ancestors, whose limit bounds the memory of the group.
 #[derive(Debug)]
 struct Bound {
     usage: Kept,
@@ -159,7 +162,7 @@ struct Bound {
     is_unified: bool,
 }
 
-/// A control group.
+/// The memory of a control group.
 #[derive(Debug)]
 pub struct GroupRoom {
     bounds: Vec<Bound>,
@@ -169,11 +172,11 @@ pub struct GroupRoom {
 }
 
 impl GroupRoom {
-    /// Opens the files of the group in `folder`, which is below the mount point `mount` of the memory controller, and
-    /// of the groups above it.
+    /// Opens the files of the group in `folder`, which is below the mount point `mount` of the memory
+    /// controller, and of its ancestors.
     ///
     /// # Errors
-    /// The group's files cannot be read; names the folder.
+    /// The group's files cannot be read; the message names the directory.
     pub fn open(folder: &Path, mount: &Path) -> io::Result<Self> {
         let mut bounds = Vec::new();
         for folder in folder.ancestors().take_while(|path| path.starts_with(mount)).take(DEEPEST) {
@@ -182,7 +185,8 @@ impl GroupRoom {
                 // The root of version 2 has no such files.
                 Err(_) if !bounds.is_empty() => break,
                 Err(error) => {
-                    let what = format!("cannot read the memory of the group {}: {error}", folder.display());
+                    let what =
+                        format!("cannot read the memory of the control group {}: {error}", folder.display());
                     return Err(io::Error::other(what));
                 }
             }
@@ -192,16 +196,16 @@ impl GroupRoom {
         Ok(Self { bounds, meminfo, stalls, buffer: Box::new([0; LONGEST]) })
     }
 
-    /// Whether the kernel tells stalls of it.
+    /// Whether the kernel reports stalls for the group.
     pub fn tells_stalls(&self) -> bool {
         self.stalls.file.is_some()
     }
 
-    /// What is left now of the tightest limit of it and those above; `None` where the group is gone, or no limit is
-    /// set. Page cache that can be given up counts as left.
+    /// Takes a reading for the tightest limit of the group and its ancestors. Page cache that can be
+    /// reclaimed counts as available. `None` if the group was removed or no limit is set.
     pub fn read(&mut self, now_ns: u64) -> Option<Reading> {
         let buffer = &mut *self.buffer;
-        // A group has no more swap than the machine.
+        // A group has at most the swap of the machine.
         let swap = self.meminfo.as_ref().and_then(|file| {
             let text = file.read(buffer)?;
             Some((field(text, b"SwapFree:")? << 10, field(text, b"SwapTotal:")? << 10))
@@ -209,7 +213,7 @@ impl GroupRoom {
         let swap = swap.unwrap_or((0, 0));
         let readings = self.bounds.iter().filter_map(|bound| bound.read(buffer, swap));
         let mut reading = readings.min_by_key(Reading::room)?;
-        // Growth is the group's own, whoever bounds it.
+        // Growth of shared memory is that of the group itself, even if the limit is an ancestor's.
         reading.shmem = self.bounds.first()?.shmem(buffer);
         reading.at_ns = now_ns;
         reading.stalled = self.stalls.read(now_ns, buffer);
@@ -236,9 +240,9 @@ impl Bound {
         })
     }
 
-    /// `None` without a limit. `swap` is the machine's: free, and all of it.
+    /// Returns `None` without a limit. `swap` is that of the machine: free and total.
     fn read(&self, buffer: &mut [u8], swap: (u64, u64)) -> Option<Reading> {
-        // Version 1 writes "no limit" as the largest multiple of a page.
+        // Version 1 reports "no limit" as the largest multiple of the page size.
         let limit = self.limit.number(buffer).filter(|&limit| limit < 1 << 60)?;
         let usage = self.usage.number(buffer)?;
         let cache = self.cache(buffer);
@@ -252,22 +256,22 @@ impl Bound {
                 swap_free = swap_free.min(most.saturating_sub(used));
                 swap_total = swap_total.min(most);
             }
-            // Memory and swap together are limited there.
+            // Version 1 limits the sum of memory and swap.
             (false, Some(both), Some(most)) => {
                 left = left.min(most.saturating_sub(both));
                 swap_total = swap_total.min(most.saturating_sub(limit));
                 swap_free = swap_free.min(swap_total.saturating_sub(both.saturating_sub(usage)));
             }
             (_, Some(_), None) => {}
-            // Swap is not accounted to groups.
+            // Swap is not charged to groups.
             (_, None, _) => (swap_free, swap_total) = (0, 0),
         }
         let available = left.saturating_add(cache).min(limit);
         Some(Reading { available, total: limit, swap_free, swap_total, ..Reading::default() })
     }
 
-    /// Page cache that the kernel would give up: file pages on its lists, which shared memory is not on, and in version 2
-    /// names and inodes of files.
+    /// Returns the page cache that the kernel can reclaim: file pages on its LRU lists, which exclude shared
+    /// memory, and in version 2 reclaimable slab (dentries and inodes).
     fn cache(&self, buffer: &mut [u8]) -> u64 {
         let Some(text) = self.stat.read(buffer) else { return 0 };
         let keys: &[&[u8]] = if self.is_unified {
@@ -284,13 +288,14 @@ impl Bound {
     }
 }
 
-/// Wakes a sleeper when tasks have waited for memory for `stall_us` of `window_us` microseconds (a PSI trigger). `None`
-/// where the kernel has none, or does not let us (below Linux 6.4 without `CAP_SYS_RESOURCE`).
+/// A PSI trigger: wakes a waiting thread when tasks have waited for memory for `stall_us` of `window_us`
+/// microseconds.
 #[derive(Debug)]
 pub struct Bell(File);
 
 impl Bell {
-    /// On the file `proc/pressure/memory` below `root`, or `memory.pressure` of a group.
+    /// Sets a trigger on the file `/proc/pressure/memory`, or on `memory.pressure` of a group. `None` if the
+    /// kernel does not support triggers or does not permit one (before Linux 6.4 without `CAP_SYS_RESOURCE`).
     pub fn set(path: &Path, stall_us: u32, window_us: u32) -> Option<Self> {
         let file = File::options().read(true).write(true).open(path).ok()?;
         let words = format!("some {stall_us} {window_us}\0");

@@ -1,9 +1,9 @@
-//! Who has how much memory: all processes, read without allocating and without a lock that can be held by somebody who
+//! The memory of all processes, read without allocating and without a lock that a task may hold while it
 //! waits for memory.
 //!
-//! `/proc/PID/stat` and `status` read counters (`fs/proc/array.c`, `task_mem` in `fs/proc/task_mmu.c`). What takes
-//! `mmap_lock` (`smaps`, `smaps_rollup`, `maps`, `cmdline`, `environ`) is not read here, but by [`shared`], for those
-//! who have time.
+//! `/proc/PID/stat` and `status` read counters (`fs/proc/array.c`, `task_mem` in `fs/proc/task_mmu.c`). Files
+//! that take `mmap_lock` (`smaps`, `smaps_rollup`, `maps`, `cmdline`, `environ`) are not read here.
+//! [`shared`] reads one of them, for callers that may block.
 
 mod single;
 
@@ -25,28 +25,30 @@ use std::{
     path::Path,
 };
 
-/// Longest `status` and `stat` that are read. A user who is in some thousand groups has a longer `status`, in which memory
-/// comes after them; of such a process nothing is known.
+/// Longest `status` and `stat` that are read. The `status` of a user in some thousand groups is longer, and
+/// the memory fields come after the groups; the memory of such a process is unknown.
 const LONGEST: usize = 8 << 10;
 
-/// A change of the resident set by this part of it, or by [`LEAST_KIB`], makes us look at what it consists of.
+/// If the resident set has changed by one part in this many, or by [`LEAST_KIB`], the process's `status` is
+/// read again.
 const CHANGE: u32 = 64;
 /// See [`CHANGE`].
 const LEAST_KIB: u32 = 512;
 
-/// `4194304/task/4194304/status` and some more.
+/// Enough for `4194304/task/4194304/status`.
 const LONGEST_PATH: usize = 48;
 
-/// Ids that are looked at for new processes at once.
+/// Largest number of ids that are checked for new processes at once.
 const MOST_NEWBORN: u32 = 512;
 
-/// Bytes of the list of processes that are read at once, and how many there can be in it: an entry has 24 bytes at least
-/// (`linux_dirent64`).
+/// Bytes of the process list that are read at once. An entry has at least 24 bytes (`linux_dirent64`), which
+/// bounds the number of processes in a piece.
 const PIECE: usize = 32 << 10;
 /// See [`PIECE`].
 const MOST_LISTED: usize = PIECE / 24;
 
-/// Threads of a process whose first one has ended that are looked at for one that lives.
+/// If the first thread of a process has exited, at most this many others are searched for one that still
+/// runs.
 const SURVIVORS: usize = 64;
 
 /// `PF_KTHREAD` (`include/linux/sched.h`) in the flags of `stat`.
@@ -57,7 +59,7 @@ const PF_KTHREAD: u64 = 0x0020_0000;
 pub struct Survey {
     proc: OwnedFd,
     names: Box<[MaybeUninit<u8>]>,
-    /// Those of one piece of the list.
+    /// The ids of one piece of the list.
     pids: Vec<u32>,
     text: Box<[u8; LONGEST]>,
     page_kib: u64,
@@ -77,28 +79,28 @@ struct Stat {
     threads: u64,
     start: u64,
     resident_kib: u32,
-    /// The thread that tells of its memory: not always the first.
+    /// The thread whose files report the memory of the process; not always the first.
     teller: u32,
 }
 
-/// What `/proc/PID/status` tells, in KiB.
+/// Fields of `/proc/PID/status`, in KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Status {
-    /// The process that it is a thread of; 0 where that is not told.
+    /// The process that the thread belongs to; 0 if it is not reported.
     process: u32,
     user: u32,
     /// See [`Process::is_contained`].
     is_contained: bool,
-    /// Own pages and swap.
+    /// Its own pages and swap.
     kib: u32,
     shmem_kib: u32,
 }
 
 impl Survey {
-    /// Of the processes below `root`, however many they are.
+    /// Opens the list of processes below `root`. Their number is not limited.
     ///
     /// # Errors
-    /// There is no such folder.
+    /// There is no such directory.
     pub fn open(root: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut pids = vec![1; MOST_LISTED];
@@ -114,11 +116,12 @@ impl Survey {
         })
     }
 
-    /// Brings the table up to date. `judge` is called for each process that is new or has changed, to set what rules say
-    /// of it. Whatever can be swapped out is looked at closely where `swaps`.
+    /// Updates the table. `judge` is called for each process that is new or has changed, to apply the rules
+    /// to it. If `swaps` is true, `status` is read for all processes, because swapped-out memory does not
+    /// show in the resident set.
     ///
     /// # Errors
-    /// The folder of processes cannot be read.
+    /// The list of processes cannot be read.
     pub fn run(
         &mut self,
         table: &mut Table,
@@ -140,7 +143,7 @@ impl Survey {
         Ok(())
     }
 
-    /// Brings those that `wanted` says up to date, without looking for others.
+    /// Updates the processes for which `wanted` is true, without searching for others.
     pub fn again(
         &mut self,
         table: &mut Table,
@@ -157,8 +160,8 @@ impl Survey {
         }
     }
 
-    /// Looks at those that have begun since the last call, as far as the kernel's last process id tells (last field of
-    /// `/proc/loadavg`, proc(5)). Where there are many, the next [`Survey::run`] finds them.
+    /// Reads the processes that were started since the last call. They are found by the last process id (last
+    /// field of `/proc/loadavg`, proc(5)). If there are many, they are left to the next [`Survey::run`].
     pub fn newborn(&mut self, table: &mut Table, now_ns: u64, mut judge: impl FnMut(&mut Process)) {
         let last = self.file(format_args!("loadavg")).and_then(|text| {
             let last = text.trim_ascii_end().rsplit(u8::is_ascii_whitespace).next()?;
@@ -174,7 +177,7 @@ impl Survey {
         }
     }
 
-    /// Looks at one process; whether it is there.
+    /// Reads one process. Returns whether it exists.
     fn look(
         &mut self,
         table: &mut Table,
@@ -207,7 +210,7 @@ impl Survey {
         });
         let status =
             if stat.is_kernel { Some(Status::default()) } else { self.status(pid, stat.teller).or(before) };
-        // Of one that is new and cannot be looked at nobody knows whose it is: the next survey tells.
+        // The owner of a new process that cannot be read is unknown. The next survey reads it again.
         let Some(status) = status else { return false };
         if status.process != pid && status.process != 0 {
             return false;
@@ -222,8 +225,8 @@ impl Survey {
             kib: status.kib,
             shmem_kib: status.shmem_kib,
         };
-        // The start is told in whole ticks: in doubt it is younger, so that one which began just after a mark is not taken
-        // for one that has had its memory for long.
+        // The start time is given in whole ticks. The age is rounded down, so that a process that started
+        // just after a mark is not taken for an older one.
         let age_ns = since_boot.saturating_sub((stat.start + 1) * self.tick_ns);
         table.see(seen, stat.resident_kib, now_ns, age_ns);
         if let Some(process) = table.find_mut(pid) {
@@ -236,7 +239,7 @@ impl Survey {
         true
     }
 
-    /// Lists the ids of the next piece of all processes; whether there was one.
+    /// Lists the ids in the next piece of all processes. Returns whether there was a piece.
     fn list(&mut self) -> io::Result<bool> {
         self.pids.clear();
         let mut names = RawDir::new(self.proc.as_fd(), &mut self.names);
@@ -260,12 +263,12 @@ impl Survey {
         if !stat.has_ended || stat.threads < 2 {
             return Some(Stat { teller: pid, ..stat });
         }
-        // Its first thread has ended, the process has not.
+        // Its first thread has exited, but the process has not.
         let alive = self.survivor(pid);
         Some(alive.map_or(stat, |alive| Stat { start: stat.start, name: stat.name, ..alive }))
     }
 
-    /// A thread of a process that has not ended.
+    /// Returns a thread of the process that has not exited.
     fn survivor(&mut self, pid: u32) -> Option<Stat> {
         let mut path = [0u8; LONGEST_PATH];
         let path = write_path(&mut path, format_args!("{pid}/task"))?;
@@ -294,18 +297,19 @@ impl Survey {
         }
     }
 
-    /// The start of a process in ticks since boot, and whether it has ended without being waited for; `None` where there
-    /// is none.
+    /// Returns the start time of a process in ticks since boot, and whether it is a zombie. `None` if there
+    /// is no such process.
     pub fn start(&mut self, pid: u32) -> Option<(u64, bool)> {
         self.stat(pid).map(|stat| (stat.start, stat.has_ended))
     }
 
-    /// How gladly the kernel would end it for want of memory, 0 to 2000 (`oom_badness`, `mm/oom_kill.c`).
+    /// Returns the badness by which the kernel's OOM killer selects, 0 to 2000 (`oom_badness`,
+    /// `mm/oom_kill.c`).
     pub fn oom_score(&mut self, pid: u32) -> Option<u32> {
         number(self.file(format_args!("{pid}/oom_score"))?.trim_ascii()).map(|score| score as u32)
     }
 
-    /// Whether the kernel is told to spare it.
+    /// Whether the kernel must not kill it (`oom_score_adj` is -1000).
     pub fn is_spared(&mut self, pid: u32) -> bool {
         self.file(format_args!("{pid}/oom_score_adj")).is_some_and(|text| text.starts_with(b"-1000"))
     }
@@ -324,7 +328,7 @@ impl Survey {
     }
 }
 
-/// A path, without allocating.
+/// Formats a path without allocating.
 fn write_path<'a>(buffer: &'a mut [u8; LONGEST_PATH], path: Arguments) -> Option<&'a str> {
     use std::io::Write;
     let mut rest = &mut buffer[..];
@@ -339,7 +343,7 @@ fn number(word: &[u8]) -> Option<u64> {
 
 fn parse_stat(text: &[u8], page_kib: u64) -> Option<Stat> {
     let open = text.iter().position(|&byte| byte == b'(')?;
-    // A name may hold brackets and blanks.
+    // A name may contain brackets and blanks.
     let close = text.iter().rposition(|&byte| byte == b')')?;
     let mut stat = Stat { name: Name::new(text.get(open + 1..close)?), ..Stat::default() };
     let words = text[close + 1..].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
@@ -377,7 +381,7 @@ fn parse_status(text: &[u8]) -> Option<Status> {
                 status.user = value()?;
                 found = true;
             }
-            // One id for each process namespace from that of `/proc` on down to its own.
+            // There is one id for each process namespace, from that of `/proc` down to its own.
             b"NSpid" => status.is_contained = line[colon + 1..].trim_ascii().contains(&b'\t'),
             b"RssAnon" | b"VmSwap" => status.kib = status.kib.saturating_add(value()?),
             b"RssShmem" => status.shmem_kib = value()?,

@@ -1,4 +1,5 @@
-//! Figures for Prometheus, in its text formats, over HTTP or in a file for the node exporter's textfile collector.
+//! Metrics for Prometheus, in its text formats, over HTTP or in a file for the node exporter's textfile
+//! collector.
 
 mod server;
 
@@ -26,23 +27,23 @@ use std::{
     time::Duration,
 };
 
-/// How often a file is written anew while nothing happens.
+/// Interval between updates of the file if nothing happens.
 const FILE_EVERY: Duration = Duration::from_secs(5);
 
-/// How often the page is.
+/// Interval between updates of the page.
 const PAGE_EVERY: Duration = Duration::from_secs(1);
 
-/// Counters, whose samples end with `_total`: names and help.
+/// Counters, whose samples end in `_total`: names and help texts.
 const EVENTS: (&str, &str) = ("manycore_guard_events", "Decisions by kind.");
-const KILLED: (&str, &str) = ("manycore_guard_killed_bytes", "Memory of processes that were killed.");
+const KILLED: (&str, &str) = ("manycore_guard_killed_bytes", "Memory of killed processes.");
 
-/// What is counted and read.
+/// The metrics.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     watches: Vec<Watch>,
-    /// Processes that are known.
+    /// Number of known processes.
     pub processes: usize,
-    /// Seconds that the last look at all of them took.
+    /// Duration of the last survey of all processes in seconds.
     pub survey_seconds: f64,
 }
 
@@ -56,19 +57,20 @@ struct Watch {
     signal_seconds: Option<f64>,
 }
 
-/// A gauge of each watch: name, help, and where it comes from; absent where there is none.
+/// A gauge with one value for each watch: name, help text, and the function that returns the value, if there
+/// is one.
 type Family = (&'static str, &'static str, fn(&Watch) -> Option<f64>);
 
 const FAMILIES: [Family; 8] = [
-    ("manycore_guard_available_bytes", "Memory that can be had without swapping.", |watch| {
+    ("manycore_guard_available_bytes", "Memory that can be allocated without swapping.", |watch| {
         Some(watch.reading.available as f64)
     }),
-    ("manycore_guard_memory_bytes", "All of it.", |watch| Some(watch.reading.total as f64)),
+    ("manycore_guard_memory_bytes", "Total memory.", |watch| Some(watch.reading.total as f64)),
     ("manycore_guard_swap_free_bytes", "Free swap.", |watch| Some(watch.reading.swap_free as f64)),
-    ("manycore_guard_fall_bytes_per_second", "Rate at which memory goes.", |watch| Some(watch.told.rate)),
+    ("manycore_guard_fall_bytes_per_second", "Rate of memory decrease.", |watch| Some(watch.told.rate)),
     (
         "manycore_guard_exhausted_seconds",
-        "Time until it is gone at this rate; absent where it does not go.",
+        "Time until memory is exhausted at this rate; absent if it does not decrease.",
         |watch| watch.told.seconds_left,
     ),
     (
@@ -79,19 +81,19 @@ const FAMILIES: [Family; 8] = [
     ("manycore_guard_stage", "0 calm, 1 warn, 2 term, 3 kill.", |watch| {
         Some(f64::from(watch.told.stage as u8))
     }),
-    ("manycore_guard_signal_seconds", "From the reading to the last signal; absent before one.", |watch| {
+    ("manycore_guard_signal_seconds", "Time from reading to signal; absent before the first.", |watch| {
         watch.signal_seconds
     }),
 ];
 
 impl Metrics {
-    /// For watches of these names.
+    /// Creates metrics for watches of these names.
     pub fn new(names: impl Iterator<Item = String>) -> Self {
         let watches = names.map(|name| Watch { name, ..Watch::default() }).collect();
         Self { watches, ..Self::default() }
     }
 
-    /// For watches of these names, which go on counting where they had the same name before.
+    /// Creates metrics for watches of these names. Counters of watches that already existed are kept.
     pub fn renewed(&self, names: impl Iterator<Item = String>) -> Self {
         let mut renewed = Self::new(names);
         for watch in &mut renewed.watches {
@@ -108,14 +110,15 @@ impl Metrics {
         self.watches.iter().any(|watch| watch.reading.at_ns > 0)
     }
 
-    /// Takes a reading.
+    /// Stores a reading.
     pub fn look(&mut self, watch: usize, reading: Reading, told: Assessment) {
         if let Some(watch) = self.watches.get_mut(watch) {
             (watch.reading, watch.told) = (reading, told);
         }
     }
 
-    /// Counts an event; `bytes` of whoever was killed, and the seconds until the signal.
+    /// Counts an event. `bytes` is the memory of the killed process, `seconds` the time from the reading to
+    /// the signal.
     pub fn count(&mut self, watch: usize, kind: Kind, bytes: u64, seconds: Option<f64>) {
         let Some(watch) = self.watches.get_mut(watch) else { return };
         *watch.events.entry(name(kind)).or_default() += 1;
@@ -127,7 +130,7 @@ impl Metrics {
         }
     }
 
-    /// All of it in the `OpenMetrics` format.
+    /// Returns all metrics in the `OpenMetrics` format.
     pub fn text(&self) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self.clone()));
@@ -138,7 +141,7 @@ impl Metrics {
     }
 }
 
-/// The same in the older text format (0.0.4), in which a counter is described by the name of its samples.
+/// Converts to the older text format (0.0.4), in which a counter is described by the name of its samples.
 fn classic(open: &str) -> String {
     let mut text = open.replace("# EOF\n", "");
     for (name, _) in [EVENTS, KILLED] {
@@ -176,10 +179,10 @@ impl Collector for Metrics {
             }
         }
         for (name, help, value) in [
-            ("manycore_guard_processes", "Processes that are known.", self.processes as f64),
+            ("manycore_guard_processes", "Known processes.", self.processes as f64),
             (
                 "manycore_guard_survey_seconds",
-                "Time that the last look at all of them took.",
+                "Duration of the last survey of all processes.",
                 self.survey_seconds,
             ),
         ] {
@@ -190,7 +193,7 @@ impl Collector for Metrics {
     }
 }
 
-/// As it is written in JSON, too.
+/// Returns the name of an event kind, the same as in JSON.
 pub fn name(kind: Kind) -> &'static str {
     match kind {
         Kind::Warn => "warn",
@@ -209,18 +212,18 @@ pub fn name(kind: Kind) -> &'static str {
     }
 }
 
-/// Where metrics go.
+/// Where metrics are published.
 pub enum Sink {
     /// Nowhere.
     None,
-    /// A file that is replaced.
+    /// In a file that is replaced.
     File(PathBuf),
     /// A page over HTTP.
     Served(Arc<Page>, SocketAddr),
 }
 
 impl Sink {
-    /// `ADDRESS:PORT` or a file.
+    /// Opens `ADDRESS:PORT` or a file.
     ///
     /// # Errors
     /// [`Error::Unavailable`] where the address cannot be listened on, or the folder of the file does not exist or others
@@ -261,7 +264,7 @@ impl Sink {
         if matches!(self, Self::Served(..)) { PAGE_EVERY } else { FILE_EVERY }
     }
 
-    /// Hands on the present figures; whether there are any yet.
+    /// Publishes the present metrics. Returns whether there are any yet.
     pub fn put(&self, metrics: &Metrics) -> bool {
         if !metrics.is_there() {
             return false;
@@ -277,7 +280,7 @@ impl Sink {
     }
 }
 
-/// Puts a file in the place of another, through one that is made for that and was not there.
+/// Replaces a file through a new file that did not exist before.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("prom.new");
     let _ = fs::remove_file(&new);

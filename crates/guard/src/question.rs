@@ -1,4 +1,5 @@
-//! Questions to a guard that runs: a socket on which somebody names a process and gets what would happen to it.
+//! Queries to a running guard: a socket to which a client sends a process id, and from which it gets what
+//! would happen to the process.
 
 use crate::decision::line::Why;
 use crate::error::{Error, Result};
@@ -25,30 +26,30 @@ use std::{
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Longest question.
+/// Longest query in bytes.
 const MOST_LINE: usize = 64;
 
-/// Questions that wait for an answer, of each kind of users.
+/// Number of queries that may wait for an answer, for each class of users.
 const QUEUE: usize = 8;
 
-/// Callers that have not asked yet.
+/// Number of clients that have not sent a query yet.
 const MOST_CALLERS: usize = 16;
 
-/// After an error of `accept(2)`.
+/// Pause after an error of `accept(2)`.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Longest time that an answer may take to be written.
+/// Longest time for writing an answer.
 const WRITING: Duration = Duration::from_millis(200);
 
-/// Longest answer that is read.
+/// Longest answer that is read, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The socket of the guard that runs, or of one that only says what it would do.
+/// Returns the socket of the running guard, or of a dry run.
 fn path(folder: &Path, is_dry: bool) -> PathBuf {
     folder.join(if is_dry { "guard-dry-run.sock" } else { "guard.sock" })
 }
 
-/// A question with the way back.
+/// A query with the connection to its client.
 pub struct Question {
     /// The process.
     pub pid: u32,
@@ -56,7 +57,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// Answers it.
+    /// Sends the answer.
     pub fn answer(mut self, answers: &[Why]) {
         if let Ok(text) = serde_json::to_string(answers) {
             let _ = writeln!(self.stream, "{text}");
@@ -64,10 +65,10 @@ impl Question {
     }
 }
 
-/// The socket; it is removed at the end.
+/// The socket. It is removed on drop.
 pub struct Desk {
     path: PathBuf,
-    /// Of root and the guard's own user, and of others.
+    /// Queries of root and the guard's own user, and queries of others.
     questions: [Receiver<Question>; 2],
 }
 
@@ -90,13 +91,13 @@ impl Desk {
         }
         journal::make_folder(&folder).map_err(failed)?;
         if folder == Path::new(journal::ROOTS_FOLDER) {
-            // An older version made it for root alone. Journals in it can be read by root alone anyway.
+            // An older version created it for root only. The journals in it can be read only by root anyway.
             fs::set_permissions(&folder, Permissions::from_mode(0o711)).map_err(failed)?;
         }
-        // Of a guard that was killed.
+        // It was left by a guard that was killed.
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path).map_err(failed)?;
-        // Any user may ask: the answer holds what `ps` shows of all processes.
+        // Any user may send queries: the answer contains what `ps` shows of all processes.
         fs::set_permissions(&path, Permissions::from_mode(0o666)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let (first, of_ours) = sync_channel(QUEUE);
@@ -106,7 +107,7 @@ impl Desk {
         Ok(Self { path, questions: [of_ours, of_others] })
     }
 
-    /// The next question, if there is one. Those of other users come last, however many they are.
+    /// Returns the next query, if there is one. Queries of other users come last, however many there are.
     pub fn next(&self) -> Option<Question> {
         self.questions.iter().find_map(|questions| questions.try_recv().ok())
     }
@@ -118,19 +119,20 @@ impl Drop for Desk {
     }
 }
 
-/// Somebody who has not asked yet, with what was read.
+/// A client that has not sent its query yet, with the bytes read so far.
 struct Caller {
     stream: UnixStream,
     line: Vec<u8>,
 }
 
-/// Takes questions as they come. Callers that say nothing wait, but beyond [`MOST_CALLERS`] the oldest has to go.
+/// Accepts queries. Clients that send nothing may wait, but beyond [`MOST_CALLERS`] the oldest is
+/// disconnected.
 fn listen(listener: &UnixListener, to: &[SyncSender<Question>; 2]) {
     let mut callers: VecDeque<Caller> = VecDeque::new();
     loop {
         let mut waits = vec![PollFd::new(listener, PollFlags::IN)];
         waits.extend(callers.iter().map(|caller| PollFd::new(&caller.stream, PollFlags::IN)));
-        // The end of the process ends it.
+        // The thread runs until the process exits.
         let _ = poll(&mut waits, None);
         drop(waits);
         match listener.accept() {
@@ -147,7 +149,7 @@ fn listen(listener: &UnixListener, to: &[SyncSender<Question>; 2]) {
     }
 }
 
-/// Reads what a caller has said; the caller, if there is more to come.
+/// Reads from a client. Returns the client if its query is incomplete.
 fn heard(mut caller: Caller, to: &[SyncSender<Question>; 2]) -> Option<Caller> {
     let mut buffer = [0; MOST_LINE];
     match (&caller.stream).read(&mut buffer) {
@@ -194,7 +196,7 @@ fn ask_at(path: &Path, pid: u32) -> Result<Option<Vec<Why>>> {
     let place = path.display();
     let stream = match UnixStream::connect(path) {
         Ok(stream) => stream,
-        // What it would do is not known then; what other rules would do is no answer.
+        // The answer of this guard is unknown then. An assessment by other rules would be no substitute.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             return Err(Error::unavailable(format!(
                 "cannot ask the guard at {place}, if one runs there: {error}; try as root"
@@ -205,7 +207,7 @@ fn ask_at(path: &Path, pid: u32) -> Result<Option<Vec<Why>>> {
     let asked = || -> io::Result<Vec<Why>> {
         let peer = socket_peercred(&stream)?.uid;
         if !peer.is_root() && peer != geteuid() {
-            return Err(io::Error::other(format!("it is a process of user {}", peer.as_raw())));
+            return Err(io::Error::other(format!("the listening process belongs to user {}", peer.as_raw())));
         }
         stream.set_read_timeout(Some(PATIENCE))?;
         (&stream).write_all(format!("why {pid}\n").as_bytes())?;

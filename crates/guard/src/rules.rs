@@ -1,4 +1,4 @@
-//! The file of rules: TOML, checked whole before any of it counts.
+//! The rules file: TOML. It is checked completely before any of it takes effect.
 
 mod protect;
 mod protect_text;
@@ -19,90 +19,90 @@ use std::{
 };
 use text::Text;
 
-/// Where rules are looked for.
+/// The default rules file.
 pub const USUAL: &str = "/etc/manycore/guard.toml";
 
-/// Largest file of rules.
+/// Largest rules file in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What to watch, how, and what to spare.
+/// What to watch, how, and what to protect.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Where they are from; absent for those that need no file.
+    /// The file that they were read from; absent for the default rules.
     pub path: Option<PathBuf>,
     /// At most [`crate::decision::table::WATCHES`].
     pub watches: Vec<Watch>,
-    /// What is never chosen.
+    /// Processes that are never selected.
     pub protect: Protect,
 }
 
-/// Something that is kept from dying of memory.
+/// Something that is protected from running out of memory.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    /// `machine`, the group's path, or the name of the processes.
+    /// `machine`, the path of the group, or the name of the processes.
     pub name: String,
-    /// What it is.
+    /// What is watched.
     pub of: Of,
-    /// When something is done.
+    /// When the guard acts.
     pub limits: Limits,
-    /// Between SIGTERM and SIGKILL.
+    /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// Whether all of the chosen process's control group is ended.
+    /// Whether the whole control group of the selected process is ended.
     pub end_group: bool,
-    /// What is done to the cause when a warning is written.
+    /// How the cause is slowed down when a warning is written.
     pub slow: Slow,
-    /// What is done where no process is shown to be the cause and memory is nearly gone.
+    /// What is done if no process is shown to be the cause and memory is nearly exhausted.
     pub last_resort: LastResort,
 }
 
-/// What is done where no process is shown to be the cause, and memory is about to run out.
+/// What is done if no process is shown to be the cause and memory is nearly exhausted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LastResort {
-    /// The process with the highest `oom_score` of those that may be ended, as the kernel would choose.
+    /// End the eligible process with the highest `oom_score`, as the kernel would.
     #[default]
     OomScore,
-    /// Nothing.
+    /// Do nothing.
     None,
 }
 
 /// What is watched.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Of {
-    /// All memory.
+    /// All memory of the machine.
     Machine,
-    /// A control group: its folder, and the mount point that it is below.
+    /// A control group: its directory, and the mount point above it.
     Group {
-        /// The folder.
+        /// The directory.
         folder: PathBuf,
         /// The mount point.
         mount: PathBuf,
     },
-    /// Processes of this name together, within a limit of their own.
+    /// All processes of this name, within a common limit.
     Processes {
         /// Their name.
         name: Pattern,
-        /// Bytes.
+        /// The limit in bytes.
         limit: u64,
     },
 }
 
-/// How a cause is slowed down before it is asked to end.
+/// How a cause is slowed down before it is sent SIGTERM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Slow {
     /// Not at all.
     #[default]
     No,
-    /// Its control group may have no more than it has (`memory.high`, version 2).
+    /// Its control group may not use more memory than it has (`memory.high`, version 2).
     High,
     /// Its control group is frozen (`cgroup.freeze`, or `freezer.state`).
     Freeze,
 }
 
 impl Rules {
-    /// Those of a file, or of [`USUAL`], or those that need none. `groups` are watched beside what the file says;
-    /// instead of the machine where it says nothing.
+    /// Loads the rules from a file, from [`USUAL`], or the default rules. `groups` are watched in addition to
+    /// what the file names. If it names nothing, they are watched instead of the machine.
     ///
     /// # Errors
     /// [`Error::Invalid`] with the file, the line and what is wrong, or where others can change the file;
@@ -115,7 +115,7 @@ impl Rules {
         Self::read(path, groups)
     }
 
-    /// The same whoever can change the file: to look at it, not to go by it.
+    /// As [`Self::load`], but accepts files that other users can change. This is for checks, not for a guard.
     ///
     /// # Errors
     /// Those of [`Self::load`] but the last.
@@ -137,7 +137,7 @@ impl Rules {
     }
 }
 
-/// The file that is meant: the usual one where none is named and that exists.
+/// Returns the rules file: the given one, or the default one if it exists.
 fn of(path: Option<&Path>) -> Option<&Path> {
     path.or(Some(Path::new(USUAL)).filter(|path| path.exists()))
 }

@@ -1,4 +1,4 @@
-//! What the guard says, in lines for people.
+//! The guard's decisions and answers as text.
 
 use crate::decision::{
     line::{Culprit, Files, Kind, Line, Why},
@@ -7,7 +7,7 @@ use crate::decision::{
 };
 use manycore_text::{names::printable, units};
 
-/// A decision in a line: what, who, and the figures from which it followed.
+/// Returns a decision as one line: what was done, to which process, and the readings that led to it.
 pub fn line(line: &Line) -> String {
     let word = match (line.event, line.dry_run) {
         (Kind::Term, true) => "WOULD TERM",
@@ -43,7 +43,8 @@ pub fn line(line: &Line) -> String {
     format!("{} {word} {}: {}", line.at, printable(&line.watch), parts.join("; "))
 }
 
-/// A note in one line: it may hold what a process has printed, which must not look like lines of the guard.
+/// Returns a note on one line, without control characters. A note may contain output of another process,
+/// which must not pass for lines of the guard.
 fn note(line: &Line) -> String {
     printable(&line.note.split_whitespace().collect::<Vec<_>>().join(" "))
 }
@@ -53,35 +54,35 @@ fn what(line: &Line) -> String {
     let took = line.culprit.as_ref().map(took);
     match (line.event, who, took) {
         (Kind::Note | Kind::Release, ..) => note(line),
-        (Kind::Warn, Some(who), Some(took)) => format!("memory will run out, by {who}, which {took}"),
+        (Kind::Warn, Some(who), Some(took)) => format!("memory will run out because of {who}, which {took}"),
         (Kind::Warn, ..) => {
-            "memory will run out; no process that may be ended is shown to have taken much of it".to_owned()
+            "memory will run out; no eligible process is shown to have taken much of it".to_owned()
         }
         (Kind::Term, Some(who), Some(took)) => format!("SIGTERM to {who}, which {took}"),
         (Kind::Kill, Some(who), Some(took)) => format!("SIGKILL to {who}, which {took}"),
-        (Kind::Refused, Some(who), Some(took)) => format!("no signal reaches {who}, which {took}"),
+        (Kind::Refused, Some(who), Some(took)) => format!("no signal could be sent to {who}, which {took}"),
         (Kind::Gone, Some(who), _) => {
             let after = line.after_ms.map_or(String::new(), |ms| format!(" {ms:.0} ms after the signal"));
             format!(
-                "{who} is gone{after}, {} with it",
+                "{who} has exited{after}; it held {}",
                 line.culprit.as_ref().map_or(String::new(), |c| units::bytes(c.bytes))
             )
         }
         (Kind::Stuck, Some(who), _) => {
-            format!("{who} was killed and does not go away; the next one is looked for")
+            format!("{who} was killed but does not exit; another process is selected")
         }
-        (Kind::Spare, Some(who), _) => format!("{who} may live: the danger passed in its time of grace"),
+        (Kind::Spare, Some(who), _) => format!("{who} is left running: the shortage has passed in time"),
         (Kind::Slow, Some(who), _) => format!("{who} is slowed down"),
-        (Kind::Files, ..) => "no process is shown to have taken it, so none is ended yet".to_owned(),
+        (Kind::Files, ..) => "no process is shown to have taken the memory, so none is ended yet".to_owned(),
         (Kind::Nobody, ..) => {
-            "no process that may be ended is shown to have taken much, so none is ended yet".to_owned()
+            "no eligible process is shown to have taken much memory, so none is ended yet".to_owned()
         }
-        (Kind::Over, ..) => "the danger is over".to_owned(),
+        (Kind::Over, ..) => "the shortage is over".to_owned(),
         _ => String::new(),
     }
 }
 
-/// `beam.smp (pid 812, user 105, /system.slice/rabbit.service)`.
+/// Returns a description such as `beam.smp (pid 812, user 105, /system.slice/rabbit.service)`.
 pub fn who(culprit: &Culprit) -> String {
     let group = match culprit.cgroup.as_str() {
         "" => String::new(),
@@ -90,7 +91,7 @@ pub fn who(culprit: &Culprit) -> String {
     let one = format!("{} (pid {}, user {}{group})", printable(&culprit.name), culprit.pid, culprit.user);
     match culprit.processes {
         0 | 1 => one,
-        many => format!("{many} processes of {}, with {one}", printable(&culprit.kin)),
+        many => format!("{many} processes of {}, including {one}", printable(&culprit.kin)),
     }
 }
 
@@ -101,12 +102,16 @@ fn took(culprit: &Culprit) -> String {
     let beside = match &culprit.held {
         None => String::new(),
         Some(held) => {
-            let stays = if held.stays { ", which stays there" } else { "" };
-            format!(" ({} of it since all was well as {}{stays})", units::bytes(held.growth_bytes), held.what)
+            let stays = if held.stays { ", which outlive the process" } else { "" };
+            format!(
+                " ({} were added since memory was last plentiful, as {}{stays})",
+                units::bytes(held.growth_bytes),
+                held.what
+            )
         }
     };
     format!(
-        "took {} while {} went in {:.1} s, and holds {}{beside}",
+        "grew by {} while available memory fell by {} in {:.1} s, and holds {}{beside}",
         units::bytes(culprit.growth_bytes),
         units::bytes(culprit.fall_bytes),
         culprit.fall_seconds,
@@ -116,8 +121,8 @@ fn took(culprit: &Culprit) -> String {
 
 fn files(files: &Files) -> String {
     let place = match (&files.mount, files.used_bytes) {
-        (Some(mount), Some(used)) => format!("files in {} hold {}", printable(mount), units::bytes(used)),
-        _ => "no mount of them was found".to_owned(),
+        (Some(mount), Some(used)) => format!("files in {} use {}", printable(mount), units::bytes(used)),
+        _ => "their mount is unknown".to_owned(),
     };
     format!("shared memory and files in memory grew by {}, {place}", units::bytes(files.growth_bytes))
 }
@@ -128,23 +133,24 @@ fn left(reading: &Reading, told: &Assessment) -> String {
         text += &format!(", {} of swap", units::bytes(reading.swap_free));
     }
     if let Some(seconds) = told.seconds_left {
-        text += &format!(", gone in {seconds:.1} s at {}", units::rate(told.rate));
+        text += &format!(", exhausted in {seconds:.1} s at {}", units::rate(told.rate));
     }
     match (told.cause, reading.stalled) {
         (Cause::Stall, Some(stalled)) => {
-            text += &format!(", all tasks waited for it {} of the time", units::percent(stalled));
+            text += &format!(", all tasks waited for memory {} of the time", units::percent(stalled));
         }
-        (Cause::Level, _) => text += ", less than its limit for this",
+        (Cause::Level, _) => text += ", below the limit",
         _ => {}
     }
     text
 }
 
-/// What an Erlang node said of its heaviest process.
+/// Describes the largest process of an Erlang node.
 pub fn node(name: &str, heaviest: &Heaviest) -> String {
     let words = heaviest.held_by();
     let first = format!(
-        "node {}: of {} processes {} ({}) has most, {} in {} words of heap, {} messages waiting; it is in {}",
+        "node {}: the largest of {} processes is {} ({}): {}, {} words of heap, {} messages queued; it \
+        executes {}",
         printable(name),
         heaviest.processes,
         heaviest.pid,
@@ -156,7 +162,8 @@ pub fn node(name: &str, heaviest: &Heaviest) -> String {
     );
     if !heaviest.is_cause() {
         return format!(
-            "{first}; the next has {}, so it is their number and no max_heap_size would have held it",
+            "{first}; the second largest has {}, so the number of processes is the cause and no \
+            max_heap_size would have helped",
             units::bytes(heaviest.second_bytes)
         );
     }
@@ -165,33 +172,28 @@ pub fn node(name: &str, heaviest: &Heaviest) -> String {
         words => format!("max_heap_size is {words} words"),
     };
     format!(
-        "{first}; {limit}. It would have been held by process_flag(max_heap_size, #{{size => {words}, kill => true, \
-         error_logger => true}}) in it, twice what the next one has; erl +hmax {words} +hmaxk true sets it for all that \
-         start later, so look first at what others need"
+        "{first}; {limit}. To limit this process, call process_flag(max_heap_size, #{{size => {words}, \
+        kill => true, error_logger => true}}) in it (at most twice the second largest). To limit all \
+        processes that start later, use erl +hmax {words} +hmaxk true, but check first how much they need"
     )
 }
 
-/// What would happen to a process.
+/// Describes what would happen to a process.
 pub fn why(why: &Why) -> String {
     let Some(name) = &why.name else { return format!("There is no process {}.\n", why.pid) };
     let group = if why.cgroup.is_empty() { String::new() } else { format!(" in {}", printable(&why.cgroup)) };
-    let mut text = format!(
-        "{} (pid {}){group}, as seen by the watch {}\n",
-        printable(name),
-        why.pid,
-        printable(&why.watch)
-    );
+    let mut text = format!("{} (pid {}){group}, watch {}\n", printable(name), why.pid, printable(&why.watch));
     let mut row = |key: &str, value: String| text += &format!("  {key:<10}{value}\n");
-    row("holds", format!("{}, which would come back if it ended", units::bytes(why.bytes)));
+    row("holds", format!("{}, which would be freed if it ended", units::bytes(why.bytes)));
     row(
-        "took",
+        "growth",
         match why.fall_bytes {
             0 => format!(
-                "nothing that matters: memory has not fallen in the {:.0} s that were looked at",
+                "none that counts: available memory has not fallen in the {:.0} s observed",
                 why.seen_seconds
             ),
             fall => format!(
-                "{} while {} went in {:.1} s",
+                "{} while available memory fell by {} in {:.1} s",
                 units::bytes(why.growth_bytes),
                 units::bytes(fall),
                 why.fall_seconds
@@ -200,15 +202,15 @@ pub fn why(why: &Why) -> String {
     );
     row("memory", left(&why.reading, &why.told));
     let [term, kill] = why.levels;
-    row("asks", format!("below {}, kills below {}", units::bytes(term), units::bytes(kill)));
+    row("limits", format!("SIGTERM below {}, SIGKILL below {}", units::bytes(term), units::bytes(kill)));
     row(
         "verdict",
         match (&why.spared, why.is_watched, why.is_chosen, &why.chosen) {
             (Some(spared), ..) => format!("never ended: {spared}"),
             (None, false, ..) => "never ended: this watch does not include it".to_owned(),
-            (None, true, true, _) => "would be ended if memory ran out now: it took most".to_owned(),
-            (None, true, false, Some(other)) => format!("would live now: {} took more", who(other)),
-            (None, true, false, None) => "would live now: nobody has taken enough to be ended".to_owned(),
+            (None, true, true, _) => "would be ended if memory ran out now: it grew most".to_owned(),
+            (None, true, false, Some(other)) => format!("would not be ended now: {} grew more", who(other)),
+            (None, true, false, None) => "would not be ended now: no process has grown enough".to_owned(),
         },
     );
     text
@@ -269,7 +271,7 @@ mod tests {
         let files =
             Files { growth_bytes: 200 * MIB, mount: Some("/run/x".to_owned()), used_bytes: Some(201 * MIB) };
         lines.push(line(&Line { files: Some(files), ..bare(Kind::Files) }));
-        lines.push(line(&Line { note: "the new rules count from now on".to_owned(), ..bare(Kind::Note) }));
+        lines.push(line(&Line { note: "the new rules apply from now on".to_owned(), ..bare(Kind::Note) }));
         let mut family = sample(Kind::Kill);
         if let Some(culprit) = &mut family.culprit {
             (culprit.processes, culprit.kin) = (73, "session 800".to_owned());

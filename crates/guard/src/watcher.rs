@@ -1,5 +1,6 @@
-//! The thread that acts. From the first reading to the signal it neither allocates nor waits: what it reads takes no
-//! lock that somebody can hold who waits for memory, what it says goes through a channel with room, or is lost.
+//! The monitor thread. From the first reading to the signal it neither allocates nor blocks. Its reads take
+//! no lock that another task may hold while waiting for memory. Its messages go through a channel with free
+//! capacity, or are lost.
 
 mod act;
 mod doubt;
@@ -27,53 +28,54 @@ use std::{
     sync::mpsc::{Receiver, SyncSender},
 };
 
-/// Nanoseconds in a second.
+/// Nanoseconds per second.
 const SECOND: u64 = 1_000_000_000;
 
-/// All processes are looked at so often while nothing happens.
+/// Interval between surveys of all processes while memory is plentiful.
 const CALM_SURVEY_NS: u64 = 30 * SECOND;
 
-/// Looking at all processes may take this part of the time then.
+/// While memory is plentiful, surveys may take one part in this many of the time.
 const CALM_SURVEY_SHARE: u64 = 5_000;
 
-/// So often while processes of a name are watched.
+/// Interval between surveys while processes of a name are watched.
 const NAMED_SURVEY_NS: u64 = 2 * SECOND;
 
-/// So often at most while memory goes.
+/// Shortest interval between surveys while available memory decreases.
 const QUICK_SURVEY_NS: u64 = SECOND / 5;
 
-/// Looking at all processes may take this part of the time while memory goes.
+/// While available memory decreases, surveys may take one part in this many of the time.
 const SURVEY_SHARE: u64 = 10;
 
-/// A table that is not older serves to find a cause.
+/// A table that is at most this old is used to find a cause.
 const FRESH_NS: u64 = SECOND / 50;
 
-/// While somebody is waited for.
+/// Pause between readings while a process that was sent a signal has not exited yet.
 const WAITING_NS: u64 = SECOND / 50;
 
-/// Where memory is always short and does not go.
+/// Pause between readings if memory is always short but does not decrease.
 const STEADY_NS: u64 = SECOND / 10;
 
-/// Longest pause.
+/// Longest pause between readings.
 const LONGEST_NS: u64 = SECOND;
 
-/// How often metrics get a reading.
+/// Interval between readings for metrics.
 const LOOK_NS: u64 = SECOND;
 
-/// Values that may be on their way to the clerk, and from him.
+/// Capacity of the channels to and from the slow path.
 pub const QUEUE: usize = 1 << 9;
 
-/// Processes whose control group is asked for in a tick.
+/// Largest number of processes for which one tick requests the control group.
 const WHO: usize = 256;
 
-/// Processes whose shared part is asked for after a survey.
+/// Number of processes for which a survey requests the amount of shared memory.
 const SHARES: usize = 4;
 
-/// Memory from which on it is asked for, in KiB; beyond the larger one it takes too long to tell.
+/// The amount is requested for processes of this size, in KiB. For larger ones it takes too long to
+/// determine.
 const SHARE_KIB: std::ops::Range<u32> = 32 << 10..1 << 20;
 
-/// Reads, judges and acts.
-#[allow(clippy::struct_excessive_bools, reason = "each is set apart from the others")]
+/// The monitor: takes readings, assesses them and acts.
+#[allow(clippy::struct_excessive_bools, reason = "each is independent of the others")]
 pub struct Watcher {
     plan: Box<Plan>,
     table: Table,
@@ -82,11 +84,11 @@ pub struct Watcher {
     survey_ns: u64,
     surveyed_ns: u64,
     looked_ns: u64,
-    /// When it was found last what processes hold beside their pages.
+    /// Time of the last result on memory that processes hold in addition to their pages.
     held_ns: u64,
-    /// Since when this is searched for.
+    /// Start of the search for this memory that is under way.
     sought_ns: Option<u64>,
-    /// Whether it can be found at all.
+    /// Whether such a search is possible.
     can_seek: bool,
     is_dry: bool,
     events: SyncSender<Event>,
@@ -96,34 +98,34 @@ pub struct Watcher {
     beaten_ns: u64,
     share_next: u32,
     who_next: u32,
-    /// A child of ours to rehearse on.
+    /// A child process used for the rehearsal.
     victim: Option<Child>,
-    /// Nothing is told.
+    /// During the rehearsal no messages are sent.
     is_rehearsing: bool,
     is_over: bool,
 }
 
-/// What it takes to be one.
+/// What a monitor needs.
 pub struct Means {
     /// What is watched.
     pub plan: Box<Plan>,
-    /// Whether signals are only told of.
+    /// Whether signals are only reported.
     pub is_dry: bool,
-    /// To the clerk.
+    /// Channel to the slow path.
     pub events: SyncSender<Event>,
-    /// From the clerk.
+    /// Channel from the slow path.
     pub facts: Receiver<Fact>,
-    /// Readable when there are facts.
+    /// Readable when there are messages from the slow path.
     pub wake: OwnedFd,
-    /// Who wants to know that we live.
+    /// The service manager that expects signs of life.
     pub manager: Option<Manager>,
 }
 
 impl Watcher {
-    /// With all that it will need.
+    /// Creates a monitor and allocates all that it will need.
     ///
     /// # Errors
-    /// The folder of processes cannot be read.
+    /// `/proc` cannot be read.
     pub fn new(means: Means) -> std::io::Result<Self> {
         let Room { table, chooser } = Room::enough();
         Ok(Self {
@@ -151,19 +153,19 @@ impl Watcher {
         })
     }
 
-    /// Starts a child to rehearse on, which takes code that is not needed later.
+    /// Starts a child process for the rehearsal. This runs code that is not needed later.
     pub fn prepare(&mut self) {
         // It waits for input that never comes.
         let child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
         self.victim = child.ok();
     }
 
-    /// Watches until it is told to stop.
+    /// Runs until the slow path sends [`Fact::Stop`].
     pub fn run(&mut self) {
         self.rehearse();
         while !self.is_over {
             let end = self.tick().saturating_add(now_ns());
-            // What the clerk has found out is taken in as it comes, and seldom a reason to look again.
+            // Messages of the slow path are processed as they arrive. Few of them call for a new reading.
             loop {
                 let only_facts = self.wait(end.saturating_sub(now_ns()));
                 if self.take_facts() || !only_facts {
@@ -173,7 +175,8 @@ impl Watcher {
         }
     }
 
-    /// Goes the whole way once without harm, so that its code and data lie in memory before they are needed.
+    /// Executes the whole path to a signal once without effect, so that its code and data are in memory
+    /// before they are needed.
     fn rehearse(&mut self) {
         self.tick();
         let among = Among { watch: 0, except: &[] };
@@ -188,7 +191,7 @@ impl Watcher {
         }
     }
 
-    /// One look at everything, and what follows; nanoseconds until the next.
+    /// Takes all readings and acts on them. Returns the nanoseconds until the next tick.
     pub fn tick(&mut self) -> u64 {
         let now = now_ns();
         self.beat(now);
@@ -213,7 +216,7 @@ impl Watcher {
         self.pause()
     }
 
-    /// Tells the service manager that we live.
+    /// Sends the service manager's watchdog signal when it is due.
     fn beat(&mut self, now: u64) {
         let Some(manager) = &self.manager else { return };
         let due =
@@ -224,7 +227,7 @@ impl Watcher {
         }
     }
 
-    /// Reads one watch and judges it.
+    /// Reads one watch and assesses the reading.
     fn read(&mut self, at: usize, now: u64) {
         let watch = &mut self.plan.watches[at];
         let reading = watch.read(now, &self.table);
@@ -237,7 +240,8 @@ impl Watcher {
             }
             return;
         };
-        // A limit that was changed is another quantity, and so is a past from before a sleep.
+        // After a change of the limit, earlier readings cannot be compared. The same holds for readings from
+        // before a suspend.
         let has_slept = now.saturating_sub(watch.reading.at_ns) > GAP_NS && watch.reading.at_ns > 0;
         if reading.total != watch.reading.total {
             watch.trend.clear();
@@ -255,7 +259,8 @@ impl Watcher {
         }
     }
 
-    /// Brings those up to date that are watched by their names. Who has just begun may become another program.
+    /// Updates the processes that are watched by name, and those that have just started, which may yet
+    /// execute another program.
     fn follow(&mut self, now: u64) {
         let Self { plan, table, survey, .. } = self;
         let named = plan.named_watches;
@@ -269,7 +274,7 @@ impl Watcher {
         survey.again(table, now, is_followed, |process| plan.judge(process));
     }
 
-    /// How often all processes are looked at.
+    /// Returns the interval between surveys of all processes, in nanoseconds.
     fn survey_every(&self) -> u64 {
         let is_soon = |watch: &Watched| {
             watch.told.stage >= Stage::Warn || watch.told.seconds_left.is_some_and(|left| left < 60.0)
@@ -288,7 +293,7 @@ impl Watcher {
         }
     }
 
-    /// Looks at all processes, and makes this a moment from which growth is told.
+    /// Surveys all processes and makes this a moment from which growth is measured.
     fn look_at_all(&mut self, now: u64) {
         let Self { plan, table, survey, .. } = self;
         let swaps = plan.watches.iter().any(|watch| watch.reading.swap_total > watch.reading.swap_free);
@@ -309,7 +314,8 @@ impl Watcher {
         self.ask_shares();
     }
 
-    /// Has the clerk find out the control groups of some that are new; the others come with the next ticks.
+    /// Requests the control groups of new processes. At most [`WHO`] are requested per tick; the others
+    /// follow with the next ticks.
     fn ask_who(&mut self) {
         let mut next = self.who_next;
         let (from, mut asked) = (next, 0);
@@ -324,16 +330,16 @@ impl Watcher {
             }
             (next, asked) = (process.seen.pid, asked + 1);
         }
-        // None is left; the next survey may find more.
+        // All have been requested. The next survey may find more.
         self.who_next = u32::MAX;
     }
 
-    /// Has the clerk find out how much of some processes others have too.
+    /// Requests how much memory of some processes is shared with others.
     fn ask_shares(&mut self) {
         if self.plan.watches.iter().any(|watch| watch.told.stage >= Stage::Warn) {
             return;
         }
-        // Those that come next by id, from where we stopped last time.
+        // Continues with the next process ids after those of the last survey.
         let next = self.share_next;
         let big = self.table.processes().iter().filter(|process| SHARE_KIB.contains(&process.seen.kib));
         let mut asked = 0;
@@ -345,7 +351,7 @@ impl Watcher {
         self.share_next = asked;
     }
 
-    /// One watch's next step.
+    /// Takes the next step of one watch.
     fn step(&mut self, at: usize) {
         let now = now_ns();
         self.keep_seeking(at);
@@ -400,14 +406,14 @@ impl Watcher {
         }
     }
 
-    /// Who has caused it, as far as the table knows.
+    /// Returns the cause according to the table.
     fn find(&mut self, at: usize) -> Finding {
         let watch = &self.plan.watches[at];
         let among = Among { watch: at, except: watch.incident.left_out() };
         self.chooser.choose(&self.table, &watch.reading, &among)
     }
 
-    /// A table that is fresh enough to find a cause.
+    /// Renews the table if it is too old to find a cause.
     fn refresh(&mut self) {
         let now = now_ns();
         if now.saturating_sub(self.surveyed_ns) > FRESH_NS {
@@ -428,7 +434,7 @@ impl Watcher {
             } else if watch.is_blind {
                 LONGEST_NS
             } else if watch.is_steady() && watch.told.cause != Cause::None {
-                // Always short, and no shorter.
+                // Memory is always short, but does not become shorter.
                 STEADY_NS
             } else {
                 pause_ns(&watch.reading, &watch.told, &watch.limits, LONGEST_NS)
@@ -437,8 +443,8 @@ impl Watcher {
         self.plan.watches.iter().map(of).min().unwrap_or(LONGEST_NS)
     }
 
-    /// Waits until it is time, tasks stall for memory or whoever was killed is gone; or, which is told, until the clerk
-    /// has found out something and nothing else has happened.
+    /// Waits until the pause has passed, tasks stall for memory or a killed process has exited. Returns true
+    /// if only a message of the slow path has arrived.
     fn wait(&mut self, pause_ns: u64) -> bool {
         const PLACES: usize = 2 * WATCHES + 1;
         let none = || PollFd::new(&self.wake, PollFlags::empty());
@@ -455,7 +461,7 @@ impl Watcher {
         let time = Timespec { tv_sec: (pause_ns / SECOND) as i64, tv_nsec: (pause_ns % SECOND) as i64 };
         let count = poll(&mut all, Some(&time)).unwrap_or(0);
         let only_facts = count == 1 && !all[0].revents().is_empty();
-        // The bell of a group that was removed would ring for ever.
+        // The pressure notification of a removed group would fire for ever.
         let is_broken =
             |fd: &PollFd| fd.revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
         let broken: [bool; WATCHES] = std::array::from_fn(|at| is_broken(&all[1 + at]));
@@ -465,7 +471,7 @@ impl Watcher {
         only_facts
     }
 
-    /// Tells the clerk; `false` where there was no room.
+    /// Sends a message to the slow path. Returns false if the channel is full.
     fn tell(&self, at: usize, what: &What) -> bool {
         let Some(watch) = self.plan.watches.get(at).filter(|_| !self.is_rehearsing) else { return false };
         let event = Event {

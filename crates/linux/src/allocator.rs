@@ -1,9 +1,9 @@
-//! What the C library's allocator has taken from the kernel.
+//! The memory that the C library's allocator has obtained from the kernel.
 #![allow(unsafe_code, reason = "mallinfo2(3)")]
 
-/// Bytes that the allocator of this process has from the kernel: blocks in use, and the gaps between them (`arena` and
-/// `hblkhd` of `mallinfo2(3)`, glibc 2.33). Blocks alone would be too few: of those that are aligned it cuts off pieces
-/// that fit nobody else. Absent with other C libraries.
+/// Returns the bytes that the allocator of this process has obtained from the kernel: blocks in use and the
+/// gaps between them (`arena` and `hblkhd` of `mallinfo2(3)`, glibc 2.33). Blocks alone would be too few:
+/// aligned blocks leave gaps that fit no other block. `None` with other C libraries.
 #[cfg(target_env = "gnu")]
 pub fn taken() -> Option<u64> {
     // SAFETY: it fills a structure of numbers and has no other effect.
@@ -11,7 +11,8 @@ pub fn taken() -> Option<u64> {
     Some((info.arena + info.hblkhd) as u64)
 }
 
-/// Bytes that the allocator of this process has from the kernel: unknown with this C library.
+/// Returns the bytes that the allocator of this process has obtained from the kernel: unknown with this C
+/// library.
 #[cfg(not(target_env = "gnu"))]
 pub fn taken() -> Option<u64> {
     None
@@ -36,7 +37,8 @@ mod tests {
         let Some(before) = taken() else { return eprintln!("SKIPPED: no mallinfo2 here") };
         let kept: Vec<Box<Aligned>> = (0..100_000).map(|_| Box::new(black_box(Aligned([1; 512])))).collect();
         let each = (taken().unwrap() - before) / kept.len() as u64;
-        // 512 bytes, its own words and a pointer to it, rounded up to the next place for such a block: 640 and 8.
+        // 512 bytes, its header and a pointer to it, rounded up to the next address for such a block: 640 and
+        // 8.
         assert!(each > 600 && kept[0].0[0] == 1, "{each}");
     }
 }

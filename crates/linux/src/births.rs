@@ -1,9 +1,9 @@
-//! Tells when processes and threads are started, as soon as the kernel lets us know.
+//! Reports newly created processes and threads as soon as the kernel announces them.
 //!
-//! The kernel's process connector (`CONFIG_PROC_EVENTS`, `linux/cn_proc.h`) sends a message for each birth on the
-//! machine, to those in the first network and process namespaces, before Linux 6.6 to root only. Elsewhere there is
-//! `/proc/loadavg`, whose last field is the id that was given last: it tells that somebody was born, but must be
-//! asked.
+//! The kernel's process events connector (`CONFIG_PROC_EVENTS`, `linux/cn_proc.h`) sends a message for each
+//! creation on the machine. Only listeners in the initial network and process namespaces receive it, before
+//! Linux 6.6 only root. Elsewhere the last field of `/proc/loadavg` is polled. It is the most recently
+//! assigned id, and shows that a process or thread was created, but not which.
 #![allow(unsafe_code, reason = "sockets of the connector family have no safe wrapper")]
 
 use crate::clock::now_ns;
@@ -17,51 +17,51 @@ use std::{
     },
 };
 
-/// A process or thread was started.
+/// The creation of a process or thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Birth {
-    /// Process that made it; of a thread: the parent of its process.
+    /// The parent process; for a thread, the parent of its process.
     pub parent: u32,
-    /// Process that it is part of: its own id where it is a process.
+    /// The process that it belongs to; its own id if it is a process.
     pub pid: u32,
     /// Its thread id.
     pub tid: u32,
-    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Time of the creation, in nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
 }
 
-/// What has happened since the last look.
+/// Creations since the last call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// These were born, and nobody else.
+    /// Exactly these were created.
     Births(Vec<Birth>),
-    /// Somebody may have been born; who, must be looked up.
+    /// Something may have been created. The caller must find out what.
     Unknown,
-    /// Nobody was born.
+    /// Nothing was created.
     None,
 }
 
-/// Watches births on the whole machine.
+/// A source of creations on the whole machine.
 #[derive(Debug)]
 pub enum Births {
-    /// Told by the kernel.
+    /// The process events connector.
     Told(Connector),
-    /// Asked for.
+    /// Polling of the last id.
     Asked(LastId),
 }
 
 impl Births {
-    /// Told where the kernel does that for us, asked otherwise.
+    /// Uses the connector if the kernel provides it here, otherwise polling.
     pub fn watch() -> Self {
         Connector::open().map_or_else(|_| Self::asked(), Self::Told)
     }
 
-    /// Asked in any case.
+    /// Uses polling in any case.
     pub fn asked() -> Self {
         Self::Asked(LastId::default())
     }
 
-    /// News since the last call; the first one is [`News::Unknown`].
+    /// Returns the creations since the last call. The first call returns [`News::Unknown`].
     pub fn news(&mut self) -> News {
         match self {
             Self::Told(connector) => connector.news(),
@@ -75,7 +75,7 @@ impl Births {
         }
     }
 
-    /// What becomes readable when there is news, where the kernel tells.
+    /// Returns the descriptor that becomes readable when there are creations; `None` for polling.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Told(connector) => Some(connector.socket.as_fd()),
@@ -84,7 +84,8 @@ impl Births {
     }
 }
 
-/// `/proc/loadavg`, whose last field is the id given last. It stays open: it is read many times a second.
+/// `/proc/loadavg`, whose last field is the most recently assigned id. It is kept open because it is read
+/// many times a second.
 #[derive(Debug)]
 pub struct LastId {
     file: Option<File>,
@@ -98,7 +99,8 @@ impl Default for LastId {
 }
 
 impl LastId {
-    /// Whether it is another than at the last call; yes at the first one, and where the kernel does not tell.
+    /// Whether the id has changed since the last call. True at the first call, and if the file cannot be
+    /// read.
     fn has_changed(&mut self) -> bool {
         let last = self.read();
         let changed = last.is_none() || last != self.last;
@@ -113,7 +115,7 @@ impl LastId {
     }
 }
 
-/// A socket of the process connector.
+/// A socket of the process events connector.
 #[derive(Debug)]
 pub struct Connector {
     socket: OwnedFd,
@@ -122,13 +124,13 @@ pub struct Connector {
 
 /// `struct nlmsghdr` and `struct cn_msg` before each event.
 const HEADERS: usize = 16 + 20;
-/// `PROC_EVENT_FORK` of `enum what`; threads have it too.
+/// `PROC_EVENT_FORK` of `enum what`; also sent for threads.
 const FORK: u32 = 1;
-/// `what`, `cpu` and `timestamp_ns` of `struct proc_event`, then the four ids of a birth.
+/// `what`, `cpu` and `timestamp_ns` of `struct proc_event`, then the four ids of a creation.
 const EVENT: usize = 16 + 16;
 /// `CN_IDX_PROC` and `CN_VAL_PROC`.
 const PROCESSES: u32 = 1;
-/// Bytes of births that may wait for us.
+/// Size of the receive buffer in bytes.
 const BACKLOG: libc::c_int = 8 << 20;
 
 impl Connector {
@@ -136,13 +138,13 @@ impl Connector {
     /// Not root, another network namespace, or a kernel without the connector.
     fn open() -> io::Result<Self> {
         let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: a new descriptor, which nobody else owns.
+        // SAFETY: this is a new descriptor without another owner.
         let socket = unsafe {
             let raw = checked(libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_CONNECTOR))?;
             OwnedFd::from_raw_fd(raw)
         };
         drop_other_events(&socket)?;
-        // Refused without CAP_NET_ADMIN; then the usual backlog has to do.
+        // Refused without CAP_NET_ADMIN; the default buffer has to suffice then.
         let _ = set_option(&socket, libc::SO_RCVBUFFORCE, &BACKLOG);
         // SAFETY: all bits zero is a valid address.
         let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
@@ -157,11 +159,11 @@ impl Connector {
         Ok(connector)
     }
 
-    /// In another network namespace everything succeeds and nothing ever comes; in another process namespace come ids
-    /// of the first one.
+    /// Checks that events arrive. In another network namespace all calls succeed, but no event ever arrives.
+    /// In another process namespace the ids are those of the initial one.
     fn try_out(&self) -> io::Result<()> {
         let thread = std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get() as u32);
-        let tid = thread.join().map_err(|_| io::Error::other("a thread failed"))?;
+        let tid = thread.join().map_err(|_| io::Error::other("a thread has panicked"))?;
         let mut buffer = [0; 1024];
         while let Some(length) = self.receive(&mut buffer)? {
             if birth(&buffer[..length])
@@ -170,7 +172,7 @@ impl Connector {
                 return Ok(());
             }
         }
-        Err(io::Error::other("the kernel tells of no births here"))
+        Err(io::Error::other("the kernel delivers no process events here"))
     }
 
     fn send(&self, word: u32) -> io::Result<()> {
@@ -187,7 +189,7 @@ impl Connector {
             match self.receive(&mut buffer) {
                 Ok(Some(length)) => births.extend(birth(&buffer[..length])),
                 Ok(None) => break,
-                // More than the backlog: some are lost.
+                // The buffer has overflowed: some events are lost.
                 Err(_) => unknown = true,
             }
         }
@@ -198,7 +200,7 @@ impl Connector {
         }
     }
 
-    /// The length of the next message; none where nothing waits.
+    /// Returns the length of the next message; `None` if there is none.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         // SAFETY: the kernel writes at most as much as the buffer holds.
         let length =
@@ -215,7 +217,7 @@ impl Connector {
 }
 
 impl Drop for Connector {
-    /// Old kernels count listeners and go on to send while they think that there are any.
+    /// Old kernels count listeners, and go on sending while the count is not zero.
     fn drop(&mut self) {
         let _ = self.send(IGNORE);
     }
@@ -226,7 +228,7 @@ const LISTEN: u32 = 1;
 /// See [`LISTEN`].
 const IGNORE: u32 = 2;
 
-/// `nlmsghdr`, `cn_msg` and a word, in the machine's byte order.
+/// Returns `nlmsghdr`, `cn_msg` and a word, in the machine's byte order.
 fn request(word: u32) -> Vec<u8> {
     let length = (HEADERS + 4) as u32;
     let mut message = Vec::with_capacity(length as usize);
@@ -244,7 +246,7 @@ fn request(word: u32) -> Vec<u8> {
     message
 }
 
-/// The birth that a message tells of.
+/// Returns the creation that a message announces.
 fn birth(message: &[u8]) -> Option<Birth> {
     let event = message.get(HEADERS..HEADERS + EVENT)?;
     let number = |at: usize| Some(u32::from_ne_bytes(event.get(at..at + 4)?.try_into().ok()?));
@@ -254,7 +256,7 @@ fn birth(message: &[u8]) -> Option<Birth> {
     Some(Birth { parent: number(20)?, pid: number(28)?, tid: number(24)?, at_ns: sent_ns.min(now_ns()) })
 }
 
-/// Has the kernel drop all messages but births: each costs us a turn on a CPU otherwise.
+/// Makes the kernel drop all events but creations. Otherwise each event would wake us up.
 fn drop_other_events(socket: &OwnedFd) -> io::Result<()> {
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     let compare = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;

@@ -1,6 +1,6 @@
-//! Counters of the running kernel that tell what happened around a measurement.
+//! Counters of the running kernel that show what happened during a measurement.
 //!
-//! All are running totals; the caller takes differences. Every one may be absent: that is an answer.
+//! All are running totals; the caller computes differences. Every counter may be absent.
 
 use manycore_topology::CpuId;
 use std::{
@@ -13,50 +13,50 @@ use std::{
 pub struct CpuTicks {
     /// The CPU.
     pub cpu: CpuId,
-    /// Ticks not idle and not waiting for I/O, stolen ones included.
+    /// Ticks neither idle nor waiting for I/O, including stolen ones.
     pub busy: u64,
-    /// Ticks that the hypervisor gave to somebody else.
+    /// Ticks that the hypervisor gave to other virtual machines.
     pub steal: u64,
 }
 
-/// What the scheduler counted for one thread.
+/// Scheduler counters of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskCounters {
-    /// Time on a CPU in nanoseconds: see [`crate::clock::cpu_ns`].
+    /// Time on a CPU in nanoseconds; see [`crate::clock::cpu_ns`].
     pub cpu_ns: Option<u64>,
-    /// Time runnable and waiting in nanoseconds (`schedstat`, second field).
+    /// Time runnable but waiting for a CPU, in nanoseconds (`schedstat`, second field).
     pub run_delay_ns: Option<u64>,
     /// Migrations between CPUs (`sched`, `se.nr_migrations`; needs `CONFIG_SCHED_DEBUG`).
     pub migrations: Option<u64>,
-    /// Context switches because it waited (`status`).
+    /// Voluntary context switches: the thread blocked (`status`).
     pub voluntary_switches: Option<u64>,
-    /// Context switches because something else took the CPU (`status`).
+    /// Involuntary context switches: the thread was preempted (`status`).
     pub involuntary_switches: Option<u64>,
 }
 
-/// A kernel whose counters are read, below a root folder.
+/// A kernel whose counters are read below a root directory.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     root: PathBuf,
 }
 
 impl Kernel {
-    /// The kernel whose `/proc` and `/sys` are below `root`.
+    /// Returns the kernel whose `/proc` and `/sys` are below `root`.
     pub fn at(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
     fn read(&self, path: &str) -> Option<String> {
-        // The files of a task hold a name that it has chosen, which need not be UTF-8.
+        // A task's files contain the name that it has chosen, which need not be UTF-8.
         fs::read(self.root.join(path)).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Ticks of all online CPUs, ascending; empty where `/proc/stat` cannot be read.
+    /// Returns the ticks of all online CPUs in ascending order; empty if `/proc/stat` cannot be read.
     pub fn cpu_ticks(&self) -> Vec<CpuTicks> {
         self.read("proc/stat").map(|text| parse_stat(&text)).unwrap_or_default()
     }
 
-    /// Counters of thread `tid`, of this or another process.
+    /// Returns the counters of thread `tid`, of this or another process.
     pub fn task(&self, tid: u32) -> TaskCounters {
         let read = |name: &str| self.read(&format!("proc/{tid}/{name}"));
         let status = read("status").unwrap_or_default();
@@ -69,13 +69,14 @@ impl Kernel {
         }
     }
 
-    /// Time in which some task waited for a CPU, in nanoseconds, and the share of the last 10 s in percent
-    /// (`Documentation/accounting/psi.rst`).
+    /// Returns the time in which some task waited for a CPU, in nanoseconds, and its share of the last 10 s
+    /// in percent (`Documentation/accounting/psi.rst`).
     pub fn cpu_pressure(&self) -> Option<(u64, f64)> {
         self.read("proc/pressure/cpu").and_then(|text| parse_pressure(&text))
     }
 
-    /// Time that the cgroups of these `cpu.stat` files were throttled, in nanoseconds; absent for none.
+    /// Returns the time for which the cgroups of these `cpu.stat` files were throttled, in nanoseconds.
+    /// `None` without files.
     pub fn throttled_ns(&self, cpu_stat_files: &[PathBuf]) -> Option<u64> {
         cpu_stat_files
             .iter()
@@ -83,18 +84,19 @@ impl Kernel {
             .reduce(|a, b| a + b)
     }
 
-    /// Mean present frequency of `cpus` in kHz (`cpufreq/scaling_cur_freq`).
+    /// Returns the mean current frequency of `cpus` in kHz (`cpufreq/scaling_cur_freq`).
     pub fn frequency_khz(&self, cpus: &[CpuId]) -> Option<u64> {
         let each = self.numbers(cpus, "cpufreq/scaling_cur_freq");
         (!each.is_empty()).then(|| each.iter().sum::<u64>() / each.len() as u64)
     }
 
-    /// Thermal throttling events of the packages of `cpus` (`thermal_throttle/package_throttle_count`).
+    /// Returns the thermal throttling events of the packages of `cpus`
+    /// (`thermal_throttle/package_throttle_count`).
     pub fn thermal_events(&self, cpus: &[CpuId]) -> Option<u64> {
         self.numbers(cpus, "thermal_throttle/package_throttle_count").into_iter().reduce(|a, b| a + b)
     }
 
-    /// The frequency governors of `cpus`, each once.
+    /// Returns the frequency governors of `cpus`, each once.
     pub fn governors(&self, cpus: &[CpuId]) -> Vec<String> {
         let mut names: Vec<String> = cpus
             .iter()
@@ -114,25 +116,25 @@ impl Kernel {
             .or_else(|| flag("sys/devices/system/cpu/cpufreq/boost"))
     }
 
-    /// The clock source in use.
+    /// Returns the clock source in use.
     pub fn clock_source(&self) -> Option<String> {
         self.read("sys/devices/system/clocksource/clocksource0/current_clocksource")
             .map(|name| name.trim().to_owned())
     }
 
-    /// Load averages over 1, 5 and 15 minutes.
+    /// Returns the load averages over 1, 5 and 15 minutes.
     pub fn load(&self) -> Option<[f64; 3]> {
         let text = self.read("proc/loadavg")?;
         let mut numbers = text.split_whitespace().filter_map(|number| number.parse().ok());
         Some([numbers.next()?, numbers.next()?, numbers.next()?])
     }
 
-    /// Tasks that run or wait for a CPU (`/proc/loadavg`, before the slash).
+    /// Returns the number of tasks that run or wait for a CPU (`/proc/loadavg`, before the slash).
     pub fn running(&self) -> Option<u32> {
         self.read("proc/loadavg")?.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()
     }
 
-    /// A field of `/proc/meminfo` in bytes: `MemAvailable`, `SwapTotal`.
+    /// Returns a field of `/proc/meminfo` in bytes: `MemAvailable`, `SwapTotal`.
     pub fn memory_bytes(&self, name: &str) -> Option<u64> {
         field(&self.read("proc/meminfo")?, name)?.checked_mul(1024)
     }
@@ -146,7 +148,7 @@ impl Kernel {
     }
 }
 
-/// Clock ticks per second in which `/proc/stat` counts.
+/// Returns the clock ticks per second in which `/proc/stat` counts.
 pub fn ticks_per_second() -> u64 {
     rustix::param::clock_ticks_per_second()
 }
@@ -168,7 +170,7 @@ fn parse_stat(text: &str) -> Vec<CpuTicks> {
     cpus
 }
 
-/// `schedstat` is: time on a CPU, time waiting for one, number of time slices.
+/// `schedstat` holds the time on a CPU, the time waiting for one, and the number of time slices.
 fn parse_run_delay(text: &str) -> Option<u64> {
     text.split_whitespace().nth(1)?.parse().ok()
 }
@@ -180,7 +182,7 @@ fn parse_pressure(text: &str) -> Option<(u64, f64)> {
     Some((total_us.checked_mul(1000)?, value("avg10=")?.parse().ok()?))
 }
 
-/// cgroup v2 counts `throttled_usec`, v1 `throttled_time` in nanoseconds.
+/// cgroup v2 reports `throttled_usec`, v1 `throttled_time` in nanoseconds.
 fn parse_throttled(text: &str) -> Option<u64> {
     let value = |key: &str| {
         text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse::<u64>().ok())
@@ -188,7 +190,7 @@ fn parse_throttled(text: &str) -> Option<u64> {
     value("throttled_usec").and_then(|us| us.checked_mul(1000)).or_else(|| value("throttled_time"))
 }
 
-/// The number in `name : 12` or `name:   12 kB`.
+/// Returns the number in `name : 12` or `name:   12 kB`.
 fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let rest = line.strip_prefix(name)?.trim_start().strip_prefix(':')?;

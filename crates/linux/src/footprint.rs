@@ -1,4 +1,4 @@
-//! Memory of a set of processes at one moment, as the kernel counts it.
+//! The memory of a set of processes at one moment, as reported by the kernel.
 
 use manycore_topology::read::system::kilobytes;
 use std::{collections::BTreeSet, fs};
@@ -6,23 +6,24 @@ use std::{collections::BTreeSet, fs};
 /// Sums over processes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// `Pss` of `/proc/PID/smaps_rollup` (Linux 4.14): pages that several share are divided among them. Absent where the
-    /// kernel does not tell it of each.
+    /// `Pss` of `/proc/PID/smaps_rollup` (Linux 4.14): pages shared by several processes are divided among
+    /// them. Absent if the kernel does not report it for each process.
     pub pss_bytes: Option<u64>,
-    /// `VmRSS` of `/proc/PID/status`: shared pages count for each.
+    /// `VmRSS` of `/proc/PID/status`: shared pages count for each process.
     pub rss_bytes: u64,
     /// `VmPTE` of `/proc/PID/status`: page tables.
     pub tables_bytes: u64,
 }
 
-/// Memory of `pids`; what has ended meanwhile has none.
+/// Returns the memory of `pids`. Processes that have exited count as 0.
 pub fn of(pids: &BTreeSet<u32>) -> Footprint {
     let mut sum = Footprint { pss_bytes: Some(0), ..Footprint::default() };
     for pid in pids {
-        // First: of one that ends in between nothing is counted, and its missing share leaves the others theirs.
+        // Read first: if a process exits in between, nothing of it is counted, and the sum of the others
+        // remains valid.
         let pss = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok();
         let Ok(status) = fs::read(format!("/proc/{pid}/status")) else { continue };
-        // Its second line is a name that need not be UTF-8.
+        // Its first lines contain a name, which need not be UTF-8.
         let status = String::from_utf8_lossy(&status);
         let Some(rss) = field(&status, "VmRSS:") else { continue };
         sum.rss_bytes += rss;

@@ -1,11 +1,11 @@
-//! How much memory a node has left, and in pages of which size the kernel gave it to this process.
+//! The available memory of a NUMA node, and the page size of this process's memory.
 
 use manycore_topology::{read::system::kilobytes, tree::Tree};
 
-/// Bytes of a node that a program could take without harm to others: what is free, and half of the pages of files, which
-/// the kernel drops when memory is wanted (`/sys/devices/system/node/nodeN/meminfo`; the kernel tells no `MemAvailable`
-/// of a node, and leaves at most half of the cache alone when it works out that of the machine). Absent where there is
-/// no such node.
+/// Returns the bytes of a node that a program could take without harm to others: free memory and half of the
+/// file pages, which the kernel drops when memory is needed (`/sys/devices/system/node/nodeN/meminfo`). The
+/// kernel reports no `MemAvailable` for a node; for the machine it subtracts at most half of the cache.
+/// `None` if there is no such node.
 pub fn available(tree: &Tree, node: u32) -> Option<u64> {
     let text = tree.read(&format!("sys/devices/system/node/node{node}/meminfo"))?;
     let field = |name: &str| {
@@ -16,8 +16,8 @@ pub fn available(tree: &Tree, node: u32) -> Option<u64> {
     field("MemFree")?.checked_add(files.fold(0, u64::saturating_add) / 2)
 }
 
-/// Bytes of this process that lie in transparent huge pages (`/proc/self/smaps_rollup`, Linux 4.14); absent where the
-/// kernel does not tell.
+/// Returns the bytes of this process in transparent huge pages (`/proc/self/smaps_rollup`, Linux 4.14);
+/// `None` if the kernel does not report them.
 pub fn in_huge_pages(tree: &Tree) -> Option<u64> {
     let text = tree.read("proc/self/smaps_rollup")?;
     kilobytes(text.lines().find_map(|line| line.strip_prefix("AnonHugePages:"))?)
@@ -40,7 +40,7 @@ mod tests {
         assert_eq!(available(&tree, 1), Some(120 * 1024));
         assert_eq!(available(&tree, 0), None);
         fs::write(node.join("meminfo"), "Node 1 MemFree: 18446744073709551615 kB\n").unwrap();
-        assert_eq!(available(&tree, 1), None, "nonsense is no figure");
+        assert_eq!(available(&tree, 1), None, "nonsense is not a number");
     }
 
     #[test]

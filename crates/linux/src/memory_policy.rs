@@ -1,25 +1,26 @@
-//! On which NUMA nodes a program's memory comes from (`set_mempolicy(2)`).
+//! The NUMA nodes that a program's memory comes from (`set_mempolicy(2)`).
 
 use std::io;
 
-/// Where new pages of a program come from.
+/// The nodes on which new pages of a program are allocated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MemoryPolicy {
-    /// As the system does it: on the node of the CPU that touches a page first, others where that is full.
+    /// The system default: on the node of the CPU that touches a page first, or on others if that node is
+    /// full.
     #[default]
     Default,
-    /// The same, also where an outer program asked for something else.
+    /// The same, even if the parent program set another policy.
     Local,
-    /// On these nodes in turns.
+    /// On these nodes in turn.
     Interleave(Vec<u32>),
     /// On these nodes only.
     Bind(Vec<u32>),
 }
 
-/// Bits in a word of the kernel's node mask.
+/// Number of bits in a word of the kernel's node mask.
 const WORD: u32 = libc::c_ulong::BITS;
 
-/// A policy as the kernel takes it.
+/// A policy in the form that the kernel takes.
 pub(crate) struct Encoded {
     mode: libc::c_int,
     mask: Vec<libc::c_ulong>,
@@ -43,11 +44,11 @@ impl MemoryPolicy {
 }
 
 impl Encoded {
-    /// Sets it for the calling thread and all that it starts. Allocates nothing.
+    /// Sets the policy for the calling thread and everything that it starts. Allocates nothing.
     #[allow(unsafe_code, reason = "the system call takes a pointer to a mask")]
     pub(crate) fn set(&self) -> io::Result<()> {
         let bits = self.mask.len() as libc::c_ulong * libc::c_ulong::from(WORD);
-        // The kernel reads one bit less than it is told (see the notes of set_mempolicy(2)).
+        // The kernel reads one bit less than it is given (see the notes of set_mempolicy(2)).
         let bits = if bits == 0 { 0 } else { bits + 1 };
         // SAFETY: the kernel reads as many bits as the mask holds.
         let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, self.mode, self.mask.as_ptr(), bits) };

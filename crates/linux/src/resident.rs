@@ -1,4 +1,4 @@
-//! Being there when memory is not: what a process asks of the kernel that has to act while others cannot.
+//! Keeps a process able to run while the machine is out of memory.
 #![allow(
     unsafe_code,
     reason = "mlockall(2) with MCL_ONFAULT and prctl(2) of I/O flushers have no safe wrapper"
@@ -6,19 +6,19 @@
 
 use std::{fs, io};
 
-/// What was granted, and what was not and why.
+/// The requests that the kernel refused.
 #[derive(Debug, Default)]
 pub struct Residence {
-    /// In words: `memory cannot be locked: Operation not permitted`.
+    /// Messages such as `memory cannot be locked: Operation not permitted`.
     pub refused: Vec<String>,
 }
 
-/// Has this process stay in memory, out of the kernel's sight when it looks for somebody to kill, and out of the queue
-/// of those who wait for the disk to get memory. For all its threads that are there, and those to come.
+/// Keeps this process in memory and excludes it from the kernel's OOM killer. This applies to all its
+/// threads, present and future.
 ///
-/// - `mlockall(2)` locks the pages that are in use and each further one when it is used first (`MCL_ONFAULT`), so that
-///   a large program does not lie in memory whole.
-/// - `/proc/self/oom_score_adj` is -1000 (`proc(5)`).
+/// - `mlockall(2)` locks the pages in use, and every further page when it is first used (`MCL_ONFAULT`), so
+///   that a large program is not loaded into memory completely.
+/// - `/proc/self/oom_score_adj` is set to -1000 (`proc(5)`).
 pub fn stay() -> Residence {
     let mut residence = Residence::default();
     let mut told = |what: &str, result: io::Result<()>| {
@@ -33,17 +33,18 @@ pub fn stay() -> Residence {
         if locked == 0 { Ok(()) } else { Err(io::Error::last_os_error()) },
     );
     told(
-        "the kernel may choose the guard itself (oom_score_adj of -1000 needs CAP_SYS_RESOURCE)",
+        "the kernel may kill the guard itself (oom_score_adj of -1000 needs CAP_SYS_RESOURCE)",
         fs::write("/proc/self/oom_score_adj", "-1000"),
     );
     residence
 }
 
-/// Has this thread ask for memory without waiting for I/O (`PR_SET_IO_FLUSHER`, Linux 5.6), which is what reclaim does
-/// otherwise. Needs `CAP_SYS_RESOURCE`; returns whether it was granted.
+/// Makes memory allocations of this thread not wait for I/O (`PR_SET_IO_FLUSHER`, Linux 5.6), as reclaim
+/// would otherwise. Needs `CAP_SYS_RESOURCE`. Returns whether it was granted.
 ///
-/// Together with [`crate::urgency::take`], which opens the kernel's reserves to it (`rt_or_dl_task` in
-/// `gfp_to_alloc_flags`, `mm/page_alloc.c`), it opens files where others only wait.
+/// Together with [`crate::urgency::take`], which gives the thread access to the kernel's reserves
+/// (`rt_or_dl_task` in `gfp_to_alloc_flags`, `mm/page_alloc.c`), it can open files while other threads only
+/// wait.
 pub fn hurry() -> bool {
     /// `linux/prctl.h`
     const PR_SET_IO_FLUSHER: libc::c_int = 57;
@@ -51,12 +52,13 @@ pub fn hurry() -> bool {
     unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) == 0 }
 }
 
-/// Gives back pages of program code that were needed once, at the start: those that are needed again come back from the
-/// page cache when they are. To be called before [`stay`], which would lock them.
+/// Releases pages of program code that were needed only at the start. Pages that are needed again are mapped
+/// again from the page cache. Must be called before [`stay`], which would lock them.
 pub fn shed() {
     let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return };
     for line in maps.lines() {
-        // Only code: nobody writes there, while constants lie beside pages that the linker has written.
+        // Only code: it is never written to. Constants may share pages with data that the dynamic linker has
+        // written.
         let mut words = line.split_ascii_whitespace();
         let (Some(range), Some("r-xp"), Some(path)) = (words.next(), words.next(), words.nth(3)) else {
             continue;
@@ -65,8 +67,8 @@ pub fn shed() {
             .split_once('-')
             .map(|(from, to)| (usize::from_str_radix(from, 16), usize::from_str_radix(to, 16)));
         if let (true, Some((Ok(from), Ok(to)))) = (path.starts_with('/'), ends) {
-            // SAFETY: the range is mapped code of a file that nobody has written to (private, not writable), so what is
-            // dropped is read again from the file unchanged.
+            // SAFETY: the range is mapped code of a file and has not been written to (private, not writable),
+            // so dropped pages are read again from the file unchanged.
             unsafe { libc::madvise(from as *mut libc::c_void, to - from, libc::MADV_DONTNEED) };
         }
     }
@@ -78,7 +80,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_is_told_with_the_reason() {
-        // In a process of its own, so that this one is not locked.
+        // This runs in a process of its own, so that this one is not locked.
         let program = std::env::current_exe().unwrap();
         if std::env::var_os("STAY").is_some() {
             let _ = hurry();

@@ -1,25 +1,26 @@
-//! A folder for files that are written and read to see how fast that goes.
+//! Properties of the file system under a scratch directory for I/O measurements.
 
 use manycore_topology::cgroup::unescape;
 use std::{fs, path::Path};
 
-/// Type of the file system that a folder is on, as the mount table names it (`ext4`, `xfs`, `tmpfs`;
-/// `/proc/self/mountinfo`).
+/// Returns the type of the file system that a directory is on, as named in the mount table (`ext4`, `xfs`,
+/// `tmpfs`; `/proc/self/mountinfo`).
 pub fn file_system(folder: &Path) -> Option<String> {
     let folder = fs::canonicalize(folder).ok()?;
     let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
     named(&table, &folder)
 }
 
-/// Bytes and files that an ordinary user can still put on the file system of a folder; files are absent where it does not
-/// count them (`statvfs(3)`).
+/// Returns the bytes and the number of files that an ordinary user can still add to the file system of a
+/// directory. The number of files is absent if the file system does not limit it (`statvfs(3)`).
 pub fn room(folder: &Path) -> Option<(u64, Option<u64>)> {
     let about = rustix::fs::statvfs(folder).ok()?;
     let files = Some(about.f_favail).filter(|_| about.f_files > 0);
     Some((about.f_bavail.saturating_mul(about.f_frsize), files))
 }
 
-/// The last mount of those that are nearest above a folder: it covers the ones before.
+/// Returns the type of the mount nearest above a directory. Of several on the same mount point, the last one
+/// covers the others.
 fn named(table: &str, folder: &Path) -> Option<String> {
     let mounts = table.lines().filter_map(|line| {
         let (place, kind) = line.split_once(" - ")?;
@@ -51,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_on_one() {
-        // What the root folder is on is in no table of a changed root.
+        // After a change of root (chroot) the mount table does not contain the root directory.
         assert_eq!(file_system(Path::new("/proc")).as_deref(), Some("proc"));
         assert!(room(Path::new(".")).is_some_and(|(bytes, _)| bytes > 0));
         assert_eq!(room(Path::new("/nonexistent")), None);

@@ -1,5 +1,5 @@
-//! Files that lie in memory (`tmpfs`): which mounts hold how much. Their memory belongs to no process and stays until the
-//! files are removed.
+//! The usage of `tmpfs` mounts, whose files are kept in memory. This memory belongs to no process and stays
+//! in use until the files are removed.
 
 use manycore_topology::cgroup::unescape;
 use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags, fstatvfs, makedev, openat, statvfs};
@@ -8,18 +8,18 @@ use std::{collections::BTreeMap, fs, os::fd::AsFd, path::Path};
 /// A mounted `tmpfs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Number of the device, by which files are told to be on it.
+    /// Device number. It identifies the mount that a file is on.
     pub device: u64,
-    /// Where it is mounted.
+    /// Mount point.
     pub point: String,
     /// Bytes in use.
     pub used: u64,
-    /// Bytes at most, where it has a limit.
+    /// Limit in bytes, if there is one.
     pub size: Option<u64>,
 }
 
-/// The `tmpfs` mounts that we see ourselves, each device once. Those of other mount namespaces are not looked at: their
-/// paths lead where their processes want, to a server that never answers as well.
+/// Returns the `tmpfs` mounts in our own mount namespace, each device once. Those of other mount namespaces
+/// are not examined: their processes choose where the paths lead, which may be a server that never answers.
 pub fn mounts() -> Vec<Mount> {
     let mut found: BTreeMap<u64, Mount> = BTreeMap::new();
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -34,7 +34,7 @@ pub fn mounts() -> Vec<Mount> {
     found.into_values().collect()
 }
 
-/// Device and mount point of a line of `mountinfo` (`proc(5)`), of a `tmpfs`.
+/// Returns the device and mount point in a line of `mountinfo` (`proc(5)`), if it is a `tmpfs`.
 fn parse_mount(line: &str) -> Option<(u64, String)> {
     let (mount, kind) = line.split_once(" - ")?;
     if kind.split(' ').next()? != "tmpfs" {
@@ -46,7 +46,8 @@ fn parse_mount(line: &str) -> Option<(u64, String)> {
     Some((makedev(major.parse().ok()?, minor.parse().ok()?), point))
 }
 
-/// Bytes in use, and at most. A mount that another one covers is not seen from its path: its numbers are the other's.
+/// Returns the bytes in use and the limit. If another mount covers this one, its path leads to the other and
+/// so do the numbers.
 fn usage(path: &Path) -> Option<(u64, Option<u64>)> {
     let folder = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let status = fstatvfs(folder.as_fd()).or_else(|_| statvfs(path)).ok()?;

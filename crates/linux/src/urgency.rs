@@ -1,11 +1,12 @@
-//! Being quick although all CPUs are busy.
+//! Real-time priority, to react quickly although all CPUs are busy.
 #![allow(unsafe_code, reason = "sched_setscheduler(2) has no safe wrapper")]
 
-/// Has the calling thread run as soon as it wakes up, before all ordinary threads (`SCHED_FIFO`, the least of its
-/// priorities), and what it starts run like before. Needs `CAP_SYS_NICE`; without it nothing changes. Returns
-/// whether it was granted.
+/// Makes the calling thread run as soon as it wakes up, before all ordinary threads (`SCHED_FIFO` with the
+/// lowest priority). Threads and processes that it creates get the ordinary policy. Needs `CAP_SYS_NICE`;
+/// without it nothing changes. Returns whether it was granted.
 ///
-/// For threads that sleep nearly always: whoever is in their way waits.
+/// This is meant for threads that sleep nearly always: while they run, they block ordinary threads of their
+/// CPU.
 pub fn take() -> bool {
     let least = libc::sched_param { sched_priority: 1 };
     // SAFETY: the kernel reads the structure, which outlives the call.
@@ -22,7 +23,7 @@ mod tests {
     fn what_an_urgent_thread_starts_is_ordinary() {
         std::thread::spawn(|| {
             if !take() {
-                return eprintln!("SKIPPED: no right to be urgent (CAP_SYS_NICE)");
+                return eprintln!("SKIPPED: no permission for real-time priority (CAP_SYS_NICE)");
             }
             // SAFETY: the call takes no memory.
             let policy = || unsafe { libc::sched_getscheduler(0) };

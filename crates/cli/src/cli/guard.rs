@@ -1,143 +1,143 @@
-//! The verb `guard`.
+//! Arguments of the verb `guard`.
 
 use super::Format;
 use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
 use std::path::PathBuf;
 
-/// Keep a machine, a control group or some processes from dying of memory.
+/// Protect a machine, a control group or some processes from running out of memory
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "\
-Examples:
-  sudo manycore guard --dry-run                      says what it would do, and does nothing
-  sudo manycore guard                                the machine, by the rules of /etc/manycore/guard.toml if they exist
-  sudo manycore guard --cgroup /batch.slice          a control group within its own limit
-  sudo manycore guard --beam                         asks an Erlang node for its heaviest process before it is ended
-  manycore guard check guard.toml                    are these rules right?
-  sudo manycore guard why 812                        what would happen to this process now, and why?
+    after_help = "Examples:
+  sudo manycore guard --dry-run                      report what would be done, without doing it
+  sudo manycore guard                                watch the machine, by /etc/manycore/guard.toml if it exists
+  sudo manycore guard --cgroup /batch.slice          watch a control group within its own limit
+  sudo manycore guard --beam                         query an Erlang node for its largest process before ending it
+  manycore guard check guard.toml                    check rules
+  sudo manycore guard why 812                        show what would happen to a process now, and why
 
-It reads how much memory is left, how fast it goes and how long tasks stall for it; warns; asks the process whose
-growth took it to end (SIGTERM), and ends it (SIGKILL) where that is too late. A process is the cause only by memory
-that is shown to be its own: its pages, and shared memory, files in memory, pipes and sockets that it alone holds. Where
-no process is shown to be the cause and the end is near, the last resort acts. Process 1, the guard, kernel threads, what has an oom_score_adj of -1000
-and what the rules protect are never ended. SIGHUP reads the rules again.
+The guard measures how much memory is left, how fast it decreases and how long tasks stall for it. When memory is
+about to run out, it writes a warning. Then it sends SIGTERM to the process whose growth took the memory, and SIGKILL
+if SIGTERM comes too late. Only memory shown to belong to a process counts against it: its own pages, and shared
+memory, files in memory, pipes and sockets that it alone holds. If no process is shown to be the cause and memory is
+nearly exhausted, the last resort applies. Never ended are process 1, the guard, kernel threads, processes with an
+oom_score_adj of -1000, and processes that the rules protect. SIGHUP reloads the rules.
 
-Rules (all of it may be left out):
-  [machine]                  watch the machine (the default where nothing else is named)
-  warn_before = \"60s\"        warn where memory will be gone in this time (while less than half is left)
-  term_below = \"10%\"         ask to end where less is available [10%, 4 GiB at most]
-  term_before = \"1s\"         or it will be gone in this time (while less than 1.5 times term_below is left)
-  kill_below = \"5%\"          end where less is available [5%, 2 GiB at most]
-  kill_before = \"200ms\"      or it will be gone in this time (while less than 1.5 times term_below is left)
-  stalled = \"40%\"            or all tasks wait for memory so long, and less than twice term_below is left
-  grace = \"5s\"               between asking and ending
-  end = \"process\"            or \"cgroup\": all of its control group
-  last_resort = \"oom_score\"  no process is shown to be the cause, and memory is nearly gone: end the one that the
-                             kernel would, of those that may be ended; or \"none\"
-  slow = \"no\"                or \"freeze\", \"high\": its control group, when it is warned of
+Rules (every entry is optional):
+  [machine]                  watch the machine (the default if the rules name nothing else)
+  warn_before = \"60s\"        warn if memory will be exhausted within this time (while less than half is left)
+  term_below = \"10%\"         send SIGTERM if less is available [10%, at most 4 GiB]
+  term_before = \"1s\"         or if memory will be exhausted within this time (while less than 1.5 times term_below is left)
+  kill_below = \"5%\"          send SIGKILL if less is available [5%, at most 2 GiB]
+  kill_before = \"200ms\"      or if memory will be exhausted within this time (while less than 1.5 times term_below is left)
+  stalled = \"40%\"            or if all tasks stall for this share of time and less than twice term_below is left
+  grace = \"5s\"               time between SIGTERM and SIGKILL
+  end = \"process\"            or \"cgroup\": end the whole control group of the process
+  last_resort = \"oom_score\"  if no process is shown to be the cause and memory is nearly exhausted, end the eligible
+                             process that the kernel would kill; or \"none\"
+  slow = \"no\"                or \"freeze\", \"high\": slow down its control group when a warning is written
 
   [[cgroup]]                 watch a control group within its limit; settings as above
   path = \"/system.slice/rabbitmq.service\"
 
-  [[processes]]              watch processes of this name together within a limit; settings as above
+  [[processes]]              watch all processes of this name within a common limit; settings as above
   name = \"beam.smp\"
   limit = \"4G\"
 
-  [protect]                  never ended
-  names = [\"postgres*\"]      what ps -o comm shows, which any process can choose; so it can ask for more:
+  [protect]                  processes that are never ended
+  names = [\"postgres*\"]      as shown by ps -o comm. Any process can choose its name, so a rule can require more:
   names = [{ name = \"postgres*\", user = \"postgres\" }]   also unit = \"...\" and exe = \"/usr/...\" (/proc/PID/exe)
                              sshd*, systemd* and others of root or in their own unit too, unless defaults = false
   units = [\"ssh.service\"]
-  cgroups = [\"/db.slice\"]    with all below them
+  cgroups = [\"/db.slice\"]    including all control groups below
   users = [\"postgres\", 1000]
 
-Users are those of this machine, not of containers; units those of the system, not of a user's service manager.
-A control group of the rules that is not there yet is watched when it comes; one of --cgroup has to be there.
-The file of rules, and each folder above it, must belong to root or the guard's user and be writable by no others.
-Exit codes: 0 ended by a signal; 2 wrong rules; 3 a guard runs already, or something is missing."
+Users are those of this machine, not of containers. Units are those of the system, not of a user's service manager.
+A control group in the rules that does not exist yet is watched once it is created; one in --cgroup must exist.
+The rules file and every directory above it must belong to root or the guard's user and be writable by no one else.
+Exit codes: 0 ended by a signal; 2 invalid rules; 3 another guard is running, or something is missing."
 )]
 pub struct Guard {
     #[command(subcommand)]
     pub verb: Option<GuardVerb>,
-    /// Rules to go by [default: /etc/manycore/guard.toml where it exists]
+    /// Rules file [default: /etc/manycore/guard.toml if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Watch this control group, too, instead of the machine unless the rules name that (may be given several times)
+    /// Watch this control group, too; without rules for the machine, the machine is not watched (may be
+    /// repeated)
     #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new())]
     pub cgroup: Vec<String>,
-    /// Say what would be done, and do nothing
+    /// Report what would be done, without doing it
     #[arg(long)]
     pub dry_run: bool,
-    /// Ask Erlang nodes for their heaviest process, before they are ended
+    /// Query Erlang nodes for their largest process before ending them
     #[arg(long)]
     pub beam: bool,
-    /// Add each decision to FILE as a line of JSON: a regular file of this user, opened again on SIGHUP
+    /// Append each decision to FILE as a line of JSON; must be a regular file of this user; reopened on
+    /// SIGHUP
     #[arg(long, value_name = "FILE")]
     pub events: Option<PathBuf>,
-    /// Serve figures for Prometheus at ADDRESS:PORT/metrics, or keep them in a FILE (for the textfile collector)
+    /// Serve metrics for Prometheus at ADDRESS:PORT/metrics, or write them to FILE (for the textfile
+    /// collector)
     #[arg(long, value_name = "ADDRESS|FILE", value_parser = NonEmptyStringValueParser::new())]
     pub metrics: Option<String>,
-    /// How to print decisions
+    /// Output format of decisions
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
 
-/// What else there is to do.
+/// Subcommands of `guard`.
 #[derive(Debug, Subcommand)]
 pub enum GuardVerb {
     Check(GuardCheck),
     Why(GuardWhy),
 }
 
-/// Check rules, and say what they mean on this machine.
+/// Check rules and show what they mean on this machine
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  manycore guard check                       those of /etc/manycore/guard.toml
+#[command(after_help = "Examples:
+  manycore guard check                       check /etc/manycore/guard.toml
   manycore guard check new.toml && sudo cp new.toml /etc/manycore/guard.toml && sudo systemctl reload manycore-guard
 
-Exit codes: 0 the rules are right; 2 they are not: the line and what is wrong with it are told; 3 the file cannot be
-read.")]
+Exit codes: 0 the rules are valid; 2 they are not (the line and the error are printed); 3 the file cannot be read.")]
 pub struct GuardCheck {
-    /// Rules to check [default: /etc/manycore/guard.toml where it exists, otherwise the default rules]
+    /// Rules file to check [default: /etc/manycore/guard.toml if it exists, otherwise the default rules]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 }
 
-/// Tell what would happen to a process now, and why.
+/// Show what would happen to a process now, and why
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
+#[command(after_help = "Examples:
   sudo manycore guard why 812
-  sudo manycore guard why $(pgrep -o beam.smp) --beam      and which of its processes is the heaviest
+  sudo manycore guard why $(pgrep -o beam.smp) --beam      also show which of its Erlang processes is the largest
 
-The guard that runs is asked, because it knows which processes have grown: root's before one of your own, then a dry run.
-Any user may ask. Where none runs, two looks two seconds apart are judged by the rules here.
+Queries the running guard, because it has observed which processes have grown: first root's, then your own, then a dry
+run. Any user may query it. If no guard runs, two scans two seconds apart are assessed by the rules here.
 
-Exit codes: 2 there is no such process; 3 a guard cannot be asked.")]
+Exit codes: 2 no such process; 3 the guard cannot be queried.")]
 pub struct GuardWhy {
-    /// Its id
+    /// Process id
     #[arg(value_name = "PID")]
     pub pid: u32,
-    /// Ask the Erlang node of this process for its heaviest process
+    /// Query the Erlang node of this process for its largest process
     #[arg(long)]
     pub beam: bool,
-    /// Rules to go by where no guard runs [default: /etc/manycore/guard.toml where it exists]
+    /// Rules file to use if no guard runs [default: /etc/manycore/guard.toml if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Look at this control group, too, where no guard runs
+    /// Watch this control group, too, if no guard runs
     #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new())]
     pub cgroup: Vec<String>,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
 
-/// Check the cookie of an Erlang node's user; run as that user, by the guard.
+/// Check the cookie of an Erlang node's user; the guard runs this as that user
 #[derive(Debug, Args)]
 pub struct Cookie {
-    /// The user's home
+    /// Home directory of the user
     #[arg(value_name = "FOLDER")]
     pub home: PathBuf,
 }

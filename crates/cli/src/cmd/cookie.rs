@@ -1,5 +1,5 @@
-//! The hidden verb by which the guard finds out whether an Erlang cookie is one: as the node's user, without root's
-//! rights ([`manycore_guard::deputy`]).
+//! The hidden verb that checks the cookie file of an Erlang node. The guard runs it as the user of the node,
+//! without root privileges ([`manycore_guard::deputy`]).
 
 use crate::{
     cli::Cookie,
@@ -9,10 +9,10 @@ use manycore_guard::beam::{MOST_COOKIE, is_cookie};
 use manycore_linux::trust;
 use std::{io::Read, path::Path};
 
-/// Checks it.
+/// Checks the cookie.
 ///
 /// # Errors
-/// [`Failure::Missing`] where there is none, or it is anything but a short regular file of this user.
+/// [`Failure::Missing`] if there is no cookie, or if the file is not a short regular file of this user.
 pub fn run(args: &Cookie) -> Outcome {
     let path = args.home.join(".erlang.cookie");
     check(&path).map_err(|why| Failure::missing(format!("{}: {why}", path.display())))
@@ -26,7 +26,7 @@ fn check(path: &Path) -> Result<(), String> {
     if is_cookie(bytes.trim_ascii()) {
         Ok(())
     } else {
-        Err(format!("it is no cookie: 1 to {MOST_COOKIE} printable characters are expected"))
+        Err(format!("it is not a cookie: 1 to {MOST_COOKIE} printable characters are expected"))
     }
 }
 
@@ -46,9 +46,9 @@ mod tests {
         };
         assert_eq!(put(&|| fs::write(&path, "ABC\n").unwrap()), Ok(()));
         assert!(put(&|| symlink("/dev/zero", &path).unwrap()).unwrap_err().contains("link"));
-        assert!(put(&|| fs::write(&path, "A".repeat(256)).unwrap()).unwrap_err().contains("no cookie"));
-        assert!(put(&|| fs::write(&path, "A B").unwrap()).unwrap_err().contains("no cookie"));
-        assert!(put(&|| fs::create_dir(&path).unwrap()).unwrap_err().contains("not a regular file"));
+        assert!(put(&|| fs::write(&path, "A".repeat(256)).unwrap()).unwrap_err().contains("not a cookie"));
+        assert!(put(&|| fs::write(&path, "A B").unwrap()).unwrap_err().contains("not a cookie"));
+        assert!(put(&|| fs::create_dir(&path).unwrap()).unwrap_err().contains("no regular file"));
         fs::remove_dir(&path).unwrap();
         let fifo = || assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         assert!(put(&fifo).unwrap_err().contains("not a regular file"));

@@ -1,5 +1,5 @@
-//! Where a node listens on this machine: what epmd says, as far as the kernel shows that it is this process which
-//! listens there. Another process can register any name, and run an epmd of its own.
+//! The port at which a node listens on this machine. It is taken from epmd, and accepted only if the kernel
+//! shows that this process listens there: another process can register any name, or run an epmd of its own.
 
 use std::{
     collections::BTreeSet,
@@ -12,19 +12,19 @@ use std::{
 /// Port of epmd (`epmd(1)`).
 const EPMD: u16 = 4369;
 
-/// An epmd that does not answer is left to itself after this time.
+/// An epmd that does not answer is given up after this time.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Open files of a process that are looked at.
+/// Largest number of open files of a process that are examined.
 const MOST_FILES: usize = 1 << 16;
 
-/// The port of the node of this name, where `pid` itself listens.
+/// Returns the port of the node of this name, if `pid` itself listens there.
 ///
 /// # Errors
-/// In words: epmd does not know the name, or it is another process that listens there.
+/// A message: epmd has no such name, or another process listens there.
 pub fn of(pid: u32, alive: &str) -> Result<u16, String> {
-    let port = registered(alive).map_err(|error| format!("epmd of this machine: {error}"))?;
-    let port = port.ok_or_else(|| format!("epmd of this machine knows no node {alive}"))?;
+    let port = registered(alive).map_err(|error| format!("epmd on this machine: {error}"))?;
+    let port = port.ok_or_else(|| format!("epmd on this machine has no node named {alive}"))?;
     let listening = listening(port);
     let files = fs::read_dir(format!("/proc/{pid}/fd")).map_err(|error| format!("process {pid}: {error}"))?;
     let is_its_own = files.flatten().take(MOST_FILES).any(|file| {
@@ -37,12 +37,13 @@ pub fn of(pid: u32, alive: &str) -> Result<u16, String> {
         Ok(port)
     } else {
         Err(format!(
-            "process {pid} does not listen at port {port}, which epmd of this machine names for {alive}"
+            "process {pid} does not listen on port {port}, which epmd on this machine names for {alive}"
         ))
     }
 }
 
-/// What epmd on this machine says (`PORT_PLEASE2_REQ`, chapter "Distribution Protocol" of ERTS).
+/// Returns the port registered with epmd on this machine (`PORT_PLEASE2_REQ`, chapter "Distribution Protocol"
+/// of ERTS).
 fn registered(alive: &str) -> std::io::Result<Option<u16>> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, EPMD));
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -52,7 +53,7 @@ fn registered(alive: &str) -> std::io::Result<Option<u16>> {
     stream.write_all(&[&length.to_be_bytes(), &b"z"[..], alive.as_bytes()].concat())?;
     let mut answer = [0; 4];
     match stream.read_exact(&mut answer) {
-        // 119: PORT2_RESP; 0: it is known.
+        // 119: PORT2_RESP; 0: the name is registered.
         Ok(()) if answer[..2] == [119, 0] => Ok(Some(u16::from_be_bytes([answer[2], answer[3]]))),
         Ok(()) => Ok(None),
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
@@ -60,14 +61,14 @@ fn registered(alive: &str) -> std::io::Result<Option<u16>> {
     }
 }
 
-/// Sockets that listen at a port, by inode (`proc_net_tcp(5)`), in the network that we are in.
+/// Returns the inodes of the sockets that listen on a port (`proc_net_tcp(5)`), in our network namespace.
 fn listening(port: u16) -> BTreeSet<u64> {
     let tables =
         ["tcp", "tcp6"].map(|name| fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default());
     tables.iter().flat_map(|table| table.lines()).filter_map(|line| parse(line, port)).collect()
 }
 
-/// The inode of a line, if it is of a socket that listens at `port`.
+/// Returns the inode in a line of the table, if the socket listens on `port`.
 fn parse(line: &str, port: u16) -> Option<u64> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let (_, at) = words.get(1)?.rsplit_once(':')?;

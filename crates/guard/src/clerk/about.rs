@@ -1,4 +1,5 @@
-//! What is told of a process beyond what the watcher knows: names that take time to find, and why it does not go.
+//! What is reported about a process beyond what the monitor knows: names that take time to find, and why a
+//! killed process does not exit.
 
 use crate::decision::{
     choice::{Kin, Suspect, belongs},
@@ -20,7 +21,7 @@ pub(super) fn is_same(pid: u32, start: u64) -> bool {
     tasks::start_time(pid) == Some(start)
 }
 
-/// Takes its memory away from a process that was killed and does not end, in a thread that may wait.
+/// Frees the memory of a process that was killed and does not exit, in a thread that may block.
 pub(super) fn reap(pid: u32, start: u64) {
     let reap = move || {
         if let Ok(process) = ending::open(pid)
@@ -32,7 +33,7 @@ pub(super) fn reap(pid: u32, start: u64) {
     let _ = thread::Builder::new().name("reaper".to_owned()).spawn(reap);
 }
 
-/// Why a killed process is still there.
+/// Returns why a killed process still exists.
 pub(super) fn stuck(pid: u32) -> String {
     let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let state = read("status")
@@ -41,13 +42,13 @@ pub(super) fn stuck(pid: u32) -> String {
         .map(|state| state.trim().to_owned());
     let place = Some(read("wchan")).filter(|place| !place.is_empty() && place != "0");
     match (state, place) {
-        (Some(state), Some(place)) => format!("it is in state {state}, in the kernel's {place}"),
-        (Some(state), None) => format!("it is in state {state}"),
-        (None, _) => "it cannot be looked at".to_owned(),
+        (Some(state), Some(place)) => format!("its state is {state}, in the kernel function {place}"),
+        (Some(state), None) => format!("its state is {state}"),
+        (None, _) => "its state cannot be read".to_owned(),
     }
 }
 
-/// What a node says of its heaviest process.
+/// Returns a description of the largest process of a node.
 pub(super) fn node(pid: u32) -> String {
     match Node::of(pid).and_then(|node| Ok((node.heaviest()?, node))) {
         Ok((heaviest, node)) => text::node(node.name(), &heaviest),
@@ -55,9 +56,9 @@ pub(super) fn node(pid: u32) -> String {
     }
 }
 
-/// The control group of a process; empty where it is not known.
+/// Returns the control group of a process, or an empty string if it is unknown.
 fn group_name(groups: &mut Groups, rules: &Rules, process: &Process) -> String {
-    // It may have come too late to be known to the watcher.
+    // The monitor may not have received the number in time.
     let number = match process.group {
         0 => groups.identify(process.seen.pid, process.seen.start, rules).map_or(0, |found| found.number),
         number => number,
@@ -65,7 +66,7 @@ fn group_name(groups: &mut Groups, rules: &Rules, process: &Process) -> String {
     groups.get(number).map(|group| group.name.clone()).unwrap_or_default()
 }
 
-/// A suspect with the names that take time.
+/// Returns a suspect with the names that take time to find.
 pub(super) fn culprit(
     groups: &mut Groups,
     rules: &Rules,
@@ -95,7 +96,7 @@ pub(super) fn culprit(
     }
 }
 
-/// What it was found to hold beside its own pages, where that is part of the reason.
+/// Returns the memory that it was found to hold in addition to its own pages, if this is part of the reason.
 fn held(process: &Process) -> Option<Holding> {
     let held = process.held;
     (held.growth_kib > 0).then(|| Holding {
@@ -105,7 +106,7 @@ fn held(process: &Process) -> Option<Holding> {
     })
 }
 
-/// The answer to a question.
+/// Returns the answer to a query.
 pub fn why(
     groups: &mut Groups,
     rules: &Rules,

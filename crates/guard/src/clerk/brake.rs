@@ -1,4 +1,5 @@
-//! Slowing a cause down before it is asked to end, through its control group; journalled, and taken back.
+//! Slows a cause down through its control group before it is sent SIGTERM. Changes are recorded in a journal
+//! and undone later.
 
 use crate::{
     groups::Groups,
@@ -11,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What is slowed down now.
+/// The control groups that are slowed down now.
 #[derive(Default)]
 pub struct Brake {
     journal: Option<Journal>,
@@ -19,8 +20,8 @@ pub struct Brake {
 }
 
 impl Brake {
-    /// Slows the control group of a process down; what was done in words, or why it was not. `None` where nothing is
-    /// wished.
+    /// Slows down the control group of a process. Returns a description of what was done, or why it was not
+    /// done. `None` if the rules do not request it.
     pub fn slow(
         &mut self,
         how: Slow,
@@ -41,7 +42,7 @@ impl Brake {
         check(file.parent().unwrap_or(Path::new("/")), groups, rules)?;
         let old = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
         if old.trim() == new {
-            return Err(format!("{} says {new} already", file.display()));
+            return Err(format!("{} is already {new}", file.display()));
         }
         self.write(&file, old.trim(), new)?;
         Ok(format!("frozen by {}", file.display()))
@@ -61,15 +62,16 @@ impl Brake {
 
     fn write(&mut self, file: &Path, old: &str, new: &str) -> Result<(), String> {
         if self.journal.is_none() {
-            let begun = Journal::begin(&journal::folder(), "guard", "guard: slowing a cause down", false);
-            self.journal =
-                Some(begun.map_err(|error| format!("the change cannot be noted beforehand: {error}"))?);
+            let begun = Journal::begin(&journal::folder(), "guard", "guard: slowing down a process", false);
+            self.journal = Some(
+                begun.map_err(|error| format!("the change cannot be recorded in the journal: {error}"))?,
+            );
         }
         let change = Change::File { path: PathBuf::from(file), old: old.to_owned(), new: new.to_owned() };
         if let Some(journal) = &self.journal {
             journal
                 .note(&change)
-                .map_err(|error| format!("the change cannot be noted beforehand: {error}"))?;
+                .map_err(|error| format!("the change cannot be recorded in the journal: {error}"))?;
         }
         fs::write(file, new).map_err(|error| format!("{}: {error}", file.display()))?;
         let name = file.display().to_string();
@@ -79,23 +81,23 @@ impl Brake {
         Ok(())
     }
 
-    /// Takes everything back; what in words.
+    /// Undoes all changes. Returns a description of each.
     pub fn release(&mut self) -> Vec<String> {
         let Some(journal) = self.journal.take() else { return Vec::new() };
         let held = std::mem::take(&mut self.held);
         match journal.take_back() {
             Ok(restored) if restored.failed.is_empty() => {
-                held.into_iter().map(|file| format!("{file} is as before")).collect()
+                held.into_iter().map(|file| format!("{file} is restored")).collect()
             }
             Ok(restored) => restored.failed,
             Err(error) => {
-                vec![format!("what was slowed down cannot be taken back: {error}; manycore undo does")]
+                vec![format!("the control group cannot be restored: {error}; run manycore undo")]
             }
         }
     }
 }
 
-/// A group with a protected process in it is let be.
+/// Checks that no process of the group is protected; such a group is left unchanged.
 fn check(folder: &Path, groups: &Groups, rules: &Rules) -> Result<(), String> {
     let below = fs::read_dir(folder).into_iter().flatten().flatten();
     for folder in below.map(|entry| entry.path()).filter(|path| path.is_dir()) {
@@ -108,7 +110,7 @@ fn check(folder: &Path, groups: &Groups, rules: &Rules) -> Result<(), String> {
         let is_own = pid == std::process::id() || pid == 1 || spared;
         if is_own || groups.is_protected(pid, rules) {
             let name = tasks::name(pid).unwrap_or_default();
-            return Err(format!("{} holds {name} ({pid}), which is protected", folder.display()));
+            return Err(format!("{} contains {name} ({pid}), which is protected", folder.display()));
         }
     }
     Ok(())

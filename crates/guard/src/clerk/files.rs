@@ -1,4 +1,4 @@
-//! Which files in memory have grown.
+//! Finds the mount whose files in memory have grown.
 
 use crate::decision::line::Files;
 use manycore_linux::tmpfs::{self, Mount};
@@ -7,10 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often mounts are looked at while nothing happens.
+/// Interval between scans of the mounts while memory is plentiful.
 const CALM: Duration = Duration::from_secs(30);
 
-/// Keeps what mounts held some time ago.
+/// Records the usage of all mounts some time ago.
 #[derive(Default)]
 pub struct Spotter {
     before: BTreeMap<u64, u64>,
@@ -18,7 +18,8 @@ pub struct Spotter {
 }
 
 impl Spotter {
-    /// Notes what mounts hold, if it is time; not in danger, when they may be what grows.
+    /// Records the usage of all mounts if it is time. Does nothing during a shortage, because the mounts may
+    /// be what grows.
     pub fn look(&mut self, is_calm: bool) {
         if is_calm && self.looked.is_none_or(|looked| looked.elapsed() >= CALM) {
             self.looked = Some(Instant::now());
@@ -26,14 +27,14 @@ impl Spotter {
         }
     }
 
-    /// The mount that has grown most since.
+    /// Returns the mount that has grown most since.
     fn grown(&self) -> Option<Mount> {
         let before = |mount: &Mount| self.before.get(&mount.device).copied().unwrap_or(0);
         let growth = |mount: &Mount| mount.used.saturating_sub(before(mount));
         tmpfs::mounts().into_iter().filter(|mount| growth(mount) > 0).max_by_key(growth)
     }
 
-    /// What is to be told of files that grew by so many bytes.
+    /// Returns what is reported about files that grew by this many bytes.
     pub fn files(&self, growth_bytes: u64) -> Files {
         let mount = self.grown();
         Files {

@@ -1,4 +1,4 @@
-//! Events as lines, and what goes with them.
+//! Turns events into lines, and does what goes with them.
 
 use crate::clerk::{
     Clerk, State,
@@ -23,11 +23,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Nodes that are asked at once.
+/// Number of nodes that are queried at the same time.
 const MOST_ASKED: usize = 4;
 
 impl Clerk {
-    /// Tells what has happened.
+    /// Reports an event.
     pub(super) fn line_of(&mut self, state: &mut State, event: &Event) {
         match event.what {
             What::Warn(finding) => self.warn(state, event, &finding),
@@ -61,7 +61,7 @@ impl Clerk {
             }
             What::Lame(number) => {
                 let error = io::Error::from_raw_os_error(number);
-                self.note(state, event, &format!("nobody can be ended: pidfd_open(2) fails: {error}"));
+                self.note(state, event, &format!("no process can be ended: pidfd_open(2) fails: {error}"));
             }
             What::Look { .. }
             | What::Identify { .. }
@@ -78,7 +78,7 @@ impl Clerk {
         self.tell(state, event, Kind::Note, None, |line| text.clone_into(&mut line.note));
     }
 
-    /// Tells what is coming, slows it down and asks nodes.
+    /// Reports a warning, slows the cause down and queries nodes.
     fn warn(&mut self, state: &mut State, event: &Event, finding: &Finding) {
         let suspect = finding.suspect();
         let files = match *finding {
@@ -104,7 +104,7 @@ impl Clerk {
     }
 
     fn sent(&mut self, state: &mut State, event: &Event, sent: &Sent) {
-        // What is frozen could not end.
+        // A frozen process could not exit.
         self.release(state, event.watch);
         let kind = if sent.is_kill { Kind::Kill } else { Kind::Term };
         let held = &sent.suspect.process.held;
@@ -115,11 +115,11 @@ impl Clerk {
             line.files = files;
             if let Some(score) = sent.resort {
                 line.note = format!(
-                    "last resort: no process is shown to have taken the memory, and this one has the highest oom_score \
-                     ({score}) of those that may be ended"
+                    "last resort: no process is shown to have taken the memory, and this one has the \
+                    highest oom_score ({score}) of all eligible processes"
                 );
             } else if sent.was_asked {
-                line.note.push_str("it was asked to end and has not done so in time");
+                line.note.push_str("it was sent SIGTERM and has not exited in time");
             }
         });
         if !sent.is_kill {
@@ -127,7 +127,7 @@ impl Clerk {
         }
     }
 
-    /// Has a thread ask an Erlang node for its heaviest process, once a minute.
+    /// Queries an Erlang node for its largest process in a thread of its own, at most once a minute.
     fn ask_node(&self, state: &mut State, watch: usize, suspect: &Suspect) {
         let seen = suspect.process.seen;
         if !self.beam || !seen.name.as_bytes().starts_with(b"beam") {
@@ -137,7 +137,7 @@ impl Clerk {
         if state.nodes.iter().any(|(pid, _)| *pid == seen.pid) {
             return;
         }
-        // One that has its file system or its memory make us wait holds up a thread, and not more than these.
+        // A node whose file system or memory blocks the query holds up one thread, and at most this many.
         let asking = Arc::clone(&state.asking);
         if asking.fetch_add(1, Ordering::Relaxed) >= MOST_ASKED {
             asking.fetch_sub(1, Ordering::Relaxed);
@@ -152,7 +152,7 @@ impl Clerk {
         let _ = thread::Builder::new().name("node".to_owned()).spawn(ask);
     }
 
-    /// Gives the watcher room for more processes, as long as there may be more.
+    /// Sends the monitor a larger table, unless it cannot grow further.
     pub(super) fn make_room(&mut self, state: &mut State, event: &Event, left_out: usize) {
         let room = Room::enough();
         let capacity = room.capacity();
@@ -162,12 +162,15 @@ impl Clerk {
             self.note(
                 state,
                 event,
-                &format!("room for {capacity} processes is made, for there are {left_out} more"),
+                &format!(
+                    "the process table grows to {capacity} entries because {left_out} processes did not fit"
+                ),
             );
         } else if state.room != usize::MAX {
             state.room = usize::MAX;
-            let text =
-                format!("{left_out} processes more than there is room for: the smallest are not followed");
+            let text = format!(
+                "{left_out} processes do not fit into the process table: the smallest are not tracked"
+            );
             self.note(state, event, &text);
         }
     }

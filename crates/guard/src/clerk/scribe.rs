@@ -1,4 +1,5 @@
-//! Where lines go, on a thread of its own: a reader who does not read, or a disk that is slow, stops nobody else.
+//! Writes event lines in a thread of its own: a reader that does not read, or a slow disk, blocks nothing
+//! else.
 
 use crate::console::Console;
 use crate::decision::line::Line;
@@ -12,21 +13,21 @@ use std::{
     time::Duration,
 };
 
-/// Lines that may wait; what is more is lost.
+/// Number of lines that may wait. Further ones are lost.
 const QUEUE: usize = 64;
 
-/// Longest wait for those that are left at the end.
+/// Longest wait for the remaining lines at the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What it is to do.
+/// A request to the thread.
 enum Wanted {
     /// Write a line.
     Line(Box<Line>),
-    /// Open the file again: what it was was renamed.
+    /// Open the file again: the old one was renamed.
     Reopen,
 }
 
-/// The way to it.
+/// Handle of the thread.
 pub struct Scribe {
     lines: SyncSender<Wanted>,
     done: Receiver<()>,
@@ -67,17 +68,17 @@ impl Scribe {
         Ok(Self { lines, done })
     }
 
-    /// Has a line written, if there is room.
+    /// Has a line written. It is lost if too many wait.
     pub fn write(&self, line: Line) {
         let _ = self.lines.try_send(Wanted::Line(Box::new(line)));
     }
 
-    /// Has the file opened again, as when `logrotate` has renamed it.
+    /// Has the file opened again, as after `logrotate` has renamed it.
     pub fn reopen(&self) {
         let _ = self.lines.try_send(Wanted::Reopen);
     }
 
-    /// Waits until all is written, but not for ever.
+    /// Waits until all lines are written, for a limited time.
     pub fn end(self) {
         drop(self.lines);
         let _ = self.done.recv_timeout(LAST_WORDS);

@@ -1,5 +1,5 @@
-//! Finds the processes that hold memory which is in no process's pages, on a thread of its own: it takes time, and may
-//! wait for what processes do.
+//! Finds the processes that hold memory outside of all processes' pages. It runs in a thread of its own,
+//! because it takes time and may block on locks of processes.
 
 use crate::decision::holdings::Ledger;
 use crate::event::Fact;
@@ -13,29 +13,31 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often it is looked while nothing happens.
+/// Interval between scans while memory is plentiful.
 const CALM: Duration = Duration::from_secs(30);
 
-/// Looking may take this part of the time then, as long as it is looked every [`RAREST`].
+/// While memory is plentiful, scans may take one part in this many of the time, but run at least every
+/// [`RAREST`].
 const CALM_SHARE: u32 = 2000;
 
 /// See [`CALM_SHARE`].
 const RAREST: Duration = Duration::from_mins(2);
 
-/// Between two looks while memory goes, at least; and as long as the look before took.
+/// Least time between two scans while available memory decreases. It is also at least as long as the last
+/// scan took.
 const MOMENT: Duration = Duration::from_millis(20);
 
-/// Processes that are told of at once: those that hold most.
+/// Number of processes reported at once: those that hold most.
 const MOST: usize = 64;
 
-/// The way to it.
+/// Handle of the thread.
 pub struct Seeker(SyncSender<bool>);
 
 impl Seeker {
     /// Starts the thread.
     ///
     /// # Errors
-    /// No thread can be made; the kernel does not tell what it takes.
+    /// The thread cannot be created, or the kernel does not provide what the scan needs.
     pub fn begin(facts: SyncSender<Fact>, wake: OwnedFd) -> io::Result<Self> {
         let (sender, wanted) = sync_channel::<bool>(2);
         let mut scanner = Scanner::new()?;
@@ -52,7 +54,8 @@ impl Seeker {
                     }
                     continue;
                 }
-                // The answer follows each look at once: the watcher asks again while it explains too little.
+                // The result follows each scan at once. The monitor requests another scan while too little is
+                // explained.
                 thread::sleep(rest.saturating_sub(ended.elapsed()));
                 let began = Instant::now();
                 look(&mut scanner, &mut ledger, false);
@@ -68,14 +71,14 @@ impl Seeker {
         Ok(Self(sender))
     }
 
-    /// Has it look: at what is there while nothing happens, or at what has grown since. Where it looks already, that
-    /// does.
+    /// Requests a scan: the baseline while memory is plentiful (`is_calm`), or what has grown since. Does
+    /// nothing if one is already requested.
     pub fn look(&self, is_calm: bool) {
         let _ = self.0.try_send(is_calm);
     }
 }
 
-/// Takes a look into the ledger.
+/// Adds a scan to the ledger.
 pub fn look(scanner: &mut Scanner, ledger: &mut Ledger, is_calm: bool) {
     let look = scanner.look();
     ledger.take(&look.objects, is_calm, look.is_whole);

@@ -1,51 +1,54 @@
-//! Who has caused it: the process, or the family of young processes, whose growth took the memory.
+//! Finds the cause of a memory shortage: the process, or the family of young processes, whose growth took the
+//! memory.
 //!
-//! The biggest process is often the one that the machine is for. What counts is growth: over the shortest time in which
-//! a tenth of the memory went, and over the whole fall since there was most room, each as a share of that fall.
+//! The largest process is often the one that the machine is meant to run. What counts is growth. It is
+//! measured over two windows: the shortest time in which available memory fell by a tenth of the total, and
+//! the whole decrease since available memory was largest. In each window, growth counts as a share of that
+//! decrease.
 
 use super::{
     stage::Reading,
     table::{Process, Shield, Table, Window},
 };
 
-/// Whoever took less than this share of the recent fall has not caused it.
+/// A process that took less than this share of the recent decrease is not its cause.
 const LEAST_SHARE: f64 = 0.1;
 
-/// Whoever grew by less than this share of all memory has not caused it either, whatever the fall: a machine that is
-/// always full always falls a little.
+/// A process that grew by less than this share of all memory is not the cause either, whatever the decrease:
+/// on a machine that is always full, available memory always falls a little.
 const LEAST_GROWTH: f64 = 0.01;
 
-/// See [`LEAST_GROWTH`]: in bytes at most.
+/// Upper bound of [`LEAST_GROWTH`] in bytes.
 const MOST_GROWTH: u64 = 64 << 20;
 
-/// The recent fall is the one in which this share of all memory went.
+/// The recent decrease is the one in which available memory fell by this share of all memory.
 const RECENT_SHARE: f64 = 0.1;
 
-/// Young processes are a family from this number on.
+/// Least number of young processes that form a family.
 const LEAST_FAMILY: usize = 4;
 
-/// A family is chosen where it took this many times what the worst process took.
+/// A family is selected if it took at least this many times as much as the worst single process.
 const FAMILY_FACTOR: f64 = 2.0;
 
-/// A process is no cause where this many times what it took is explained by no process. Stacks and page tables of its
-/// threads may be twice as much.
+/// A process is not the cause if the memory that the growth of no process explains is more than this many
+/// times what the process took. The stacks and page tables of its own threads may take twice as much.
 const LARGEST_UNEXPLAINED: u64 = 3;
 
-/// What was found.
+/// The result of the search for the cause.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Finding {
-    /// This process.
+    /// One process.
     Process(Suspect),
-    /// The young processes of a session or control group, none of which is much by itself.
+    /// The young processes of a session or control group, none of which is large by itself.
     Family(Suspect, Kin),
-    /// Shared memory or files of `tmpfs` that no process is shown to have taken: bytes that they grew by.
+    /// Shared memory or files of `tmpfs` that no process is shown to have taken: their growth in bytes.
     Files(u64),
-    /// No process that may be chosen is shown to have taken much.
+    /// No eligible process is shown to have taken much.
     Nobody,
 }
 
 impl Finding {
-    /// Who it is, and what they have in common where they are several; `None` where it is nobody.
+    /// Returns the suspect and, for a family, what its members have in common. `None` if there is no suspect.
     pub fn suspect(&self) -> Option<(Suspect, Option<Kin>)> {
         match *self {
             Self::Process(suspect) => Some((suspect, None)),
@@ -60,66 +63,67 @@ impl Finding {
 pub enum Kin {
     /// A session (`setsid(2)`).
     Session(u32),
-    /// A control group, by its number in [`Process::group`].
+    /// A control group, by its number in [`Process::group`]. Only young processes belong to the family.
     Group(u16),
-    /// The same, with all who are in it, old or young.
+    /// A control group with all its processes, old or young.
     Whole(u16),
 }
 
-/// The one that was chosen; of a family, the process that makes the others, or the youngest of them.
+/// The suspected cause. For a family, `process` is the parent of the other members, or the youngest member.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Suspect {
     /// The process.
     pub process: Process,
-    /// Bytes that would come back; of a family: of all members.
+    /// Bytes that would be freed if it ended; for a family, the sum of all members.
     pub bytes: u64,
-    /// Number of members; 1 for a process.
+    /// Number of members; 1 for a single process.
     pub members: u32,
-    /// Bytes that it grew by in the recent fall.
+    /// Growth in bytes in the recent decrease of available memory.
     pub growth: u64,
-    /// Bytes that went in the recent fall.
+    /// Bytes that available memory fell by in the recent decrease.
     pub fall: u64,
-    /// Bytes that it grew by in the whole fall.
+    /// Growth in bytes over the whole decrease.
     pub whole_growth: u64,
-    /// When the recent fall began, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Start of the recent decrease, in nanoseconds of `CLOCK_MONOTONIC`.
     pub from_ns: u64,
-    /// When the whole fall began.
+    /// Start of the whole decrease.
     pub whole_ns: u64,
-    /// Share of the recent and of the whole fall, added: 0 to 2, more where others gave memory back meanwhile.
+    /// Sum of the shares of the recent and of the whole decrease: 0 to 2, or more if other processes freed
+    /// memory meanwhile.
     pub score: f64,
 }
 
-/// Chooses, with room for its work that is made once.
+/// Selects the cause. Its working memory is allocated once.
 #[derive(Debug)]
 pub struct Chooser {
     young: Vec<(u32, u32)>,
 }
 
-/// Which processes may be chosen.
+/// Which processes are eligible.
 #[derive(Clone, Copy, Debug)]
 pub struct Among<'a> {
     /// Number of the watch.
     pub watch: usize,
-    /// Those that were tried already: id and start.
+    /// Processes that were already tried: id and start time.
     pub except: &'a [(u32, u64)],
 }
 
 impl Among<'_> {
-    /// Whether a process may be chosen.
+    /// Whether a process may be selected.
     pub fn allows(&self, process: &Process) -> bool {
         process.may_end(self.watch) && !self.except.contains(&(process.seen.pid, process.seen.start))
     }
 }
 
 impl Chooser {
-    /// For tables of this capacity.
+    /// Creates a chooser for tables of this capacity.
     pub fn new(capacity: usize) -> Self {
         let mut young = vec![(1, 1); capacity];
         young.clear();
         Self { young }
     }
 
-    /// Who has caused the fall of the watch's room to `now`.
+    /// Returns the cause of the decrease of the watch's available memory up to `now`.
     pub fn choose(&mut self, table: &Table, now: &Reading, among: &Among) -> Finding {
         let least = (now.total as f64 * RECENT_SHARE) as u64;
         let windows = table.recent(among.watch, now, least).zip(table.whole(among.watch, now));
@@ -151,14 +155,14 @@ impl Chooser {
             (_, Some((suspect, kin))) if together >= FAMILY_FACTOR * alone && suspect.is_cause(&weigh) => {
                 Finding::Family(suspect, kin)
             }
-            // Where no process is shown to have taken most of it, one that took a little is not the cause.
+            // If most of the decrease is explained by no process, one that took a little is not its cause.
             (Some(suspect), _) if unexplained > LARGEST_UNEXPLAINED * suspect.growth => Finding::Nobody,
             (Some(suspect), _) => Finding::Process(suspect),
             (None, _) => Finding::Nobody,
         }
     }
 
-    /// The family of young processes with the same `key` that took most, if it is one.
+    /// Returns the family of young processes with the same `key` that took most, if there is a family.
     fn family(
         &mut self,
         table: &Table,
@@ -199,10 +203,12 @@ impl Chooser {
     }
 }
 
-/// Whether a process belongs to the family that `suspect` stands for: it is that one, or has the same session or control
-/// group and was born in the fall. Those that were born before the recent fall, and those that have only the group in
-/// common, have to be children of that one or have its name. The leader of a session on a terminal, a shell that somebody
-/// works in, belongs to it only as the one that makes the others.
+/// Whether a process belongs to the family that `suspect` represents: it is the suspect itself, or it has the
+/// same session or control group and was created during the decrease.
+///
+/// A process created before the recent decrease, or one that shares only the control group, must also be a
+/// child of the suspect or have its name. The leader of a session on a terminal, which is an interactive
+/// shell, belongs to the family only if it is the suspect itself.
 pub fn belongs(process: &Process, kin: Kin, suspect: &Suspect) -> bool {
     let (seen, head) = (&process.seen, &suspect.process.seen);
     if (seen.pid, seen.start) == (head.pid, head.start) {
@@ -210,7 +216,7 @@ pub fn belongs(process: &Process, kin: Kin, suspect: &Suspect) -> bool {
     }
     let is_like =
         process.maker == head.pid && process.first_ns >= suspect.process.first_ns || seen.name == head.name;
-    // Those that were first seen when the window began are older than it.
+    // Processes first seen when the window began are older than the window.
     let is_recent = process.first_ns > suspect.from_ns;
     let is_young = process.first_ns > suspect.whole_ns && is_like;
     let is_shell = seen.pid == seen.session && seen.has_terminal;
@@ -221,7 +227,8 @@ pub fn belongs(process: &Process, kin: Kin, suspect: &Suspect) -> bool {
     }
 }
 
-/// The process that made more than half of these, where it may be chosen (Boyer and Moore's majority vote).
+/// Returns the parent of more than half of these processes, if it is eligible (Boyer and Moore's majority
+/// vote).
 fn maker<'a>(
     table: &'a Table,
     among: &Among,
@@ -264,7 +271,7 @@ impl Weigh {
 }
 
 impl Suspect {
-    /// One that is chosen for another reason than its growth.
+    /// Returns a suspect that is selected for another reason than its growth.
     pub fn by_policy(process: &Process) -> Self {
         Self {
             process: *process,
@@ -279,7 +286,7 @@ impl Suspect {
         }
     }
 
-    /// Whether it took enough to have caused a fall.
+    /// Whether the process took enough to have caused a decrease.
     fn is_cause(&self, weigh: &Weigh) -> bool {
         let growth = self.growth.max(self.whole_growth);
         let share = self.growth as f64 / weigh.recent.fall.max(1) as f64;
@@ -287,14 +294,14 @@ impl Suspect {
     }
 }
 
-/// Why a process is not chosen, in words.
+/// The reasons why a process is never selected, as text.
 impl Shield {
-    /// `it is process 1`.
+    /// Returns the reason, such as `it is process 1`.
     pub fn why(self) -> &'static str {
         match self {
             Self::Init => "it is process 1",
             Self::Guard => "it is the guard",
-            Self::Kernel => "it is a thread of the kernel",
+            Self::Kernel => "it is a kernel thread",
             Self::Spared => "its oom_score_adj is -1000",
             Self::Rule(_) => "a rule protects it",
         }

@@ -1,33 +1,38 @@
-//! Memory that processes hold beside their own pages: shared memory without a name, files of `tmpfs`, segments of System V,
-//! pipes and sockets. It is a process's own only where that is shown: it alone, or the head of one session of one user,
-//! holds what grows, and that user has made it.
+//! Memory that processes hold in addition to their own pages: shared memory without a name, files of `tmpfs`,
+//! System V segments, pipes and sockets.
 //!
-//! A [`Ledger`] takes one look at all such objects after the other, and says by how much each owner's have grown since
-//! the last calm one.
+//! Such memory is attributed to a process only if there is evidence for it. The memory that grows must be
+//! held by this process alone, or by processes of one session and user that it heads, and that user must have
+//! created it.
+//!
+//! A [`Ledger`] is given successive scans of all such objects. It returns how much the objects of each owner
+//! have grown since the last scan at which memory was plentiful (a calm scan).
 
 use super::table::Held;
 use std::collections::BTreeMap;
 
-/// What sort of memory.
+/// The kind of memory object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Shared memory that is gone with its holders: `memfd_create(2)`, removed files of `tmpfs`, shared anonymous mappings.
+    /// Shared memory that is freed with its last holder: `memfd_create(2)`, removed files of `tmpfs`, shared
+    /// anonymous mappings.
     #[default]
     Shared,
-    /// A segment of System V (`shmget(2)`).
+    /// A System V segment (`shmget(2)`).
     Segment,
-    /// A file of `tmpfs`: it stays when its writer has ended.
+    /// A file of `tmpfs`. It stays when its writer has ended.
     File,
-    /// What is in a pipe.
+    /// Contents of a pipe.
     Pipe,
     /// Buffers of a socket.
     Socket,
-    /// All that the kernel accounts to a control group with this one process: shared memory, sockets, its own structures.
+    /// All memory that the kernel charges to a control group with this single process: shared memory,
+    /// sockets, kernel structures.
     Group,
 }
 
 impl Kind {
-    /// In words.
+    /// Returns a description.
     pub fn words(self) -> &'static str {
         match self {
             Self::Shared => "shared memory and removed files in memory",
@@ -39,13 +44,14 @@ impl Kind {
         }
     }
 
-    /// Whether it is counted as shared memory (`Shmem` of `/proc/meminfo`).
+    /// Whether the kernel counts it as shared memory (`Shmem` of `/proc/meminfo`).
     pub fn is_shmem(self) -> bool {
         matches!(self, Self::Shared | Self::Segment | Self::File)
     }
 }
 
-/// Which object: its kind, device and inode (of a segment: its id; of a group: the inode of its folder).
+/// Identifies an object: its kind, device and inode. For a segment the last number is its id, for a control
+/// group the inode of its directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key(pub Kind, pub u64, pub u64);
 
@@ -54,33 +60,33 @@ pub struct Key(pub Kind, pub u64, pub u64);
 pub struct Holder {
     /// Process id.
     pub pid: u32,
-    /// Its start in clock ticks since boot.
+    /// Start time in clock ticks since boot.
     pub start: u64,
-    /// Real user.
+    /// Real user id.
     pub user: u32,
-    /// Session.
+    /// Session id.
     pub session: u32,
-    /// Whether it can write there.
+    /// Whether the process can write to the object.
     pub writes: bool,
 }
 
-/// Memory that processes hold together.
+/// A memory object and the processes that hold it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Object {
-    /// KiB that it takes.
+    /// Size in KiB.
     pub kib: u64,
-    /// The user that has made it; absent where that says nothing.
+    /// The user that created it; absent if this says nothing about ownership.
     pub maker: Option<u32>,
-    /// Whether its memory stays when all holders have ended.
+    /// Whether its memory stays in use when all holders have ended.
     pub stays: bool,
-    /// Whether it was made since the last look.
+    /// Whether it was created since the last scan.
     pub is_new: bool,
-    /// Who has it.
+    /// The processes that hold it.
     pub holders: Vec<Holder>,
 }
 
 impl Object {
-    /// The process that it is shown to belong to.
+    /// Returns the process, by id and start time, to which the object is shown to belong.
     pub fn owner(&self) -> Option<(u32, u64)> {
         let mut writers = self.holders.iter().filter(|holder| holder.writes);
         let eldest = *writers.clone().min_by_key(|holder| (holder.start, holder.pid))?;
@@ -92,7 +98,7 @@ impl Object {
     }
 }
 
-/// One look.
+/// The result of one scan.
 pub type Objects = BTreeMap<Key, Object>;
 
 #[derive(Clone, Copy, Debug)]
@@ -103,24 +109,24 @@ struct Entry {
     owner: Option<(u32, u64)>,
 }
 
-/// What has grown since the last calm look.
+/// The growth of all objects since the last calm scan.
 #[derive(Debug, Default)]
 pub struct Ledger {
     entries: BTreeMap<Key, Entry>,
-    /// Whether the last look has seen all there was.
+    /// Whether the last scan was complete.
     knows_all: bool,
 }
 
 impl Ledger {
-    /// Takes in a look; a calm one is what growth is counted from, from now on. What one that is not whole has not seen
-    /// may be there.
+    /// Adds a scan. A calm one becomes the baseline from which growth is counted. Objects missing from an
+    /// incomplete scan (`is_whole` is false) are assumed to exist still.
     pub fn take(&mut self, objects: &Objects, is_calm: bool, is_whole: bool) {
         let knows_all = std::mem::replace(&mut self.knows_all, is_whole);
-        // What was removed is free again; a file that was closed is still there.
+        // The memory of a removed object is free again. A file that was closed still exists.
         let stays = |key: &Key| !is_whole || !is_calm && key.0 == Kind::File;
         self.entries.retain(|key, _| stays(key) || objects.contains_key(key));
         for (key, object) in objects {
-            // A file that was not open before may have been there.
+            // A file that no process had open may have existed before.
             let is_growth = knows_all && (key.0 != Kind::File || object.is_new);
             let first = Entry {
                 kib: if is_growth { 0 } else { object.kib },
@@ -137,7 +143,7 @@ impl Ledger {
         }
     }
 
-    /// Each owner with what it holds, those that grew most first.
+    /// Returns each owner with the memory that it holds, largest growth first.
     pub fn held(&self) -> Vec<((u32, u64), Held)> {
         let mut owners: BTreeMap<(u32, u64), Sums> = BTreeMap::new();
         for (key, entry) in &self.entries {
@@ -154,7 +160,7 @@ impl Ledger {
     }
 }
 
-/// What one owner holds, by kind.
+/// The holdings of one owner by kind.
 type Sums = BTreeMap<Kind, Sum>;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -163,14 +169,14 @@ struct Sum {
     stays: bool,
 }
 
-/// All kinds of one owner together. What its group is accounted for holds all others already.
+/// Sums all kinds of one owner. The charge of its control group already includes all other kinds.
 fn together(sums: &Sums) -> Option<Held> {
     let kib = |kib: u64| u32::try_from(kib).unwrap_or(u32::MAX);
     let group = sums.get(&Kind::Group).map_or(0, |sum| sum.growth);
     let single = || sums.iter().filter(|(kind, _)| **kind != Kind::Group);
     let alone: u64 = single().map(|(_, sum)| sum.growth).sum();
     let (kind, most) = single().max_by_key(|(_, sum)| sum.growth).or_else(|| sums.iter().next())?;
-    // Where single objects show most of it, they say more.
+    // If single objects explain most of the growth, they describe it better than the control group.
     Some(if group > 2 * alone {
         Held { growth_kib: kib(group), kind: Kind::Group, stays: false }
     } else {
@@ -197,8 +203,8 @@ mod tests {
     #[test]
     fn memory_is_its_only_writers_or_its_familys_and_otherwise_nobodys() {
         assert_eq!(owner(&[holder(7, 1000, 5)]), Some(7));
-        assert_eq!(owner(&[holder(9, 1000, 5), holder(7, 1000, 5)]), Some(7), "a fork has it too");
-        assert_eq!(owner(&[holder(7, 1000, 5), holder(8, 1000, 6)]), None, "two that share it");
+        assert_eq!(owner(&[holder(9, 1000, 5), holder(7, 1000, 5)]), Some(7), "a forked process has it, too");
+        assert_eq!(owner(&[holder(7, 1000, 5), holder(8, 1000, 6)]), None, "two processes share it");
         assert_eq!(owner(&[]), None);
         let reader = Holder { writes: false, ..holder(3, 0, 3) };
         assert_eq!(owner(&[reader, holder(7, 1000, 5)]), Some(7));
@@ -229,7 +235,7 @@ mod tests {
         let held = ledger(&[&[], &[(MEMFD, object(700, &own))], &[]]);
         assert_eq!(held, [], "it was closed");
         let held = ledger(&[&[(MEMFD, object(500, &own))]]);
-        assert_eq!(held, [], "it was there at the first look");
+        assert_eq!(held, [], "it existed at the first scan");
     }
 
     #[test]
@@ -243,7 +249,7 @@ mod tests {
             &[(FILE, file(100, true))],
             &[(FILE, file(160, false))],
             &[(second, file(40, true))],
-            // An old one that is opened again.
+            // An old file that is opened again.
             &[(third, file(9000, false))],
         ]);
         assert_eq!(held, [((7, 7), Held { growth_kib: 200, kind: Kind::File, stays: true })]);

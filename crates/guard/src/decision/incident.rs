@@ -1,51 +1,55 @@
-//! From the first warning until memory is back: what is done when, one cause at a time.
+//! The course of a shortage, from the first warning until memory is available again: which action is due
+//! when, for one cause at a time.
 
 use super::stage::{Assessment, Stage};
 
-/// Nanoseconds in a millisecond.
+/// Nanoseconds per millisecond.
 const MS: u64 = 1_000_000;
 
-/// After a kill has taken effect, readings of before are still about: so long nobody else is chosen.
+/// For this long after a kill has taken effect, no other process is selected: readings from before the kill
+/// may still arrive.
 const SETTLE_NS: u64 = 60 * MS;
 
-/// Who is killed and holds on without giving memory back is left to itself after this time.
+/// A killed process that does not exit and frees no memory is given up after this time.
 const PATIENCE_NS: u64 = 2_000 * MS;
 
-/// One who gives memory back, but is not gone yet, has this time.
+/// A killed process that frees memory but has not exited is given up after this time.
 const LONGEST_NS: u64 = 20_000 * MS;
 
-/// Where nobody was found to blame, it is looked again after this time.
+/// Delay before the next search if no cause was found.
 const AGAIN_NS: u64 = 200 * MS;
 
-/// The same after nobody was found again and again, so that a machine that is always short costs little.
+/// The delay after many failed searches, so that a machine that is always short of memory costs little.
 const RARELY_NS: u64 = 5_000 * MS;
 
-/// A danger is over after so much time without one.
+/// A shortage has ended when there was no sign of it for this long.
 const OVER_NS: u64 = 10_000 * MS;
 
-/// Processes that were tried in vain.
+/// Number of processes remembered as tried without success.
 const TRIED: usize = 16;
 
-/// What the guard is to do now.
+/// What the guard has to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Nothing new.
     Nothing,
-    /// Say that it is coming; slow the cause down where that is wished.
+    /// Warn, and slow the cause down if the rules say so.
     Warn,
-    /// Find the cause, and ask it to end.
+    /// Find the cause and send SIGTERM.
     Term,
-    /// Find the cause, and end it.
+    /// Find the cause and send SIGKILL.
     Kill,
-    /// End the one that was asked: more is needed than it gave in its time of grace.
+    /// Send SIGKILL to the process that was sent SIGTERM: it did not free enough memory within the grace
+    /// period.
     Finish,
-    /// Say that the one that was asked or killed is gone.
+    /// Report that the process that was sent a signal has exited.
     Gone,
-    /// Say that the killed one does not go away; from now on it is left to itself.
+    /// Report that the killed process does not exit. It is ignored from now on.
     Stuck,
-    /// Say that the danger has passed while the one that was asked to end still lives; it is let live.
+    /// Report that the shortage has passed while the process that was sent SIGTERM still runs. It is left
+    /// running.
     Spare,
-    /// Say that all is well again.
+    /// Report that the shortage is over.
     Over,
 }
 
@@ -53,11 +57,11 @@ pub enum Order {
 enum State {
     #[default]
     Idle,
-    /// Asked to end.
+    /// SIGTERM was sent.
     Asked {
         at_ns: u64,
     },
-    /// Killed; the room when it was.
+    /// SIGKILL was sent; `room` is the available memory at that time.
     Killed {
         at_ns: u64,
         room: u64,
@@ -67,26 +71,26 @@ enum State {
     },
 }
 
-/// One watch's course.
+/// The state of one watch.
 #[derive(Debug, Default)]
 pub struct Incident {
     state: State,
     warned: bool,
-    /// When there was danger last.
+    /// Time of the last sign of a shortage.
     danger_ns: u64,
-    /// Not before this time is a cause looked for.
+    /// No search for a cause starts before this time.
     not_before_ns: u64,
-    /// How often nobody was found in a row.
+    /// Number of failed searches in a row.
     in_vain: u32,
-    /// The stage at which a cause was looked for last.
+    /// The stage at the last search for a cause.
     sought: Stage,
     tried: [(u32, u64); TRIED],
     tried_count: usize,
 }
 
 impl Incident {
-    /// What to do at `now_ns`. `is_gone` tells whether all that was asked or killed is gone; `room` are the bytes that
-    /// are left, `grace_ns` is the time between asking and killing.
+    /// Returns what to do at `now_ns`. `is_gone` says whether all processes that were sent a signal have
+    /// exited. `room` is the available memory in bytes, `grace_ns` the time between SIGTERM and SIGKILL.
     pub fn step(&mut self, now_ns: u64, told: &Assessment, room: u64, is_gone: bool, grace_ns: u64) -> Order {
         if told.stage >= Stage::Warn {
             self.danger_ns = now_ns;
@@ -127,7 +131,7 @@ impl Incident {
 
     fn idle(&mut self, now_ns: u64, stage: Stage) -> Order {
         match stage {
-            // That nobody was found before it was worse says nothing.
+            // A search that failed at a lower stage says nothing about the current one.
             Stage::Term | Stage::Kill if now_ns < self.not_before_ns && stage <= self.sought => {
                 Order::Nothing
             }
@@ -148,45 +152,46 @@ impl Incident {
         }
     }
 
-    /// The cause was found and asked to end.
+    /// Records that the cause was found and sent SIGTERM.
     pub fn asked(&mut self, now_ns: u64) {
         (self.state, self.in_vain, self.warned) = (State::Asked { at_ns: now_ns }, 0, true);
     }
 
-    /// The cause was killed.
+    /// Records that the cause was killed.
     pub fn killed(&mut self, now_ns: u64, room: u64) {
         (self.state, self.in_vain, self.warned) = (State::Killed { at_ns: now_ns, room }, 0, true);
     }
 
-    /// Nobody was found, or the signal could not be sent. Returns whether it is to be said: the first time.
+    /// Records that no cause was found, or that the signal could not be sent. Returns whether to report it,
+    /// which is so the first time.
     pub fn in_vain(&mut self, now_ns: u64) -> bool {
         self.in_vain += 1;
         self.not_before_ns = now_ns + if self.in_vain > 10 { RARELY_NS } else { AGAIN_NS };
         self.in_vain == 1
     }
 
-    /// Somebody may be found in a moment: it is not yet known who may be chosen.
+    /// Delays the next search: it is not yet known which processes are eligible.
     pub fn wait(&mut self, until_ns: u64) {
         self.not_before_ns = until_ns;
     }
 
-    /// Only said, not done: nothing more for a while.
+    /// Records that an action was reported only (dry run). Nothing more is done for a while.
     pub fn pretended(&mut self, now_ns: u64) {
         (self.warned, self.not_before_ns) = (true, now_ns + RARELY_NS);
     }
 
-    /// Leaves this one out from now on, until the danger is over.
+    /// Excludes this process until the shortage is over.
     pub fn leave_out(&mut self, pid: u32, start: u64) {
         self.tried[self.tried_count % TRIED] = (pid, start);
         self.tried_count += 1;
     }
 
-    /// Those that are left out.
+    /// Returns the excluded processes.
     pub fn left_out(&self) -> &[(u32, u64)] {
         &self.tried[..self.tried_count.min(TRIED)]
     }
 
-    /// Whether something was asked to end or killed and is waited for.
+    /// Whether a process was sent a signal and has not exited yet.
     pub fn is_waiting(&self) -> bool {
         matches!(self.state, State::Asked { .. } | State::Killed { .. })
     }
@@ -198,7 +203,7 @@ mod tests {
 
     const GRACE: u64 = 5_000 * MS;
 
-    /// The orders for each `(ms, stage, room, is gone)`; a cause is always found.
+    /// Returns the orders for each `(ms, stage, room, is gone)`. A cause is always found.
     fn course(steps: &[(u64, Stage, u64, bool)]) -> Vec<Order> {
         let mut incident = Incident::default();
         let orders = steps.iter().map(|&(ms, stage, room, is_gone)| {
@@ -283,7 +288,7 @@ mod tests {
                 incident.in_vain(ms * MS);
             }
         }
-        assert_eq!(step(&mut incident, 10_010, Term), Order::Nothing, "it is looked more rarely by now");
+        assert_eq!(step(&mut incident, 10_010, Term), Order::Nothing, "by now searches are less frequent");
         assert_eq!(step(&mut incident, 10_020, Kill), Order::Kill);
     }
 

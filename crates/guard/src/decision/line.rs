@@ -1,4 +1,4 @@
-//! A decision as it is told: to people in a line, to programs as JSON.
+//! A decision of the guard as it is printed: one line of text for people, one JSON object for programs.
 
 use super::stage::{Assessment, Reading};
 use serde::{Deserialize, Serialize};
@@ -6,163 +6,164 @@ use serde::{Deserialize, Serialize};
 /// Value of [`Line::schema`] that this version writes.
 pub const LINE_SCHEMA: &str = "manycore/guard/1";
 
-/// What happened.
+/// The kind of a decision or notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Memory will run out.
     Warn,
-    /// The cause was slowed down.
+    /// The process that causes the shortage was slowed down.
     Slow,
-    /// What was slowed down may go on.
+    /// A process or control group that was slowed down runs at full speed again.
     Release,
     /// SIGTERM was sent.
     Term,
     /// SIGKILL was sent.
     Kill,
-    /// Whoever was sent a signal is gone.
+    /// The process that was sent a signal has exited.
     Gone,
-    /// Somebody was killed and does not go away.
+    /// The process was killed but does not exit.
     Stuck,
-    /// The danger passed before the time of grace was over.
+    /// The shortage passed within the grace period. The process that was sent SIGTERM is left running.
     Spare,
     /// A signal could not be sent.
     Refused,
-    /// Nobody who may be chosen has taken much.
+    /// No eligible process has taken much memory.
     Nobody,
-    /// Files in memory took it.
+    /// Files in memory took the memory.
     Files,
-    /// The danger has been over for a while.
+    /// The shortage ended some time ago.
     Over,
-    /// Something about the guard itself.
+    /// A message about the guard itself.
     Note,
 }
 
-/// One line.
+/// One line of the event log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     /// Always [`LINE_SCHEMA`].
     pub schema: String,
-    /// When, UTC.
+    /// Time of the event, UTC.
     pub at: String,
-    /// `machine`, the group's path or the name of the processes; `guard` where it is about the guard itself.
+    /// `machine`, the path of the control group or the name of the processes; `guard` for a message about the
+    /// guard itself.
     pub watch: String,
     /// What happened.
     pub event: Kind,
-    /// Whether it was only said.
+    /// Whether this was a dry run: the action was reported but not taken.
     pub dry_run: bool,
-    /// What was read; absent where it is not about memory.
+    /// The reading that led to the decision. Absent where the line is not about memory.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reading: Option<Reading>,
-    /// What follows from it.
+    /// The assessment of the reading.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub told: Option<Assessment>,
-    /// Who it is about.
+    /// The process that the line is about.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub culprit: Option<Culprit>,
-    /// Files in memory that it is about.
+    /// The files in memory that the line is about.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub files: Option<Files>,
-    /// Milliseconds from the reading to the signal, or from the signal to the end.
+    /// Milliseconds from the reading to the signal, or from the signal to the exit of the process.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub after_ms: Option<f64>,
-    /// More, in words.
+    /// Further text.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub note: String,
 }
 
-/// Who is to blame.
+/// The process, or group of related processes, that caused the shortage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Culprit {
-    /// Process id; of a family, of its head.
+    /// Process id. For several processes, that of the one that represents them.
     pub pid: u32,
-    /// Its start, in clock ticks since boot.
+    /// Start time, in clock ticks since boot.
     pub start: u64,
-    /// Its name.
+    /// Process name.
     pub name: String,
-    /// Its real user.
+    /// Real user id.
     pub user: u32,
-    /// Its control group, where it is known.
+    /// Control group; empty if unknown.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub cgroup: String,
-    /// Processes that it stands for.
+    /// Number of processes that this entry represents.
     pub processes: u32,
-    /// What they have in common, where they are several: `session 812`, `cgroup /batch`.
+    /// What the processes have in common, if there are several: `session 812`, `cgroup /batch`.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub kin: String,
-    /// Bytes that would come back.
+    /// Bytes that would be freed if the process ended.
     pub bytes: u64,
-    /// What it was found to hold beside its own pages.
+    /// Memory that the process holds in addition to its own pages.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub held: Option<Holding>,
-    /// Bytes that it took in the recent fall.
+    /// Bytes that the process grew by in the recent decrease of available memory.
     pub growth_bytes: u64,
-    /// Bytes that went in it.
+    /// Bytes that available memory fell by in this decrease.
     pub fall_bytes: u64,
-    /// Seconds that it has lasted.
+    /// Duration of this decrease in seconds.
     pub fall_seconds: f64,
 }
 
-/// Memory that a process holds beside its own pages.
+/// Memory that a process holds in addition to its own pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
-    /// In words: what most of it is.
+    /// Description of the largest part.
     pub what: String,
-    /// Bytes that it has grown by since nothing happened.
+    /// Growth in bytes since memory was last plentiful.
     pub growth_bytes: u64,
-    /// Whether it stays when the process has ended.
+    /// Whether the memory stays in use after the process has ended.
     pub stays: bool,
 }
 
-/// A mount whose files are in memory.
+/// Growth of shared memory and files in memory, and the mount that grew most.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Files {
-    /// Bytes that files have grown by.
+    /// Bytes that shared memory and files have grown by.
     pub growth_bytes: u64,
-    /// The mount that grew most; absent where none is known.
+    /// The mount that grew most; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub mount: Option<String>,
-    /// Bytes that lie there.
+    /// Bytes in use on this mount.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub used_bytes: Option<u64>,
 }
 
-/// What would happen to a process now, in one watch.
+/// What the guard would do with a process now, according to one watch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Why {
     /// Always [`LINE_SCHEMA`].
     pub schema: String,
-    /// The watch.
+    /// Name of the watch.
     pub watch: String,
-    /// The process that was asked about.
+    /// Id of the process that was queried.
     pub pid: u32,
-    /// Its name; absent where there is none of that id.
+    /// Process name; absent if there is no process with this id.
     pub name: Option<String>,
-    /// Its control group.
+    /// Control group of the process.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub cgroup: String,
-    /// Bytes that would come back if it ended.
+    /// Bytes that would be freed if the process ended.
     pub bytes: u64,
-    /// Bytes that it took in the recent fall.
+    /// Bytes that the process grew by in the recent decrease of available memory.
     pub growth_bytes: u64,
-    /// Bytes that went in it.
+    /// Bytes that available memory fell by in this decrease.
     pub fall_bytes: u64,
-    /// Seconds that it has lasted.
+    /// Duration of this decrease in seconds.
     pub fall_seconds: f64,
-    /// Whether the watch includes it.
+    /// Whether the watch includes the process.
     pub is_watched: bool,
-    /// Why it is never chosen, if so.
+    /// The reason why the process is never selected, if there is one.
     pub spared: Option<String>,
-    /// Whether it would be chosen now.
+    /// Whether the process would be selected now.
     pub is_chosen: bool,
-    /// Who would be, otherwise.
+    /// The process that would be selected instead.
     pub chosen: Option<Culprit>,
-    /// What was read.
+    /// The latest reading.
     pub reading: Reading,
-    /// What follows from it.
+    /// The assessment of the reading.
     pub told: Assessment,
-    /// Bytes available below which somebody is asked to end, and killed.
+    /// Available bytes below which SIGTERM and SIGKILL are sent.
     pub levels: [u64; 2],
-    /// Seconds that growth was looked at for.
+    /// Seconds over which growth was observed.
     pub seen_seconds: f64,
 }

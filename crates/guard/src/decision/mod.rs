@@ -1,7 +1,7 @@
-//! Keeping a machine from dying of memory: when something has to be done, to whom, and in which order.
+//! The decisions of the out-of-memory guard: when to act, on which process, and in which order.
 //!
-//! All of it is called on the way to a kill, when memory may have run out, so nothing here allocates after it was made;
-//! [`holdings`] does, which is found out beside that.
+//! Most of this code runs between a reading and a kill, when memory may already be exhausted. It therefore
+//! allocates only when a structure is created. [`holdings`] is the exception: it runs outside that path.
 
 pub mod choice;
 pub mod holdings;

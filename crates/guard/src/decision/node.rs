@@ -1,39 +1,40 @@
-//! What an Erlang node tells of its processes.
+//! The processes of an Erlang node.
 
 use serde::{Deserialize, Serialize};
 
-/// The process of a node with the most memory.
+/// The process of a node that uses the most memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heaviest {
-    /// As the node writes it: `<0.105.0>`.
+    /// Process identifier as the node prints it: `<0.105.0>`.
     pub pid: String,
-    /// Registered name, or the function that it began with.
+    /// Registered name, or the function that it was started with.
     pub name: String,
-    /// What it does now.
+    /// The function that it is executing.
     pub current: String,
-    /// Bytes of all that it has.
+    /// Memory of the process in bytes.
     pub bytes: u64,
-    /// Words of its heaps.
+    /// Size of its heaps in words.
     pub words: u64,
-    /// Messages that wait.
+    /// Number of messages in its queue.
     pub messages: u64,
-    /// Bytes of the one with the second most.
+    /// Memory of the second largest process in bytes.
     pub second_bytes: u64,
-    /// Processes of the node.
+    /// Number of processes on the node.
     pub processes: u64,
-    /// `max_heap_size` of the node in words, 0 for none.
+    /// `max_heap_size` of the node in words; 0 if unset.
     pub limit_words: u64,
 }
 
 impl Heaviest {
-    /// Words of heap that would have held it and let all others be: twice what the second has, and half of what it has
-    /// itself at most. 233 words are the least heap there is.
+    /// Returns the `max_heap_size`, in words, that would have stopped this process and left all others
+    /// running: twice the memory of the second largest, but at most half of this process's own heap. The
+    /// smallest heap has 233 words.
     pub fn held_by(&self) -> u64 {
         const WORD: u64 = 8;
         (2 * self.second_bytes / WORD).min(self.words / 2).max(233)
     }
 
-    /// Whether one process is to blame, and not their number.
+    /// Whether a single process is the cause, and not the number of processes.
     pub fn is_cause(&self) -> bool {
         self.bytes > 4 * self.second_bytes && self.bytes > 1 << 20
     }

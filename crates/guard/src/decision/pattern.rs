@@ -1,22 +1,22 @@
-//! Names with wildcards, matched without allocating: the guard asks on its way to a kill.
+//! Wildcard patterns for names. Matching does not allocate, because the guard matches names before a kill.
 
 use std::fmt;
 
-/// A name in which `*` stands for any characters, and `?` for one.
+/// A pattern in which `*` stands for any number of characters and `?` for exactly one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(String);
 
 impl Pattern {
-    /// The pattern as it is written.
+    /// Returns the pattern for this text.
     pub fn new(text: &str) -> Self {
         Self(text.to_owned())
     }
 
-    /// Whether the whole of `name` is what the pattern says. Bytes are compared: case counts.
+    /// Whether the pattern matches the whole of `name`. Bytes are compared; matching is case-sensitive.
     pub fn matches(&self, name: &[u8]) -> bool {
         let pattern = self.0.as_bytes();
         let (mut at, mut in_name) = (0, 0);
-        // Where the last star stands, and how much of the name it has taken.
+        // Position of the last star, and the length of the name up to the end of what it matches.
         let mut star: Option<(usize, usize)> = None;
         while in_name < name.len() {
             match pattern.get(at) {
@@ -41,7 +41,8 @@ impl Pattern {
         pattern[at..].iter().all(|&byte| byte == b'*')
     }
 
-    /// Whether it matches the path of a control group or one of its ancestors: `/a.slice` covers `/a.slice/b.service`.
+    /// Whether the pattern matches the path of a control group or of one of its ancestors: `/a.slice` covers
+    /// `/a.slice/b.service`.
     pub fn covers(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         let ends = path.bytes().enumerate().skip(1).filter(|&(_, byte)| byte == b'/').map(|(at, _)| at);

@@ -1,55 +1,57 @@
-//! How near the end of memory is: a pure function of what was read, of the trend, and of the limits.
+//! The urgency of a memory shortage: a pure function of a reading, the trend and the limits.
 
 use super::trend::Trend;
 use serde::{Deserialize, Serialize};
 
-/// Nanoseconds in a second.
+/// Nanoseconds per second.
 const SECOND: u64 = 1_000_000_000;
 
-/// Readings further apart than this tell no trend: the machine slept, or we were stopped.
+/// No trend is computed across a gap between readings that is longer than this: the machine was suspended, or
+/// this process was stopped.
 pub const GAP_NS: u64 = 60 * SECOND;
 
-/// What the trend of now is told from.
+/// Window of the short-term trend, in nanoseconds.
 const SHARP_NS: u64 = SECOND / 2;
 
-/// What a lasting trend needs.
+/// Least span of readings for the long-term trend, in nanoseconds.
 const LASTING_NS: u64 = 10 * SECOND;
 
-/// A trend alone has us warn only while less than this share of the memory is left, because programs that start take
-/// memory quickly and then stop.
+/// A trend alone leads to a warning only while less than this share of memory is left: programs often take
+/// memory quickly when they start, and then stop growing.
 const WARN_SHARE: f64 = 0.5;
 
-/// A trend alone has us act only while less than this many times `term_below` is left: what takes memory quickly and
-/// then stops is let be as long as it fits.
+/// A trend alone leads to a signal only while less than this many times `term_below` is left. A process that
+/// takes memory quickly and then stops growing is left running as long as its memory fits.
 pub const ACT_FACTOR: f64 = 1.5;
 
-/// The last resort acts where memory will be exhausted within this time, in seconds.
+/// The last resort acts if memory will be exhausted within this time, in seconds.
 const LAST_SECONDS: f64 = 30.0;
 
-/// Or where less than this share is left and some tasks wait for it for [`LAST_STALLED`] of the time.
+/// The last resort also acts if less than this share is left and some tasks wait for memory for
+/// [`LAST_STALLED`] of the time.
 const LAST_SHARE: f64 = 1.0 / 256.0;
 
 /// See [`LAST_SHARE`].
 const LAST_STALLED: f64 = 0.1;
 
-/// While the holder of the memory is searched for, the last resort waits until less than this share of `kill_below` is
-/// left.
+/// While the guard still searches for the process that holds the memory, the last resort waits until less
+/// than this share of `kill_below` is left.
 const SEARCH_SHARE: f64 = 0.25;
 
-/// Part of memory.
+/// An amount of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Amount {
-    /// Percent of the whole.
+    /// Percent of the total.
     Percent(f64),
     /// Bytes.
     Bytes(u64),
-    /// Percent of the whole, but not more than so many bytes.
+    /// Percent of the total, but at most this many bytes.
     Capped(f64, u64),
 }
 
 impl Amount {
-    /// In bytes, of a whole of `total` bytes.
+    /// Returns the amount in bytes for a total of `total` bytes.
     pub fn of(self, total: u64) -> u64 {
         match self {
             Self::Percent(percent) => (total as f64 * percent / 100.0) as u64,
@@ -59,21 +61,22 @@ impl Amount {
     }
 }
 
-/// From when on what is done.
+/// The thresholds at which the guard acts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// A warning is written where memory will be exhausted within this time, in seconds.
+    /// Warn if memory will be exhausted within this time, in seconds.
     pub warn_before: f64,
-    /// SIGTERM where less is available.
+    /// Send SIGTERM if less than this is available.
     pub term_below: Amount,
-    /// SIGTERM where memory will be exhausted within this time, in seconds.
+    /// Send SIGTERM if memory will be exhausted within this time, in seconds.
     pub term_before: f64,
-    /// SIGKILL where less is available.
+    /// Send SIGKILL if less than this is available.
     pub kill_below: Amount,
-    /// SIGKILL where memory will be exhausted within this time, in seconds: what a kill takes to have an effect.
+    /// Send SIGKILL if memory will be exhausted within this time, in seconds. This should be the time that a
+    /// kill needs to free memory.
     pub kill_before: f64,
-    /// SIGTERM where less than twice `term_below` is available and all tasks wait for memory for this share of the time
-    /// (PSI `full` over some seconds), and SIGKILL below `term_below`; 0 to 1.
+    /// Share of time, 0 to 1, in which all tasks wait for memory (PSI `full` over some seconds). At this
+    /// share, send SIGTERM if less than twice `term_below` is available, and SIGKILL below `term_below`.
     pub stalled: f64,
 }
 
@@ -91,44 +94,45 @@ impl Default for Limits {
     }
 }
 
-/// What was read at one moment of the machine, a control group or a set of processes.
+/// One reading of the memory of the machine, a control group or a set of processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
-    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Time of the reading, in nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
-    /// Bytes that can still be had without swapping.
+    /// Bytes that can be allocated without swapping.
     pub available: u64,
-    /// All of it.
+    /// Total memory in bytes.
     pub total: u64,
     /// Free swap in bytes.
     pub swap_free: u64,
-    /// All swap in bytes.
+    /// Total swap in bytes.
     pub swap_total: u64,
     /// Memory of `tmpfs` and shared memory in bytes.
     pub shmem: u64,
-    /// Share of the last seconds in which all tasks waited for memory (PSI `full`), 0 to 1, where the kernel tells it.
+    /// Share of the last seconds in which all tasks waited for memory (PSI `full`), 0 to 1; absent if the
+    /// kernel does not report it.
     pub stalled: Option<f64>,
 }
 
 impl Reading {
-    /// What can still be had, swap included.
+    /// Returns the bytes that can still be allocated, including free swap.
     pub fn room(&self) -> u64 {
         self.available.saturating_add(self.swap_free)
     }
 }
 
-/// What has to be done.
+/// The action that a reading calls for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// Nothing.
+    /// No action.
     #[default]
     Calm,
-    /// Say that it is coming, and slow the cause down where that is wished.
+    /// Warn, and slow the cause down if the rules say so.
     Warn,
-    /// Ask the cause to end.
+    /// Send SIGTERM to the cause.
     Term,
-    /// End it.
+    /// Send SIGKILL to the cause.
     Kill,
 }
 
@@ -136,31 +140,31 @@ pub enum Stage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cause {
-    /// There is none.
+    /// No reason: the stage is [`Stage::Calm`].
     #[default]
     None,
-    /// Less is left than the limit says.
+    /// Less memory is left than the limit.
     Level,
-    /// It will be used up within the time that the limit says.
+    /// Memory will be used up within the time of the limit.
     Trend,
     /// Tasks wait for memory for most of the time.
     Stall,
 }
 
-/// How near the end is.
+/// The assessment of a reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Assessment {
-    /// What has to be done.
+    /// The action that is needed.
     pub stage: Stage,
-    /// Why.
+    /// Why it is needed.
     pub cause: Cause,
-    /// Bytes a second that the room falls by.
+    /// Rate at which available memory (with swap) decreases, in bytes per second.
     pub rate: f64,
-    /// Seconds until nothing is left at this rate; absent where it does not fall.
+    /// Seconds until no memory is left at this rate; absent if available memory does not decrease.
     pub seconds_left: Option<f64>,
 }
 
-/// Judges a reading that `trend` has already.
+/// Assesses a reading. `trend` must already include it.
 pub fn assess(reading: &Reading, trend: &Trend, limits: &Limits) -> Assessment {
     let sharp = trend.sharp(SHARP_NS);
     let lasting = trend.lasting(LASTING_NS).unwrap_or(0.0);
@@ -170,7 +174,8 @@ pub fn assess(reading: &Reading, trend: &Trend, limits: &Limits) -> Assessment {
     Assessment { stage, cause, rate, seconds_left: Some(left(rate)).filter(|left| left.is_finite()) }
 }
 
-/// `soon` and `left` are the seconds that are left at the rate of now, and at the larger of both.
+/// Returns the stage and its cause. `soon` is the number of seconds left at the short-term rate, `left` at
+/// the larger of the short-term and the long-term rate.
 fn stage(reading: &Reading, limits: &Limits, soon: f64, left: f64) -> (Stage, Cause) {
     let below = |amount: Amount, factor: f64| {
         let of = |total: u64| amount.of(total) as f64 * factor;
@@ -201,9 +206,12 @@ fn stage(reading: &Reading, limits: &Limits, soon: f64, left: f64) -> (Stage, Ca
     }
 }
 
-/// Whether the end is so near that it has to be somebody, though nobody is shown to be the cause: memory still falls, or
-/// tasks wait for what is not there. A machine that is always full and works is not at its end. While it is searched for
-/// the process that holds the memory (`is_sought`), there is time until almost nothing is left or tasks stall.
+/// Whether memory is so nearly exhausted that a process must be killed although none is shown to be the
+/// cause.
+///
+/// This holds if memory still decreases, or if tasks stall because too little is left. It does not hold for a
+/// machine that is always full and works well. While the guard searches for the process that holds the memory
+/// (`is_sought`), it waits until almost nothing is left or tasks stall.
 pub fn is_end(reading: &Reading, told: &Assessment, limits: &Limits, is_sought: bool) -> bool {
     let is_soon = told.seconds_left.is_some_and(|left| left <= LAST_SECONDS);
     let is_none = reading.room() as f64 <= reading.total as f64 * LAST_SHARE;
@@ -215,10 +223,12 @@ pub fn is_end(reading: &Reading, told: &Assessment, limits: &Limits, is_sought: 
     told.stage == Stage::Kill && may_act && (is_trend || is_stalled || is_soon || is_none && waits)
 }
 
-/// How long to wait for the next reading, in nanoseconds: as long as the fastest writer would take to where trends have us
-/// act, or an eighth of the time that is left, whichever is shorter; between 20 ms and `most_ns`.
+/// Returns the time until the next reading, in nanoseconds, between 20 ms and `most_ns`. It is the shorter of
+/// two: the time in which the fastest writer could reach the level at which trends lead to signals, and an
+/// eighth of the time left at the current rate.
 pub fn pause_ns(reading: &Reading, assessment: &Assessment, limits: &Limits, most_ns: u64) -> u64 {
-    /// Bytes a second that one CPU can ask for and clear at most; several take less than proportionally more.
+    /// Bytes per second that one CPU can allocate and clear at most. Several CPUs together gain less than
+    /// proportionally.
     const FASTEST: f64 = 6e9;
     const SHORTEST_NS: u64 = 20_000_000;
     let spare = (reading.room() as f64 - limits.term_below.of(reading.total) as f64 * ACT_FACTOR).max(0.0);
@@ -274,7 +284,8 @@ mod tests {
         assert_eq!(at(7 * GIB, GIB / 4), (Stage::Warn, Cause::Trend), "28 s are left");
     }
 
-    /// The stage of a machine of `total` bytes of which `available` are left after it took the rest at `rate`.
+    /// The stage of a machine of `total` bytes that has `available` bytes left after it lost the rest at
+    /// `rate`.
     fn spike(total: u64, available: u64, rate: u64) -> Stage {
         let reading = Reading { available, total, ..Reading::default() };
         assess(&reading, &falling(available, rate), &Limits::default()).stage
@@ -283,10 +294,10 @@ mod tests {
     #[test]
     fn a_spike_that_fits_is_let_be_on_small_and_large_machines() {
         const MIB: u64 = 1 << 20;
-        // Seen: SIGTERM with 196 of 1,000 MiB left, and 2 MiB still to come.
+        // Observed: SIGTERM with 196 of 1,000 MiB left, when the process needed only 2 MiB more.
         assert_eq!(spike(1000 * MIB, 196 * MIB, 1400 * MIB), Stage::Warn);
         assert_eq!(spike(1000 * MIB, 151 * MIB, 1400 * MIB), Stage::Warn);
-        assert_eq!(spike(1000 * MIB, 149 * MIB, 1400 * MIB), Stage::Kill, "it is gone in 0.1 s");
+        assert_eq!(spike(1000 * MIB, 149 * MIB, 1400 * MIB), Stage::Kill, "it is exhausted in 0.1 s");
         assert_eq!(spike(1000 * MIB, 149 * MIB, 100 * MIB), Stage::Warn, "it lasts for 1.5 s");
         assert_eq!(spike(1024 * GIB, 7 * GIB, 40 * GIB), Stage::Warn);
         assert_eq!(spike(1024 * GIB, 5 * GIB, 40 * GIB), Stage::Kill);
@@ -300,10 +311,10 @@ mod tests {
             let reading = Reading { stalled, ..reading(available) };
             is_end(&reading, &assess(&reading, &falling(available, rate), &limits), &limits, false)
         };
-        assert!(!end(GIB / 2, 0, Some(0.0)), "full, and it works");
+        assert!(!end(GIB / 2, 0, Some(0.0)), "memory is full, but no task waits");
         assert!(end(GIB / 2, GIB / 8, Some(0.0)) && end(GIB / 2, 0, Some(0.9)));
         assert!(!end(GIB / 32, 0, Some(0.0)) && end(GIB / 32, 0, Some(0.2)) && end(GIB / 32, 0, None));
-        assert!(end(GIB, 0, Some(0.9)) && !end(3 * GIB, 0, Some(0.9)), "stalls count where little is left");
+        assert!(end(GIB, 0, Some(0.9)) && !end(3 * GIB, 0, Some(0.9)), "stalls count only if little is left");
     }
 
     #[test]
@@ -315,8 +326,8 @@ mod tests {
             let reading = Reading { available, total, stalled: Some(stalled), ..Reading::default() };
             is_end(&reading, &assess(&reading, &falling(available, 100 * MIB), &limits), &limits, is_sought)
         };
-        // Seen: the innocent was ended at 45 of 1,000 MiB, a second before the holder was found.
-        assert!(end(45 * MIB, 0.0, false), "nothing is searched for");
+        // Observed: an unrelated process was ended at 45 of 1,000 MiB, a second before the holder was found.
+        assert!(end(45 * MIB, 0.0, false), "no search is under way");
         assert!(!end(45 * MIB, 0.0, true) && !end(13 * MIB, 0.0, true));
         assert!(end(12 * MIB, 0.0, true), "almost nothing is left");
         assert!(end(45 * MIB, 0.9, true), "tasks stall");

@@ -1,7 +1,8 @@
-//! The processes of the machine with the memory that would come back if they ended, now and at some moments before.
+//! The table of all processes, with the memory that would be freed if each ended, now and at some earlier
+//! moments.
 //!
-//! All of it is allocated when it is made. Moments ([`Table::mark`]) are thinned as they age, so that sixteen of them
-//! reach from fractions of a second to hours.
+//! All memory is allocated when the table is created. The moments ([`Table::mark`]) are thinned out as they
+//! age: sixteen of them cover spans from fractions of a second to hours.
 
 mod seen;
 
@@ -10,93 +11,95 @@ pub use seen::{Held, Name, Seen, Shield};
 use super::stage::Reading;
 use std::cmp::Reverse;
 
-/// Moments that are remembered.
+/// Number of moments that are kept.
 const MARKS: usize = 16;
 
-/// A mark that is older, in nanoseconds, goes first.
+/// A mark older than this, in nanoseconds, is discarded first.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// From this size of its maker on, a new process of the same name is taken for a copy of it, in KiB.
+/// If a parent is at least this large, in KiB, a new child of the same name is taken for a forked copy of it.
 const BIG_FORK_KIB: u32 = 32 << 10;
 
-/// Watches at most: the machine, control groups and sets of processes that one guard keeps.
+/// Largest number of watches of one guard: the machine, control groups and sets of processes.
 pub const WATCHES: usize = 8;
 
 /// A process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// As it was seen last.
+    /// The latest reading.
     pub seen: Seen,
-    /// Resident set in KiB, by which it is told whether anything has changed.
+    /// Resident set size in KiB. A change of it shows that the process has to be read again.
     pub resident_kib: u32,
-    /// Its parent when it was seen first, whoever it is with now.
+    /// Its parent when it was first seen. The current parent may be another process.
     pub maker: u32,
-    /// Real user.
+    /// Real user id.
     pub user: u32,
-    /// Whether it is in a process namespace below that of whoever reads these, as in a container.
+    /// Whether it is in a process namespace below that of the reader, as in a container.
     pub is_contained: bool,
-    /// Bit `n`: the `n`-th rule by name that asks for a unit or a file holds for it.
+    /// Bit `n` is set if the process meets the unit or file that the `n`-th name rule demands.
     pub proof: u64,
-    /// KiB of its memory that would not come back, because others have it too (`Rss` less `Pss`), as seen some time ago.
+    /// KiB that would not be freed because other processes share them (`Rss` less `Pss`), as of some time
+    /// ago.
     pub shared_kib: u32,
-    /// What it was found to hold beside.
+    /// Memory that it was found to hold in addition.
     pub held: Held,
-    /// Why it is never chosen.
+    /// Why it is never selected.
     pub shield: Option<Shield>,
-    /// Why nobody in its control group is chosen.
+    /// Why no process of its control group is selected.
     pub group_shield: Option<Shield>,
-    /// Bit `n`: the `n`-th watch includes it.
+    /// Bit `n` is set if the `n`-th watch includes it.
     pub watches: u32,
-    /// Number of its control group with whoever reads these; 0: not known yet.
+    /// Number that the reader gave its control group; 0 if not yet known.
     pub group: u16,
-    /// Whether group, shield and watches are its own, not its parent's.
+    /// Whether group, shield and watches are its own, not copied from its parent.
     pub is_known: bool,
-    /// KiB at each mark, its own and shared; 0 where it was not there.
+    /// KiB at each mark, private and shared; 0 if the process did not exist.
     at: [(u32, u32); MARKS],
-    /// When it was seen first, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Time when it was first seen, in nanoseconds of `CLOCK_MONOTONIC`.
     pub first_ns: u64,
-    /// Survey that it was found in last.
+    /// Number of the last survey that found it.
     round: u32,
 }
 
-/// A moment at which all processes were seen.
+/// A moment at which the memory of all processes was recorded.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     at_ns: u64,
-    /// Room of each watch.
+    /// Available memory of each watch.
     room: [u64; WATCHES],
-    /// Memory of `tmpfs` and shared memory, likewise.
+    /// Memory of `tmpfs` and shared memory of each watch.
     shmem: [u64; WATCHES],
     slot: usize,
 }
 
-/// The processes, by id.
+/// The processes, sorted by id.
 #[derive(Debug)]
 pub struct Table {
     processes: Vec<Process>,
     marks: [Mark; MARKS],
     marked: usize,
     round: u32,
-    /// Nobody in a full table is smaller.
+    /// No process in a full table is smaller than this.
     least_kib: u64,
-    /// Processes that there was no place for in the last survey.
+    /// Number of processes that did not fit into the table in the last survey.
     pub left_out: usize,
 }
 
-/// A span of time over which growth is told.
+/// A span of time over which growth is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     slot: usize,
-    /// When it began, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Start of the window, in nanoseconds of `CLOCK_MONOTONIC`.
     pub from_ns: u64,
-    /// Bytes that the room has fallen by since.
+    /// Bytes that available memory has fallen by since.
     pub fall: u64,
     /// Bytes that `tmpfs` and shared memory have grown by since.
     pub shmem: u64,
 }
 
 impl Table {
-    /// For so many processes; every page of it is written, so that it is there.
+    /// Creates a table for `capacity` processes. Writes every page of it, so that the memory is really
+    /// allocated.
     pub fn new(capacity: usize) -> Self {
         let one = Process { round: 1, ..Process::default() };
         let mut processes = vec![one; capacity];
@@ -104,17 +107,17 @@ impl Table {
         Self { processes, marks: [Mark::default(); MARKS], marked: 0, round: 0, least_kib: 0, left_out: 0 }
     }
 
-    /// All of them, by id.
+    /// Returns all processes, sorted by id.
     pub fn processes(&self) -> &[Process] {
         &self.processes
     }
 
-    /// The one with this id.
+    /// Returns the process with this id.
     pub fn find(&self, pid: u32) -> Option<&Process> {
         self.place(pid).ok().map(|at| &self.processes[at])
     }
 
-    /// The same, to change it.
+    /// Returns the process with this id for modification.
     pub fn find_mut(&mut self, pid: u32) -> Option<&mut Process> {
         let at = self.place(pid).ok()?;
         Some(&mut self.processes[at])
@@ -124,21 +127,24 @@ impl Table {
         self.processes.binary_search_by_key(&pid, |process| process.seen.pid)
     }
 
-    /// Begins a survey: those that are not seen in it are gone at its end.
+    /// Begins a survey. Processes that are not seen in it are removed by [`Self::end`].
     pub fn begin(&mut self) {
         self.round += 1;
         (self.left_out, self.least_kib) = (0, 0);
     }
 
-    /// Takes in what was read. A process that is new, or another one with this id, takes `heir` for its group and so on
-    /// until its own are known: those of its parent. Its memory counts as growth since all marks, unless it is older
-    /// than they are. Returns whether it is new.
+    /// Records the reading of a process and returns whether the process is new.
+    ///
+    /// A new process, or one that reuses an id, takes the control group, shield and watches of its parent (or
+    /// of another process of its session) until its own are known. Its memory counts as growth since every
+    /// mark made after its start.
     pub fn see(&mut self, seen: Seen, resident_kib: u32, now_ns: u64, age_ns: u64) -> bool {
         let round = self.round;
         match self.place(seen.pid) {
             Ok(at) if self.processes[at].seen.start == seen.start => {
                 let process = &mut self.processes[at];
-                // A program that was started may have been put into another control group before.
+                // A process that has executed a new program may have been moved to another control group
+                // before.
                 process.is_known &= process.seen.name == seen.name;
                 (process.seen, process.resident_kib, process.round) = (seen, resident_kib, round);
                 false
@@ -160,8 +166,9 @@ impl Table {
         }
     }
 
-    /// Makes a place in a full table for one that is at least twice as big as the smallest: that, the youngest of several,
-    /// goes. So a crowd of small ones hides nobody. Returns whether there is a place.
+    /// Makes space in a full table for a process at least twice as large as the smallest one, which is
+    /// removed (the youngest of several). This way many small processes cannot hide a large one. Returns
+    /// whether there is space.
     fn give_way(&mut self, seen: &Seen) -> bool {
         let size = |seen: &Seen| u64::from(seen.kib) + u64::from(seen.shmem_kib);
         if size(seen) < 2 * self.least_kib.max(1) {
@@ -171,7 +178,7 @@ impl Table {
         let weight = |process: &Process| size(&process.seen) + u64::from(process.held.growth_kib);
         let least = all.min_by_key(|(_, process)| (weight(process), Reverse(process.seen.start)));
         let Some((at, kib)) = least.map(|(at, process)| (at, weight(process))) else { return false };
-        // It only grows while one survey goes on, so most are turned down at once.
+        // This only rises during a survey, so most later candidates are rejected without a search.
         self.least_kib = kib;
         let is_worth_it = size(seen) >= 2 * kib.max(1);
         if is_worth_it {
@@ -181,7 +188,7 @@ impl Table {
         is_worth_it
     }
 
-    /// Takes all of another one, which has no more processes than there is room for here.
+    /// Copies all contents of another table, up to the capacity of this one.
     pub fn take_over(&mut self, other: &Self) {
         let room = self.processes.capacity();
         self.processes.clear();
@@ -189,18 +196,18 @@ impl Table {
         (self.marks, self.marked, self.round) = (other.marks, other.marked, other.round);
     }
 
-    /// Processes that there is room for.
+    /// Returns the number of processes that fit.
     pub fn capacity(&self) -> usize {
         self.processes.capacity()
     }
 
-    /// The first one with a larger id than `pid` that is `wanted`.
+    /// Returns the smallest id above `pid` of a process for which `wanted` is true.
     pub fn after(&self, pid: u32, wanted: impl Fn(&Process) -> bool) -> Option<u32> {
         let at = self.place(pid.checked_add(1)?).unwrap_or_else(|at| at);
         self.processes[at..].iter().find(|process| wanted(process)).map(|process| process.seen.pid)
     }
 
-    /// Notes that it is still there, with the memory that it had.
+    /// Records that a process still exists and that its memory has not changed.
     pub fn keep(&mut self, pid: u32) {
         let round = self.round;
         if let Some(process) = self.find_mut(pid) {
@@ -209,12 +216,13 @@ impl Table {
     }
 
     fn born(&self, seen: Seen, resident_kib: u32, now_ns: u64, age_ns: u64) -> Process {
-        // One whose maker has died comes to somebody of another session, but those of its own tell where it is from.
+        // If its parent has exited, the process is a child of a process in another session. Other members of
+        // its own session show its origin better.
         let parent = self.find(seen.parent);
         let kin = |other: &&Process| other.seen.session == seen.session && seen.session != 0;
         let heir = parent.filter(kin).or_else(|| self.processes.iter().find(kin)).or(parent);
         let heir = heir.copied().unwrap_or_default();
-        // A fork of a big process has its maker's memory, which is not taken again.
+        // A fork of a large process shares the memory of its parent. This memory was not allocated again.
         let is_fork =
             heir.seen.pid == seen.parent && heir.seen.name == seen.name && heir.seen.kib >= BIG_FORK_KIB;
         let given = if is_fork { seen.kib.min(heir.seen.kib) } else { 0 };
@@ -234,7 +242,7 @@ impl Table {
             shared_kib: 0,
             held: Held::default(),
             group: heir.group,
-            // Rules that name processes are looked at again; those of groups are inherited.
+            // Name rules are evaluated again. What follows from the control group is inherited.
             shield: None,
             group_shield: heir.group_shield,
             watches: heir.watches,
@@ -245,23 +253,23 @@ impl Table {
         }
     }
 
-    /// Ends a survey: who was not seen is gone.
+    /// Ends a survey: removes processes that were not seen in it.
     pub fn end(&mut self) {
         let round = self.round;
         self.processes.retain(|process| process.round == round);
     }
 
-    /// Removes one that is gone.
+    /// Removes a process that has exited.
     pub fn remove(&mut self, pid: u32) {
         if let Ok(at) = self.place(pid) {
             self.processes.remove(at);
         }
     }
 
-    /// Makes this moment one from which growth can be told. The mark that tells least is given up for it: that with the
-    /// nearest neighbours in proportion to its age.
+    /// Records this moment as one from which growth can be measured. The least useful mark is discarded for
+    /// it: the one whose neighbours are nearest in proportion to its age.
     ///
-    /// `readings` has one for each watch, in their order.
+    /// `readings` has one reading for each watch, in their order.
     pub fn mark(&mut self, at_ns: u64, readings: &[Reading]) {
         if self.last_mark_ns().is_some_and(|last| at_ns <= last) {
             return;
@@ -278,13 +286,13 @@ impl Table {
         }
     }
 
-    /// Takes the least useful mark out; its slot.
+    /// Removes the least useful mark and returns its slot.
     fn give_up(&mut self, now_ns: u64) -> usize {
         let worth = |at: usize| {
             let gap = self.marks[at + 1].at_ns - self.marks[at - 1].at_ns;
             gap as f64 / now_ns.saturating_sub(self.marks[at].at_ns).max(1) as f64
         };
-        // The oldest goes once it is beyond an hour, so that the past does not weigh for ever.
+        // The oldest mark is discarded after an hour, so that the distant past does not count for ever.
         let least = if now_ns.saturating_sub(self.marks[0].at_ns) > LONGEST_NS {
             0
         } else {
@@ -295,52 +303,53 @@ impl Table {
         slot
     }
 
-    /// Forgets all marks: the time between them is not known (the machine slept).
+    /// Discards all marks: the time since then is unknown (the machine was suspended).
     pub fn forget(&mut self) {
         self.marked = 0;
     }
 
-    /// When the last mark was made.
+    /// Returns the time of the last mark.
     pub fn last_mark_ns(&self) -> Option<u64> {
         self.marked.checked_sub(1).map(|last| self.marks[last].at_ns)
     }
 
-    /// The shortest window over which the room of a watch has fallen by `least` bytes; where none is so long, the whole
-    /// fall.
+    /// Returns the shortest window over which the available memory of a watch has fallen by `least` bytes. If
+    /// it has not fallen that much, returns the whole decrease.
     pub fn recent(&self, watch: usize, now: &Reading, least: u64) -> Option<Window> {
         let enough = |mark: &&Mark| mark.room[watch].saturating_sub(now.room()) >= least.max(1);
         let mark = self.marks[..self.marked].iter().rev().find(enough);
         mark.map(|mark| window(mark, watch, now)).or_else(|| self.whole(watch, now))
     }
 
-    /// The window since the room of a watch was largest.
+    /// Returns the window since the available memory of a watch was largest.
     pub fn whole(&self, watch: usize, now: &Reading) -> Option<Window> {
-        // Of equal ones the latest.
+        // Among equal marks this finds the latest.
         let mark = self.marks[..self.marked].iter().max_by_key(|mark| mark.room[watch])?;
         Some(window(mark, watch, now)).filter(|window| window.fall > 0)
     }
 
-    /// Whether a process was not there when a window began.
+    /// Whether a process did not exist when a window began.
     pub fn is_young(process: &Process, window: &Window) -> bool {
         process.at[window.slot] == (0, 0)
     }
 
-    /// Bytes that a process has grown by in a window: its own pages, and what else it was found to hold as far as there is
-    /// more of that. Shared memory that it only maps may be anybody's.
+    /// Returns the growth of a process in a window, in bytes: of its own pages, and of the other memory that
+    /// it was found to hold, up to the growth of that memory in total. Shared memory that a process only maps
+    /// may belong to any process.
     pub fn growth(process: &Process, window: &Window) -> u64 {
         let own = process.seen.kib.saturating_sub(process.at[window.slot].0);
         let most = if process.held.kind.is_shmem() { window.shmem } else { window.fall };
         (u64::from(own) << 10) + (u64::from(process.held.growth_kib) << 10).min(most)
     }
 
-    /// Bytes of a fall that the growth of no process of the watch explains.
+    /// Returns the bytes of a decrease that the growth of the processes of the watch does not explain.
     pub fn unexplained(&self, watch: usize, window: &Window) -> u64 {
         let members = self.processes.iter().filter(|process| process.watches >> watch & 1 == 1);
         let explained = members.map(|process| Self::growth(process, window)).sum();
         window.fall.saturating_sub(explained)
     }
 
-    /// All that was said of processes by rules counts no more; what they had does.
+    /// Discards everything that follows from rules. The readings stay.
     pub fn forget_rules(&mut self) {
         for process in &mut self.processes {
             process.is_known = false;
@@ -353,24 +362,24 @@ impl Table {
         }
     }
 
-    /// All of them, to be judged again.
+    /// Returns all processes for modification, to apply rules again.
     pub fn all_mut(&mut self) -> &mut [Process] {
         &mut self.processes
     }
 }
 
 impl Process {
-    /// One of which nothing else is known.
+    /// Returns a process of which nothing else is known.
     pub fn new(seen: Seen, user: u32, is_contained: bool) -> Self {
         Self { seen, user, is_contained, ..Self::default() }
     }
 
-    /// Whether a watch includes it, and nothing spares it.
+    /// Whether a watch includes the process and nothing protects it.
     pub fn may_end(&self, watch: usize) -> bool {
         self.shield.is_none() && self.watches >> watch & 1 == 1
     }
 
-    /// Bytes that would come back if it ended, as far as is known.
+    /// Returns the bytes that would be freed if the process ended, as far as is known.
     pub fn bytes(&self) -> u64 {
         let held = if self.held.stays { 0 } else { self.held.growth_kib };
         let mapped = self.seen.shmem_kib.saturating_sub(self.shared_kib);

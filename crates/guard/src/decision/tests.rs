@@ -1,4 +1,4 @@
-//! Who is chosen, in courses of a made-up machine.
+//! Tests of the selection, on scenarios of a simulated machine.
 
 use super::{
     choice::{Among, Chooser, Finding, Kin, belongs},
@@ -11,13 +11,13 @@ use proptest::prelude::*;
 const SECOND: u64 = 1_000_000_000;
 const MIB: u64 = 1 << 20;
 
-/// A machine with 1,000 MiB whose processes have what they are given.
+/// A simulated machine with 1,000 MiB. Each process uses what the test gives it.
 struct World {
     table: Table,
     now: Reading,
     seconds: u64,
     files: u64,
-    /// MiB that no process has, nor any file.
+    /// MiB that no process and no file holds.
     hidden: u64,
 }
 
@@ -115,11 +115,11 @@ fn small_eaters_of_one_session_are_a_family_with_who_makes_them() {
         world.look(&all);
     }
     let Finding::Family(suspect, kin) = world.choose() else { panic!("{:?}", world.choose()) };
-    assert_eq!((kin, suspect.process.seen.pid), (Kin::Session(20), 20), "the maker is its head");
+    assert_eq!((kin, suspect.process.seen.pid), (Kin::Session(20), 20), "the parent represents the family");
     let recent = |pid| belongs(world.table.find(pid).unwrap(), kin, &suspect);
     assert!(
         recent(59) && recent(30) && recent(20) && !recent(10),
-        "those born before the last tenth went, too"
+        "those created before the last tenth was lost belong to it, too"
     );
 }
 
@@ -157,7 +157,7 @@ fn shared_memory_is_the_growth_of_who_was_found_to_hold_it_and_of_no_other_that_
     for size in 0..8 {
         world.files = 60 * size;
         world.look(&[(10, 10, 1, 400), (11, 11, 1, 10)]);
-        // It reads what the other writes.
+        // It reads what the other process writes.
         world.table.find_mut(10).unwrap().seen.shmem_kib = (60 * size * 1024) as u32;
     }
     assert!(matches!(world.choose(), Finding::Files(_)), "{:?}", world.choose());
@@ -165,7 +165,7 @@ fn shared_memory_is_the_growth_of_who_was_found_to_hold_it_and_of_no_other_that_
     world.table.find_mut(11).unwrap().held = held;
     let Finding::Process(suspect) = world.choose() else { panic!("{:?}", world.choose()) };
     assert_eq!((suspect.process.seen.pid, suspect.bytes), (11, 410 * MIB));
-    assert!(suspect.growth <= 180 * MIB, "no more than there is more of: {suspect:?}");
+    assert!(suspect.growth <= 180 * MIB, "at most the growth of shared memory counts: {suspect:?}");
 }
 
 #[test]

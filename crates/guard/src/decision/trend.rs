@@ -1,18 +1,18 @@
-//! How fast room is used up, told from readings at uneven times.
+//! The rate at which available memory decreases, computed from readings at irregular times.
 
-/// Readings that are kept.
+/// Number of readings kept.
 const KEPT: usize = 64;
 
-/// Readings at least that a rate is told from.
+/// Least number of readings for a rate.
 const FEWEST: usize = 4;
 
-/// Points that the lasting rate is told from: their pairs are looked at.
+/// Number of points of which the long-term rate compares all pairs.
 const POINTS: usize = 12;
 
-/// The last readings of the room that is left, in bytes.
+/// The last readings of the available memory (with swap), in bytes.
 #[derive(Clone, Debug)]
 pub struct Trend {
-    /// Time in nanoseconds of `CLOCK_MONOTONIC`, and bytes; a ring.
+    /// Ring buffer of times, in nanoseconds of `CLOCK_MONOTONIC`, and bytes.
     readings: [(u64, u64); KEPT],
     count: usize,
 }
@@ -24,8 +24,8 @@ impl Default for Trend {
 }
 
 impl Trend {
-    /// Adds a reading. One that is not later than the last is left out; after a gap of more than `gap_ns` (the machine
-    /// slept, or we were stopped) what was before counts no more.
+    /// Adds a reading. A reading that is not later than the last is ignored. After a gap of more than
+    /// `gap_ns` (the machine was suspended, or this process was stopped) all earlier readings are discarded.
     pub fn add(&mut self, at_ns: u64, room: u64, gap_ns: u64) {
         if let Some((last, _)) = self.back(0) {
             if at_ns <= last {
@@ -39,7 +39,7 @@ impl Trend {
         self.count += 1;
     }
 
-    /// Forgets everything: the room became another quantity.
+    /// Discards all readings, because `room` now measures another quantity.
     pub fn clear(&mut self) {
         self.count = 0;
     }
@@ -48,14 +48,14 @@ impl Trend {
         self.count.min(KEPT)
     }
 
-    /// The reading before the last `back` ones.
+    /// Returns the reading that is `back` readings older than the last.
     fn back(&self, back: usize) -> Option<(u64, u64)> {
         (back < self.len()).then(|| self.readings[(self.count - 1 - back) % KEPT])
     }
 
-    /// Bytes a second that the room falls by now: what it falls by over the last `window_ns` (and four readings
-    /// at least) and over their second half, the smaller of both, so that a step is soon forgotten. 0 where it does not
-    /// fall.
+    /// Returns the short-term rate of decrease in bytes per second. It is the smaller of two rates, over the
+    /// last `window_ns` (at least four readings) and over the second half of it, so that a single step is
+    /// soon forgotten. 0 if available memory does not decrease.
     pub fn sharp(&self, window_ns: u64) -> f64 {
         let Some((now, _)) = self.back(0) else { return 0.0 };
         let within = |window: u64| {
@@ -70,8 +70,9 @@ impl Trend {
         self.fall(count - 1).min(self.fall(count / 2)).max(0.0)
     }
 
-    /// Bytes a second that it falls by in the long run: the median of the slopes between pairs of readings (Theil 1950,
-    /// Sen 1968), so that single jumps count little. Absent before `least_ns` have been seen. 0 where it does not fall.
+    /// Returns the long-term rate of decrease in bytes per second: the median of the slopes between pairs of
+    /// readings (Theil 1950, Sen 1968), so that single jumps count little. `None` if the readings cover less
+    /// than `least_ns`. 0 if available memory does not decrease.
     pub fn lasting(&self, least_ns: u64) -> Option<f64> {
         let oldest = self.len().checked_sub(1)?;
         let (first, last) = (self.back(oldest)?.0, self.back(0)?.0);
@@ -96,7 +97,8 @@ impl Trend {
         slopes.get(count / 2).map(|slope| slope.max(0.0))
     }
 
-    /// Bytes a second between the last reading and the one `back` before it.
+    /// Returns the rate of decrease, in bytes per second, from the reading `back` before the last to the
+    /// last.
     fn fall(&self, back: usize) -> f64 {
         match (self.back(back), self.back(0)) {
             (Some((from, had)), Some((to, has))) if to > from => {
@@ -115,7 +117,7 @@ mod tests {
     const MS: u64 = 1_000_000;
     const GAP: u64 = 60_000 * MS;
 
-    /// `room` at each time in milliseconds.
+    /// Returns a trend with `room` at each time in milliseconds.
     fn trend(readings: impl IntoIterator<Item = (u64, u64)>) -> Trend {
         let mut trend = Trend::default();
         readings.into_iter().for_each(|(at, room)| trend.add(at * MS, room, GAP));

@@ -1,5 +1,5 @@
-//! What the kernel accounts to control groups with one process (`memory.stat`,
-//! `Documentation/admin-guide/cgroup-v2.rst`): that process has asked for it, whatever it is.
+//! The memory that the kernel charges to control groups with one process (`memory.stat`,
+//! `Documentation/admin-guide/cgroup-v2.rst`). Whatever kind of memory it is, this process has caused it.
 
 use crate::decision::holdings::{Holder, Key, Kind, Object, Objects};
 use manycore_topology::{
@@ -8,7 +8,7 @@ use manycore_topology::{
 };
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, path::Path};
 
-/// Processes by the groups that they are in.
+/// Processes by their control groups.
 #[derive(Debug, Default)]
 pub(super) struct Groups(BTreeMap<String, Vec<Holder>>);
 
@@ -19,7 +19,7 @@ impl Groups {
         }
     }
 
-    /// Adds groups with one process.
+    /// Adds the charge of groups with one process.
     pub(super) fn look(self, hierarchies: &Hierarchies, objects: &mut Objects) {
         for (text, holders) in self.0.into_iter().filter(|(_, holders)| holders.len() == 1) {
             let found = hierarchies.folders(&text, "memory").unwrap_or_default();
@@ -39,8 +39,8 @@ impl Groups {
     }
 }
 
-/// KiB of shared memory, sockets and the kernel's own structures that cannot be given back. Version 1 tells shared memory
-/// alone.
+/// Returns the KiB of shared memory, sockets and unreclaimable kernel memory. Version 1 reports only shared
+/// memory.
 fn charged(stat: &str) -> Option<u64> {
     let field = |key: &str| {
         let line = stat.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?;

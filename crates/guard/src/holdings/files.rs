@@ -1,4 +1,4 @@
-//! Open files and mappings.
+//! Open files and mappings of processes.
 #![allow(unsafe_code, reason = "getsockopt(2) with SO_MEMINFO has no safe wrapper")]
 
 use super::Process;
@@ -17,25 +17,25 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Open files of one process that are looked at.
+/// Largest number of open files of a process that are examined.
 const MOST_FILES: usize = 1 << 16;
 
-/// Longest list of mappings that is read.
+/// Longest list of mappings that is read, in bytes.
 const MOST_MAPS: u64 = 16 << 20;
 
-/// Mappings are looked at from this much shared memory on, in KiB.
+/// Mappings are examined if the process has at least this much shared memory, in KiB.
 const LEAST_SHMEM_KIB: u64 = 1 << 10;
 
-/// What tells objects apart.
+/// What is needed to classify objects.
 #[derive(Debug)]
 pub(super) struct Kinds {
-    /// Devices of `tmpfs`, and the one below.
+    /// Devices of `tmpfs` mounts, and [`Self::own`].
     memory: BTreeSet<u64>,
     /// Mount namespaces whose devices are known.
     namespaces: BTreeSet<std::path::PathBuf>,
-    /// That of shared memory without a name.
+    /// Device of shared memory without a name.
     own: u64,
-    /// Files that were made later are new.
+    /// Files created after this time are new.
     since: SystemTime,
 }
 
@@ -46,7 +46,8 @@ impl Kinds {
         Ok(Self { memory: BTreeSet::new(), namespaces: BTreeSet::new(), own, since: UNIX_EPOCH })
     }
 
-    /// Begins a look. Devices that are gone may be another file system's by now.
+    /// Begins a scan. The devices are read again, because the number of an unmounted one may be reused by
+    /// another file system.
     pub(super) fn begin(&mut self, since: SystemTime) {
         self.since = since;
         self.namespaces.clear();
@@ -54,7 +55,7 @@ impl Kinds {
         self.memory.insert(self.own);
     }
 
-    /// What one process has open and mapped.
+    /// Adds what a process has open and mapped.
     pub(super) fn look(&mut self, process: &Process, objects: &mut Objects) {
         let pid = process.holder.pid;
         self.learn(pid);
@@ -82,7 +83,7 @@ impl Kinds {
         }
     }
 
-    /// Devices of `tmpfs` in the mount namespace of a process.
+    /// Adds the `tmpfs` devices in the mount namespace of a process.
     fn learn(&mut self, pid: u32) {
         let Ok(namespace) = fs::read_link(format!("/proc/{pid}/ns/mnt")) else { return };
         if !self.namespaces.insert(namespace) {
@@ -115,7 +116,7 @@ impl Kinds {
         }
     }
 
-    /// Shared mappings of files in memory.
+    /// Adds shared mappings of files in memory.
     fn mappings(&self, holder: &Holder, objects: &mut Objects) {
         let pid = holder.pid;
         let Ok(file) = File::open(format!("/proc/{pid}/maps")) else { return };
@@ -124,7 +125,7 @@ impl Kinds {
             return;
         }
         for mapping in text.lines().filter_map(Mapping::parse) {
-            // Segments of System V have a list of their own.
+            // System V segments have a list of their own.
             if !self.memory.contains(&mapping.device) || mapping.is_segment {
                 continue;
             }
@@ -146,7 +147,7 @@ impl Kinds {
     }
 }
 
-/// Adds a holder to an object, once; it writes if one of its ways there does.
+/// Adds a holder to an object, once. It is a writer if one of its descriptors or mappings is writable.
 fn add(objects: &mut Objects, key: Key, holder: Holder) {
     let Some(object) = objects.get_mut(&key) else { return };
     match object.holders.iter_mut().find(|other| other.pid == holder.pid) {
@@ -171,7 +172,7 @@ fn is_writable(pid: u32, number: i32) -> bool {
     flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|flags| flags & 3 != 0)
 }
 
-/// KiB that are in a pipe or in the buffers of a socket.
+/// Returns the KiB in a pipe or in the buffers of a socket.
 fn filled(handle: &mut Option<OwnedFd>, pid: u32, number: i32, kind: Kind) -> Option<u64> {
     if handle.is_none() {
         *handle = Some(ending::open(pid).ok()?);
@@ -184,11 +185,11 @@ fn filled(handle: &mut Option<OwnedFd>, pid: u32, number: i32, kind: Kind) -> Op
     Some(bytes.div_ceil(1024))
 }
 
-/// Bytes of a socket's buffers (`SO_MEMINFO`, Linux 4.12; `include/uapi/linux/sock_diag.h`).
+/// Returns the bytes in a socket's buffers (`SO_MEMINFO`, Linux 4.12; `include/uapi/linux/sock_diag.h`).
 fn buffers(socket: &OwnedFd) -> Option<u64> {
     const FIELDS: usize = 9;
-    // SK_MEMINFO_RMEM_ALLOC, _WMEM_ALLOC, _FWD_ALLOC, _WMEM_QUEUED, _BACKLOG. What is queued for sending is in the second
-    // for some families and in the fourth for others.
+    // SK_MEMINFO_RMEM_ALLOC, _WMEM_ALLOC, _FWD_ALLOC, _WMEM_QUEUED, _BACKLOG. Data queued for sending is in
+    // the second of these for some address families and in the fourth for others.
     let mut fields = [0u32; FIELDS];
     let mut length = size_of_val(&fields) as libc::socklen_t;
     // SAFETY: the pointers are to an array and its length in bytes, which outlive the call.
@@ -205,7 +206,7 @@ fn buffers(socket: &OwnedFd) -> Option<u64> {
     (result == 0).then(|| field(0) + field(2).max(field(5)) + field(4) + field(7))
 }
 
-/// The device of a line of `mountinfo` (`proc(5)`), of a `tmpfs`.
+/// Returns the device in a line of `mountinfo` (`proc(5)`), if it is a `tmpfs`.
 fn parse_device(line: &str) -> Option<u64> {
     let (mount, kind) = line.split_once(" - ")?;
     let (major, minor) = mount.split(' ').nth(2)?.split_once(':')?;
@@ -216,7 +217,7 @@ fn parse_device(line: &str) -> Option<u64> {
 /// A shared mapping in `/proc/PID/maps`.
 #[derive(Debug, PartialEq, Eq)]
 struct Mapping {
-    /// As `/proc/PID/map_files` calls it.
+    /// Its name in `/proc/PID/map_files`.
     range: String,
     is_writable: bool,
     device: u64,

@@ -1,4 +1,5 @@
-//! Segments of System V shared memory: `/proc/sysvipc/shm` of our own IPC namespace (`proc_sysvipc_shm`, `ipc/shm.c`).
+//! System V shared memory segments: `/proc/sysvipc/shm` of our own IPC namespace (`proc_sysvipc_shm`,
+//! `ipc/shm.c`).
 
 use crate::decision::holdings::{Holder, Key, Kind, Object, Objects};
 use manycore_linux::counters::ticks_per_second;
@@ -8,10 +9,10 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// `SHM_DEST` in the rights: removed, and free when the last process lets go of it.
+/// `SHM_DEST` in the permissions: the segment is removed, and freed when the last process detaches it.
 const REMOVED: u64 = 0o1000;
 
-/// Adds them, each with the process that has made it, where that is still the same one.
+/// Adds all segments, each with the process that created it if this process still exists.
 pub(super) fn look(processes: &[Holder], objects: &mut Objects) {
     let text = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
     let mut lines = text.lines();
@@ -21,7 +22,7 @@ pub(super) fn look(processes: &[Holder], objects: &mut Objects) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64());
     for segment in lines.filter_map(|line| Segment::parse(keys, line)) {
         let maker = processes.iter().find(|process| process.pid == segment.maker);
-        // One that began later has the id of one that has ended. Times are in whole seconds.
+        // A process that started later has reused the id of the creator. Times are in whole seconds.
         let is_same = |process: &&Holder| {
             let age = boot - process.start as f64 / ticks_per_second() as f64;
             segment.changed as f64 + 2.0 > now - age
@@ -49,7 +50,7 @@ struct Segment {
 }
 
 impl Segment {
-    /// From a line below its heading.
+    /// Parses a line of the table with the column names `keys`.
     fn parse(keys: &str, line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let word =

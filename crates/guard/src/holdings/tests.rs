@@ -1,4 +1,4 @@
-//! On this machine, with objects of this process.
+//! Tests on this machine, with objects of this process.
 #![allow(unsafe_code, reason = "shmget(2) and its like have no safe wrapper")]
 
 use super::*;
@@ -20,7 +20,7 @@ fn key(kind: Kind, file: &impl AsFd) -> Key {
     Key(kind, about.st_dev, about.st_ino)
 }
 
-/// KiB of an object of ours, and whether it is shown to be ours.
+/// Returns the KiB of an object of ours, and whether it is shown to belong to this process.
 fn found(objects: &Objects, key: Key) -> (u64, bool) {
     let object = objects.get(&key).unwrap_or_else(|| panic!("{key:?} of {:#?}", objects.keys()));
     (object.kib, object.owner().is_some_and(|(pid, _)| pid == std::process::id()))
@@ -40,12 +40,12 @@ fn memory_of_a_memfd_that_was_written_is_its_writers() {
 #[test]
 fn a_removed_file_in_memory_is_told_from_one_that_stays() {
     let Ok(mut file) = tempfile::NamedTempFile::new_in("/dev/shm") else {
-        return eprintln!("SKIPPED: /dev/shm is not there");
+        return eprintln!("SKIPPED: there is no /dev/shm");
     };
     file.write_all(&vec![1; 2 * MIB]).unwrap();
     let objects = look();
     let Some(object) = objects.get(&key(Kind::File, file.as_file())) else {
-        return eprintln!("SKIPPED: /dev/shm is no tmpfs");
+        return eprintln!("SKIPPED: /dev/shm is not a tmpfs");
     };
     assert!(object.stays && object.kib == 2 << 10);
     fs::remove_file(file.path()).unwrap();
@@ -61,7 +61,7 @@ fn what_is_in_a_pipe_and_in_a_socket_is_its_writers() {
     while sender.write(&[1; 4096]).is_ok() {}
     let objects = look();
     let pipe = objects.get(&key(Kind::Pipe, &reader));
-    let Some(pipe) = pipe else { return eprintln!("SKIPPED: pidfd_getfd(2) is not allowed") };
+    let Some(pipe) = pipe else { return eprintln!("SKIPPED: pidfd_getfd(2) is not permitted") };
     assert_eq!((pipe.kib, pipe.owner().map(|owner| owner.0)), (59, Some(std::process::id())));
     let (kib, is_own) = found(&objects, key(Kind::Socket, &sender));
     assert!(kib >= 64 && is_own, "{kib} KiB");
@@ -70,8 +70,8 @@ fn what_is_in_a_pipe_and_in_a_socket_is_its_writers() {
 
 #[test]
 fn a_segment_of_system_v_is_its_makers() {
-    // SAFETY: a new segment is made, attached where the kernel wants it, removed at once (it stays while it is attached),
-    // and detached at the end; its memory is written only between.
+    // SAFETY: a new segment is created, attached at an address that the kernel chooses, removed at once (it
+    // stays while it is attached), and detached at the end. Its memory is written only in between.
     let (id, place) = unsafe {
         let id = libc::shmget(libc::IPC_PRIVATE, 4 * MIB, 0o600 | libc::IPC_CREAT);
         let place = libc::shmat(id, std::ptr::null(), 0);
@@ -79,7 +79,7 @@ fn a_segment_of_system_v_is_its_makers() {
         (id, place)
     };
     if id < 0 || place as isize == -1 {
-        return eprintln!("SKIPPED: no segment of System V can be made");
+        return eprintln!("SKIPPED: no System V segment can be created");
     }
     // SAFETY: as above.
     unsafe { std::ptr::write_bytes(place.cast::<u8>(), 1, 4 * MIB) };

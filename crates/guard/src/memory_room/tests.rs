@@ -1,4 +1,4 @@
-//! On made-up files, and on this machine.
+//! Tests on simulated files and on this machine.
 
 use super::*;
 use std::fs;
@@ -62,11 +62,11 @@ fn the_tightest_limit_of_a_group_and_those_above_counts() {
     let reading = room.read(7).unwrap();
     assert_eq!((reading.available, reading.total, reading.shmem, reading.at_ns), (220, 1000, 3, 7));
     write(place.path(), &[("a/b/memory.max", "600")]);
-    assert_eq!(room.read(8).unwrap().available, 220, "600 - 500 + 120 is as much");
+    assert_eq!(room.read(8).unwrap().available, 220, "600 - 500 + 120 is the same");
     write(place.path(), &[("a/b/memory.max", "550")]);
     let reading = room.read(8).unwrap();
     assert_eq!(reading.available, 170);
-    assert!(reading.swap_free <= 20, "no more than memory.swap.max less what is used");
+    assert!(reading.swap_free <= 20, "at most memory.swap.max less what is used");
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! One process, for those who have time.
+//! Reads one process, for callers that may block.
 
 use super::{number, parse_status};
 use crate::decision::table::{Name, Process, Seen};
 use std::{fs, path::Path};
 
-/// Name and user of a process, and whether it is in a container; nothing of its memory.
+/// Returns the name and user of a process, and whether it is in a container. Its memory is not read.
 pub fn owner(root: &Path, pid: u32) -> Option<Process> {
     let read = |name: &str| fs::read(root.join(format!("proc/{pid}/{name}"))).ok();
     let status = parse_status(&read("status")?)?;
@@ -13,9 +13,9 @@ pub fn owner(root: &Path, pid: u32) -> Option<Process> {
     Some(Process::new(seen, status.user, status.is_contained))
 }
 
-/// KiB of a process's own pages, shared memory and swap that others have too, and that would not come back with it: the
-/// resident sets less the proportional ones (`/proc/PID/smaps_rollup`, Linux 4.14). This walks its page tables and waits
-/// for `mmap_lock`.
+/// Returns the KiB of a process's own pages, shared memory and swap that would not be freed with it, because
+/// other processes share them: the resident sets less the proportional ones (`/proc/PID/smaps_rollup`, Linux
+/// 4.14). The kernel walks the page tables for this and waits for `mmap_lock`.
 pub fn shared(root: &Path, pid: u32) -> Option<u32> {
     let text = fs::read(root.join(format!("proc/{pid}/smaps_rollup"))).ok()?;
     let kib = |key: &str| {
@@ -23,7 +23,7 @@ pub fn shared(root: &Path, pid: u32) -> Option<u32> {
         let line = lines.into_iter().find_map(|line| line.strip_prefix(key.as_bytes()))?;
         number(line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?)
     };
-    // Shared memory is counted as such, what is a file's is not: Pss is split since Linux 5.9.
+    // Shared memory is included, file pages are not. Pss is split since Linux 5.9.
     let proportional = kib("Pss_Anon:")? + kib("Pss_Shmem:")? + kib("SwapPss:").unwrap_or(0);
     let status = parse_status(&fs::read(root.join(format!("proc/{pid}/status"))).ok()?)?;
     let all = u64::from(status.kib) + u64::from(status.shmem_kib);

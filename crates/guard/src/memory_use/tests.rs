@@ -1,4 +1,4 @@
-//! On made-up files, and on this machine.
+//! Tests on simulated files and on this machine.
 
 use super::*;
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ fn memory_that_would_come_back_is_what_no_file_has() {
     assert_eq!(parse_status(b"Name:\tx\n"), None);
 }
 
-/// A machine with one process of so many own KiB, and an old one that was not looked at closely before.
+/// Returns a machine with one process of this size in KiB.
 fn machine(pid: u32, start: u64, kib: u32) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join(format!("proc/{pid}"));

@@ -1,7 +1,7 @@
-//! The page of figures over HTTP: a thread of its own with little room, which gives way to all others.
+//! The metrics page over HTTP, in a thread of its own with few resources and low priority.
 //!
-//! Connections that only stand there must not keep others out: beyond [`MOST`] the oldest is closed for a new one. A
-//! scrape takes milliseconds, so that it gets through while others come in hundreds a second.
+//! Idle connections must not keep others out: beyond [`MOST`] connections the oldest is closed for a new one.
+//! A scrape takes milliseconds, so it succeeds even while hundreds of connections a second arrive.
 
 use crate::metrics::classic;
 use http_body_util::Full;
@@ -25,34 +25,34 @@ use std::{
 };
 use tokio::{net, runtime, task::JoinHandle, time};
 
-/// Connections that are open at most.
+/// Largest number of open connections.
 const MOST: usize = 32;
 
-/// Largest request in bytes; a larger one is answered with 431.
+/// Largest request in bytes. A larger one is answered with 431.
 const MOST_BYTES: usize = 16 << 10;
 
 /// Longest wait for a request.
 const REQUEST: Duration = Duration::from_secs(5);
 
-/// Longest time that a connection may take with its answer.
+/// Longest time for a whole connection.
 const WHOLE: Duration = Duration::from_secs(10);
 
-/// After an error of `accept(2)`, as when there are no descriptors left.
+/// Pause after an error of `accept(2)`, as when there are no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// `nice(2)` below that of the guard.
+/// How much the `nice` value of the thread is above that of the guard.
 const NICER: i32 = 10;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 const WORDS: &str = "text/plain; charset=utf-8";
 
-/// The figures in the `OpenMetrics` format; empty before the first.
+/// The metrics in the `OpenMetrics` format; empty before the first.
 #[derive(Debug, Default)]
 pub struct Page(Mutex<String>);
 
 impl Page {
-    /// Puts other figures on it.
+    /// Replaces the text of the page.
     pub fn put(&self, text: String) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = text;
     }
@@ -65,12 +65,12 @@ impl Page {
 /// Serves the page from now on.
 ///
 /// # Errors
-/// No thread can be made, or none that can wait for connections.
+/// The thread or the asynchronous runtime cannot be created.
 pub fn start(listener: TcpListener, page: Arc<Page>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let serve = move || {
-        // On Linux this is of the thread.
+        // On Linux this applies to the calling thread only.
         let _ = getpriority_process(None).and_then(|nice| setpriority_process(None, nice + NICER));
         runtime.block_on(serve(listener, page));
     };
@@ -95,7 +95,7 @@ async fn serve(listener: TcpListener, page: Arc<Page>) {
     }
 }
 
-/// One request and its answer.
+/// Handles one request and its answer.
 async fn connection(stream: net::TcpStream, page: Arc<Page>) {
     let answer = service_fn(|request: Request<Incoming>| {
         let answer = answer(&request, &page);
@@ -108,16 +108,16 @@ async fn connection(stream: net::TcpStream, page: Arc<Page>) {
 
 fn answer(request: &Request<Incoming>, page: &Page) -> Response<Full<Bytes>> {
     if request.uri().path() != "/metrics" {
-        return words(StatusCode::NOT_FOUND, "The figures are at /metrics.\n");
+        return words(StatusCode::NOT_FOUND, "The metrics are at /metrics.\n");
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let mut refused = words(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD are answered.\n");
+        let mut refused = words(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD are supported.\n");
         refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return refused;
     }
     let text = page.text();
     if text.is_empty() {
-        let mut early = words(StatusCode::SERVICE_UNAVAILABLE, "There is no reading yet.\n");
+        let mut early = words(StatusCode::SERVICE_UNAVAILABLE, "No reading is available yet.\n");
         early.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         return early;
     }

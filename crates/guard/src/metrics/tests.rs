@@ -13,7 +13,7 @@ fn metrics() -> Metrics {
     metrics
 }
 
-/// A page that is served, and its address.
+/// Returns a page that is served, and its address.
 fn served() -> (Arc<Page>, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, page) = (listener.local_addr().unwrap(), Arc::new(Page::default()));
@@ -21,7 +21,7 @@ fn served() -> (Arc<Page>, SocketAddr) {
     (page, address)
 }
 
-/// The answer to a request, or what stood in its way.
+/// Returns the answer to a request, or the error.
 fn ask(address: SocketAddr, request: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;

@@ -1,8 +1,8 @@
 //! Which processes are never ended: by name, user, unit and control group.
 //!
-//! A process chooses its name, and often its arguments; it does not choose its user, the unit that the service manager
-//! started it in, or the file that it runs. So the names that are protected by default ask for one of these, and those
-//! of a rule can.
+//! A process can choose its own name, and often its arguments. It cannot choose its user, the unit that the
+//! service manager started it in, or the file that it executes. Names that are protected by default therefore
+//! require one of these, and rules can require them as well.
 
 use crate::decision::{
     pattern::Pattern,
@@ -11,11 +11,11 @@ use crate::decision::{
 use manycore_linux::trust::program;
 use std::{fmt, path::PathBuf};
 
-/// Rules by name that need what the clerk finds out, at most: one bit of [`Process::proof`] each.
+/// Largest number of name rules that require a unit or a file: one bit of [`Process::proof`] each.
 pub const MOST_PROOFS: usize = 64;
 
-/// Programs without which nobody can log in to look, as (name, units of systemd that they run in where root is not
-/// their user).
+/// Programs without which users could not log in to investigate: name, and the systemd unit in which they run
+/// if their user is not root.
 const DEFAULTS: [(&str, &str); 9] = [
     ("sshd*", "ssh*.service"),
     ("systemd*", "systemd-*.service"),
@@ -28,40 +28,40 @@ const DEFAULTS: [(&str, &str); 9] = [
     ("libvirtd", "libvirtd.service"),
 ];
 
-/// Which processes are never chosen, beside process 1, the guard, threads of the kernel and what the kernel itself is
-/// told to spare.
+/// Which processes are never selected, in addition to process 1, the guard, kernel threads and processes that
+/// the kernel must not kill.
 #[derive(Clone, Debug, Default)]
 pub struct Protect {
-    /// By name, and what else is asked of these; then those of everywhere.
+    /// By name, with further requirements. The default names come last.
     pub names: Vec<Named>,
-    /// Units of systemd.
+    /// Systemd units.
     pub units: Vec<Pattern>,
-    /// Paths of control groups, with all below them.
+    /// Paths of control groups. They include all groups below.
     pub groups: Vec<Pattern>,
-    /// Users by number.
+    /// User ids.
     pub users: Vec<u32>,
 }
 
-/// Processes of a name for which all that is there holds, too.
+/// Processes that have this name and meet all other requirements that are set.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// What `/proc/PID/comm` holds.
+    /// Pattern for the content of `/proc/PID/comm`.
     pub name: Pattern,
-    /// The real user, of this machine and not of a container.
+    /// Real user id, on this machine and not in a container.
     pub user: Option<u32>,
-    /// A unit of systemd.
+    /// Systemd unit.
     pub unit: Option<Pattern>,
-    /// The file that it runs.
+    /// The file that the process executes.
     pub exe: Option<PathBuf>,
 }
 
 impl Named {
-    /// Whether the clerk has to find out something for it.
+    /// Whether the slow path has to find out something for this rule.
     pub fn needs_proof(&self) -> bool {
         self.unit.is_some() || self.exe.is_some()
     }
 
-    /// Whether it asks for nothing that a process cannot choose itself.
+    /// Whether the rule requires nothing but a name, which any process can choose.
     pub fn is_bare(&self) -> bool {
         self.user.is_none() && !self.needs_proof()
     }
@@ -75,20 +75,20 @@ impl fmt::Display for Named {
             user => format!("user {user}"),
         });
         let unit = self.unit.as_ref().map(|unit| format!("unit {unit}"));
-        let exe = self.exe.as_ref().map(|exe| format!("of {}", exe.display()));
+        let exe = self.exe.as_ref().map(|exe| format!("exe {}", exe.display()));
         let needs: Vec<String> = [user, unit, exe].into_iter().flatten().collect();
         if needs.is_empty() { Ok(()) } else { write!(to, " ({})", needs.join(", ")) }
     }
 }
 
-/// Whether a process has this real user on this machine. In a container numbers mean other users, and its root can
-/// take any.
+/// Whether a process has this real user on this machine. In a container the same number is another user, and
+/// its root can become any user.
 fn has_user(process: &Process, user: u32) -> bool {
     process.user == user && !process.is_contained
 }
 
 impl Protect {
-    /// The names that are protected unless the rules say otherwise.
+    /// Returns the names that are protected unless the rules say otherwise.
     pub fn defaults() -> impl Iterator<Item = Named> {
         DEFAULTS.into_iter().flat_map(|(name, unit)| {
             let named = |user, unit| Named { name: Pattern::new(name), user, unit, exe: None };
@@ -97,12 +97,13 @@ impl Protect {
         })
     }
 
-    /// Rules by name that need what the clerk finds out, with their bits.
+    /// Returns the name rules that require a unit or a file, with their bits.
     fn proofs(&self) -> impl Iterator<Item = (usize, &Named)> {
         self.names.iter().filter(|named| named.needs_proof()).enumerate().take(MOST_PROOFS)
     }
 
-    /// What names and users say of a process. Called on the way to a signal: it does not allocate.
+    /// Returns the protection of a process by its name and user. It does not allocate, because it is called
+    /// before a signal.
     pub fn shield(&self, process: &Process) -> Option<Shield> {
         let mut bit = 0;
         for (at, named) in self.names.iter().enumerate() {
@@ -121,12 +122,12 @@ impl Protect {
         owned.map(|at| Shield::Rule((at + self.names.len()) as u16))
     }
 
-    /// Whether the clerk's word may protect a process of this name.
+    /// Whether a result of the slow path may protect a process of this name.
     pub fn asks_for_proof(&self, process: &Process) -> bool {
         self.proofs().any(|(_, named)| named.name.matches(process.seen.name.as_bytes()))
     }
 
-    /// What of the rules by name holds for a process of this name in groups of these paths: bit by bit, see
+    /// Returns which name rules apply to a process of this name in groups of these paths, as bits of
     /// [`Process::proof`].
     pub fn proof(&self, pid: u32, name: &[u8], paths: &[String]) -> u64 {
         let holds = |named: &Named| {
@@ -137,7 +138,7 @@ impl Protect {
         self.proofs().filter(|(_, named)| holds(named)).fold(0, |bits, (bit, _)| bits | 1 << bit)
     }
 
-    /// What units and control groups say of a process in groups of these paths.
+    /// Returns the protection by units and control groups for a process in groups of these paths.
     pub fn group_shield(&self, paths: &[String]) -> Option<Shield> {
         let before = self.names.len() + self.users.len();
         let unit = self.units.iter().position(|unit| is_in_unit(unit, paths)).map(|at| at + before);
@@ -146,7 +147,7 @@ impl Protect {
         unit.or_else(group).map(|at| Shield::Rule(at as u16))
     }
 
-    /// A rule in words: `protect.names "sshd* (root)"`.
+    /// Returns a rule as text: `protect.names "sshd* (root)"`.
     pub fn words(&self, rule: u16) -> String {
         let names = self.names.iter().map(|name| format!("protect.names {:?}", name.to_string()));
         let users = self.users.iter().map(|user| format!("protect.users {user}"));
@@ -156,8 +157,8 @@ impl Protect {
     }
 }
 
-/// Whether one of the paths is in a unit of the system's service manager: the slices at its beginning, and what comes
-/// after them. Below that a user or a container may have made groups of any name (delegation).
+/// Whether one of the paths is in a unit of the system's service manager: the slices at its beginning and the
+/// component after them. Below that, users and containers may have created groups of any name (delegation).
 fn is_in_unit(unit: &Pattern, paths: &[String]) -> bool {
     let is_slice = |part: &str| part.strip_suffix(".slice").is_some();
     paths.iter().any(|path| {
@@ -176,7 +177,7 @@ mod tests {
         Process::new(Seen { pid: 7, name: Name::new(name.as_bytes()), ..Seen::default() }, user, false)
     }
 
-    /// The same with the clerk's word.
+    /// Returns a process with these bits of [`Process::proof`].
     fn proven(name: &str, user: u32, proof: u64) -> Process {
         let mut process = process(name, user);
         process.proof = proof;
@@ -216,7 +217,7 @@ mod tests {
         ] {
             assert_eq!(shield(path), None, "{path}");
         }
-        // The unit's proof is of no use to another name.
+        // The proof for the unit does not count for another name.
         let proof = rules.proof(7, b"dbus-daemon", &["/system.slice/dbus.service".to_owned()]);
         assert_eq!(rules.shield(&proven("sshd", 101, proof)), None);
     }
@@ -246,13 +247,13 @@ mod tests {
             ..Protect::default()
         };
         let (pid, path) = (std::process::id(), ["/system.slice/db.service".to_owned()]);
-        assert_eq!(rules.proof(pid, b"postgres", &path), 0b10, "this process runs its own file alone");
+        assert_eq!(rules.proof(pid, b"postgres", &path), 0b10, "this process executes only its own file");
         assert_eq!(rules.proof(pid, b"mysqld", &path), 0);
         assert_eq!(rules.proof(pid, b"postgres", &["/system.slice/x.service".to_owned()]), 0);
         assert_eq!(rules.shield(&proven("postgres", 70, 0b10)), Some(Shield::Rule(1)));
         assert_eq!(rules.shield(&proven("postgres", 71, 0b10)), None);
         assert_eq!(rules.shield(&process("postgres", 70)), None);
         assert!(rules.asks_for_proof(&process("postgres", 70)) && !rules.asks_for_proof(&process("sh", 70)));
-        assert_eq!(rules.names[0].to_string(), "post* (user 70, unit db.service, of /bin/sh)");
+        assert_eq!(rules.names[0].to_string(), "post* (user 70, unit db.service, exe /bin/sh)");
     }
 }

@@ -1,4 +1,4 @@
-//! The table `[protect]` as people write it, and what is wrong with it.
+//! Parses and checks the table `[protect]`.
 
 use crate::decision::pattern::Pattern;
 use crate::rules::{
@@ -25,7 +25,7 @@ impl Default for ProtectText {
     }
 }
 
-/// A name, or a name and what else is asked of a process that has it.
+/// A name, or a name and further requirements.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "a name in quotes is expected, or { name, user, unit, exe }")]
 enum NameText {
@@ -50,7 +50,7 @@ enum User {
 }
 
 impl ProtectText {
-    /// What is protected, or the place of what is wrong with it.
+    /// Returns what is protected, or an error with its position.
     pub(super) fn protect(text: Option<Spanned<Self>>) -> Result<Protect, Wrong> {
         let mut protect = Protect::default();
         let mut has_defaults = true;
@@ -65,7 +65,8 @@ impl ProtectText {
         }
         if protect.names.iter().filter(|name| name.needs_proof()).count() > MOST_PROOFS {
             return Err(Wrong::somewhere(format!(
-                "protect.names: {MOST_PROOFS} with a unit or an exe at most, the default ones included"
+                "protect.names: at most {MOST_PROOFS} names may require a unit or an exe, including the \
+                default ones"
             )));
         }
         Ok(protect)
@@ -103,7 +104,7 @@ impl NameText {
         }
         if let Some(exe) = table.exe.as_ref().filter(|exe| !exe.is_absolute()) {
             return Err(format!(
-                "protect.names: exe {:?}: a path from the root is expected",
+                "protect.names: exe {:?}: an absolute path is expected",
                 exe.display().to_string()
             ));
         }
@@ -116,13 +117,15 @@ impl NameText {
     }
 }
 
-/// Whether a pattern of the rules leaves something to be ended, and something to be protected.
+/// Checks that a pattern matches something, but not everything.
 fn matches_some(kind: &str, text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Err(format!("protect.{kind} \"\" matches nothing"));
     }
     if text.bytes().all(|byte| byte == b'*') {
-        return Err(format!("protect.{kind} {text:?} matches everything: the guard could do nothing"));
+        return Err(format!(
+            "protect.{kind} {text:?} matches everything: the guard could not end any process"
+        ));
     }
     Ok(())
 }
@@ -132,33 +135,35 @@ fn check_unit(unit: &str) -> Result<(), String> {
     if unit.contains(['.', '*']) {
         return Ok(());
     }
-    Err(format!("protect.units {unit:?}: a unit with its ending is expected: \"{unit}.service\""))
+    Err(format!("protect.units {unit:?}: a unit with its suffix is expected: \"{unit}.service\""))
 }
 
 fn check_group(path: &str) -> Result<(), String> {
     matches_some("cgroups", path)?;
     if path.trim_matches('/').is_empty() {
-        return Err(format!("protect.cgroups {path:?} matches everything: the guard could do nothing"));
+        return Err(format!(
+            "protect.cgroups {path:?} matches everything: the guard could not end any process"
+        ));
     }
     if path.starts_with(['/', '*']) {
         return Ok(());
     }
-    Err(format!("protect.cgroups {path:?}: a path from the root is expected: \"/{path}\""))
+    Err(format!("protect.cgroups {path:?}: an absolute path is expected: \"/{path}\""))
 }
 
-/// A pattern that no name can match protects nobody.
+/// Checks that a process name can match the pattern.
 fn check_name(what: &str, name: &str) -> Result<(), String> {
     match name.bytes().filter(|&byte| byte != b'*').count() {
         1..=15 => Ok(()),
-        0 => Err(format!("{what} {name:?} is no name")),
+        0 => Err(format!("{what} {name:?} is not a name")),
         _ => Err(format!(
-            "{what} {name:?}: the kernel keeps 15 bytes of a name; shorten it, with \"*\" at its end"
+            "{what} {name:?}: the kernel keeps only 15 bytes of a name; shorten it and end it with \"*\""
         )),
     }
 }
 
 impl User {
-    /// The number, by `/etc/passwd`.
+    /// Returns the user id, from `/etc/passwd`.
     fn id(self) -> Result<u32, String> {
         let name = match self {
             Self::Id(id) => return Ok(id),

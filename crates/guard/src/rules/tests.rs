@@ -1,7 +1,7 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 
-/// What is wrong with a text, without the path.
+/// Returns the error for a text, without the path.
 fn wrong(text: &str) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), text).unwrap();
@@ -19,17 +19,17 @@ fn read(text: &str) -> Rules {
 fn a_misplaced_key_is_named_with_its_line() {
     assert_eq!(
         wrong("[machine]\ngrace = \"2s\"\npath = \"/a\"\n"),
-        "FILE: line 3: [machine] has no \"path\""
+        "FILE: line 3: [machine] does not allow \"path\""
     );
-    assert_eq!(wrong("\n[machine]\nlimit = \"2G\"\n"), "FILE: line 3: [machine] has no \"limit\"");
+    assert_eq!(wrong("\n[machine]\nlimit = \"2G\"\n"), "FILE: line 3: [machine] does not allow \"limit\"");
     assert_eq!(
         wrong("[[cgroup]]\nname = \"x\"\npath = \"/x\"\n"),
-        "FILE: line 2: [[cgroup]] has no \"name\""
+        "FILE: line 2: [[cgroup]] does not allow \"name\""
     );
     let both = "[[processes]]\nname = \"x\"\nlimit = \"1G\"\n\n[[processes]]\nname = \"y\"\n";
-    assert_eq!(wrong(both), "FILE: line 5: a [[processes]] lacks \"limit\"");
-    assert_eq!(wrong("# rules\n[[cgroup]]\ngrace = \"1s\"\n"), "FILE: line 2: a [[cgroup]] lacks \"path\"");
-    // Those of no table at all, and of another.
+    assert_eq!(wrong(both), "FILE: line 5: [[processes]] requires \"limit\"");
+    assert_eq!(wrong("# rules\n[[cgroup]]\ngrace = \"1s\"\n"), "FILE: line 2: [[cgroup]] requires \"path\"");
+    // Keys outside of any table, and keys of another table.
     assert!(wrong("[machine]\n\nnames = [\"x\"]\n").contains("line 3"));
     assert!(wrong("[protect]\nterm_below = \"5%\"\n").contains("line 2"));
 }
@@ -50,15 +50,13 @@ fn what_cannot_be_meant_is_named_with_its_line() {
     );
     assert!(
         wrong("[protect]\nunits = [\"ssh\"]\n")
-            .contains("a unit with its ending is expected: \"ssh.service\"")
+            .contains("a unit with its suffix is expected: \"ssh.service\"")
     );
     assert!(
         wrong("[protect]\nnames = [{ name = \"a\", user = \"no-such-user\" }]\n")
             .contains("there is no such user")
     );
-    assert!(
-        wrong("[protect]\nnames = [{ name = \"a\", exe = \"bin/a\" }]\n").contains("a path from the root")
-    );
+    assert!(wrong("[protect]\nnames = [{ name = \"a\", exe = \"bin/a\" }]\n").contains("an absolute path"));
     assert!(
         wrong("[protect]\nnames = [{ name = \"a\", cgroup = \"/a\" }]\n")
             .contains("{ name, user, unit, exe }")
@@ -72,7 +70,7 @@ fn a_rule_by_name_can_ask_for_more() {
          defaults = false\n",
     );
     let words: Vec<String> = rules.protect.names.iter().map(ToString::to_string).collect();
-    assert_eq!(words, ["a*", "b (user 70, unit b.service, of /usr/bin/b)"]);
+    assert_eq!(words, ["a*", "b (user 70, unit b.service, exe /usr/bin/b)"]);
     assert!(rules.protect.names[0].is_bare() && !rules.protect.names[1].is_bare());
     assert!(read("").protect.names.iter().all(|name| !name.is_bare()), "no default is a bare name");
 }
@@ -89,7 +87,7 @@ fn a_file_that_others_can_write_is_not_gone_by() {
     mode(&path, 0o666);
     let Err(Error::Invalid(why)) = load() else { panic!("a file that all can write is taken") };
     assert!(why.contains("others can write it"), "{why}");
-    assert!(Rules::read(Some(&path), &[]).is_ok(), "it can be looked at");
+    assert!(Rules::read(Some(&path), &[]).is_ok(), "it can be checked");
     mode(&path, 0o644);
     mode(folder.path(), 0o777);
     assert!(matches!(load(), Err(Error::Invalid(_))), "its folder can be written");

@@ -1,4 +1,4 @@
-//! The file as people write it, and what is wrong with it.
+//! Parses and checks the rules file.
 
 use crate::decision::{
     pattern::Pattern,
@@ -36,40 +36,41 @@ pub(super) struct Text {
     protect: Option<Spanned<ProtectText>>,
 }
 
-/// What is wrong, and where in the text, as far as that is known.
+/// An error, and its position in the text if it is known.
 pub(super) struct Wrong {
     pub(super) at: Option<usize>,
     pub(super) why: String,
 }
 
 impl Wrong {
-    /// What is wrong at a place of the text.
+    /// Returns a constructor of errors at the position of `place`.
     pub(super) fn at<T>(place: &Spanned<T>) -> impl Fn(String) -> Self + use<T> {
         let at = Some(place.span().start);
         move |why| Self { at, why }
     }
 
-    /// What is wrong with no one place of it.
+    /// Returns an error that has no single position.
     pub(super) fn somewhere(why: String) -> Self {
         Self { at: None, why }
     }
 
-    /// `line 3: [machine] has no "path"`
+    /// Returns the message, such as `line 3: [machine] does not allow "path"`.
     pub(super) fn words(&self, text: &str) -> String {
         let line = |at: usize| text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1;
         self.at.map_or(String::new(), |at| format!("line {}: ", line(at))) + &self.why
     }
 }
 
-/// Of one watch; what is absent has its default. One for all kinds, so that errors have the line of their key.
+/// Settings of one watch. Absent ones have their defaults. All kinds of watches share this type, so that
+/// errors carry the line of their key.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
-    /// Of a control group.
+    /// For a control group.
     path: Option<Spanned<String>>,
-    /// Of processes.
+    /// For processes of a name.
     name: Option<Spanned<String>>,
-    /// Likewise.
+    /// For processes of a name.
     limit: Option<Spanned<Bytes>>,
     #[serde(default, deserialize_with = "seconds")]
     warn_before: Option<f64>,
@@ -98,9 +99,10 @@ enum End {
 }
 
 impl Text {
-    /// The rules, if they can be kept. The control groups `asked` are watched beside what the text says.
+    /// Returns the rules. The control groups `asked`, from the command line, are watched in addition to what
+    /// the text names.
     pub(super) fn rules(self, asked: Vec<(String, Of)>) -> Result<Rules, Wrong> {
-        // With the table that each is from.
+        // Each watch with the position of its table.
         let mut watches: Vec<(Watch, Option<usize>)> = Vec::new();
         let is_named = !asked.is_empty() || !self.cgroup.is_empty() || !self.processes.is_empty();
         if let Some(settings) = self.machine {
@@ -126,7 +128,7 @@ impl Text {
             }
         }
         if watches.len() > WATCHES {
-            let why = format!("{} watches, but one guard keeps {WATCHES} at most", watches.len());
+            let why = format!("{} watches, but a guard supports at most {WATCHES}", watches.len());
             return Err(Wrong::somewhere(why));
         }
         let protect = ProtectText::protect(self.protect)?;
@@ -134,7 +136,7 @@ impl Text {
     }
 }
 
-/// The watch of a table that has to have `keys`, and no other that names what is watched.
+/// Returns the watch of a table. The table must have `keys`, and no other key that names what is watched.
 fn watch(
     settings: Spanned<Settings>,
     table: &str,
@@ -148,7 +150,7 @@ fn watch(
     Ok((settings.watch(&name, of).map_err(&wrong)?, Some(start)))
 }
 
-/// What a table of processes watches.
+/// Returns what a table of processes watches.
 fn processes(settings: &Settings) -> Result<(String, Of), String> {
     let name = settings.name.as_ref().map_or("", |name| name.get_ref());
     let pattern = Pattern::new(name);
@@ -157,7 +159,7 @@ fn processes(settings: &Settings) -> Result<(String, Of), String> {
     Ok((name.to_owned(), Of::Processes { name: pattern, limit }))
 }
 
-/// A control group that somebody names now, and that has to be there.
+/// Returns a control group from the command line. It must exist.
 pub(super) fn asked(path: &str) -> Result<(String, Of), String> {
     let (name, of) = group(path)?;
     match &of {
@@ -168,7 +170,8 @@ pub(super) fn asked(path: &str) -> Result<(String, Of), String> {
     }
 }
 
-/// A control group with memory limits, and its name; one that is not there yet, where it would be.
+/// Returns a control group with memory limits, and its name. If it does not exist yet, returns where it would
+/// be.
 fn group(path: &str) -> Result<(String, Of), String> {
     let tree = Tree::open(Path::new("/")).map_err(|error| error.to_string())?;
     let points = Hierarchies::read(&tree).points();
@@ -194,10 +197,10 @@ fn group(path: &str) -> Result<(String, Of), String> {
             coming = Some((name, Of::Group { folder, mount }));
         }
     }
-    coming.ok_or_else(|| format!("cgroup {path:?}: there is no such group with a memory controller"))
+    coming.ok_or_else(|| format!("cgroup {path:?}: there is no such control group with a memory controller"))
 }
 
-/// Processes that are to be ended for their name must not be those that everything needs.
+/// Checks that processes to be ended by name are not those that the system needs.
 fn check_processes(name: &str, pattern: &Pattern) -> Result<(), String> {
     let own = tasks::name(std::process::id());
     for (pid, what) in [
@@ -211,15 +214,14 @@ fn check_processes(name: &str, pattern: &Pattern) -> Result<(), String> {
         }
     }
     if name.is_empty() || name.len() > 15 && !name.contains('*') {
-        return Err(format!(
-            "processes {name:?}: the kernel keeps names of 1 to 15 bytes; shorten it with \"*\""
-        ));
+        return Err(format!("processes {name:?}: names have 1 to 15 bytes; shorten it with \"*\""));
     }
     Ok(())
 }
 
 impl Settings {
-    /// Whether all of `keys` are there, and no other that names what is watched; the table begins at `start`.
+    /// Checks that all of `keys` are present, and no other key that names what is watched. The table begins
+    /// at `start`.
     fn have_only(&self, table: &str, keys: &[&str], start: usize) -> Result<(), Wrong> {
         let all = [
             ("path", self.path.as_ref().map(|path| path.span().start)),
@@ -228,9 +230,9 @@ impl Settings {
         ];
         for (key, at) in all {
             match (at, keys.contains(&key)) {
-                (Some(_), false) => return Err(Wrong { at, why: format!("{table} has no {key:?}") }),
+                (Some(_), false) => return Err(Wrong { at, why: format!("{table} does not allow {key:?}") }),
                 (None, true) => {
-                    return Err(Wrong { at: Some(start), why: format!("a {table} lacks {key:?}") });
+                    return Err(Wrong { at: Some(start), why: format!("{table} requires {key:?}") });
                 }
                 _ => {}
             }
@@ -253,13 +255,14 @@ impl Settings {
                 let [kill, term, total] =
                     [limits.kill_below.of(total), limits.term_below.of(total), total].map(units::bytes);
                 return Err(format!(
-                    "{name}: kill_below is more than term_below ({kill} and {term} of {total}): nobody would be asked first"
+                    "{name}: kill_below is more than term_below ({kill} and {term} of {total}): SIGKILL \
+                    would come before SIGTERM"
                 ));
             }
         }
         if limits.kill_before > limits.term_before {
             return Err(format!(
-                "{name}: kill_before is longer than term_before: nobody would be asked first"
+                "{name}: kill_before is longer than term_before: SIGKILL would come before SIGTERM"
             ));
         }
         Ok(Watch {

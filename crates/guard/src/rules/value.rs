@@ -1,14 +1,14 @@
-//! Times, sizes and shares as rules have them.
+//! Durations, sizes and shares in rules.
 
 use crate::decision::stage::Amount;
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// Longest time that a rule may name, in seconds.
+/// Longest duration in a rule, in seconds.
 const LONGEST: f64 = 86_400.0;
 
 fn said<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a text in quotes is expected: \"30s\", \"512M\" or \"5%\"")]
+    #[serde(untagged, expecting = "a string in quotes is expected: \"30s\", \"512M\" or \"5%\"")]
     enum Said {
         Text(String),
         Number(u64),
@@ -23,7 +23,7 @@ pub(super) fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>,
     let text = said(from)?;
     let duration: humantime::Duration = text
         .parse()
-        .map_err(|_| D::Error::custom(format!("{text:?} is no time: write \"30s\" or \"2min\"")))?;
+        .map_err(|_| D::Error::custom(format!("{text:?} is not a duration: write \"30s\" or \"2min\"")))?;
     let seconds = duration.as_secs_f64();
     if seconds > LONGEST {
         return Err(D::Error::custom(format!("{text:?} is longer than a day")));
@@ -31,14 +31,14 @@ pub(super) fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>,
     Ok(Some(seconds))
 }
 
-/// A size.
+/// A size in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bytes(pub(super) u64);
 
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = said(from)?;
-        let wrong = || D::Error::custom(format!("{text:?} is no size: write \"512M\" or \"4G\""));
+        let wrong = || D::Error::custom(format!("{text:?} is not a size: write \"512M\" or \"4G\""));
         parse_bytes(&text).map(Self).ok_or_else(wrong)
     }
 }
@@ -47,14 +47,14 @@ pub(super) fn amount<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount
     let text = said(from)?;
     let percent = parse_percent(&text).map(Amount::Percent);
     let amount = percent.or_else(|| parse_bytes(&text).map(Amount::Bytes));
-    let what = || D::Error::custom(format!("{text:?} is no part of memory: write \"5%\" or \"512M\""));
+    let what = || D::Error::custom(format!("{text:?} is not an amount of memory: write \"5%\" or \"512M\""));
     amount.map(Some).ok_or_else(what)
 }
 
 pub(super) fn share<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
     let text = said(from)?;
     let share = parse_percent(&text).map(|percent| percent / 100.0);
-    share.map(Some).ok_or_else(|| D::Error::custom(format!("{text:?} is no share of time: write \"40%\"")))
+    share.map(Some).ok_or_else(|| D::Error::custom(format!("{text:?} is not a share of time: write \"40%\"")))
 }
 
 fn parse_percent(text: &str) -> Option<f64> {
@@ -62,7 +62,7 @@ fn parse_percent(text: &str) -> Option<f64> {
     (percent > 0.0 && percent <= 100.0).then_some(percent)
 }
 
-/// `512M`, `4GiB`, `1048576`: powers of 1024 in any case, from one MiB on.
+/// Parses `512M`, `4GiB`, `1048576`: powers of 1024 in upper or lower case, at least one MiB.
 fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
@@ -76,6 +76,6 @@ fn parse_bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     let size = text[..digits].parse::<f64>().ok()? * 1024f64.powi(power);
-    // Less is meant to have a unit.
+    // A smaller number probably lacks its unit.
     (size >= 1_048_576.0 && size < (1u64 << 60) as f64).then_some(size as u64)
 }

@@ -12,39 +12,39 @@ use manycore_linux::clock::now_ns;
 use rustix::{io::Errno, process::Signal};
 use std::io;
 
-/// Causes that are tried in one go: those that are gone meanwhile, or turn out to be spared.
+/// Number of causes that are tried in a row: some may have exited or turn out to be protected.
 const TRIES: usize = 8;
 
-/// Rounds over a family in one go: it may have new members after each.
+/// Number of passes over a family: it may have new members after each pass.
 const ROUNDS: usize = 3;
 
-/// Whoever was sent a signal.
+/// The process or family that was sent a signal.
 pub struct Target {
-    /// Who.
+    /// The process; of a family, its representative.
     pub suspect: Suspect,
-    /// The family, where it is more than one process.
+    /// What the processes have in common, if there are several.
     pub kin: Option<Kin>,
-    /// The process.
+    /// The open process.
     pub held: Option<Held>,
-    /// When it was sent the first of its kind.
+    /// Time of the first signal of this kind.
     pub at_ns: u64,
-    /// When the last member of a family was.
+    /// Time of the signal to the last member of a family.
     pub last_ns: u64,
-    /// SIGKILL.
+    /// Whether the signal was SIGKILL.
     pub is_kill: bool,
-    /// It was chosen by policy: see [`Sent::resort`].
+    /// Set if it was selected by the last resort; see [`Sent::resort`].
     pub resort: Option<u32>,
 }
 
-/// Why nothing was sent.
+/// Why no signal was sent.
 enum Unsent {
-    /// For want of something that may be there in a moment.
+    /// A resource was missing that may be available in a moment.
     Failed,
-    /// The process is gone.
+    /// The process has exited.
     Gone,
-    /// The kernel is told to spare it, so we do, too.
+    /// The kernel must not kill the process (`oom_score_adj` is -1000), so the guard does not either.
     Spared,
-    /// The kernel refused it: the error number.
+    /// The kernel refused the signal: the error number.
     Refused(i32),
 }
 
@@ -59,8 +59,8 @@ impl Unsent {
 }
 
 impl Watcher {
-    /// Goes the way to a signal once, to a child of ours, so that the code lies in memory before it is needed. Returns why
-    /// nobody could be ended, if so.
+    /// Executes the path to a signal once, on a child process, so that the code is in memory before it is
+    /// needed. Returns the error if processes cannot be opened.
     pub(super) fn rehearse_act(&mut self) -> Option<io::Error> {
         let own = std::process::id();
         let start = self.survey.start(own).map_or(0, |(start, _)| start);
@@ -79,7 +79,7 @@ impl Watcher {
         let (Some(process), false) = (self.table.find_mut(victim), self.plan.watches.is_empty()) else {
             return;
         };
-        // Alone in a group that there is not.
+        // The only process of a control group that does not exist.
         (process.group, process.shield, process.watches) = (u16::MAX, None, 1);
         let suspect = Suspect {
             process: *process,
@@ -147,18 +147,19 @@ impl Watcher {
         self.plan.watches[at].incident.in_vain(now_ns());
     }
 
-    /// Nobody can be ended; said once.
+    /// Reports, once, that no process can be ended.
     fn give_up(&mut self, at: usize, what: &What) {
         if self.plan.watches[at].incident.in_vain(now_ns()) {
             self.tell(at, what);
         }
-        // The search may show the cause at any moment, and the last resort waits for that alone.
+        // The search may show the cause at any moment, and the last resort waits for nothing else.
         if self.is_sought(at) {
             self.plan.watches[at].incident.wait(now_ns() + WAITING_NS);
         }
     }
 
-    /// All of the control group of a suspect, unless somebody in it is spared or it is not known.
+    /// Returns all processes of the suspect's control group. `None` if the group is unknown or one of them is
+    /// protected.
     fn group_of(&mut self, at: usize, suspect: &Suspect) -> Option<(Suspect, Kin)> {
         let group = Some(suspect.process.group).filter(|&group| group > 0 && suspect.process.is_known)?;
         let Self { table, survey, .. } = self;
@@ -172,7 +173,7 @@ impl Watcher {
         all_may.then_some((whole, Kin::Whole(group)))
     }
 
-    /// Sends the signal, notes it and tells it.
+    /// Sends the signal, records it and reports it.
     fn send(
         &mut self,
         at: usize,
@@ -220,7 +221,8 @@ impl Watcher {
         Ok(())
     }
 
-    /// Sends a signal to one process or a family; to how many, and when to the first.
+    /// Sends a signal to one process or a family. Returns the number of processes reached and the time of the
+    /// first signal.
     fn deliver(
         &mut self,
         at: usize,
@@ -243,7 +245,7 @@ impl Watcher {
         }
     }
 
-    /// Kills whoever was asked to end.
+    /// Kills the process that was sent SIGTERM.
     pub(super) fn finish(&mut self, at: usize) {
         let Some(mut target) = self.plan.watches[at].target.take() else {
             return self.plan.watches[at].incident.killed(now_ns(), 0);
@@ -268,7 +270,8 @@ impl Watcher {
         self.tell(at, &What::Sent(sent));
     }
 
-    /// Sends a signal to all of a family, again while it has new members; how many were sent it, and when the first.
+    /// Sends a signal to all members of a family, again while there are new ones. Returns the number of
+    /// processes reached and the time of the first signal.
     fn send_all(&mut self, at: usize, suspect: &Suspect, kin: Kin, signal: Signal) -> (u32, u64) {
         let (mut count, mut first_ns) = (0, 0);
         for round in 0..ROUNDS {
@@ -296,7 +299,8 @@ impl Watcher {
         process.may_end(at) && belongs(process, kin, suspect)
     }
 
-    /// Whether all that was sent a signal is gone. A family is where a look that began after the last signal finds nobody.
+    /// Whether all processes that were sent a signal have exited. A family has exited when a survey that
+    /// began after the last signal finds no member.
     pub(super) fn is_gone(&mut self, at: usize) -> bool {
         let Some(target) = &self.plan.watches[at].target else { return false };
         match (&target.held, target.kin) {
@@ -317,10 +321,10 @@ impl Watcher {
         }
     }
 
-    /// While a family dies, those that were born to it meanwhile are killed too.
+    /// While a family is being killed, kills members that were created meanwhile.
     pub(super) fn go_on(&mut self, at: usize) {
         let Some(target) = &self.plan.watches[at].target else { return };
-        // Only whom a look since has found is new.
+        // Only a survey since the last signal can have found new members.
         let has_looked = self.surveyed_ns > target.last_ns;
         if let (Some(kin), true, true) = (target.kin, target.is_kill, has_looked) {
             let suspect = target.suspect;

@@ -1,4 +1,4 @@
-//! Before a signal: what has to be known first, and who is chosen where it stays unknown.
+//! Before a signal: what has to be known first, and which process is selected if it remains unknown.
 
 use crate::decision::{
     choice::{Among, Suspect},
@@ -9,20 +9,21 @@ use crate::watcher::Watcher;
 use crate::{event::What, rules::LastResort};
 use manycore_linux::clock::now_ns;
 
-/// So long at most the clerk's word on a new process is waited for, in nanoseconds, and so often it is looked for.
+/// Longest wait for the control group of a new process, in nanoseconds.
 pub(super) const ASKING_NS: u64 = 200_000_000;
-/// See [`ASKING_NS`].
+/// Interval at which the answer is polled during [`ASKING_NS`], in nanoseconds.
 pub(super) const MOMENT_NS: u64 = 2_000_000;
 
-/// So long at most it is waited for what processes hold beside their pages, in nanoseconds; it serves for as long.
+/// Longest wait for the memory that processes hold in addition to their pages, in nanoseconds. A result stays
+/// valid for as long.
 pub(super) const SEEKING_NS: u64 = 300_000_000;
 
-/// A search without an answer for so long is asked for again.
+/// A search without a result for this long is requested again.
 const LOST_NS: u64 = 2_000_000_000;
 
 impl Watcher {
-    /// Whether the clerk's word is waited for: rules speak of control groups, and it is not known yet in which somebody is
-    /// who has grown. After [`ASKING_NS`] what was inherited has to do.
+    /// Whether the control group of a grown process must be awaited: the rules refer to control groups, and
+    /// that of the process is not yet known. After [`ASKING_NS`] the inherited one is used.
     pub(super) fn has_to_ask(&mut self, at: usize) -> bool {
         let now = now_ns();
         let least = (self.plan.watches[at].reading.total >> 10) as u32 / 100;
@@ -40,14 +41,16 @@ impl Watcher {
         is_asking
     }
 
-    /// Whether most of the fall is in no process's pages, nor in what processes were found to hold beside.
+    /// Whether most of the decrease is neither in the pages of processes nor in the memory that they were
+    /// found to hold in addition.
     pub(super) fn is_unexplained(&self, at: usize) -> bool {
         let reading = &self.plan.watches[at].reading;
         let window = self.table.recent(at, reading, reading.total / 10);
         window.is_some_and(|window| self.table.unexplained(at, &window) > window.fall / 2)
     }
 
-    /// Asks for a search for the processes that hold memory beside their pages, unless one goes on already.
+    /// Requests a search for the processes that hold memory in addition to their pages, unless one is under
+    /// way.
     fn seek(&mut self, at: usize) {
         let now = now_ns();
         let goes_on = self.sought_ns.is_some_and(|since| now.saturating_sub(since) < LOST_NS);
@@ -56,14 +59,15 @@ impl Watcher {
         }
     }
 
-    /// Has one search follow the other from the warning on, while memory falls and most of the fall is unexplained.
+    /// From the warning on, keeps searches running while memory decreases and most of the decrease is
+    /// unexplained.
     pub(super) fn keep_seeking(&mut self, at: usize) {
         if self.is_sought(at) {
             self.seek(at);
         }
     }
 
-    /// Whether it is waited for what processes hold beside their pages: most of the fall is there.
+    /// Whether the result of a search must be awaited because most of the decrease is unexplained.
     pub(super) fn has_to_seek(&mut self, at: usize) -> bool {
         let now = now_ns();
         if !self.can_seek || now.saturating_sub(self.held_ns) < SEEKING_NS || !self.is_unexplained(at) {
@@ -81,7 +85,8 @@ impl Watcher {
         is_seeking
     }
 
-    /// The process that is ended where none is shown to be the cause and memory is nearly gone, with its `oom_score`.
+    /// Returns the process to end, with its `oom_score`, if none is shown to be the cause and memory is
+    /// nearly exhausted.
     pub(super) fn last_resort(&mut self, at: usize) -> Option<(Suspect, u32)> {
         let is_sought = self.is_sought(at);
         let watch = &self.plan.watches[at];
@@ -90,14 +95,14 @@ impl Watcher {
         if acts { self.highest_score(at) } else { None }
     }
 
-    /// Whether a search goes on, or is about to, that may show the cause.
+    /// Whether a search that may show the cause is under way or about to start.
     pub(super) fn is_sought(&self, at: usize) -> bool {
         let watch = &self.plan.watches[at];
         let is_falling = watch.told.stage >= Stage::Warn && !watch.is_steady();
         self.can_seek && is_falling && self.is_unexplained(at)
     }
 
-    /// The process that the kernel would end, of those that may be chosen.
+    /// Returns the eligible process that the kernel would kill.
     pub(super) fn highest_score(&mut self, at: usize) -> Option<(Suspect, u32)> {
         let Self { plan, table, survey, .. } = self;
         let among = Among { watch: at, except: plan.watches[at].incident.left_out() };

@@ -1,4 +1,4 @@
-//! What the clerk has found out, and what he wants.
+//! Messages from the slow path.
 
 use crate::decision::table::{Held, Table};
 use crate::event::{Answer, Fact, What};
@@ -7,7 +7,7 @@ use manycore_linux::clock::now_ns;
 use rustix::io::read;
 
 impl Watcher {
-    /// Takes in what the clerk has found out; whether something follows from it at once.
+    /// Processes all messages of the slow path. Returns whether one of them calls for action at once.
     pub fn take_facts(&mut self) -> bool {
         let mut is_urgent = false;
         let _ = read(&self.wake, &mut [0u8; 8]);
@@ -41,7 +41,7 @@ impl Watcher {
         is_urgent
     }
 
-    /// What processes hold beside their pages: what was known before counts no more.
+    /// Stores the memory that processes hold in addition to their pages. Earlier results are discarded.
     fn take_holdings(&mut self, all: &[((u32, u64), Held)]) {
         for process in self.table.all_mut() {
             process.held = Held::default();
@@ -57,7 +57,7 @@ impl Watcher {
         }
     }
 
-    /// Goes on in a larger table.
+    /// Continues with a larger table.
     fn take_room(&mut self, mut room: Room) {
         if room.capacity() > self.table.capacity() {
             room.table.take_over(&self.table);
@@ -66,7 +66,7 @@ impl Watcher {
         }
     }
 
-    /// Goes by other rules from now on. What is known of growth stays, and so does whoever is waited for.
+    /// Applies new rules. What is known of growth is kept, and so are processes that were sent a signal.
     fn take_rules(&mut self, mut plan: Box<Plan>) {
         for watch in &mut plan.watches {
             let old = self.plan.watches.iter_mut().find(|old| old.name == watch.name);
@@ -84,7 +84,7 @@ impl Watcher {
         self.ask_who();
     }
 
-    /// What would happen to a process now, in each watch.
+    /// Reports what would happen to a process now, for each watch.
     fn answer(&mut self, pid: u32) {
         self.refresh();
         for at in 0..self.plan.watches.len() {

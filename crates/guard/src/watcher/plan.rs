@@ -1,4 +1,4 @@
-//! What is watched, with everything that is kept of it.
+//! What is watched, with the state of each watch.
 
 use crate::decision::{
     incident::Incident,
@@ -15,68 +15,69 @@ use crate::watcher::{
 };
 use std::{io, path::Path};
 
-/// Tasks that have waited for memory for this part of [`BELL_WINDOW_US`] wake us, in microseconds.
+/// The monitor is woken up when tasks have waited for memory for this part of [`BELL_WINDOW_US`], in
+/// microseconds.
 const BELL_STALL_US: u32 = 50_000;
-/// The shortest window that the kernel takes, in microseconds.
+/// The shortest window that the kernel accepts, in microseconds.
 const BELL_WINDOW_US: u32 = 500_000;
 
-/// The grace of a family at most, in nanoseconds.
+/// Longest grace period of a family, in nanoseconds.
 const FAMILY_GRACE_NS: u64 = 1_000_000_000;
 
 /// All watches and rules.
 pub struct Plan {
-    /// How many there were before.
+    /// Number of plans before this one.
     pub number: u32,
-    /// In the order of the rules.
+    /// The watches in the order of the rules.
     pub watches: Vec<Watched>,
-    /// Who is spared.
+    /// Which processes are protected.
     pub protect: Protect,
-    /// Bits of the watches that are control groups.
+    /// Bit `n` is set if the `n`-th watch is a control group.
     pub group_watches: u32,
-    /// Bits of those that are processes by name.
+    /// Bit `n` is set if the `n`-th watch is processes of a name.
     pub named_watches: u32,
     own: u32,
 }
 
-/// One of them.
+/// One watch.
 pub struct Watched {
-    /// As the rules call it.
+    /// Name in the rules.
     pub name: String,
     source: Source,
-    /// When something is done.
+    /// When the guard acts.
     pub limits: Limits,
     grace_ns: u64,
-    /// Whether all of a control group is ended.
+    /// Whether the whole control group of the cause is ended.
     pub end_group: bool,
-    /// How a cause is slowed down.
+    /// How the cause is slowed down.
     pub slow: Slow,
-    /// Its course.
+    /// State of the current shortage.
     pub incident: Incident,
-    /// Of its room.
+    /// Trend of the available memory.
     pub trend: Trend,
-    /// The last one.
+    /// The last reading.
     pub reading: Reading,
-    /// What follows from it.
+    /// The assessment of the last reading.
     pub told: Assessment,
-    /// Whoever was sent a signal.
+    /// The process that was sent a signal.
     pub target: Option<Target>,
-    /// Wakes us.
+    /// Notification of memory stalls, which wakes the monitor.
     pub bell: Option<Bell>,
-    /// Whether it could not be read.
+    /// Whether the last reading failed.
     pub is_blind: bool,
-    /// Since when the trend alone says that something is to be done.
+    /// Time since when the trend alone calls for a signal.
     trend_ns: Option<u64>,
-    /// What is done where no process is shown to be the cause and memory is nearly gone.
+    /// What is done if no process is shown to be the cause and memory is nearly exhausted.
     pub last_resort: LastResort,
-    /// Since when the holders of memory that is in no process's pages are searched for.
+    /// Start of the search for the holders of memory that is not in the pages of any process.
     pub seeking_ns: Option<u64>,
-    /// Since when a cause is looked for among processes that the clerk has not told about yet.
+    /// Start of the wait for the control groups of new processes.
     pub asking_ns: Option<u64>,
 }
 
 enum Source {
     Machine(MachineRoom),
-    /// Absent until the group is made.
+    /// Absent until the group is created.
     Group(Option<GroupRoom>),
     Processes {
         name: Pattern,
@@ -85,7 +86,7 @@ enum Source {
 }
 
 impl Plan {
-    /// Opens what the rules name. What had to be left out is told.
+    /// Opens everything that the rules name. Also returns notes about what could not be opened.
     ///
     /// # Errors
     /// A watch cannot be read at all.
@@ -108,9 +109,9 @@ impl Plan {
                     };
                     let limit = room.as_mut().map(|room| room.read(0));
                     let trouble = match limit {
-                        None => Some("there is no such control group yet; it is watched when there is"),
+                        None => Some("there is no such control group yet; it is watched once it exists"),
                         Some(Some(_)) => None,
-                        Some(None) => Some("no limit is set, so nothing is done until there is one"),
+                        Some(None) => Some("no limit is set; it is not watched until there is one"),
                     };
                     notes.extend(trouble.map(|trouble| format!("{}: {trouble}", rule.name)));
                     let tells = room.as_ref().map(GroupRoom::tells_stalls);
@@ -124,7 +125,8 @@ impl Plan {
             };
             if pressure == Some(None) {
                 notes.push(format!(
-                    "{}: the kernel does not tell how long tasks stall for memory (PSI): levels and trends alone decide",
+                    "{}: the kernel does not report how long tasks stall for memory (PSI); only levels \
+                    and trends are used",
                     rule.name
                 ));
             }
@@ -153,24 +155,24 @@ impl Plan {
         Ok((Self { number: 0, watches, protect, group_watches, named_watches, own }, notes))
     }
 
-    /// Whether rules speak of control groups.
+    /// Whether the rules refer to control groups.
     pub fn has_groups(&self) -> bool {
         self.group_watches != 0 || self.spares_groups()
     }
 
-    /// Whether rules spare whole control groups or units.
+    /// Whether the rules protect whole control groups or units.
     pub fn spares_groups(&self) -> bool {
         !self.protect.units.is_empty() || !self.protect.groups.is_empty()
     }
 
-    /// Whether the clerk's word on a process that is not known yet decides about it.
+    /// Whether the process's control group or program, not yet known, may decide about it.
     pub fn waits_for(&self, process: &Process) -> bool {
         !process.is_known
             && process.shield.is_none()
             && (self.has_groups() || self.protect.asks_for_proof(process))
     }
 
-    /// Sets what the rules say of a process.
+    /// Applies the rules to a process.
     pub fn judge(&self, process: &mut Process) {
         let seen = process.seen;
         process.shield = match seen.pid {
@@ -195,7 +197,8 @@ impl Plan {
 }
 
 impl Watched {
-    /// Nanoseconds between SIGTERM and SIGKILL: a family that goes on making new members has little.
+    /// Returns the nanoseconds between SIGTERM and SIGKILL. A family has less time, because it may go on
+    /// creating members.
     pub fn grace_ns(&self) -> u64 {
         match self.target.as_ref().and_then(|target| target.kin) {
             Some(_) => self.grace_ns.min(FAMILY_GRACE_NS),
@@ -203,8 +206,8 @@ impl Watched {
         }
     }
 
-    /// Takes back what the trend alone says until it has said so for a while: a quarter of the time that is left, half a
-    /// second at most. One step down is no trend.
+    /// Lowers the stage to a warning until the trend has called for a signal for some time: a quarter of the
+    /// time left, at most half a second. A single step is not a trend.
     pub fn settle(&mut self, now_ns: u64) {
         if self.told.cause != Cause::Trend || self.told.stage < Stage::Term {
             self.trend_ns = None;
@@ -218,24 +221,24 @@ impl Watched {
         }
     }
 
-    /// Whether memory does not go, or only slowly.
+    /// Whether available memory does not decrease, or only slowly.
     pub fn is_steady(&self) -> bool {
         self.told.seconds_left.is_none_or(|left| left > 60.0)
     }
 
-    /// Whether the clerk's word on a new process is waited for.
+    /// Whether the control group of a new process is still awaited.
     pub fn is_asking(&self, now_ns: u64) -> bool {
         self.asking_ns.is_some_and(|since| now_ns.saturating_sub(since) < ASKING_NS)
     }
 
-    /// Whether it is looked for who holds what no process has in its pages, and there is time for that: half of what is
-    /// left, and `SEEKING_NS` at most.
+    /// Whether a search for the holders of memory outside of all processes' pages is under way and there is
+    /// time to wait for it: half of the time left, at most `SEEKING_NS`.
     pub fn is_seeking(&self, now_ns: u64) -> bool {
         let left = self.told.seconds_left.map_or(u64::MAX, |left| (left * 5e8) as u64);
         self.seeking_ns.is_some_and(|since| now_ns.saturating_sub(since) < SEEKING_NS.min(left))
     }
 
-    /// What is left now.
+    /// Takes a reading.
     pub fn read(&mut self, now_ns: u64, table: &Table) -> Option<Reading> {
         match &mut self.source {
             Source::Machine(room) => room.read(now_ns),
@@ -245,7 +248,7 @@ impl Watched {
                     let all = table.processes().iter();
                     all.filter(|process| name.matches(process.seen.name.as_bytes()))
                 };
-                // Memory that they share is there once.
+                // Memory that they share is counted once.
                 let own: u64 = members().map(|process| u64::from(process.seen.kib) << 10).sum();
                 let shared = members().map(|process| process.seen.shmem_kib).max().unwrap_or(0);
                 let shmem = u64::from(shared) << 10;

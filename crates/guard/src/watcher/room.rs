@@ -1,29 +1,30 @@
-//! Room for processes. It is made beside the way to a kill: at the start, and by the clerk where there are more.
+//! Tables for processes. They are allocated outside of the path to a kill: at the start, and by the slow path
+//! if there are more processes.
 
 use crate::decision::{choice::Chooser, table::Table};
 use manycore_linux::tasks;
 
-/// Processes that there is room for at least: some 1 MB.
+/// Smallest capacity in processes: about 1 MB.
 const LEAST_CAPACITY: usize = 1 << 12;
-/// Room for so many times as many as there are, and at most for [`MOST_CAPACITY`]: some 30 MB.
+/// The capacity is this many times the number of processes, but at most [`MOST_CAPACITY`]: about 30 MB.
 const SPARE: usize = 2;
 /// See [`SPARE`].
 const MOST_CAPACITY: usize = 1 << 17;
 
-/// Room for processes, all of it allocated.
+/// A table for processes, and the working memory to select one. All of it is allocated.
 pub struct Room {
     pub(super) table: Table,
     pub(super) chooser: Chooser,
 }
 
 impl Room {
-    /// Enough for those that there are now, and as many more.
+    /// Creates a table for twice the present number of processes.
     pub fn enough() -> Self {
         let capacity = (tasks::all().len() * SPARE).clamp(LEAST_CAPACITY, MOST_CAPACITY);
         Self { table: Table::new(capacity), chooser: Chooser::new(capacity) }
     }
 
-    /// Processes that there is room for.
+    /// Returns the number of processes that fit.
     pub fn capacity(&self) -> usize {
         self.table.capacity()
     }

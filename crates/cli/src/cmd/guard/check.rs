@@ -1,4 +1,4 @@
-//! `manycore guard check`.
+//! The verb `manycore guard check`.
 
 use crate::{
     cli::GuardCheck,
@@ -15,13 +15,13 @@ use manycore_linux::{clock::now_ns, trust};
 use manycore_text::{names::printable, units};
 use std::path::Path;
 
-/// Processes that are looked at.
+/// Largest number of processes that are examined.
 const MOST_PROCESSES: usize = 1 << 17;
 
-/// Checks rules and prints what they mean here.
+/// Checks rules and prints what they mean on this machine.
 ///
 /// # Errors
-/// [`Failure::Input`] with the line that is wrong.
+/// [`Failure::Input`] with the line that is invalid.
 pub fn run(args: &GuardCheck) -> Outcome {
     let rules = Rules::read(args.file.as_deref(), &[])?;
     let (mut plan, notes) = Plan::open(&rules).map_err(Failure::missing)?;
@@ -29,15 +29,15 @@ pub fn run(args: &GuardCheck) -> Outcome {
     let mut survey = Survey::open(Path::new("/")).map_err(Failure::missing)?;
     survey.run(&mut table, now_ns(), false, |process| plan.judge(process)).map_err(Failure::missing)?;
     let mut text = match &rules.path {
-        Some(path) => format!("{}: right\n", path.display()),
-        None => "No file of rules: these are the default ones\n".to_owned(),
+        Some(path) => format!("{}: valid\n", path.display()),
+        None => "No rules file: the default rules apply\n".to_owned(),
     };
     for (watch, watched) in rules.watches.iter().zip(&mut plan.watches) {
         let total = watched.read(now_ns(), &table).map(|reading| (reading.total, reading.available));
         text += &words(watch, total);
     }
     if !rules.watches.iter().any(|watch| watch.of == Of::Machine) {
-        text += "the machine: not watched beside these; [machine] adds it\n";
+        text += "the machine: not watched; add [machine] to watch it as well\n";
     }
     let mut spared: Vec<String> = rules.protect.names.iter().map(ToString::to_string).collect();
     spared.extend(rules.protect.units.iter().map(|unit| format!("unit {unit}")));
@@ -50,11 +50,11 @@ pub fn run(args: &GuardCheck) -> Outcome {
     output::print(&text)
 }
 
-/// What a guard would not go by, or what protects more than is meant.
+/// Returns reasons why the guard would refuse the rules, and rules that protect more than they should.
 fn doubts(rules: &Rules) -> Vec<String> {
     let untrusted = rules.path.as_deref().and_then(|path| trust::check(path).err());
     let mut doubts: Vec<String> =
-        untrusted.into_iter().map(|why| format!("a guard refuses this file: {why}")).collect();
+        untrusted.into_iter().map(|why| format!("the guard will refuse this file: {why}")).collect();
     let bare: Vec<String> = rules
         .protect
         .names
@@ -64,7 +64,8 @@ fn doubts(rules: &Rules) -> Vec<String> {
         .collect();
     if !bare.is_empty() {
         doubts.push(format!(
-            "any process can take the name {}: ask for a user, unit or exe too, as in {{ name = \"...\", user = \"...\" }}",
+            "any process can choose the name {}: also require a user, unit or exe, as in {{ \
+            name = \"...\", user = \"...\" }}",
             bare.join(" or ")
         ));
     }
@@ -75,25 +76,25 @@ fn words(watch: &Watch, total: Option<(u64, u64)>) -> String {
     let limits = &watch.limits;
     let name = printable(&watch.name);
     let Some((total, available)) = total else {
-        return format!("{name}: nothing is done until it is there and has a limit\n");
+        return format!("{name}: inactive until it exists and has a limit\n");
     };
     let [left, all] = [available, total].map(units::bytes);
     let size = |amount: manycore_guard::decision::stage::Amount| units::bytes(amount.of(total));
     let whom = if watch.end_group { "the control group of the process" } else { "the process" };
     let slow = match watch.slow {
         Slow::No => "",
-        Slow::Freeze => ", and its control group frozen",
-        Slow::High => ", and its control group held at what it has",
+        Slow::Freeze => "; its control group is frozen",
+        Slow::High => "; its control group is limited to the memory that it has (memory.high)",
     };
     let last = match watch.last_resort {
-        LastResort::OomScore => "where no process is shown to be the cause: that with the highest oom_score",
-        LastResort::None => "none: where no process is shown to be the cause, none is ended",
+        LastResort::OomScore => "if no process is shown to be the cause, that with the highest oom_score",
+        LastResort::None => "none: if no process is shown to be the cause, none is ended",
     };
     format!(
         "{name}: {left} of {all} left now
-  warned      {} s before the end, while less than half is left{slow}
-  asked       {whom} that took most: below {}; or {} s before the end, while less than {} is left
-  ended       below {}; {} s before the end; {} s after it was asked; or where all tasks wait for memory {}
+  warning     {} s before memory is exhausted, while less than half is left{slow}
+  SIGTERM     to {whom} that grew most: below {}; or {} s before memory is exhausted, while less than {} is left
+  SIGKILL     below {}; {} s before memory is exhausted; {} s after SIGTERM; or if all tasks wait for memory {}
               of the time and less than twice {} is left
   last resort {last}
 ",

@@ -1,4 +1,4 @@
-//! `manycore guard`.
+//! The verb `manycore guard`.
 
 mod check;
 mod why;
@@ -24,10 +24,10 @@ use rustix::{
 };
 use std::{sync::mpsc::sync_channel, thread};
 
-/// Runs the guard, or what belongs to it.
+/// Runs the guard or one of its subcommands.
 ///
 /// # Errors
-/// [`Failure::Input`] for rules that are wrong, [`Failure::Missing`] for missing rights or files.
+/// [`Failure::Input`] for invalid rules, [`Failure::Missing`] for missing privileges or files.
 pub fn run(args: &Guard) -> Outcome {
     match &args.verb {
         None => keep(args),
@@ -60,7 +60,7 @@ fn keep(args: &Guard) -> Outcome {
         output::note(&format!("manycore: metrics are at http://{address}/metrics"));
     }
     let signals = Signals::catch(&ENDS)?;
-    // Several that only say what they would do may run beside another: the first of them answers.
+    // Several dry runs may run beside each other and beside a guard. The first one answers queries.
     let desk = if args.dry_run { Desk::open(true).ok() } else { Some(Desk::open(false)?) };
     let told = greeting(&rules, args.dry_run);
     let (events_in, events) = sync_channel(QUEUE);
@@ -89,7 +89,7 @@ fn keep(args: &Guard) -> Outcome {
     };
     let mut watcher = Watcher::new(means).map_err(Failure::missing)?;
     watcher.prepare();
-    // From here on little code is needed.
+    // Little code is needed from here on.
     resident::shed();
     let residence = if args.dry_run { resident::Residence::default() } else { resident::stay() };
     for note in notes.iter().chain(&residence.refused) {
@@ -104,14 +104,14 @@ fn keep(args: &Guard) -> Outcome {
     let watching =
         thread::Builder::new().name("watcher".to_owned()).spawn(watch).map_err(Failure::missing)?;
     clerk.run()?;
-    watching.join().map_err(|_| Failure::missing("the watching thread has failed"))
+    watching.join().map_err(|_| Failure::missing("the monitoring thread has panicked"))
 }
 
-/// What is said once all is in place.
+/// Returns the message that is printed when the guard is ready.
 fn greeting(rules: &Rules, is_dry: bool) -> String {
-    let hint = if getuid().is_root() { "" } else { " (not root: only your own processes can be ended)" };
+    let hint = if getuid().is_root() { "" } else { " (not root: it can end only your own processes)" };
     let names: Vec<&str> = rules.watches.iter().map(|watch| watch.name.as_str()).collect();
     let names = names.join(", ").replacen("machine", "the machine", usize::from(names.contains(&"machine")));
-    let mode = if is_dry { "watches, and would keep" } else { "keeps" };
-    format!("manycore guard {mode} {names} from dying of memory{hint}")
+    let mode = if is_dry { "is a dry run: it would protect" } else { "protects" };
+    format!("manycore guard {mode} {names} from running out of memory{hint}")
 }

@@ -1,4 +1,4 @@
-//! `manycore guard why`.
+//! The verb `manycore guard why`.
 
 use crate::{
     cli::{Format, GuardWhy},
@@ -25,13 +25,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Between the two looks where no guard runs.
+/// Time between the two scans if no guard runs.
 const BETWEEN: Duration = Duration::from_secs(2);
 
 /// Prints what would happen to a process.
 ///
 /// # Errors
-/// [`Failure::Input`] where there is none of that id.
+/// [`Failure::Input`] if there is no process with this id.
 pub fn run(args: &GuardWhy) -> Outcome {
     if tasks::process_of(args.pid) != Some(args.pid) {
         return Err(Failure::input(format!("there is no process {}", args.pid)));
@@ -62,10 +62,10 @@ pub fn run(args: &GuardWhy) -> Outcome {
     output::print(&text)
 }
 
-/// Looks twice, as a guard that has just started would.
+/// Scans twice, as a guard that has just started would.
 fn look(args: &GuardWhy) -> Outcome<Vec<Why>> {
     let rules = Rules::read(args.config.as_deref(), &args.cgroup)?;
-    output::note("manycore: no guard runs here, so growth is looked at for 2 s");
+    output::note("manycore: no guard runs here, so growth is observed for 2 s");
     let (plan, _) = Plan::open(&rules).map_err(Failure::missing)?;
     let (events_in, events) = sync_channel(QUEUE);
     let (facts_in, facts) = sync_channel(QUEUE);
@@ -103,7 +103,7 @@ fn look(args: &GuardWhy) -> Outcome<Vec<Why>> {
     Ok(answered.collect())
 }
 
-/// Tells the watcher the control groups that it wants to know.
+/// Answers the monitor's requests for control groups.
 fn identify(events: &Receiver<Event>, facts: &SyncSender<Fact>, groups: &mut Groups, rules: &Rules) {
     for event in events.try_iter() {
         let What::Identify { pid, start } = event.what else { continue };

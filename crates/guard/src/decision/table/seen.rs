@@ -1,13 +1,13 @@
-//! What is seen of a process, and found out about it.
+//! What is read of a process, and what is found out about it.
 
 use crate::decision::holdings::Kind;
 
-/// A process's name as the kernel keeps it (`comm`): up to 15 bytes.
+/// The name of a process as the kernel stores it (`comm`): up to 15 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Name([u8; 16]);
 
 impl Name {
-    /// The first 15 bytes.
+    /// Returns a name with the first 15 bytes of `text`.
     pub fn new(text: &[u8]) -> Self {
         let mut name = Self::default();
         let count = text.len().min(15);
@@ -15,53 +15,54 @@ impl Name {
         name
     }
 
-    /// Without what is unused.
+    /// Returns the name without unused bytes.
     pub fn as_bytes(&self) -> &[u8] {
         let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
         &self.0[..end]
     }
 }
 
-/// Why a process is never chosen.
+/// Why a process is never selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shield {
     /// It is process 1.
     Init,
     /// It is the guard.
     Guard,
-    /// It is a thread of the kernel.
+    /// It is a kernel thread.
     Kernel,
-    /// The kernel is told to spare it (`oom_score_adj` is -1000).
+    /// The kernel must not kill it (`oom_score_adj` is -1000).
     Spared,
-    /// A rule names it: the number of the rule.
+    /// A rule protects it: the number of the rule.
     Rule(u16),
 }
 
-/// Memory that a process was found to hold beside its own pages.
+/// Memory that a process holds in addition to its own pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// KiB that it has grown by since nothing happened.
+    /// Growth in KiB since memory was last plentiful.
     pub growth_kib: u32,
-    /// What most of it is.
+    /// The kind of the largest part.
     pub kind: Kind,
-    /// Whether it stays when the process has ended.
+    /// Whether the memory stays in use after the process has ended.
     pub stays: bool,
 }
 
-/// What was read of a process.
+/// A reading of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Process id.
     pub pid: u32,
-    /// Start in clock ticks since boot (`starttime` of `/proc/PID/stat`): with the id it names one process for good.
+    /// Start time in clock ticks since boot (`starttime` of `/proc/PID/stat`). Id and start time together
+    /// identify a process uniquely.
     pub start: u64,
-    /// Parent.
+    /// Parent process id.
     pub parent: u32,
-    /// Session.
+    /// Session id.
     pub session: u32,
-    /// Whether the session has a terminal.
+    /// Whether the session has a controlling terminal.
     pub has_terminal: bool,
-    /// Name.
+    /// Process name.
     pub name: Name,
     /// Its own pages and swap, in KiB.
     pub kib: u32,

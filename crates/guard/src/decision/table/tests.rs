@@ -1,4 +1,4 @@
-//! Growth over marks, births and ends.
+//! Tests of growth between marks, and of the creation and exit of processes.
 
 use super::*;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ fn reading(room: u64) -> Reading {
     Reading { available: room, ..Reading::default() }
 }
 
-/// A survey at `at` in seconds: `(pid, KiB)` of processes that started at 1.
+/// Makes a survey at `at` seconds: `(pid, KiB)` of processes that started at 1.
 fn survey(table: &mut Table, at: u64, room: u64, processes: &[(u32, u32)]) {
     table.begin();
     for &(pid, kib) in processes {
@@ -34,8 +34,8 @@ fn growth_is_told_over_the_window_in_which_the_room_fell() {
     assert_eq!((recent.from_ns, recent.fall, grown(&recent)), (20 * SECOND, 100 << 10, [0, 100]));
     let whole = table.whole(0, &reading(800 << 10)).unwrap();
     assert_eq!((whole.from_ns, whole.fall, grown(&whole)), (10 * SECOND, 200 << 10, [100, 100]));
-    assert_eq!(table.recent(0, &reading(800 << 10), 1 << 30).unwrap(), whole, "no window is so long");
-    assert_eq!(table.whole(0, &reading(2000 << 10)), None, "the room has not fallen");
+    assert_eq!(table.recent(0, &reading(800 << 10), 1 << 30).unwrap(), whole, "no window is so large");
+    assert_eq!(table.whole(0, &reading(2000 << 10)), None, "available memory has not fallen");
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn all_memory_of_a_process_that_was_born_since_is_growth() {
     survey(&mut table, 10, 1000, &[]);
     table.begin();
     table.see(seen(7, 900, 64), 64, 12 * SECOND, SECOND);
-    // One that was overlooked: it is older than the mark, so nobody knows that it has grown.
+    // A process that was overlooked. It is older than the mark, so whether it has grown is unknown.
     table.see(seen(8, 1, 64), 64, 12 * SECOND, 100 * SECOND);
     table.end();
     let window = table.whole(0, &reading(0)).unwrap();
