@@ -158,7 +158,7 @@ fn what_does_not_fit_is_refused_with_the_arithmetic() {
     assert!(said.contains("threads") && (said.contains("pid_max") || said.contains("may be used")), "{said}");
     if is_here(&["erl", "erlc"]) {
         let said = Bench::new().refused(2, &["spawn", "--runtime", "beam", "--counts", "1e9"]);
-        assert!(said.contains("the largest +P of Erlang leaves room for 1.34e8"), "{said}");
+        assert!(said.contains("the largest +P of Erlang allows at most 1.34e8"), "{said}");
     }
     let run = Bench::new().run(&["spawn", "--runtime", "tokio", "--counts", "1e4", "--ceiling=900T"]);
     let said = words(&run);
@@ -166,13 +166,13 @@ fn what_does_not_fit_is_refused_with_the_arithmetic() {
         return eprintln!("SKIPPED: {said}");
     }
     assert_eq!(run.status.code(), Some(2), "{said}");
-    assert!(said.contains("--ceiling") && said.contains("take less"), "{said}");
+    assert!(said.contains("--ceiling") && said.contains("choose a smaller limit"), "{said}");
 }
 
 #[test]
 fn bad_counts_are_refused() {
     for (count, why) in [
-        ("0", "nothing to be measured about none"),
+        ("0", "0 leaves nothing to measure"),
         ("-5", "expected a whole number"),
         ("NaN", "expected a whole number"),
         ("1.5", "expected a whole number"),

@@ -122,7 +122,7 @@ fn what_was_planned_is_valid_and_planned_again_it_is_the_same() {
         "--cache",
         "l3=50%",
     ]);
-    assert!(again.out.ends_with("# Nothing is to be changed: the domain is as planned.\n"), "{}", again.out);
+    assert!(again.out.ends_with("# Nothing to change: the domain matches the plan.\n"), "{}", again.out);
     is_valid(&out);
 }
 
@@ -198,7 +198,7 @@ fn a_guest_is_held_against_its_plan() {
     }
     let other = check(&guest(&folder, ["0000:01:00.0", "0000:02:00.0"]));
     assert_eq!(other.code, 1);
-    assert!(other.err.contains("are not as planned"), "{}", other.err);
+    assert!(other.err.contains("differ from the plan"), "{}", other.err);
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn threads_of_a_running_domain_are_found_by_its_exact_name() {
     let ran = check(&domain("0"));
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     assert!(
-        ran.out.contains(&format!("(pid {pid})")) && ran.out.contains("All is as planned."),
+        ran.out.contains(&format!("(pid {pid})")) && ran.out.contains("Everything matches the plan."),
         "{}",
         ran.out
     );
@@ -80,7 +80,7 @@ fn threads_of_a_running_domain_are_found_by_its_exact_name() {
         let ran = check(&domain(&online.to_string()));
         assert_eq!(ran.code, 1, "{}", ran.out);
         assert!(
-            ran.out.contains("NO") && ran.err.contains("1 of 1 are not as planned"),
+            ran.out.contains("NO") && ran.err.contains("1 of 1 differ from the plan"),
             "{}{}",
             ran.out,
             ran.err

@@ -132,7 +132,7 @@ fn nobody_and_nothing_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().to_str().unwrap();
     let (code, out, _) = vm(&["list", "--root", root]);
-    assert_eq!((code, out.as_str()), (0, "No virtual machine runs here.\n"));
+    assert_eq!((code, out.as_str()), (0, "No virtual machine is running.\n"));
     let (code, _, err) = vm(&["list", "--root", "/no/such/folder"]);
     assert!(code == 2 && err.contains("/no/such/folder"), "{err}");
     let (code, _, err) = vm(&["top", "--resctrl", root]);

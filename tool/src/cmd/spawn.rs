@@ -1,4 +1,5 @@
-//! `manycore spawn`: light processes by the hundred thousand; and the hidden verb of those that are our own.
+//! `manycore spawn`: starts light processes by the hundred thousand. Also runs the hidden verb of the
+//! built-in ones.
 
 use crate::{
     cli::{ALL_RUNTIMES, Light, Spawn, WorkChoice},
@@ -12,16 +13,19 @@ use crate::{
 use manycore_model::spawn::{Runtime, Work};
 use std::time::Duration;
 
-/// Counts where none are named.
+/// Counts that are measured if the user gives none.
 const USUAL_COUNTS: [u64; 2] = [10_000, 100_000];
 
-/// Seconds that a run takes beside the work: a guess for the progress bar.
+/// Estimated seconds of a run in addition to the work, for the progress bar.
 const RUN_SECONDS: f64 = 2.0;
 
 /// Measures, saves the record, writes the report and prints it.
 pub fn run(args: &Spawn) -> Outcome {
     if let Some(folder) = args.scratch.as_ref().filter(|folder| !folder.is_dir()) {
-        return Err(Failure::input(format!("--scratch: there is no folder {}", folder.display())));
+        return Err(Failure::input(format!(
+            "--scratch: there is no directory {}: create it first",
+            folder.display()
+        )));
     }
     let machine = source::live()?;
     let asked = asked(args);
@@ -35,7 +39,7 @@ pub fn run(args: &Spawn) -> Outcome {
             progress.section(what);
         }
         Event::Missed(missed) => progress.note(&format!("{}: {}", missed.what, missed.why)),
-        // So that not even a kill loses what is done; a full disk is told at the end.
+        // Finished runs survive even SIGKILL. A full disk is reported by the final save.
         Event::Measured(record) => drop(folder.write_record(record)),
     });
     progress.finish();
@@ -49,14 +53,14 @@ pub fn run(args: &Spawn) -> Outcome {
     match (saved, ending) {
         (Err(failure), _) => Err(failure),
         (Ok(()), Err(Failure::Interrupted(_))) => Err(Failure::Interrupted(format!(
-            "interrupted; what was measured is in {} (manycore report {0})",
+            "interrupted; the finished runs are in {} (show them: manycore report {0})",
             folder.record().display()
         ))),
         (Ok(()), ending) => ending,
     }
 }
 
-/// Serves light processes, or stands as guard.
+/// Runs built-in light processes, or the cleanup process.
 pub fn light(args: &Light) -> Outcome {
     light::run(&args.kind)
 }

@@ -1,4 +1,4 @@
-//! Whether what is asked for will fit, before it is started: memory, ids of tasks, room for files.
+//! Checks before the start whether a request will fit: memory, task ids, space for files.
 
 use super::{
     Asked,
@@ -20,45 +20,45 @@ use manycore_model::{
 };
 use std::{env, path::Path};
 
-/// Limits of the whole machine, which others need too: a tenth is left to them.
+/// Limits of the whole machine. A tenth of them is left to other processes.
 const SHARED: [&str; 2] = ["kernel.pid_max", "kernel.threads-max"];
 
-/// Small runs, by which the memory of larger ones is foretold.
+/// Small runs from which the memory of larger ones is predicted.
 #[derive(Default)]
 pub struct Pilots {
-    /// What the runtime said about itself.
+    /// Information that the runtime reported about itself.
     pub versed: Versed,
-    /// None where all that was asked for is as small.
+    /// Empty if all requested counts are as small as the pilots.
     pub runs: Vec<Run>,
 }
 
-/// Memory that a runtime may take, in bytes, and what says so; absent where nothing tells.
+/// Returns the memory that a runtime may use, in bytes, with its source. Absent if unknown.
 pub fn memory() -> Option<(u64, String)> {
     ceilings::memory(&Tree::open(Path::new("/")).ok()?)
 }
 
-/// The limits that hold for what we start, of `asked` for the largest count.
+/// Returns the limits that apply to the processes started here, if `largest` is the largest requested count.
 pub fn limits(runtime: Runtime, unit: &str, work: Work, largest: u64) -> Vec<Limit> {
     let needs = Needs::of(runtime, unit, work, largest);
     Tree::open(Path::new("/")).map(|tree| ceilings::find(&tree, "self", runtime, &needs)).unwrap_or_default()
 }
 
-/// Refuses what cannot be had whatever a light process takes: counts for which the runtime has no place, and ceilings
-/// above the memory.
+/// Refuses requests that no light process could meet, however small: counts above the limit of the runtime,
+/// and memory limits above the available memory.
 ///
 /// # Errors
-/// [`Failure::Input`] with the bound, [`Failure::Missing`] where the memory is not told and has to be known.
+/// [`Failure::Input`] with the limit; [`Failure::Missing`] if the available memory is unknown but needed.
 pub fn check_bounds(asked: &Asked, program: &dyn Program, room: Option<&(u64, String)>) -> Outcome {
     match room {
         None if asked.force || asked.ceiling.is_some() => {
             return Err(Failure::missing(
-                "how much memory is available is not told here, and has to be known",
+                "the available memory is unknown on this system, and --ceiling and --beyond-memory need it",
             ));
         }
         Some((bytes, source)) if asked.ceiling.is_some_and(|limit| limit > *bytes) => {
             let [limit, bytes] = [asked.ceiling.unwrap_or(0), *bytes].map(units::bytes);
             return Err(Failure::input(format!(
-                "--ceiling: {limit} are more than {bytes} ({source}): take less"
+                "--ceiling: {limit} are more than {bytes} ({source}): choose a smaller limit"
             )));
         }
         _ => {}
@@ -67,16 +67,16 @@ pub fn check_bounds(asked: &Asked, program: &dyn Program, room: Option<&(u64, St
     match program.most() {
         Some((most, why)) if largest > most => {
             let [largest, most] = [largest, most].map(units::count);
-            Err(Failure::input(format!("{largest} are too many: {why} leaves room for {most}")))
+            Err(Failure::input(format!("{largest} are too many: {why} allows at most {most}")))
         }
         _ => Ok(()),
     }
 }
 
-/// Refuses a count that will not fit, with the arithmetic.
+/// Refuses a count that will not fit, and shows the arithmetic.
 ///
 /// # Errors
-/// [`Failure::Input`]. More than the memory holds is none with `--beyond-memory`.
+/// [`Failure::Input`]. With `--beyond-memory`, a count that exceeds the memory is not an error.
 pub fn check(
     asked: &Asked,
     count: u64,
@@ -89,7 +89,7 @@ pub fn check(
         line.fits(count, unit, *bytes, source).map_err(|why| {
             let name = runtime.name();
             Failure::input(format!(
-                "{name}: {why}; ask for fewer, or have the limit of a control group stop them (--beyond-memory)"
+                "{name}: {why}; request fewer, or let the limit of a control group stop them (--beyond-memory)"
             ))
         })?;
     }
@@ -98,8 +98,8 @@ pub fn check(
     for limit in shared {
         if count > limit.room / 10 * 9 {
             return Err(Failure::input(format!(
-                "{}: {} {} are more than nine tenths of the {} that {} leaves room for ({}), and others need some; ask \
-                 for fewer, or: {}",
+                "{}: {} {} are more than nine tenths of the {} that {} allows ({}), and other processes need some; \
+                     request fewer, or raise the limit: {}",
                 runtime.name(),
                 units::count(count),
                 plural(unit),
@@ -113,7 +113,7 @@ pub fn check(
     if asked.work == Work::Io { check_files(asked, count) } else { Ok(()) }
 }
 
-/// Refuses more files than there is room for.
+/// Refuses more files than the file system has space for.
 fn check_files(asked: &Asked, count: u64) -> Outcome {
     let folder = asked.scratch.clone().unwrap_or_else(env::temp_dir);
     let Some((bytes, files)) = scratch::room(&folder) else { return Ok(()) };
@@ -123,8 +123,8 @@ fn check_files(asked: &Asked, count: u64) -> Outcome {
     }
     let files = files.map_or_else(String::new, |files| format!(" in {} files", units::count(files)));
     Err(Failure::input(format!(
-        "{} files of {FILE_BYTES} bytes are more than nine tenths of what {} has room for: {}{files}; name another \
-         folder (--scratch), or ask for fewer",
+        "{} files of {FILE_BYTES} bytes are more than nine tenths of the free space in {}: {}{files}; give another \
+         directory with --scratch, or request fewer",
         units::count(count),
         folder.display(),
         units::bytes(bytes)

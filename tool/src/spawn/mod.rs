@@ -1,8 +1,10 @@
-//! Light processes by the hundred thousand: started in a runtime, held, and ended, with what that took.
+//! Measurement of light processes by the hundred thousand: the time and memory that starting, holding and
+//! ending them takes.
 //!
-//! Each count has a fresh runtime (`runtimes`, `session`), so that none profits from what the one before has
-//! allocated. What would not fit is refused before it is started (`fit`); a control group bounds the rest
-//! (`shelter`). What is said between us and a runtime is in `protocol`; [`light`] are the runtimes of our own.
+//! Each count runs in a fresh runtime (`runtimes`, `session`), so that no run profits from memory which an
+//! earlier run allocated. A count that would not fit is refused before it starts (`fit`). A control group
+//! limits the rest (`shelter`). `protocol` describes the messages between this program and a runtime.
+//! [`light`] holds the built-in runtimes.
 
 mod cache;
 mod cpus;
@@ -32,65 +34,65 @@ use shelter::Shelter;
 use std::{path::PathBuf, time::Duration};
 use trial::{Trial, Versed};
 
-/// What a run is asked for.
+/// The request of the user.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Runtimes, each once.
+    /// Runtimes, without duplicates.
     pub runtimes: Vec<Runtime>,
-    /// Whether they were named; those that were not are missed without harm.
+    /// Whether the user named the runtimes. If not, missing runtimes are not an error.
     pub named: bool,
-    /// Whether the counts were named; of those that were not, some are missed without harm.
+    /// Whether the user gave the counts. If not, counts that do not fit are not an error.
     pub chosen: bool,
-    /// Light processes of each run, at least one.
+    /// Number of light processes of each run, at least one.
     pub counts: Vec<u64>,
-    /// What each does.
+    /// Work of each light process.
     pub work: Work,
-    /// For how long.
+    /// How long they work.
     pub length: Duration,
-    /// Where files are.
+    /// Directory below which files are created.
     pub scratch: Option<PathBuf>,
-    /// Memory in which the ceiling is sought, in bytes.
+    /// Memory limit, in bytes, up to which light processes are started to find out how many fit.
     pub ceiling: Option<u64>,
-    /// Whether what will not fit is started, too.
+    /// Whether to start counts that will not fit, too.
     pub force: bool,
 }
 
 impl Asked {
-    /// The largest count.
+    /// Returns the largest count.
     fn largest(&self) -> u64 {
         self.counts.iter().copied().max().unwrap_or(0)
     }
 }
 
-/// What happens meanwhile.
+/// Progress of a measurement.
 pub enum Event<'a> {
-    /// This begins; with the share of all that is done, 0 to 1.
+    /// A step begins; with the completed share of the whole measurement, 0 to 1.
     Begin(&'a str, f64),
-    /// Something could not be had.
+    /// Something could not be measured.
     Missed(&'a Missed),
-    /// This is all that was measured until now.
+    /// Everything measured so far.
     Measured(&'a Record),
 }
 
-/// Where runtimes are measured.
+/// State of a measurement over all runtimes.
 struct Stage<'a> {
     asked: Asked,
     cache: Cache,
     shelter: Shelter,
-    /// Memory that a runtime may take, in bytes, and what says so.
+    /// Memory that a runtime may use, in bytes, with its source.
     room: Option<(u64, String)>,
     record: Record,
     origin_ns: u64,
-    /// Runs that are done, of how many.
+    /// Completed steps, and the number of all steps.
     done: (usize, usize),
     listen: &'a mut dyn FnMut(Event),
 }
 
-/// Measures what was asked for on the running machine. The record comes back whatever happens, beside the failure that
-/// the run ended with.
+/// Measures the request on the running machine. Returns the record even if the run failed, together with the
+/// failure that ended it.
 ///
 /// # Errors
-/// [`Failure::Missing`] where nothing could be begun.
+/// [`Failure::Missing`] if the measurement could not begin.
 pub fn run(machine: Machine, asked: Asked, listen: &mut dyn FnMut(Event)) -> Outcome<(Record, Outcome)> {
     let observer = Observer::new(&machine);
     let room = fit::memory();
@@ -112,7 +114,7 @@ pub fn run(machine: Machine, asked: Asked, listen: &mut dyn FnMut(Event)) -> Out
     Ok((stage.record, ending))
 }
 
-/// What was asked for, for the journal: `spawn beam,go idle`.
+/// Returns the request as text for the journal: `spawn beam,go idle`.
 fn what(asked: &Asked) -> String {
     let names: Vec<&str> = asked.runtimes.iter().map(|runtime| runtime.name()).collect();
     let work = match asked.work {
@@ -125,7 +127,7 @@ fn what(asked: &Asked) -> String {
 
 impl Stage<'_> {
     fn perform(&mut self) -> Outcome {
-        // What cannot be had is told before anything takes its time.
+        // An impossible control group is reported before the first measurement takes its time.
         if let Some(limit) = self.asked.ceiling.or(self.most_memory().filter(|_| self.asked.force)) {
             self.bounded(limit)?.remove().map_err(Failure::missing)?;
         }
@@ -146,16 +148,16 @@ impl Stage<'_> {
         ending
     }
 
-    /// Measures one runtime; what it gave is in the record.
+    /// Measures one runtime and adds the results to the record.
     fn runtime(&mut self, runtime: Runtime) -> Outcome {
-        self.begin(&format!("{}: getting ready", runtime.name()));
+        self.begin(&format!("{}: preparing", runtime.name()));
         let program = runtimes::find(runtime, &self.cache)?;
         fit::check_bounds(&self.asked, &*program, self.room.as_ref())?;
         let pilots = self.pilots(runtime, &*program)?;
         let counts = self.fitting(runtime, &pilots)?;
         let place = self.record.spawnings.len();
         if self.asked.ceiling.is_some() || self.asked.force {
-            // What the ceiling was foretold by: counts that were asked for may be too small, or killed.
+            // The runs behind the prediction: requested counts may be too small for it, or killed.
             for run in pilots.runs.clone() {
                 self.keep(place, runtime, &*program, pilots.versed.clone(), run);
             }
@@ -175,8 +177,8 @@ impl Stage<'_> {
         ending
     }
 
-    /// The counts that will fit. Where runtimes or counts were not named the others are missed, so that all show what
-    /// they can.
+    /// Returns the counts that will fit. If the user did not name runtimes or did not give counts, the other
+    /// counts are recorded as missed, so that every runtime shows what it can.
     fn fitting(&mut self, runtime: Runtime, pilots: &Pilots) -> Outcome<Vec<u64>> {
         let mut fitting = Vec::new();
         for count in self.asked.counts.clone() {
@@ -191,20 +193,20 @@ impl Stage<'_> {
         Ok(fitting)
     }
 
-    /// Notes what could not be had of a runtime.
+    /// Records that something of a runtime could not be measured.
     fn miss(&mut self, runtime: Runtime, why: String) {
         let missed = Missed { what: format!("runtime {}", runtime.name()), why };
         (self.listen)(Event::Missed(&missed));
         self.record.missed.push(missed);
     }
 
-    /// Small runs, by which the memory of larger ones is foretold.
+    /// Makes small runs from which the memory of larger ones is predicted.
     fn pilots(&mut self, runtime: Runtime, program: &dyn Program) -> Outcome<Pilots> {
         let large = program.pilot();
         let needed = self.asked.ceiling.is_some() || self.asked.largest() > large;
         let mut pilots = Pilots::default();
         for count in [large / 10, large].into_iter().filter(|_| needed) {
-            self.begin(&format!("{}: a pilot of {}", runtime.name(), units::count(count)));
+            self.begin(&format!("{}: pilot run of {}", runtime.name(), units::count(count)));
             let (versed, run) = self.trial(program, Trial::of(count), self.most_memory())?;
             judge(&run)?;
             interrupt::check()?;
@@ -214,7 +216,7 @@ impl Stage<'_> {
         Ok(pilots)
     }
 
-    /// Starts more than will fit into `limit`, until it is reached.
+    /// Starts more than will fit into `limit`, until the limit is reached.
     fn ceiling(
         &mut self,
         runtime: Runtime,
@@ -223,8 +225,9 @@ impl Stage<'_> {
         limit: u64,
         place: usize,
     ) -> Outcome {
-        self.begin(&format!("{}: the ceiling of {}", runtime.name(), units::bytes(limit)));
-        // Half as many again as are foretold, and a count that every runtime reaches where nothing is.
+        self.begin(&format!("{}: up to the limit of {}", runtime.name(), units::bytes(limit)));
+        // One and a half times the predicted count, or a count that every runtime can reach if there is no
+        // prediction.
         let count = Line::of(&pilots.runs).map_or(1_000_000, |line| line.most(limit));
         let count = count.saturating_add(count / 2).saturating_add(1000);
         let count = program.most().map_or(count, |(most, _)| count.min(most));
@@ -234,12 +237,12 @@ impl Stage<'_> {
         interrupt::check()
     }
 
-    /// Memory that a run may take.
+    /// Returns the memory that a run may use, in bytes.
     fn most_memory(&self) -> Option<u64> {
         self.room.as_ref().map(|(bytes, _)| *bytes)
     }
 
-    /// A control group for what nothing else would bound.
+    /// Creates the control group that a run without any other limit needs.
     fn bounded(&mut self, limit: u64) -> Outcome<MemoryGroup> {
         let option = if self.asked.force { "--beyond-memory" } else { "--ceiling" };
         self.shelter.group(limit).map_err(|why| {
@@ -247,7 +250,8 @@ impl Stage<'_> {
         })
     }
 
-    /// Makes one run in a control group of its own, where that can be made. Where the memory must be bounded it has to.
+    /// Makes one run in a control group of its own if possible. It is required if nothing else limits the
+    /// memory.
     fn trial(&mut self, program: &dyn Program, trial: Trial, limit: Option<u64>) -> Outcome<(Versed, Run)> {
         let must = self.asked.force || trial.purpose == Purpose::Ceiling;
         let group = match limit {
@@ -255,7 +259,7 @@ impl Stage<'_> {
             Some(limit) => match self.shelter.group(limit) {
                 Ok(group) => Some(group),
                 Err(why) => {
-                    self.note(format!("The runtimes had no control group of their own: {why}"));
+                    self.note(format!("The runtimes ran without a control group of their own: {why}"));
                     None
                 }
             },
@@ -271,10 +275,7 @@ impl Stage<'_> {
         if let Some(group) = group
             && let Err(error) = group.remove()
         {
-            self.note(format!(
-                "The control group {} could not be removed: {error}",
-                group.folder().display()
-            ));
+            self.note(format!("cannot remove the control group {}: {error}", group.folder().display()));
         }
         let (versed, mut run, notes) = ended?;
         run.memory_limit_bytes = run.memory_limit_bytes.and(limit);
@@ -284,7 +285,7 @@ impl Stage<'_> {
         Ok((versed, run))
     }
 
-    /// Says something once.
+    /// Adds a note to the record, once.
     fn note(&mut self, note: String) {
         if !self.record.notes.contains(&note) {
             self.record.notes.push(note);
@@ -341,11 +342,11 @@ impl Stage<'_> {
     }
 }
 
-/// Whether a run came to its end.
+/// Returns an error if a run did not end as planned.
 fn judge(run: &Run) -> Outcome {
     let failed = |why: &str| {
         let [asked, alive] = [run.asked, run.alive].map(units::count);
-        Err(Failure::Measured(format!("{asked} were asked for and {alive} lived: {why}")))
+        Err(Failure::Measured(format!("{asked} were requested, {alive} were alive at the end: {why}")))
     };
     match &run.ending {
         Ending::Clean => Ok(()),
