@@ -1,4 +1,4 @@
-//! `manycore vm check` of domains that run, by processes that look like theirs.
+//! Tests of `manycore vm check` on running domains, with processes that imitate emulators.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -11,7 +11,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// Something that looks like the process of a domain: the name on its command line, and a thread of a virtual CPU.
+/// A process that imitates an emulator: the domain's name on its command line, and a thread named like a
+/// virtual CPU.
 struct Emulator(Child);
 
 impl Emulator {
