@@ -22,8 +22,8 @@ pub enum VirshError {
     /// virsh does not end.
     #[error(
         "virsh got no answer from libvirt after {0:?}: the daemon hangs, or waits for a domain that hangs; look at \
-         'systemctl status libvirtd virtqemud' (domains keep running while it restarts), or give the XML or plan of the \
-         domain with --plan"
+         'systemctl status libvirtd virtqemud' (domains keep running while it restarts), or give the XML or plan of \
+         the domain with --plan"
     )]
     Hangs(Duration),
     /// There is no daemon, or it refuses the connection.

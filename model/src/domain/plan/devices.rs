@@ -164,7 +164,8 @@ fn leave_gone_nodes<'a>(
         let is_empty = !below.is_empty() && !used.contains(&index);
         if is_empty && (is_gone || left.contains(&index)) {
             notes.push(format!(
-                "expander bus {index}, on the guest's node {text}, is removed with its {}: the plan leaves nothing behind it",
+                "expander bus {index}, on the guest's node {text}, is removed with its {}: the plan leaves nothing \
+                 behind it",
                 crate::units::counted(below.len() - 1, "port")
             ));
             dropped.extend(below);
@@ -232,8 +233,8 @@ fn behind_expanders<'a>(
             edits.set(target, "busNr", bus);
             if let Some(old) = index.and_then(|index| buses.bus_of(index)).filter(|old| old != bus) {
                 notes.push(format!(
-                    "the expander bus with index {} gets busNr {bus} instead of {old}: the buses need more numbers than \
-                     that leaves",
+                    "the expander bus with index {} gets busNr {bus} instead of {old}: the buses need more numbers \
+                     than that leaves",
                     index.unwrap_or_default()
                 ));
             }

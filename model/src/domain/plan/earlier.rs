@@ -56,9 +56,9 @@ fn check_one(task: &Task, seats: &Seats, bound: Node, vcpus: &CpuSet, what: &str
         return Ok(());
     }
     Err(Refused::Demand(format!(
-        "<numatune> binds {what} to {} {nodes} of the host, but with {} its virtual CPUs ({vcpus}) may run on CPUs {far} \
-         of other nodes: remove <numatune> from the XML, and <numa> if an earlier plan wrote it, or choose a policy that \
-         makes nodes (--policy close, spread or spread@node)",
+        "<numatune> binds {what} to {} {nodes} of the host, but with {} its virtual CPUs ({vcpus}) may run on CPUs \
+         {far} of other nodes: remove <numatune> from the XML, and <numa> if an earlier plan wrote it, or choose a \
+         policy that makes nodes (--policy close, spread or spread@node)",
         if nodes.len() == 1 { "node" } else { "nodes" },
         task.wish.policy
     )))
@@ -129,8 +129,9 @@ pub(super) fn say_uncovered(task: &Task, seats: &Seats, notes: &mut Vec<String>)
             if !told.is_empty() && !missing.is_empty() {
                 let told: CpuSet = told.into_iter().collect();
                 notes.push(format!(
-                    "<{name}> for virtual CPUs {vcpus} is unchanged and limits the ids {told}; the virtual CPUs now use \
-                     {missing} too or instead, without a limit: request a new limit ({option}), or remove the element"
+                    "<{name}> for virtual CPUs {vcpus} is unchanged and limits the ids {told}; the virtual CPUs now \
+                     use {missing} too or instead, without a limit: request a new limit ({option}), or remove the \
+                     element"
                 ));
             }
         }

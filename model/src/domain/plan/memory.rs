@@ -108,8 +108,9 @@ fn check_modules(task: &Task, seats: &Seats) -> Result<(), Refused> {
     for module in devices_of(task.xml).filter(|device| is(*device, "memory")) {
         if let Some((_, node)) = node_of(module).filter(|(_, node)| seats.is_gone(*node)) {
             return Err(Refused::Demand(format!(
-                "it has a <memory> module of kind '{}' on the guest's node {node}, but by this plan the guest has only {}: \
-                 give the module another <node>, remove it, or spread the CPUs over more nodes (--policy spread)",
+                "it has a <memory> module of kind '{}' on the guest's node {node}, but by this plan the guest has \
+                 only {}: give the module another <node>, remove it, or spread the CPUs over more nodes (--policy \
+                 spread)",
                 module.attribute("model").unwrap_or_default(),
                 crate::units::counted(seats.cells.len(), "node")
             )));

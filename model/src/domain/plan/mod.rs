@@ -49,7 +49,8 @@ pub enum Refused {
     Place(Unmet),
     /// There are more virtual CPUs than CPUs.
     #[error(
-        "{vcpus} virtual CPUs cannot have a CPU each on {cpus} CPUs: use --overcommit to let them share, or reduce <vcpu>"
+        "{vcpus} virtual CPUs cannot have a CPU each on {cpus} CPUs: use --overcommit to let them share, or reduce \
+         <vcpu>"
     )]
     TooFewCpus {
         /// Virtual CPUs to place.

@@ -95,9 +95,9 @@ pub(super) fn follow<'a>(
     }
     let Some(all) = of_all(&kinds, &before) else {
         return Err(Refused::Demand(format!(
-            "the <page> elements of <hugepages> do not give all of the guest's nodes ({before}) pages of one size, and by \
-             this plan the nodes are {after}: remove nodeset from <page>, or choose a policy that makes the same number \
-             of nodes (--policy close, spread or cpus=LIST)"
+            "the <page> elements of <hugepages> do not give all of the guest's nodes ({before}) pages of one size, \
+             and by this plan the nodes are {after}: remove nodeset from <page>, or choose a policy that makes the \
+             same number of nodes (--policy close, spread or cpus=LIST)"
         )));
     };
     edits.set(all.page, "nodeset", &after);

@@ -41,8 +41,8 @@ pub(super) fn check(task: &Task, seats: &Seats, notes: &mut Vec<String>) -> Resu
 fn too_little(nodes: &CpuSet, free: u64, needed: u64) -> Option<String> {
     (free < needed).then(|| {
         format!(
-            "node {nodes} of the host has {} free now, and {} of the guest's memory come from there (if the guest already \
-             runs there, the memory that it holds now is not counted as free)",
+            "node {nodes} of the host has {} free now, and {} of the guest's memory come from there (if the guest \
+             already runs there, the memory that it holds now is not counted as free)",
             units::bytes(free),
             units::bytes(needed)
         )
@@ -56,9 +56,10 @@ fn too_few(nodes: &CpuSet, size: u64, (total, free): (u64, u64), needed: u64) ->
     let first = nodes.first()?;
     let more = total + needed - free;
     Some(format!(
-        "node {nodes} of the host has {free} of {total} huge pages of {} free, but the guest needs {needed} and cannot \
-         start without them: echo {more} >/sys/devices/system/node/node{first}/hugepages/hugepages-{size}kB/nr_hugepages \
-         makes more (if the guest already runs there, the pages that it holds now are not counted as free)",
+        "node {nodes} of the host has {free} of {total} huge pages of {} free, but the guest needs {needed} and \
+         cannot start without them: echo {more} \
+         >/sys/devices/system/node/node{first}/hugepages/hugepages-{size}kB/nr_hugepages makes more (if the guest \
+         already runs there, the pages that it holds now are not counted as free)",
         units::bytes(size << 10)
     ))
 }

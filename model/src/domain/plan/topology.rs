@@ -39,8 +39,8 @@ pub(super) fn topology(task: &Task, places: &[Place], notes: &mut Vec<String>) -
     let nodes_used: BTreeSet<Option<usize>> = places.iter().map(|place| place.node).collect();
     if whole / socket > packages.len().max(nodes_used.len()) as u32 {
         notes.push(format!(
-            "the guest gets {} sockets, because its virtual CPUs are not distributed evenly over the packages and nodes \
-             of the host: use another number of virtual CPUs, or --policy spread, which distributes them evenly",
+            "the guest gets {} sockets, because its virtual CPUs are not distributed evenly over the packages and \
+             nodes of the host: use another number of virtual CPUs, or --policy spread, which distributes them evenly",
             whole / socket
         ));
     }
@@ -88,8 +88,8 @@ fn libvirt_knows_clusters(task: &Task) -> Result<(), String> {
         _ if has || task.wish.dialect == Dialect::OpenEuler => Ok(()),
         Some(libvirt) if libvirt >= CLUSTERS_IN_LIBVIRT => Ok(()),
         Some(libvirt) => Err(format!(
-            "libvirt {libvirt} does not support them, {CLUSTERS_IN_LIBVIRT} and later do; if a distributor has added them \
-             to yours, use --libvirt {CLUSTERS_IN_LIBVIRT}"
+            "libvirt {libvirt} does not support them, {CLUSTERS_IN_LIBVIRT} and later do; if a distributor has added \
+             them to yours, use --libvirt {CLUSTERS_IN_LIBVIRT}"
         )),
         None => Err("libvirt's version is unknown: give it with --libvirt".to_owned()),
     }

@@ -70,8 +70,8 @@ fn check_sets(task: &Task, all: &CpuSet) -> Result<(), Refused> {
             let vcpus = cpu_list(there, "vcpus")?;
             if vcpus != *all {
                 return Err(Refused::Demand(format!(
-                    "the domain has a <{name}> for virtual CPUs {vcpus}, and the requested one is for {all}: such sets \
-                     must be equal or disjoint; remove the existing element first"
+                    "the domain has a <{name}> for virtual CPUs {vcpus}, and the requested one is for {all}: such \
+                     sets must be equal or disjoint; remove the existing element first"
                 )));
             }
         }
@@ -148,8 +148,8 @@ fn caches<'t>(
     }
     if used.iter().any(|(_, cache)| cache.id.is_none()) {
         notes.push(
-            "the machine's description has no cache ids: memorytune and cachetune count the caches from 0 (compare with \
-             virsh capabilities; 'manycore topo --save' on the host saves the ids)"
+            "the machine's description has no cache ids: memorytune and cachetune count the caches from 0 (compare \
+             with virsh capabilities; 'manycore topo --save' on the host saves the ids)"
                 .to_owned(),
         );
     }
@@ -184,8 +184,8 @@ fn bandwidth(task: &Task, notes: &mut Vec<String>) -> Result<u64, Refused> {
             let taken = (asked.max(least).div_ceil(step.max(1)) * step.max(1)).min(100);
             if taken != asked {
                 notes.push(format!(
-                    "bandwidth {asked} % changes to {taken} %: this machine supports steps of {step} % from {least} % on, \
-                     and libvirt refuses other values"
+                    "bandwidth {asked} % changes to {taken} %: this machine supports steps of {step} % from {least} % \
+                     on, and libvirt refuses other values"
                 ));
             }
             Ok(taken)
@@ -193,9 +193,9 @@ fn bandwidth(task: &Task, notes: &mut Vec<String>) -> Result<u64, Refused> {
         None => {
             if task.is_x86() && (asked < 10 || asked % 10 != 0) {
                 notes.push(format!(
-                    "bandwidth {asked} %: libvirt refuses to start a domain with a bandwidth that is not a step of its \
-                     host; the steps are 10 % on most hosts (see info/MB/bandwidth_gran and min_bandwidth below the \
-                     host's /sys/fs/resctrl)"
+                    "bandwidth {asked} %: libvirt refuses to start a domain with a bandwidth that is not a step of \
+                     its host; the steps are 10 % on most hosts (see info/MB/bandwidth_gran and min_bandwidth below \
+                     the host's /sys/fs/resctrl)"
                 ));
             }
             Ok(asked)
@@ -242,7 +242,8 @@ fn kib(part: &CacheWish, cache: &Cache) -> Result<u64, Refused> {
         CacheAmount::Bytes(bytes) => {
             let below = (bytes / way).clamp(1, u64::from(ways)) * way;
             return Err(Refused::Demand(format!(
-                "--cache: {} is not a whole number of ways; the L3 cache has {} ways of {}. The next smaller size is {} KiB",
+                "--cache: {} is not a whole number of ways; the L3 cache has {} ways of {}. The next smaller size is \
+                 {} KiB",
                 crate::units::bytes(bytes),
                 ways,
                 crate::units::bytes(way),

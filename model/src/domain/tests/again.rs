@@ -90,7 +90,8 @@ fn what_the_old_nodes_had_besides_is_told() {
     assert!(text.contains("<cache level='1'") && text.contains("<interconnects>"), "{text}");
     let narrow = planned(&text, &machine, "close");
     assert!(!narrow.xml.contains("<cache level") && !narrow.xml.contains("interconnects"), "{}", narrow.xml);
-    let said = "removed with the guest's old nodes: <cache> and <interconnects>; there were 2 nodes, and the plan replaces them by 1";
+    let said = "removed with the guest's old nodes: <cache> and <interconnects>; there were 2 nodes, and the plan \
+                replaces them by 1";
     assert!(narrow.notes.iter().any(|note| note.contains(said)), "{:?}", narrow.notes);
     // A plan with the same number of nodes keeps everything in them.
     assert_eq!(planned(&text, &machine, "spread").xml, text);

@@ -111,8 +111,8 @@ fn map(id: &str, title: &str, spin: &Spin) -> Figure {
     Figure {
         title: title.to_owned(),
         caption: format!(
-            "Time runs down, CPUs are side by side{lines}. The stronger the colour, the longer the CPU was busy. Equal \
-             columns mean an even spread. The right column is the mean over all CPUs."
+            "Time runs down, CPUs are side by side{lines}. The stronger the colour, the longer the CPU was busy. \
+             Equal columns mean an even spread. The right column is the mean over all CPUs."
         ),
         legend: Vec::new(),
         drawing: map.draw(),

@@ -41,8 +41,8 @@ fn balance(all: &[LightProcesses]) -> Table {
     });
     table.rows = runs.map(|(light, alive, balance)| spread(light, alive, balance)).collect();
     table.notes.push(
-        "Jain's index is 1 if all CPUs did the same work, 1/n if one CPU did all. Ran: tasks of the whole machine that ran \
-         or waited for a CPU. Queued: light processes that were ready to run, as the runtime reports."
+        "Jain's index is 1 if all CPUs did the same work, 1/n if one CPU did all. Ran: tasks of the whole machine \
+         that ran or waited for a CPU. Queued: light processes that were ready to run, as the runtime reports."
             .to_owned(),
     );
     table
