@@ -46,7 +46,7 @@ impl Board {
         };
         let name = match named {
             Some(named) => format!("{named} ({arch})"),
-            None => format!("the default of {arch}"),
+            None => format!("(default of {arch})"),
         };
         Self { name, has_nodes, has_threads: has_nodes && has_threads }
     }

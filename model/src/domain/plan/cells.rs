@@ -37,7 +37,10 @@ pub(super) fn cells(
     }
     let with_cpus = machine.nodes.iter().filter(|node| !node.memory_only && !node.cpus.is_empty());
     if with_cpus.count() < 2 {
-        notes.push("the machine has one NUMA node: the guest's nodes and memory are unchanged".to_owned());
+        notes.push(
+            "the machine has only one NUMA node with CPUs: the guest's nodes and memory are unchanged"
+                .to_owned(),
+        );
         return Ok(Vec::new());
     }
     let mut members: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
@@ -251,8 +254,8 @@ fn distances(machine: &Machine, used: &[(&Node, Vec<u32>)], notes: &mut Vec<Stri
         Some(rows) => rows,
         None => {
             notes.push(
-                "QEMU does not accept the distances between this machine's nodes (it needs 10 to the node itself and \
-                 11 to 254 to others): the guest gets none"
+                "the machine reports no distances between its nodes that QEMU accepts (10 to the node itself, 11 to 254 \
+                 to others): the guest gets none"
                     .to_owned(),
             );
             Vec::new()

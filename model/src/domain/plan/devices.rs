@@ -42,7 +42,7 @@ pub(super) fn place<'a>(
         return Ok(());
     }
     if !placed.is_empty() && !has_pcie(task.xml) {
-        let machine = os_type(task.xml, "machine").unwrap_or("of the default");
+        let machine = os_type(task.xml, "machine").unwrap_or("(default)");
         notes.push(format!(
             "devices are not moved: the machine type {machine} has no PCI express; q35 has it (virt on Arm)"
         ));
