@@ -46,7 +46,7 @@ pub enum TargetError {
     /// Nothing has that name.
     #[error("there is no {what} {name:?}{near}")]
     NotFound {
-        /// `control group`, `container`, `unit`, `running domain`.
+        /// `control group`, `container`, `running unit`, `running domain`.
         what: &'static str,
         /// Name as the user gave it.
         name: String,
