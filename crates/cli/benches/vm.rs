@@ -1,6 +1,7 @@
 //! Time to plan a domain of 320 virtual CPUs over four nodes with 40 passed-through devices.
 //!
-//! Prints the median and the middle half of the runs. Planning is pure, so there is no peer to interleave with.
+//! Prints the median and the interquartile range of the runs. Planning is pure, so there is nothing to
+//! interleave with.
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 use manycore_topology::Machine;
@@ -14,12 +15,13 @@ use manycore_topology::{
 use manycore_vm::domain::{Dialect, Room, Tune, Version, Wish, plan};
 use std::{hint::black_box, time::Instant};
 
-/// Runs, of which the first is not counted.
+/// Number of runs; the first one is not counted.
 const RUNS: usize = 42;
-/// Longest time that a plan may take, in milliseconds.
+/// Maximum time of a plan, in milliseconds.
 const MOST_MS: f64 = 100.0;
 
-/// Two packages of two nodes with 40 cores of two threads each, and ten devices on each node.
+/// Returns a machine with two packages of two nodes, 40 cores of two threads per node, and ten devices per
+/// node.
 fn machine() -> Machine {
     let spec = Spec {
         packages: 2,

@@ -1,8 +1,9 @@
-//! CPU time that looking costs: `qos watch` over 128 groups of two domains, and `vm top` over 100 imitations of QEMU with
-//! four virtual CPUs and six other threads each, and a group for each of them.
+//! CPU time of watching: `qos watch` over 128 groups with two domains, and `vm top` over 100 imitations of
+//! QEMU with four virtual CPUs and six other threads each, and a resctrl group for each of them.
 //!
-//! The groups are a folder in memory that is made like resctrl, so that what the kernel does to ask real monitors is not
-//! in it. Start and first look are taken off: each figure is the difference between a long run and a short one.
+//! The groups are directories on a memory file system that imitate resctrl, so the kernel's cost of reading
+//! real monitors is not included. Start and first reading are subtracted: each figure is the difference
+//! between a long and a short run.
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 use manycore_linux::{
@@ -25,11 +26,11 @@ const GROUPS: usize = 128;
 const DOMAINS: usize = 100;
 const VCPUS: usize = 4;
 const OTHERS: usize = 6;
-/// Looks of a long run, at one a second.
+/// Number of readings of a long run, at one per second.
 const LOOKS: u32 = 16;
-/// Pairs of runs, unless `RUNS` says otherwise.
+/// Number of pairs of runs, unless the environment variable `RUNS` is set.
 const RUNS: usize = 3;
-/// What looking may cost, in percent of one CPU.
+/// Maximum CPU time of watching, in percent of one CPU.
 const MOST: [f64; 2] = [0.5, 1.0];
 
 fn main() {
@@ -70,7 +71,7 @@ fn tell(what: &str, costs: &[f64], most: f64) {
     assert!(at(0.5) < most, "{what} may cost {most} % of one CPU");
 }
 
-/// CPU time of a look in percent of a second, ascending.
+/// Returns the CPU time of a reading in percent of a second, in ascending order.
 fn cost(runs: usize, words: &[&str]) -> Vec<f64> {
     let seconds = |looks: u32| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_manycore"));
@@ -105,11 +106,11 @@ fn make_groups(root: &Path, names: impl Iterator<Item = String>) {
     fs::write(root.join("schemata"), "MB:0=100;1=100\n").expect("a file");
 }
 
-/// A process whose command line and threads are called as those of a domain.
+/// Starts a process whose command line and threads have the names of a domain.
 fn start(number: usize) -> Child {
     let program = std::env::current_exe().expect("this program");
     let name = format!("guest=domain{number},debug-threads=on");
-    // Where libvirt keeps the files of its domain with this number.
+    // The directory of libvirt's files for a domain with this number.
     let folder = format!("/var/lib/libvirt/qemu/domain-{}-domain{number}/", number + 1);
     Command::new(program)
         .arg0("/usr/bin/qemu-system-x86_64")
@@ -127,7 +128,7 @@ fn start(number: usize) -> Child {
         .expect("an imitation starts")
 }
 
-/// Threads that sleep until the end.
+/// Starts threads that sleep until the end.
 fn imitate() {
     let names = (0..VCPUS)
         .map(|vcpu| format!("CPU {vcpu}/KVM"))

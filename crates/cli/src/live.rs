@@ -1,5 +1,5 @@
-//! What verbs that watch share: a look at each interval until Ctrl-C, a table that is drawn anew on a terminal, and a
-//! file that keeps each look.
+//! Parts shared by the verbs that watch: a timer that fires once per interval until Ctrl-C, a table that is
+//! redrawn in place on a terminal, and a file to which each reading is appended.
 
 use crate::{
     cli::Format,
@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Looks at equal times.
+/// Timer that fires at equal intervals.
 pub struct Rounds {
     signals: Signals,
     interval: Duration,
@@ -26,18 +26,19 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// The first is one interval from now; there are `count` of them, or no end.
+    /// Creates a timer whose first round is one interval from now. It fires `count` times, or without end.
     ///
     /// # Errors
-    /// [`Failure::Missing`] where signals cannot be caught.
+    /// [`Failure::Missing`] if signals cannot be caught.
     pub fn new(interval: Duration, count: Option<u64>) -> Outcome<Self> {
         Ok(Self { signals: Signals::catch(&ENDS)?, interval, next: Instant::now() + interval, left: count })
     }
 
-    /// Waits for the next one; `false` after the last one or a signal, which is how people end it.
+    /// Waits for the next round. Returns `false` after the last round or after a signal that ends the
+    /// program, which is the normal way to stop watching.
     ///
     /// # Errors
-    /// [`Failure::Missing`]: those of `poll(2)`.
+    /// [`Failure::Missing`] if `poll(2)` fails.
     pub fn wait(&mut self) -> Outcome<bool> {
         if self.left == Some(0) {
             return Ok(false);
@@ -53,24 +54,24 @@ impl Rounds {
             self.signals.wait(left)?;
         }
         self.left = self.left.map(|left| left - 1);
-        // After a stop (SIGSTOP, a machine that slept) what was missed is not made up for.
+        // After a stop (SIGSTOP, system suspend) missed rounds are skipped.
         self.next = (self.next + self.interval).max(Instant::now());
         Ok(true)
     }
 }
 
-/// Standard output, where a table takes the place of the one before it.
+/// A terminal on standard output, on which each table replaces the previous one.
 pub struct Screen {
     is_clear: bool,
 }
 
 impl Screen {
-    /// `None` where standard output is no terminal: then lines are added.
+    /// Returns `None` if standard output is not a terminal; tables are then printed one after another.
     pub fn of_terminal() -> Option<Self> {
         stdout().is_terminal().then_some(Self { is_clear: false })
     }
 
-    /// Draws `text` from the upper left, as much of it as there is room for.
+    /// Draws `text` from the upper left corner, cut to the size of the terminal.
     ///
     /// # Errors
     /// Those of [`output::print`].
@@ -83,8 +84,8 @@ impl Screen {
     }
 }
 
-/// The text as a terminal of that size takes it: from the upper left (`ESC [ H`), each line cleared to its end
-/// (`ESC [ K`), and all below it (`ESC [ J`).
+/// Returns the text with terminal escapes, cut to the given size: cursor to the upper left (`ESC [ H`), each
+/// line cleared to its end (`ESC [ K`), and everything below it cleared (`ESC [ J`).
 fn frame(text: &str, rows: usize, columns: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let room = rows - 1;
@@ -104,18 +105,19 @@ fn frame(text: &str, rows: usize, columns: usize) -> String {
 pub struct History(Option<LineFile>);
 
 impl History {
-    /// Opens the file, or makes it; nothing is kept where there is none.
+    /// Opens or creates the file. Without a path, nothing is stored.
     ///
     /// # Errors
-    /// [`Failure::Missing`] with the path where it cannot be written.
+    /// [`Failure::Missing`] with the path if the file cannot be opened for writing.
     pub fn open(path: Option<&Path>) -> Outcome<Self> {
         path.map(LineFile::open).transpose().map(Self).map_err(Failure::missing)
     }
 
-    /// Adds a look, and prints the same line where that is the format.
+    /// Appends a reading, and prints the same line if the format is JSON.
     ///
     /// # Errors
-    /// [`Failure::Missing`] with the path where the disk is full; those of [`output::print`].
+    /// [`Failure::Missing`] with the path if writing fails, for example on a full disk; those of
+    /// [`output::print`].
     pub fn keep(&mut self, look: &impl Serialize, format: Format) -> Outcome {
         if self.0.is_none() && format != Format::Json {
             return Ok(());

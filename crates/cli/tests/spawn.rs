@@ -1,4 +1,4 @@
-//! `manycore spawn` in the runtimes that are installed: what it records, and what it refuses.
+//! Tests of `manycore spawn` in the installed runtimes: its records, and its refusals.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 mod common;
@@ -25,7 +25,7 @@ fn is_here(programs: &[&str]) -> bool {
     programs.iter().all(|program| has(program))
 }
 
-/// Runs to a good end; returns the only spawning of the record.
+/// Runs the command, which must succeed, and returns the only spawning of the record.
 fn spawned(arguments: &[&str]) -> Value {
     let bench = Bench::new();
     let run = bench.run(&[&["spawn"], arguments].concat());
@@ -57,7 +57,7 @@ fn every_runtime_starts_holds_and_ends_its_light_processes() {
             assert_eq!(run["ending"]["kind"], "clean", "{runtime}: {run}");
             let (start, own) =
                 (run["start_seconds"].as_f64().unwrap(), run["own_start_seconds"].as_f64().unwrap());
-            assert!(own > 0.0 && own <= start, "its clock ran within ours: {run}");
+            assert!(own > 0.0 && own <= start, "its own time is not part of the measured time: {run}");
             assert!(run["end_seconds"].as_f64().unwrap() > 0.0);
         }
         let bytes = grown(&runs[1], "rss_bytes").unwrap();
@@ -85,7 +85,7 @@ fn erlang_is_given_more_processes_than_it_allows_by_itself() {
     if !is_here(&["erl", "erlc"]) {
         return;
     }
-    // Its default is 262,144.
+    // The default of Erlang is 262,144.
     let spawning = spawned(&["--runtime", "beam", "--counts", "300_000"]);
     assert_eq!(spawning["runs"][0]["ending"]["kind"], "clean");
     let limit = spawning["limits"].as_array().unwrap().iter().find(|limit| limit["name"] == "+P").unwrap();
@@ -103,7 +103,7 @@ fn who_computes_loads_the_cpus() {
         let spin = &spawning["runs"][0]["spin"];
         let busy = spin["busy"].as_array().unwrap();
         let (rows, columns) = (busy.len(), spin["cpus"].as_array().unwrap().len());
-        // Fewer where we had to wait for a CPU ourselves.
+        // There are fewer intervals if this process had to wait for a CPU.
         assert!((1..=6).contains(&rows) && rows == spin["stolen"].as_array().unwrap().len(), "{spin}");
         let sum: f64 = busy.iter().flat_map(|row| row.as_array().unwrap()).filter_map(Value::as_f64).sum();
         let stolen: f64 = spin["stolen"].as_array().unwrap().iter().filter_map(Value::as_f64).sum();
@@ -142,7 +142,7 @@ fn too_few_files_are_told() {
         std::process::Command::new("bash").args(["-c", &line]).current_dir(bench.0.path()).output().unwrap();
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
     let record = bench.record();
-    // With two CPUs forty files at once are rare, unless something slows them down.
+    // With two CPUs, forty files are rarely open at once, unless something slows the threads down.
     let notes = record["notes"].to_string();
     assert!(notes == "null" || notes.contains("ulimit -n"), "{notes}");
     assert!(record["spawnings"][0]["limits"].to_string().contains("NOFILE"), "{record}");
@@ -158,7 +158,7 @@ fn what_does_not_fit_is_refused_with_the_arithmetic() {
     assert!(said.contains("threads") && (said.contains("pid_max") || said.contains("may be used")), "{said}");
     if is_here(&["erl", "erlc"]) {
         let said = Bench::new().refused(2, &["spawn", "--runtime", "beam", "--counts", "1e9"]);
-        assert!(said.contains("the largest +P of Erlang leaves room for 1.34e8"), "{said}");
+        assert!(said.contains("the largest +P of Erlang allows at most 1.34e8"), "{said}");
     }
     let run = Bench::new().run(&["spawn", "--runtime", "tokio", "--counts", "1e4", "--ceiling=900T"]);
     let said = words(&run);
@@ -166,13 +166,13 @@ fn what_does_not_fit_is_refused_with_the_arithmetic() {
         return eprintln!("SKIPPED: {said}");
     }
     assert_eq!(run.status.code(), Some(2), "{said}");
-    assert!(said.contains("--ceiling") && said.contains("take less"), "{said}");
+    assert!(said.contains("--ceiling") && said.contains("choose a smaller limit"), "{said}");
 }
 
 #[test]
 fn bad_counts_are_refused() {
     for (count, why) in [
-        ("0", "nothing to be measured about none"),
+        ("0", "0 leaves nothing to measure"),
         ("-5", "expected a whole number"),
         ("NaN", "expected a whole number"),
         ("1.5", "expected a whole number"),
@@ -187,7 +187,7 @@ fn bad_counts_are_refused() {
     assert!(said.contains("beam") && said.contains("processes"), "{said}");
 }
 
-/// A run with nothing in the PATH.
+/// Runs the command with an empty PATH.
 fn without_programs(bench: &Bench, arguments: &[&str]) -> std::process::Output {
     let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"));
     run.arg("spawn")
@@ -207,7 +207,7 @@ fn a_runtime_that_is_not_installed_is_named_with_its_package() {
         assert_eq!(run.status.code(), Some(3), "{}", words(&run));
         assert!(words(&run).contains(package) && !bench.path("out").exists(), "{}", words(&run));
     }
-    // Where none was named, all others show what they can.
+    // If the user named no runtime, all available runtimes are measured.
     let bench = Bench::new();
     let run = without_programs(&bench, &["--counts", "10,1e11"]);
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
@@ -287,10 +287,11 @@ fn the_ceiling_is_where_it_was_foretold() {
     let reached = &runs[3];
     assert_eq!(reached["ending"]["kind"], "killed");
     assert_eq!(reached["memory_limit_bytes"], 128 << 20);
-    // Half as many again as were foretold are asked for.
+    // One and a half times the predicted count is requested.
     let share = reached["alive"].as_f64().unwrap() / (reached["asked"].as_f64().unwrap() / 1.5);
     assert!((0.85..1.15).contains(&share), "{share}: {reached}");
-    // The report foretells by the pilots, too: a thousand tasks are less than a group is charged with at once.
+    // The report predicts from the pilots as well: a thousand tasks need less than the granularity of the
+    // group's charge.
     assert!(!words(&run).contains("WARNING  tokio: with 134 MB"), "{}", words(&run));
 }
 
@@ -310,11 +311,12 @@ fn processes_compute_while_they_are_watched() {
     let busy: Vec<f64> =
         spin["busy"].as_array().unwrap().iter().map(|row| row[0].as_f64().unwrap()).collect();
     let mean = busy.iter().sum::<f64>() / busy.len() as f64;
-    // They had ended before the first look when each was told one after the other.
+    // Regression: the processes had ended before the first reading when they were started one after the
+    // other.
     assert!(mean > 0.4, "{mean}: {spin}");
 }
 
-/// A run whose settings are a user's: those of `environment`.
+/// Runs the command with the settings of a user in `environment`.
 fn of_a_user(runtime: &str, environment: &[(&str, &Path)]) {
     let bench = Bench::new();
     let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin!("manycore"));

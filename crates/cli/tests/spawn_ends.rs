@@ -1,4 +1,5 @@
-//! `manycore spawn` that is interrupted or killed leaves no process, control group, file or journal.
+//! Tests that `manycore spawn`, when interrupted or killed, leaves no process, control group, file or
+//! journal.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 mod common;
@@ -11,7 +12,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// A run under way, whose processes can be told from all others.
+/// A run in progress. Its processes are identified by a mark in their environment.
 struct Under {
     bench: Bench,
     mark: String,
@@ -19,12 +20,12 @@ struct Under {
 }
 
 impl Under {
-    /// Starts a run and waits until `program` works for it.
+    /// Starts a run and waits until `program` runs for it.
     fn way(program: &str, arguments: &[&str]) -> Self {
         Self::way_in(Bench::new(), program, arguments)
     }
 
-    /// The same in a folder, whose `bin` has programs of its own.
+    /// The same in a given directory, whose `bin` is searched for programs first.
     fn way_in(bench: Bench, program: &str, arguments: &[&str]) -> Self {
         let path = std::env::var("PATH").unwrap();
         let mark = format!("MANYCORE_TEST={}", unique());
@@ -40,7 +41,7 @@ impl Under {
         under
     }
 
-    /// Processes of the run that live, with their command lines.
+    /// Returns the live processes of the run, with their command lines.
     fn processes(&self) -> Vec<(u32, String)> {
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -53,7 +54,7 @@ impl Under {
         found
     }
 
-    /// Control groups that its journal names.
+    /// Returns the control groups in its journal.
     fn groups(&self) -> Vec<PathBuf> {
         let files = fs::read_dir(self.bench.path("state")).into_iter().flatten().flatten();
         let text: String = files.filter_map(|file| fs::read_to_string(file.path()).ok()).collect();
@@ -61,7 +62,7 @@ impl Under {
         paths.map(PathBuf::from).collect()
     }
 
-    /// Waits until nothing of it is there.
+    /// Waits until nothing of the run is left.
     fn nothing_is_left(&self, groups: &[PathBuf]) {
         until("the end of all its processes", || self.processes().is_empty());
         let empty = |name: &str| fs::read_dir(self.bench.path(name)).map_or(0, Iterator::count) == 0;
@@ -73,7 +74,7 @@ impl Under {
     }
 }
 
-/// What is under way when the end comes: the program's mark, and the run.
+/// Runs to interrupt: a mark on the program's command line, the arguments, the required programs.
 const WORKS: [(&str, &[&str], &[&str]); 4] = [
     (
         "manycore_light",
@@ -98,7 +99,7 @@ fn an_interrupted_run_keeps_what_it_has_and_leaves_nothing_else() {
         signal(under.child.id(), "INT");
         assert_eq!(under.child.wait().unwrap().code(), Some(130), "{program}");
         under.nothing_is_left(&groups);
-        // It may have come before the runtime had said what it is.
+        // The signal may arrive before the runtime has sent its first message.
         if under.bench.path("out").exists() {
             let record = under.bench.record();
             assert_eq!(record["interrupted"], true);

@@ -1,4 +1,4 @@
-//! `manycore vm` as people and scripts run it: what it plans and finds, and each way to go wrong.
+//! End-to-end tests of `manycore vm plan` and `vm check`: plans, findings, and every kind of error.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -21,8 +21,8 @@ use tempfile::TempDir;
 
 const DOMAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/domains/web1.xml");
 
-/// Two packages of one node each with two clusters of four cores of two threads, an accelerator on node 0 and a
-/// network card's function on node 1.
+/// Returns a machine with two packages of one node each. Each node has two clusters of four cores with two
+/// threads. Node 0 has an accelerator, node 1 a function of a network card.
 fn host(folder: &TempDir) -> PathBuf {
     let spec = Spec { packages: 2, clusters: 2, cores: 4, threads: 2, memory_gib: 64, ..Spec::default() };
     let mut files = Spec { numbering: Numbering::Halves, ..spec }.capture();
@@ -32,7 +32,7 @@ fn host(folder: &TempDir) -> PathBuf {
     write(folder.path(), "host.machine", files.to_string().as_bytes())
 }
 
-/// What the guest of that plan sees, with its devices on the buses that the plan gives them.
+/// Returns the machine that the guest of that plan sees, with its devices on the buses that the plan assigns.
 fn guest(folder: &TempDir, buses: [&str; 2]) -> PathBuf {
     let spec = Spec { packages: 2, cores: 4, threads: 2, memory_gib: 8, ..Spec::default() };
     let mut files = spec.capture();
@@ -53,7 +53,7 @@ fn the_change_reads_well_and_patches() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     insta::assert_snapshot!("change", ran.out.replace(DOMAIN, "web1.xml"));
     insta::assert_snapshot!("notes", ran.err);
-    // The same by patch, and by --out.
+    // patch and --out give the same result.
     let copy = folder.path().join("web1.xml");
     fs::copy(DOMAIN, &copy).unwrap();
     let diff = write(folder.path(), "diff", ran.out.as_bytes());
@@ -81,7 +81,7 @@ fn the_diff_of_very_many_lines_ends_soon_and_is_right() {
     };
     let started = std::time::Instant::now();
     let diff = plan(&[]);
-    // The smallest change alone would take minutes to find.
+    // Finding the smallest diff would take minutes.
     assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
     assert_eq!(diff.code, 0, "{}", diff.err);
     let diff = write(folder.path(), "diff", diff.out.as_bytes());
@@ -122,11 +122,11 @@ fn what_was_planned_is_valid_and_planned_again_it_is_the_same() {
         "--cache",
         "l3=50%",
     ]);
-    assert!(again.out.ends_with("# Nothing is to be changed: the domain is as planned.\n"), "{}", again.out);
+    assert!(again.out.ends_with("# Nothing to change: the domain matches the plan.\n"), "{}", again.out);
     is_valid(&out);
 }
 
-/// By libvirt's own grammar.
+/// Checks a domain with libvirt's own schema.
 fn is_valid(domain: &Path) {
     match Command::new("virt-xml-validate").arg(domain).arg("domain").output() {
         Err(_) => eprintln!("SKIPPED: virt-xml-validate is not installed"),
@@ -147,11 +147,11 @@ fn a_domain_that_was_spread_is_valid_when_it_is_planned_for_one_node() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     let ran = again(&wide, "close", &narrow);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.err.contains("device 0000:81:02.1 is on no node of the guest any more"), "{}", ran.err);
+    assert!(ran.err.contains("device 0000:81:02.1 is no longer on a node of the guest"), "{}", ran.err);
     let xml = fs::read_to_string(&narrow).unwrap();
     assert!(xml.contains("<node>0</node>") && !xml.contains("<node>1</node>"), "{xml}");
     is_valid(Path::new(&narrow));
-    assert!(again(&narrow, "close", "-").out == xml, "planned again it is the same");
+    assert!(again(&narrow, "close", "-").out == xml, "planning again changes nothing");
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn a_guest_is_held_against_its_plan() {
     let check = |guest: &Path| {
         vm(&["check", "--guest", "--plan", plan_file.to_str().unwrap(), "--machine", guest.to_str().unwrap()])
     };
-    // Sixteen cores of one thread, as planned; the second guest has its devices the other way round.
+    // Sixteen cores of one thread, as planned. The second guest has its two devices swapped.
     let spec = Spec { packages: 2, cores: 8, memory_gib: 8, ..Spec::default() };
     for (buses, holds) in [([on(0), on(1)], true), ([on(1), on(0)], false)] {
         let mut files = spec.capture();
@@ -198,7 +198,7 @@ fn a_guest_is_held_against_its_plan() {
     }
     let other = check(&guest(&folder, ["0000:01:00.0", "0000:02:00.0"]));
     assert_eq!(other.code, 1);
-    assert!(other.err.contains("are not as planned"), "{}", other.err);
+    assert!(other.err.contains("differ from the plan"), "{}", other.err);
 }
 
 #[test]
@@ -231,11 +231,11 @@ fn what_cannot_be_read_is_refused_and_nothing_is_written() {
         (file("lxc.xml", b"<domain type='lxc'/>"), "its domain is of type 'lxc'"),
         (file("net.xml", b"<network/>"), "expected <domain>"),
         (file("bomb.xml", bomb), "declares a document type"),
-        (file("wide.xml", &utf_16), "in the encoding UTF-16"),
-        (file("binary.xml", b"\x7fELF\xff\xff"), "encoding that is not UTF-8"),
+        (file("wide.xml", &utf_16), "its encoding is UTF-16"),
+        (file("binary.xml", b"\x7fELF\xff\xff"), "its encoding is not UTF-8"),
         (file("huge.xml", &vec![b' '; 9 << 20]), "it is longer than 8 MiB"),
         (file("deep.xml", format!("<domain type='kvm'>{}", "<a>".repeat(1 << 20)).as_bytes()), "256 deep"),
-        (file("many.xml", DOMAIN_OF_MANY.as_bytes()), "4000 virtual CPUs on 32 CPUs cannot have one each"),
+        (file("many.xml", DOMAIN_OF_MANY.as_bytes()), "4000 virtual CPUs cannot have a CPU each on 32 CPUs"),
     ] {
         let ran = vm(&["plan", &domain, "--machine", machine, "--out", out.to_str().unwrap()]);
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{domain}: {}", ran.err);
@@ -260,14 +260,14 @@ fn wrong_demands_are_refused_with_the_way_out() {
         ("--priority 2", 2, "--dialect openeuler"),
         ("--bandwidth 0", 2, "0 is not in 1..=100"),
         ("--priority 8", 2, "8 is not in 0..=7"),
-        ("--cache l2=50%", 2, "L3 only"),
+        ("--cache l2=50%", 2, "only shares of the L3 cache"),
         ("--cache l3=0%", 2, "write l3=50%"),
         ("--qemu nine", 2, "'nine' is not a version"),
         ("--policy sideways", 2, "'sideways' is not a placement"),
         ("--policy cpus=99", 2, "99 not in this machine"),
         ("--reserve 32", 2, "keep back at most 31"),
-        ("--reserve 20", 2, "16 virtual CPUs on 12 CPUs cannot have one each"),
-        ("--out - --format json", 2, "both want standard output"),
+        ("--reserve 20", 2, "16 virtual CPUs cannot have a CPU each on 12 CPUs"),
+        ("--out - --format json", 2, "both write to standard output"),
         ("--out /nonexistent/x.xml", 3, "cannot write /nonexistent/x.xml"),
     ] {
         let ran = plan(&host, &args.split(' ').collect::<Vec<_>>());
@@ -321,7 +321,7 @@ fn libvirt_that_is_not_there_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let without = manycore().args(["vm", "check", "web1"]).env("PATH", folder.path()).output().unwrap();
     assert_eq!(without.status.code(), Some(3));
-    assert!(text(&without.stderr).contains("virsh cannot be run"), "{}", text(&without.stderr));
+    assert!(text(&without.stderr).contains("cannot run virsh"), "{}", text(&without.stderr));
     if Command::new("virsh").arg("--version").output().is_err() {
         eprintln!("SKIPPED: virsh is not installed");
         return;
@@ -329,8 +329,8 @@ fn libvirt_that_is_not_there_is_told() {
     let uri = format!("qemu:///system?socket={}/none", folder.path().display());
     let ran = vm(&["check", "web1", "--connect", &uri]);
     assert_eq!(ran.code, 3, "{}", ran.err);
-    assert!(ran.err.contains("is libvirtd or virtqemud running"), "{}", ran.err);
-    // libvirt's driver for tests has domains of its own, which are none of QEMU's.
+    assert!(ran.err.contains("check that libvirtd or virtqemud is running"), "{}", ran.err);
+    // libvirt's test driver has domains of its own, which are not QEMU domains.
     let ran = vm(&["check", "web1", "--connect", "test:///default"]);
     assert_eq!((ran.code, ran.err.contains("libvirt has no domain 'web1'")), (2, true), "{}", ran.err);
     let ran = vm(&["check", "test", "--connect", "test:///default"]);

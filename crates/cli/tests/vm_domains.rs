@@ -1,6 +1,8 @@
-//! The domains of libvirt's own tests, planned: what its grammar takes it still takes, and planned again nothing changes.
+//! Plans the domains of libvirt's own tests. What was valid by libvirt's schema must stay valid, and planning
+//! again must change nothing.
 //!
-//! `lab/domains fetch` leaves them, and the grammar of the same version, where they are looked for here.
+//! `lab/domains fetch` stores the domains, and the schema of the same version, where this test looks for
+//! them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use manycore_topology::Machine;
@@ -13,26 +15,26 @@ use std::{
     process::Command,
 };
 
-/// Reasons to refuse a domain. Any other is a fault: of the plan, or of this list.
+/// Accepted reasons to refuse a domain. Any other reason is a fault: of the plan, or of this list.
 const REASONS: [&str; 15] = [
-    "only kvm, qemu, hvf and tcg domains of QEMU are planned",
-    "KVM runs guests of the host's own architecture",
-    "cannot have one each",
-    "of the guest's memory belong to node",
+    "expected a QEMU domain: kvm, qemu, hvf or tcg",
+    "KVM runs only guests of the host's architecture",
+    "cannot have a CPU each",
+    "of the guest's memory are to come from node",
     "too little for",
-    "such sets must be equal or have none in common",
+    "such sets must be equal or disjoint",
     "by this plan the guest has",
     "pages of one size, and by this plan",
     "of memory only beside",
-    "the domain has no <memory>, which every domain needs",
+    "the domain has no <memory> element, which is required",
     "<numatune> binds",
-    "without a gap, as libvirt takes them",
-    "the devices need more PCI buses",
+    "without a gap, as libvirt requires",
+    "the devices need more than the 255 PCI buses",
     "expected 1 to 4096 virtual CPUs",
     "expected a list such as",
 ];
 
-/// A domain that libvirt's grammar takes.
+/// A domain that is valid by libvirt's schema.
 struct Input {
     name: String,
     text: String,
@@ -45,7 +47,7 @@ fn folder() -> PathBuf {
     cache.unwrap_or_else(home).join("libvirt")
 }
 
-/// Which of these files in `folder` the grammar takes.
+/// Returns for each of these files in `folder` whether it is valid by the schema.
 fn valid(schemas: &Path, folder: &Path, files: &[String]) -> Vec<bool> {
     let grammar = schemas.join("domain.rng");
     let said = Command::new("xmllint")
@@ -61,15 +63,15 @@ fn valid(schemas: &Path, folder: &Path, files: &[String]) -> Vec<bool> {
     files.iter().map(|file| valid.contains(file.as_str())).collect()
 }
 
-/// All of them, or why there are none.
+/// Returns all domains, or why there are none.
 fn inputs(folder: &Path) -> Result<Vec<Input>, String> {
     if Command::new("xmllint").arg("--version").output().is_err() {
         return Err("xmllint is not installed".to_owned());
     }
     let tests = folder.join("tests");
     let mut files = Vec::new();
-    let groups =
-        fs::read_dir(&tests).map_err(|_| format!("{} is not there: lab/domains fetch", tests.display()))?;
+    let groups = fs::read_dir(&tests)
+        .map_err(|_| format!("{} does not exist: run lab/domains fetch", tests.display()))?;
     for group in groups {
         for file in fs::read_dir(group.unwrap().path()).unwrap() {
             let path = file.unwrap().path();
@@ -91,7 +93,7 @@ fn inputs(folder: &Path) -> Result<Vec<Input>, String> {
         .collect())
 }
 
-/// A machine of this architecture.
+/// Returns a machine of this architecture.
 fn machine(spec: &Spec, arch: &str) -> Machine {
     let mut machine = manycore_topology::read(&Tree::from_capture(spec.capture())).unwrap();
     machine.system.architecture = Some(arch.to_owned());
@@ -113,13 +115,14 @@ fn wish(policy: &str, host_passthrough: bool) -> Wish {
     }
 }
 
-/// A reason without the numbers and names of its domain.
+/// Returns a reason without the numbers and names of its domain.
 fn reason(said: &str) -> String {
     let found = REASONS.iter().find(|reason| said.contains(*reason));
     found.map_or_else(|| format!("UNKNOWN: {said}"), |reason| (*reason).to_owned())
 }
 
-/// Plans all inputs in one way, and says how many were planned and refused, and what was wrong.
+/// Plans all inputs in one way. Returns the numbers of planned and refused domains, and adds faults to
+/// `wrong`.
 fn plan_all(
     inputs: &[Input],
     (spec, policy, passthrough): (&Spec, &str, bool),
@@ -146,8 +149,8 @@ fn plan_all(
         };
         match domain::plan(&first.xml, machine, &wish) {
             Ok(again) if again.xml == first.xml => {}
-            Ok(_) => wrong.push(format!("{} ({policy}): planned again, it is another", input.name)),
-            Err(refused) => wrong.push(format!("{} ({policy}): planned again: {refused}", input.name)),
+            Ok(_) => wrong.push(format!("{} ({policy}): planning again changes it", input.name)),
+            Err(refused) => wrong.push(format!("{} ({policy}): planning again fails: {refused}", input.name)),
         }
         let name = format!("{}.xml", planned.len());
         fs::write(folder.path().join(&name), &first.xml).unwrap();
@@ -157,7 +160,7 @@ fn plan_all(
     let schemas = crate::folder().join("schemas");
     for ((_, input), valid) in planned.iter().zip(valid(&schemas, folder.path(), &names)) {
         if !valid {
-            wrong.push(format!("{} ({policy}): the grammar does not take what was planned", input.name));
+            wrong.push(format!("{} ({policy}): the plan is not valid by the schema", input.name));
         }
     }
     let refused: usize = refusals.values().sum();
@@ -180,7 +183,7 @@ fn domains_of_libvirts_own_tests_stay_valid_and_planned_again_they_are_the_same(
         Ok(inputs) => inputs,
         Err(why) => return eprintln!("SKIPPED: domains of libvirt's own tests: {why}"),
     };
-    assert!(inputs.len() > 1000, "{} domains are not libvirt's own", inputs.len());
+    assert!(inputs.len() > 1000, "{} domains are too few for libvirt's own tests", inputs.len());
     let large = Spec { packages: 2, nodes: 2, cores: 32, threads: 2, memory_gib: 1 << 20, ..Spec::default() };
     let small = Spec { packages: 2, cores: 8, threads: 1, memory_gib: 64, ..Spec::default() };
     let single = Spec { cores: 32, threads: 2, memory_gib: 1 << 20, ..Spec::default() };

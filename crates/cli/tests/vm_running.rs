@@ -1,4 +1,4 @@
-//! `manycore vm check` of domains that run, by processes that look like theirs.
+//! Tests of `manycore vm check` on running domains, with processes that imitate emulators.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -11,7 +11,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// Something that looks like the process of a domain: the name on its command line, and a thread of a virtual CPU.
+/// A process that imitates an emulator: the domain's name on its command line, and a thread named like a
+/// virtual CPU.
 struct Emulator(Child);
 
 impl Emulator {
@@ -71,7 +72,7 @@ fn threads_of_a_running_domain_are_found_by_its_exact_name() {
     let ran = check(&domain("0"));
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     assert!(
-        ran.out.contains(&format!("(pid {pid})")) && ran.out.contains("All is as planned."),
+        ran.out.contains(&format!("(pid {pid})")) && ran.out.contains("Everything matches the plan."),
         "{}",
         ran.out
     );
@@ -80,7 +81,7 @@ fn threads_of_a_running_domain_are_found_by_its_exact_name() {
         let ran = check(&domain(&online.to_string()));
         assert_eq!(ran.code, 1, "{}", ran.out);
         assert!(
-            ran.out.contains("NO") && ran.err.contains("1 of 1 are not as planned"),
+            ran.out.contains("NO") && ran.err.contains("1 of 1 differ from the plan"),
             "{}{}",
             ran.out,
             ran.err

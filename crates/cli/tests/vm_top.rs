@@ -1,4 +1,5 @@
-//! `manycore vm list` and `vm top` on real emulators, under software emulation, and each way to go wrong.
+//! Tests of `manycore vm list` and `vm top` on real emulators with software emulation, and of every kind of
+//! error.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -16,11 +17,11 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A machine without a disk: its firmware looks for one.
+/// A virtual machine without a disk; its firmware keeps looking for one.
 struct Qemu(Child);
 
 impl Qemu {
-    /// `None` where there is no QEMU.
+    /// Returns `None` if QEMU is not installed.
     fn start(name: &str, vcpus: u32, more: &[&str]) -> Option<Self> {
         let name = format!("guest={},debug-threads=on", name.replace(',', ",,"));
         let child = Command::new("qemu-system-x86_64")
@@ -63,7 +64,7 @@ fn vm(args: &[&str]) -> (i32, String, String) {
     (run.status.code().unwrap(), text(&run.stdout), text(&run.stderr))
 }
 
-/// The domain of this process, in one look.
+/// Returns the domain of this process from one reading.
 fn of(json: &str, pid: u32) -> Option<Value> {
     let look: Value = serde_json::from_str(json).unwrap();
     assert_eq!(look["schema"], "manycore/domains/1");
@@ -101,7 +102,7 @@ fn emulators_are_told_by_their_whole_names() {
 
 #[test]
 fn what_they_use_is_told() {
-    // It has nothing to boot from, and tries again and again.
+    // The machine has nothing to boot from and retries forever.
     let Some(qemu) = Qemu::start("busy", 2, &["-boot", "reboot-timeout=0"]) else { return };
     listed(&qemu, 2);
     let (code, out, err) =
@@ -132,7 +133,7 @@ fn nobody_and_nothing_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().to_str().unwrap();
     let (code, out, _) = vm(&["list", "--root", root]);
-    assert_eq!((code, out.as_str()), (0, "No virtual machine runs here.\n"));
+    assert_eq!((code, out.as_str()), (0, "No virtual machine is running.\n"));
     let (code, _, err) = vm(&["list", "--root", "/no/such/folder"]);
     assert!(code == 2 && err.contains("/no/such/folder"), "{err}");
     let (code, _, err) = vm(&["top", "--resctrl", root]);
@@ -142,15 +143,15 @@ fn nobody_and_nothing_are_told() {
     }
 }
 
-/// A process that is none of this machine's: higher than any of its numbers.
+/// A process id that does not exist on this machine: above the kernel's maximum.
 const PID: u32 = 4_194_400;
-/// Of `/proc/PID/cgroup` under cgroup v1: with systemd, and with libvirt alone.
+/// Contents of `/proc/PID/cgroup` under cgroup v1: with systemd, and with libvirt alone.
 const V1: [&str; 2] = [
     "12:cpuset:/machine.slice/machine-qemu\\x2d10\\x2dweb.scope/emulator\n4:cpu,cpuacct:/\n1:name=systemd:/\n",
     "12:cpuset:/machine/qemu-10-web.libvirt-qemu/emulator\n4:cpu,cpuacct:/machine\n",
 ];
 
-/// Sets the time on CPUs of the imitated process and of its virtual CPU, in ticks.
+/// Sets the CPU time of the imitated process and of its virtual CPU, in ticks.
 fn busy(root: &Path, user: u64) {
     let folder = root.join(format!("proc/{PID}"));
     let line = |tid: u32| {
@@ -164,7 +165,7 @@ fn busy(root: &Path, user: u64) {
     put(&folder.join(format!("task/{}/stat", PID + 1)), &line(PID + 1));
 }
 
-/// A system with one domain, the tenth that libvirt has started.
+/// Creates a system with one domain, the tenth that libvirt has started.
 fn system(cgroup: &str) -> TempDir {
     let root = tempfile::tempdir().unwrap();
     let own = format!("proc/{PID}");
@@ -211,7 +212,7 @@ fn domains_are_found_and_watched_on_cgroup_v1() {
 #[test]
 fn traffic_of_a_domain_is_that_of_its_own_groups() {
     let (root, resctrl) = (system(V1[0]), resctrl());
-    // The groups of qemu-1 and of another qemu-10 are somebody else's.
+    // The groups of qemu-1 and of another qemu-10 belong to other domains.
     let own = ["qemu-10-web-vcpus_0", "qemu-10-web-vcpus_1"];
     own.iter().chain(&["qemu-10-web2"]).for_each(|group| set(resctrl.path(), group, ["0", "0"]));
     let mut watching = top(&root, &resctrl);
@@ -227,7 +228,8 @@ fn traffic_of_a_domain_is_that_of_its_own_groups() {
     let by = &look["domains"][0]["bandwidth_by_domain"];
     assert!(by["L3 0"] == 0.0 && by["L3 1"].as_f64() == traffic(&look), "{look}");
     assert_eq!(look["host"].get("bandwidth_without"), None, "{look}");
-    // A sum without one of its parts is too small: the domain has none then, and the host says so.
+    // A sum that lacks a part is too small: the domain then has none, and the host reports a group without a
+    // figure.
     set(resctrl.path(), own[0], ["Unavailable", "Unavailable"]);
     let look = watching.until(|look| traffic(look).is_none());
     assert_eq!(look["host"]["bandwidth_without"], 1, "{look}");

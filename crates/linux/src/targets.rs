@@ -1,4 +1,5 @@
-//! Whose tasks are meant: processes with all below them, control groups, containers, virtual machines and units.
+//! Targets of a command: processes with their descendants, control groups, containers, virtual machines and
+//! systemd units.
 
 use crate::{
     tasks,
@@ -11,75 +12,75 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Control groups are nested a dozen deep at most.
+/// Maximum depth of control groups that are searched; real ones are nested at most about twelve deep.
 const DEEPEST: usize = 16;
 
-/// Endings of units that have control groups.
+/// Suffixes of units that have control groups.
 const KINDS: [&str; 5] = [".service", ".scope", ".slice", ".socket", ".mount"];
 
-/// Shortest beginning of a container's id that is looked for, as engines show them.
+/// Minimum length of the prefix of a container id, as container engines show them.
 const SHORTEST_ID: usize = 4;
 
-/// Who is meant, in the user's words.
+/// A target, as the user gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Processes, with all below them.
+    /// Processes, with their descendants.
     Pids(Vec<u32>),
-    /// A control group: its path below the mount point, or the folder.
+    /// A control group: its path below the mount point, or its directory.
     Cgroup(String),
-    /// A container, by its id or the beginning of it.
+    /// A container, by its id or a prefix of it.
     Container(String),
-    /// A libvirt domain: its name, number or uuid.
+    /// A libvirt domain, by name, number or UUID.
     Domain(String),
-    /// A unit of systemd; a service where the name has no ending.
+    /// A systemd unit; a name without a suffix means a service.
     Unit(String),
 }
 
-/// Why nobody is meant.
+/// Reason why a target has no tasks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// It has ended, or never was.
+    /// The process has ended or never existed.
     #[error("there is no process {0}")]
     NoProcess(u32),
-    /// No control group is called that.
+    /// Nothing has that name.
     #[error("there is no {what} {name:?}{near}")]
     NotFound {
-        /// `control group`, `container`, `unit`, `running domain`.
+        /// `control group`, `container`, `running unit`, `running domain`.
         what: &'static str,
-        /// As it was given.
+        /// Name as the user gave it.
         name: String,
-        /// What there is.
+        /// Existing alternatives, as a suffix of the message.
         near: String,
     },
-    /// Several are called that.
-    #[error("{name:?} can mean {}: name one of them by {how}", .which.join(", "))]
+    /// Several things match the name.
+    #[error("{name:?} matches {}: select one of them by {how}", .which.join(", "))]
     Several {
-        /// As it was given.
+        /// Name as the user gave it.
         name: String,
-        /// The groups or domains.
+        /// The groups or domains that match.
         which: Vec<String>,
-        /// What tells them apart.
+        /// What distinguishes them.
         how: &'static str,
     },
-    /// The name cannot be one.
-    #[error("{0:?} is no name: {1}")]
+    /// The name is not valid.
+    #[error("{0:?} is not a valid name: {1}")]
     NoName(String, &'static str),
 }
 
-/// Where the tasks of a target are found, again and again.
+/// Location from which the tasks of a target can be read repeatedly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Members {
-    /// These processes and all below them.
+    /// These processes and their descendants.
     Trees(Vec<u32>),
-    /// This control group and all below it.
+    /// This control group and all groups below it.
     Folder(PathBuf),
 }
 
 impl Target {
-    /// Where its tasks are.
+    /// Resolves the target.
     ///
     /// # Errors
-    /// Why there are none.
+    /// [`TargetError`] with the reason why there are no tasks.
     pub fn find(&self) -> Result<Members, TargetError> {
         match self {
             Self::Pids(pids) => match pids.iter().find(|&&pid| !tasks::is_alive(pid)) {
@@ -93,7 +94,7 @@ impl Target {
         }
     }
 
-    /// As on the command line.
+    /// Returns the target as on the command line.
     pub fn words(&self) -> String {
         match self {
             Self::Pids(pids) => {
@@ -108,7 +109,7 @@ impl Target {
 }
 
 impl Members {
-    /// All tasks (threads) that there are now.
+    /// Returns all current tasks (threads).
     pub fn tasks(&self) -> BTreeSet<u32> {
         match self {
             Self::Trees(roots) => tasks::tree(roots).into_iter().flat_map(tasks::threads).collect(),
@@ -121,8 +122,9 @@ impl Members {
     }
 }
 
-/// Tasks of a group and all below it. Only version 1 lists threads; a threaded group of version 2 has its processes in
-/// the group above, which then holds more than is meant, so that its own threads are read.
+/// Collects the tasks of a group and of all groups below it. Only cgroup v1 lists threads in `tasks`. In
+/// cgroup v2, the processes of a threaded group are listed in the group above, which may hold more than the
+/// target; therefore `cgroup.threads` of the group itself is read.
 fn gather(folder: &Path, deep: usize, found: &mut BTreeSet<u32>) {
     let read = |file: &str| -> Option<Vec<u32>> {
         let text = fs::read_to_string(folder.join(file)).ok()?;
@@ -148,7 +150,7 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// Mount points of control groups.
+/// Returns the mount points of control groups.
 fn points() -> Vec<PathBuf> {
     let Ok(tree) = Tree::open(Path::new("/")) else { return Vec::new() };
     Hierarchies::read(&tree).points().into_iter().map(|point| Path::new("/").join(point)).collect()
@@ -159,11 +161,11 @@ fn cgroup(path: &str) -> Result<Members, TargetError> {
         return Err(TargetError::NoName(path.to_owned(), "write the path without '..'"));
     }
     let is_root = |part| matches!(part, std::path::Component::RootDir | std::path::Component::CurDir);
-    // The root is all of the machine: nobody means that by an empty variable of a script.
+    // The root is the whole machine. An empty variable in a script must not select it.
     if !path.starts_with('/') && Path::new(path).components().all(is_root) {
         return Err(TargetError::NoName(
             path.to_owned(),
-            "write the path, such as /batch.slice; / is all that runs on this machine",
+            "write the path, such as /batch.slice; / stands for everything that runs on this machine",
         ));
     }
     let points = points();
@@ -182,7 +184,7 @@ fn cgroup(path: &str) -> Result<Members, TargetError> {
     })
 }
 
-/// A folder of the first hierarchy that has one whose name is meant; all of them where there are several.
+/// Returns the matching directories of the first hierarchy that has any.
 fn named(is_meant: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     for point in points() {
         let mut found = Vec::new();
@@ -190,7 +192,7 @@ fn named(is_meant: impl Fn(&str) -> bool) -> Vec<PathBuf> {
         while let Some((folder, deep)) = open.pop() {
             let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             if deep > 0 && is_meant(&name) {
-                // What is below belongs to it.
+                // Groups below belong to the match.
                 found.push(folder);
             } else if deep < DEEPEST {
                 open.extend(folders(&folder).into_iter().map(|below| (below, deep + 1)));
@@ -221,19 +223,19 @@ fn container(id: &str) -> Result<Members, TargetError> {
     if !is_id {
         return Err(TargetError::NoName(
             id.to_owned(),
-            "a container's id, or its first digits, as 'docker ps' shows",
+            "give a container's id, or its first digits, as 'docker ps' shows them",
         ));
     }
     let id = id.to_ascii_lowercase();
     only_one("container", &id, named(|name| container_id(name).is_some_and(|own| own.starts_with(&id))))
 }
 
-/// The id in the name of a group: `ID` (cgroupfs driver), `docker-ID.scope`, `libpod-ID.scope`,
-/// `cri-containerd-ID.scope`, `crio-ID.scope`.
+/// Returns the container id in the name of a group: `ID` (cgroupfs driver), `docker-ID.scope`,
+/// `libpod-ID.scope`, `cri-containerd-ID.scope`, `crio-ID.scope`.
 fn container_id(name: &str) -> Option<&str> {
     let name = name.strip_suffix(".scope").unwrap_or(name);
     let id = name.rsplit('-').next()?;
-    // The group of podman's monitor stands beside the container's own.
+    // podman's monitor has a group next to that of the container.
     let is_id = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) && !name.contains("conmon");
     is_id.then_some(id)
 }
@@ -242,7 +244,7 @@ fn unit(name: &str) -> Result<Members, TargetError> {
     if name.is_empty() || name.contains('/') {
         return Err(TargetError::NoName(
             name.to_owned(),
-            "a unit as 'systemctl' shows it, such as nginx.service",
+            "give a unit as 'systemctl' shows it, such as nginx.service",
         ));
     }
     let full = if KINDS.iter().any(|kind| name.ends_with(kind)) {
@@ -251,12 +253,12 @@ fn unit(name: &str) -> Result<Members, TargetError> {
         format!("{name}.service")
     };
     // A unit without processes has no control group.
-    only_one("unit that runs called", &full, named(|other| other == full))
+    only_one("running unit", &full, named(|other| other == full))
 }
 
 fn domain(name: &str) -> Result<Members, TargetError> {
     if name.is_empty() {
-        return Err(TargetError::NoName(name.to_owned(), "a domain as 'virsh list' shows it"));
+        return Err(TargetError::NoName(name.to_owned(), "give a domain as 'virsh list' shows it"));
     }
     let none =
         |_| TargetError::NotFound { what: "running domain", name: name.to_owned(), near: String::new() };
@@ -291,10 +293,10 @@ mod tests {
             (Target::Container("xyz!".into()), "container's id"),
             (Target::Container("0123456789ab".into()), "no container"),
             (Target::Unit("no-such-unit".into()), "no-such-unit.service"),
-            (Target::Unit("a/b".into()), "no name"),
+            (Target::Unit("a/b".into()), "not a valid name"),
             (Target::Domain("no-such-domain".into()), "no running domain"),
             (Target::Domain("../x".into()), "no running domain"),
-            (Target::Domain(String::new()), "no name"),
+            (Target::Domain(String::new()), "not a valid name"),
         ] {
             let error = target.find().unwrap_err().to_string();
             assert!(error.contains(words), "{error}");

@@ -1,9 +1,10 @@
-//! Programs for runtimes, compiled once and kept: in `manycore` below `XDG_CACHE_HOME` or `~/.cache`.
+//! Cache of the programs compiled for runtimes, in `manycore` below `XDG_CACHE_HOME` or `~/.cache`.
 //!
-//! An entry is a folder that is made elsewhere and renamed when it is whole, so that two runs at once disturb neither.
-//! Its name follows from the source and the compiler's version; beside what was compiled it holds a list of these
-//! files with a checksum of each, so that one that was damaged is made again. What lies there is run, by root too: the
-//! folder is used only where nobody but us (and root) can write to it or to what it is in.
+//! An entry is a directory. It is built under a temporary name and renamed when complete, so that concurrent
+//! runs do not disturb each other. Its name is derived from the source and the compiler's version. Beside the
+//! compiled files it holds a list of them with checksums; a damaged entry is compiled again. Files of the
+//! cache are executed, also by root: the directory is used only if no user other than the current one and
+//! root can write to it or to any of its parents.
 
 use crate::error::{Error, Result};
 use rustix::process::getuid;
@@ -18,24 +19,26 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// File with the list of an entry.
+/// Name of the file with the list of files of an entry.
 const LIST: &str = "entry";
 
-/// How an entry is called while it is made, and while it goes.
+/// Prefixes of the names of entries that are being built or removed.
 const UNDER_WAY: [&str; 2] = [".new-", ".old-"];
 
-/// Age from which an entry under way is one that a killed run has left: compilers take minutes.
+/// Age from which an entry that is being built or removed is a leftover of a killed run. Compilers may take
+/// minutes.
 const LEFT: Duration = Duration::from_hours(1);
 
-/// Where compiled programs are.
+/// The cache of compiled programs.
 pub struct Cache {
     folder: PathBuf,
-    /// Removed with us, where there is no folder to keep them in.
+    /// Temporary directory that stands in for a cache; removed when this value is dropped.
     _own: Option<TempDir>,
 }
 
 impl Cache {
-    /// The cache of this user; a folder for this run alone where there is none that is safe.
+    /// Opens the cache of the current user, or a temporary directory for this run if there is no safe cache
+    /// directory.
     ///
     /// # Errors
     /// [`Error::Unavailable`] where not even that can be made.
@@ -54,11 +57,11 @@ impl Cache {
         Ok(Self { folder: own.path().to_owned(), _own: Some(own) })
     }
 
-    /// The folder with what `compile` makes of `source`; made now where it is not there or damaged. `key` is the
-    /// compiler's version and whatever else decides what comes out.
+    /// Returns the directory with the output of `compile` for `source`. Compiles now if the entry is missing
+    /// or damaged. `key` is the compiler's version and everything else that affects the output.
     ///
     /// # Errors
-    /// Those of `compile`; [`Error::Unavailable`] where files cannot be written.
+    /// Those of `compile`; [`Failure::Missing`] if files cannot be written.
     pub fn get(
         &self,
         name: &str,
@@ -78,10 +81,11 @@ impl Cache {
         compile(new.path())?;
         let list = list(new.path(), &first).map_err(cannot)?;
         fs::write(new.path().join(LIST), list).map_err(cannot)?;
-        // Another run may have put one there meanwhile, which is as good; a damaged one goes out of the way first.
+        // Another run may have stored the same entry meanwhile, which is equally good. A damaged entry is
+        // moved away first.
         for _ in 0..2 {
             if fs::rename(new.path(), &place).is_ok() {
-                // It is not there any more under its first name.
+                // The directory no longer has its temporary name, so dropping it must not delete anything.
                 let _ = new.keep();
                 return Ok(place);
             }
@@ -92,12 +96,13 @@ impl Cache {
                 tempfile::Builder::new().prefix(UNDER_WAY[1]).tempdir_in(&self.folder).map_err(cannot)?;
             let _ = fs::rename(&place, old.path());
         }
-        // Somebody damages it as we look: this run has one of its own.
+        // Another process damages the entry while we look at it: this run uses its own copy.
         Ok(new.keep())
     }
 }
 
-/// Makes a folder that only we can enter, where all that it is in is safe from others.
+/// Creates a directory that only the current user can enter, and checks that other users cannot replace its
+/// parents.
 fn make_private(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let folder = fs::canonicalize(folder)?;
@@ -108,7 +113,7 @@ fn make_private(folder: &Path) -> io::Result<()> {
     tempfile::tempfile_in(&folder).map(drop)
 }
 
-/// Removes what killed runs have left, `age` ago at least.
+/// Removes entries that killed runs have left and that are at least `age` old.
 fn sweep(folder: &Path, age: Duration) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -120,7 +125,7 @@ fn sweep(folder: &Path, age: Duration) {
     }
 }
 
-/// Whether nobody but root and we can put something else in the place of what is in a folder.
+/// Returns whether only root and the current user can replace what is in a directory.
 fn is_safe(folder: &Path) -> bool {
     const STICKY: u32 = 0o1000;
     fs::metadata(folder).is_ok_and(|about| {
@@ -129,14 +134,14 @@ fn is_safe(folder: &Path) -> bool {
     })
 }
 
-/// Not to keep out enemies, who cannot write here, but to find damage.
+/// Detects damage. It is no protection against attackers, who cannot write here.
 fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
     hasher.finish()
 }
 
-/// The list of all files in a folder with their checksums, after `first`.
+/// Returns the list of all files in a directory with their checksums, after the line `first`.
 fn list(folder: &Path, first: &str) -> io::Result<String> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -1,4 +1,4 @@
-//! What the CPUs do while light processes compute.
+//! Sampling of the CPUs while light processes compute.
 
 use crate::session::Stop;
 use manycore_experiment::interrupt;
@@ -11,10 +11,10 @@ use manycore_linux::{
 use manycore_topology::Machine;
 use std::{collections::BTreeMap, path::Path, thread, time::Duration};
 
-/// Intervals of a run.
+/// Number of intervals in a run.
 const INTERVALS: u32 = 20;
 
-/// Shortest interval: shares are counted in ticks of 10 ms.
+/// Shortest interval. The kernel counts CPU time in ticks of 10 ms.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// The CPUs that a runtime may use.
@@ -24,17 +24,17 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Those that are allowed on this machine.
+    /// Selects the CPUs of this machine that the process may use.
     pub fn of(machine: &Machine) -> Self {
         Self { cpus: machine.usable().iter().collect(), kernel: Kernel::at(Path::new("/")) }
     }
 
-    /// Length of an interval in a run of `length`.
+    /// Returns the length of an interval in a run of `length`.
     pub fn interval(length: Duration) -> Duration {
         (length / INTERVALS).max(SHORTEST)
     }
 
-    /// Watches for `length`, on a thread that waits for nobody where that is granted.
+    /// Samples the CPUs for `length`, on a thread with real-time priority if the system permits it.
     ///
     /// # Errors
     /// [`Stop::Interrupted`].
@@ -44,7 +44,7 @@ impl Watched {
             self.watch_here(length)
         };
         thread::scope(|scope| scope.spawn(watch).join())
-            .unwrap_or_else(|_| Err(Stop::Lost("the CPUs could not be watched".to_owned())))
+            .unwrap_or_else(|_| Err(Stop::Lost("the thread that samples the CPUs failed".to_owned())))
     }
 
     fn watch_here(&self, length: Duration) -> Result<Spin, Stop> {
@@ -55,7 +55,8 @@ impl Watched {
         let end = last.0 + length.as_nanos() as u64;
         let mut due = last.0;
         while due + step <= end {
-            // To a time and not for one, so that delays do not add up; one that is too long to make up for makes fewer.
+            // Sleeps until a point in time, so that delays do not add up. After a delay that is too long,
+            // intervals are left out.
             due = (due + step).max(last.0 + step / 2);
             let left = Duration::from_nanos(due.saturating_sub(clock::now_ns()));
             interrupt::sleep(left).map_err(|_| Stop::Interrupted)?;
@@ -71,7 +72,7 @@ impl Watched {
         (clock::now_ns(), ticks)
     }
 
-    /// Adds what was between two looks. A CPU that went offline did nothing.
+    /// Adds the interval between two readings. A CPU that went offline counts as idle.
     fn add(
         &self,
         spin: &mut Spin,

@@ -1,4 +1,4 @@
-//! Whether what is asked for will fit, before it is started: memory, ids of tasks, room for files.
+//! Checks before the start whether a request will fit: memory, task ids, space for files.
 
 use crate::ceilings::{self, Needs};
 use crate::error::{Error, Result};
@@ -16,31 +16,31 @@ use manycore_text::units;
 use manycore_topology::Tree;
 use std::{env, path::Path};
 
-/// Limits of the whole machine, which others need too: a tenth is left to them.
+/// Limits of the whole machine. A tenth of them is left to other processes.
 const SHARED: [&str; 2] = ["kernel.pid_max", "kernel.threads-max"];
 
-/// Small runs, by which the memory of larger ones is foretold.
+/// Small runs from which the memory of larger ones is predicted.
 #[derive(Default)]
 pub struct Pilots {
-    /// What the runtime said about itself.
+    /// Information that the runtime reported about itself.
     pub versed: Versed,
-    /// None where all that was asked for is as small.
+    /// Empty if all requested counts are as small as the pilots.
     pub runs: Vec<Run>,
 }
 
-/// Memory that a runtime may take, in bytes, and what says so; absent where nothing tells.
+/// Returns the memory that a runtime may use, in bytes, with its source. Absent if unknown.
 pub fn memory() -> Option<(u64, String)> {
     ceilings::memory(&Tree::open(Path::new("/")).ok()?)
 }
 
-/// The limits that hold for what we start, of `asked` for the largest count.
+/// Returns the limits that apply to the processes started here, if `largest` is the largest requested count.
 pub fn limits(runtime: Runtime, unit: &str, work: Work, largest: u64) -> Vec<Limit> {
     let needs = Needs::of(runtime, unit, work, largest);
     Tree::open(Path::new("/")).map(|tree| ceilings::find(&tree, "self", runtime, &needs)).unwrap_or_default()
 }
 
-/// Refuses what cannot be had whatever a light process takes: counts for which the runtime has no place, and ceilings
-/// above the memory.
+/// Refuses requests that no light process could meet, however small: counts above the limit of the runtime,
+/// and memory limits above the available memory.
 ///
 /// # Errors
 /// [`Error::Invalid`] with the bound, [`Error::Unavailable`] where the memory is not told and has to be known.
@@ -69,10 +69,10 @@ pub fn check_bounds(asked: &Asked, program: &dyn Program, room: Option<&(u64, St
     }
 }
 
-/// Refuses a count that will not fit, with the arithmetic.
+/// Refuses a count that will not fit, and shows the arithmetic.
 ///
 /// # Errors
-/// [`Error::Invalid`]. More than the memory holds is none with `--beyond-memory`.
+/// [`Failure::Input`]. With `--beyond-memory`, a count that exceeds the memory is not an error.
 pub fn check(
     asked: &Asked,
     count: u64,

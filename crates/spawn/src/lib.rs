@@ -1,4 +1,5 @@
-//! Light processes by the hundred thousand: started in a runtime, held, and ended, with what that took.
+//! Measurement of light processes by the hundred thousand: the time and memory that starting, holding and
+//! ending them takes.
 //!
 //! Each count has a fresh runtime (`runtimes`, `session`), so that none profits from what the one before has
 //! allocated. What would not fit is refused before it is started (`fit`); a control group bounds the rest
@@ -43,28 +44,28 @@ const RUN_SECONDS: f64 = 2.0;
 /// What is measured.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Runtimes, each once.
+    /// Runtimes, without duplicates.
     pub runtimes: Vec<Runtime>,
-    /// Whether they were named; those that were not are missed without harm.
+    /// Whether the user named the runtimes. If not, missing runtimes are not an error.
     pub named: bool,
-    /// Whether the counts were named; of those that were not, some are missed without harm.
+    /// Whether the user gave the counts. If not, counts that do not fit are not an error.
     pub chosen: bool,
-    /// Light processes of each run, at least one.
+    /// Number of light processes of each run, at least one.
     pub counts: Vec<u64>,
-    /// What each does.
+    /// Work of each light process.
     pub work: Work,
-    /// For how long.
+    /// How long they work.
     pub length: Duration,
-    /// Where files are.
+    /// Directory below which files are created.
     pub scratch: Option<PathBuf>,
-    /// Memory in which the ceiling is sought, in bytes.
+    /// Memory limit, in bytes, up to which light processes are started to find out how many fit.
     pub ceiling: Option<u64>,
-    /// Whether what will not fit is started, too.
+    /// Whether to start counts that will not fit, too.
     pub force: bool,
 }
 
 impl Asked {
-    /// The largest count.
+    /// Returns the largest count.
     fn largest(&self) -> u64 {
         self.counts.iter().copied().max().unwrap_or(0)
     }
@@ -75,15 +76,15 @@ struct Stage<'a> {
     asked: Asked,
     cache: Cache,
     shelter: Shelter,
-    /// Memory that a runtime may take, in bytes, and what says so.
+    /// Memory that a runtime may use, in bytes, with its source.
     room: Option<(u64, String)>,
     session: Session<'a>,
     /// Runs that are done, of how many.
     done: (usize, usize),
 }
 
-/// Measures what was asked for on the running machine. The record comes back whatever happens, beside the failure that
-/// the run ended with.
+/// Measures the request on the running machine. Returns the record even if the run failed, together with the
+/// failure that ended it.
 ///
 /// # Errors
 /// [`Error::Unavailable`] where nothing could be begun.
@@ -111,7 +112,7 @@ pub fn seconds(asked: &Asked) -> f64 {
     runs(asked) as f64 * RUN_SECONDS + (asked.runtimes.len() * asked.counts.len()) as f64 * work
 }
 
-/// What was asked for, for the journal: `spawn beam,go idle`.
+/// Returns the request as text for the journal: `spawn beam,go idle`.
 fn what(asked: &Asked) -> String {
     let names: Vec<&str> = asked.runtimes.iter().map(|runtime| runtime.name()).collect();
     let work = match asked.work {
@@ -154,7 +155,7 @@ impl Stage<'_> {
         let counts = self.fitting(runtime, &pilots)?;
         let place = self.session.record.spawnings.len();
         if self.asked.ceiling.is_some() || self.asked.force {
-            // What the ceiling was foretold by: counts that were asked for may be too small, or killed.
+            // The runs behind the prediction: requested counts may be too small for it, or killed.
             for run in pilots.runs.clone() {
                 self.keep(place, runtime, &*program, pilots.versed.clone(), run);
             }
@@ -201,7 +202,7 @@ impl Stage<'_> {
         let needed = self.asked.ceiling.is_some() || self.asked.largest() > large;
         let mut pilots = Pilots::default();
         for count in [large / 10, large].into_iter().filter(|_| needed) {
-            self.begin(&format!("{}: a pilot of {}", runtime.name(), units::count(count)));
+            self.begin(&format!("{}: pilot run of {}", runtime.name(), units::count(count)));
             let (versed, run) = self.trial(program, Trial::of(count), self.most_memory())?;
             judge(&run)?;
             interrupt::check()?;
@@ -211,7 +212,7 @@ impl Stage<'_> {
         Ok(pilots)
     }
 
-    /// Starts more than will fit into `limit`, until it is reached.
+    /// Starts more than will fit into `limit`, until the limit is reached.
     fn ceiling(
         &mut self,
         runtime: Runtime,
@@ -231,7 +232,7 @@ impl Stage<'_> {
         Ok(interrupt::check()?)
     }
 
-    /// Memory that a run may take.
+    /// Returns the memory that a run may use, in bytes.
     fn most_memory(&self) -> Option<u64> {
         self.room.as_ref().map(|(bytes, _)| *bytes)
     }
@@ -252,7 +253,7 @@ impl Stage<'_> {
             Some(limit) => match self.shelter.group(limit) {
                 Ok(group) => Some(group),
                 Err(why) => {
-                    self.note(format!("The runtimes had no control group of their own: {why}"));
+                    self.note(format!("The runtimes ran without a control group of their own: {why}"));
                     None
                 }
             },
@@ -268,10 +269,7 @@ impl Stage<'_> {
         if let Some(group) = group
             && let Err(error) = group.remove()
         {
-            self.note(format!(
-                "The control group {} could not be removed: {error}",
-                group.folder().display()
-            ));
+            self.note(format!("cannot remove the control group {}: {error}", group.folder().display()));
         }
         let (versed, mut run, notes) = ended?;
         run.memory_limit_bytes = run.memory_limit_bytes.and(limit);
@@ -281,7 +279,7 @@ impl Stage<'_> {
         Ok((versed, run))
     }
 
-    /// Says something once.
+    /// Adds a note to the record, once.
     fn note(&mut self, note: String) {
         if !self.session.record.notes.contains(&note) {
             self.session.record.notes.push(note);

@@ -1,39 +1,40 @@
-//! What is said between us and a runtime: lines of words, with tabs between them, on its standard input and output.
+//! The messages between this program and a runtime: lines of tab-separated words on the runtime's standard input and
+//! output.
 //!
 //! ```text
-//! it: ready   unit=process  version=...  schedulers=2  binding=unbound  places=262144  taken=43
-//! us: start   N  STEP                       STEP: how often to tell how many there are; 0 for never
-//! it: alive   N
-//! it: started alive=N  seconds=0.31  refused=why
-//! us: look
-//! it: look    own=BYTES                     what it says that it uses
-//! us: spin    MILLISECONDS  INTERVAL
-//! it: spinning                              all have been told to
-//! it: spun    queued=9,8,7  schedulers=0.99,0.98
-//! us: io      MILLISECONDS  BYTES  FOLDER
-//! it: working
-//! it: done    seconds=..  operations=..  failed=..  why=..  latency=INDEX:COUNT,...
-//! us: end
-//! it: gone
+//! runtime:  ready   unit=process  version=...  schedulers=2  binding=unbound  places=262144  taken=43
+//! manycore: start   N  STEP                 STEP: report progress every STEP light processes; 0 for never
+//! runtime:  alive   N
+//! runtime:  started alive=N  seconds=0.31  refused=why
+//! manycore: look
+//! runtime:  look    own=BYTES               memory in use by the runtime's own account
+//! manycore: spin    MILLISECONDS  INTERVAL
+//! runtime:  spinning                        all light processes have been started to compute
+//! runtime:  spun    queued=9,8,7  schedulers=0.99,0.98
+//! manycore: io      MILLISECONDS  BYTES  FOLDER
+//! runtime:  working
+//! runtime:  done    seconds=..  operations=..  failed=..  why=..  latency=INDEX:COUNT,...
+//! manycore: end
+//! runtime:  gone
 //! ```
 //!
-//! What is not known is left out. At the end of its input a runtime ends at once, so that it cannot outlive us.
+//! Unknown values are left out. A runtime exits as soon as its input ends, so that it cannot outlive this program.
 
 use std::{collections::BTreeMap, str::FromStr};
 
-/// A line of a runtime.
+/// A line that a runtime wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// Its first word.
+    /// The first word: the type of the message.
     pub what: String,
-    /// Words after it without a name.
+    /// Further words without a name.
     plain: Vec<String>,
-    /// Words with a name.
+    /// Further words of the form `name=value`.
     named: BTreeMap<String, String>,
 }
 
 impl Line {
-    /// Takes a line apart.
+    /// Parses a line.
     pub fn parse(text: &str) -> Self {
         let mut words = text.trim_end_matches(['\n', '\r']).split('\t');
         let mut line = Self { what: words.next().unwrap_or_default().to_owned(), ..Self::default() };
@@ -46,28 +47,28 @@ impl Line {
         line
     }
 
-    /// The value of a name; absent where it is empty, too.
+    /// Returns the value with that name. An empty value counts as absent.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.named.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The number of a name.
+    /// Returns the number with that name.
     pub fn number<T: FromStr>(&self, name: &str) -> Option<T> {
         self.text(name)?.parse().ok()
     }
 
-    /// The first number without a name.
+    /// Returns the first word without a name, as a number.
     pub fn first(&self) -> Option<u64> {
         self.plain.first()?.parse().ok()
     }
 
-    /// Numbers of a name with commas between them; what is none ends them.
+    /// Returns the comma-separated numbers with that name, up to the first word that is not a number.
     pub fn numbers<T: FromStr>(&self, name: &str) -> Vec<T> {
         let words = self.text(name).unwrap_or_default().split(',');
         words.map_while(|word| word.parse().ok()).collect()
     }
 
-    /// Pairs `INDEX:COUNT` of a name.
+    /// Returns the pairs `INDEX:COUNT` with that name.
     pub fn pairs(&self, name: &str) -> Vec<(u32, u64)> {
         let words = self.text(name).unwrap_or_default().split(',');
         let pair = |word: &str| {

@@ -1,4 +1,4 @@
-//! One runtime under way: what it says, what memory it has, and that nothing of it is left.
+//! A running runtime: its messages, its memory, and the end of all its processes.
 
 use crate::protocol::Line;
 use manycore_control::memory_group::MemoryGroup;
@@ -24,47 +24,47 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time between looks at signals and at what the kernel has killed.
+/// Time between checks for signals and for kills by the kernel.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Time that a runtime may take between two lines, beyond what it was told to work.
+/// Maximum time between two lines of a runtime, in addition to the time that it was ordered to work.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Time that a runtime has to end by itself when its input has ended.
+/// Time that a runtime has to exit by itself after its input has ended.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Most of standard error that is kept, in bytes: its end.
+/// Maximum number of bytes of standard error that are kept; they are its end.
 const MOST_COMPLAINTS: usize = 16 << 10;
 
-/// Why a runtime says no more.
+/// Why a runtime sends no more messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The kernel has killed in its control group.
+    /// The kernel killed a process in its control group.
     Killed,
-    /// It ended by itself; what is known of that.
+    /// It ended by itself; with what is known about it.
     Ended(String),
-    /// It said something else than was to come, or nothing for too long.
+    /// It sent an unexpected message, or none for too long.
     Lost(String),
-    /// A signal asked us to end.
+    /// A signal requested the end of this program.
     Interrupted,
 }
 
-/// A runtime under way.
+/// A running runtime.
 pub struct Session<'a> {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<Line>,
     complaints: Receiver<Vec<u8>>,
     group: Option<&'a MemoryGroup>,
-    /// Our children before it.
+    /// Children of this process that existed before the runtime.
     others: BTreeSet<u32>,
-    /// How many light processes it last said to have.
+    /// Number of light processes that the runtime last reported.
     pub alive: u64,
 }
 
 impl<'a> Session<'a> {
-    /// Starts `command` in `group`, to be killed first where memory runs out. Must be called by a thread that lives as
-    /// long as the session: the kernel ends the runtime with it.
+    /// Starts `command` in `group`, as the first process to be killed if memory runs out. Must be called by a
+    /// thread that lives as long as the session: the kernel kills the runtime when that thread ends.
     ///
     /// # Errors
     /// Those of starting a program.
@@ -90,17 +90,17 @@ impl<'a> Session<'a> {
         Ok(Self { stdin: child.stdin.take(), child, lines, complaints, group, others, alive: 0 })
     }
 
-    /// Says a line to it. Where it has ended, that is seen when it should answer.
+    /// Sends a line to the runtime. If the runtime has ended, the next [`hear`](Self::hear) reports it.
     pub fn say(&mut self, text: &str) {
         if let Some(stdin) = &mut self.stdin {
             let _ = stdin.write_all(format!("{text}\n").as_bytes());
         }
     }
 
-    /// The line that begins with `what`, for which it has `time`, from its last line on.
+    /// Waits for the line that begins with `what`, for at most `time` after the previous line.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why it did not come.
     pub fn hear(&mut self, what: &str, time: Duration) -> Result<Line, Stop> {
         let mut last = Instant::now();
         loop {
@@ -111,7 +111,7 @@ impl<'a> Session<'a> {
                     last = Instant::now();
                 }
                 Ok(line) => {
-                    return Err(Stop::Lost(format!("it said {:?} where {what:?} was to come", line.what)));
+                    return Err(Stop::Lost(format!("it sent {:?} instead of {what:?}", line.what)));
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(self.end_of_it()),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -123,12 +123,12 @@ impl<'a> Session<'a> {
                 return Err(Stop::Killed);
             }
             if last.elapsed() > time {
-                return Err(Stop::Lost(format!("it said nothing for {} s", time.as_secs())));
+                return Err(Stop::Lost(format!("it sent nothing for {} s", time.as_secs())));
             }
         }
     }
 
-    /// Memory of all its processes now, and what it says itself.
+    /// Returns the present memory of all its processes, and what the runtime itself reports.
     ///
     /// # Errors
     /// As [`hear`](Self::hear).
@@ -149,7 +149,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Waits until it has gone by itself.
+    /// Waits until the runtime has exited by itself.
     ///
     /// # Errors
     /// Why it has not, or how it ended otherwise.
@@ -180,7 +180,7 @@ impl<'a> Session<'a> {
         poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&time)).is_ok_and(|ready| ready > 0)
     }
 
-    /// How it ended that has closed its output.
+    /// Returns how a runtime ended that has closed its output.
     fn end_of_it(&mut self) -> Stop {
         if !self.ends_within(GRACE) {
             return Stop::Lost("it closed its output".to_owned());
@@ -208,7 +208,8 @@ impl<'a> Session<'a> {
 }
 
 impl Drop for Session<'_> {
-    /// At the end of its input it ends; what does not is killed, with all that it started.
+    /// Closes the input, which ends the runtime. Kills what remains, with all processes that the runtime
+    /// started.
     fn drop(&mut self) {
         drop(self.stdin.take());
         if !self.is_killed() {
@@ -219,7 +220,7 @@ impl Drop for Session<'_> {
     }
 }
 
-/// The end of what somebody writes.
+/// Reads a pipe to its end and returns the last bytes.
 fn last_of(mut pipe: impl Read) -> Vec<u8> {
     let (mut kept, mut chunk) = (Vec::new(), [0; 4096]);
     while let Ok(count @ 1..) = pipe.read(&mut chunk) {

@@ -1,7 +1,7 @@
-//! What is made around runtimes and has to be gone afterwards, however we end: control groups and scratch folders.
+//! Cleanup of what must not outlive a run, however this program ends: control groups and scratch directories.
 //!
-//! A journal knows the groups, and a guard (another process of ours, to which each thing is told before it is made)
-//! removes all where we are killed.
+//! A journal lists the groups. A cleanup process, which is informed of each thing when it is made, removes
+//! all of them if this program is killed.
 
 use crate::error::{Error, Result};
 use manycore_control::{
@@ -21,13 +21,13 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// The name by which the guard is told what it is.
+/// Argument that selects the cleanup process.
 pub const GUARD: &str = "guard";
 
-/// The word after which the guard has nothing to do.
+/// Message after which the cleanup process has nothing to remove.
 const DONE: &str = "done";
 
-/// What was made, and who looks after it.
+/// The things made for runtimes, and the process that cleans them up.
 pub struct Shelter {
     journal: Result<Journal, String>,
     guard: Child,
@@ -35,7 +35,7 @@ pub struct Shelter {
 }
 
 impl Shelter {
-    /// Begins, for what was asked for.
+    /// Starts the journal and the cleanup process for the request `what`.
     ///
     /// # Errors
     /// [`Error::Unavailable`] where no process can be started.
@@ -52,7 +52,7 @@ impl Shelter {
         })?;
         let folder = journal::folder();
         let journal = Journal::begin(&folder, "spawn", what, false)
-            .map_err(|error| format!("no journal can be kept in {}: {error}", folder.display()));
+            .map_err(|error| format!("cannot write a journal in {}: {error}", folder.display()));
         let mut shelter = Self { journal, guard, made: 0 };
         shelter.tell("owner", &std::process::id().to_string());
         if let Ok(id) = shelter.journal.as_ref().map(Journal::id) {
@@ -61,10 +61,10 @@ impl Shelter {
         Ok(shelter)
     }
 
-    /// A control group that may take `limit` bytes.
+    /// Creates a control group with a memory limit of `limit` bytes.
     ///
     /// # Errors
-    /// Why there can be none, for people.
+    /// The reason why there can be none, as text for the user.
     pub fn group(&mut self, limit: u64) -> Result<MemoryGroup, String> {
         self.made += 1;
         let journal = self.journal.as_ref().map_err(Clone::clone)?;
@@ -74,7 +74,7 @@ impl Shelter {
         Ok(group)
     }
 
-    /// A folder of its own below `place`, or where temporary files go.
+    /// Creates a scratch directory below `place`, or below the directory for temporary files.
     ///
     /// # Errors
     /// [`Error::Unavailable`] where none can be made.
@@ -101,7 +101,7 @@ impl Shelter {
 impl Drop for Shelter {
     fn drop(&mut self) {
         if let Ok(journal) = std::mem::replace(&mut self.journal, Err(String::new())) {
-            // Groups that are still there are removed; the journal is, too, where nothing is left.
+            // Removes groups that still exist. The journal is removed as well if nothing remains.
             let _ = journal.take_back();
         }
         self.tell(DONE, "");
@@ -110,7 +110,7 @@ impl Drop for Shelter {
     }
 }
 
-/// Waits until a process has ended: its pipe may be closed before its lock on the journal is.
+/// Waits until a process has ended: its pipe may be closed before its lock on the journal is released.
 fn await_end(pid: i32) {
     let pidfd = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     if let Some(pidfd) = pidfd {
@@ -119,9 +119,9 @@ fn await_end(pid: i32) {
     }
 }
 
-/// What the guard does.
+/// Main function of the cleanup process.
 pub fn stand() {
-    // The kernel closes the other end when its last holder is gone.
+    // The kernel closes the other end when its last holder has exited.
     let told: Vec<String> = stdin().lock().lines().map_while(Result::ok).collect();
     if told.iter().any(|line| line.trim() == DONE) {
         return;

@@ -1,4 +1,4 @@
-//! One count in a fresh runtime: started, held, put to work, and ended.
+//! One count in a fresh runtime: start, hold, work, end.
 
 use crate::error::{Error, Result};
 use crate::{
@@ -15,51 +15,52 @@ use std::{path::Path, time::Duration};
 /// Bytes of a file that is written and read.
 pub const FILE_BYTES: u64 = 4096;
 
-/// How often a runtime tells how many it has, in a run.
+/// Number of progress reports of a runtime in a run.
 const TOLD: u64 = 64;
 
-/// The same where it is to be seen at how many it ends.
+/// Number of progress reports in a run that looks for the count at which the runtime ends.
 const TOLD_AT_CEILING: u64 = 1024;
 
-/// What is to be done.
+/// Parameters of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
-    /// Light processes.
+    /// Number of light processes.
     pub count: u64,
-    /// What each does.
+    /// Work of each.
     pub work: Work,
-    /// For how long.
+    /// How long they work.
     pub length: Duration,
-    /// Why.
+    /// Purpose of the run.
     pub purpose: Purpose,
 }
 
-/// What a runtime says about itself.
+/// Information that a runtime reports about itself.
 #[derive(Clone, Debug, Default)]
 pub struct Versed {
     /// Its version.
     pub version: String,
-    /// What a light process is called there.
+    /// Name of one light process in this runtime.
     pub unit: String,
-    /// Its schedulers.
+    /// Number of schedulers.
     pub schedulers: Option<usize>,
-    /// How they are bound.
+    /// How the schedulers are bound to CPUs.
     pub binding: Option<String>,
-    /// Places in its table of light processes, and those that are taken, where it has such a table.
+    /// Size of the table of light processes, and used entries of it, if the runtime has such a table.
     pub table: Option<(u64, u64)>,
 }
 
 impl Trial {
-    /// So many that wait.
+    /// Returns a run of `count` idle light processes.
     pub fn of(count: u64) -> Self {
         Self { count, work: Work::Idle, length: Duration::ZERO, purpose: Purpose::Count }
     }
 }
 
-/// Makes the run. How the runtime ends is part of what was measured; notes say what was remarkable.
+/// Makes the run. A failure of the runtime is part of the result, not an error. The notes report anything
+/// unusual.
 ///
 /// # Errors
-/// [`Error::Unavailable`] where it cannot be started or does not say what it is.
+/// [`Failure::Missing`] if the runtime cannot be started or does not send its first message.
 pub fn run(
     program: &dyn Program,
     trial: &Trial,
@@ -96,7 +97,7 @@ pub fn run(
     Ok((versed, run, notes))
 }
 
-/// From the first light process to the last; what is measured is kept in `run` as it comes.
+/// Runs the session from the first light process to the last. Results are stored in `run` as they come.
 fn live(
     session: &mut Session,
     trial: &Trial,
@@ -128,7 +129,7 @@ fn live(
     Ok(())
 }
 
-/// Puts them to work; what that gave is kept in `run`.
+/// Makes the light processes work and stores the results in `run`.
 fn work(
     session: &mut Session,
     trial: &Trial,
@@ -162,7 +163,7 @@ fn work(
     Ok(())
 }
 
-/// Leaves out intervals at the end that only one of us has seen: the runtime looks by a clock of its own.
+/// Drops intervals at the end that only one side has sampled: the runtime uses a clock of its own.
 fn align(spin: &mut Spin) {
     let both = spin.busy.len().min(spin.queued.len());
     if both > 0 {
@@ -183,16 +184,16 @@ fn files(done: &Line, folder: &Path) -> Io {
     }
 }
 
-/// What is said of rounds that failed.
+/// Returns a note about rounds that failed.
 fn failures(done: &Line) -> Option<String> {
     let failed = done.number::<u64>("failed").filter(|&failed| failed > 0)?;
-    let why = done.text("why").unwrap_or("no reason told");
+    let why = done.text("why").unwrap_or("unknown reason");
     let lift = if why.contains("emfile") || why.contains("oo many open files") {
-        "; the limit of open files (ulimit -n) can be raised"
+        "; raise the limit of open files (ulimit -n)"
     } else {
         ""
     };
-    Some(format!("{failed} rounds on files failed and are not counted, the first one: {why}{lift}"))
+    Some(format!("{failed} rounds on files failed and are not counted. First failure: {why}{lift}"))
 }
 
 fn ending(stop: &Stop) -> Ending {

@@ -1,16 +1,17 @@
-//! PCI devices in words.
+//! Text output of PCI devices.
 
 use manycore_topology::{Machine, machine::Device};
 use std::collections::BTreeMap;
 
-/// Whether a device has a line of its own: those that people know by name, and those that compute.
+/// Returns whether a device gets a line of its own: devices with a name (network interface, disk, card),
+/// network and display controllers, accelerators and NVMe controllers.
 pub fn is_telling(device: &Device) -> bool {
     !device.names.is_empty()
         || matches!(device.class >> 16, 0x02 | 0x03 | 0x12)
         || device.class >> 8 == 0x0108
 }
 
-/// `eth0: Ethernet controller 0000:03:00.0, ixgbe`
+/// Returns a line such as `eth0: Ethernet controller 0000:03:00.0, ixgbe`.
 pub fn line(device: &Device) -> String {
     let names =
         if device.names.is_empty() { String::new() } else { format!("{}: ", device.names.join(", ")) };
@@ -19,7 +20,7 @@ pub fn line(device: &Device) -> String {
     format!("{names}{} {}{driver}", device.class_name, device.address)
 }
 
-/// The devices that have no line in the tree, counted by class.
+/// Returns a line that counts, by class, the devices without a line of their own.
 pub fn summary(machine: &Machine) -> String {
     let mut classes: BTreeMap<&str, usize> = BTreeMap::new();
     for device in machine.devices.iter().filter(|device| !is_telling(device)) {

@@ -1,4 +1,4 @@
-//! Plans and checks of virtual machines in words.
+//! Text output of plans and checks of virtual machines.
 
 use crate::domain::{Guest, Planned, Topology, check::Check};
 use manycore_render::table::{Align, Table};
@@ -7,22 +7,22 @@ use manycore_topology::CpuSet;
 use similar::TextDiff;
 use std::time::Duration;
 
-/// How long the smallest change is looked for; what is not compared by then is written as taken out and put in whole.
+/// Time limit of the search for the smallest diff. Text not compared by then is shown as removed and added.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the plan comes to in comments, then the change as a unified diff, which `patch` reads.
+/// Returns a summary of the plan as comments, then the change as a unified diff for `patch`.
 pub fn change(name: &str, before: &str, planned: &Planned) -> String {
     let summary = summary(planned);
     let comments: String = summary.split_inclusive('\n').flat_map(|line| ["# ", line]).collect();
     if before == planned.xml {
-        return format!("{comments}# Nothing is to be changed: the domain is as planned.\n");
+        return format!("{comments}# Nothing to change: the domain matches the plan.\n");
     }
     let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, planned.xml.as_str());
     let diff = diff.unified_diff().context_radius(3).header(name, name).to_string();
     format!("{comments}{diff}")
 }
 
-/// What the guest gets, in a few lines.
+/// Returns what the guest gets, in a few lines.
 pub fn summary(planned: &Planned) -> String {
     let Planned { guest, host_nodes, .. } = planned;
     let pinned = CpuSet::union_of(guest.pins.iter().flatten());
@@ -64,7 +64,7 @@ fn topology(guest: &Guest) -> String {
     format!("topology: {}{caches}\n", words.join(" x "))
 }
 
-/// What was planned beside what was found, and the sum.
+/// Returns the table of planned and found values, and the totals.
 pub fn check(check: &Check) -> String {
     let mut of = check.of.clone();
     if let Some(first) = of.get_mut(0..1) {
@@ -84,9 +84,9 @@ pub fn check(check: &Check) -> String {
     });
     let table = Table { title: String::new(), head, rows: rows.collect(), notes: Vec::new(), raw: false };
     let sum = match (judged, judged - right) {
-        (0, _) => "Nothing was planned: this is what there is.".to_owned(),
-        (_, 0) => "All is as planned.".to_owned(),
-        (_, wrong) => format!("{wrong} of {judged} are not as planned."),
+        (0, _) => "No plan was given: the table shows what was found.".to_owned(),
+        (_, 0) => "Everything matches the plan.".to_owned(),
+        (_, wrong) => format!("{wrong} of {judged} differ from the plan."),
     };
     format!("{of}\n\n{}\n{sum}\n", table.text())
 }

@@ -1,14 +1,14 @@
-//! Running virtual machines in words.
+//! Text output of running virtual machines.
 
 use manycore_linux::vms::usage::{HostUsage, Moment, Usage, VcpuUsage};
 use manycore_render::table::{Align, Table};
 use manycore_text::{names::printable, units};
 use std::collections::BTreeSet;
 
-/// Who runs.
+/// Returns the table of running virtual machines.
 pub fn list(moment: &Moment) -> String {
     if moment.domains.is_empty() {
-        return "No virtual machine runs here.\n".to_owned();
+        return "No virtual machine is running.\n".to_owned();
     }
     let mut columns =
         vec![("id", Align::Right), ("pid", Align::Right), ("vcpus", Align::Right), ("memory", Align::Right)];
@@ -40,21 +40,21 @@ pub fn list(moment: &Moment) -> String {
     table.text() + &dashes(&table)
 }
 
-/// Why a column has no figure.
+/// Columns and the reason why a figure in them is missing.
 const MISSING: [(&str, &str); 10] = [
-    ("id", "libvirt did not start it"),
-    ("uuid", "it was started without one"),
-    ("state", "libvirt's note of it may not be read (try again as root), or libvirt did not start it"),
-    ("vcpus", "its threads have no names: QEMU gives them with -name NAME,debug-threads=on"),
-    ("cpu %", "it has just been found: a rate needs two looks"),
-    ("wait %", "a virtual CPU of it has just been found, or its threads have no names"),
-    ("exits/s", "debugfs may not be read, or the domain does not run on KVM"),
-    ("node", "its memory by node may not be read (try again as root)"),
-    ("on node", "its memory by node may not be read (try again as root)"),
-    ("traffic", "no group of resctrl is its own: 'manycore qos set --domain' makes one"),
+    ("id", "libvirt did not start the domain"),
+    ("uuid", "the domain was started without a UUID"),
+    ("state", "libvirt's state file cannot be read (try again as root), or libvirt did not start the domain"),
+    ("vcpus", "the threads have no names: QEMU sets them with -name NAME,debug-threads=on"),
+    ("cpu %", "the domain is new: a rate needs two readings"),
+    ("wait %", "a virtual CPU of the domain is new, or the threads have no names"),
+    ("exits/s", "debugfs cannot be read, or the domain does not run on KVM"),
+    ("node", "the memory by node cannot be read (try again as root)"),
+    ("on node", "the memory by node cannot be read (try again as root)"),
+    ("traffic", "no resctrl group holds only this domain: 'manycore qos set --domain' creates one"),
 ];
 
-/// What '-' means in the columns that have one.
+/// Returns an explanation of '-' for each column that has one.
 fn dashes(table: &Table) -> String {
     let has_dash = |name: &str| {
         let is_it =
@@ -62,7 +62,7 @@ fn dashes(table: &Table) -> String {
         let mut columns = table.head.iter().enumerate().filter(|(_, (head, _))| is_it(head));
         columns.any(|(at, _)| table.rows.iter().any(|row| row.get(at).is_some_and(|cell| cell == "-")))
     };
-    // Beside `traffic`, columns of nodes are its parts.
+    // Beside `traffic`, the columns called `node N` are parts of the traffic, not of the memory.
     let has_traffic = table.head.iter().any(|(head, _)| head == "traffic");
     let mut text = String::new();
     for (name, why) in MISSING {
@@ -73,7 +73,7 @@ fn dashes(table: &Table) -> String {
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
-/// What the host and each domain used.
+/// Returns the table of what the host and each domain used.
 pub fn table(moment: &Moment) -> String {
     let heads = Heads::of(moment);
     let mut table = Table::figures(
@@ -92,7 +92,8 @@ pub fn table(moment: &Moment) -> String {
     format!("{counted}\n{}\n\n{}{}", host(&moment.host), table.text(), dashes(&table))
 }
 
-/// `host: 3.2 of 64 CPUs busy, 2.9 in guests; memory 120 GiB of 256 GiB`, and `traffic: 1.84 GB/s to and from memory`.
+/// Returns `host: 3.2 of 64 CPUs busy, 2.9 in guests; memory 120 GiB of 256 GiB` and a line such as `traffic:
+/// 1.84 GB/s to and from memory`.
 fn host(host: &HostUsage) -> String {
     let cpus = |percent: Option<f64>| percent.map_or_else(dash, |percent| format!("{:.1}", percent / 100.0));
     let mut text = format!("host: {} of {} busy", cpus(host.cpu_percent), units::counted(host.cpus, "CPU"));
@@ -114,13 +115,13 @@ fn host(host: &HostUsage) -> String {
         }
         if host.bandwidth_without > 0 {
             let groups = units::counted(host.bandwidth_without, "group");
-            text.push_str(&format!(", and that of {groups} that cannot be told"));
+            text.push_str(&format!(", not counting {groups} without readable counters"));
         }
     }
     text
 }
 
-/// Which columns there are.
+/// The columns of the table.
 #[allow(clippy::struct_excessive_bools, reason = "one for each column that may be absent")]
 struct Heads {
     has_state: bool,
@@ -276,7 +277,7 @@ mod tests {
         let mut paused = moment();
         paused.domains[0].identity.state = Some("paused".to_owned());
         insta::assert_snapshot!("paused", table(&paused) + &list(&paused));
-        assert_eq!(list(&Moment::default()), "No virtual machine runs here.\n");
+        assert_eq!(list(&Moment::default()), "No virtual machine is running.\n");
     }
 
     #[test]
@@ -301,6 +302,9 @@ mod tests {
         insta::assert_snapshot!("wide", table(&moment));
         moment.host.bandwidth_without = 2;
         let text = table(&moment);
-        assert!(text.contains("node 1 1.00 GB/s), and that of 2 groups that cannot be told\n"), "{text}");
+        assert!(
+            text.contains("node 1 1.00 GB/s), not counting 2 groups without readable counters\n"),
+            "{text}"
+        );
     }
 }

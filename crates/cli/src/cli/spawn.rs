@@ -1,74 +1,75 @@
-//! `spawn` and the hidden verb by which it starts light processes of our own.
+//! The verb `spawn`, and the hidden verb that runs the built-in light processes.
 
 use super::{Results, falseshare::size, measure::time};
 use clap::{Args, ValueEnum};
 use manycore_experiment::spawning::Runtime;
 use std::{path::PathBuf, time::Duration};
 
-/// What `--runtime` takes beside the names of runtimes.
+/// Value of `--runtime` that selects every runtime.
 pub const ALL: &str = "all";
 
-/// Largest count: more than the memory of any machine holds.
+/// Largest accepted count; no machine has enough memory for more.
 const MOST: u64 = 1_000_000_000_000;
 
-/// What a count looks like.
+/// Error text that describes the syntax of a count.
 const COUNT: &str = "expected a whole number of light processes such as 1e5, 100000, 100_000, 100k or 1M";
 
-/// Start light processes by the hundred thousand, hold them, and tell their time, their memory and how many would fit.
+/// Start light processes by the hundred thousand and measure start time, memory and how many would fit.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   manycore spawn --runtime beam --counts 1e5,1e6          processes of Erlang/OTP
-  manycore spawn --runtime beam,go,tokio --counts 1e6     side by side
-  manycore spawn                                          every runtime that is here, 10,000 and 100,000 each
-  manycore spawn --runtime beam --ceiling=512M            how many fit into 512 MiB, foretold and seen
-  manycore spawn --runtime go --work spin --for 10s       do they load every CPU alike?
+  manycore spawn --runtime beam,go,tokio --counts 1e6     three runtimes side by side
+  manycore spawn                                          every installed runtime, 10,000 and 100,000 each
+  manycore spawn --runtime beam --ceiling=512M            how many fit into 512 MiB, predicted and observed
+  manycore spawn --runtime go --work spin --for 10s       do they load all CPUs evenly?
   manycore spawn --runtime beam --work io --counts 1000   files opened, written, read and closed
 
-Runtimes: beam (erlang-base), go (golang-go), jvm (default-jdk-headless): Debian's packages; tokio, threads and
-processes are built in. Each count is started in a fresh runtime. What would not fit into the available memory less
-a tenth is refused beforehand. As root, the runtime runs in a control group with that limit.
-Ctrl-C saves the runs that were over.")]
+Runtimes: beam (Debian package erlang-base), go (golang-go) and jvm (default-jdk-headless); tokio, threads and
+processes are built in. Each count is started in a fresh runtime. A count that would not fit into 90 % of the
+available memory is refused before it starts. As root, the runtime runs in a control group with that limit.
+Ctrl-C saves the runs that have ended.")]
 pub struct Spawn {
-    /// Runtimes to measure: beam, go, jvm, tokio, threads, processes, or all that are here
+    /// Runtimes to measure: beam, go, jvm, tokio, threads, processes, or all that are installed
     #[arg(long, value_name = "RUNTIME", value_delimiter = ',', default_value = ALL, value_parser = names())]
     pub runtime: Vec<String>,
-    /// How many light processes to start, each in a fresh runtime: 1e5, 100000, 100k or 1M [default: 1e4,1e5 as far as
-    /// they fit]
+    /// Numbers of light processes to start, each in a fresh runtime: 1e5, 100000, 100k or 1M [default:
+    /// 1e4,1e5 as far as they fit]
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = count, allow_hyphen_values = true)]
     pub counts: Vec<u64>,
-    /// What each of them does
+    /// What each light process does
     #[arg(long, value_enum, default_value_t = WorkChoice::Idle)]
     pub work: WorkChoice,
-    /// How long they work, with --work spin and io
+    /// How long the light processes work, with --work spin and io
     #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = time)]
     pub length: Duration,
-    /// Folder below which --work io makes its files, in a folder of its own [default: the one for temporary files]
+    /// Directory in which --work io creates a directory for its files [default: the one for temporary files]
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
-    /// Also start more and more in a control group with this memory limit, until it is reached [default: 512M]
+    /// Also start more and more in a control group with this memory limit, until it is reached [default:
+    /// 512M]
     #[arg(long, value_name = "MEMORY", num_args = 0..=1, require_equals = true, default_missing_value = "512M",
         value_parser = memory)]
     pub ceiling: Option<u64>,
-    /// Start counts that will not fit, too: the limit of a control group stops them
+    /// Also start counts that do not fit; the limit of a control group stops them
     #[arg(long)]
     pub beyond_memory: bool,
     #[command(flatten)]
     pub results: Results,
 }
 
-/// What each light process does.
+/// Work of each light process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WorkChoice {
-    /// Waits for its end.
+    /// Sleeps until it is ended.
     Idle,
     /// Computes.
     Spin,
-    /// Opens, writes, reads and closes a file of its own, again and again.
+    /// Opens, writes, reads and closes a file of its own in a loop.
     Io,
 }
 
-/// Light processes of our own; started by the tool itself.
+/// Arguments of the hidden verb that runs built-in light processes. Only this program starts it.
 #[derive(Debug, Args)]
 pub struct Light {
     pub kind: String,
@@ -79,16 +80,20 @@ fn names() -> clap::builder::PossibleValuesParser {
     names.into()
 }
 
-/// `512M`: enough for every runtime to begin.
+/// Parses a memory size such as `512M`. Refuses sizes in which a runtime cannot start.
 fn memory(text: &str) -> Result<u64, String> {
     const LEAST: u64 = 64 << 20;
     size(text).and_then(|bytes| {
-        if bytes < LEAST { Err("64M is the least in which runtimes begin".to_owned()) } else { Ok(bytes) }
+        if bytes < LEAST {
+            Err("less than 64M: runtimes need at least 64M to start".to_owned())
+        } else {
+            Ok(bytes)
+        }
     })
 }
 
-/// `1e5`, `100000`, `100_000`, `100k`, `1M`, `1.5e6`: digits, a decimal point and a power of ten that make a whole
-/// number. Worked out in whole numbers, so that no count is rounded.
+/// Parses `1e5`, `100000`, `100_000`, `100k`, `1M` or `1.5e6`: digits, a decimal point and a power of ten
+/// that make a whole number. Uses integer arithmetic, so that no count is rounded.
 fn count(text: &str) -> Result<u64, String> {
     let wrong = || COUNT.to_owned();
     let plain = text.replace('_', "");
@@ -110,9 +115,9 @@ fn count(text: &str) -> Result<u64, String> {
     let number = digits.parse::<u128>().map_err(|_| wrong())?;
     let count = 10u128.checked_pow(power).and_then(|scale| number.checked_mul(scale)).unwrap_or(u128::MAX);
     match u64::try_from(count) {
-        Ok(0) => Err("there is nothing to be measured about none".to_owned()),
+        Ok(0) => Err("0 leaves nothing to measure: give 1 or more".to_owned()),
         Ok(count) if count <= MOST => Ok(count),
-        _ => Err(format!("{MOST} is the most: no machine has the memory for it")),
+        _ => Err(format!("{MOST} is the most that this accepts: no machine has memory for more")),
     }
 }
 
@@ -148,8 +153,8 @@ mod tests {
         ] {
             assert_eq!(count(text), Err(COUNT.to_owned()), "{text}");
         }
-        assert!(count("0").is_err_and(|why| why.contains("none")));
-        assert!(count("0e5").is_err_and(|why| why.contains("none")));
+        assert!(count("0").is_err_and(|why| why.contains("nothing")));
+        assert!(count("0e5").is_err_and(|why| why.contains("nothing")));
         for text in ["1e13", "1e400", "1000000000001", "99999999999999999999"] {
             assert!(count(text).is_err_and(|why| why.contains("is the most")), "{text}");
         }

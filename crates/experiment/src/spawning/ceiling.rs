@@ -1,94 +1,95 @@
-//! How many light processes fit: memory as a straight line over their number, and the first bound that it meets.
+//! How many light processes fit: memory as a linear function of their number, and the lowest limit.
 //!
-//! A [`Line`] has a fixed part and so many bytes for each; the ceiling by memory is `(memory - fixed) / bytes`, and the
-//! ceiling of a [`Spawning`] the smallest of that and of the room that each [`Limit`] leaves.
+//! A [`Line`] has a fixed part and a number of bytes per light process. The count that fits into memory is
+//! `(memory - fixed) / bytes`. The count of a [`Spawning`] is the minimum of that and of what each [`Limit`]
+//! allows.
 
 use super::{Ending, Limit, Memory, Purpose, Run, Spawning};
 use manycore_stats::median;
 use manycore_text::units::{count, decimal};
 use serde::Serialize;
 
-/// Our figures and the runtime's own should differ by no more than this share.
+/// Largest acceptable difference between measured figures and the runtime's own, as a share.
 pub const GOAL: f64 = 0.05;
 
-/// Growth below which a control group's charge says little, in bytes: it is counted in batches of 64 pages on each CPU
-/// (`MEMCG_CHARGE_BATCH`, `mm/memcontrol.c`).
+/// Growth in bytes below which a control group's charge is too imprecise: the kernel charges in batches of 64
+/// pages per CPU (`MEMCG_CHARGE_BATCH`, `mm/memcontrol.c`).
 const LITTLE_CHARGE: f64 = 16e6;
 
-/// Which figure of a [`Memory`] a line rests on.
+/// The figure of a [`Memory`] that a line is based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measure {
-    /// The charge of the runtime's control group: all that a limit of such a group counts.
+    /// Charge of the runtime's control group: everything that counts towards the group's limit.
     Charge,
-    /// `Pss` and what the kernel holds beside it.
+    /// PSS, and kernel memory that is not part of it.
     Pss,
-    /// Resident sets, and what the kernel holds beside them.
+    /// RSS, and kernel memory that is not part of it.
     Rss,
-    /// What the runtime itself says.
+    /// The runtime's own figure.
     Own,
 }
 
-/// Memory of a runtime over the number of its light processes.
+/// Memory of a runtime as a linear function of the number of light processes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// Bytes for each light process.
+    /// Bytes per light process.
     pub bytes: f64,
-    /// Bytes that the runtime takes without any.
+    /// Bytes that the runtime takes without any light process.
     pub fixed_bytes: f64,
-    /// Least and greatest bytes for each that two neighbouring points give; absent below three points, which say nothing
-    /// of how straight the line is.
+    /// Smallest and largest slope between two adjacent points, in bytes. Absent with fewer than three points,
+    /// which cannot show how straight the line is.
     pub spread: Option<(f64, f64)>,
-    /// Counts that it was drawn through.
+    /// Number of points that the line is based on.
     pub points: usize,
-    /// What was measured.
+    /// The figure that was measured.
     pub measure: Measure,
 }
 
-/// What bounds the number of light processes first.
+/// The lowest limit of the number of light processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "kind")]
 pub enum Bound {
-    /// Memory.
+    /// Available memory.
     Memory,
-    /// A limit.
+    /// Another limit.
     Limit(Limit),
 }
 
-/// How many light processes fit, and what was seen of it.
+/// How many light processes fit, as predicted and as observed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ceiling {
-    /// Memory over their number.
+    /// Memory as a function of their number.
     pub line: Line,
-    /// Most that memory holds.
+    /// How many fit into memory.
     pub by_memory: u64,
-    /// The same at both ends of the line's spread; absent where there is none.
+    /// The same for both ends of the line's spread; absent if there is none.
     pub by_memory_range: Option<(u64, u64)>,
-    /// Most that can live: the smaller of memory and limits.
+    /// How many fit: the minimum over memory and limits.
     pub count: u64,
-    /// What stands there.
+    /// Which of them is the lowest.
     pub bound: Bound,
-    /// Each run that went there.
+    /// Each run that tested the prediction.
     pub reached: Vec<Reached>,
 }
 
-/// A run that was made to see whether the ceiling is there.
+/// A run that started light processes until a limit was reached.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reached {
-    /// Memory that it had, in bytes.
+    /// Memory limit of the run, in bytes.
     pub memory_bytes: u64,
-    /// How many the line and the limits foretold for this memory.
+    /// Number that the line and the limits predict for this memory.
     pub predicted: u64,
-    /// How many lived.
+    /// Number that were alive.
     pub alive: u64,
-    /// Lived over foretold; above 1 where more fitted than foretold.
+    /// Alive over predicted; above 1 if more fit than predicted.
     pub ratio: f64,
     /// How it ended.
     pub ending: Ending,
 }
 
 impl Memory {
-    /// One figure of it in bytes; absent where it was not measured.
+    /// Returns one figure in bytes; absent if it was not measured.
     pub fn of(&self, measure: Measure) -> Option<u64> {
         let kernel = self.kernel_bytes.unwrap_or(0);
         match measure {
@@ -101,7 +102,7 @@ impl Memory {
 }
 
 impl Measure {
-    /// What it is, in words.
+    /// Returns the name of the figure for reports.
     pub fn words(self) -> &'static str {
         match self {
             Self::Charge => "charge of its control group",
@@ -113,21 +114,21 @@ impl Measure {
 }
 
 impl Run {
-    /// Bytes that each light process took: by how much a figure grew from before to held. Absent where it was not
-    /// measured, did not grow, or none lived.
+    /// Returns the bytes per light process: the growth of a figure from `before` to `held`, divided by the
+    /// number. Absent if it was not measured, did not grow, or none was alive.
     pub fn bytes_each(&self, grown: impl Fn(&Memory) -> Option<u64>) -> Option<f64> {
         let more = grown(&self.held)?.checked_sub(grown(&self.before)?)?;
         (self.alive > 0 && more > 0).then(|| more as f64 / self.alive as f64)
     }
 
-    /// Seconds that the start of each took; absent where none lived, or
-    /// the run ended before all did.
+    /// Returns the start time per light process in seconds; absent if none was alive or the run ended before
+    /// all were.
     pub fn seconds_each(&self) -> Option<f64> {
         (self.alive > 0 && self.start_seconds > 0.0).then(|| self.start_seconds / self.alive as f64)
     }
 
-    /// Growth of PSS (of resident sets where there is none) over the growth that the runtime tells; absent where it tells
-    /// none.
+    /// Returns the growth of PSS (or RSS without PSS) over the growth that the runtime reports; absent if it
+    /// reports none.
     pub fn memory_over_own(&self) -> Option<f64> {
         let ours = self
             .bytes_each(|memory| memory.pss_bytes)
@@ -135,7 +136,8 @@ impl Run {
         Some(ours / self.bytes_each(|memory| memory.own_bytes)?)
     }
 
-    /// Seconds of the start as seen by us over those by the runtime's clock; absent where it tells none.
+    /// Returns the measured start time over that by the runtime's own clock; absent if the runtime reports
+    /// none.
     pub fn start_over_own(&self) -> Option<f64> {
         let own = self.own_start_seconds.filter(|&seconds| seconds > 0.0)?;
         Some(self.start_seconds / own)
@@ -143,8 +145,8 @@ impl Run {
 }
 
 impl Line {
-    /// The line that runs of counts give: by the charge of the control group where each has one and it grew enough, else
-    /// by PSS, else by resident sets. Absent where nothing grew.
+    /// Returns the line through runs of counts. It is based on the charge of the control group if each run
+    /// has one that grew enough, else on PSS, else on RSS. Absent if nothing grew.
     pub fn of(runs: &[Run]) -> Option<Self> {
         let everywhere = |measure: &Measure| {
             counts(runs)
@@ -162,11 +164,12 @@ impl Line {
         Self::by(runs, measure)
     }
 
-    /// The same by one figure.
+    /// Returns the line based on one figure.
     ///
-    /// The slope is the median of those between all pairs of points (Theil and Sen), each point being by how much memory
-    /// grew from before to held; the fixed part is what was there before, and the median of what the slope leaves over.
-    /// One point gives its own growth over its count. Absent where nothing grew.
+    /// The slope is the median of the slopes between all pairs of points (Theil-Sen estimator); each point is
+    /// the growth of memory from `before` to `held`. The fixed part is the median memory before the start
+    /// plus the median residual. A single point gives its growth divided by its count. Absent if nothing
+    /// grew.
     pub fn by(runs: &[Run], measure: Measure) -> Option<Self> {
         let mut points: Vec<(f64, f64)> = counts(runs)
             .filter_map(|run| {
@@ -192,31 +195,31 @@ impl Line {
         Some(Self { bytes, fixed_bytes, spread, points: neighbours.len() + 1, measure })
     }
 
-    /// Bytes that `count` light processes and the runtime take.
+    /// Returns the bytes of `count` light processes and the runtime.
     pub fn bytes_of(&self, count: u64) -> f64 {
         self.fixed_bytes + self.bytes * count as f64
     }
 
-    /// How many `memory_bytes` hold.
+    /// Returns how many fit into `memory_bytes`.
     pub fn most(&self, memory_bytes: u64) -> u64 {
         self.most_at(self.bytes, memory_bytes)
     }
 
     fn most_at(&self, bytes: f64, memory_bytes: u64) -> u64 {
-        // A float beyond the largest integer becomes that, and a negative one 0.
+        // The cast saturates: values above the largest integer become that, negative ones 0.
         if bytes > 0.0 { ((memory_bytes as f64 - self.fixed_bytes) / bytes) as u64 } else { u64::MAX }
     }
 
-    /// [`Line::most`] at the two ends of the spread, smaller first.
+    /// Returns [`Line::most`] at both ends of the spread, smaller first.
     pub fn range(&self, memory_bytes: u64) -> Option<(u64, u64)> {
         let (low, high) = self.spread?;
         Some((self.most_at(high, memory_bytes), self.most_at(low, memory_bytes)))
     }
 
-    /// Whether `asked` light processes called `unit` fit in `memory_bytes`, which `source` allows.
+    /// Checks that `asked` light processes called `unit` fit into `memory_bytes`, a limit given by `source`.
     ///
     /// # Errors
-    /// They do not: the arithmetic as a sentence without a full stop, with how many do.
+    /// If they do not fit: the arithmetic and how many do, as a sentence without a full stop.
     pub fn fits(&self, asked: u64, unit: &str, memory_bytes: u64, source: &str) -> Result<(), String> {
         let most = self.most(memory_bytes);
         if asked <= most {
@@ -235,24 +238,24 @@ impl Line {
     }
 }
 
-/// Runs of counts, in which some lived until they were looked at.
+/// Returns the runs of counts in which light processes were alive when memory was measured.
 fn counts(runs: &[Run]) -> impl Iterator<Item = &Run> {
     let held = |run: &&Run| run.alive > 0 && run.held != Memory::default();
     runs.iter().filter(|run| run.purpose != Purpose::Ceiling).filter(held)
 }
 
-/// Bytes of one light process in words: `2,670 bytes`, `312 kB`.
+/// Returns the bytes of one light process as text: `2,670 bytes`, `312 kB`.
 pub fn each(bytes: f64) -> String {
     if bytes < 99_999.5 { format!("{} bytes", count(bytes.round() as u64)) } else { decimal(bytes) }
 }
 
-/// More than one of what a light process is called: `processes`, `virtual threads`.
+/// Returns the plural of the name of a light process: `processes`, `virtual threads`.
 pub fn plural(unit: &str) -> String {
     format!("{unit}{}", if unit.ends_with('s') { "es" } else { "s" })
 }
 
 impl Ceiling {
-    /// The ceiling of a spawning; absent where no run shows what a light process takes.
+    /// Returns how many light processes of a spawning fit; absent if no run shows how much memory one takes.
     pub fn of(spawning: &Spawning) -> Option<Self> {
         let line = Line::of(&spawning.runs)?;
         let by_memory = line.most(spawning.memory_bytes);

@@ -1,13 +1,14 @@
-//! Light processes that were started by the hundred thousand and held: what was measured of them.
+//! Records of light processes that were started by the hundred thousand and held.
 //!
-//! A record holds one [`Spawning`] for each runtime; how many would fit, and what stands in the way, follows from it.
+//! A record holds one [`Spawning`] per runtime. How many would fit, and which limits apply, is computed from
+//! it.
 
 pub mod ceiling;
 
 use manycore_topology::cpuset::CpuSet;
 use serde::{Deserialize, Serialize};
 
-/// What gives light processes.
+/// A runtime that provides light processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Runtime {
@@ -15,7 +16,7 @@ pub enum Runtime {
     Beam,
     /// Goroutines.
     Go,
-    /// Virtual threads of Java, or its platform threads where it has none.
+    /// Virtual threads of Java, or platform threads before Java 21.
     Jvm,
     /// Tasks of Rust's tokio.
     Tokio,
@@ -25,116 +26,116 @@ pub enum Runtime {
     Processes,
 }
 
-/// What each light process does.
+/// Work of each light process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Work {
-    /// Waits for the message to end.
+    /// Sleeps until it is ended.
     #[default]
     Idle,
-    /// Computes without end.
+    /// Computes until it is stopped.
     Spin,
-    /// Opens, writes, reads and closes a file of its own, again and again.
+    /// Opens, writes, reads and closes a file of its own in a loop.
     Io,
 }
 
-/// One runtime under one kind of work: a run for each count.
+/// Measurement of one runtime with one kind of work: a run for each count.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spawning {
     /// The runtime.
     pub runtime: Runtime,
-    /// Its version as it tells it: `Erlang/OTP 25 (ERTS 13.1.5)`.
+    /// Version as the runtime reports it: `Erlang/OTP 25 (ERTS 13.1.5)`.
     pub version: String,
-    /// What a light process is called there: `process`, `goroutine`, `virtual thread`, `task`, `thread`.
+    /// Name of one light process: `process`, `goroutine`, `virtual thread`, `task`, `thread`.
     pub unit: String,
-    /// What each does.
+    /// Work of each light process.
     pub work: Work,
-    /// How many schedulers the runtime has, and how many CPUs it may use.
+    /// Number of schedulers, and the CPUs that the runtime may use.
     pub schedulers: Schedulers,
-    /// What bounds their number, smallest first; those that were not found bounded are absent.
+    /// Limits of their number, lowest first. Limits that do not apply are absent.
     pub limits: Vec<Limit>,
-    /// Memory that the runtime may take, in bytes.
+    /// Memory that the runtime may use, in bytes.
     pub memory_bytes: u64,
-    /// What says so: `memory limit of the control group`, `available memory less a tenth`.
+    /// Source of that figure: `memory limit of the control group`, `available memory less a tenth`.
     pub memory_source: String,
-    /// One for each count, in the order of the runs.
+    /// The runs, in the order in which they were made.
     pub runs: Vec<Run>,
 }
 
-/// Schedulers of a runtime beside the CPUs that it may use.
+/// Schedulers of a runtime, and the CPUs that it may use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Schedulers {
-    /// Threads that run light processes: `+S`, `GOMAXPROCS`, parallelism of the carrier pool, worker threads. Absent for
-    /// threads and processes of the operating system.
+    /// Number of threads that run light processes: `+S`, `GOMAXPROCS`, parallelism of the carrier pool,
+    /// worker threads. Absent for threads and processes of the operating system.
     pub count: Option<usize>,
-    /// How they are bound to CPUs, as the runtime tells it (`+sbt`): `unbound`.
+    /// How they are bound to CPUs, as the runtime reports it (`+sbt`): `unbound`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub binding: Option<String>,
     /// CPUs that the runtime may use (affinity and cpuset).
     pub cpus: CpuSet,
-    /// CPUs' worth of time that a quota allows, where there is one.
+    /// CPU quota, as a number of CPUs, if there is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub quota_cpus: Option<f64>,
-    /// Option that sets their number: `+S 2:2`, `GOMAXPROCS=2`, `-XX:ActiveProcessorCount=2`.
+    /// Option that sets the number: `+S 2:2`, `GOMAXPROCS=2`, `-XX:ActiveProcessorCount=2`.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub option: String,
 }
 
-/// Something that bounds the number of light processes.
+/// A limit of the number of light processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
-    /// Its name: `+P`, `kernel.pid_max`, `RLIMIT_NPROC`, `vm.max_map_count`, `pids.max`.
+    /// Name: `+P`, `kernel.pid_max`, `RLIMIT_NPROC`, `vm.max_map_count`, `pids.max`.
     pub name: String,
-    /// Light processes that it leaves room for.
+    /// Number of light processes that it allows.
     pub room: u64,
-    /// Where its value is from: the file, the option, the call.
+    /// Source of the value: the file, the option, the call.
     pub source: String,
-    /// What lifts it, as one would type it: `sysctl -w kernel.pid_max=4194304`.
+    /// Command that raises it: `sysctl -w kernel.pid_max=4194304`.
     pub lift: String,
 }
 
-/// Why a run was made.
+/// Purpose of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Purpose {
-    /// This count was asked for.
+    /// Measures a requested count.
     #[default]
     Count,
-    /// A small one, by which the memory of others is foretold.
+    /// A small run from which the memory of others is predicted.
     Pilot,
-    /// To see whether the predicted ceiling is there: started until the runtime could have no more, in a control group
-    /// with a limit.
+    /// Tests the predicted limit: starts more and more in a control group with a memory limit, until the
+    /// runtime cannot start another one.
     Ceiling,
 }
 
-/// One count, started, held and ended.
+/// One count: started, held and ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Light processes that were asked for.
+    /// Number of requested light processes.
     pub asked: u64,
-    /// Those that lived at once at the end of the start.
+    /// Number that were alive at the end of the start.
     pub alive: u64,
-    /// Why it was made.
+    /// Purpose of the run.
     pub purpose: Purpose,
-    /// From the first start until all lived, as seen by us, in seconds.
+    /// From the first start until all were alive, on this program's clock, in seconds.
     pub start_seconds: f64,
-    /// The same by the runtime's own clock, in seconds.
+    /// The same on the runtime's own clock, in seconds.
     pub own_start_seconds: Option<f64>,
-    /// From the message to end until the runtime had gone, in seconds.
+    /// From the message to end until the runtime had exited, in seconds.
     pub end_seconds: Option<f64>,
     /// How it ended.
     pub ending: Ending,
-    /// Memory before the first was started.
+    /// Memory before the first start.
     pub before: Memory,
     /// Memory while all were held.
     pub held: Memory,
-    /// Memory that bounded the run, in bytes, where it was set for this run.
+    /// Memory limit that was set for this run, in bytes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub memory_limit_bytes: Option<u64>,
-    /// What the CPUs did, where they computed.
+    /// Activity of the CPUs, if the light processes computed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub spin: Option<Spin>,
-    /// What the files gave, where they worked on files.
+    /// Rate of file operations, if the light processes worked on files.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub io: Option<Io>,
 }
@@ -143,22 +144,22 @@ pub struct Run {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "kind")]
 pub enum Ending {
-    /// All were started, held, and ended when they were told.
+    /// All were started, held, and ended on request.
     #[default]
     Clean,
     /// The runtime or the kernel refused to start more.
     Refused {
-        /// In its words.
+        /// The message of the runtime or the kernel.
         why: String,
     },
     /// Killed at the memory limit.
     Killed {
-        /// By whom, and at what.
+        /// What killed it, and at which limit.
         why: String,
     },
     /// Ended by itself in another way.
     Failed {
-        /// What it said last.
+        /// Its last message.
         why: String,
     },
     /// Stopped by the user.
@@ -170,59 +171,60 @@ pub enum Ending {
 pub struct Memory {
     /// Sum of `Pss` (`/proc/PID/smaps_rollup`) of its processes.
     pub pss_bytes: Option<u64>,
-    /// Sum of resident sets (`VmRSS`).
+    /// Sum of RSS (`VmRSS`) of its processes.
     pub rss_bytes: u64,
-    /// What the kernel holds for it beside that: page tables (`VmPTE`) and kernel stacks, where they can be told.
+    /// Kernel memory for it that is not part of that: page tables (`VmPTE`) and kernel stacks, if known.
     pub kernel_bytes: Option<u64>,
-    /// What the runtime itself says that it uses: `erlang:memory(total)`, `runtime.MemStats.Sys` less `HeapReleased`.
+    /// Memory that the runtime itself reports: `erlang:memory(total)`, `runtime.MemStats.Sys` less
+    /// `HeapReleased`.
     pub own_bytes: Option<u64>,
-    /// Charge of its control group, where it has one of its own.
+    /// Charge of its control group, if it has one of its own.
     pub group_bytes: Option<u64>,
 }
 
-/// What the CPUs did while light processes computed.
+/// Activity of the CPUs while light processes computed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spin {
     /// Length of an interval in seconds.
     pub interval_seconds: f64,
     /// The CPUs, in the order of the columns of `busy`.
     pub cpus: Vec<usize>,
-    /// For each interval, the share of each CPU's time that the runtime's threads and all others took, 0 to 1.
+    /// Busy share of each CPU in each interval, 0 to 1: the runtime's threads and all others.
     pub busy: Vec<Vec<f32>>,
-    /// For each interval, the share that the hypervisor stole, 0 to 1, summed over CPUs and divided by their number.
+    /// Share of CPU time that the hypervisor took (steal) in each interval, 0 to 1; the mean over CPUs.
     pub stolen: Vec<f32>,
-    /// For each interval, tasks that ran or waited for a CPU on the machine (`/proc/loadavg`).
+    /// In each interval, number of tasks of the machine that ran or waited for a CPU (`/proc/loadavg`).
     pub running: Vec<u32>,
-    /// Light processes that were ready to run, as the runtime tells it (`erlang:statistics(run_queue)`), where it does:
-    /// once in an interval, and not in each where it was late.
+    /// Number of light processes that were ready to run, if the runtime reports it
+    /// (`erlang:statistics(run_queue)`). One value per interval; values are missing if the runtime was late.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub queued: Vec<u64>,
-    /// Share of the time that each scheduler worked, 0 to 1, as the runtime tells it
-    /// (`erlang:statistics(scheduler_wall_time)`), where it does.
+    /// Share of the time that each scheduler worked, 0 to 1, if the runtime reports it
+    /// (`erlang:statistics(scheduler_wall_time)`).
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub schedulers: Vec<f32>,
 }
 
-/// What files gave while light processes opened, wrote, read and closed them.
+/// Rate of file operations while light processes opened, wrote, read and closed files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Io {
-    /// Time that it was counted for, in seconds.
+    /// Duration of the measurement, in seconds.
     pub seconds: f64,
     /// Rounds of open, write, read and close in this time.
     pub operations: u64,
     /// Bytes that a round writes and then reads.
     pub bytes: u64,
-    /// File system of the scratch folder: `ext4`.
+    /// File system of the scratch directory: `ext4`.
     pub file_system: String,
-    /// Time of a round, in buckets of [`manycore_stats::histogram`]: index and count.
+    /// Histogram of the time of a round, in buckets of [`manycore_stats::histogram`]: index and count.
     pub latency: Vec<(u32, u64)>,
 }
 
 impl Runtime {
-    /// All of them, in the order of reports.
+    /// All runtimes, in the order of reports.
     pub const ALL: [Self; 6] = [Self::Beam, Self::Go, Self::Jvm, Self::Tokio, Self::Threads, Self::Processes];
 
-    /// As it is written on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Beam => "beam",

@@ -1,4 +1,4 @@
-//! Which groups of resctrl are a domain's own, and what it moves to and from memory.
+//! Assignment of resctrl groups to domains, and the memory traffic of domains.
 
 use super::usage::{HostUsage, Identity, Usage};
 use crate::resctrl::{
@@ -8,9 +8,9 @@ use crate::resctrl::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Groups that count for this domain alone, none of them within another: those that libvirt calls `qemu-ID-NAME`, or
-/// `qemu-ID-NAME-vcpus_0-3` for some of its virtual CPUs, and those that hold threads of it (`threads`) and of nobody
-/// else. `tasks` are those of each group.
+/// Returns the groups that count only for this domain; none of them lies within another. These are the groups
+/// that libvirt names `qemu-ID-NAME`, or `qemu-ID-NAME-vcpus_0-3` for some of the virtual CPUs, and groups
+/// whose tasks are all `threads` of this domain. `tasks` holds the tasks of each group.
 pub fn groups(
     identity: &Identity,
     threads: &BTreeSet<u32>,
@@ -23,7 +23,8 @@ pub fn groups(
     own.iter().filter(|name| !is_inside(name)).map(|name| (*name).clone()).collect()
 }
 
-/// Whether libvirt calls a group with limits after this domain: by its number, so that `qemu-1-` is not `qemu-10-`.
+/// Returns whether libvirt named a control group of resctrl after this domain. Compares the whole domain id,
+/// so that `qemu-1-` does not match `qemu-10-`.
 pub fn is_named(group: &str, identity: &Identity) -> bool {
     let Some((id, domain)) = of_libvirt(group) else { return false };
     let machine =
@@ -34,8 +35,8 @@ pub fn is_named(group: &str, identity: &Identity) -> bool {
     !group.contains('/') && identity.id == Some(id) && names.into_iter().flatten().any(is_after)
 }
 
-/// Where a domain of a monitor is: `node 1`, where its number is that of a node or of an L3 within one; `L3 7` where
-/// that is not known or spans several.
+/// Returns the location of a monitoring domain: `node 1` if its number is that of a NUMA node or of an L3
+/// cache within one node; `L3 7` if the node is unknown or the cache spans several nodes.
 pub fn place(resource: &str, number: u32, places: &Places) -> String {
     if resource == "MB" {
         return format!("node {number}");
@@ -46,8 +47,8 @@ pub fn place(resource: &str, number: u32, places: &Places) -> String {
     node.map_or_else(|| format!("{resource} {number}"), |(node, _)| format!("node {node}"))
 }
 
-/// Adds what these groups of `moment` moved to a domain's figures. A group without a figure makes the sum absent, since
-/// it would be too small.
+/// Adds the traffic of these groups of `moment` to a domain's figures. If a group has no figure, the sum
+/// becomes absent, since it would be too small.
 pub fn add(usage: &mut Usage, groups: &[String], moment: &Moment, places: &Places) {
     let own = moment.groups.iter().filter(|group| groups.contains(&group.name));
     for (at, group) in own.enumerate() {
@@ -63,7 +64,7 @@ pub fn add(usage: &mut Usage, groups: &[String], moment: &Moment, places: &Place
     }
 }
 
-/// Adds what all groups moved to the host's figures: of those that have some, and how many have none.
+/// Adds the traffic of all groups with a figure to the host's figures, and the number of groups without one.
 pub fn add_all(host: &mut HostUsage, moment: &Moment, places: &Places) {
     host.bandwidth = moment.all.memory;
     host.bandwidth_without = moment.all.without;
@@ -155,14 +156,15 @@ mod tests {
         let mut host = HostUsage::default();
         add_all(&mut host, &moment, &places);
         assert_eq!((host.bandwidth, host.bandwidth_by_domain["node 0"]), (Some(450.0), Some(300.0)));
-        // A group that cannot be read makes the host's figure too small, which is told.
+        // A group that cannot be read makes the host's figure too small; the number of such groups is
+        // reported.
         let mut late = look(0, 0);
         late.remove("b");
         let without = Moment::between(String::new(), &late, &look(1_000_000_000, 50), |_| true);
         let mut host = HostUsage::default();
         add_all(&mut host, &without, &places);
         assert_eq!((host.bandwidth, host.bandwidth_without), (Some(300.0), 1));
-        // A figure that is missing makes no smaller sum.
+        // A missing figure makes the sum absent instead of too small.
         let mut first = Usage::default();
         add(
             &mut first,

@@ -1,19 +1,20 @@
-//! What a running emulator tells of its domain: its command line (`qemu-system-x86_64 -name guest=NAME,...`, QEMU's
-//! `invocation` manual), the names of its threads, and the name of its control group.
+//! What is known of a domain from its running emulator: the command line (`qemu-system-x86_64 -name
+//! guest=NAME,...`, QEMU's `invocation` manual), the names of its threads, and the name of its control group.
 
-/// What the words of a command line say.
+/// Values from the command line of an emulator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Emulator {
-    /// The domain's whole name; absent where QEMU was started without one.
+    /// The domain's full name; absent if QEMU was started without one.
     pub name: Option<String>,
     /// Its `-uuid`.
     pub uuid: Option<String>,
-    /// The number that libvirt gave it when it was started, from the folder of its files (`domain-3-web1`).
+    /// Number that libvirt assigned when it started the domain, from the directory of its files
+    /// (`domain-3-web1`).
     pub id: Option<u32>,
 }
 
 impl Emulator {
-    /// Reads a command line; `None` where it is not that of an emulator of whole machines.
+    /// Parses a command line. Returns `None` if it is not a system emulator.
     pub fn of(words: &[String]) -> Option<Self> {
         let program = words.first()?.rsplit('/').next()?;
         let is_emulator = program.starts_with("qemu-system-") || ["qemu-kvm", "kvm"].contains(&program);
@@ -25,7 +26,7 @@ impl Emulator {
     }
 }
 
-/// The word behind `-OPTION` or `--OPTION`.
+/// Returns the word after `-OPTION` or `--OPTION`.
 fn after<'a>(words: &'a [String], option: &str) -> Option<&'a str> {
     let is_it = |word: &str| {
         word.strip_prefix('-').is_some_and(|rest| rest.strip_prefix('-').unwrap_or(rest) == option)
@@ -33,8 +34,8 @@ fn after<'a>(words: &'a [String], option: &str) -> Option<&'a str> {
     words.windows(2).find(|pair| is_it(&pair[0])).map(|pair| pair[1].as_str())
 }
 
-/// The name in the value of `-name`: `NAME,process=x`, `debug-threads=on,guest=NAME`. A comma in a name is written
-/// twice.
+/// Returns the name in the value of `-name`: `NAME,process=x`, `debug-threads=on,guest=NAME`. A comma within
+/// a name is doubled.
 pub fn guest_name(value: &str) -> Option<String> {
     let mut parts = vec![String::new()];
     let mut letters = value.chars().peekable();
@@ -49,23 +50,25 @@ pub fn guest_name(value: &str) -> Option<String> {
     named.or_else(|| parts.into_iter().next().filter(|first| !first.contains('=') && !first.is_empty()))
 }
 
-/// The number in `.../domain-3-web1/...`.
+/// Returns the number in `.../domain-3-web1/...`.
 fn folder_id(word: &str) -> Option<u32> {
     let (_, rest) = word.split_once("/domain-")?;
     rest.split_once('-')?.0.parse().ok()
 }
 
-/// The number of the virtual CPU whose thread is called so: `CPU 3/KVM`, as QEMU names them with `debug-threads=on`.
+/// Returns the virtual CPU of a thread with that name: `CPU 3/KVM`, as QEMU names threads with
+/// `debug-threads=on`.
 pub fn vcpu(thread: &str) -> Option<u32> {
     let (number, engine) = thread.strip_prefix("CPU ")?.split_once('/')?;
     ["KVM", "TCG", "HVF"].contains(&engine).then(|| number.parse().ok())?
 }
 
-/// Name and number of the machine in a process's `/proc/PID/cgroup`, of either version and with any manager:
-/// `/machine.slice/machine-qemu\x2d3\x2dweb1.scope/libvirt/emulator` and `/machine/qemu-3-web1.libvirt-qemu/vcpu0` are
-/// `qemu-3-web1` and 3. libvirt leaves letters out of names here, so that only the number is exact.
+/// Returns the name and number of the machine in a process's `/proc/PID/cgroup`, with cgroup v1 or v2 and any
+/// manager: `/machine.slice/machine-qemu\x2d3\x2dweb1.scope/libvirt/emulator` and
+/// `/machine/qemu-3-web1.libvirt-qemu/vcpu0` give `qemu-3-web1` and 3. libvirt drops characters from names
+/// here, so only the number is exact.
 pub fn machine(cgroup: &str) -> Option<(String, u32)> {
-    // `4:cpu,cpuacct:/path`, `0::/path`; a path may have colons.
+    // `4:cpu,cpuacct:/path`, `0::/path`; a path may contain colons.
     let paths = cgroup.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     paths.flat_map(|path| path.split('/')).find_map(|part| {
         let name = match part.strip_suffix(".libvirt-qemu") {
@@ -77,7 +80,7 @@ pub fn machine(cgroup: &str) -> Option<(String, u32)> {
     })
 }
 
-/// systemd writes what cannot stand in a unit's name as `\x2d` (`systemd-escape(1)`).
+/// Decodes characters that systemd escapes in unit names, such as `\x2d` (`systemd-escape(1)`).
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! What the kernel counts for emulators and for the host (`proc(5)`; exits: `Documentation/virt/kvm`).
+//! Kernel counters of emulators and of the host (`proc(5)`; VM exits: `Documentation/virt/kvm`).
 
 use super::memory;
 use crate::vms::usage::{CpuTime, HostReading, VcpuReading};
@@ -7,28 +7,28 @@ use manycore_topology::tree::Tree;
 use rustix::param::page_size;
 use std::collections::BTreeMap;
 
-/// Longest map of memory by node, in bytes: some million mappings.
+/// Maximum size of a `numa_maps` file, in bytes; enough for about a million mappings.
 const LONGEST_MAP: usize = 256 << 20;
-/// KVM's folder of statistics; only root may read it.
+/// Directory of KVM's statistics; readable only by root.
 const KVM: &str = "sys/kernel/debug/kvm";
 
-/// A line of `/proc/PID/stat` or of a task below it.
+/// A line of `/proc/PID/stat`, or of a task below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stat {
     pub time: CpuTime,
     pub has_ended: bool,
     pub threads: u32,
-    /// In ticks since boot.
+    /// Start time, in ticks since boot.
     pub started: u64,
-    /// In bytes, without huge pages.
+    /// RSS in bytes, without huge pages.
     pub resident: u64,
     pub cpu: Option<u32>,
 }
 
-/// That of `task` (`PID` or `PID/task/TID`).
+/// Returns the `stat` of `task` (`PID` or `PID/task/TID`).
 pub(super) fn stat(tree: &Tree, task: &str) -> Option<Stat> {
     let text = tree.read(&format!("proc/{task}/stat"))?;
-    // The second field is a name in brackets that may hold anything.
+    // The second field is a name in parentheses that may contain any characters.
     let mut fields = [""; 50];
     let mut words = text.rsplit_once(')')?.1.split_ascii_whitespace();
     fields.iter_mut().skip(3).for_each(|field| *field = words.next().unwrap_or_default());
@@ -48,8 +48,9 @@ pub(super) fn stat(tree: &Tree, task: &str) -> Option<Stat> {
     })
 }
 
-/// `schedstat` of a thread: nanoseconds on a CPU, nanoseconds waiting for one, times that it was put on one. All are
-/// absent where the kernel has no such file (`CONFIG_SCHED_INFO`); `None` where there is no such thread.
+/// Reads `schedstat` of a thread: nanoseconds on a CPU, nanoseconds waiting for one, number of times it was
+/// scheduled onto a CPU. All are absent if the kernel has no such file (`CONFIG_SCHED_INFO`). Returns `None`
+/// if there is no such thread.
 pub(super) fn thread(tree: &Tree, pid: u32, tid: u32) -> Option<VcpuReading> {
     let folder = format!("proc/{pid}/task/{tid}");
     let Some(text) = tree.read(&format!("{folder}/schedstat")) else {
@@ -60,51 +61,51 @@ pub(super) fn thread(tree: &Tree, pid: u32, tid: u32) -> Option<VcpuReading> {
     Some(VcpuReading { tid, busy_ns: next(), delay_ns: next(), switches: next(), time: None, cpu: None })
 }
 
-/// Bytes of huge pages (`HugetlbPages` of `status`), which are no part of the resident set.
+/// Returns the bytes of huge pages (`HugetlbPages` of `status`), which RSS does not include.
 pub(super) fn huge_pages(tree: &Tree, pid: u32) -> Option<u64> {
     let text = tree.read(&format!("proc/{pid}/status"))?;
     kibibytes(&text, "HugetlbPages:")
 }
 
-/// Who runs a process (`Uid` of `status`, the first: the real one).
+/// Returns the user of a process (`Uid` of `status`: the first value, the real user id).
 pub(super) fn user(tree: &Tree, pid: u32) -> Option<u32> {
     let text = tree.read(&format!("proc/{pid}/status"))?;
     text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Bytes of the line `NAME 12 kB`.
+/// Returns the bytes of the line `NAME 12 kB`.
 fn kibibytes(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.split_ascii_whitespace().next()?.parse::<u64>().ok()? << 10)
 }
 
-/// Bytes on each node (`numa_maps`); none where that may not be read.
+/// Returns the bytes on each node (`numa_maps`); empty if the file cannot be read.
 pub(super) fn by_node(tree: &Tree, pid: u32) -> BTreeMap<u32, u64> {
     let text = tree.read_part(&format!("proc/{pid}/numa_maps"), LONGEST_MAP, str::to_owned);
     memory::by_node(&text.unwrap_or_default())
 }
 
-/// Exits of guests, by process, where KVM's statistics may be read.
+/// Number of VM exits of guests, by process id, if KVM's statistics can be read.
 pub(super) struct Exits<'a> {
     tree: &'a Tree,
-    /// `PID-DESCRIPTOR` of each guest.
+    /// Directory name `PID-DESCRIPTOR` of each guest.
     folders: BTreeMap<u32, String>,
 }
 
-/// Looks which guests there are.
+/// Lists the guests in KVM's statistics.
 pub(super) fn exits(tree: &Tree) -> Exits<'_> {
     let folder = |name: String| Some((name.split_once('-')?.0.parse().ok()?, name));
     Exits { tree, folders: tree.list(KVM).into_iter().filter_map(folder).collect() }
 }
 
 impl Exits<'_> {
-    /// Those of all virtual CPUs of a process.
+    /// Returns the number of VM exits of all virtual CPUs of a process.
     pub(super) fn of(&self, pid: u32) -> Option<u64> {
         self.tree.number(&format!("{KVM}/{}/exits", self.folders.get(&pid)?))
     }
 }
 
-/// Counters of the host (the first line of `/proc/stat`, and `/proc/meminfo`).
+/// Reads the counters of the host (the first line of `/proc/stat`, and `/proc/meminfo`).
 pub fn host(tree: &Tree) -> HostReading {
     let line = tree.read_part("proc/stat", 4096, |text| text.lines().next().unwrap_or_default().to_owned());
     let line = line.unwrap_or_default();
@@ -113,7 +114,8 @@ pub fn host(tree: &Tree) -> HostReading {
         line.split_ascii_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
     let at = |place: usize| numbers.get(place).copied().unwrap_or(0) * tick;
     let memory = tree.read_part("proc/meminfo", 4096, str::to_owned).unwrap_or_default();
-    // user nice system idle iowait irq softirq steal guest guest_nice; guests are in user and nice.
+    // The fields are user nice system idle iowait irq softirq steal guest guest_nice. user and nice include
+    // the guests.
     HostReading {
         at_ns: now_ns(),
         cpus: tree.cpu_list("sys/devices/system/cpu/online").ok().flatten().map_or(0, |cpus| cpus.len()),

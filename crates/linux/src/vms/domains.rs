@@ -1,5 +1,5 @@
-//! All running domains, found by the command lines of their emulators: on any version of control groups, with libvirt
-//! or without, on any architecture.
+//! All running domains, found by the command lines of their emulators. Works with cgroup v1 and v2, with and
+//! without libvirt, and on any architecture.
 
 use super::counters;
 use crate::vms::{
@@ -12,30 +12,31 @@ use manycore_text::names;
 use manycore_topology::tree::Tree;
 use std::{collections::BTreeMap, time::SystemTime};
 
-/// Looks after which a process that has come is still taken for one that may become an emulator: libvirt's child sets
-/// its control groups up first, and then runs QEMU.
+/// Number of readings during which a new process may still become an emulator: libvirt's child first sets up
+/// its control groups and then executes QEMU.
 const YOUNG: u32 = 5;
-/// How many looks apart an older process is looked at again, and the threads of a domain.
+/// Number of readings after which an older process, or the threads of a domain, are examined again.
 const RARELY: u32 = 32;
-/// Longest note of libvirt's about a domain, in bytes.
+/// Maximum size of libvirt's status file of a domain, in bytes.
 const LONGEST_STATUS: usize = 8 << 20;
 
-/// What is read beside the usual.
+/// Optional values to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Each virtual CPU's time in the guest and in the kernel, and where it is.
+    /// CPU time of each virtual CPU in the guest and in the kernel, and its current CPU.
     pub vcpus: bool,
-    /// Memory by node. The kernel walks all of a guest's memory for it: seconds, for a large one.
+    /// Memory by node. The kernel walks all of a guest's memory for it, which takes seconds for a large
+    /// guest.
     pub nodes: bool,
 }
 
-/// Domains that come and go.
+/// The set of running domains; it may change between readings.
 #[derive(Debug)]
 pub struct Domains<'a> {
     tree: &'a Tree,
     wanted: Wanted,
     known: BTreeMap<u32, Known>,
-    /// Other processes, and at which look they came.
+    /// Processes that are not emulators, and the number of the reading in which they appeared.
     others: BTreeMap<u32, u32>,
     looks: u32,
 }
@@ -44,20 +45,21 @@ pub struct Domains<'a> {
 struct Known {
     identity: Identity,
     threads: u32,
-    /// Thread of each virtual CPU.
+    /// Thread id of each virtual CPU.
     vcpus: BTreeMap<u32, u32>,
     huge: u64,
-    /// When libvirt last wrote its note of the domain.
+    /// Time at which libvirt last wrote the status file of the domain.
     noted: Option<SystemTime>,
 }
 
 impl<'a> Domains<'a> {
-    /// Those of the system whose `/proc` is below `tree`.
+    /// Creates the set for the system whose `/proc` is below `tree`.
     pub fn new(tree: &'a Tree, wanted: Wanted) -> Self {
         Self { tree, wanted, known: BTreeMap::new(), others: BTreeMap::new(), looks: 0 }
     }
 
-    /// Counters of all that run now, by process. One that ends meanwhile is not there.
+    /// Reads the counters of all running domains, in the order of process ids. Domains that end meanwhile are
+    /// left out.
     pub fn look(&mut self) -> Vec<Reading> {
         let names = self.tree.list("proc");
         let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
@@ -74,11 +76,11 @@ impl<'a> Domains<'a> {
         readings
     }
 
-    /// The running domain of this number, uuid or name, whoever's daemon has started it; as for virsh, what is a number
-    /// of one is no name of another.
+    /// Returns the running domain with this number, UUID or name, whichever daemon started it. As in virsh, a
+    /// match by number takes precedence over a match by name.
     ///
     /// # Errors
-    /// [`TargetError`]: none runs, or several are called so, as domains of different users may be.
+    /// [`TargetError`] if no such domain runs, or if several match, as domains of different users may.
     pub fn find(&self, word: &str) -> Result<Identity, TargetError> {
         let processes = self.tree.list("proc");
         let pids = processes.iter().filter_map(|name| name.parse().ok());
@@ -94,7 +96,7 @@ impl<'a> Domains<'a> {
         ];
         let mut found = kinds.into_iter().find(|found| !found.is_empty()).unwrap_or_default();
         if found.iter().any(|one| !one.vcpus.is_empty()) {
-            // Helpers begin as copies of their emulator.
+            // Helper processes of an emulator begin as copies of it.
             found.retain(|one| !one.vcpus.is_empty());
         }
         match found.as_slice() {
@@ -131,14 +133,15 @@ impl<'a> Domains<'a> {
         self.others.remove(&pid);
         let mut stat = counters::stat(self.tree, &pid.to_string())?;
         if stat.started != known.identity.started {
-            // The id was given to another process since the last look.
+            // The process id was reused since the last reading.
             known = self.meet(pid)?;
             stat = counters::stat(self.tree, &pid.to_string())?;
         }
         if stat.has_ended {
             return None;
         }
-        // It may have been paused, or be a helper that has begun as a copy of the emulator.
+        // The domain may have been paused, or the process may be a helper that began as a copy of the
+        // emulator.
         let noted = self.noted(&known.identity.name, pid);
         if self.is_turn(pid) || noted != known.noted {
             known.identity = self.meet(pid)?.identity;
@@ -168,12 +171,13 @@ impl<'a> Domains<'a> {
         Some(reading)
     }
 
-    /// Whether a process that was no emulator may have become one.
+    /// Returns whether a process that was not an emulator may have become one.
     fn is_due(&self, pid: u32) -> bool {
         self.others.get(&pid).is_none_or(|came| self.looks - came < YOUNG || self.is_turn(pid))
     }
 
-    /// Spread over the looks, so that none costs more than the others.
+    /// Returns whether it is the turn of a process. Turns are spread over the readings, so that all take the
+    /// same time.
     fn is_turn(&self, pid: u32) -> bool {
         self.looks % RARELY == pid % RARELY
     }
@@ -202,8 +206,8 @@ impl<'a> Domains<'a> {
         Some(Known { identity, threads: 0, vcpus, huge: 0, noted })
     }
 
-    /// libvirt's own notes: of the daemon for the system, which only root may read, or of that for the user whose
-    /// process it is. A note of anybody else could say what it likes.
+    /// Reads libvirt's status file: that of the system daemon, which only root can read, or that of the
+    /// daemon of the user who runs the process. A file of any other user is not trusted.
     fn status(&self, name: &str, pid: u32) -> Option<Status> {
         self.notes(name, pid).into_iter().find_map(|note| {
             let text = self.tree.read_part(&note, LONGEST_STATUS, str::to_owned)?;
@@ -211,13 +215,13 @@ impl<'a> Domains<'a> {
         })
     }
 
-    /// When the note was last written: libvirt writes it anew where the domain's state changes.
+    /// Returns when the status file was last written. libvirt rewrites it when the domain's state changes.
     fn noted(&self, name: &str, pid: u32) -> Option<SystemTime> {
         let mut notes = self.notes(name, pid).into_iter();
         notes.find_map(|note| self.tree.file(&note)?.metadata().ok()?.modified().ok())
     }
 
-    /// Where the note may be.
+    /// Returns the possible paths of the status file.
     fn notes(&self, name: &str, pid: u32) -> Vec<String> {
         if name.contains('/') {
             return Vec::new();
@@ -228,7 +232,8 @@ impl<'a> Domains<'a> {
         folders.map(|folder| format!("{folder}/{name}.xml")).collect()
     }
 
-    /// Threads that have come, those that had no name yet, and huge pages, which the process's own figure leaves out.
+    /// Finds new threads, threads that had no name before, and the huge pages, which the RSS does not
+    /// include.
     fn find_vcpus(&self, pid: u32, known: &mut Known) {
         let tasks = self.tree.list(&format!("proc/{pid}/task"));
         let tids: Vec<u32> = tasks.iter().filter_map(|tid| tid.parse().ok()).collect();
@@ -254,7 +259,7 @@ impl<'a> Domains<'a> {
     }
 }
 
-/// `web1 (pid 812, UUID 5f0e...)`.
+/// Returns a text such as `web1 (pid 812, UUID 5f0e...)`.
 fn full_name(identity: &Identity) -> String {
     let uuid = identity.uuid.as_ref().map(|uuid| format!(", UUID {uuid}")).unwrap_or_default();
     format!("{} (pid {}{uuid})", identity.name, identity.pid)

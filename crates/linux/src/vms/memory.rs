@@ -33,14 +33,14 @@ fn mappings(numa_maps: &str, maps: &str) -> Vec<Mapping> {
     numa_maps.lines().filter_map(piece).map(mapping).collect()
 }
 
-/// Start and size of a line `7f00-7f80 rw-p ...`.
+/// Returns start and size of a line `7f00-7f80 rw-p ...`.
 fn range(line: &str) -> Option<(u64, u64)> {
     let (start, end) = line.split_once(' ')?.0.split_once('-')?;
     let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
     Some((start, end.checked_sub(start)?))
 }
 
-/// Bytes on each node, of all of a `numa_maps`.
+/// Returns the bytes on each node, summed over a `numa_maps`.
 pub(super) fn by_node(numa_maps: &str) -> BTreeMap<u32, u64> {
     let mut nodes = BTreeMap::new();
     for (node, bytes) in numa_maps.lines().filter_map(piece).flat_map(|piece| piece.on) {
@@ -50,16 +50,16 @@ pub(super) fn by_node(numa_maps: &str) -> BTreeMap<u32, u64> {
     nodes
 }
 
-/// What a line of `numa_maps` says.
+/// The values of a line of `numa_maps`.
 struct Piece {
     start: u64,
-    /// Nodes of the policy; absent under the default policy.
+    /// Nodes of the memory policy; absent under the default policy.
     bound: Option<CpuSet>,
     /// Bytes on each node.
     on: BTreeMap<u32, u64>,
 }
 
-/// A line `7f00 bind:1 anon=512 N1=512 kernelpagesize_kB=4`.
+/// Parses a line `7f00 bind:1 anon=512 N1=512 kernelpagesize_kB=4`.
 fn piece(line: &str) -> Option<Piece> {
     let mut words = line.split_ascii_whitespace();
     let start = u64::from_str_radix(words.next()?, 16).ok()?;
@@ -78,8 +78,8 @@ fn piece(line: &str) -> Option<Piece> {
     Some(piece)
 }
 
-/// Nodes of a policy `bind:0-1`, `bind=static:0`, `prefer (many):0`, `weighted interleave:0-1`; `default` and `local`
-/// have none.
+/// Returns the nodes of a policy `bind:0-1`, `bind=static:0`, `prefer (many):0` or `weighted interleave:0-1`;
+/// `None` for `default` and `local`.
 fn policy<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<CpuSet> {
     let first = words.next()?;
     let named = if ["prefer", "weighted"].contains(&first) { words.next()? } else { first };

@@ -1,4 +1,4 @@
-//! What libvirt writes down of a running domain (`/run/libvirt/qemu/NAME.xml`).
+//! The status file that libvirt writes for a running domain (`/run/libvirt/qemu/NAME.xml`).
 
 use super::xml::document;
 use roxmltree::Node;
@@ -7,18 +7,18 @@ use std::collections::BTreeMap;
 /// A running domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// The emulator's process.
+    /// Process id of the emulator.
     pub pid: u32,
     /// `running`, `paused`.
     pub state: String,
-    /// Its number.
+    /// Number of the running domain.
     pub id: Option<u32>,
-    /// Thread of each virtual CPU.
+    /// Thread id of each virtual CPU.
     pub vcpus: BTreeMap<u32, u32>,
 }
 
 impl Status {
-    /// Reads it; `None` where it is something else.
+    /// Parses a status file. Returns `None` if the text is something else.
     pub fn parse(text: &str) -> Option<Self> {
         let document = document(text).ok()?;
         let root = document.root_element();

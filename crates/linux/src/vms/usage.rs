@@ -1,4 +1,4 @@
-//! What running domains use: readings of their counters, and the rates that follow from two of them.
+//! Resource usage of running domains: readings of counters, and the rates computed from two readings.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -9,148 +9,148 @@ pub const DOMAINS_SCHEMA: &str = "manycore/domains/1";
 /// CPU time of a process or thread since its start, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
-    /// In user mode, the guest's included.
+    /// Time in user mode, including the guest, in nanoseconds.
     pub user_ns: u64,
-    /// In the kernel.
+    /// Time in the kernel, in nanoseconds.
     pub system_ns: u64,
-    /// In the guest; nothing under software emulation.
+    /// Time in the guest, in nanoseconds; 0 under software emulation.
     pub guest_ns: u64,
 }
 
-/// What the kernel counted for the thread of a virtual CPU.
+/// Kernel counters of the thread of a virtual CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VcpuReading {
-    /// The thread.
+    /// Thread id.
     pub tid: u32,
-    /// Time on a CPU in nanoseconds; absent, like the next two, on a kernel that does not count it.
+    /// Time on a CPU in nanoseconds. Absent, like the next two fields, if the kernel does not count it.
     pub busy_ns: Option<u64>,
-    /// Time runnable and waiting for a CPU, in nanoseconds: to the guest it is steal.
+    /// Time runnable but waiting for a CPU, in nanoseconds. The guest sees it as steal.
     pub delay_ns: Option<u64>,
-    /// How often it was put on a CPU: its context switches.
+    /// Number of times that it was scheduled onto a CPU: its context switches.
     pub switches: Option<u64>,
-    /// Read where single virtual CPUs are asked for.
+    /// CPU time; only read if single virtual CPUs were requested.
     pub time: Option<CpuTime>,
-    /// The CPU that it is on, or was on last; likewise.
+    /// Current or last CPU; only read if single virtual CPUs were requested.
     pub cpu: Option<u32>,
 }
 
-/// Who a domain is.
+/// Identity of a domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Identity {
-    /// Whole name; the uuid, or the process, of one that has none.
+    /// Full name, or else the UUID or the process id.
     pub name: String,
-    /// Where it has one.
+    /// UUID, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// The number that libvirt gave it when it was started; none where libvirt did not start it.
+    /// Number that libvirt assigned when it started the domain; absent if libvirt did not start it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<u32>,
-    /// The emulator's process.
+    /// Process id of the emulator.
     pub pid: u32,
-    /// When that was started, in clock ticks since boot: with `pid` it is nobody else.
+    /// Start time of the process in clock ticks since boot. Together with `pid`, it identifies the process.
     #[serde(skip)]
     pub started: u64,
-    /// The name of its control group, such as `qemu-3-web1`; none where libvirt made none.
+    /// Name of its control group, such as `qemu-3-web1`; absent if libvirt did not create one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// `running`, `paused`, where libvirt's notes may be read.
+    /// `running` or `paused`; absent if libvirt's status file cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 }
 
-/// Counters of one domain at one moment.
+/// Counters of a domain at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Whose.
+    /// The domain.
     pub identity: Identity,
-    /// When, in nanoseconds.
+    /// Time of the reading, in nanoseconds.
     pub at_ns: u64,
-    /// Of the whole process.
+    /// CPU time of the whole process.
     pub time: CpuTime,
-    /// Memory that it has from the host, in bytes, huge pages included.
+    /// Host memory that it uses, in bytes, huge pages included.
     pub resident: u64,
-    /// By number.
+    /// Counters of the virtual CPUs, by number.
     pub vcpus: BTreeMap<u32, VcpuReading>,
-    /// How often its virtual CPUs have left the guest, where KVM tells.
+    /// Number of VM exits of its virtual CPUs, if KVM reports it.
     pub exits: Option<u64>,
-    /// Its memory by node, in bytes, where that was asked for.
+    /// Memory by node, in bytes, if it was requested.
     pub memory: BTreeMap<u32, u64>,
 }
 
 /// Counters of the host at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostReading {
-    /// When, in nanoseconds.
+    /// Time of the reading, in nanoseconds.
     pub at_ns: u64,
-    /// CPUs online.
+    /// Number of online CPUs.
     pub cpus: usize,
-    /// Time of all CPUs together that was neither idle nor waited for a disk, in nanoseconds.
+    /// Time of all CPUs together that was neither idle nor waiting for I/O, in nanoseconds.
     pub busy_ns: u64,
-    /// Part of it in guests.
+    /// The part of it in guests, in nanoseconds.
     pub guest_ns: u64,
-    /// Part of it that a hypervisor below gave to somebody else.
+    /// Time that a hypervisor below this host gave to other guests (steal), in nanoseconds.
     pub steal_ns: u64,
-    /// All memory, in bytes.
+    /// Total memory, in bytes.
     pub memory: u64,
-    /// Memory that could be had, in bytes.
+    /// Available memory, in bytes.
     pub available: u64,
 }
 
-/// What a domain used between two readings. CPU time is in percent of one CPU; what could not be told is absent, and
-/// so is every rate of a domain that was not there before.
+/// Resource usage of a domain between two readings. CPU time is in percent of one CPU. Unknown values are
+/// absent, and so are all rates of a domain without an earlier reading.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Usage {
-    /// Whose.
+    /// The domain.
     #[serde(flatten)]
     pub identity: Identity,
-    /// Number of virtual CPUs; absent where no thread says that it is one.
+    /// Number of virtual CPUs; absent if no thread has the name of one.
     pub vcpus: Option<usize>,
-    /// All its threads.
+    /// CPU time of all its threads.
     pub cpu_percent: Option<f64>,
-    /// Part of it in the guest.
+    /// The part of it in the guest.
     pub guest_percent: Option<f64>,
-    /// Part of it in the host's kernel.
+    /// The part of it in the host's kernel.
     pub system_percent: Option<f64>,
-    /// Time that its virtual CPUs wanted to run and did not, summed over them: what the guest sees as steal.
+    /// Time that its virtual CPUs were ready but not running, summed over them. The guest sees it as steal.
     pub delay_percent: Option<f64>,
-    /// Context switches of its virtual CPUs in a second.
+    /// Context switches of its virtual CPUs per second.
     pub switches_per_second: Option<f64>,
-    /// Exits of its virtual CPUs from the guest in a second.
+    /// VM exits of its virtual CPUs per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exits_per_second: Option<f64>,
-    /// Bytes of the host's memory.
+    /// Host memory that it uses, in bytes.
     pub resident: u64,
-    /// By node, where asked for.
+    /// Memory by node, in bytes, if it was requested.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub memory_by_node: BTreeMap<u32, u64>,
-    /// To and from memory, in bytes a second: absent where no group of resctrl is the domain's own.
+    /// Memory traffic in bytes per second; absent if no resctrl group holds only this domain.
     pub bandwidth: Option<f64>,
-    /// By node, or by cache where that is how the kernel counts.
+    /// Memory traffic by node, or by cache if the kernel counts by cache.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub bandwidth_by_domain: BTreeMap<String, Option<f64>>,
-    /// Each of them, where asked for.
+    /// Usage of each virtual CPU, if it was requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<VcpuUsage>,
 }
 
-/// What a virtual CPU used; units as in [`Usage`].
+/// Resource usage of a virtual CPU. Units as in [`Usage`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct VcpuUsage {
-    /// Its number.
+    /// Number of the virtual CPU.
     pub vcpu: u32,
-    /// Its thread.
+    /// Thread id.
     pub tid: u32,
-    /// The host's CPU that it is on, or was on last.
+    /// Current or last host CPU.
     pub cpu: Option<u32>,
     /// Time on a CPU.
     pub cpu_percent: Option<f64>,
-    /// Part of it in the guest.
+    /// The part of it in the guest.
     pub guest_percent: Option<f64>,
-    /// Part of it in the host's kernel.
+    /// The part of it in the host's kernel.
     pub system_percent: Option<f64>,
     /// Time that it waited for a CPU.
     pub delay_percent: Option<f64>,
-    /// Context switches in a second.
+    /// Context switches per second.
     pub switches_per_second: Option<f64>,
 }
 
@@ -159,39 +159,39 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// What the host as a whole used.
+/// Resource usage of the whole host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HostUsage {
-    /// CPUs online.
+    /// Number of online CPUs.
     pub cpus: usize,
-    /// In percent of one CPU: 400 is four busy ones.
+    /// CPU time in percent of one CPU: 400 means four busy CPUs.
     pub cpu_percent: Option<f64>,
-    /// Part of it in guests.
+    /// The part of it in guests.
     pub guest_percent: Option<f64>,
-    /// Part of it that a hypervisor below took.
+    /// CPU time that a hypervisor below this host gave to other guests.
     pub steal_percent: Option<f64>,
-    /// All memory, in bytes.
+    /// Total memory, in bytes.
     pub memory: u64,
-    /// Memory that could be had, in bytes.
+    /// Available memory, in bytes.
     pub available: u64,
-    /// To and from memory by all, in bytes a second.
+    /// Memory traffic of all groups, in bytes per second.
     pub bandwidth: Option<f64>,
-    /// Groups of resctrl whose part of that could not be told: it is more.
+    /// Number of resctrl groups whose traffic is unknown; the real traffic is then higher.
     #[serde(skip_serializing_if = "is_zero")]
     pub bandwidth_without: usize,
-    /// By node or cache.
+    /// Memory traffic by node or cache.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub bandwidth_by_domain: BTreeMap<String, Option<f64>>,
 }
 
-/// All of it.
+/// Usage of the host and of all domains over one interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Moment {
     /// Always [`DOMAINS_SCHEMA`].
     pub schema: String,
-    /// In UTC (RFC 3339).
+    /// Time in UTC (RFC 3339).
     pub time: String,
-    /// Between the two readings.
+    /// Seconds between the two readings.
     pub seconds: f64,
     /// The host.
     pub host: HostUsage,
@@ -200,8 +200,8 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// From two looks: the host's counters and those of each domain, by process. Domains that ended meanwhile are not
-    /// there.
+    /// Computes the usage from two readings of the host and of each domain, by process id. Domains that have
+    /// ended are left out.
     pub fn between(
         time: String,
         host_before: Option<&HostReading>,
@@ -219,7 +219,7 @@ impl Moment {
     }
 }
 
-/// What a counter of nanoseconds gained, in percent of the time.
+/// Returns the growth of a nanosecond counter, in percent of the elapsed time.
 fn percent(before: u64, after: u64, wall_ns: u64) -> Option<f64> {
     let gained = after.checked_sub(before)?;
     (wall_ns > 0).then(|| gained as f64 * 100.0 / wall_ns as f64)
@@ -231,7 +231,7 @@ fn per_second(before: u64, after: u64, wall_ns: u64) -> Option<f64> {
 }
 
 impl Usage {
-    /// From two readings of the same domain; without the first, only what is no rate.
+    /// Computes the usage from two readings of the same domain. Without the first one, rates are absent.
     pub fn between(before: Option<&Reading>, after: &Reading) -> Self {
         let is_same = |before: &&Reading| {
             let (old, new) = (&before.identity, &after.identity);
@@ -265,7 +265,8 @@ impl Usage {
     }
 }
 
-/// The sum of all; a virtual CPU without a figure (a new one) makes it absent, since the sum would be too small.
+/// Returns the sum. A virtual CPU without a figure (a new one) makes it absent, since the sum would be too
+/// small.
 fn sum(mut parts: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let first = parts.next()??;
     parts.try_fold(first, |sum, part| Some(sum + part?))
@@ -294,7 +295,7 @@ impl VcpuUsage {
 }
 
 impl HostUsage {
-    /// From two readings.
+    /// Computes the usage from two readings.
     pub fn between(before: Option<&HostReading>, after: &HostReading) -> Self {
         let share = |of: fn(&HostReading) -> u64| {
             let before = before?;
@@ -353,11 +354,11 @@ mod tests {
         let (old, new) = (reading(0, SECOND, 8), reading(SECOND, SECOND / 2, 8));
         let first = Usage::between(None, &new);
         assert_eq!((first.cpu_percent, first.delay_percent, first.vcpus), (None, None, Some(2)));
-        // The id was given to another process.
+        // The process id was reused by another process.
         let mut other = new.clone();
         other.identity.started = 2;
         assert_eq!(Usage::between(Some(&old), &other).cpu_percent, None);
-        // Counters never go back; where they seem to, there is no rate.
+        // Counters never decrease. If one seems to, there is no rate.
         assert_eq!(Usage::between(Some(&old), &new).cpu_percent, None);
         // A virtual CPU was unplugged and plugged in again.
         let replugged = Usage::between(Some(&old), &reading(SECOND, 2 * SECOND, 9));

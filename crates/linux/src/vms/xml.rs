@@ -1,56 +1,58 @@
-//! The text of a domain, with where each of its elements and attributes stands.
+//! The XML of a domain, with the positions of its elements and attributes.
 
 use roxmltree::{Document, Node, ParsingOptions};
 use std::ops::Range;
 
-/// Longest text that is read; a domain of 320 virtual CPUs and 40 devices has a hundred kilobytes.
+/// Maximum size of the text, in bytes; a domain of 320 virtual CPUs and 40 devices has about 100 kB.
 pub const LARGEST: usize = 8 << 20;
-/// Most nodes (elements, texts, comments); the same domain has some five thousand.
+/// Maximum number of nodes (elements, texts, comments); the same domain has about five thousand.
 const MOST_NODES: u32 = 500_000;
-/// Deepest nesting; libvirt's own goes to about ten, and metadata of others may go further.
+/// Maximum depth of nesting; libvirt's own elements reach about ten, metadata may go further.
 const DEEPEST: usize = 256;
-/// Most attributes of one element, as the reader compares each with all others; libvirt writes no more than a dozen.
+/// Maximum number of attributes of an element, since the parser compares each with all others; libvirt writes
+/// at most a dozen.
 const MOST_ATTRIBUTES: usize = 1000;
-/// Most declarations of namespaces, as the reader gives each element that declares one a copy of all around it.
+/// Maximum number of namespace declarations, since the parser copies all enclosing ones to each element that
+/// declares one.
 const MOST_NAMESPACES: usize = 1000;
 
-/// Why a text is not a domain that can be planned.
+/// Reason why a text is not a domain that can be planned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum XmlError {
     /// Longer than [`LARGEST`].
     #[error("it has {0} bytes; a domain has at most {LARGEST}")]
     TooLarge(usize),
-    /// Not UTF-8, by its first line or its bytes.
-    #[error("it is in the encoding {0}; write it in UTF-8 first: xmllint --encode UTF-8 FILE")]
+    /// Not UTF-8, according to its first line or its bytes.
+    #[error("its encoding is {0}; convert it to UTF-8 first: xmllint --encode UTF-8 FILE")]
     Encoding(String),
-    /// Declares a document type, whose entities could grow without end; libvirt writes none.
-    #[error("it declares a document type (<!DOCTYPE>), which no domain needs: take it out")]
+    /// Declares a document type, whose entities could grow without limit. libvirt never writes one.
+    #[error("it declares a document type (<!DOCTYPE>), which a domain does not need: remove it")]
     Doctype,
-    /// More elements or deeper ones than any domain has.
-    #[error("it has {0}, more than any domain: is it one?")]
+    /// More elements, or more deeply nested ones, than any domain has.
+    #[error("it has {0}, more than any domain: give the XML of a libvirt domain")]
     Beyond(String),
-    /// No XML.
+    /// Not XML.
     #[error("it is not XML: {0}")]
     Broken(String),
-    /// Another element outside.
+    /// The outermost element is not a domain.
     #[error("its outermost element is <{0}>, expected <domain>, as virsh dumpxml prints it")]
     NotADomain(String),
     /// A domain that QEMU does not run.
-    #[error("its domain is of type '{0}'; only kvm, qemu, hvf and tcg domains of QEMU are planned")]
+    #[error("its domain is of type '{0}'; expected a QEMU domain: kvm, qemu, hvf or tcg")]
     Hypervisor(String),
-    /// A value that cannot be.
+    /// An invalid value.
     #[error("{what} is '{found}', expected {expected}")]
     Value {
         /// The element or attribute.
         what: String,
-        /// What stands there.
+        /// The value found.
         found: String,
-        /// What could.
+        /// The expected value.
         expected: &'static str,
     },
 }
 
-/// A domain's text and its elements.
+/// The text of a domain and its parsed elements.
 #[derive(Debug)]
 pub struct Xml<'a> {
     /// The text as it was given.
@@ -59,10 +61,10 @@ pub struct Xml<'a> {
 }
 
 impl<'a> Xml<'a> {
-    /// Reads a domain of QEMU.
+    /// Parses the XML of a QEMU domain.
     ///
     /// # Errors
-    /// The text is too large, no XML, or no domain of QEMU.
+    /// [`XmlError`] if the text is too large, not XML, or not a QEMU domain.
     pub fn parse(text: &'a str) -> Result<Self, XmlError> {
         let tree = document(text)?;
         let xml = Self { text, tree };
@@ -75,26 +77,26 @@ impl<'a> Xml<'a> {
         }
     }
 
-    /// The outermost element.
+    /// Returns the outermost element.
     pub fn root(&self) -> Node<'_, 'a> {
         self.tree.root_element()
     }
 
-    /// The element at a path below the root, such as `["cpu", "numa"]`: the first of each name.
+    /// Returns the element at a path below the root, such as `["cpu", "numa"]`: the first of each name.
     pub fn at(&self, path: &[&str]) -> Option<Node<'_, 'a>> {
         path.iter().try_fold(self.root(), |node, name| child(node, name))
     }
 
-    /// The text of a part.
+    /// Returns a part of the text.
     pub fn slice(&self, range: Range<usize>) -> &'a str {
         self.text.get(range).unwrap_or_default()
     }
 }
 
-/// The elements of any text.
+/// Parses any XML text, within the limits above.
 ///
 /// # Errors
-/// It is too large, or no XML.
+/// [`XmlError`] if the text is too large or not XML.
 pub fn document(text: &str) -> Result<Document<'_>, XmlError> {
     if text.len() > LARGEST {
         return Err(XmlError::TooLarge(text.len()));
@@ -112,10 +114,10 @@ pub fn document(text: &str) -> Result<Document<'_>, XmlError> {
     })
 }
 
-/// The text of a file that holds a domain, where it is UTF-8.
+/// Returns the bytes of a file as text.
 ///
 /// # Errors
-/// It is too large, or in another encoding.
+/// [`XmlError`] if it is too large or not UTF-8.
 pub fn decode(bytes: &[u8]) -> Result<&str, XmlError> {
     if bytes.len() > LARGEST {
         return Err(XmlError::TooLarge(bytes.len()));
@@ -123,7 +125,7 @@ pub fn decode(bytes: &[u8]) -> Result<&str, XmlError> {
     let name = match bytes {
         [0xff, 0xfe, ..] | [b'<', 0, ..] => "UTF-16",
         [0xfe, 0xff, ..] | [0, b'<', ..] => "UTF-16 (big-endian)",
-        _ => "that is not UTF-8",
+        _ => "not UTF-8",
     };
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.contains('\0') => Ok(text),
@@ -131,28 +133,28 @@ pub fn decode(bytes: &[u8]) -> Result<&str, XmlError> {
     }
 }
 
-/// The first element of this name below `node`; names of other namespaces are others.
+/// Returns the first element of this name below `node`. Names in a namespace do not match.
 pub fn child<'n, 'a>(node: Node<'n, 'a>, name: &str) -> Option<Node<'n, 'a>> {
     children(node, name).next()
 }
 
-/// All elements of this name right below `node`.
+/// Returns all elements of this name right below `node`.
 pub fn children<'n, 'a: 'n>(node: Node<'n, 'a>, name: &str) -> impl Iterator<Item = Node<'n, 'a>> {
     node.children().filter(move |node| is(*node, name))
 }
 
-/// Whether it is an element of this name, in no namespace, as all of libvirt's are.
+/// Returns whether a node is an element of this name without a namespace, as all of libvirt's own are.
 pub fn is(node: Node, name: &str) -> bool {
     node.is_element() && node.tag_name().name() == name && node.tag_name().namespace().is_none()
 }
 
-/// The text of an element as `XPath`'s `string()` has it, which is how libvirt reads it: whatever comments, CDATA sections
-/// and elements divide it, all of it in a row.
+/// Returns the text of an element as `XPath`'s `string()` does, which libvirt uses: the concatenation of all
+/// its texts, even if comments, CDATA sections or elements lie between them.
 pub fn text_of(node: Node) -> String {
     node.descendants().filter(Node::is_text).filter_map(|part| part.text()).collect()
 }
 
-/// A number in an attribute, decimal or with 0x.
+/// Parses a number in an attribute, decimal or with 0x.
 pub fn number(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -162,7 +164,7 @@ pub fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// What the XML declaration says must be what the bytes are.
+/// Checks that the encoding in the XML declaration is the actual one.
 fn check_encoding(text: &str) -> Result<(), XmlError> {
     let start = text.trim_start_matches('\u{feff}');
     let Some(declaration) = start.strip_prefix("<?xml").and_then(|rest| rest.split_once("?>")) else {
@@ -178,9 +180,9 @@ fn check_encoding(text: &str) -> Result<(), XmlError> {
     }
 }
 
-/// The reader goes down by recursion and compares attributes pair by pair, so both are bounded before it begins. Looks at
-/// tags where no comment, CDATA section, declaration or attribute hides one; text that is no XML may be counted wrongly
-/// and is refused anyway.
+/// Checks the depth of nesting and the number of attributes before parsing, since the parser recurses and
+/// compares attributes pair by pair. Skips comments, CDATA sections and declarations. The counts may be wrong
+/// for text that is not XML, which the parser refuses anyway.
 fn check_tags(text: &str) -> Result<(), XmlError> {
     let mut depth = 0_usize;
     let mut rest = text;
@@ -210,7 +212,7 @@ fn check_tags(text: &str) -> Result<(), XmlError> {
     Ok(())
 }
 
-/// One past the `>` that ends a tag; values may hold one.
+/// Returns the position after the `>` that ends a tag. Attribute values may contain a `>`.
 fn tag_end(tag: &str) -> Result<Option<usize>, XmlError> {
     let (mut quote, mut attributes) = (None, 0);
     for (at, byte) in tag.bytes().enumerate() {
@@ -250,7 +252,7 @@ mod tests {
             ("<domain type='vmware'/>", "its domain is of type 'vmware'"),
             ("<domain/>", "its domain is of type ''"),
             ("<domain type='kvm'><x:y/></domain>", "it is not XML"),
-            ("<?xml version='1.0' encoding='ISO-8859-1'?><domain type='kvm'/>", "encoding ISO-8859-1"),
+            ("<?xml version='1.0' encoding='ISO-8859-1'?><domain type='kvm'/>", "encoding is ISO-8859-1"),
         ] {
             assert!(error(text).contains(message), "{text}: {}", error(text));
         }

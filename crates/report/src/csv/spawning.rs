@@ -1,4 +1,4 @@
-//! Light processes: a row for each run, for each bound, and for each CPU in each interval.
+//! CSV rows of light processes: one for each run, for each limit, and for each CPU in each interval.
 
 use crate::Named;
 use crate::csv::cell;
@@ -27,7 +27,7 @@ fn whole(value: impl Into<Option<u64>>) -> String {
     value.into().map_or_else(String::new, |value| value.to_string())
 }
 
-/// Each spawning as it was measured, with its judgement.
+/// Returns each measurement with its evaluation.
 fn both(named: &Named) -> impl Iterator<Item = (&Spawning, &LightProcesses)> {
     named.record.spawnings.iter().zip(&named.evaluation.light_processes)
 }
@@ -56,7 +56,7 @@ fn spawning_runs(spawning: &Spawning) -> impl Iterator<Item = Vec<String>> {
     spawning.runs.iter().map(of_run)
 }
 
-/// What follows from each run, from the bytes of each on.
+/// Returns the figures computed from each run, beginning with the bytes per light process.
 fn judged(light: &LightProcesses) -> impl Iterator<Item = Vec<String>> {
     light.runs.iter().map(|run| {
         let each = [run.pss_each, run.rss_each, run.kernel_each, run.own_each].map(cell);
@@ -78,7 +78,7 @@ fn judged(light: &LightProcesses) -> impl Iterator<Item = Vec<String>> {
     })
 }
 
-/// Memory first, then each limit.
+/// Returns a row for memory, then one for each limit.
 pub(super) fn ceilings(named: &Named) -> Vec<Vec<String>> {
     both(named).flat_map(|(_, light)| bounds(light)).collect()
 }

@@ -4,16 +4,16 @@ use crate::ceilings::{Needs, doubled, has, raise, resource};
 use manycore_experiment::spawning::{Limit, Runtime};
 use manycore_topology::tree::Tree;
 
-/// `CAP_SYS_ADMIN`: who has it may open files beyond `fs.file-max`.
+/// `CAP_SYS_ADMIN`: processes with it may open files beyond `fs.file-max`.
 const CAP_SYS_ADMIN: u32 = 21;
-/// Files of others that may come meanwhile, in what lifts a limit.
+/// Allowance for files of other processes, added when a limit is raised.
 const OTHERS: u64 = 1000;
-/// `fs.file-max` beyond this is the kernel's word for none.
+/// Values of `fs.file-max` beyond this mean no limit.
 const NO_LIMIT: u64 = 1 << 60;
 
 pub(super) fn find(tree: &Tree, process: &str, runtime: Runtime, needs: &Needs) -> Vec<Limit> {
     let of_machine = of_machine(tree, process, needs);
-    // Processes have a table each.
+    // Each process has a file table of its own.
     let of_process = if runtime == Runtime::Processes { None } else { of_process(tree, process, needs) };
     of_machine.into_iter().chain(of_process).collect()
 }
@@ -34,7 +34,7 @@ fn of_process(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
     })
 }
 
-/// `file-nr` has three numbers: allocated, unused, most.
+/// `file-nr` has three numbers: allocated, unused, maximum.
 fn of_machine(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
     let text = tree.read("proc/sys/fs/file-nr")?;
     let mut numbers = text.split_whitespace().filter_map(|word| word.parse::<u64>().ok());

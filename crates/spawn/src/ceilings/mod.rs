@@ -1,9 +1,9 @@
-//! What bounds the number of light processes beside memory: tables of runtimes, and what the kernel counts.
+//! Limits of the number of light processes other than memory: tables of runtimes, and kernel limits.
 //!
-//! Each [`Limit`] says how many it leaves room for, after what is in use already. A limit that is not set, or that does
-//! not hold for this user, is absent. Goroutines, tasks of tokio and virtual threads have no such limit while they
-//! wait; Go's 10,000 threads (`debug.SetMaxThreads`) bound how many may be in blocking calls at one moment, which is
-//! not how many there are.
+//! Each [`Limit`] holds the number of light processes that it still allows, after what is already in use. A
+//! limit that is not set, or does not apply to this user, is absent. Goroutines, tokio tasks and virtual
+//! threads have no such limit while they wait. Go's limit of 10,000 threads (`debug.SetMaxThreads`) bounds
+//! how many goroutines may be in blocking calls at once, not how many may exist.
 
 mod files;
 mod space;
@@ -14,32 +14,32 @@ pub use space::memory;
 use manycore_experiment::spawning::{Limit, Runtime, Work};
 use manycore_topology::tree::Tree;
 
-/// Address space of the stack of a thread: what Rust's standard library asks for, and what Java does.
+/// Address space of a thread's stack: the default of Rust's standard library.
 const STACK_BYTES: u64 = 2 << 20;
-/// See [`STACK_BYTES`].
+/// The default of Java.
 const JAVA_STACK_BYTES: u64 = 1 << 20;
 
-/// Most processes and ports that a node of Erlang can have (`erl(1)`, `+P` and `+Q`).
+/// Maximum number of processes and of ports of an Erlang node (`erl(1)`, `+P` and `+Q`).
 const MOST_IN_TABLE: u64 = 134_217_727;
 
-/// Longest file that is read here: `maps` of a process with a hundred thousand threads.
+/// Maximum size of a file that is read here, in bytes: `maps` of a process with a hundred thousand threads.
 const LARGEST: usize = 64 << 20;
 
-/// What light processes take of that which the kernel counts.
+/// Kernel resources that light processes take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// How many are wanted: what lifts a limit lifts it that far.
+    /// Number of light processes; commands that raise a limit raise it to this number.
     pub count: u64,
     /// Whether each is a task of the kernel.
     pub tasks: bool,
-    /// Address space of the stack of each in bytes, where they are threads of one process.
+    /// Address space of each stack in bytes, if they are threads of one process.
     pub stack_bytes: Option<u64>,
-    /// Files of one process that each may have open at once.
+    /// Number of files of one process that each may have open at once.
     pub files: u64,
 }
 
 impl Needs {
-    /// Those of `count` light processes called `unit`, with the stacks that the runtime gives when it is not told.
+    /// Returns the needs of `count` light processes called `unit`, with the default stacks of the runtime.
     pub fn of(runtime: Runtime, unit: &str, work: Work, count: u64) -> Self {
         let stack_bytes = match runtime {
             Runtime::Threads => Some(STACK_BYTES),
@@ -51,8 +51,8 @@ impl Needs {
     }
 }
 
-/// The limits that hold for `process` (its id, or `self` for those that a program started by us would have), smallest
-/// room first.
+/// Returns the limits of `process` (its id, or `self` for the limits of programs started by this process),
+/// lowest first.
 pub fn find(tree: &Tree, process: &str, runtime: Runtime, needs: &Needs) -> Vec<Limit> {
     let mut limits = Vec::new();
     if needs.tasks {
@@ -68,14 +68,16 @@ pub fn find(tree: &Tree, process: &str, runtime: Runtime, needs: &Needs) -> Vec<
     limits
 }
 
-/// The table of processes of an Erlang node, of whose `most` places (`erlang:system_info(process_limit)`) `used` are
-/// taken (`process_count`). Its size is a power of two: 262,144 unless told, 1,048,576 since OTP 27.
+/// Returns the limit of an Erlang node's process table with `most` entries
+/// (`erlang:system_info(process_limit)`), of which `used` are taken (`process_count`). The size is a power of
+/// two: 262,144 by default, 1,048,576 since OTP 27.
 pub fn erlang_processes(most: u64, used: u64, count: u64) -> Limit {
     let source = "erlang:system_info(process_limit)";
     erlang_table("+P", most, used, count, source)
 }
 
-/// The same of ports (`port_limit`, `port_count`): files are ports up to OTP 20, 65,536 of them unless told.
+/// The same for ports (`port_limit`, `port_count`). Files are ports up to OTP 20; the default is 65,536
+/// ports.
 pub fn erlang_ports(most: u64, used: u64, count: u64) -> Limit {
     erlang_table("+Q", most, used, count, "erlang:system_info(port_limit)")
 }
@@ -83,14 +85,15 @@ pub fn erlang_ports(most: u64, used: u64, count: u64) -> Limit {
 fn erlang_table(option: &str, most: u64, used: u64, count: u64, source: &str) -> Limit {
     let wanted = count.saturating_add(used).checked_next_power_of_two().unwrap_or(MOST_IN_TABLE);
     let lift = if most >= MOST_IN_TABLE {
-        format!("nothing: {option} takes no more; start another node")
+        format!("impossible: {option} is at its maximum; start another node")
     } else {
         format!("erl {option} {}", wanted.max(most.saturating_mul(2)).min(MOST_IN_TABLE))
     };
     Limit { name: option.to_owned(), room: most.saturating_sub(used), source: source.to_owned(), lift }
 }
 
-/// Soft and hard value of a line of `/proc/PID/limits`, such as `Max processes`; unlimited ones are absent.
+/// Returns the soft and hard value of a line of `/proc/PID/limits`, such as `Max processes`; absent if
+/// unlimited.
 fn resource(tree: &Tree, process: &str, name: &str) -> Option<(Option<u64>, Option<u64>)> {
     let text = tree.read(&format!("proc/{process}/limits"))?;
     let mut values = text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace();
@@ -98,14 +101,15 @@ fn resource(tree: &Tree, process: &str, name: &str) -> Option<(Option<u64>, Opti
     Some((value()?, value()?))
 }
 
-/// Twice a soft limit, or the hard one where that is between: what lifts a limit always lifts it.
+/// Returns twice a soft limit, or the hard one if it lies between, so that a command that raises a limit
+/// always raises it.
 fn doubled(soft: u64, hard: Option<u64>) -> u64 {
     let double = soft.saturating_mul(2);
     hard.filter(|hard| *hard > soft).map_or(double, |hard| hard.min(double))
 }
 
-/// What sets a resource limit to `wanted` (absent: to unlimited): the shell's `ulimit` up to the hard limit, and
-/// `prlimit` as root beyond.
+/// Returns the command that sets a resource limit to `wanted` (absent: unlimited): the shell's `ulimit` up to
+/// the hard limit, and `prlimit`, which needs root, beyond.
 fn raise(flag: &str, option: &str, hard: Option<u64>, wanted: Option<u64>) -> String {
     let word = wanted.map_or("unlimited".to_owned(), |value| value.to_string());
     if hard.is_none_or(|hard| wanted.is_some_and(|wanted| wanted <= hard)) {
@@ -115,20 +119,21 @@ fn raise(flag: &str, option: &str, hard: Option<u64>, wanted: Option<u64>) -> St
     }
 }
 
-/// A value of `/proc/PID/status`: `Threads`, `VmSize` (in kB).
+/// Returns a value of `/proc/PID/status`: `Threads`, `VmSize` (in kB).
 fn status(tree: &Tree, process: &str, name: &str) -> Option<String> {
     let text = tree.read(&format!("proc/{process}/status"))?;
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().to_owned()))
 }
 
-/// Whether `process` lives in the first user namespace (`user_namespaces(7)`): root of another is nobody to the kernel.
+/// Returns whether `process` is in the initial user namespace (`user_namespaces(7)`). root of another one has
+/// no privileges outside it.
 fn is_first(tree: &Tree, process: &str) -> bool {
     /// `PROC_USER_INIT_INO` of `include/linux/proc_ns.h`.
     const FIRST_NAMESPACE: &str = "user:[4026531837]";
     tree.link(&format!("proc/{process}/ns/user")).is_some_and(|link| link == FIRST_NAMESPACE)
 }
 
-/// Whether `process` has one of these capabilities where the kernel asks for it.
+/// Returns whether `process` has one of these capabilities in the initial user namespace.
 fn has(tree: &Tree, process: &str, capabilities: &[u32]) -> bool {
     let effective = status(tree, process, "CapEff").and_then(|hex| u64::from_str_radix(&hex, 16).ok());
     let has = |capability: &u32| effective.is_some_and(|effective| effective >> capability & 1 == 1);

@@ -1,17 +1,17 @@
-//! Limits of an address space and of memory: `mm/mmap.c` of Linux, `proc_sys_vm(5)`.
+//! Limits of the address space and of memory: `mm/mmap.c` of Linux, `proc_sys_vm(5)`.
 
 use crate::ceilings::{LARGEST, Needs, raise, resource, status};
 use manycore_experiment::spawning::Limit;
 use manycore_topology::{cgroup, read::system::kilobytes, tree::Tree};
 
-/// Maps of a stack: itself, and its guard page, which nobody may touch. From Linux 6.13 with glibc 2.42 on the guard is
-/// no map of its own; then there is more room than is told.
+/// Mappings per stack: the stack and its guard page. From Linux 6.13 with glibc 2.42 on, the guard page is
+/// not a separate mapping; the real limit is then higher than reported.
 const MAPS_OF_STACK: u64 = 2;
-/// Maps of others that may come meanwhile, such as heaps of threads, in what lifts the limit.
+/// Allowance for other mappings, such as heaps of threads, added when the limit is raised.
 const OTHERS: u64 = 1000;
 
-/// A resource limit of memory: what it is called, its line in `limits`, what is used of it in `status`, `ulimit`'s flag
-/// and `prlimit`'s option.
+/// Resource limits of memory: name, line in `limits`, field of `status` with the used amount, flag of
+/// `ulimit`, option of `prlimit`.
 const RESOURCES: [[&str; 5]; 2] = [
     ["RLIMIT_AS", "Max address space", "VmSize", "v", "as"],
     ["RLIMIT_DATA", "Max data size", "VmData", "d", "data"],
@@ -33,7 +33,7 @@ pub(super) fn find(tree: &Tree, process: &str, needs: &Needs, stack_bytes: u64) 
     resources.chain(maps(tree, process, needs)).chain(commit).collect()
 }
 
-/// `vm.max_map_count` bounds the maps of one process.
+/// Returns the limit `vm.max_map_count` of the mappings of one process.
 fn maps(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
     let path = "proc/sys/vm/max_map_count";
     let most: u64 = tree.number(path)?;
@@ -51,28 +51,30 @@ fn maps(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
     })
 }
 
-/// Soft limit, what is used of it, and hard limit of a resource that is counted in bytes.
+/// Returns the soft limit, the used amount and the hard limit of a resource that is counted in bytes.
 fn left(tree: &Tree, process: &str, line: &str, used: &str) -> Option<(u64, u64, Option<u64>)> {
     let (soft, hard) = resource(tree, process, line)?;
     let used = status(tree, process, used).and_then(|text| kilobytes(&text)).unwrap_or(0);
     Some((soft?, used, hard))
 }
 
-/// A field of `/proc/meminfo` in bytes.
+/// Returns a field of `/proc/meminfo` in bytes.
 fn field(tree: &Tree, name: &str) -> Option<u64> {
     let text = tree.read("proc/meminfo")?;
     kilobytes(text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?)
 }
 
-/// Bytes that may still be promised, where the kernel promises no more than it has (`vm.overcommit_memory` is 2).
+/// Returns the bytes that can still be committed, if the kernel does not overcommit (`vm.overcommit_memory`
+/// is 2).
 fn commit_left(tree: &Tree) -> Option<u64> {
     let mode: u8 = tree.number("proc/sys/vm/overcommit_memory")?;
     let left = || Some(field(tree, "CommitLimit")?.saturating_sub(field(tree, "Committed_AS")?));
     if mode == 2 { left() } else { None }
 }
 
-/// Bytes that a runtime may take without harm to others, and what says so: the least of nine tenths of `MemAvailable`,
-/// of what the control groups leave to this process, and of its resource limits. Absent where nothing tells.
+/// Returns the bytes that a runtime may use without disturbing other processes, with their source: the
+/// minimum of nine tenths of `MemAvailable`, of what the control groups allow this process, and of its
+/// resource limits. Absent if none is known.
 pub fn memory(tree: &Tree) -> Option<(u64, String)> {
     let of_resource = RESOURCES.iter().filter_map(|[name, line, used, ..]| {
         let (soft, used, _) = left(tree, "self", line, used)?;

@@ -1,4 +1,4 @@
-//! Limits of tasks, which threads and processes both are: `kernel/fork.c` and `kernel/pid.c` of Linux.
+//! Limits of tasks (threads and processes): `kernel/fork.c` and `kernel/pid.c` of Linux.
 
 use crate::ceilings::{Needs, doubled, has, is_first, raise, resource, status};
 use manycore_experiment::spawning::Limit;
@@ -7,17 +7,17 @@ use manycore_topology::{
     tree::Tree,
 };
 
-/// Most process ids of a 64-bit kernel (`PID_MAX_LIMIT`).
+/// Maximum number of process ids of a 64-bit kernel (`PID_MAX_LIMIT`).
 const MOST_IDS: u64 = 1 << 22;
-/// Ids below this are not given again once they were passed (`RESERVED_PIDS`).
+/// Ids below this are not reused after the ids have wrapped around (`RESERVED_PIDS`).
 const RESERVED_IDS: u64 = 300;
-/// `PROC_PID_INIT_INO`: the namespace that sees all processes.
+/// `PROC_PID_INIT_INO`: the initial pid namespace, which sees all processes.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 /// Numbers of capabilities (`capability.h`).
 const CAP_SYS_ADMIN: u32 = 21;
 /// See [`CAP_SYS_ADMIN`].
 const CAP_SYS_RESOURCE: u32 = 24;
-/// Tasks of others that may come meanwhile, in what lifts a limit.
+/// Allowance for tasks of other processes, added when a limit is raised.
 const OTHERS: u64 = 1000;
 
 pub(super) fn find(tree: &Tree, process: &str, needs: &Needs) -> Vec<Limit> {
@@ -30,12 +30,12 @@ pub(super) fn find(tree: &Tree, process: &str, needs: &Needs) -> Vec<Limit> {
         .collect()
 }
 
-/// Tasks of the whole machine: `1/84` in `/proc/loadavg`.
+/// Returns the number of tasks of the whole machine: `1/84` in `/proc/loadavg`.
 fn all_tasks(tree: &Tree) -> Option<u64> {
     tree.read("proc/loadavg")?.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
 }
 
-/// Ids are given from 300 on when they come round, up to below `pid_max`.
+/// Returns the limit of process ids. After a wrap-around, ids from 300 to below `pid_max` are used.
 fn ids(tree: &Tree, tasks: u64) -> Option<Limit> {
     let path = "proc/sys/kernel/pid_max";
     let most: u64 = tree.number(path)?;
@@ -43,7 +43,7 @@ fn ids(tree: &Tree, tasks: u64) -> Option<Limit> {
     let reserved = |id: &u32| u64::from(*id) < RESERVED_IDS;
     let low = if sees_all { tree.numbered("proc", "").iter().filter(reserved).count() as u64 } else { 0 };
     let lift = if most >= MOST_IDS {
-        "nothing: the kernel has no more process ids".to_owned()
+        "impossible: the kernel has no more process ids".to_owned()
     } else {
         format!("sysctl -w kernel.pid_max={MOST_IDS}")
     };
@@ -67,8 +67,8 @@ fn threads_max(tree: &Tree, tasks: u64, needs: &Needs) -> Option<Limit> {
     })
 }
 
-/// `RLIMIT_NPROC` counts all tasks of the real user. It does not hold for root, nor for who may administer
-/// (`copy_process`).
+/// Returns the limit `RLIMIT_NPROC`, which counts all tasks of the real user. It does not apply to root or to
+/// processes with administrative capabilities (`copy_process`).
 fn of_user(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
     let (soft, hard) = resource(tree, process, "Max processes")?;
     let soft = soft?;
@@ -89,12 +89,12 @@ fn of_user(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
     })
 }
 
-/// The first number of `Uid`.
+/// Returns the first number of `Uid`.
 fn real_user(tree: &Tree, process: &str) -> Option<String> {
     Some(status(tree, process, "Uid")?.split_whitespace().next()?.to_owned())
 }
 
-/// `pids.max` of one group, which counts the tasks of all groups below it.
+/// Returns the limit `pids.max` of one group, which counts the tasks of all groups below it.
 fn of_group(tree: &Tree, folder: &Folder) -> Option<Limit> {
     let path = format!("{}/pids.max", folder.path);
     let most: u64 = tree.number(&path)?;

@@ -59,7 +59,7 @@ fn threads_meet_ids_tasks_users_and_maps() {
     assert_eq!(
         rooms(&find(&tree, "self", Runtime::Threads, &threads(100_000))),
         [
-            // 42 tasks of user 1000 are there, and the hard limit is too small.
+            // User 1000 already has 42 tasks, and the hard limit is too small.
             ("RLIMIT_NPROC", 4958, "prlimit --pid $$ --nproc=101042:101042"),
             // One of 500 tasks has an id below 300.
             ("kernel.pid_max", 32768 - 300 - 499, "sysctl -w kernel.pid_max=4194304"),
@@ -68,7 +68,7 @@ fn threads_meet_ids_tasks_users_and_maps() {
         ]
     );
     let lifted = find(&tree, "self", Runtime::Threads, &threads(6000));
-    assert_eq!(lifted[0].lift, "ulimit -u 8000", "below the hard limit nobody has to be asked");
+    assert_eq!(lifted[0].lift, "ulimit -u 8000", "no privilege is needed up to the hard limit");
     assert_eq!(lifted[0].source, "/proc/self/limits: 5000, 42 tasks of user 1000");
 }
 
@@ -181,8 +181,8 @@ fn a_tenth_of_the_memory_is_left_alone() {
 fn tables_of_erlang_are_lifted_by_its_options() {
     let table = erlang_processes(262_144, 44, 1_000_000);
     assert_eq!((&*table.name, table.room, &*table.lift), ("+P", 262_100, "erl +P 1048576"));
-    assert_eq!(erlang_processes(262_144, 44, 100_000).lift, "erl +P 524288", "always more than there is");
-    assert!(erlang_ports(134_217_727, 0, 1 << 40).lift.starts_with("nothing"));
+    assert_eq!(erlang_processes(262_144, 44, 100_000).lift, "erl +P 524288", "always more than now");
+    assert!(erlang_ports(134_217_727, 0, 1 << 40).lift.starts_with("impossible"));
 }
 
 proptest! {
@@ -198,7 +198,7 @@ proptest! {
     }
 }
 
-/// Waits for a line, starts children that wait, as many as it can, ends them, and prints how many they were.
+/// Waits for a line, then starts as many waiting children as possible, ends them, and prints their number.
 const FORKS: &str = "
 import os, resource, signal, sys
 user, most = int(sys.argv[1]), int(sys.argv[2])
@@ -223,7 +223,7 @@ for child in children:
 print(len(children), flush=True)
 ";
 
-/// Starts threads that wait, and prints when all are there; ends with its input.
+/// Starts waiting threads and prints a line when all are running. Ends with its input.
 const THREADS: &str = "
 import sys, threading
 end = threading.Event()
@@ -236,7 +236,7 @@ sys.stdin.readline()
 end.set()
 ";
 
-/// A program in Python that has said that it is ready.
+/// A Python program that has reported that it is ready.
 struct Script {
     child: Child,
     input: ChildStdin,
@@ -287,7 +287,7 @@ fn room(script: &Script, name: &str) -> Option<Limit> {
     limits.into_iter().find(|limit| limit.name == name)
 }
 
-/// A group that is removed when all in it have ended.
+/// A control group that is removed on drop, when all its processes have ended.
 struct Group(std::path::PathBuf);
 
 impl Drop for Group {
@@ -314,7 +314,7 @@ fn a_real_group_leaves_the_room_that_is_told() {
     let limit = room(&script, "pids.max").unwrap();
     assert_eq!(limit.room, 24, "{limit:?}");
     assert!(limit.lift.ends_with(&format!("{}/pids.max", group.0.display())), "{limit:?}");
-    assert_eq!(script.go_on(), "24", "what can be started is the room");
+    assert_eq!(script.go_on(), "24", "as many can be started as the limit allows");
 }
 
 #[test]
@@ -323,12 +323,12 @@ fn a_real_user_leaves_the_room_that_is_told() {
         eprintln!("SKIPPED: only root can start a program as another user");
         return;
     }
-    // A user whom nobody else is, nor another run of this test: his tasks are those of the test.
+    // A user id that no other process or run of this test has: all its tasks belong to the test.
     let user = (0x4000_0000 + std::process::id()).to_string();
     let Some(mut script) = Script::start(FORKS, &[&user, "20"]) else { return };
     let limit = room(&script, "RLIMIT_NPROC").unwrap();
     assert_eq!(limit.room, 19, "{limit:?}");
-    assert_eq!(script.go_on(), "19", "what can be started is the room");
+    assert_eq!(script.go_on(), "19", "as many can be started as the limit allows");
 }
 
 #[test]
@@ -343,6 +343,6 @@ fn a_real_stack_takes_no_more_maps_than_is_told() {
     let before = left(&script);
     assert_eq!(script.go_on(), "there");
     let taken = before - left(&script);
-    // Newer systems need no map for the guard, and heaps of threads take some more.
+    // Newer systems need no mapping for the guard page, and heaps of threads take some more.
     assert!((COUNT / 2..COUNT + 40).contains(&taken), "{taken} of {COUNT}");
 }

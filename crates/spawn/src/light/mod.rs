@@ -1,7 +1,7 @@
-//! Light processes of our own: tasks of tokio, threads and processes, which speak the same protocol as the programs
-//! of other runtimes (see `protocol`).
+//! The built-in light processes: tokio tasks, threads and processes. They use the same protocol as the
+//! programs of other runtimes (see `protocol`).
 //!
-//! tokio is measured here, and used nowhere else.
+//! tokio is used only here, where it is measured.
 
 mod processes;
 mod tasks;
@@ -19,33 +19,34 @@ use std::{
 };
 use work::Files;
 
-/// Many light processes of one kind.
+/// A number of light processes of one kind.
 trait Crowd {
-    /// What a light process is called, and what runs them.
+    /// Returns the name of one light process and the version of the runtime, as words of the protocol.
     fn hello(&self) -> String;
 
-    /// Bytes that it uses by its own account.
+    /// Returns the bytes in use by the runtime's own account.
     fn own(&self) -> Option<u64> {
         None
     }
 
-    /// Starts `count` and waits until all live; `tell` is called before each with the number of those before it.
+    /// Starts `count` light processes and waits until all are alive. Before each one, `tell` is called with
+    /// the number of those started before it.
     ///
     /// # Errors
-    /// How many live, and why there are no more.
+    /// How many are alive, and why there are no more.
     fn start(&mut self, count: u64, tell: &mut dyn FnMut(u64)) -> Result<(), (u64, String)>;
 
-    /// Has all compute for `time`; `begun` is called when all have been told to.
+    /// Makes all compute for `time`. `begun` is called when all have been started.
     fn spin(&mut self, time: Duration, begun: &mut dyn FnMut());
 
-    /// Has all work on files for `time`, and ends the rounds that have begun.
+    /// Makes all work on files for `time` and completes the rounds that have begun.
     fn files(&mut self, time: Duration, files: Files, begun: &mut dyn FnMut()) -> work::Done;
 
-    /// Ends all.
+    /// Ends all light processes.
     fn end(&mut self);
 }
 
-/// Stands as guard, or serves light processes of the `kind` until the end of standard input.
+/// Runs the cleanup process, or serves light processes of the `kind` until the end of standard input.
 ///
 /// # Errors
 /// [`Error::Invalid`] where somebody else than we has started this, [`Error::Unavailable`] where nothing can be started.
@@ -70,10 +71,10 @@ fn by_hand() -> Error {
     )
 }
 
-/// Writes a line at once.
+/// Writes a line and flushes it.
 fn say(text: &str) {
     let mut out = stdout().lock();
-    // Where nobody listens any more, the end of standard input follows.
+    // If the reader has gone, standard input ends as well.
     let _ = out.write_all(format!("{text}\n").as_bytes()).and_then(|()| out.flush());
 }
 
@@ -87,11 +88,11 @@ fn serve(crowd: &mut dyn Crowd) -> Result {
             None => return Err(by_hand()),
         }
     }
-    // Nobody to obey: what was started ends with this process.
+    // The peer is gone. Everything started here ends with this process.
     std::process::exit(1)
 }
 
-/// Does what a line says; returns whether there is more to come, and nothing where the line says nothing.
+/// Executes a line. Returns whether more lines follow, and `None` if the line is not a command.
 fn obey(crowd: &mut dyn Crowd, words: &[&str]) -> Option<bool> {
     let time = |word: &str| word.parse().ok().map(Duration::from_millis);
     match *words {
@@ -131,7 +132,7 @@ fn start(crowd: &mut dyn Crowd, count: u64, step: u64) {
     });
 }
 
-/// Waits for what light processes count, and leaves them the CPUs meanwhile.
+/// Waits for a condition, sleeping in between so that the light processes get the CPUs.
 fn wait(condition: impl Fn() -> bool) {
     while !condition() {
         thread::sleep(Duration::from_micros(200));

@@ -1,8 +1,9 @@
-//! Processes of the operating system, each a fork of this one without a program of its own: the least that a process
-//! can be.
+//! Processes of the operating system. Each is a fork of this process without an exec: the smallest possible
+//! process.
 //!
-//! All wait at a pipe, which ends for all at once, and then read from a file what they are to do. They answer through
-//! another pipe: the kernel keeps apart what is written in pieces of 4096 bytes at most (`PIPE_BUF`), and so answers are.
+//! All of them wait for the end of a pipe, which wakes all at once, and then read their order from a file.
+//! They answer through another pipe. The kernel does not interleave writes of up to 4096 bytes (`PIPE_BUF`),
+//! so answers are written in such pieces.
 
 use crate::light::{
     Crowd,
@@ -23,24 +24,26 @@ use std::{
     time::Duration,
 };
 
-/// Longest line that is written to a pipe in one piece (`PIPE_BUF`, pipe(7)), with room for its other words.
+/// Longest line that is written to a pipe in one piece (`PIPE_BUF`, pipe(7)), less space for the rest of the
+/// line.
 const PIECE: usize = 3800;
 
-/// What all have: pipes that are closed in turn, what is to be done when the first is, and a pipe for answers.
+/// The children with what they share: pipes that are closed in turn, the file with the order, and a pipe for
+/// answers.
 pub(super) struct Processes {
     children: Vec<Pid>,
-    /// What children read; a child leaves one stage when its pipe's last writer has gone.
+    /// Pipes that children read from. A child leaves a stage when the last writer of its pipe has closed it.
     begin: (PipeReader, Option<PipeWriter>),
     end: (PipeReader, Option<PipeWriter>),
-    /// Empty where nothing is to be done.
+    /// File with the order. Empty if there is nothing to do.
     order: File,
     answers: (BufReader<PipeReader>, PipeWriter),
 }
 
-/// What is to be done, as the line of a file.
+/// The order for the children; stored as one line of a file.
 #[derive(Clone)]
 struct Order {
-    /// When to stop, on the clock that all processes share, in nanoseconds.
+    /// When to stop, on the monotonic clock that all processes share, in nanoseconds.
     until_ns: u64,
     files: Option<Files>,
 }
@@ -58,7 +61,7 @@ impl Processes {
         })
     }
 
-    /// Reads an answer of each child.
+    /// Reads the answer of each child.
     fn answers(&mut self, done: &mut Done) {
         let mut left = self.children.len();
         let mut line = String::new();
@@ -66,7 +69,7 @@ impl Processes {
             line.clear();
             match self.answers.0.read_line(&mut line) {
                 Ok(1..) => left -= usize::from(take(line.trim_end(), done)),
-                // Cannot be: we hold a writer ourselves.
+                // Unreachable: this process holds a writer itself.
                 _ => return,
             }
         }
@@ -75,7 +78,7 @@ impl Processes {
     fn work(&mut self, time: Duration, files: Option<Files>, begun: &mut dyn FnMut()) -> Done {
         let until_ns = now_ns() + time.as_nanos() as u64;
         let _ = self.order.write_all(Order { until_ns, files }.line().as_bytes());
-        // Before they are told: all of them would have the CPUs first.
+        // Must come before the children start: they would occupy all CPUs.
         begun();
         self.begin.1 = None;
         let mut done = Done::default();
@@ -106,7 +109,8 @@ fn now_ns() -> u64 {
     manycore_linux::clock::now_ns()
 }
 
-/// What a child says: pieces of `INDEX:COUNT,`, then `. FAILED WHY`. Returns whether it is the last of that child.
+/// Parses a line of a child: pieces of `INDEX:COUNT,`, then `. FAILED WHY`. Returns whether it is that
+/// child's last line.
 fn take(line: &str, done: &mut Done) -> bool {
     if let Some(last) = line.strip_prefix('.') {
         let (failed, why) = last.trim_start().split_once(' ').unwrap_or((last.trim(), ""));
@@ -121,7 +125,7 @@ fn take(line: &str, done: &mut Done) -> bool {
     false
 }
 
-/// The life of a child; returns its exit status.
+/// Main function of a child; returns its exit status.
 fn live(
     number: u64,
     begin: &mut PipeReader,
@@ -132,7 +136,7 @@ fn live(
     if answers.write_all(b".\n").is_err() {
         return 1;
     }
-    // Nothing is ever written to these: they end when their writers do.
+    // No data is ever written to these pipes: reads end when the writers are closed.
     let _ = begin.read(&mut [0]);
     if let Some(order) = read_all(order).as_deref().and_then(Order::read) {
         answer(&work_on(number, &order), answers);
@@ -141,7 +145,7 @@ fn live(
     0
 }
 
-/// The text of a file whose position is everybody's.
+/// Returns the text of a file without moving its position, which all processes share.
 fn read_all(file: &File) -> Option<String> {
     let mut bytes = vec![0; file.metadata().ok()?.len() as usize];
     file.read_exact_at(&mut bytes, 0).ok()?;
@@ -195,7 +199,7 @@ impl Crowd for Processes {
             let (begin, end, order) = (&mut self.begin, &mut self.end, &self.order);
             let answers = &mut self.answers.1;
             let forked = child::fork(move || {
-                // Those of the parent, without which no pipe would ever end.
+                // Close the child's copies of the writers; otherwise no pipe would ever end.
                 begin.1 = None;
                 end.1 = None;
                 live(number, &mut begin.0, &mut end.0, order, answers)
@@ -207,7 +211,8 @@ impl Crowd for Processes {
                     break;
                 }
             }
-            // They must not fill the pipe while nobody reads it: it holds 65,536 bytes.
+            // The children must not fill the pipe, which holds 65,536 bytes, while this process does not read
+            // it.
             unheard += 1;
             if unheard == 1000 {
                 self.hear(unheard);
@@ -236,7 +241,7 @@ impl Crowd for Processes {
 }
 
 impl Processes {
-    /// Waits until `count` more children have said that they live.
+    /// Waits until `count` more children have reported that they are alive.
     fn hear(&mut self, count: usize) {
         let mut line = String::new();
         for _ in 0..count {

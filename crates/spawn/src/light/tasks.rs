@@ -20,18 +20,18 @@ use tokio::{
     task::yield_now,
 };
 
-/// The version of tokio that is built in.
+/// The built-in version of tokio.
 const VERSION: &str = "tokio 1, multi-thread";
 
-/// What all tasks share.
+/// State shared by all tasks.
 #[derive(Default)]
 struct Shared {
     alive: AtomicU64,
-    /// Tells all to work, once.
+    /// Starts the work, once.
     begin: Notify,
-    /// Tells all to end.
+    /// Ends all tasks.
     end: Notify,
-    /// What they work on: files, or nothing.
+    /// The work: on files, or computing only (`None`).
     work: OnceLock<Option<(Files, Tally)>>,
     stop: AtomicBool,
     working: AtomicU64,
@@ -64,7 +64,7 @@ async fn live(number: u64, shared: Arc<Shared>) {
     let (begin, end) = (shared.begin.notified(), shared.end.notified());
     let mut begin = std::pin::pin!(begin);
     let mut end = std::pin::pin!(end);
-    // From here on they hear of it, whether they wait already or not.
+    // From here on both notifications reach the task, even before it waits for them.
     begin.as_mut().enable();
     end.as_mut().enable();
     shared.alive.fetch_add(1, Relaxed);
@@ -82,7 +82,7 @@ async fn live(number: u64, shared: Arc<Shared>) {
     shared.alive.fetch_sub(1, Relaxed);
 }
 
-/// Works in pieces, and lets others go on after each: nobody interrupts a task.
+/// Works in pieces and yields after each: tokio does not preempt tasks.
 async fn work_on(number: u64, shared: &Shared) {
     let mut data = Vec::new();
     let mut x = number as u32;

@@ -13,14 +13,14 @@ use std::{
     time::Duration,
 };
 
-/// What all threads share.
+/// State shared by all threads.
 #[derive(Default)]
 struct Shared {
     alive: AtomicU64,
     begin: AtomicBool,
     stop: AtomicBool,
     end: AtomicBool,
-    /// What they work on: files, or nothing.
+    /// The work: on files, or computing only (`None`).
     work: OnceLock<Option<(Files, Tally)>>,
     working: AtomicU64,
 }

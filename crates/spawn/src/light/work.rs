@@ -1,4 +1,4 @@
-//! What a light process of ours does, in pieces between which it may be told to stop.
+//! The work of a built-in light process, in pieces. It can be stopped between pieces.
 
 use manycore_stats::histogram::{BUCKETS, bucket};
 use std::{
@@ -15,13 +15,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Pause after a round that failed, so that failures do not keep others from working.
+/// Pause after a failed round, so that failures do not slow down others.
 pub const PAUSE: Duration = Duration::from_millis(10);
 
-/// Steps of a piece of computing: some 30 µs.
+/// Steps in a piece of computing; takes about 30 µs.
 const STEPS: u32 = 20_000;
 
-/// Computes a piece.
+/// Computes one piece.
 pub fn burn(start: u32) -> u32 {
     let mut x = start;
     for _ in 0..STEPS {
@@ -30,31 +30,31 @@ pub fn burn(start: u32) -> u32 {
     x
 }
 
-/// Where files are and how long they get.
+/// Directory of the files, and their length in bytes.
 #[derive(Clone, Debug)]
 pub struct Files {
     pub folder: PathBuf,
     pub bytes: usize,
 }
 
-/// What rounds on files gave, counted by all at once.
+/// Results of file rounds, counted concurrently by all light processes.
 pub struct Tally {
     times: Vec<AtomicU64>,
     failed: AtomicU64,
     why: Mutex<String>,
 }
 
-/// The same when all have ended.
+/// The results when all have ended.
 #[derive(Clone, Debug, Default)]
 pub struct Done {
-    /// Buckets of times that are not empty.
+    /// Non-empty buckets of the latency histogram: index and count.
     pub times: Vec<(usize, u64)>,
     pub failed: u64,
     pub why: String,
 }
 
 impl Files {
-    /// Opens, writes, reads and closes file `number`, and counts that; returns whether it was so.
+    /// Opens, writes, reads and closes file `number`, and counts the round. Returns whether it succeeded.
     pub fn round(&self, number: u64, data: &mut Vec<u8>, tally: &Tally) -> bool {
         let began = Instant::now();
         match self.rewrite(number, data) {
@@ -87,7 +87,7 @@ impl Tally {
         Self { times, failed: AtomicU64::new(0), why: Mutex::default() }
     }
 
-    /// What was counted until now.
+    /// Returns what was counted so far.
     pub fn done(&self) -> Done {
         let times = self.times.iter().map(|count| count.load(Relaxed)).enumerate();
         Done {
@@ -99,7 +99,7 @@ impl Tally {
 }
 
 impl Done {
-    /// Adds what another has counted.
+    /// Adds the counts of another process.
     pub fn add(&mut self, times: &[(usize, u64)], failed: u64, why: &str) {
         for &(index, count) in times {
             match self.times.binary_search_by_key(&index, |(index, _)| *index) {
@@ -113,7 +113,7 @@ impl Done {
         }
     }
 
-    /// The protocol's line.
+    /// Returns the results as a line of the protocol.
     pub fn line(&self, took: Duration) -> String {
         let operations: u64 = self.times.iter().map(|(_, count)| count).sum();
         let mut line = format!(

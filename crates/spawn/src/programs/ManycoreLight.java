@@ -1,4 +1,4 @@
-// Light processes of Java: see protocol.rs for what is said on standard input and output.
+// Light processes of Java: see protocol.rs for the messages on standard input and output.
 
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -21,7 +21,7 @@ import java.util.regex.Pattern;
 import javax.management.ObjectName;
 
 public final class ManycoreLight {
-    /** Buckets of times: as in manycore's histogram, 64 to a doubling below 2^40 ns. */
+    /** Buckets of times: as in manycore's histogram, 64 per power of two, below 2^40 ns. */
     private static final int BUCKETS = 2240;
 
     private static final PrintStream OUT = System.out;
@@ -38,7 +38,7 @@ public final class ManycoreLight {
     private static volatile int sink;
     private static Thread[] alive = new Thread[0];
 
-    /** Starts one, as a virtual thread where this version of Java has them (21). */
+    /** Starts a virtual thread if this version of Java has them (21), else a platform thread. */
     private interface Starter {
         Thread start(Runnable body) throws ReflectiveOperationException;
     }
@@ -59,7 +59,7 @@ public final class ManycoreLight {
             };
         }
         try {
-            // By its name, so that older compilers take this file, too.
+            // Found by name, so that older compilers accept this file, too.
             var method = Thread.class.getMethod("startVirtualThread", Runnable.class);
             return body -> (Thread) method.invoke(null, body);
         } catch (NoSuchMethodException error) {
@@ -84,7 +84,7 @@ public final class ManycoreLight {
                 case "io" -> files(Long.parseLong(words[1]), Integer.parseInt(words[2]), words[3]);
                 case "end" -> {
                     END.countDown();
-                    // Those who were never put to work wait here.
+                    // Threads that never received work wait here.
                     BEGIN.countDown();
                     for (Thread thread : alive) {
                         thread.join();
@@ -136,7 +136,7 @@ public final class ManycoreLight {
         }
     }
 
-    /** Bytes that are committed, as the machine's own book-keeping of native memory tells, stacks of threads included. */
+    /** Committed bytes by the JVM's Native Memory Tracking, thread stacks included. */
     private static String own() throws Exception {
         Object said = ManagementFactory.getPlatformMBeanServer().invoke(
                 new ObjectName("com.sun.management:type=DiagnosticCommand"), "vmNativeMemory",
@@ -160,7 +160,7 @@ public final class ManycoreLight {
                 }
                 sink = x;
                 if (virtual()) {
-                    // They have no time slices: without this the first ones would run alone.
+                    // Virtual threads have no time slices: without this the first ones would run alone.
                     Thread.yield();
                 }
             }
@@ -179,7 +179,7 @@ public final class ManycoreLight {
         say("working");
         Thread.sleep(milliseconds);
         stop = true;
-        // A round that has begun is ended and counted: to leave out the last ones would leave out the slow ones.
+        // Rounds that have begun are completed and counted: leaving out the last ones would leave out the slow ones.
         workers.await();
         String seconds = seconds(began);
         List<String> latency = new ArrayList<>();

@@ -1,22 +1,22 @@
-%% Light processes of Erlang: see protocol.rs for what is said on standard input and output.
+%% Light processes of Erlang: see protocol.rs for the messages on standard input and output.
 -module(manycore_light).
 -export([main/0, serve/0, live/1]).
 
-%% What all share. Cells of `shared`: how many live, that work is to stop, that a reason for a failure was told,
-%% rounds on files, rounds that failed.
+%% Shared state. The entries of `cells` are: how many are alive, whether work is to stop, whether the reason of a
+%% failure was already reported, completed rounds on files, failed rounds.
 -record(shared, {cells, times, origin}).
 -define(ALIVE, 1).
 -define(STOP, 2).
 -define(TOLD, 3).
 -define(ROUNDS, 4).
 -define(FAILED, 5).
-%% Buckets of times: as in manycore's histogram, 64 to a doubling below 2^40 ns.
+%% Buckets of times: as in manycore's histogram, 64 per power of two, below 2^40 ns.
 -define(BUCKETS, 2240).
 
 main() -> spawn(?MODULE, serve, []).
 
 serve() ->
-    %% A port of our own: the standard one is served by a process that would wait its turn among a million others.
+    %% A port of its own: the process that serves the standard one would wait its turn among a million others.
     Port = open_port({fd, 0, 1}, [{line, 65536}, eof, binary]),
     say(Port, ["ready\tunit=process\tschedulers=", int(erlang:system_info(schedulers_online)),
                "\tbinding=", atom_to_list(erlang:system_info(scheduler_bind_type)),
@@ -83,7 +83,7 @@ idle(Shared) ->
 %% Computing
 
 spin(Port, Shared, Others, Milliseconds, Interval) ->
-    %% Who watches must not wait for those who are watched.
+    %% The sampling process must not wait for the processes that it samples.
     process_flag(priority, high),
     erlang:system_flag(scheduler_wall_time, true),
     tell(Others, spin),
@@ -102,7 +102,7 @@ watch(Looks, Interval) ->
     receive after Interval -> ok end,
     [erlang:statistics(total_run_queue_lengths) | watch(Looks - 1, Interval)].
 
-%% Of schedulers that run processes; those of long native calls have higher numbers.
+%% Only schedulers that run processes; dirty schedulers (long native calls) have higher numbers.
 scheduler_times() ->
     Count = erlang:system_info(schedulers_online),
     lists:sort([Time || {Id, _, _} = Time <- erlang:statistics(scheduler_wall_time), Id =< Count]).
@@ -115,7 +115,7 @@ burn(Shared) ->
     end.
 
 burn(X, 0) -> X;
-%% Small integers only: numbers on the heap would have it grow.
+%% Small integers only: big integers would make the heap grow.
 burn(X, N) -> burn((X * 69069 + 12345) band 16#fffffff, N - 1).
 
 %% Files
@@ -130,7 +130,7 @@ io(Port, #shared{cells = Cells} = Shared, Others, Milliseconds, Bytes, Folder) -
     say(Port, "working"),
     receive after Milliseconds -> ok end,
     atomics:put(Cells, ?STOP, 1),
-    %% A round that has begun is ended and counted: to leave out the last ones would leave out the slow ones.
+    %% Rounds that have begun are completed and counted: leaving out the last ones would leave out the slow ones.
     process_flag(priority, normal),
     Alive = atomics:get(Cells, ?ALIVE),
     Reason = ended(Alive, none),
@@ -194,7 +194,7 @@ bucket(Ns) ->
 doublings(1, Count) -> Count;
 doublings(Time, Count) -> doublings(Time bsr 1, Count + 1).
 
-%% Small things
+%% Helpers
 
 ours(Others) -> processes() -- Others.
 

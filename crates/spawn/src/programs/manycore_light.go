@@ -1,4 +1,4 @@
-// Light processes of Go: see protocol.rs for what is said on standard input and output. Written for Go 1.19, which
+// Light processes of Go: see protocol.rs for the messages on standard input and output. Written for Go 1.19, which
 // Debian 12 has.
 package main
 
@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// Buckets of times: as in manycore's histogram, 64 to a doubling below 2^40 ns.
+// Buckets of times: as in manycore's histogram, 64 per power of two, below 2^40 ns.
 const buckets = 2240
 
-// What all share.
+// Shared state.
 var (
 	begun, ended     sync.WaitGroup
 	end              = make(chan struct{})
@@ -86,7 +86,7 @@ func live(number int) {
 	ended.Done()
 }
 
-// Memory that the runtime has from the system and did not give back.
+// Memory that the runtime has obtained from the system and not returned, in bytes.
 func own() uint64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
@@ -110,7 +110,7 @@ func spin(alive int, length, interval time.Duration) {
 	fmt.Printf("spun\tqueued=%s\n", strings.Join(queued, ","))
 }
 
-// Goroutines that are ready to run, where this version of Go tells (1.26).
+// Goroutines that are ready to run, if this version of Go reports them (1.26).
 func waiting() (uint64, bool) {
 	sample := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 	metrics.Read(sample)
@@ -139,7 +139,7 @@ func files(alive int, length time.Duration, bytes int, folder string) {
 	fmt.Println("working")
 	time.Sleep(length)
 	stop.Store(true)
-	// A round that has begun is ended and counted: to leave out the last ones would leave out the slow ones.
+	// Rounds that have begun are completed and counted: leaving out the last ones would leave out the slow ones.
 	workers.Wait()
 	seconds := time.Since(began).Seconds()
 	var latency []string

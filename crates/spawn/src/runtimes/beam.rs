@@ -9,13 +9,13 @@ use std::{fs, path::PathBuf, process::Command};
 const SOURCE: &str = include_str!("../programs/manycore_light.erl");
 const PACKAGE: &str = "erlang-base";
 
-/// Processes that it allows where it is told nothing (`+P`, erl(1)).
+/// Maximum number of processes that Erlang allows by default (`+P`, erl(1)).
 const DEFAULT_PROCESSES: u64 = 262_144;
 
-/// The largest `+P`, which is rounded up to a power of two.
+/// The largest value of `+P`; Erlang rounds it up to a power of two.
 const MOST_PROCESSES: u64 = (1 << 27) - 1;
 
-/// Processes beside ours, with room to spare: an idle system has some forty.
+/// Allowance for processes other than the measured ones. An idle system has about forty.
 const OTHERS: u64 = 1024;
 
 pub(super) struct Beam {
@@ -40,9 +40,10 @@ impl Program for Beam {
         let processes = DEFAULT_PROCESSES.max(count + OTHERS).min(MOST_PROCESSES);
         let mut command = Command::new(&self.erl);
         command.args(["+P", &processes.to_string(), "-noinput", "-pa"]).arg(&self.folder);
-        // Neither the user's `.erlang` nor the system's log may speak where our protocol does.
+        // Neither the user's `.erlang` nor the system's log may write to standard output, which carries the
+        // protocol.
         command.args(["-boot", "no_dot_erlang", "-kernel", "logger_level", "none"]);
-        // A dump of a million processes would fill the disk.
+        // A crash dump of a million processes would fill the disk.
         command.args(["-s", "manycore_light", "main"]).env("ERL_CRASH_DUMP_SECONDS", "0");
         command
     }

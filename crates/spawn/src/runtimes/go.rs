@@ -12,7 +12,7 @@ pub(super) struct Go(PathBuf);
 
 pub(super) fn find(cache: &Cache) -> Result<Go> {
     let go = installed("go", Runtime::Go, "golang-go")?;
-    // This compiler and nothing from the net, whatever the user's settings are.
+    // Uses the installed compiler and nothing from the network, whatever the user's settings are.
     let local = |command: &mut Command| {
         command.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GO111MODULE", "off")]);
         command.envs([("CGO_ENABLED", "0"), ("GOFLAGS", ""), ("GOWORK", "off"), ("GOTELEMETRY", "off")]);
@@ -27,7 +27,8 @@ pub(super) fn find(cache: &Cache) -> Result<Go> {
         let parts = folder.join("parts");
         let mut build = Command::new(&go);
         local(&mut build);
-        // The language of the oldest Go that a supported distribution has (1.19, Debian 12), whichever is installed.
+        // The language version of the oldest Go in a supported distribution (1.19, Debian 12), whichever Go
+        // is installed.
         build.env("GOCACHE", &parts).args(["build", "-trimpath", "-gcflags=-lang=go1.19", "-o"]);
         build.arg(folder.join("light"));
         compile(build.arg(&source))?;

@@ -29,9 +29,10 @@ pub(super) fn find(cache: &Cache) -> Result<Jvm> {
 impl Program for Jvm {
     fn command(&self, _: u64) -> Command {
         let mut command = Command::new(&self.java);
-        // Its own word about its memory, which costs 16 bytes for each block; and no file that others could read.
+        // Native Memory Tracking, which costs 16 bytes per block; and no performance data file that other
+        // users could read.
         command.args(["-XX:NativeMemoryTracking=summary", "-XX:-UsePerfData", "-cp"]).arg(&self.folder);
-        // Its warnings go to standard output where it is told nothing, into the midst of our protocol.
+        // By default, warnings go to standard output, into the midst of the protocol.
         command.args(["-Xlog:disable", "-Xlog:all=warning:stderr", "ManycoreLight"]);
         command
     }
@@ -41,7 +42,7 @@ impl Program for Jvm {
     }
 
     fn pilot(&self) -> u64 {
-        // They may be threads of the operating system.
+        // Before Java 21 they are threads of the operating system.
         1000
     }
 }

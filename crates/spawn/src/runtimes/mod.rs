@@ -1,4 +1,5 @@
-//! The runtimes: one file each behind [`Program`], with their programs in `programs/` beside this folder.
+//! The runtimes: one file for each behind the trait [`Program`]. Their programs are in `programs/` beside
+//! this directory.
 
 mod beam;
 mod go;
@@ -15,26 +16,27 @@ use manycore_linux::{
 };
 use std::{env, os::unix::fs::PermissionsExt, path::PathBuf, process::Command, time::Duration};
 
-/// A runtime that is here, and the program that speaks our protocol in it.
+/// An installed runtime, with the program that speaks the protocol in it.
 pub trait Program {
-    /// The command that starts it, able to hold `count` light processes.
+    /// Returns the command that starts it, with room for `count` light processes.
     fn command(&self, count: u64) -> Command;
 
-    /// The option that has it use `schedulers` threads.
+    /// Returns the option that makes it use `schedulers` threads.
     fn option(&self, schedulers: usize) -> String;
 
-    /// Light processes of the larger pilot run, by which the memory of all others is foretold. It must fit anywhere.
+    /// Returns the count of the larger pilot run, from which the memory of all others is predicted. It must
+    /// be small enough to fit on any machine.
     fn pilot(&self) -> u64 {
         10_000
     }
 
-    /// The most that it can be told to hold, and what says so.
+    /// Returns the largest number of light processes that it can be configured for, and what limits it.
     fn most(&self) -> Option<(u64, &'static str)> {
         None
     }
 }
 
-/// The runtime, with its program compiled.
+/// Returns the runtime, with its program compiled.
 ///
 /// # Errors
 /// [`Error::Unavailable`] where it is not installed, or cannot compile.
@@ -47,7 +49,7 @@ pub fn find(runtime: Runtime, cache: &Cache) -> Result<Box<dyn Program>> {
     })
 }
 
-/// A program of the `PATH`.
+/// Finds a program in `PATH`.
 ///
 /// # Errors
 /// [`Error::Unavailable`] with the Debian package that has it.
@@ -64,13 +66,13 @@ fn installed(program: &str, runtime: Runtime, package: &str) -> Result<PathBuf> 
     })
 }
 
-/// What a compiler says about its version, on whichever output.
+/// Returns what a compiler prints about its version, on standard output and standard error.
 ///
 /// # Errors
 /// As [`finish`].
 fn version(command: &mut Command) -> Result<String> {
     let shown = command.get_program().to_string_lossy().into_owned();
-    let job = finish(command, "tell its version")?;
+    let job = finish(command, "print its version")?;
     let said = format!("{}{}", String::from_utf8_lossy(job.output()), job.complaints());
     Ok(format!("{shown}\n{}", said.trim()))
 }
@@ -83,7 +85,7 @@ fn compile(command: &mut Command) -> Result {
     finish(command, "compile").map(drop)
 }
 
-/// Runs a program to a good end; `what` it does is for messages.
+/// Runs a program until it exits successfully. `what` it does is used in messages.
 ///
 /// # Errors
 /// [`Error::Unavailable`] where it cannot be started or fails, [`Error::Interrupted`].

@@ -1,4 +1,4 @@
-//! Tasks of tokio, threads and processes: this program itself, started anew with a hidden verb.
+//! tokio tasks, threads and processes: this program itself, started again with a hidden verb.
 
 use crate::runtimes::Program;
 use manycore_experiment::spawning::Runtime;
@@ -24,7 +24,8 @@ impl Program for Own {
         match self.0 {
             Runtime::Processes => 200,
             Runtime::Threads => 1000,
-            // Of some 700 bytes each: fewer would drown in what a control group is charged with at once.
+            // A tokio task takes about 700 bytes: fewer of them would be lost in the granularity of a control
+            // group's charge.
             _ => 50_000,
         }
     }

@@ -1,11 +1,11 @@
-//! PCI addresses as libvirt writes them in attributes and the kernel writes them in names.
+//! PCI addresses, as libvirt writes them in attributes and the kernel in names.
 
 use manycore_linux::vms::xml::{is, number};
 use roxmltree::Node;
 use std::fmt;
 
-/// `domain:bus:slot.function`. In a guest's XML the bus is the index of a controller, not the number that the
-/// guest's firmware gives it.
+/// An address `domain:bus:slot.function`. In a guest's XML, the bus is the index of a controller, not the bus
+/// number that the guest's firmware assigns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PciAddress {
     /// PCI domain (segment).
@@ -19,8 +19,8 @@ pub struct PciAddress {
 }
 
 impl PciAddress {
-    /// From `<address domain='0x0000' bus='0x3b' slot='0x02' function='0x1'/>`; what is left out is 0. `None` where
-    /// it is no PCI address or names no bus.
+    /// Parses `<address domain='0x0000' bus='0x3b' slot='0x02' function='0x1'/>`. Missing attributes count as
+    /// 0. Returns `None` if it is not a PCI address or has no bus.
     pub fn of(address: Node) -> Option<Self> {
         if address.attribute("type").is_some_and(|kind| kind != "pci") {
             return None;
@@ -38,21 +38,21 @@ impl PciAddress {
         })
     }
 
-    /// Where a device of the guest sits: its own `<address type='pci'>`.
+    /// Returns the address of a device in the guest: the device's own `<address type='pci'>`.
     pub fn in_guest(device: Node) -> Option<Self> {
         let own = device.children().find(|node| is(*node, "address"))?;
         if own.attribute("type") == Some("pci") { Self::of(own) } else { None }
     }
 
-    /// The type of a device's own `<address>` where that is none of PCI: `unassigned` for one that the guest does not get,
-    /// `ccw`. It cannot be given a place on a PCI bus.
+    /// Returns the type of a device's own `<address>` if it is not a PCI address: `ccw`, or `unassigned` for
+    /// a device that the guest does not get. Such a device cannot be placed on a PCI bus.
     pub fn other_kind<'a>(device: Node<'a, '_>) -> Option<&'a str> {
         let own = device.children().find(|node| is(*node, "address"))?;
         Some(own.attribute("type").unwrap_or_default()).filter(|kind| *kind != "pci")
     }
 
-    /// Which device of the host is passed through: `<source><address>` of a PCI `<hostdev>` or of an `<interface
-    /// type='hostdev'>`.
+    /// Returns the address on the host of a device that is passed through: `<source><address>` of a PCI
+    /// `<hostdev>` or of an `<interface type='hostdev'>`.
     pub fn on_host(device: Node) -> Option<Self> {
         let passed = match device.tag_name().name() {
             "hostdev" => {
@@ -79,9 +79,9 @@ impl fmt::Display for PciAddress {
 impl std::str::FromStr for PciAddress {
     type Err = String;
 
-    /// Parses what the kernel writes: `0000:3b:02.1`.
+    /// Parses the kernel's form: `0000:3b:02.1`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("'{text}' is no PCI address such as 0000:3b:02.1");
+        let bad = || format!("'{text}' is not a PCI address such as 0000:3b:02.1");
         let hex = |digits: &str| {
             let all = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
             u32::from_str_radix(digits, 16).ok().filter(|_| all).ok_or_else(bad)

@@ -1,18 +1,19 @@
-//! The PCI buses of a domain: which controller is below which, and which bus numbers an expander bus needs.
+//! The PCI buses of a domain: which controller is plugged into which, and which bus numbers an expander bus
+//! needs.
 //!
-//! A `pcie-expander-bus` (QEMU's `pxb-pcie`) is a root bus beside bus 0, on a NUMA node of the guest. The guest
-//! believes all below it to be on that node. Its numbers begin at `busNr` and end before the next expander's, and each
-//! port below it takes one.
+//! A `pcie-expander-bus` (QEMU's `pxb-pcie`) is a root bus beside bus 0, assigned to a NUMA node of the
+//! guest. The guest sees all devices below it on that node. Its bus numbers begin at `busNr` and end before
+//! those of the next expander; each port below it takes one number.
 
 use super::guest::{Expander, controllers, node_of};
 use manycore_linux::vms::xml::{Xml, child, number};
 use std::{collections::BTreeMap, ops::Range};
 
-/// Ports that an expander takes: a slot each.
+/// Maximum number of ports of an expander; each takes a slot.
 pub(super) const PORTS: usize = 32;
-/// One past the highest bus number, and the highest index of a controller.
+/// One past the highest bus number and the highest index of a controller.
 const BUSES: u32 = 256;
-/// Highest `busNr` that libvirt takes.
+/// Highest `busNr` that libvirt accepts.
 const LAST: u32 = 254;
 
 /// A PCI controller.
@@ -23,7 +24,7 @@ struct Controller {
     parent: Option<(u32, u32)>,
     /// `busNr` of an expander.
     bus: Option<u32>,
-    /// Node of an expander.
+    /// NUMA node of an expander.
     node: Option<u32>,
 }
 
@@ -31,8 +32,8 @@ struct Controller {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buses {
     all: BTreeMap<u32, Controller>,
-    /// Highest index that a device names, whether or not there is such a controller: libvirt makes those that are
-    /// missing.
+    /// Highest index that a device refers to, whether or not that controller is in the XML: libvirt creates
+    /// missing controllers.
     named: u32,
 }
 
@@ -55,10 +56,10 @@ impl Buses {
         Self { all, named: 0 }
     }
 
-    /// The expander above a bus, or the bus itself where it is one.
+    /// Returns the expander above a bus, or the bus itself if it is an expander.
     pub fn expander_of(&self, bus: u32) -> Option<u32> {
         let mut at = bus;
-        // A loop of controllers is no bus.
+        // Ends after that many steps, in case controllers form a loop.
         for _ in 0..=self.all.len() {
             let controller = self.all.get(&at)?;
             if controller.is_expander {
@@ -69,12 +70,12 @@ impl Buses {
         None
     }
 
-    /// Keeps an index for a device that stays there.
+    /// Reserves an index for a device that keeps its bus.
     pub fn keep(&mut self, bus: u32) {
         self.named = self.named.max(bus);
     }
 
-    /// The node that devices on a bus are on.
+    /// Returns the NUMA node of the devices on a bus.
     pub fn node_above(&self, bus: u32) -> Option<u32> {
         self.node_of(self.expander_of(bus)?)
     }
@@ -83,7 +84,7 @@ impl Buses {
         self.all.get(&expander)?.node
     }
 
-    /// Expanders that are on a node, with the numbers that are theirs.
+    /// Returns the expanders with a NUMA node, and the range of their bus numbers.
     pub fn expanders(&self) -> Vec<Expander> {
         let next = |bus: u32| {
             let others = self.all.values().filter_map(|other| other.bus);
@@ -97,14 +98,14 @@ impl Buses {
         .collect()
     }
 
-    /// An index that no controller has; 0 is the root bus.
+    /// Returns an unused controller index. 0 is the root bus.
     pub fn free_index(&self) -> Option<u32> {
         let last = self.all.keys().next_back().copied().unwrap_or(0);
         let next = last.max(self.named) + 1;
         Some(next).filter(|next| *next < BUSES)
     }
 
-    /// An expander of a node that still takes a port.
+    /// Returns an expander of a node that has a free slot.
     pub fn with_room(&self, node: u32) -> Option<u32> {
         let mut own = self.all.iter().filter(|(_, one)| one.is_expander && one.node == Some(node));
         own.find(|(index, _)| self.slots(**index).count() < PORTS).map(|(index, _)| *index)
@@ -116,7 +117,7 @@ impl Buses {
         self.all.insert(index, Controller { is_expander: true, node, ..Controller::default() });
     }
 
-    /// Adds a port below an expander that has room; its slot.
+    /// Adds a port below an expander with a free slot, and returns the slot.
     pub fn add_port(&mut self, index: u32, expander: u32) -> u32 {
         let used: Vec<u32> = self.slots(expander).collect();
         let slot = (0..PORTS as u32).find(|slot| !used.contains(slot)).unwrap_or(0);
@@ -124,22 +125,22 @@ impl Buses {
         slot
     }
 
-    /// Adds a port beside the expanders, where libvirt finds a slot for it.
+    /// Adds a port on the root bus; libvirt chooses its slot.
     pub fn add_root_port(&mut self, index: u32) {
         self.all.insert(index, Controller::default());
     }
 
-    /// An expander and all controllers below it; none where that is no expander.
+    /// Returns an expander and all controllers below it; empty if it is not an expander.
     pub fn below(&self, expander: u32) -> Vec<u32> {
         self.all.keys().copied().filter(|index| self.expander_of(*index) == Some(expander)).collect()
     }
 
-    /// Whether there is such a controller, and no expander above it.
+    /// Returns whether there is such a controller with no expander above it.
     pub fn is_at_root(&self, index: u32) -> bool {
         self.all.contains_key(&index) && self.expander_of(index).is_none()
     }
 
-    /// Takes a controller away.
+    /// Removes a controller.
     pub fn remove(&mut self, index: u32) {
         self.all.remove(&index);
     }
@@ -149,25 +150,28 @@ impl Buses {
         parents.filter(move |(parent, _)| *parent == expander).map(|(_, slot)| slot)
     }
 
-    /// The first bus number of each expander, so that each has as many as are below it, and those for bus 0 are
-    /// left. What is there stays unless something collides with it. `at_root` is how many may be needed below bus 0.
+    /// Returns the first bus number of each expander, so that each has a number for every controller below it
+    /// and bus 0 keeps enough for its own. Existing numbers stay unless they collide. `at_root` is the number
+    /// of bus numbers that may be needed below bus 0.
     ///
-    /// `None` where there are not enough numbers.
+    /// Returns `None` if there are not enough numbers.
     pub fn arrange(&self, at_root: u32) -> Option<BTreeMap<u32, u32>> {
         let needs: BTreeMap<u32, u32> = self.needs();
         let told = needs.keys().filter_map(|index| Some((*index, self.all.get(index)?.bus?))).collect();
-        // Where what is there leaves enough for the controllers that are told, libvirt finds the rest by itself.
+        // If the existing numbers leave enough for the controllers in the XML, libvirt finds the rest by
+        // itself.
         let leaves = |kept: &BTreeMap<u32, u32>| kept.values().all(|bus| *bus as usize > self.at_root());
         let kept = [told, BTreeMap::new()].into_iter().filter(leaves);
         kept.into_iter().find_map(|kept| place(&needs, kept, at_root))
     }
 
-    /// The `busNr` that an expander has.
+    /// Returns the `busNr` of an expander.
     pub fn bus_of(&self, expander: u32) -> Option<u32> {
         self.all.get(&expander)?.bus
     }
 
-    /// Bus numbers that each expander takes: its own and one for each controller below.
+    /// Returns the number of bus numbers of each expander: one for itself and one for each controller below
+    /// it.
     fn needs(&self) -> BTreeMap<u32, u32> {
         let mut needs: BTreeMap<u32, u32> = BTreeMap::new();
         for index in self.all.keys() {
@@ -178,13 +182,13 @@ impl Buses {
         needs
     }
 
-    /// Controllers below bus 0.
+    /// Returns the number of controllers below bus 0.
     pub fn at_root(&self) -> usize {
         self.all.keys().filter(|index| self.expander_of(**index).is_none()).count()
     }
 }
 
-/// Places the expanders that have no number: below the lowest that has one, or else in the highest gap.
+/// Assigns numbers to expanders without one: below the lowest assigned number, or else in the highest gap.
 fn place(needs: &BTreeMap<u32, u32>, kept: BTreeMap<u32, u32>, at_root: u32) -> Option<BTreeMap<u32, u32>> {
     let mut taken: Vec<Range<u32>> = Vec::new();
     let end = |bus: u32, index: &u32| Some(bus.checked_add(*needs.get(index)?)?).filter(|end| *end <= BUSES);

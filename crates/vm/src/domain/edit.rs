@@ -1,11 +1,11 @@
-//! Changes to a text of XML that leave every other byte as it was, in the style that the text has.
+//! Edits of an XML text that leave every other byte unchanged and follow the style of the text.
 #![allow(clippy::needless_pass_by_value, reason = "values are numbers and texts, owned and borrowed")]
 
 use manycore_linux::vms::xml::{Xml, is};
 use roxmltree::Node;
 use std::{collections::BTreeMap, ops::Range};
 
-/// An element to be written.
+/// An element to write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
     name: &'static str,
@@ -15,29 +15,29 @@ pub struct Element {
 }
 
 impl Element {
-    /// An empty element.
+    /// Creates an empty element.
     pub fn new(name: &'static str) -> Self {
         Self { name, ..Self::default() }
     }
 
-    /// With another attribute.
+    /// Adds an attribute.
     pub fn with(mut self, name: &'static str, value: impl ToString) -> Self {
         self.attributes.push((name, value.to_string()));
         self
     }
 
-    /// With text in it.
+    /// Sets the text.
     pub fn text(self, text: impl ToString) -> Self {
         Self { text: text.to_string(), ..self }
     }
 
-    /// With another element in it.
+    /// Adds a child element.
     pub fn child(mut self, child: Self) -> Self {
         self.children.push(child);
         self
     }
 
-    /// With these elements in it.
+    /// Adds child elements.
     pub fn children(mut self, children: impl IntoIterator<Item = Self>) -> Self {
         self.children.extend(children);
         self
@@ -82,7 +82,7 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// How a text is set.
+/// Formatting style of a text.
 #[derive(Clone, Debug)]
 struct Style {
     newline: &'static str,
@@ -108,7 +108,7 @@ impl Style {
         Self { newline, unit: unit.unwrap_or("  ").to_owned(), quote }
     }
 
-    /// Begins a line, where there are lines.
+    /// Begins a new line, if the text has lines.
     fn line(&self, indent: Option<&str>, out: &mut String) {
         if let Some(indent) = indent {
             out.push_str(self.newline);
@@ -117,7 +117,8 @@ impl Style {
     }
 }
 
-/// White space before a place, back to the start of its line; `None` where something else stands in the line.
+/// Returns the white space between the start of the line and `at`; `None` if the line has other text before
+/// `at`.
 fn indent<'a>(xml: &Xml<'a>, at: usize) -> Option<&'a str> {
     let before = xml.slice(0..at);
     let line = before.trim_end_matches([' ', '\t']);
@@ -125,25 +126,25 @@ fn indent<'a>(xml: &Xml<'a>, at: usize) -> Option<&'a str> {
     begins.then(|| &before[line.len()..])
 }
 
-/// Changes to one text, which are made together.
+/// Edits of one text. They are applied together.
 #[derive(Debug)]
 pub struct Edits<'x, 'a> {
     xml: &'x Xml<'a>,
     style: Style,
     changes: Vec<(Range<usize>, String)>,
-    /// Elements right below the root that get more, in the order in which they were first asked for.
+    /// Additions to elements right below the root, in the order of the first request.
     growing: Vec<Element>,
-    /// Comments that go with the elements that they are in, by where they stand.
+    /// Comments inside removed elements, by position.
     lost: BTreeMap<usize, String>,
 }
 
 impl<'x, 'a> Edits<'x, 'a> {
-    /// No changes yet.
+    /// Creates an empty list of edits.
     pub fn new(xml: &'x Xml<'a>) -> Self {
         Self { xml, style: Style::of(xml), changes: Vec::new(), growing: Vec::new(), lost: BTreeMap::new() }
     }
 
-    /// Gives an attribute another value; it keeps its place and quotes. One that is not there comes last.
+    /// Sets an attribute. An existing one keeps its position and quotes; a new one comes last.
     pub fn set(&mut self, node: Node<'_, 'a>, name: &str, value: impl ToString) {
         let value = value.to_string();
         match node.attribute_node(name) {
@@ -158,7 +159,7 @@ impl<'x, 'a> Edits<'x, 'a> {
         }
     }
 
-    /// Takes an attribute away, with the white space before it.
+    /// Removes an attribute with the white space before it.
     pub fn unset(&mut self, node: Node<'_, 'a>, name: &str) {
         let Some(there) = node.attribute_node(name) else { return };
         let range = there.range();
@@ -166,7 +167,7 @@ impl<'x, 'a> Edits<'x, 'a> {
         self.changes.push((space.trim_end().len()..range.end, String::new()));
     }
 
-    /// Adds elements after all that is in `parent`.
+    /// Appends elements to the content of `parent`.
     pub fn append(&mut self, parent: Node<'_, 'a>, elements: &[Element]) {
         if elements.is_empty() {
             return;
@@ -195,7 +196,8 @@ impl<'x, 'a> Edits<'x, 'a> {
         }
     }
 
-    /// Adds elements to the one called `name` right below the root, which is made where it is missing.
+    /// Appends elements to the element called `name` right below the root. Creates that element if it is
+    /// missing.
     pub fn add(&mut self, name: &'static str, elements: Vec<Element>) {
         if elements.is_empty() {
             return;
@@ -206,12 +208,12 @@ impl<'x, 'a> Edits<'x, 'a> {
         }
     }
 
-    /// Adds an element right below the root, which has none of its name.
+    /// Adds an element right below the root, which must not have one of that name.
     pub fn add_whole(&mut self, element: Element) {
         self.growing.push(element);
     }
 
-    /// Adds elements after `sibling`, and after a comment on it in the same line.
+    /// Adds elements after `sibling`, and after a comment that follows it in the same line.
     pub fn after(&mut self, sibling: Node<'_, 'a>, elements: &[Element]) {
         let text = self.lines(elements, indent(self.xml, sibling.range().start));
         let mut last = sibling;
@@ -226,7 +228,7 @@ impl<'x, 'a> Edits<'x, 'a> {
         self.changes.push((at..at, text));
     }
 
-    /// Takes an element away; with its line, where it has lines of its own.
+    /// Removes an element, with its whole lines if it stands alone in them.
     pub fn remove(&mut self, node: Node<'_, 'a>) {
         for comment in node.descendants().filter(Node::is_comment) {
             let range = comment.range();
@@ -243,12 +245,13 @@ impl<'x, 'a> Edits<'x, 'a> {
         self.changes.push((start..range.end, String::new()));
     }
 
-    /// Comments that go with the elements that are taken away, as they are written.
+    /// Returns the comments inside removed elements, as they are written.
     pub fn lost(&self) -> impl Iterator<Item = &str> {
         self.lost.values().map(String::as_str)
     }
 
-    /// The text with all changes; those at one place in the order in which they were asked for.
+    /// Returns the text with all edits applied. Edits at the same position are applied in the order of the
+    /// requests.
     pub fn apply(mut self) -> String {
         for element in std::mem::take(&mut self.growing) {
             let xml = self.xml;
@@ -264,7 +267,7 @@ impl<'x, 'a> Edits<'x, 'a> {
         let mut out = String::with_capacity(self.xml.text.len() * 2);
         let mut done = 0;
         for (range, text) in &self.changes {
-            // What lies in a part that was taken away goes with it.
+            // Edits within a removed part are dropped with it.
             if range.start < done {
                 continue;
             }
@@ -285,12 +288,12 @@ impl<'x, 'a> Edits<'x, 'a> {
         text
     }
 
-    /// Where the lines of an element begin: `None` in a text without lines.
+    /// Returns the indentation of an element: `None` in a text without lines.
     fn indent_of(&self, node: Node<'_, 'a>) -> Option<String> {
         indent(self.xml, node.range().start).map(str::to_owned)
     }
 
-    /// One past the name in a tag.
+    /// Returns the position after the name in a tag.
     fn name_end(&self, node: Node<'_, 'a>) -> usize {
         let range = node.range();
         let tag = self.xml.slice(range.clone());
@@ -302,7 +305,8 @@ fn is_space(node: Node) -> bool {
     node.is_text() && node.text().is_some_and(|text| text.trim().is_empty())
 }
 
-/// Elements that libvirt writes right before one that we may have to make; any order would do for it.
+/// Elements that libvirt writes right before a given one. libvirt accepts any order; this keeps its usual
+/// one.
 fn before(name: &str) -> &'static [&'static str] {
     match name {
         "cputune" | "numatune" => &["vcpu", "vcpus", "iothreads", "iothreadids", "cputune"],
@@ -311,7 +315,7 @@ fn before(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// The last of the elements of these names below the root, in the order of the text.
+/// Returns the last element below the root with one of these names, in the order of the text.
 fn last_of<'n, 'a>(xml: &'n Xml<'a>, names: &[&str]) -> Option<Node<'n, 'a>> {
     xml.root().children().rfind(|node| names.iter().any(|name| is(*node, name)))
 }

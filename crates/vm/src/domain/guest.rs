@@ -1,4 +1,5 @@
-//! What a domain's XML says that its guest gets: CPUs, memory, caches, devices, and where they are.
+//! The hardware of a guest as its domain XML describes it: CPUs, memory, caches, devices, and their host
+//! resources.
 
 use super::{
     address::PciAddress,
@@ -14,40 +15,42 @@ use std::collections::BTreeMap;
 /// Value of [`Guest::schema`] that this version writes.
 pub const GUEST_SCHEMA: &str = "manycore/guest/1";
 
-/// Most virtual CPUs of a domain; QEMU takes 4,096 at most.
+/// Maximum number of virtual CPUs of a domain; the limit of QEMU.
 pub const MOST_VCPUS: u32 = 4096;
 
-/// Most NUMA nodes of a domain that QEMU takes (`MAX_NODES` in its `numa.h`).
+/// Maximum number of NUMA nodes of a domain in QEMU (`MAX_NODES` in its `numa.h`).
 const MOST_CELLS: usize = 128;
 
-/// What the XML of one domain says of its guest's hardware, and of where that is on the host.
+/// Description of a guest's hardware and of its host resources, as the XML of a domain gives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guest {
     /// Always [`GUEST_SCHEMA`] in files that this version writes.
     pub schema: String,
     /// Name of the domain.
     pub name: String,
-    /// Virtual CPUs that the guest starts with; [`Guest::pins`] has as many entries as it can get.
+    /// Number of virtual CPUs that the guest starts with. [`Guest::pins`] has an entry for each that it can
+    /// ever have.
     pub vcpus: u32,
-    /// For each virtual CPU the host's CPUs that it may use; absent where it is not pinned.
+    /// Host CPUs that each virtual CPU may use; `None` if it is not pinned.
     pub pins: Vec<Option<CpuSet>>,
     /// Host CPUs of the emulator's own threads.
     pub emulator: Option<CpuSet>,
-    /// Host CPUs of I/O threads, by their id.
+    /// Host CPUs of I/O threads, by id.
     pub iothreads: BTreeMap<u32, CpuSet>,
-    /// NUMA nodes of the guest, by their id.
+    /// NUMA nodes of the guest, in ascending order of their ids.
     pub cells: Vec<Cell>,
-    /// Memory of a guest without nodes that is bound to some of the host's.
+    /// Memory of a guest without NUMA nodes, if it is bound to nodes of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<BoundMemory>,
-    /// How its CPUs are made up.
+    /// CPU topology of the guest.
     pub topology: Option<Topology>,
-    /// Whether it sees the host's caches (`<cache mode='passthrough'/>`).
+    /// Whether the guest sees the host's caches (`<cache mode='passthrough'/>`).
     pub cache_passthrough: bool,
-    /// Data and unified caches of the host that it must see then, where the plan knows them; nearest first.
+    /// Data and unified caches of the host that the guest must then see, if the plan knows them; lowest level
+    /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<GuestCache>,
-    /// Expander buses that are on a node of the guest.
+    /// Expander buses that have a NUMA node of the guest.
     pub expanders: Vec<Expander>,
     /// Devices that are passed through, or behind an expander bus.
     pub devices: Vec<GuestDevice>,
@@ -56,89 +59,90 @@ pub struct Guest {
 /// A NUMA node of the guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Its number in the guest.
+    /// Id of the node in the guest.
     pub id: u32,
     /// Virtual CPUs.
     pub vcpus: CpuSet,
     /// Memory in KiB.
     pub memory_kib: u64,
-    /// Distances to the nodes in the order of [`Guest::cells`]; empty where the XML has none.
+    /// Distances to the nodes, in the order of [`Guest::cells`]; empty if the XML has none.
     pub distances: Vec<u32>,
-    /// Nodes of the host that its memory comes from; empty where it is not bound.
+    /// Host nodes that its memory comes from; empty if it is not bound.
     pub host_nodes: CpuSet,
-    /// Whether the control groups alone see to that (`mode='restrictive'`): QEMU sets no policy then, and memory may
-    /// come from the nodes of any cell, as each page is where the virtual CPU that used it first may take it from.
+    /// Whether only the control groups restrict the memory (`mode='restrictive'`). QEMU then sets no memory
+    /// policy, and a page may come from the host nodes of any cell: the virtual CPU that first touches it
+    /// decides.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_restrictive: bool,
 }
 
-/// All memory of a guest.
+/// Binding of a guest's whole memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoundMemory {
-    /// Its size in KiB.
+    /// Size in KiB.
     pub kib: u64,
-    /// Nodes of the host that it comes from.
+    /// Host nodes that it comes from.
     pub host_nodes: CpuSet,
 }
 
-/// Sockets, and what is in each, down to the threads of a core.
+/// CPU topology: sockets, dies, clusters, cores and threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
-    /// In the guest.
+    /// Sockets in the guest.
     pub sockets: u32,
-    /// In a socket.
+    /// Dies per socket.
     pub dies: u32,
-    /// In a die.
+    /// Clusters per die.
     pub clusters: u32,
-    /// In a cluster.
+    /// Cores per cluster.
     pub cores: u32,
-    /// In a core.
+    /// Threads per core.
     pub threads: u32,
 }
 
-/// A level of caches that the guest must see.
+/// A cache level that the guest must see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestCache {
-    /// 1 is nearest to the core.
+    /// Cache level; 1 is nearest to the core.
     pub level: u32,
     /// Bytes of one instance.
     pub size_bytes: u64,
 }
 
-/// A root bus of its own, on a node of the guest.
+/// An expander bus: a separate PCI root bus on a NUMA node of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expander {
     /// Index of its controller.
     pub index: u32,
-    /// First bus number that the guest sees for it; absent where libvirt is to choose.
+    /// First bus number in the guest; absent if libvirt chooses it.
     pub bus: Option<u32>,
-    /// Last bus number that can be its own: one before the next expander's.
+    /// Highest bus number that can belong to it: one below the first number of the next expander.
     pub last_bus: Option<u32>,
-    /// Node of the guest.
+    /// NUMA node of the guest.
     pub node: u32,
 }
 
-/// A device whose place matters.
+/// A device that is passed through or behind an expander bus.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestDevice {
-    /// `hostdev`, `interface`, `disk`: the element in the XML.
+    /// Name of the XML element: `hostdev`, `interface`, `disk`.
     pub kind: String,
     /// Address on the host of a device that is passed through.
     pub host: Option<String>,
-    /// Vendor and device, which the guest sees as well; known to a plan only.
+    /// Vendor and device id, which the guest sees as well; only set in plans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Index of the expander that it is behind.
     pub expander: Option<u32>,
-    /// The guest's node that it is on.
+    /// NUMA node of the guest that the device is on.
     pub node: Option<u32>,
 }
 
 impl Guest {
-    /// Reads what a domain says.
+    /// Reads the description from a domain's XML.
     ///
     /// # Errors
-    /// A number that cannot be one, or more virtual CPUs than [`MOST_VCPUS`].
+    /// [`XmlError`] if a value is not valid, or if there are more virtual CPUs than [`MOST_VCPUS`].
     pub fn of(xml: &Xml) -> Result<Self, XmlError> {
         let most = vcpus(xml)?;
         let current = xml.at(&["vcpu"]).and_then(|vcpu| number(vcpu.attribute("current")?));
@@ -174,18 +178,18 @@ impl Guest {
         Ok(guest)
     }
 
-    /// Whether it says where on the host any memory comes from.
+    /// Returns whether any memory is bound to nodes of the host.
     pub fn is_bound(&self) -> bool {
         self.memory.is_some() || self.cells.iter().any(|cell| !cell.host_nodes.is_empty())
     }
 
-    /// The node of the guest whose memory comes from `host`, of the host.
+    /// Returns the guest node whose memory comes from host node `host`.
     pub fn cell_on(&self, host: u32) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.host_nodes.contains(host))
     }
 }
 
-/// Virtual CPUs that the guest can have at most.
+/// Returns the maximum number of virtual CPUs of the domain.
 pub(super) fn vcpus(xml: &Xml) -> Result<u32, XmlError> {
     let Some(node) = xml.at(&["vcpu"]) else { return Ok(1) };
     let found = text_of(node).trim().to_owned();
@@ -197,7 +201,7 @@ pub(super) fn vcpus(xml: &Xml) -> Result<u32, XmlError> {
     })
 }
 
-/// Pins of `<cputune>`, by the number in `key`.
+/// Returns the pins in `<cputune>`, by the number in attribute `key`.
 fn pins(xml: &Xml, name: &str, key: &str) -> Result<Vec<(u32, CpuSet)>, XmlError> {
     let Some(tune) = xml.at(&["cputune"]) else { return Ok(Vec::new()) };
     children(tune, name).map(|pin| Ok((attribute(pin, key)?, cpu_list(pin, "cpuset")?))).collect()
@@ -222,7 +226,7 @@ fn cells(xml: &Xml, vcpus: u32) -> Result<Vec<Cell>, XmlError> {
         return Err(XmlError::Value {
             what: "the number of <cell> in <numa>".to_owned(),
             found: count.to_string(),
-            expected: "at most 128, as many as QEMU takes",
+            expected: "at most 128, the limit of QEMU",
         });
     }
     let mut told = Vec::new();
@@ -246,7 +250,7 @@ fn cells(xml: &Xml, vcpus: u32) -> Result<Vec<Cell>, XmlError> {
                 == Some("restrictive"),
         });
     }
-    // libvirt puts those that no cell names into the first.
+    // libvirt assigns virtual CPUs that no cell names to the first cell.
     let named = CpuSet::union_of(cells.iter().map(|cell| &cell.vcpus));
     if let Some(first) = cells.first_mut() {
         first.vcpus = first.vcpus.union(&(0..vcpus).collect::<CpuSet>().difference(&named));
@@ -254,7 +258,7 @@ fn cells(xml: &Xml, vcpus: u32) -> Result<Vec<Cell>, XmlError> {
     Ok(cells)
 }
 
-/// libvirt takes nodes that are numbered from 0 without a gap, each once.
+/// Checks that the ids of the nodes are 0, 1, 2 and so on, as libvirt requires.
 fn check_ids(ids: &[u32]) -> Result<(), XmlError> {
     if ids.iter().copied().eq(0..ids.len() as u32) {
         return Ok(());
@@ -262,11 +266,11 @@ fn check_ids(ids: &[u32]) -> Result<(), XmlError> {
     Err(XmlError::Value {
         what: "id of the <cell> elements in <numa>".to_owned(),
         found: ids.iter().map(u32::to_string).collect::<Vec<_>>().join(","),
-        expected: "each number from 0 on once, without a gap, as libvirt takes them",
+        expected: "the numbers from 0 on, each once and without a gap, as libvirt requires",
     })
 }
 
-/// Distances to all nodes, where all are told.
+/// Returns the distances to all nodes; empty if any is missing.
 fn distances(cell: Node, ids: &[u32]) -> Result<Vec<u32>, XmlError> {
     let Some(node) = child(cell, "distances") else { return Ok(Vec::new()) };
     let told: Result<BTreeMap<u32, u32>, XmlError> =
@@ -276,7 +280,7 @@ fn distances(cell: Node, ids: &[u32]) -> Result<Vec<u32>, XmlError> {
     Ok(all.unwrap_or_default())
 }
 
-/// What `<numatune>` says of a cell: its own `<memnode>`, or the `<memory>` of all.
+/// Returns the `<numatune>` element of a cell: its own `<memnode>`, or else the common `<memory>`.
 fn tuned<'n, 'a: 'n>(xml: &'n Xml<'a>, cell: Option<u32>) -> Option<Node<'n, 'a>> {
     let tune = xml.at(&["numatune"])?;
     let is_own =
@@ -291,7 +295,7 @@ fn host_nodes(xml: &Xml, cell: Option<u32>) -> Result<CpuSet, XmlError> {
     }
 }
 
-/// Where all memory of a guest without nodes comes from.
+/// Returns the binding of the whole memory of a guest without NUMA nodes.
 fn memory(xml: &Xml) -> Result<Option<BoundMemory>, XmlError> {
     let host_nodes = host_nodes(xml, None)?;
     if host_nodes.is_empty() {
@@ -300,7 +304,7 @@ fn memory(xml: &Xml) -> Result<Option<BoundMemory>, XmlError> {
     Ok(initial_bytes(xml)?.map(|bytes| BoundMemory { kib: bytes >> 10, host_nodes }))
 }
 
-/// Bytes that the guest starts with: `<memory>` without the modules that it counts in.
+/// Returns the bytes that the guest starts with: `<memory>` less the memory modules that it includes.
 pub(super) fn initial_bytes(xml: &Xml) -> Result<Option<u64>, XmlError> {
     let Some(memory) = xml.at(&["memory"]) else { return Ok(None) };
     let total = bytes(memory)?;
@@ -333,25 +337,25 @@ fn devices(xml: &Xml, buses: &Buses) -> Vec<GuestDevice> {
     found
 }
 
-/// Whether a device's place in the guest can be a PCI express port of our choice.
+/// Returns whether the machine type has PCI express ports, so that devices can be moved to chosen ports.
 pub(super) fn has_pcie(xml: &Xml) -> bool {
     let machine = os_type(xml, "machine").unwrap_or_default();
     let is = |name: &str| machine == name || machine.starts_with(&format!("{name}-"));
     is("q35") || is("pc-q35") || is("virt")
 }
 
-/// Devices below `<devices>`.
+/// Returns the elements below `<devices>`.
 pub(super) fn devices_of<'n, 'a: 'n>(xml: &'n Xml<'a>) -> impl Iterator<Item = Node<'n, 'a>> {
     xml.at(&["devices"]).into_iter().flat_map(|devices| devices.children()).filter(Node::is_element)
 }
 
-/// The guest's node that a controller or a memory module names: `<target><node>0</node></target>`.
+/// Returns the guest node of a controller or a memory module: `<target><node>0</node></target>`.
 pub(super) fn node_of<'n, 'a>(device: Node<'n, 'a>) -> Option<(Node<'n, 'a>, u64)> {
     let node = child(child(device, "target")?, "node")?;
     Some((node, number(&text_of(node))?))
 }
 
-/// Controllers of PCI buses.
+/// Returns the controllers of PCI buses.
 pub(super) fn controllers<'n, 'a: 'n>(xml: &'n Xml<'a>) -> impl Iterator<Item = Node<'n, 'a>> {
     devices_of(xml).filter(|node| is(*node, "controller") && node.attribute("type") == Some("pci"))
 }

@@ -1,10 +1,10 @@
-//! Domains of libvirt: the XML that says what a virtual machine gets, and its plan for a machine.
+//! libvirt domains: parsing of their XML, and planning of a domain for a machine.
 //!
-//! [`plan()`] changes the text of a domain so that its guest knows the hardware it runs on: each virtual CPU on a CPU
-//! of its own, nodes and distances as on the host with memory from there, the topology, the caches, and each device that
-//! is passed through on its own node. Whatever is not changed stays byte for byte: comments, order, quotes, elements
-//! that this version has never heard of. [`Guest`] is what a text says that the guest gets, which [`check`] holds
-//! against a running domain, and against what the guest sees.
+//! [`plan()`] edits the XML of a domain so that the guest sees the hardware it runs on: each virtual CPU
+//! pinned to a CPU of its own, NUMA nodes with the distances of the host and memory from the host node, the
+//! topology, the caches, and each passed-through device on its own NUMA node. Everything else stays byte for
+//! byte: comments, order, quotes, unknown elements. [`Guest`] is the guest's hardware as an XML describes it.
+//! [`check`] compares it with a running domain and with what the guest sees.
 
 mod address;
 mod buses;
@@ -29,25 +29,25 @@ pub use xml::{LARGEST, XmlError, decode};
 impl std::str::FromStr for Guest {
     type Err = XmlError;
 
-    /// What a domain's XML says that its guest gets.
+    /// Returns the guest's hardware as the XML of a domain describes it.
     fn from_str(text: &str) -> Result<Self, XmlError> {
         Self::of(&xml::Xml::parse(text)?)
     }
 }
 
-/// The architecture that a domain's guest has (`<type arch=>`), where it says one.
+/// Returns the architecture of a domain's guest (`<type arch=>`), if the XML has one.
 ///
 /// # Errors
-/// The text is no domain.
+/// [`XmlError`] if the text is not the XML of a domain.
 pub fn architecture(text: &str) -> Result<Option<String>, XmlError> {
     let xml = xml::Xml::parse(text)?;
     Ok(read::os_type(&xml, "arch").map(str::to_owned))
 }
 
-/// The identity of a domain (`<uuid>`), where it has one.
+/// Returns the UUID of a domain (`<uuid>`), if the XML has one.
 ///
 /// # Errors
-/// The text is no domain.
+/// [`XmlError`] if the text is not the XML of a domain.
 pub fn uuid(text: &str) -> Result<Option<String>, XmlError> {
     let uuid = read::text(&xml::Xml::parse(text)?, "uuid");
     Ok(Some(uuid).filter(|uuid| !uuid.is_empty()))

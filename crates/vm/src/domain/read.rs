@@ -1,21 +1,22 @@
-//! Readers of the values that a domain's elements and attributes hold, as libvirt reads them.
+//! Functions that read values of elements and attributes of a domain, as libvirt reads them.
 
 use manycore_linux::vms::xml::{Xml, XmlError, number, text_of};
 use manycore_topology::CpuSet;
 use roxmltree::Node;
 
-/// The text of an element below the root.
+/// Returns the text of an element below the root.
 pub(super) fn text(xml: &Xml, name: &str) -> String {
     xml.at(&[name]).map(text_of).unwrap_or_default().trim().to_owned()
 }
 
-/// Bytes of `<memory unit='GiB'>4</memory>` and the like; KiB where no unit is given (`formatdomain`).
+/// Returns the bytes of `<memory unit='GiB'>4</memory>` and the like; KiB if there is no unit
+/// (`formatdomain`).
 pub(super) fn bytes(node: Node) -> Result<u64, XmlError> {
     sized(node, &text_of(node))
 }
 
-/// Bytes of a unit, in upper or lower case (`virScaleInteger`): powers of 1024 for `K` and `KiB`, of 1000 for `KB`. KiB
-/// where there is none.
+/// Returns the bytes of a unit, in upper or lower case (`virScaleInteger`): powers of 1024 for `K` and `KiB`,
+/// of 1000 for `KB`. KiB if the unit is empty.
 fn scale(unit: &str) -> Option<u64> {
     let unit = unit.to_ascii_lowercase();
     if ["b", "byte", "bytes"].contains(&unit.as_str()) {
@@ -32,7 +33,7 @@ fn scale(unit: &str) -> Option<u64> {
     base.checked_pow(power as u32 + 1)
 }
 
-/// Bytes of a number that stands in `text`, in the unit of the element.
+/// Returns the bytes of the number in `text`, in the unit of the element.
 pub(super) fn sized(node: Node, text: &str) -> Result<u64, XmlError> {
     let unit = scale(node.attribute("unit").unwrap_or_default());
     let value = number(text).zip(unit).and_then(|(value, unit)| value.checked_mul(unit));
@@ -43,7 +44,7 @@ pub(super) fn sized(node: Node, text: &str) -> Result<u64, XmlError> {
     })
 }
 
-/// A list of CPUs or nodes in an attribute. libvirt's lists may take some away again: `0-7,^3`.
+/// Parses a list of CPUs or nodes in an attribute. Lists of libvirt may exclude members: `0-7,^3`.
 pub(super) fn cpu_list(node: Node, name: &str) -> Result<CpuSet, XmlError> {
     let text = node.attribute(name).unwrap_or_default();
     let bad = |_| XmlError::Value {
@@ -58,7 +59,7 @@ pub(super) fn cpu_list(node: Node, name: &str) -> Result<CpuSet, XmlError> {
     Ok(into.difference(&out))
 }
 
-/// A number in an attribute that must be there.
+/// Parses a number in a required attribute.
 pub(super) fn attribute(node: Node, name: &str) -> Result<u32, XmlError> {
     let found = node.attribute(name).unwrap_or_default();
     number(found).and_then(|value| u32::try_from(value).ok()).ok_or_else(|| XmlError::Value {
@@ -68,7 +69,7 @@ pub(super) fn attribute(node: Node, name: &str) -> Result<u32, XmlError> {
     })
 }
 
-/// `<type arch= machine=>` of `<os>`.
+/// Returns an attribute of `<type arch= machine=>` in `<os>`.
 pub(super) fn os_type<'x>(xml: &'x Xml, name: &str) -> Option<&'x str> {
     xml.at(&["os", "type"])?.attribute(name)
 }

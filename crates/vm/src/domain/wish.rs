@@ -1,46 +1,47 @@
-//! What a user asks of a domain's plan.
+//! The request for a domain's plan.
 
 use manycore_placement::{Policy, Reserve};
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
-/// What a domain's plan shall be.
+/// What the user requests of a domain's plan.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// Which host CPUs the virtual CPUs get.
+    /// Placement policy of the virtual CPUs.
     pub policy: Policy,
-    /// Host CPUs that no virtual CPU gets; the emulator and I/O threads do.
+    /// Host CPUs kept free of virtual CPUs. The emulator and I/O threads run there.
     pub reserve: Reserve,
-    /// Whether virtual CPUs may share host CPUs where there is not one for each.
+    /// Whether virtual CPUs may share host CPUs if there are fewer CPUs than virtual CPUs.
     pub overcommit: bool,
-    /// Whose libvirt reads the XML.
+    /// The libvirt that reads the XML.
     pub dialect: Dialect,
-    /// The QEMU that runs the guest; `None` counts as one that is older than all features.
+    /// Version of the QEMU that runs the guest; `None` counts as older than all optional features.
     pub qemu: Option<Version>,
-    /// The libvirt that reads the XML; `None` likewise.
+    /// Version of the libvirt that reads the XML; `None` counts as older than all optional features.
     pub libvirt: Option<Version>,
-    /// How the machine's kernel takes bandwidth, where it was asked.
+    /// Unit of bandwidth limits of the machine's kernel, if known.
     pub steps: Option<Steps>,
-    /// Whether the CPU mode becomes host-passthrough, which cache passthrough needs.
+    /// Whether to set the CPU mode to host-passthrough, which cache passthrough requires.
     pub host_passthrough: bool,
-    /// Limits on memory bandwidth and cache.
+    /// Requested limits of memory bandwidth and cache.
     pub tune: Tune,
-    /// What is free on the host's nodes, where it was read.
+    /// Available memory of the host's nodes, if known.
     pub room: Room,
 }
 
-/// Memory that is free on a host now.
+/// Memory that is available on a host now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// By the number of the node; empty where it was not read.
+    /// Memory by node; empty if unknown.
     pub nodes: BTreeMap<u32, NodeRoom>,
-    /// KiB of a huge page where a domain asks for no size (`Hugepagesize` of `/proc/meminfo`).
+    /// Default size of huge pages in KiB, used if a domain requests no size (`Hugepagesize` of
+    /// `/proc/meminfo`).
     pub default_page_kib: Option<u64>,
 }
 
-/// Memory that is free on one node.
+/// Memory that is available on one node now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeRoom {
-    /// Bytes of usual pages that can be had: free ones, and caches of files that the kernel gives up.
+    /// Bytes of normal pages that are available: free pages, and page cache that the kernel can reclaim.
     pub free_bytes: Option<u64>,
     /// Huge pages, by their size in KiB.
     pub pages: BTreeMap<u64, PageRoom>,
@@ -49,43 +50,43 @@ pub struct NodeRoom {
 /// Huge pages of one size on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageRoom {
-    /// All.
+    /// Number of all pages.
     pub total: u64,
-    /// Those that no process has.
+    /// Number of unused pages.
     pub free: u64,
 }
 
-/// Whose libvirt reads the XML.
+/// The libvirt that reads the XML.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// As libvirt.org has it.
+    /// Upstream, from libvirt.org.
     #[default]
     Upstream,
     /// With openEuler's additions: `<numa node=>` in `<hostdev>`, and more attributes of `<memorytune>`.
     OpenEuler,
 }
 
-/// How a kernel takes limits of memory bandwidth.
+/// Unit of memory bandwidth limits of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
-    /// In percent: `least` (`info/MB/min_bandwidth`), and multiples of `step` (`bandwidth_gran`). libvirt refuses all
-    /// others.
+    /// In percent: `least` (`info/MB/min_bandwidth`), and multiples of `step` (`bandwidth_gran`). libvirt
+    /// refuses other values.
     Percent {
-        /// Smallest.
+        /// Smallest value.
         least: u64,
-        /// At least 1.
+        /// Step size; at least 1.
         step: u64,
     },
     /// In MB/s (mount option `mba_MBps`).
     Megabytes,
 }
 
-/// A version of a program: `9.1.0` or what stands in `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)`.
+/// A version of a program: `9.1.0`, or the number in `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u32, pub u32, pub u32);
 
 impl Version {
-    /// The first version in a text.
+    /// Returns the first version in a text.
     pub fn in_text(text: &str) -> Option<Self> {
         text.split_whitespace().find_map(|word| word.parse().ok())
     }
@@ -117,23 +118,23 @@ impl fmt::Display for Version {
     }
 }
 
-/// Limits on what the guest takes of the host's memory bandwidth and caches.
+/// Requested limits of the guest's share of the host's memory bandwidth and caches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tune {
-    /// Most of the bandwidth, in percent of each node's.
+    /// Maximum bandwidth, in percent of each node's.
     pub bandwidth: Option<u8>,
-    /// Least of it, in percent.
+    /// Minimum bandwidth, in percent.
     pub min_bandwidth: Option<u8>,
-    /// Whether the limit holds also while nobody else wants the memory.
+    /// Whether the limit also applies while memory bandwidth is idle.
     pub hardlimit: Option<bool>,
-    /// 0 to 7; more is served first.
+    /// Priority of memory accesses, 0 to 7; 7 is the highest.
     pub priority: Option<u8>,
-    /// Parts of the L3.
+    /// Shares of the L3 cache.
     pub cache: Vec<CacheWish>,
 }
 
 impl Tune {
-    /// Whether anything of `<memorytune>` is asked for.
+    /// Returns whether anything in `<memorytune>` was requested.
     pub fn has_memory(&self) -> bool {
         self.bandwidth.is_some()
             || self.min_bandwidth.is_some()
@@ -142,21 +143,21 @@ impl Tune {
     }
 }
 
-/// A part of each L3 that the guest's CPUs use: `l3=50%`, `l3=4ways`, `l3code=8MiB`.
+/// A share of each L3 cache that the guest's CPUs use: `l3=50%`, `l3=4ways`, `l3code=8MiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheWish {
     /// `both`, `code` or `data`, as in `<cache type=>`.
     pub kind: &'static str,
-    /// How much.
+    /// Size of the share.
     pub amount: CacheAmount,
 }
 
-/// How much of a cache.
+/// Size of a share of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheAmount {
-    /// Percent of its size.
+    /// Percent of the cache size.
     Percent(u8),
-    /// Ways.
+    /// Number of ways.
     Ways(u32),
     /// Bytes.
     Bytes(u64),
@@ -167,7 +168,7 @@ impl FromStr for CacheWish {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let bad =
-            || format!("'{text}' is no part of a cache; write l3=50%, l3=4ways, l3code=8MiB or l3data=8MiB");
+            || format!("'{text}' is not a cache share; write l3=50%, l3=4ways, l3code=8MiB or l3data=8MiB");
         let (cache, amount) = text.split_once('=').ok_or_else(bad)?;
         let kind = match cache {
             "l3" => "both",
@@ -175,7 +176,7 @@ impl FromStr for CacheWish {
             "l3data" => "data",
             cache if cache.starts_with("l2") => {
                 return Err(format!(
-                    "{text}: libvirt gives out parts of the L3 only; see 'manycore qos set'"
+                    "{text}: libvirt supports only shares of the L3 cache; see 'manycore qos set'"
                 ));
             }
             _ => return Err(bad()),

@@ -1,4 +1,4 @@
-//! The process of a running domain: QEMU, whose threads have names as libvirt starts it (`debug-threads=on`).
+//! The process of a running domain: QEMU, started by libvirt with named threads (`debug-threads=on`).
 
 use crate::domain::check::Running;
 use manycore_linux::vms::command_line::vcpu;
@@ -6,8 +6,8 @@ use manycore_linux::vms::memory;
 use manycore_linux::{affinity, tasks};
 use std::collections::BTreeMap;
 
-/// What the host shows of the domain whose emulator is this process; `None` where none of its threads is called a
-/// virtual CPU. Memory is absent where it may not be looked at.
+/// Returns the state of the domain whose emulator is this process; `None` if none of its threads has the name
+/// of a virtual CPU. The memory is absent if it cannot be read.
 pub fn running(pid: u32) -> Option<Running> {
     Some(look(pid)).filter(|running| !running.vcpus.is_empty())
 }
@@ -33,7 +33,8 @@ enum Role {
     Io(u32),
 }
 
-/// `CPU 3/KVM`, `CPU 3/TCG`, `IO iothread1`, as QEMU names them with `debug-threads=on`.
+/// Parses the thread names `CPU 3/KVM`, `CPU 3/TCG` and `IO iothread1`, which QEMU sets with
+/// `debug-threads=on`.
 fn role(name: &str) -> Option<Role> {
     let io = |rest: &str| rest.parse().ok().map(Role::Io);
     vcpu(name).map(Role::Vcpu).or_else(|| name.strip_prefix("IO iothread").and_then(io))

@@ -1,4 +1,4 @@
-//! Domains of libvirt: what virsh tells of them, and what their emulator's process shows.
+//! libvirt domains: queries through virsh, and the state of running emulators.
 
 mod emulator;
 mod room;
@@ -11,8 +11,8 @@ pub use virsh::{VirshError, dumpxml, libvirt_version};
 use crate::domain::Version;
 use std::process::{Command, Stdio};
 
-/// The version of the QEMU that runs guests of this architecture here: the first of `qemu-system-ARCH` and
-/// `qemu-kvm` that answers. `None` where there is none.
+/// Returns the version of the QEMU installed here for guests of this architecture: the first of
+/// `qemu-system-ARCH` and `qemu-kvm` that can be run. `None` if there is none.
 pub fn qemu_version(arch: &str) -> Option<Version> {
     let programs = [format!("qemu-system-{arch}"), "qemu-kvm".to_owned(), "/usr/libexec/qemu-kvm".to_owned()];
     programs.iter().find_map(|program| {

@@ -1,16 +1,16 @@
-//! Memory and huge pages that are free on each node (`/sys/devices/system/node/nodeN`).
+//! Available memory and free huge pages of each node (`/sys/devices/system/node/nodeN`).
 
 use crate::domain::{NodeRoom, PageRoom, Room};
 use manycore_topology::{read::system, tree::Tree};
 use std::collections::BTreeMap;
 
 const NODE: &str = "sys/devices/system/node";
-/// Longest `meminfo` of a node; it has some forty lines.
+/// Maximum size of a node's `meminfo`, in bytes; it has about forty lines.
 const LONGEST: usize = 8192;
-/// Lines of a node's `meminfo` that are free, or given up where memory is wanted.
+/// Lines of a node's `meminfo` whose memory is free or can be reclaimed.
 const FREE: [&str; 4] = ["MemFree:", "Active(file):", "Inactive(file):", "SReclaimable:"];
 
-/// What is free on each node; nothing on a kernel without NUMA, whose files do not say.
+/// Returns the available memory of each node; empty on a kernel without NUMA, which has no such files.
 pub fn room(tree: &Tree) -> Room {
     let nodes = tree.numbered(NODE, "node");
     Room {
@@ -38,7 +38,7 @@ fn of_node(tree: &Tree, node: u32) -> NodeRoom {
     NodeRoom { free_bytes: free.map(|free| free + given_up), pages }
 }
 
-/// Bytes of a line of `meminfo`.
+/// Returns the bytes of a line of `meminfo`.
 fn field(meminfo: &str, name: &str) -> Option<u64> {
     meminfo.lines().find_map(|line| system::kilobytes(line.split_once(name)?.1))
 }

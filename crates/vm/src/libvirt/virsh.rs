@@ -1,4 +1,4 @@
-//! `virsh`, which speaks to whatever daemon there is.
+//! Queries through `virsh`, which works with any libvirt daemon.
 
 use crate::domain::Version;
 use std::{
@@ -9,38 +9,41 @@ use std::{
     time::Duration,
 };
 
-/// Longest that an answer may take. libvirt itself waits 30 seconds for a domain that is busy with something else.
+/// Maximum time of an answer. libvirt itself waits 30 seconds for a domain that is busy with another
+/// operation.
 const LONGEST: Duration = Duration::from_secs(40);
 
-/// Why virsh told nothing.
+/// Reason why virsh gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum VirshError {
-    /// It is not installed, or cannot be run.
-    #[error("virsh cannot be run ({0}); install libvirt-clients (Debian) or libvirt-client (openEuler)")]
+    /// virsh is not installed or cannot be run.
+    #[error("cannot run virsh ({0}): install libvirt-clients (Debian) or libvirt-client (openEuler)")]
     Absent(io::Error),
-    /// It does not end.
+    /// virsh does not end.
     #[error(
-        "virsh has no answer from libvirt after {0:?}: the daemon hangs, or waits for a domain that does; look at \
-         'systemctl status libvirtd virtqemud' (domains go on while it is restarted), or name the XML or plan of the \
-         domain with --plan"
+        "virsh got no answer from libvirt after {0:?}: the daemon hangs, or waits for a domain that hangs; look at \
+         'systemctl status libvirtd virtqemud' (domains keep running while it restarts), or give the XML or plan of \
+         the domain with --plan"
     )]
     Hangs(Duration),
-    /// There is no daemon, or it does not answer us.
-    #[error("virsh cannot reach libvirt: {0}; is libvirtd or virtqemud running, and may you use it?")]
+    /// There is no daemon, or it refuses the connection.
+    #[error(
+        "virsh cannot reach libvirt: {0}; check that libvirtd or virtqemud is running and that you may connect to it"
+    )]
     Unreachable(String),
     /// There is no such domain.
-    #[error("libvirt has no domain '{0}' (virsh list --all names those that it has)")]
+    #[error("libvirt has no domain '{0}' (virsh list --all lists the existing ones)")]
     NoDomain(String),
-    /// Something else.
+    /// Another error of virsh.
     #[error("virsh: {0}")]
     Other(String),
 }
 
-/// The XML of a domain; that of the running one where it runs. `connect` is a URI such as `qemu:///system`, or virsh's
-/// own choice.
+/// Returns the XML of a domain; that of the running domain if it runs. `connect` is a URI such as
+/// `qemu:///system`; `None` is virsh's default.
 ///
 /// # Errors
-/// There is no virsh, no daemon, or no such domain.
+/// [`VirshError`] if there is no virsh, no daemon, or no such domain.
 pub fn dumpxml(connect: Option<&str>, domain: &str) -> Result<String, VirshError> {
     let mut virsh = virsh();
     virsh.arg("--quiet");
@@ -55,7 +58,7 @@ pub fn dumpxml(connect: Option<&str>, domain: &str) -> Result<String, VirshError
     Err(meaning(&String::from_utf8_lossy(&output.stderr), domain))
 }
 
-/// The version of libvirt that is installed here; `None` where there is no virsh to ask.
+/// Returns the version of the installed libvirt; `None` if there is no virsh.
 pub fn libvirt_version() -> Option<Version> {
     let answer = answer(virsh().arg("--version"), LONGEST).ok()?;
     Version::in_text(&String::from_utf8_lossy(&answer.stdout))
@@ -67,17 +70,17 @@ fn virsh() -> Command {
     virsh
 }
 
-/// What a program says until it ends, which it must within `longest`.
+/// Runs a program and returns its output. Kills it after `longest`.
 fn answer(command: &mut Command, longest: Duration) -> Result<Output, VirshError> {
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(VirshError::Absent)?;
     let (say, heard) = mpsc::channel();
     let (out, err) = (child.stdout.take(), child.stderr.take());
-    // Both at once: a program that fills one pipe while the other is read would wait for ever.
+    // Both pipes are read at once: a program that fills one while only the other is read would block forever.
     thread::spawn(move || {
         let err = thread::spawn(move || all_of(err));
         let out = all_of(out);
-        // Nobody listens once it took too long.
+        // The receiver is gone after the time limit.
         drop(say.send((out, err.join().unwrap_or_default())));
     });
     if let Ok((stdout, stderr)) = heard.recv_timeout(longest) {
@@ -89,7 +92,7 @@ fn answer(command: &mut Command, longest: Duration) -> Result<Output, VirshError
     Err(VirshError::Hangs(longest))
 }
 
-/// All that comes through a pipe until its end.
+/// Reads a pipe to its end.
 fn all_of(pipe: Option<impl Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {
@@ -98,7 +101,7 @@ fn all_of(pipe: Option<impl Read>) -> Vec<u8> {
     bytes
 }
 
-/// What an error of virsh means, on one line.
+/// Returns the meaning of an error text of virsh, on one line.
 fn meaning(said: &str, domain: &str) -> VirshError {
     let lines: Vec<&str> = said
         .lines()
@@ -126,7 +129,7 @@ mod tests {
         let said =
             answer(Command::new("sleep").arg("1000"), Duration::from_millis(50)).unwrap_err().to_string();
         assert!(said.contains("no answer from libvirt after 50ms") && said.contains("--plan"), "{said}");
-        // More than a pipe holds, on both.
+        // More than a pipe holds, on both outputs.
         let much = "head -c 200000 /dev/zero; head -c 200000 /dev/zero >&2; exit 3";
         let told = answer(Command::new("sh").args(["-c", much]), LONGEST).unwrap();
         assert_eq!((told.stdout.len(), told.stderr.len(), told.status.code()), (200_000, 200_000, Some(3)));

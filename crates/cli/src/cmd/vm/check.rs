@@ -1,4 +1,4 @@
-//! `manycore vm check`: a running domain, or the guest around us, beside its plan.
+//! `manycore vm check`: compares a running domain, or the guest this program runs in, with its plan.
 
 use crate::{
     cli::{Format, VmCheck as Args},
@@ -18,11 +18,11 @@ use manycore_vm::libvirt::{self, VirshError};
 use manycore_vm::text;
 use std::path::Path;
 
-/// Prints what was planned beside what was found.
+/// Prints the planned and the found values of each property.
 ///
 /// # Errors
-/// [`Failure::Check`] where something is not as planned, [`Failure::Input`] where there is no such domain or it does
-/// not run, [`Failure::Missing`] where libvirt cannot be reached or the process may not be looked at.
+/// [`Failure::Check`] if something differs from the plan; [`Failure::Input`] if there is no such domain or it
+/// does not run; [`Failure::Missing`] if libvirt cannot be reached or the process cannot be read.
 pub fn run(args: &Args) -> Outcome {
     let plan = args.plan.as_deref().map(load::guest).transpose()?;
     let (check, unseen) = match &args.domain {
@@ -40,12 +40,12 @@ pub fn run(args: &Args) -> Outcome {
     let (judged, right) = check.count();
     if !check.holds() {
         let wrong = judged - right;
-        return Err(Failure::Check(format!("{}: {wrong} of {judged} are not as planned", check.of)));
+        return Err(Failure::Check(format!("{}: {wrong} of {judged} differ from the plan", check.of)));
     }
     unseen.map_or(Ok(()), |why| Err(Failure::Missing(why)))
 }
 
-/// The check of a running domain, and what could not be looked at.
+/// Returns the check of a running domain, and a text about what could not be read.
 fn of_domain(args: &Args, name: &str, plan: Option<Guest>) -> Outcome<(Check, Option<String>)> {
     let (guest, uuid) = match plan {
         Some(plan) => (plan, None),
@@ -55,35 +55,35 @@ fn of_domain(args: &Args, name: &str, plan: Option<Guest>) -> Outcome<(Check, Op
     let tree = Tree::open(Path::new("/")).map_err(Failure::missing)?;
     let domain =
         Domains::new(&tree, Wanted::default()).find(uuid.as_deref().unwrap_or(name)).map_err(|error| {
-            // By the word that was given, not by the UUID that libvirt has for it.
+            // The message names the domain as the user did, not by the UUID that libvirt has for it.
             let error = match error {
                 TargetError::NotFound { what, near, .. } => {
                     TargetError::NotFound { what, name: name.to_owned(), near }
                 }
                 other => other,
             };
-            Failure::input(format!("{error}; virsh start {name} starts one that does not run"))
+            Failure::input(format!("{error}; if it is defined but not running, start it: virsh start {name}"))
         })?;
     let running = libvirt::running(domain.pid).ok_or_else(|| {
         let pid = domain.pid;
         Failure::input(format!(
-            "threads of domain '{name}' (pid {pid}) have no names: start QEMU with -name {name},debug-threads=on, as \
-             libvirt does"
+            "threads of domain '{name}' (pid {pid}) have no names, so that virtual CPUs cannot be identified: start \
+             QEMU with -name {name},debug-threads=on, as libvirt does"
         ))
     })?;
     let guest = Guest { name: domain.name, ..guest };
     let unseen = (guest.is_bound() && running.memory.is_none()).then(|| {
-        format!("the memory of domain '{name}' (pid {}) may not be looked at: try again as root", running.pid)
+        format!("the memory of domain '{name}' (pid {}) cannot be read: try again as root", running.pid)
     });
     Ok((of_running(&guest, &running, &machine), unseen))
 }
 
-/// What libvirt has for the domain, and its uuid.
+/// Returns the domain as libvirt has it, and its UUID.
 fn own_xml(args: &Args, name: &str) -> Outcome<(Guest, Option<String>)> {
     let xml = libvirt::dumpxml(args.connect.as_deref(), name).map_err(|error| match error {
         VirshError::NoDomain(_) => Failure::input(error),
         VirshError::Absent(_) => {
-            Failure::missing(format!("{error}, or name the XML or plan of the domain with --plan"))
+            Failure::missing(format!("{error}, or give the XML or plan of the domain with --plan"))
         }
         error => Failure::missing(error),
     })?;

@@ -14,10 +14,10 @@ use manycore_topology::Tree;
 use manycore_vm::top_text;
 use std::collections::BTreeMap;
 
-/// Prints who runs.
+/// Prints the running virtual machines.
 ///
 /// # Errors
-/// [`Failure::Input`] where there is no such root.
+/// [`Failure::Input`] if the root directory does not exist.
 pub fn run(args: &VmList) -> Outcome {
     let tree = Tree::open(&args.root).map_err(Failure::input)?;
     let wanted = Wanted { vcpus: false, nodes: args.numa };
@@ -29,7 +29,7 @@ pub fn run(args: &VmList) -> Outcome {
     }
 }
 
-/// By process.
+/// Returns the readings by process id.
 pub(super) fn keyed(readings: Vec<Reading>) -> BTreeMap<u32, Reading> {
     readings.into_iter().map(|reading| (reading.identity.pid, reading)).collect()
 }

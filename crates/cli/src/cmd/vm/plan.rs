@@ -15,15 +15,19 @@ use manycore_vm::text;
 use serde_json::json;
 use std::path::Path;
 
-/// Plans the domain and prints the change, or writes the whole XML. Nothing is written where anything is refused.
+/// Plans the domain and prints the change, or writes the whole XML. Writes nothing if any part of the request
+/// is refused.
 ///
 /// # Errors
-/// The XML or the machine cannot be read, the machine cannot meet the wish, or an output cannot be written.
+/// [`Failure::Input`] if the XML or the machine cannot be read or the machine cannot meet the request; the
+/// errors of writing if an output cannot be written.
 pub fn run(args: &Args) -> Outcome {
     let name = args.domain.display();
     let to_stdout = args.out.as_deref() == Some(Path::new("-"));
     if to_stdout && args.format == Format::Json {
-        return Err(Failure::input("--out - and --format json both want standard output: give --out a file"));
+        return Err(Failure::input(
+            "--out - and --format json both write to standard output: give --out a file",
+        ));
     }
     let xml = load::domain(&args.domain)?;
     let machine = source::machine(&args.source)?;
@@ -74,7 +78,7 @@ fn wish(args: &Args, arch: Option<&str>, machine: &Machine) -> Outcome<Wish> {
     })
 }
 
-/// What is free now: of a saved machine it is not known.
+/// Returns the memory that is available now. It is unknown for a saved machine.
 fn room(args: &Args) -> Outcome<Room> {
     match args.source.machine {
         Some(_) => Ok(Room::default()),
@@ -84,12 +88,12 @@ fn room(args: &Args) -> Outcome<Room> {
 
 fn installed(arch: Option<&str>, machine: &Machine) -> Option<Version> {
     let arch = arch.or(machine.system.architecture.as_deref())?;
-    // It becomes part of a program's name.
+    // The architecture becomes part of a program's name.
     let is_plain = arch.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if is_plain { libvirt::qemu_version(arch) } else { None }
 }
 
-/// How this system's resctrl takes bandwidth, where it is mounted.
+/// Returns the unit in which the mounted resctrl of this system takes bandwidth limits.
 fn steps() -> Option<Steps> {
     let tree = Tree::open(Path::new("/")).ok()?;
     let files = Files::open(&tree, &resctrl::find(&tree, None).ok()?).ok()?;
@@ -100,7 +104,7 @@ fn steps() -> Option<Steps> {
     }
 }
 
-/// What the guest gets, and what `vm check` does not need beside it.
+/// Returns the JSON of the guest, with fields that `vm check` does not need.
 fn json(planned: &Planned, machine: &Machine) -> Outcome<String> {
     let mut value = serde_json::to_value(&planned.guest).map_err(Failure::missing)?;
     value["machine"] = machine.fingerprint().into();

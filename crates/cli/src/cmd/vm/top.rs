@@ -30,16 +30,17 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-/// Looks after which the tasks of all groups are read again where domains or groups have changed. The kernel walks all
-/// tasks of the machine for each group.
+/// Number of readings after which the tasks of all groups are read again if domains or groups have changed.
+/// The kernel walks all tasks of the machine for each group.
 const AFTER_CHANGE: u64 = 10;
-/// The same where nothing has changed: tasks may have been moved.
+/// The same if nothing has changed: tasks may have moved between groups.
 const IN_ANY_CASE: u64 = 60;
 
-/// Prints what domains use, again and again.
+/// Prints what domains use, once per interval.
 ///
 /// # Errors
-/// [`Failure::Input`] where there is no such root, [`Failure::Missing`] where the resctrl that was named is none.
+/// [`Failure::Input`] if the root directory does not exist; [`Failure::Missing`] if the directory given with
+/// `--resctrl` is not a resctrl.
 pub fn run(args: &VmTop) -> Outcome {
     let tree = Tree::open(&args.root).map_err(Failure::input)?;
     let files = files(&tree, args)?;
@@ -67,7 +68,7 @@ pub fn run(args: &VmTop) -> Outcome {
     Ok(())
 }
 
-/// The mounted resctrl; none is no error unless one was named.
+/// Opens the mounted resctrl. Its absence is an error only if the user named a mount point.
 fn files(tree: &Tree, args: &VmTop) -> Outcome<Option<Files>> {
     match resctrl::find(tree, args.resctrl.as_deref()) {
         Ok(mount) => Files::open(tree, &mount).map(Some).map_err(Failure::missing),
@@ -76,15 +77,15 @@ fn files(tree: &Tree, args: &VmTop) -> Outcome<Option<Files>> {
     }
 }
 
-/// What the groups of domains move to and from memory.
+/// Memory traffic of the resctrl groups of domains.
 struct Traffic<'a> {
     files: &'a Files,
     sampler: Sampler<'a>,
     places: Places,
     before: Look,
-    /// Groups of each domain, by process.
+    /// Groups that hold only this domain, by process id.
     own: BTreeMap<u32, Vec<String>>,
-    /// Groups and processes that `own` was made of, and at which look.
+    /// Groups and processes from which `own` was computed; `seen_at` is the number of that reading.
     seen: (Vec<String>, Vec<u32>),
     seen_at: u64,
     looks: u64,
@@ -138,7 +139,7 @@ impl<'a> Traffic<'a> {
     }
 }
 
-/// Figures from the highest down, what has none at the end; the same by name.
+/// Sorts by figure in descending order. Unknown figures come last; ties are sorted by name.
 fn sort(domains: &mut [Usage], order: VmOrder) {
     let figure = |usage: &Usage| match order {
         VmOrder::Cpu => usage.cpu_percent,

@@ -17,7 +17,7 @@ fn run(alive: u64, before: u64, held: u64) -> Run {
     }
 }
 
-/// A runtime of `fixed` bytes that takes `bytes` for each.
+/// Returns runs of a runtime that takes `fixed` bytes and `bytes` per light process.
 fn straight(fixed: u64, bytes: u64, counts: &[u64]) -> Vec<Run> {
     counts.iter().map(|&count| run(count, fixed, fixed + bytes * count)).collect()
 }
@@ -46,13 +46,13 @@ fn spawning(runs: Vec<Run>, memory_bytes: u64, rooms: &[(&str, u64)]) -> Spawnin
 fn one_point_gives_its_growth_and_what_was_before() {
     let line = Line::of(&[run(1000, 30 * MIB, 30 * MIB + 2_667_000)]).unwrap();
     assert_eq!((line.bytes, line.fixed_bytes, line.points), (2667.0, (30 * MIB) as f64, 1));
-    assert_eq!(line.spread, None, "one point says nothing of how straight the line is");
+    assert_eq!(line.spread, None, "one point does not show how straight the line is");
     assert_eq!(line.measure, Measure::Pss);
 }
 
 #[test]
 fn what_all_counts_take_at_once_is_fixed_and_not_each_ones() {
-    // A table of 8 MiB that the first of them brings, whatever their number.
+    // A table of 8 MiB that the first light process adds, whatever their number.
     let runs = [100_000, 1_000_000].map(|count| run(count, 20 * MIB, 28 * MIB + 2000 * count));
     let line = Line::of(&runs).unwrap();
     assert!(
@@ -140,7 +140,7 @@ fn a_run_to_the_ceiling_is_held_against_what_its_memory_foretold() {
         ..run(98_000, 1_000_000, 100_000_000)
     });
     let ceiling = Ceiling::of(&spawning(runs, 10_000_000_000, &[])).unwrap();
-    assert_eq!(ceiling.line.points, 2, "it is no point of the line that it tests");
+    assert_eq!(ceiling.line.points, 2, "the run does not belong to the line that it tests");
     let [reached] = &ceiling.reached[..] else { panic!("{ceiling:?}") };
     assert_eq!((reached.predicted, reached.alive, &reached.ending), (100_000, 98_000, &ending));
     assert!((reached.ratio - 0.98).abs() < 1e-9);
@@ -232,7 +232,7 @@ fn a_run_that_was_killed_before_it_was_looked_at_is_no_point() {
 fn a_charge_that_hardly_grew_is_not_believed() {
     let measure = |count| {
         let mut runs = straight(1_000_000, 1000, &[count]);
-        // The kernel has charged half of it until now.
+        // The kernel has charged only half of it so far.
         runs[0].before.group_bytes = Some(0);
         runs[0].held.group_bytes = Some(500 * count);
         Line::of(&runs).unwrap().measure

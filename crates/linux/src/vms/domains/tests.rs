@@ -3,7 +3,8 @@ use crate::vms::usage::CpuTime;
 use manycore_topology::capture::Capture;
 use std::{fs, path::Path};
 
-/// A line of `stat`: 1 s in user mode of which half in the guest, a quarter in the kernel, 64 MiB.
+/// Returns a `stat` line: 1 s in user mode of which half in the guest, a quarter of a second in the kernel,
+/// 64 MiB.
 fn stat(pid: u32, name: &str, threads: u32, started: u64) -> String {
     let mut fields: Vec<String> = vec!["0".to_owned(); 53];
     fields[3] = "S".to_owned();
@@ -15,7 +16,7 @@ fn stat(pid: u32, name: &str, threads: u32, started: u64) -> String {
     format!("{pid} ({name}) {}", fields[3..].join(" "))
 }
 
-/// Files of a domain whose threads are `vcpus` virtual CPUs and one that is none.
+/// Returns the files of a domain whose threads are `vcpus` virtual CPUs and one other thread.
 fn domain(pid: u32, value: &str, cgroup: &str, vcpus: u32) -> Vec<(String, String)> {
     let at = |file: &str| format!("proc/{pid}/{file}");
     let line = format!("/usr/bin/qemu-system-x86_64\0-name\0{value}\0-uuid\0aa-{pid}\0-S\0");
@@ -80,10 +81,10 @@ fn domains_are_found_on_both_versions_and_on_none() {
 fn a_domain_is_found_by_name_number_and_uuid() {
     let mut files = domain(100, "guest=web,debug-threads=on", UNIFIED, 1);
     files.extend(domain(200, "guest=1,debug-threads=on", FIRST, 1));
-    // Of the same name, from the daemon of a user, which keeps no number that shows.
+    // Two domains of the same name from daemons of users, where the number is not visible.
     files.extend(domain(300, "guest=twin,debug-threads=on", "0::/user.slice/session-1.scope", 1));
     files.extend(domain(400, "guest=twin,debug-threads=on", "0::/user.slice/session-2.scope", 1));
-    // A helper that has not yet become another program.
+    // A helper process that has not yet executed another program.
     files.extend(domain(500, "guest=web,debug-threads=on", UNIFIED, 0));
     let tree = tree(&files);
     let domains = Domains::new(&tree, Wanted::default());
@@ -125,7 +126,7 @@ fn more_is_read_where_it_is_wanted() {
     assert_eq!((found[0].identity.id, found[0].identity.state.as_deref()), (Some(31), Some("paused")));
 }
 
-/// Threads without names of their own, as QEMU has them without `debug-threads=on`.
+/// Threads without individual names, as in a QEMU without `debug-threads=on`.
 #[test]
 fn libvirt_knows_threads_that_have_no_names() {
     let mut files = domain(100, "guest=web", UNIFIED, 0);
@@ -151,7 +152,7 @@ fn domains_come_and_go_and_ids_are_given_again() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     write(root, &domain(100, "guest=web", UNIFIED, 1));
-    // libvirt's child, before it runs QEMU.
+    // libvirt's child before it executes QEMU.
     write(
         root,
         &[("proc/500/cmdline".into(), "libvirtd\0".into()), ("proc/500/stat".into(), stat(500, "l", 1, 9))],
@@ -168,7 +169,7 @@ fn domains_come_and_go_and_ids_are_given_again() {
     fs::remove_dir_all(root.join("proc/500/task/502")).unwrap();
     write(root, &[("proc/500/stat".into(), stat(500, "qemu", 2, 77))]);
     assert_eq!(domains.look()[1].vcpus.keys().collect::<Vec<_>>(), [&0]);
-    // The same id, another process.
+    // The same process id, another process.
     fs::remove_dir_all(root.join("proc/100")).unwrap();
     write(root, &domain(100, "guest=other", UNIFIED, 1));
     write(root, &[("proc/100/stat".into(), stat(100, "qemu", 2, 999))]);
@@ -177,7 +178,8 @@ fn domains_come_and_go_and_ids_are_given_again() {
         (names(&found), found[0].identity.started),
         (vec!["other".to_owned(), "late".to_owned()], 999)
     );
-    // It ends between the list of processes and its own files, or is no emulator any more.
+    // The process ends between the list of processes and the reading of its files, or is no longer an
+    // emulator.
     fs::remove_file(root.join("proc/100/stat")).unwrap();
     assert_eq!(names(&domains.look()), ["late"]);
     fs::remove_dir_all(root.join("proc/500")).unwrap();

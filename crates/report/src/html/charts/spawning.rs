@@ -1,4 +1,4 @@
-//! Bytes of each light process beside each other, and how busy CPUs were over time.
+//! Charts of the bytes per light process and of how busy CPUs were over time.
 
 use crate::Named;
 use crate::html::charts::{Figure, titled};
@@ -11,9 +11,9 @@ use manycore_render::{
 use manycore_stats::mean;
 use manycore_text::units::count;
 
-/// Most CPUs in one line of cells; more take several lines.
+/// Maximum number of CPUs in one line of cells; more CPUs take several lines.
 const LINE: usize = 64;
-/// Most blocks below each other; intervals beyond it are taken together.
+/// Maximum number of blocks below each other; several intervals are then averaged into one block.
 const DOWN: usize = 40;
 
 pub(super) fn of(all: &[Named]) -> Vec<Figure> {
@@ -49,15 +49,15 @@ fn bytes(all: &[Named]) -> Option<Figure> {
         .collect();
     let drawing = Bars {
         id: "chart-spawn-bytes",
-        label: "Bytes that each light process takes",
+        label: "Bytes per light process",
         axis_name: "bytes each",
         groups,
         reference: Some((PUBLISHED_BYTES, PUBLISHED_ON.to_owned())),
     };
     (!drawing.groups.is_empty()).then(|| Figure {
-        title: "Bytes that each light process takes".to_owned(),
+        title: "Bytes per light process".to_owned(),
         caption: format!(
-            "Growth of PSS (RSS where the kernel tells none) at the largest count. The line is the {} bytes that were \
+            "Growth of PSS (RSS if the kernel does not report PSS) at the largest count. The line marks the {} bytes \
              published for {PUBLISHED_ON}.",
             grouped(PUBLISHED_BYTES)
         ),
@@ -86,7 +86,7 @@ fn map(id: &str, title: &str, spin: &Spin) -> Figure {
         .collect();
     let every = blocks.len().div_ceil(10).max(1);
     let blocks = blocks.into_iter().enumerate().map(|(row, block)| {
-        // Words beside each line would touch.
+        // Labels beside each line would overlap.
         let told = row.is_multiple_of(every);
         if told { block } else { Block { name: String::new(), note: String::new(), ..block } }
     });
@@ -109,15 +109,15 @@ fn map(id: &str, title: &str, spin: &Spin) -> Figure {
     Figure {
         title: title.to_owned(),
         caption: format!(
-            "Time runs down, CPUs stand side by side{lines}; the stronger the colour, the longer a CPU was busy. Equal \
-             columns are an even spread. On the right, the mean over all CPUs."
+            "Time runs down, CPUs are side by side{lines}. The stronger the colour, the longer the CPU was busy. \
+             Equal columns mean an even spread. The right column is the mean over all CPUs."
         ),
         legend: Vec::new(),
         drawing: map.draw(),
     }
 }
 
-/// The mean share of each CPU over the intervals of `part`.
+/// Returns a block with the mean share of each CPU over the intervals of `part`.
 fn block(part: &[Vec<f32>], second: f64, width: usize) -> Block {
     let columns = part.first().map_or(0, Vec::len);
     let share = |column: usize| {

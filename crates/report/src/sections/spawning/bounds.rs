@@ -1,4 +1,5 @@
-//! How many fit, what became of going there, which limits there are, and schedulers beside CPUs.
+//! Tables of limits: how many fit, the runs up to the limit, the limits in force, and schedulers compared
+//! with CPUs.
 
 use crate::sections::spawning::{Table, how_it_ended};
 use manycore_analysis::LightProcesses;
@@ -19,7 +20,7 @@ fn judged(all: &[LightProcesses]) -> impl Iterator<Item = (&LightProcesses, &Cei
 
 fn ceilings(all: &[LightProcesses]) -> Table {
     let mut table = Table::figures(
-        "How many fit: (memory - fixed) / bytes each, and the first limit",
+        "How many fit: (memory - fixed) / bytes each, and the lowest limit",
         ("runtime", Align::Left),
         &["fixed", "bytes each", "spread", "memory", "it holds", "limit", "most"],
     );
@@ -46,8 +47,8 @@ fn ceilings(all: &[LightProcesses]) -> Table {
         .collect();
     if judged(all).any(|(_, ceiling)| ceiling.line.spread.is_none()) {
         table.notes.push(
-            "Spread: the slopes between neighbouring counts. One or two counts say nothing of how straight the line is; \
-             three do."
+            "Spread: the slopes between adjacent counts. Three counts are needed to see how straight the line is; \
+             one or two are not enough."
                 .to_owned(),
         );
     }
@@ -64,9 +65,9 @@ fn ceilings(all: &[LightProcesses]) -> Table {
 
 fn reached(all: &[LightProcesses]) -> Table {
     let mut table = Table::figures(
-        "Going there",
+        "Starting until the limit",
         ("runtime", Align::Left),
-        &["memory", "foretold", "lived", "lived of foretold"],
+        &["memory", "predicted", "alive", "alive of predicted"],
     );
     table.head.push(("ended".to_owned(), Align::Left));
     let runs = judged(all).flat_map(|(light, ceiling)| ceiling.reached.iter().map(move |run| (light, run)));
@@ -86,12 +87,16 @@ fn reached(all: &[LightProcesses]) -> Table {
 }
 
 fn limits(all: &[LightProcesses]) -> Table {
-    let mut table =
-        Table::figures("Limits in the way, smallest first", ("runtime", Align::Left), &["limit", "room"]);
+    let mut table = Table::figures(
+        "Limits below which counts must stay, lowest first",
+        ("runtime", Align::Left),
+        &["limit", "room"],
+    );
     table.head[1].1 = Align::Left;
-    table.head.push(("what lifts it".to_owned(), Align::Left));
+    table.head.push(("how to raise it".to_owned(), Align::Left));
     let limits = all.iter().flat_map(|light| light.limits.iter().map(move |limit| (light, limit)));
-    // Beside what lifts it there is no room for a path, and a command is to be copied.
+    // The source goes into a note: the table is too narrow for a path beside the command, which must stay
+    // copyable.
     for (light, limit) in limits {
         table.rows.push(vec![light.name.clone(), limit.name.clone(), count(limit.room), limit.lift.clone()]);
         let told = format!("{}: {}", limit.name, limit.source);
@@ -104,11 +109,11 @@ fn limits(all: &[LightProcesses]) -> Table {
 
 fn schedulers(all: &[LightProcesses]) -> Table {
     let mut table = Table::figures(
-        "Schedulers beside CPUs",
+        "Schedulers and CPUs",
         ("runtime", Align::Left),
         &["schedulers", "CPUs", "quota", "can run", "binding"],
     );
-    table.head.extend(["set by", "to set right"].map(|head| (head.to_owned(), Align::Left)));
+    table.head.extend(["set by", "to correct it"].map(|head| (head.to_owned(), Align::Left)));
     let absent = || ABSENT.to_owned();
     table.rows = all
         .iter()

@@ -1,4 +1,5 @@
-//! Light processes: what they took, how many fit, what stands in the way, and how their work was spread.
+//! Light processes: their start time and memory, how many fit, which limits apply, and how their work was
+//! spread over CPUs.
 
 mod bounds;
 mod work;
@@ -28,7 +29,7 @@ fn seconds(seconds: f64) -> String {
 
 fn how_it_ended(ending: &Ending) -> String {
     match ending {
-        Ending::Clean => "when told".to_owned(),
+        Ending::Clean => "on request".to_owned(),
         Ending::Refused { why } => format!("refused: {why}"),
         Ending::Killed { why } => format!("killed: {why}"),
         Ending::Failed { why } => format!("failed: {why}"),
@@ -36,33 +37,33 @@ fn how_it_ended(ending: &Ending) -> String {
     }
 }
 
-/// Runs of counts that were asked for.
+/// Returns the runs of requested counts.
 fn counted(light: &LightProcesses) -> impl Iterator<Item = &LightRun> {
     light.runs.iter().filter(|run| run.purpose == Purpose::Count)
 }
 
-/// Memory of the runtime as the kernel counts it.
+/// Returns the memory of the runtime as the kernel counts it.
 fn held(run: &LightRun) -> String {
     while_held(run, decimal(run.pss_bytes.unwrap_or(run.rss_bytes) as f64))
 }
 
-/// What a run shows that held its light processes; one that ended before has no such figures.
+/// Returns the figure if the run held its light processes. A run that ended before has no such figures.
 fn while_held(run: &LightRun, figure: String) -> String {
     if run.rss_bytes > 0 { figure } else { ABSENT.to_owned() }
 }
 
-/// Seconds until all lived.
+/// Returns the seconds until all light processes were alive.
 fn started(run: &LightRun) -> String {
     while_held(run, seconds(run.start_seconds))
 }
 
-/// Bytes that each took at the largest count.
+/// Returns the bytes per light process at the largest count.
 fn bytes_each(light: &LightProcesses) -> Option<f64> {
     let run = counted(light).filter(|run| run.rss_bytes > 0).max_by_key(|run| run.alive)?;
     run.pss_each.or(run.rss_each)
 }
 
-/// All runtimes beside each other, and beside what was published.
+/// Returns a table of all runtimes side by side, with the published figures.
 fn published(all: &[LightProcesses]) -> Table {
     let names: Vec<&str> = all.iter().map(|light| &*light.name).chain([PUBLISHED_ON]).collect();
     let mut table = Table::figures("Side by side", ("light processes", Align::Left), &names);
@@ -88,8 +89,8 @@ fn published(all: &[LightProcesses]) -> Table {
         std::iter::once("bytes each".to_owned()).chain(each).chain([grouped(PUBLISHED_BYTES)]).collect(),
     );
     table.notes.push(
-        "Memory is PSS (RSS where the kernel tells none); stacks and tables that the kernel keeps for threads and processes \
-         come on top. The published figures are of four Xeon E7-4820 with 125 GB."
+        "Memory is PSS, or RSS if the kernel does not report PSS. Stacks and tables that the kernel keeps for threads \
+         and processes come on top. The published figures are from four Xeon E7-4820 with 125 GB."
             .to_owned(),
     );
     table
@@ -99,7 +100,7 @@ fn times_of(all: &[LightProcesses]) -> Table {
     let mut table = Table::figures(
         "Starting and ending, in seconds",
         ("runtime", Align::Left),
-        &["asked", "lived", "start", "own clock", "ratio", "us each", "end"],
+        &["count", "alive", "start", "own clock", "ratio", "us each", "end"],
     );
     table.head.push(("ended".to_owned(), Align::Left));
     table.rows = all
@@ -120,7 +121,8 @@ fn times_of(all: &[LightProcesses]) -> Table {
         })
         .collect();
     table.notes.push(
-        "The ratio is ours over the runtime's own clock. An end is from the message to end until the runtime had gone."
+        "Ratio: start time on this program's clock over the runtime's own. End: from the message to end until the \
+         runtime had exited."
             .to_owned(),
     );
     table
@@ -130,7 +132,7 @@ fn memory(all: &[LightProcesses]) -> Table {
     let mut table = Table::figures(
         "Memory while all were held, and bytes of each",
         ("runtime", Align::Left),
-        &["lived", "PSS", "RSS", "PSS each", "RSS each", "kernel each", "own each", "ratio"],
+        &["alive", "PSS", "RSS", "PSS each", "RSS each", "kernel each", "own each", "ratio"],
     );
     table.rows = all
         .iter()
@@ -150,7 +152,7 @@ fn memory(all: &[LightProcesses]) -> Table {
         })
         .collect();
     table.notes.push(
-        "Kernel: page tables and kernel stacks. Own: what the runtime says; the ratio is PSS over that."
+        "Kernel: page tables and kernel stacks. Own: as the runtime reports it; the ratio is PSS over that."
             .to_owned(),
     );
     table
@@ -165,7 +167,7 @@ pub(super) fn beside(all: &[Named]) -> Vec<Table> {
     vec![compare("Light processes", ("what", Align::Left), all, name, rows)]
 }
 
-/// The figures of a runtime that stand beside those of other records.
+/// Returns the figures of a runtime that are compared with those of other records.
 fn lines(light: &LightProcesses) -> Vec<(String, String)> {
     let mut lines: Vec<(String, String)> = Vec::new();
     let mut add = |what: String, cell: String| lines.push((format!("{}: {what}", light.name), cell));

@@ -1,4 +1,4 @@
-//! How computing was spread over CPUs, and what files gave.
+//! Tables of how computing was spread over CPUs, and of the rate of file operations.
 
 use crate::sections::spawning::Table;
 use manycore_analysis::{Balance, LightProcesses, Rounds};
@@ -10,11 +10,11 @@ use manycore_render::{
 use manycore_stats::mean;
 use manycore_text::units::{bytes, count};
 
-/// Intervals in a line of a map; more are taken together.
+/// Maximum number of signs in a line of a map; several intervals are then averaged into one sign.
 const ACROSS: usize = 60;
-/// Lines of a map; more CPUs are taken together.
+/// Maximum number of lines of a map; several CPUs are then averaged into one line.
 const DOWN: usize = 32;
-/// Signs of shares, from none to all.
+/// Signs for shares from 0 to 1.
 const SIGNS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 pub(super) fn tables(all: &[LightProcesses], record: &Record) -> Vec<Table> {
@@ -29,17 +29,17 @@ pub(super) fn tables(all: &[LightProcesses], record: &Record) -> Vec<Table> {
 
 fn balance(all: &[LightProcesses]) -> Table {
     let mut table = Table::figures(
-        "Computing: share of each CPU's time, and who waited",
+        "Computing: share of each CPU's time, and waiting tasks",
         ("runtime", Align::Left),
-        &["lived", "CPUs", "mean", "least", "most", "Jain", "schedulers' Jain", "ran", "queued", "stolen"],
+        &["alive", "CPUs", "mean", "least", "most", "Jain", "schedulers' Jain", "ran", "queued", "stolen"],
     );
     let runs = all.iter().flat_map(|light| {
         light.runs.iter().filter_map(move |run| Some((light, run.alive, run.balance.as_ref()?)))
     });
     table.rows = runs.map(|(light, alive, balance)| spread(light, alive, balance)).collect();
     table.notes.push(
-        "Jain's index is 1 where all did the same, 1/n where one did all. Ran: tasks that ran or waited for a CPU on the \
-         machine; queued: light processes that were ready, by the runtime."
+        "Jain's index is 1 if all CPUs did the same work, 1/n if one CPU did all. Ran: tasks of the whole machine \
+         that ran or waited for a CPU. Queued: light processes that were ready to run, as the runtime reports."
             .to_owned(),
     );
     table
@@ -63,13 +63,13 @@ fn spread(light: &LightProcesses, alive: u64, balance: &Balance) -> Vec<String> 
     ]
 }
 
-/// Shares over time, a line for each CPU.
+/// Returns a map of shares over time with a line for each CPU.
 fn map(light: &LightProcesses, asked: u64, spin: &Spin) -> Table {
     let long = spin.busy.len().div_ceil(ACROSS).max(1);
     let high = spin.cpus.len().div_ceil(DOWN).max(1);
     let mut table = Table::figures(
         format!(
-            "{}, {}: how busy each CPU was over time, {} a sign",
+            "{}, {}: how busy each CPU was over time, {} per sign",
             light.name,
             count(asked),
             seconds(long as f64 * spin.interval_seconds)
@@ -93,19 +93,19 @@ fn map(light: &LightProcesses, asked: u64, spin: &Spin) -> Table {
         })
         .collect();
     table.notes.push(format!(
-        "From {} for none to {} for all of the time.",
+        "Signs go from {} (idle) to {} (busy all of the time).",
         SIGNS[0],
         SIGNS[SIGNS.len() - 1]
     ));
     table
 }
 
-/// `0.15 s`, `0.5 s`, `3 s`.
+/// Returns `0.15 s`, `0.5 s`, `3 s`.
 fn seconds(seconds: f64) -> String {
     format!("{} s", (seconds * 100.0).round() / 100.0)
 }
 
-/// The sign of `count` columns from `first` on, over some intervals.
+/// Returns the sign for the mean share of `count` columns from `first` on, over several intervals.
 fn sign(block: &[Vec<f32>], first: usize, count: usize) -> char {
     let shares: Vec<f64> = block
         .iter()
@@ -120,7 +120,7 @@ fn files(all: &[LightProcesses]) -> Table {
     let mut table = Table::figures(
         "Files: rounds of open, write, read and close",
         ("runtime", Align::Left),
-        &["lived", "per second", "p50 ms", "p99 ms", "bytes", "file system"],
+        &["alive", "per second", "p50 ms", "p99 ms", "bytes", "file system"],
     );
     let runs = all.iter().flat_map(|light| {
         light.runs.iter().filter_map(move |run| Some((light, run.alive, run.rounds.as_ref()?)))

@@ -1,4 +1,4 @@
-//! What a guest sees against what its plan says.
+//! Comparison of what a guest sees with its plan.
 
 use super::{Check, host::node_of};
 use crate::domain::{Cell, Expander, Guest, GuestDevice, PciAddress};
@@ -9,10 +9,10 @@ use manycore_topology::{
 };
 use std::collections::BTreeMap;
 
-/// The base class of bridges, which are ways to devices and no devices.
+/// PCI base class of bridges. They lead to devices and are not compared.
 const BRIDGE: u32 = 0x06;
 
-/// Tells what the machine that this runs in shows, and holds it against the plan where there is one.
+/// Reports what the machine this program runs in shows, and compares it with the plan if there is one.
 pub fn of_guest(plan: Option<&Guest>, machine: &Machine) -> Check {
     let of = match plan {
         Some(plan) if !plan.name.is_empty() => format!("this guest, planned as {}", plan.name),
@@ -40,7 +40,7 @@ fn nodes(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
     let cells: &[Cell] = plan.map_or(&[], |plan| &plan.cells);
     for cell in cells {
         let what = format!("node {}", cell.id);
-        // CPUs that may be plugged in later are not there.
+        // CPUs that may be plugged in later are not present.
         let planned = format!("CPUs {}", cell.vcpus.intersection(&range(plan.map_or(0, |plan| plan.vcpus))));
         let Some(node) = machine.nodes.iter().find(|node| node.id == cell.id) else {
             check.judge(what, planned, "no such node", false);
@@ -55,7 +55,7 @@ fn nodes(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
             check.equal(format!("{what}, distances"), &list(&cell.distances), &list(&node.distances));
         }
         if let Some(memory) = node.memory_bytes {
-            // The kernel keeps some for itself before it counts.
+            // The kernel reserves some memory before it counts the rest.
             let planned = cell.memory_kib << 10;
             let holds = memory <= planned && memory >= planned / 2;
             check.judge(format!("{what}, memory"), units::bytes(planned), units::bytes(memory), holds);
@@ -96,7 +96,7 @@ fn topology(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
         ("threads in a core", threads),
     ];
     let planned = plan.and_then(|plan| Some((plan, plan.topology?)));
-    // Of CPUs that may be plugged in later the guest sees none.
+    // The guest does not see CPUs that may be plugged in later, so its topology is not compared then.
     let whole = planned.filter(|(plan, _)| plan.vcpus as usize == plan.pins.len()).map(|(_, told)| told);
     let planned = whole.map(|told| {
         let dies = told.sockets * told.dies;
@@ -104,7 +104,7 @@ fn topology(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
         [told.sockets, dies, clusters, clusters * told.cores, told.threads].map(|count| count as usize)
     });
     for (at, (what, found)) in found.into_iter().enumerate() {
-        // Kernels tell clusters where several cores share something, and no dies on Arm.
+        // The kernel reports clusters only if several cores share something, and reports no dies on Arm.
         let says = match (what, whole) {
             ("clusters", Some(told)) => told.clusters > 1,
             ("dies", Some(told)) => told.dies > 1,
@@ -124,7 +124,7 @@ fn caches(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
         *count += 1;
         *size = (*size).max(cache.size_bytes);
     }
-    let size = |size: Option<u64>| size.map_or_else(|| "of a size that is not told".to_owned(), units::bytes);
+    let size = |size: Option<u64>| size.map_or_else(|| "of unknown size".to_owned(), units::bytes);
     for planned in plan.map_or(&[][..], |plan| &plan.caches) {
         let what = format!("L{}", planned.level);
         match found.remove(&planned.level) {
@@ -145,11 +145,11 @@ fn caches(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
     }
     let has_caches = machine.caches.iter().any(|cache| cache.level > 1);
     if plan.is_some_and(|plan| plan.cache_passthrough && plan.caches.is_empty()) {
-        check.judge("caches", "those of the host", if has_caches { "there" } else { "none" }, has_caches);
+        check.judge("caches", "as on the host", if has_caches { "present" } else { "none" }, has_caches);
     }
 }
 
-/// A device of the guest and the number of its bus.
+/// A device of the guest and its bus number.
 type Seen<'m> = (&'m Device, u32);
 
 fn devices(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
@@ -175,7 +175,8 @@ fn devices(plan: Option<&Guest>, machine: &Machine, check: &mut Check) {
     }
 }
 
-/// All that is behind an expander whose bus numbers are known is on its node, and is as much as was planned.
+/// Checks an expander with known bus numbers: all devices behind it must be on its node, and there must be as
+/// many as planned.
 fn behind(plan: &Guest, expander: &Expander, seen: &mut Vec<Seen>, check: &mut Check) {
     let numbers = expander.bus.unwrap_or(0)..=expander.last_bus.unwrap_or(255);
     let planned = plan.devices.iter().filter(|device| device.expander == Some(expander.index)).count();
@@ -194,8 +195,8 @@ fn behind(plan: &Guest, expander: &Expander, seen: &mut Vec<Seen>, check: &mut C
     }
 }
 
-/// A device of which no bus number is known: one of its vendor and kind is on its node. Where that is not known either,
-/// any device that has a node.
+/// Checks a device with an unknown bus number: a device of the same vendor and device id must be on its node.
+/// If the id is unknown too, any device with a node counts.
 fn by_node(planned: &GuestDevice, seen: &mut Vec<Seen>, check: &mut Check) {
     let Some(node) = planned.node else { return };
     let alike = |device: &Device| match &planned.id {
@@ -211,7 +212,7 @@ fn by_node(planned: &GuestDevice, seen: &mut Vec<Seen>, check: &mut Check) {
         }
         None => {
             let host = planned.host.as_deref().unwrap_or(&planned.kind);
-            check.judge(format!("device ({host} on the host)"), node_of(Some(node)), "none is there", false);
+            check.judge(format!("device ({host} on the host)"), node_of(Some(node)), "not found", false);
         }
     }
 }

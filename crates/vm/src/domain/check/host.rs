@@ -1,4 +1,4 @@
-//! A running domain against its plan: threads, memory, devices.
+//! Comparison of a running domain with its plan: threads, memory, devices.
 
 use super::Check;
 use crate::domain::{Cell, Guest};
@@ -7,18 +7,18 @@ use manycore_text::units;
 use manycore_topology::{CpuSet, Machine};
 use std::collections::BTreeMap;
 
-/// What the host shows of a running domain.
+/// State of a running domain as the host shows it.
 #[derive(Clone, Debug, Default)]
 pub struct Running {
-    /// The emulator's process.
+    /// Process id of the emulator.
     pub pid: u32,
     /// CPUs that the thread of each virtual CPU may run on.
     pub vcpus: BTreeMap<u32, CpuSet>,
     /// CPUs that the emulator's main thread may run on.
     pub emulator: CpuSet,
-    /// CPUs that each I/O thread may run on, by its id.
+    /// CPUs that each I/O thread may run on, by the id of the I/O thread.
     pub iothreads: BTreeMap<u32, CpuSet>,
-    /// Memory of the process; absent where it may not be read.
+    /// Memory of the process; absent if it cannot be read.
     pub memory: Option<Vec<Mapping>>,
 }
 
@@ -32,12 +32,12 @@ pub fn of_running(guest: &Guest, running: &Running, machine: &Machine) -> Check 
     check
 }
 
-/// One line for all that are where they belong, one for each that is not.
+/// Adds one line for all virtual CPUs that are pinned as planned, and one line for each other.
 fn vcpus(guest: &Guest, running: &Running, machine: &Machine, check: &mut Check) {
     let (mut right, mut free) = (Vec::new(), Vec::new());
     let mut wrong = Vec::new();
     for (vcpu, pin) in (0_u32..).zip(&guest.pins) {
-        // One that may be plugged in later has no thread.
+        // A virtual CPU that may be plugged in later has no thread.
         let (found, expected) = (running.vcpus.get(&vcpu), vcpu < guest.vcpus);
         match (pin, found) {
             (Some(pin), Some(found)) if *found == online(pin, machine) => right.push(vcpu),
@@ -62,7 +62,7 @@ fn vcpus(guest: &Guest, running: &Running, machine: &Machine, check: &mut Check)
     }
 }
 
-/// The emulator and I/O threads.
+/// Compares the emulator and the I/O threads.
 fn threads(guest: &Guest, running: &Running, machine: &Machine, check: &mut Check) {
     match &guest.emulator {
         Some(pin) => check.equal("emulator", &online(pin, machine), &running.emulator),
@@ -81,11 +81,11 @@ fn online(pin: &CpuSet, machine: &Machine) -> CpuSet {
     pin.intersection(&machine.online)
 }
 
-/// Memory that is bound: by its policy, or by control groups alone.
+/// Compares memory that is bound: by its memory policy, or only by control groups.
 fn memory(guest: &Guest, running: &Running, check: &mut Check) {
     let Some(mappings) = &running.memory else {
         if guest.is_bound() {
-            check.tell("memory", "cannot be read without the right to look into the process");
+            check.tell("memory", "cannot be read without permission to inspect the process");
         }
         return;
     };
@@ -111,13 +111,14 @@ fn memory(guest: &Guest, running: &Running, check: &mut Check) {
     }
 }
 
-/// `memory of cells 0-1`.
+/// Returns `memory of cells 0-1`.
 fn named(cells: impl Iterator<Item = u32>) -> String {
     let cells: CpuSet = cells.collect();
     format!("memory of cell{} {cells}", if cells.len() == 1 { "" } else { "s" })
 }
 
-/// For each set of host nodes: as much memory has this policy as the cells have, and all its pages are there.
+/// Checks for each set of host nodes that as much memory has this policy as the guest's nodes need, and that
+/// all its pages are on these nodes.
 fn by_policy(cells: &[&Cell], mappings: &[Mapping], check: &mut Check) {
     let mut wanted: BTreeMap<&CpuSet, (u64, Vec<u32>)> = BTreeMap::new();
     for cell in cells {
@@ -132,7 +133,7 @@ fn by_policy(cells: &[&Cell], mappings: &[Mapping], check: &mut Check) {
         let planned = format!("{} from node {nodes}", units::bytes(bytes));
         let what = named(cells.into_iter());
         if bound < bytes {
-            let found = format!("{} are bound to node {nodes}", units::bytes(bound));
+            let found = format!("{} bound to node {nodes}", units::bytes(bound));
             check.judge(&what, &planned, found, false);
         }
         let (found, is_there) = whereabouts(&own, nodes);
@@ -142,32 +143,29 @@ fn by_policy(cells: &[&Cell], mappings: &[Mapping], check: &mut Check) {
     }
 }
 
-/// Memory that is known by its size.
+/// Memory mappings that are identified by their size.
 struct Pieces<'a> {
-    /// Bytes of the smallest piece.
+    /// Bytes of the smallest mapping.
     least: u64,
-    /// Bytes of all.
+    /// Bytes of all mappings.
     bytes: u64,
-    /// Where they may be.
+    /// Nodes on which the pages may be.
     nodes: &'a CpuSet,
 }
 
-/// Nobody but the control group knows where the memory may come from, so its pages are looked at.
+/// Only the control group restricts where this memory comes from, so the location of its pages is checked.
 fn by_place(what: String, pieces: &Pieces, mappings: &[Mapping], check: &mut Check) {
     let own: Vec<&Mapping> = mappings.iter().filter(|mapping| mapping.bytes >= pieces.least).collect();
     let planned = format!("{} from node {}", units::bytes(pieces.bytes), pieces.nodes);
     let (found, is_there) = whereabouts(&own, pieces.nodes);
     if own.is_empty() {
-        check.tell(
-            what,
-            format!("no piece of the process's memory is as large as {}", units::bytes(pieces.least)),
-        );
+        check.tell(what, format!("no mapping of the process is as large as {}", units::bytes(pieces.least)));
     } else {
         check.judge(what, planned, found, is_there);
     }
 }
 
-/// `2 GiB on node 0, 3 MiB on node 1`, and whether that is all on these nodes.
+/// Returns `2 GiB on node 0, 3 MiB on node 1`, and whether all of it is on `nodes`.
 fn whereabouts(mappings: &[&Mapping], nodes: &CpuSet) -> (String, bool) {
     let mut there = BTreeMap::new();
     for (node, held) in mappings.iter().flat_map(|mapping| &mapping.on) {
@@ -180,7 +178,7 @@ fn whereabouts(mappings: &[&Mapping], nodes: &CpuSet) -> (String, bool) {
     (found, is_there)
 }
 
-/// A device that is passed through is on the host's node that its node of the guest stands for.
+/// Checks that each passed-through device is on the host node that its guest node stands for.
 fn devices(guest: &Guest, machine: &Machine, check: &mut Check) {
     for device in &guest.devices {
         let Some(host) = device.host.as_deref() else { continue };
@@ -191,7 +189,7 @@ fn devices(guest: &Guest, machine: &Machine, check: &mut Check) {
         let planned = bound.map(|cell| format!("node {} (the guest's node {})", cell.host_nodes, cell.id));
         match (known, cell, planned) {
             (None, _, planned) => {
-                check.judge(what, planned.unwrap_or_default(), "not in this machine", false);
+                check.judge(what, planned.unwrap_or_default(), "not present on this machine", false);
             }
             (Some(known), Some(cell), Some(planned)) => {
                 let holds = known.node.is_some_and(|node| cell.host_nodes.contains(node));
@@ -206,7 +204,7 @@ fn devices(guest: &Guest, machine: &Machine, check: &mut Check) {
                 check.tell(what, found);
             }
             (Some(known), None, _) => {
-                check.tell(what, format!("{}; the guest is told none", node_of(known.node)));
+                check.tell(what, format!("{}; the guest gets no node for it", node_of(known.node)));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Whether what a domain's XML says came true: on the host, and in the guest.
+//! Checks of whether the XML of a domain is in effect: on the host, and in the guest.
 #![allow(clippy::needless_pass_by_value, reason = "values are numbers and texts, owned and borrowed")]
 
 mod guest;
@@ -14,27 +14,27 @@ use serde::{Deserialize, Serialize};
 /// Value of [`Check::schema`] that this version writes.
 pub const CHECK_SCHEMA: &str = "manycore/check/1";
 
-/// What was planned beside what was found.
+/// The planned and the found values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     /// Always [`CHECK_SCHEMA`] in files that this version writes.
     pub schema: String,
-    /// Whose plan was held against what: `domain web1 (pid 4711)`, `this guest`.
+    /// What was compared: `domain web1 (pid 4711)`, `this guest`.
     pub of: String,
-    /// One for each thing that was looked at.
+    /// One line for each checked property.
     pub lines: Vec<Line>,
 }
 
-/// One thing that was looked at.
+/// One checked property.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// What it is: `virtual CPU 3`, `device 0000:f5:00.0`.
+    /// Name of the property: `virtual CPU 3`, `device 0000:f5:00.0`.
     pub what: String,
-    /// What the plan says; empty where it says nothing.
+    /// The planned value; empty if the plan does not specify it.
     pub planned: String,
-    /// What was found.
+    /// The found value.
     pub found: String,
-    /// Whether the one is the other; absent where the plan says nothing.
+    /// Whether the found value matches the plan; absent if the plan does not specify it.
     pub holds: Option<bool>,
 }
 
@@ -43,12 +43,12 @@ impl Check {
         Self { schema: CHECK_SCHEMA.to_owned(), of, lines: Vec::new() }
     }
 
-    /// Whether all that was planned was found.
+    /// Returns whether everything that was planned was found.
     pub fn holds(&self) -> bool {
         self.lines.iter().all(|line| line.holds != Some(false))
     }
 
-    /// How many things the plan says, and how many of them hold.
+    /// Returns the number of planned properties, and how many of them match.
     pub fn count(&self) -> (usize, usize) {
         let judged = self.lines.iter().filter_map(|line| line.holds);
         (judged.clone().count(), judged.filter(|holds| *holds).count())
@@ -58,7 +58,7 @@ impl Check {
         self.add(what, planned, found, Some(holds));
     }
 
-    /// Something that must be equal.
+    /// Adds a property whose values must be equal.
     fn equal<T: ToString + PartialEq>(&mut self, what: impl ToString, planned: &T, found: &T) {
         self.judge(what, planned.to_string(), found.to_string(), planned == found);
     }

@@ -1,4 +1,4 @@
-//! Plans held against machines that are as planned, and that are not.
+//! Checks of plans against machines that match them and machines that do not.
 
 use super::*;
 use crate::domain::{
@@ -17,7 +17,7 @@ fn guest_plan() -> Guest {
     planned(&domain(16, &(hostdev(1) + &hostdev(0))), &machine(2, 1, 2, 2, 2), "close").guest
 }
 
-/// A domain that runs as planned.
+/// Returns the state of a domain that runs as planned.
 fn running(guest: &Guest) -> Running {
     Running {
         pid: 7,
@@ -70,13 +70,13 @@ fn what_is_elsewhere_is_told() {
             "virtual CPU 5: CPUs 5 / no such thread",
             "emulator: 0-15 / 2",
             "memory of cell 0: 4 GiB from node 0 / 1 GiB on node 0, 3 MiB on node 1",
-            "memory of cell 1: 4 GiB from node 1 / 0 B are bound to node 1",
+            "memory of cell 1: 4 GiB from node 1 / 0 B bound to node 1",
             "device 0000:11:00.0: node 1 (the guest's node 1) / node 0",
         ]
     );
 }
 
-/// A domain of two cells on two nodes, and where its memory is when QEMU sets no policy.
+/// Returns a domain with two guest nodes, and its memory by node in the state in which QEMU sets no policy.
 fn restrictive(on: [[u64; 2]; 2]) -> (Guest, Running) {
     let tuned = "  <numatune>\n    <memory mode='restrictive' nodeset='0'/>\n  </numatune>\n  <os>";
     let text = domain(16, "").replace("  <os>", tuned);
@@ -86,7 +86,7 @@ fn restrictive(on: [[u64; 2]; 2]) -> (Guest, Running) {
         mapping.bound = None;
         mapping.on = (0..).zip(on).filter(|(_, held)| *held > 0).collect();
     }
-    // Other memory of the process may be anywhere.
+    // Other memory of the process may be on any node.
     let other = Mapping { bytes: 1 << 20, bound: None, on: BTreeMap::from([(7, 4096)]) };
     seen.memory.as_mut().unwrap().push(other);
     (guest, seen)
@@ -121,7 +121,7 @@ fn devices_on_a_node_whose_memory_is_not_bound_are_told_and_not_judged() {
     assert_eq!(told.found, "node 1; the guest's node 0, whose memory may be anywhere");
 }
 
-/// Sixteen virtual CPUs that are pinned nowhere.
+/// Returns the state of sixteen virtual CPUs that are not pinned.
 fn running_freely() -> Running {
     Running {
         vcpus: (0..16).map(|vcpu| (vcpu, set("0-15"))).collect(),
@@ -155,7 +155,7 @@ fn virtual_cpus_that_are_plugged_in_later_need_no_thread() {
     assert!(of_running(&guest, &seen, &host).holds());
 }
 
-/// The machine that the guest should see: that of the host, with the devices behind the expanders.
+/// Returns the machine that the guest should see: that of the host, with the devices behind the expanders.
 fn inside(guest: &Guest) -> Machine {
     let mut inside = machine(2, 1, 2, 2, 2);
     inside.nodes.iter_mut().for_each(|node| node.memory_bytes = Some(4 << 30));
@@ -237,7 +237,7 @@ fn a_device_without_a_known_bus_is_found_by_its_vendor() {
     moved.devices.remove(1);
     let said = wrong(&of_guest(Some(&guest), &moved));
     assert!(
-        said.iter().any(|line| line.contains("(0000:11:00.0 on the host): node 1 / none is there")),
+        said.iter().any(|line| line.contains("(0000:11:00.0 on the host): node 1 / not found")),
         "{said:?}"
     );
 }

@@ -1,25 +1,25 @@
-//! What the machine type of a guest can show it: NUMA nodes, threads of a core, a CPU that libvirt can describe.
+//! Capabilities of a guest's machine type: NUMA nodes, threads per core, and a CPU that libvirt can describe.
 
 use crate::domain::read::os_type;
 use manycore_linux::vms::xml::Xml;
 
-/// What QEMU and libvirt take for the machine type of a domain.
+/// What QEMU and libvirt support for the machine type of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Board {
-    /// In words, for notes.
+    /// Name for notes.
     pub name: String,
-    /// Whether its guest can have NUMA nodes, a topology and the host's CPU: QEMU takes `-numa` and firmware shows it
-    /// (ACPI or a device tree).
+    /// Whether the guest can have NUMA nodes, a topology and the host's CPU: QEMU accepts `-numa` and the
+    /// firmware describes the nodes (ACPI or device tree).
     pub has_nodes: bool,
     /// Whether a core can have more than one thread.
     pub has_threads: bool,
 }
 
 impl Board {
-    /// The board of a domain whose guest has this architecture.
+    /// Returns the capabilities for a domain whose guest has this architecture.
     pub fn of(xml: &Xml, arch: &str) -> Self {
         let named = os_type(xml, "machine");
-        // What libvirt takes where none is named.
+        // The default of libvirt.
         let default = match arch {
             "x86_64" | "i686" => "pc",
             "aarch64" | "riscv64" | "riscv32" | "loongarch64" => "virt",
@@ -32,7 +32,7 @@ impl Board {
         };
         let is_kvm = xml.root().attribute("type") == Some("kvm");
         let (has_nodes, has_threads) = match arch {
-            // These have no ACPI tables of nodes.
+            // These machine types have no ACPI tables for NUMA.
             "x86_64" | "i686" => {
                 let known =
                     !["isapc", "microvm", "xenfv", "xenpv", "nitro", "none"].iter().any(|other| is(other));
@@ -41,31 +41,31 @@ impl Board {
             "aarch64" => (is("virt") || is("sbsa-ref"), true),
             "loongarch64" => (is("virt"), true),
             "riscv64" | "riscv32" => (is("virt") || is("spike"), false),
-            // In emulation QEMU takes one thread in a core.
+            // Without KVM, QEMU supports only one thread per core.
             "ppc64" | "ppc64le" => (is("pseries"), is_kvm),
             _ => (false, false),
         };
         let name = match named {
             Some(named) => format!("{named} ({arch})"),
-            None => format!("that {arch} has by default"),
+            None => format!("(default of {arch})"),
         };
         Self { name, has_nodes, has_threads: has_nodes && has_threads }
     }
 }
 
-/// Why KVM of this host cannot run a guest of that architecture, where it cannot.
+/// Returns why KVM on this host cannot run a guest of that architecture, if so.
 pub(super) fn kvm_refusal(xml: &Xml, guest: &str, host: Option<&str>) -> Option<String> {
     let host = host?;
     if xml.root().attribute("type") != Some("kvm") || runs(host, guest) {
         return None;
     }
     Some(format!(
-        "it is a KVM domain of {guest}, and this machine is {host}: KVM runs guests of the host's own architecture; \
-         plan it for a machine of {guest} (--machine), or make its type qemu"
+        "it is a KVM domain of architecture {guest}, but this machine is {host}. KVM runs only guests of the host's \
+         architecture: plan it for a {guest} machine (--machine), or change its type to qemu"
     ))
 }
 
-/// Whether CPUs of `host` run programs of `guest` themselves, so that KVM does.
+/// Returns whether CPUs of `host` execute programs of `guest` natively, as KVM needs.
 fn runs(host: &str, guest: &str) -> bool {
     host == guest
         || matches!(

@@ -1,4 +1,5 @@
-//! A guest that starts with fewer virtual CPUs than it can get: those that it starts with are spread too.
+//! Guests that start with fewer virtual CPUs than they can get: the initial ones are spread over the nodes,
+//! too.
 
 use super::{Refused, Task, seats::Place};
 use crate::domain::read::attribute;
@@ -6,10 +7,10 @@ use manycore_linux::vms::xml::children;
 use manycore_placement::PlannedWorker;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The place of a virtual CPU, and the CPUs that it gets.
+/// Location of a virtual CPU, and the CPUs assigned to it.
 type Seat = (Place, PlannedWorker);
 
-/// Whether the guest starts with each of its virtual CPUs: by `<vcpus>`, or the first of them by their number.
+/// Returns for each virtual CPU whether the guest starts with it: as `<vcpus>` says, or the lowest numbers.
 fn booted(task: &Task) -> Result<Vec<bool>, Refused> {
     let count = task.before.pins.len();
     let Some(vcpus) = task.xml.at(&["vcpus"]) else {
@@ -24,8 +25,8 @@ fn booted(task: &Task) -> Result<Vec<bool>, Refused> {
     Ok(booted)
 }
 
-/// Gives the virtual CPUs that the guest starts with as many places on each node as on the others, core by core, and the
-/// rest of the places to those that may be plugged in later. In order of places both.
+/// Distributes the virtual CPUs that the guest starts with evenly over the nodes, core by core. The remaining
+/// locations go to those that may be plugged in later. Both are ordered by location.
 pub(super) fn evenly(task: &Task, seats: Vec<Seat>, notes: &mut Vec<String>) -> Result<Vec<Seat>, Refused> {
     let booted = booted(task)?;
     let first = booted.iter().filter(|booted| **booted).count();
@@ -60,7 +61,7 @@ pub(super) fn evenly(task: &Task, seats: Vec<Seat>, notes: &mut Vec<String>) -> 
     by_place(&mut late);
     if several {
         notes.push(format!(
-            "of {} virtual CPUs the guest starts with {first}: they are spread over the nodes as well ({})",
+            "of {} virtual CPUs the guest starts with {first}: they are spread evenly over the nodes ({})",
             booted.len(),
             counts.values().map(usize::to_string).collect::<Vec<_>>().join(" + ")
         ));

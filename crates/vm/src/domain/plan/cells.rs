@@ -1,4 +1,4 @@
-//! The guest's NUMA nodes: which virtual CPUs and how much memory each has, and how far apart they are.
+//! The guest's NUMA nodes: their virtual CPUs, memory and distances.
 
 use super::{
     Refused, Task, pages,
@@ -9,13 +9,14 @@ use manycore_placement::PlannedWorker;
 use manycore_topology::{CpuSet, Machine, machine::Node};
 use std::collections::BTreeMap;
 
-/// Nodes of the guest that have no CPUs, such as HMAT and CXL memory: they stay as they are.
+/// Returns the guest nodes without CPUs, such as HMAT and CXL memory. The plan leaves them unchanged.
 pub(super) fn memory_only(task: &Task) -> CpuSet {
     let cells = task.before.cells.iter();
     cells.filter(|cell| cell.vcpus.is_empty()).map(|cell| cell.id).collect()
 }
 
-/// A node of the guest for each of the host's that virtual CPUs are on; several where the guest has to keep more.
+/// Returns a guest node for each host node that virtual CPUs run on; several for one host node if the guest
+/// must keep more.
 pub(super) fn cells(
     task: &Task,
     places: &[Place],
@@ -25,8 +26,8 @@ pub(super) fn cells(
     let machine = task.machine;
     if !task.board.has_nodes {
         notes.push(format!(
-            "machine type {} has no NUMA nodes and no topology to show its guest: threads are pinned, and the guest's \
-             memory is as it was",
+            "machine type {} cannot show NUMA nodes or a topology to its guest: threads are pinned, and the guest's \
+             memory is unchanged",
             task.board.name
         ));
         return Ok(Vec::new());
@@ -34,7 +35,8 @@ pub(super) fn cells(
     let with_cpus = machine.nodes.iter().filter(|node| !node.memory_only && !node.cpus.is_empty());
     if with_cpus.count() < 2 {
         notes.push(
-            "the machine shows one NUMA node: the guest's nodes and memory are as they were".to_owned(),
+            "the machine has only one NUMA node with CPUs: the guest's nodes and memory are unchanged"
+                .to_owned(),
         );
         return Ok(Vec::new());
     }
@@ -42,7 +44,7 @@ pub(super) fn cells(
     for (vcpu, place) in places.iter().enumerate() {
         let Some(node) = place.node else {
             notes.push(format!(
-                "{} lets virtual CPUs use several nodes: the guest's nodes and memory are as they were",
+                "{} lets virtual CPUs use several nodes: the guest's nodes and memory are unchanged",
                 task.wish.policy
             ));
             return Ok(Vec::new());
@@ -74,7 +76,8 @@ pub(super) fn cells(
     Ok(cells)
 }
 
-/// The memory must be there: a guest that is bound to less is killed when it uses it.
+/// Checks that the host nodes have enough memory. A guest that is bound to less is killed when it uses its
+/// memory.
 fn check_room(machine: &Machine, cell: &Cell) -> Result<(), Refused> {
     let own = machine.nodes.iter().filter(|node| cell.host_nodes.contains(node.id));
     let Some(there) = own.map(|node| node.memory_bytes).sum::<Option<u64>>() else { return Ok(()) };
@@ -83,17 +86,17 @@ fn check_room(machine: &Machine, cell: &Cell) -> Result<(), Refused> {
     }
     let [asked, there] = [cell.memory_kib << 10, there].map(manycore_text::units::bytes);
     Err(Refused::Demand(format!(
-        "{} of the guest's memory belong to node {} of the host, which has {there}: give the guest less, or spread \
-         its CPUs over more nodes (--policy spread)",
+        "{} of the guest's memory are to come from node {} of the host, which has {there}: give the guest less, or \
+         spread its CPUs over more nodes (--policy spread)",
         asked, cell.host_nodes
     )))
 }
 
-/// Virtual CPUs of each node of the guest with the host's node that they are on, from those of each node of the host.
+/// Returns the virtual CPUs of each guest node with its host node, from the virtual CPUs of each host node.
 ///
-/// Beside nodes of memory only the guest keeps all its nodes with CPUs, since other elements name both: nodes of the host
-/// hold several of them where the plan uses fewer. They keep their virtual CPUs where no node of the guest lies on two of
-/// the host, and are dealt anew otherwise.
+/// If the guest has memory-only nodes, it keeps the number of its nodes with CPUs, since other elements refer
+/// to both. If the plan uses fewer host nodes, some of them hold several guest nodes. Guest nodes keep their
+/// virtual CPUs if each lies within one host node; otherwise the virtual CPUs are redistributed.
 fn split<'m>(
     task: &Task,
     on_host: Vec<(&'m Node, Vec<u32>)>,
@@ -104,7 +107,7 @@ fn split<'m>(
         return on_host;
     }
     notes.push(format!(
-        "the guest keeps its {} nodes with CPUs beside those of memory only, on {} of the host",
+        "the guest keeps its {} nodes with CPUs beside the memory-only ones, on {} of the host",
         before.len(),
         manycore_text::units::counted(on_host.len(), "node")
     ));
@@ -120,7 +123,8 @@ fn split<'m>(
     {
         return kept;
     }
-    // Each node of the host has one; the next goes to the one with most virtual CPUs for each that it would then have.
+    // Each host node gets one part. Each further part goes to the node that would then have the most virtual
+    // CPUs per part.
     let mut parts = vec![1; on_host.len()];
     for _ in on_host.len()..before.len() {
         let share = |at: &usize| on_host[*at].1.len() as f64 / (parts[*at] + 1) as f64;
@@ -134,20 +138,21 @@ fn split<'m>(
     dealt.collect()
 }
 
-/// Ids of `count` nodes with CPUs. Beside nodes of memory only those with CPUs keep theirs, and new ones come behind all.
+/// Returns the ids of `count` nodes with CPUs. If there are memory-only nodes, nodes with CPUs keep their ids
+/// and new ones come last.
 fn ids(task: &Task, count: usize, notes: &mut Vec<String>) -> Vec<u32> {
     let memory_only = memory_only(task);
     if memory_only.is_empty() {
         return (0..count as u32).collect();
     }
     let of_memory = manycore_text::units::counted(memory_only.len(), "NUMA node");
-    notes.push(format!("left as it was: {of_memory} of memory only ({memory_only} in the guest)"));
+    notes.push(format!("unchanged: {of_memory} without CPUs ({memory_only} in the guest)"));
     let behind = task.before.cells.iter().map(|cell| cell.id + 1).max().unwrap_or(0);
     with_cpus(task).map(|cell| cell.id).chain(behind..).take(count).collect()
 }
 
-/// KiB of each cell, by its virtual CPUs. Where the guest has as many as before, those whose virtual CPUs stay keep
-/// theirs, and the others share the rest.
+/// Returns the memory of each cell in KiB, in proportion to its virtual CPUs. If the number of cells is
+/// unchanged, cells with unchanged virtual CPUs keep their memory and the others share the rest.
 fn memory(task: &Task, members: &[CpuSet], notes: &mut Vec<String>) -> Result<Vec<u64>, Refused> {
     let before: Vec<&Cell> = with_cpus(task).collect();
     let as_many = before.len() == members.len();
@@ -166,7 +171,7 @@ fn memory(task: &Task, members: &[CpuSet], notes: &mut Vec<String>) -> Result<Ve
             kib.iter().map(|kib| manycore_text::units::bytes(kib << 10)).collect::<Vec<_>>().join(" + ")
         };
         notes.push(format!(
-            "the memory of the guest's nodes is dealt anew by their virtual CPUs, which are others now: {}; it was {}",
+            "the guest's nodes have other virtual CPUs now, so their memory is distributed anew: {}; before: {}",
             said(&memory),
             said(&was)
         ));
@@ -174,12 +179,12 @@ fn memory(task: &Task, members: &[CpuSet], notes: &mut Vec<String>) -> Result<Ve
     Ok(memory)
 }
 
-/// The guest's nodes that have CPUs now.
+/// Returns the guest nodes in the XML that have CPUs.
 fn with_cpus<'t>(task: &'t Task) -> impl Iterator<Item = &'t Cell> {
     task.before.cells.iter().filter(|cell| !cell.vcpus.is_empty())
 }
 
-/// Deals memory by numbers of virtual CPUs, in whole huge pages.
+/// Distributes memory by the numbers of virtual CPUs, in whole huge pages.
 fn deal(task: &Task, total: u64, counts: &[usize]) -> Result<Vec<u64>, Refused> {
     let unit = pages::largest_kib(task)?;
     let share = if total / unit >= counts.len() as u64 { unit } else { 4 };
@@ -205,7 +210,7 @@ fn deal(task: &Task, total: u64, counts: &[usize]) -> Result<Vec<u64>, Refused> 
     Ok(memory)
 }
 
-/// KiB that the guest starts with.
+/// Returns the memory that the guest starts with, in KiB.
 fn initial_kib(task: &Task) -> Result<u64, Refused> {
     if !task.before.cells.is_empty() {
         return Ok(with_cpus(task).map(|cell| cell.memory_kib).sum());
@@ -213,13 +218,14 @@ fn initial_kib(task: &Task) -> Result<u64, Refused> {
     let initial = guest::initial_bytes(task.xml)?;
     initial
         .map(|bytes| bytes >> 10)
-        .ok_or_else(|| Refused::Demand("the domain has no <memory>, which every domain needs".to_owned()))
+        .ok_or_else(|| Refused::Demand("the domain has no <memory> element, which is required".to_owned()))
 }
 
-/// Distance between two nodes of the guest on one of the host: the least that QEMU takes between nodes.
+/// Distance between two guest nodes on the same host node: the smallest that QEMU accepts between nodes.
 const NEAREST: u32 = 11;
 
-/// Distances between the nodes in use. None for one node, and none where the machine tells none that QEMU takes.
+/// Returns the distances between the nodes in use; empty for one node, or if QEMU would not accept those of
+/// the machine.
 fn distances(machine: &Machine, used: &[(&Node, Vec<u32>)], notes: &mut Vec<String>) -> Vec<Vec<u32>> {
     if used.len() < 2 {
         return Vec::new();
@@ -245,8 +251,8 @@ fn distances(machine: &Machine, used: &[(&Node, Vec<u32>)], notes: &mut Vec<Stri
         Some(rows) => rows,
         None => {
             notes.push(
-                "the machine tells no distances between its nodes that QEMU takes (10 to itself, 11 to 254 to \
-                 others): the guest gets none"
+                "the machine reports no distances between its nodes that QEMU accepts (10 to the node itself, 11 to 254 \
+                 to others): the guest gets none"
                     .to_owned(),
             );
             Vec::new()

@@ -1,4 +1,4 @@
-//! `<vcpu>`, `<cputune>` and `<cpu>`.
+//! Planning of `<vcpu>`, `<cputune>` and `<cpu>`.
 
 use super::{
     Refused, Task,
@@ -14,7 +14,7 @@ use manycore_linux::vms::xml::{child, children, number, text_of};
 use roxmltree::Node;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Binds virtual CPUs, the emulator and I/O threads.
+/// Pins virtual CPUs, the emulator and I/O threads.
 pub(super) fn pin<'a>(task: &Task<'_, 'a>, seats: &Seats, edits: &mut Edits<'_, 'a>) -> Result<(), Refused> {
     if let Some(vcpu) = task.xml.at(&["vcpu"]) {
         if vcpu.attribute("placement") == Some("auto") {
@@ -38,7 +38,7 @@ pub(super) fn pin<'a>(task: &Task<'_, 'a>, seats: &Seats, edits: &mut Edits<'_, 
     Ok(())
 }
 
-/// Sets the pins that are there, takes away those of threads that are not, and returns the others.
+/// Updates existing pins, removes those of threads that do not exist, and returns the missing ones.
 fn pins<'a>(
     task: &Task<'_, 'a>,
     name: &'static str,
@@ -56,13 +56,13 @@ fn pins<'a>(
     }
     let new = wanted.into_iter();
     let new = new.map(|(id, cpus)| Element::new(name).with(key, id).with("cpuset", cpus)).collect();
-    // Beside those that are there.
+    // New pins go after the existing ones.
     let Some(last) = there.last() else { return Ok(new) };
     edits.after(*last, &new);
     Ok(Vec::new())
 }
 
-/// Ids of I/O threads: those that are named, and the lowest free ones up to their number.
+/// Returns the ids of I/O threads: the named ones, and the lowest free ids up to their number.
 fn iothreads(task: &Task) -> Result<BTreeSet<u32>, Refused> {
     let mut ids = BTreeSet::new();
     if let Some(named) = task.xml.at(&["iothreadids"]) {
@@ -78,7 +78,7 @@ fn iothreads(task: &Task) -> Result<BTreeSet<u32>, Refused> {
     Ok(ids)
 }
 
-/// Tells the guest its topology, caches and nodes.
+/// Describes the topology, caches and NUMA nodes to the guest.
 pub(super) fn describe<'a>(
     task: &Task<'_, 'a>,
     seats: &Seats,
@@ -99,7 +99,7 @@ pub(super) fn describe<'a>(
     if passthrough && cpu.is_none() {
         notes.push(
             "the domain has no <cpu> and gets the mode host-passthrough: while it runs, the guest can be migrated only \
-             to a host with the same CPU, microcode and kernel (for another mode, write <cpu mode='host-model'/> first)"
+             to a host with the same CPU, microcode and kernel (for another mode, first add <cpu mode='host-model'/>)"
                 .to_owned(),
         );
     }
@@ -118,8 +118,8 @@ pub(super) fn describe<'a>(
     }
 }
 
-/// Makes a CPU of another mode the host's: the model goes. Features that the user gave or denied it stay, as this mode
-/// takes them too.
+/// Changes a CPU of another mode to host-passthrough and removes its model. Features that the user required
+/// or disabled stay, since this mode accepts them, too.
 fn become_host<'a>(task: &Task<'_, 'a>, cpu: Node<'_, 'a>, edits: &mut Edits<'_, 'a>) {
     edits.set(cpu, "mode", "host-passthrough");
     edits.unset(cpu, "match");
@@ -145,7 +145,8 @@ fn write_topology<'a>(
         ("threads", told.threads),
     ];
     let there = task.xml.at(&["cpu", "topology"]);
-    // Older libvirts know neither dies nor clusters: they are written where they say something.
+    // Older versions of libvirt have neither dies nor clusters: these are written only if they add
+    // information.
     let needed = |name: &str, count: u32| {
         !["dies", "clusters"].contains(&name)
             || count > 1
@@ -163,7 +164,8 @@ fn write_topology<'a>(
     }
 }
 
-/// AMD's CPUs tell siblings and shared caches by this feature, and QEMU gives it to no guest unless it is asked to.
+/// AMD CPUs report SMT siblings and shared caches only with this feature. QEMU enables it in a guest only on
+/// request.
 fn write_topoext(task: &Task) -> Option<Element> {
     let told = task.xml.at(&["cpu"]).is_some_and(|cpu| {
         children(cpu, "feature").any(|feature| feature.attribute("name") == Some("topoext"))
@@ -182,7 +184,7 @@ fn write_cache<'a>(
     let kind = task.xml.root().attribute("type").unwrap_or_default();
     if !task.is_x86() {
         notes.push(format!(
-            "no <cache mode='passthrough'/>: libvirt takes it on x86 only, not on {}",
+            "no <cache mode='passthrough'/>: libvirt supports it only on x86, not on {}",
             task.arch
         ));
         return None;
@@ -195,8 +197,8 @@ fn write_cache<'a>(
     }
     if !passthrough {
         notes.push(format!(
-            "no <cache mode='passthrough'/>: it needs the CPU mode host-passthrough, and this is {mode}; \
-             --host-passthrough changes it (such a guest moves only between equal hosts)"
+            "no <cache mode='passthrough'/>: it needs the CPU mode host-passthrough, and the mode is {mode}; \
+             --host-passthrough changes it (such a guest can be migrated only between equal hosts)"
         ));
         return None;
     }
@@ -205,7 +207,7 @@ fn write_cache<'a>(
         Some(there) => {
             if let Some(other) = there.attribute("mode").filter(|mode| *mode != "passthrough") {
                 notes.push(format!(
-                    "<cache mode='{other}'/> becomes passthrough, so that the guest sees the host's caches"
+                    "<cache mode='{other}'/> changes to passthrough, so that the guest sees the host's caches"
                 ));
             }
             edits.unset(there, "level");
@@ -233,7 +235,7 @@ fn write_numa<'a>(
     };
     let mut there: Vec<Node> = children(numa, "cell").collect();
     there.sort_by_key(|cell| cell.attribute("id").and_then(number));
-    // How the memory is shared with other processes is the user's choice.
+    // How the memory is shared with other processes is the user's choice and stays.
     let kept = |name: &'static str| Some((name, there.first()?.attribute(name)?.to_owned()));
     let kept: Vec<(&'static str, String)> = ["memAccess", "discard"].into_iter().filter_map(kept).collect();
     if !seats.memory_only.is_empty() || there.len() == cells.len() {
@@ -252,7 +254,7 @@ fn write_numa<'a>(
     None
 }
 
-/// Gives the elements of nodes that stay their virtual CPUs, memory and distances by the plan.
+/// Updates the virtual CPUs, memory and distances of existing node elements.
 fn edit_cells<'a>(task: &Task<'_, 'a>, seats: &Seats, old: &[Node<'_, 'a>], edits: &mut Edits<'_, 'a>) {
     let ids: Vec<u32> = seats.cells.iter().map(|hosted| hosted.cell.id).collect();
     for (old, HostedCell { cell, .. }) in old.iter().zip(&seats.cells) {
@@ -272,7 +274,7 @@ fn edit_cells<'a>(task: &Task<'_, 'a>, seats: &Seats, old: &[Node<'_, 'a>], edit
     }
 }
 
-/// Gives each node its distance; what else stands between them stays, as do distances to nodes of memory only.
+/// Sets the distance to each node. Distances to memory-only nodes and other content stay unchanged.
 fn set_distances<'a>(
     distances: Node<'_, 'a>,
     ids: &[u32],
@@ -293,7 +295,7 @@ fn set_distances<'a>(
     edits.append(distances, &missing);
 }
 
-/// What the guest's old nodes have that a plan knows nothing of, such as `<cache>` (HMAT), does not fit new ones.
+/// Reports parts of the old nodes, such as `<cache>` (HMAT), that do not fit the new nodes and are removed.
 fn say_lost(old: &[Node], links: Option<Node>, new: usize, notes: &mut Vec<String>) {
     let inside = old.iter().flat_map(Node::children).filter(Node::is_element);
     let lost: BTreeSet<&str> =
@@ -301,14 +303,14 @@ fn say_lost(old: &[Node], links: Option<Node>, new: usize, notes: &mut Vec<Strin
     if !lost.is_empty() {
         let lost: Vec<String> = lost.into_iter().map(|name| format!("<{name}>")).collect();
         notes.push(format!(
-            "{} of the guest's nodes goes: there were {}, and the plan makes {new} new ones",
+            "removed with the guest's old nodes: {}; there were {} nodes, and the plan replaces them by {new}",
             lost.join(" and "),
             old.len()
         ));
     }
 }
 
-/// Distances of a cell as they are now.
+/// Returns the distances of a cell in the XML.
 fn before(task: &Task, id: u32) -> Vec<u32> {
     let cell = task.before.cells.iter().find(|cell| cell.id == id);
     cell.map(|cell| cell.distances.clone()).unwrap_or_default()

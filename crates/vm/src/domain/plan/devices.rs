@@ -1,7 +1,8 @@
-//! Devices that are passed through, each on the guest's node that stands for its own on the host.
+//! Placement of passed-through devices: each on the guest node that stands for the device's host node.
 //!
-//! Upstream libvirt and QEMU know the node of a bus only: an expander bus for each node, a root port below it for each
-//! slot, the device behind that. openEuler's libvirt takes the node in the device itself.
+//! Upstream libvirt and QEMU support a NUMA node only on a bus: the plan adds an expander bus for each node,
+//! a root port below it for each slot, and puts the device behind that port. The libvirt of openEuler accepts
+//! the node in the device itself.
 
 use super::{Refused, Task, seats::Seats};
 use crate::domain::{
@@ -16,12 +17,12 @@ use manycore_linux::vms::xml::{child, is, number};
 use roxmltree::Node;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A device, or the functions of one, that goes behind a port of its own.
+/// One or more functions of a device that share a slot and get a port of their own.
 struct Slot<'n, 'a> {
     functions: Vec<Node<'n, 'a>>,
-    /// The guest's node that it shall be on; `None` where it shall be on none.
+    /// Guest node that they are to be on; `None` for no node.
     cell: Option<u32>,
-    /// Bus that it is on now.
+    /// Current bus.
     bus: Option<u32>,
 }
 
@@ -41,9 +42,9 @@ pub(super) fn place<'a>(
         return Ok(());
     }
     if !placed.is_empty() && !has_pcie(task.xml) {
-        let machine = os_type(task.xml, "machine").unwrap_or("that it has by default");
+        let machine = os_type(task.xml, "machine").unwrap_or("(default)");
         notes.push(format!(
-            "devices stay where they are: the machine type {machine} has no PCI express, q35 has (virt on Arm)"
+            "devices are not moved: the machine type {machine} has no PCI express; q35 has it (virt on Arm)"
         ));
         leave_gone_nodes(task, seats, &[], buses, edits, notes);
         return Ok(());
@@ -54,8 +55,8 @@ pub(super) fn place<'a>(
     behind_expanders(task, moving, buses, edits, notes)
 }
 
-/// Devices that are passed through, with the guest's node for each: none for one that is told a node of the guest and is
-/// on none of the host's that the guest is on.
+/// Returns the passed-through devices, each with its guest node. The node is `None` if the XML claims a guest
+/// node for the device although its host node has no guest node.
 fn with_cells<'n, 'a>(
     task: &'n Task<'_, 'a>,
     seats: &Seats,
@@ -75,38 +76,38 @@ fn with_cells<'n, 'a>(
         };
         if let Some(kind) = PciAddress::other_kind(device).filter(|_| task.wish.dialect == Dialect::Upstream)
         {
-            notes.push(format!("device {host} stays where it is: its <address> is of type '{kind}'"));
+            notes.push(format!("device {host} is not moved: its <address> is of type '{kind}'"));
             continue;
         }
         let known = task.machine.device(&host.to_string()).map(|known| known.node);
         let why = match known {
             None => "the machine has no such device".to_owned(),
-            Some(None) => "the host's firmware tells no node for it".to_owned(),
-            Some(Some(_)) if seats.cells.is_empty() => "the guest's nodes are as they were".to_owned(),
+            Some(None) => "the host's firmware reports no node for it".to_owned(),
+            Some(Some(_)) if seats.cells.is_empty() => "the guest's nodes are unchanged".to_owned(),
             Some(Some(node)) => match seats.cells.iter().find(|hosted| hosted.host == node) {
                 Some(hosted) => {
                     placed.push((device, Some(hosted.cell.id)));
                     continue;
                 }
-                None => format!("it is on node {node} of the host, and no virtual CPU is"),
+                None => format!("it is on node {node} of the host, where no virtual CPU runs"),
             },
         };
         let is_false = known.flatten().is_some() || told.is_some_and(|node| seats.is_gone(node));
         if told.is_some() && is_false && !seats.cells.is_empty() {
             placed.push((device, None));
-            notes.push(format!("device {host} is on no node of the guest any more: {why}"));
+            notes.push(format!("device {host} is no longer on a node of the guest: {why}"));
         } else {
-            notes.push(format!("device {host} stays where it is: {why}"));
+            notes.push(format!("device {host} is not moved: {why}"));
         }
     }
     placed
 }
 
-/// openEuler's `<numa node='0'/>`.
+/// Writes openEuler's `<numa node='0'/>`.
 fn say_node<'a>(device: Node<'_, 'a>, cell: Option<u32>, edits: &mut Edits<'_, 'a>, notes: &mut Vec<String>) {
     if !is(device, "hostdev") {
         let host = PciAddress::on_host(device).map(|host| host.to_string()).unwrap_or_default();
-        notes.push(format!("device {host} stays where it is: openEuler takes a node in <hostdev> only"));
+        notes.push(format!("device {host} is not moved: openEuler accepts a node only in <hostdev>"));
         return;
     }
     match (child(device, "numa"), cell) {
@@ -117,7 +118,7 @@ fn say_node<'a>(device: Node<'_, 'a>, cell: Option<u32>, edits: &mut Edits<'_, '
     }
 }
 
-/// Functions that share a slot of the guest stay together.
+/// Groups the devices by slot: functions that share a slot of the guest stay together.
 fn slots<'n, 'a>(placed: Vec<(Node<'n, 'a>, Option<u32>)>) -> Vec<Slot<'n, 'a>> {
     let mut slots: Vec<Slot> = Vec::new();
     let mut by_place: BTreeMap<(u32, u32, u32), usize> = BTreeMap::new();
@@ -134,8 +135,9 @@ fn slots<'n, 'a>(placed: Vec<(Node<'n, 'a>, Option<u32>)>) -> Vec<Slot<'n, 'a>> 
     slots
 }
 
-/// Takes the guest's nodes that are gone out of the controllers that name them, which libvirt would refuse. An expander
-/// of such a node, or of any that `moving` leaves, goes with its ports where nothing is behind it then.
+/// Removes guest nodes that no longer exist from the controllers that refer to them, since libvirt would
+/// refuse these. An expander of such a node, or one that `moving` devices leave, is removed with its ports if
+/// nothing remains behind it.
 fn leave_gone_nodes<'a>(
     task: &Task<'_, 'a>,
     seats: &Seats,
@@ -162,15 +164,16 @@ fn leave_gone_nodes<'a>(
         let is_empty = !below.is_empty() && !used.contains(&index);
         if is_empty && (is_gone || left.contains(&index)) {
             notes.push(format!(
-                "expander bus {index}, on the guest's node {text}, goes with its {}: nothing is behind it by this plan",
+                "expander bus {index}, on the guest's node {text}, is removed with its {}: the plan leaves nothing \
+                 behind it",
                 manycore_text::units::counted(below.len() - 1, "port")
             ));
             dropped.extend(below);
         } else if is_gone {
             edits.remove(node);
             notes.push(format!(
-                "controller {index} and what is behind it are on no node of the guest any more: it was on node \
-                 {text}, which is gone"
+                "controller {index} and the devices behind it are no longer on a node of the guest: its node {text} \
+                 no longer exists"
             ));
         }
     }
@@ -190,7 +193,7 @@ fn is_pci_controller(device: Node) -> bool {
     is(device, "controller") && device.attribute("type") == Some("pci")
 }
 
-/// Makes the buses that are missing and moves each slot behind a port of its own.
+/// Creates missing buses and moves each slot behind a port of its own.
 fn behind_expanders<'a>(
     task: &Task<'_, 'a>,
     moving: Vec<Slot<'_, 'a>>,
@@ -220,7 +223,7 @@ fn behind_expanders<'a>(
     if ports.is_empty() {
         return Ok(());
     }
-    // libvirt makes a port below bus 0 for each device that has no place yet.
+    // libvirt adds a port below bus 0 for each device without an address.
     let homeless = devices_of(task.xml).filter(|device| PciAddress::in_guest(*device).is_none()).count();
     let first = buses.arrange((buses.at_root() + homeless) as u32).ok_or_else(too_many)?;
     for controller in controllers(task.xml) {
@@ -230,8 +233,8 @@ fn behind_expanders<'a>(
             edits.set(target, "busNr", bus);
             if let Some(old) = index.and_then(|index| buses.bus_of(index)).filter(|old| old != bus) {
                 notes.push(format!(
-                    "the expander bus of index {} gets busNr {bus}, it had {old}: the buses need more numbers than \
-                     that leaves",
+                    "the expander bus with index {} gets busNr {bus} instead of {old}: the buses need more numbers \
+                     than that leaves",
                     index.unwrap_or_default()
                 ));
             }
@@ -243,7 +246,7 @@ fn behind_expanders<'a>(
     Ok(())
 }
 
-/// Root ports beside the expanders that nothing is plugged into.
+/// Returns the root ports on bus 0 that nothing is plugged into.
 fn free_root_ports(task: &Task, buses: &Buses) -> Vec<u32> {
     let used: BTreeSet<u32> =
         devices_of(task.xml).filter_map(|device| Some(PciAddress::in_guest(device)?.bus)).collect();
@@ -252,7 +255,7 @@ fn free_root_ports(task: &Task, buses: &Buses) -> Vec<u32> {
     ports.filter(|port| !used.contains(port) && buses.is_at_root(*port)).collect()
 }
 
-/// An expander of that node that has room, or a new one.
+/// Returns an expander of that node with a free slot, or adds a new one.
 fn expander_on(cell: u32, buses: &mut Buses, new: &mut Vec<(u32, u32)>) -> Result<u32, Refused> {
     if let Some(expander) = buses.with_room(cell) {
         return Ok(expander);
@@ -265,15 +268,15 @@ fn expander_on(cell: u32, buses: &mut Buses, new: &mut Vec<(u32, u32)>) -> Resul
 
 fn too_many() -> Refused {
     Refused::Demand(
-        "the devices need more PCI buses than the 255 that there are: pass through fewer, or put functions of one \
-         card into one slot (multifunction='on')"
+        "the devices need more than the 255 PCI buses that exist: pass through fewer, or put functions of one card \
+         into one slot (multifunction='on')"
             .to_owned(),
     )
 }
 
 fn move_to<'a>(port: u32, functions: &[Node<'_, 'a>], edits: &mut Edits<'_, 'a>) {
     for device in functions {
-        // It may say no more than that it is a PCI address.
+        // The existing address may have no attribute but its type.
         match child(*device, "address") {
             Some(address) => {
                 edits.set(address, "domain", "0x0000");
@@ -293,7 +296,7 @@ fn expander(index: u32, bus: u32, cell: u32) -> Element {
     controller(index, "pcie-expander-bus").child(Element::new("model").with("name", "pxb-pcie")).child(target)
 }
 
-/// A port in a slot of an expander; without one libvirt puts it on the bus that is on no node.
+/// Returns a port in a slot of an expander. Without a slot, libvirt puts it on bus 0, which has no node.
 fn port(index: u32, place: Option<(u32, u32)>) -> Element {
     let port = controller(index, "pcie-root-port");
     match place {

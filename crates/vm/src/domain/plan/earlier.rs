@@ -1,4 +1,5 @@
-//! What an earlier plan, or the user, wrote and this plan does not write anew: it must not contradict the new places.
+//! Checks of elements that an earlier plan or the user wrote and that this plan keeps: they must not
+//! contradict the new placement.
 
 use super::{Refused, Task, seats::Seats, tune};
 use crate::domain::{
@@ -13,10 +14,11 @@ use manycore_topology::CpuSet;
 use roxmltree::Node;
 use std::collections::BTreeSet;
 
-/// Attributes that openEuler alone has in the nodes of `<memorytune>`.
+/// Attributes of the nodes in `<memorytune>` that only openEuler has.
 const OPENEULERS: [&str; 3] = ["min_bandwidth", "hardlimit", "priority"];
 
-/// A plan without nodes leaves the memory bound as it is: virtual CPUs must not leave the nodes that theirs is bound to.
+/// Checks that virtual CPUs stay on the nodes to which their memory is bound. A plan without nodes leaves the
+/// binding of the memory unchanged.
 pub(super) fn check_bound(task: &Task, seats: &Seats) -> Result<(), Refused> {
     if !seats.cells.is_empty() {
         return Ok(());
@@ -37,7 +39,7 @@ pub(super) fn check_bound(task: &Task, seats: &Seats) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Checks one `<memory>` or `<memnode>` for the virtual CPUs that use it. Nodes without CPUs are near to none.
+/// Checks one `<memory>` or `<memnode>` for the virtual CPUs that use it. Nodes without CPUs are ignored.
 fn check_one(task: &Task, seats: &Seats, bound: Node, vcpus: &CpuSet, what: &str) -> Result<(), Refused> {
     let is_bound = matches!(bound.attribute("mode"), None | Some("strict" | "restrictive"));
     if !is_bound || !bound.has_attribute("nodeset") || bound.attribute("placement") == Some("auto") {
@@ -52,15 +54,15 @@ fn check_one(task: &Task, seats: &Seats, bound: Node, vcpus: &CpuSet, what: &str
         return Ok(());
     }
     Err(Refused::Demand(format!(
-        "<numatune> binds {what} to {} {nodes} of the host, and by {} its virtual CPUs ({vcpus}) may run on CPUs {far} of \
-         others: take <numatune> out of the XML, and <numa> where an earlier plan wrote it, or choose a policy that \
-         makes nodes (--policy close, spread or spread@node)",
+        "<numatune> binds {what} to {} {nodes} of the host, but with {} its virtual CPUs ({vcpus}) may run on CPUs \
+         {far} of other nodes: remove <numatune> from the XML, and <numa> if an earlier plan wrote it, or choose a \
+         policy that makes nodes (--policy close, spread or spread@node)",
         if nodes.len() == 1 { "node" } else { "nodes" },
         task.wish.policy
     )))
 }
 
-/// Takes out what openEuler's libvirt alone knows, where libvirt.org's is to read the XML.
+/// Removes what only the libvirt of openEuler accepts if upstream libvirt is to read the XML.
 pub(super) fn leave_dialect<'a>(task: &Task<'_, 'a>, edits: &mut Edits<'_, 'a>, notes: &mut Vec<String>) {
     if task.wish.dialect != Dialect::Upstream {
         return;
@@ -82,7 +84,7 @@ pub(super) fn leave_dialect<'a>(task: &Task<'_, 'a>, edits: &mut Edits<'_, 'a>, 
                 attributes.insert(name);
             }
         }
-        // A node without a bandwidth is nothing to libvirt.org's.
+        // Upstream libvirt has no use for a node without a bandwidth.
         let is_empty = |node: &Node| !node.has_attribute("bandwidth");
         if !task.wish.tune.has_memory() && !parts.is_empty() && parts.iter().all(is_empty) {
             edits.remove(tune);
@@ -96,13 +98,13 @@ pub(super) fn leave_dialect<'a>(task: &Task<'_, 'a>, edits: &mut Edits<'_, 'a>, 
     }
     if !lost.is_empty() {
         notes.push(format!(
-            "taken out, as openEuler's libvirt alone takes it: {} (--dialect openeuler keeps it)",
+            "removed, since only openEuler's libvirt accepts it: {} (--dialect openeuler keeps it)",
             lost.join("; ")
         ));
     }
 }
 
-/// Tells of limits that stay as they are and name not all nodes or caches that their virtual CPUs use now.
+/// Reports limits that stay unchanged but do not cover all nodes or caches that their virtual CPUs now use.
 pub(super) fn say_uncovered(task: &Task, seats: &Seats, notes: &mut Vec<String>) -> Result<(), Refused> {
     let wish = &task.wish.tune;
     let kinds = [
@@ -125,8 +127,9 @@ pub(super) fn say_uncovered(task: &Task, seats: &Seats, notes: &mut Vec<String>)
             if !told.is_empty() && !missing.is_empty() {
                 let told: CpuSet = told.into_iter().collect();
                 notes.push(format!(
-                    "<{name}> for virtual CPUs {vcpus} stays as it was and limits the ids {told}; they now use {missing} \
-                     as well or instead, without a limit: ask for it anew ({option}), or take it out"
+                    "<{name}> for virtual CPUs {vcpus} is unchanged and limits the ids {told}; the virtual CPUs now \
+                     use {missing} too or instead, without a limit: request a new limit ({option}), or remove the \
+                     element"
                 ));
             }
         }
@@ -134,7 +137,7 @@ pub(super) fn say_uncovered(task: &Task, seats: &Seats, notes: &mut Vec<String>)
     Ok(())
 }
 
-/// Elements of this name in `<cputune>`.
+/// Returns the elements of this name in `<cputune>`.
 fn tunes<'n, 'a>(task: &'n Task<'_, 'a>, name: &str) -> Vec<Node<'n, 'a>> {
     let tune = task.xml.at(&["cputune"]);
     tune.into_iter().flat_map(|tune| children(tune, name).collect::<Vec<_>>()).collect()

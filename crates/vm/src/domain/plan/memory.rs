@@ -1,4 +1,4 @@
-//! `<numatune>`: each of the guest's nodes takes its memory from its own node of the host.
+//! Planning of `<numatune>`: each guest node takes its memory from its own host node.
 
 use super::{Refused, Task, seats::Seats};
 use crate::domain::{
@@ -25,12 +25,12 @@ pub(super) fn bind<'a>(
     }
     check_modules(task, seats)?;
     place_modules(task, seats, edits, notes);
-    // restrictive leaves the policy to the control group, and then all of it must.
+    // Mode `restrictive` leaves the policy to the control group; then it must apply to all elements.
     let told = memory.and_then(|memory| memory.attribute("mode"));
     let mode = if told == Some("restrictive") { "restrictive" } else { "strict" };
     if let Some(other) = told.filter(|told| *told != mode) {
         notes.push(format!(
-            "mode '{other}' of <numatune> becomes {mode}, so that memory is where the plan says"
+            "mode '{other}' of <numatune> changes to {mode}, so that the memory is where the plan says"
         ));
     }
     let kept = task.before.cells.iter().filter(|cell| seats.memory_only.contains(cell.id));
@@ -68,8 +68,8 @@ pub(super) fn bind<'a>(
     Ok(())
 }
 
-/// `<numatune>` without a placement has that of `<vcpu>`: where numad is to choose nodes for the memory, it still does
-/// when the virtual CPUs are pinned.
+/// Keeps the automatic placement of memory. A `<numatune>` without a placement inherits that of `<vcpu>`: if
+/// numad was to choose the nodes of the memory, it still does when the virtual CPUs are pinned.
 fn stay_automatic<'a>(task: &Task<'_, 'a>, memory: Option<Node<'_, 'a>>, edits: &mut Edits<'_, 'a>) {
     let is_auto = task.xml.at(&["vcpu"]).is_some_and(|vcpu| vcpu.attribute("placement") == Some("auto"));
     let inherits = |memory: &Node| !memory.has_attribute("placement") && !memory.has_attribute("nodeset");
@@ -78,8 +78,8 @@ fn stay_automatic<'a>(task: &Task<'_, 'a>, memory: Option<Node<'_, 'a>>, edits: 
     }
 }
 
-/// Gives modules of memory without a node one, which libvirt wants of them in a guest that has nodes: the first node to
-/// the first module, and so on.
+/// Assigns nodes to memory modules without one, in turn. libvirt requires a node for each module of a guest
+/// with NUMA nodes.
 fn place_modules<'a>(task: &Task<'_, 'a>, seats: &Seats, edits: &mut Edits<'_, 'a>, notes: &mut Vec<String>) {
     let kinds = ["dimm", "nvdimm", "virtio-mem"];
     let modules = devices_of(task.xml).filter(|device| {
@@ -93,7 +93,7 @@ fn place_modules<'a>(task: &Task<'_, 'a>, seats: &Seats, edits: &mut Edits<'_, '
         return;
     }
     notes.push(format!(
-        "{} without a <node> get one, as the guest has nodes now",
+        "{} without a <node> get one, since the guest now has NUMA nodes",
         manycore_text::units::counted(homeless.len(), "<memory> module")
     ));
     for (target, hosted) in homeless.into_iter().zip(seats.cells.iter().cycle()) {
@@ -101,13 +101,13 @@ fn place_modules<'a>(task: &Task<'_, 'a>, seats: &Seats, edits: &mut Edits<'_, '
     }
 }
 
-/// Modules of memory are on a node of the guest, which must be there.
+/// Checks that the guest nodes of memory modules still exist.
 fn check_modules(task: &Task, seats: &Seats) -> Result<(), Refused> {
     for module in devices_of(task.xml).filter(|device| is(*device, "memory")) {
         if let Some((_, node)) = node_of(module).filter(|(_, node)| seats.is_gone(*node)) {
             return Err(Refused::Demand(format!(
-                "it has a <memory> module of kind '{}' on the guest's node {node}, and by this plan the guest has \
-                 {}: give the module another <node>, take it out, or spread the CPUs over more nodes (--policy \
+                "it has a <memory> module of kind '{}' on the guest's node {node}, but by this plan the guest has \
+                 only {}: give the module another <node>, remove it, or spread the CPUs over more nodes (--policy \
                  spread)",
                 module.attribute("model").unwrap_or_default(),
                 manycore_text::units::counted(seats.cells.len(), "node")

@@ -1,4 +1,4 @@
-//! The plan of a domain: its XML, changed so that the guest knows the hardware that it runs on.
+//! Planning of a domain: edits its XML so that the guest sees the hardware it runs on.
 
 mod board;
 mod boot;
@@ -26,51 +26,52 @@ use manycore_topology::{CpuSet, Machine, machine::CacheKind};
 use seats::Seats;
 use std::collections::BTreeMap;
 
-/// A domain that was planned.
+/// A planned domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// The whole XML. What the plan does not change is byte for byte as it was.
+    /// The whole XML. Everything that the plan does not change stays byte for byte.
     pub xml: String,
-    /// What the guest gets by that XML.
+    /// The guest's hardware as that XML describes it.
     pub guest: Guest,
-    /// The host's node of each of the guest's, in order; empty where the guest's nodes were left alone.
+    /// Host node of each guest node, in order; empty if the guest's nodes were left unchanged.
     pub host_nodes: Vec<u32>,
-    /// What was left undone, and why: one sentence each.
+    /// What could not be planned, and why: one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Why there is no plan.
+/// Reason why a domain cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The XML cannot be planned.
     #[error(transparent)]
     Xml(#[from] XmlError),
-    /// The machine cannot meet the placement.
+    /// The machine cannot meet the requested placement.
     #[error("{0}")]
     Place(Unmet),
     /// There are more virtual CPUs than CPUs.
     #[error(
-        "{vcpus} virtual CPUs on {cpus} CPUs cannot have one each; --overcommit lets them share, or take fewer"
+        "{vcpus} virtual CPUs cannot have a CPU each on {cpus} CPUs: use --overcommit to let them share, or reduce \
+         <vcpu>"
     )]
     TooFewCpus {
-        /// Virtual CPUs that are to share.
+        /// Virtual CPUs to place.
         vcpus: usize,
-        /// CPUs that there are for them.
+        /// CPUs available for them.
         cpus: usize,
     },
-    /// Something else that this machine, or this libvirt, cannot do.
+    /// Another request that this machine or this libvirt cannot meet.
     #[error("{0}")]
     Demand(String),
 }
 
-/// What the parts of a plan share.
+/// Input that the parts of the planning share.
 struct Task<'t, 'a> {
     xml: &'t Xml<'a>,
-    /// What the XML says now.
+    /// The guest as the XML describes it now.
     before: Guest,
     machine: &'t Machine,
     wish: &'t Wish,
-    /// `x86_64`, `aarch64`: the domain's, or else the machine's.
+    /// `x86_64`, `aarch64`: that of the domain, or else that of the machine.
     arch: String,
     board: Board,
 }
@@ -84,8 +85,8 @@ impl Task<'_, '_> {
 /// Plans a domain for a machine.
 ///
 /// # Errors
-/// The XML is none of QEMU's domains, the machine cannot meet the wish, or the dialect cannot say it. Then nothing
-/// was planned.
+/// [`Refused`] if the XML is not a QEMU domain, the machine cannot meet the request, or the dialect cannot
+/// express it. Nothing is planned then.
 pub fn plan(text: &str, machine: &Machine, wish: &Wish) -> Result<Planned, Refused> {
     let xml = Xml::parse(text)?;
     let arch = os_type(&xml, "arch").map(str::to_owned);
@@ -115,7 +116,7 @@ pub fn plan(text: &str, machine: &Machine, wish: &Wish) -> Result<Planned, Refus
     Ok(Planned { xml, guest, host_nodes, notes })
 }
 
-/// What is said of comments that go: the first few, each in one line.
+/// Returns a note about removed comments, with the first few of them.
 fn lost(comments: &[&str]) -> Option<String> {
     const SHOWN: usize = 3;
     const LONGEST: usize = 60;
@@ -130,18 +131,18 @@ fn lost(comments: &[&str]) -> Option<String> {
     let shown = comments.iter().take(SHOWN).map(brief).collect::<Vec<_>>().join(", ");
     match comments.len() {
         0 => None,
-        1 => Some(format!("a comment goes with the element that it is in: {shown}")),
+        1 => Some(format!("a comment is removed with the element around it: {shown}")),
         count if count <= SHOWN => {
-            Some(format!("{count} comments go with the elements that they are in: {shown}"))
+            Some(format!("{count} comments are removed with the elements around them: {shown}"))
         }
         count => Some(format!(
-            "{count} comments go with the elements that they are in: {shown} and {} more",
+            "{count} comments are removed with the elements around them: {shown} and {} more",
             count - SHOWN
         )),
     }
 }
 
-/// What was written says, with what only the host's description knows.
+/// Parses the planned XML and adds what is only known from the description of the host.
 fn read_back(text: &str, machine: &Machine, seats: &Seats) -> Result<Guest, Refused> {
     let mut guest = Guest::of(&Xml::parse(text)?)?;
     for device in &mut guest.devices {

@@ -1,4 +1,4 @@
-//! `<hugepages>`: which pages the memory of each of the guest's nodes has.
+//! Planning of `<hugepages>`: the page size of each guest node.
 
 use super::{Refused, Task, seats::Seats};
 use crate::domain::{
@@ -9,10 +9,10 @@ use manycore_linux::vms::xml::children;
 use manycore_topology::CpuSet;
 use roxmltree::Node;
 
-/// A kind of pages that `<hugepages>` asks for.
+/// A `<page>` element of `<hugepages>`.
 struct Kind<'n, 'a> {
     page: Node<'n, 'a>,
-    /// Nodes of the guest that have them; `None` for all that no other kind names.
+    /// Guest nodes with this page size; `None` for all nodes that no other element names.
     cells: Option<CpuSet>,
 }
 
@@ -26,18 +26,19 @@ fn kinds<'n, 'a>(task: &'n Task<'_, 'a>) -> Result<Vec<Kind<'n, 'a>>, Refused> {
     Ok(kinds)
 }
 
-/// The guest's nodes as they are now. A guest without nodes is node 0.
+/// Returns the guest's nodes in the XML. A guest without nodes counts as node 0.
 fn before(task: &Task) -> CpuSet {
     let before: CpuSet = task.before.cells.iter().map(|cell| cell.id).collect();
     if before.is_empty() { std::iter::once(0).collect() } else { before }
 }
 
-/// The kind that names all of these nodes.
+/// Returns the element that names all of these nodes.
 fn of_all<'k, 'n, 'a>(kinds: &'k [Kind<'n, 'a>], cells: &CpuSet) -> Option<&'k Kind<'n, 'a>> {
     kinds.iter().find(|kind| kind.cells.as_ref().is_some_and(|named| cells.difference(named).is_empty()))
 }
 
-/// KiB of the largest pages that back the memory; 2 MiB where none are named, as transparent ones are.
+/// Returns the size of the largest pages that back the memory, in KiB; 2 MiB, the size of transparent huge
+/// pages, if none are named.
 pub(super) fn largest_kib(task: &Task) -> Result<u64, Refused> {
     let mut largest = 2048;
     for kind in kinds(task)? {
@@ -50,8 +51,8 @@ fn size_kib(page: Node) -> Result<u64, Refused> {
     Ok(sized(page, page.attribute("size").unwrap_or_default())? >> 10)
 }
 
-/// KiB of the huge pages of each of the guest's nodes: `None` for those of usual pages, and `default` where the domain
-/// asks for huge pages of no size.
+/// Returns the size of the huge pages of each guest node, in KiB: `None` for normal pages, and `default` if
+/// the domain requests huge pages without a size.
 pub(super) fn of_cells(
     task: &Task,
     cells: &CpuSet,
@@ -77,8 +78,8 @@ pub(super) fn of_cells(
     Ok(sizes)
 }
 
-/// Lets `nodeset` name the guest's nodes as they are by the plan; libvirt refuses one that is not there. Where all nodes
-/// had pages of one kind, the new ones have them too.
+/// Updates `nodeset` to the guest's nodes of the plan, since libvirt refuses unknown nodes. If all nodes had
+/// pages of one size, the new nodes get them, too.
 pub(super) fn follow<'a>(
     task: &Task<'_, 'a>,
     seats: &Seats,
@@ -92,9 +93,9 @@ pub(super) fn follow<'a>(
     }
     let Some(all) = of_all(&kinds, &before) else {
         return Err(Refused::Demand(format!(
-            "the <page> elements of <hugepages> do not give all of the guest's nodes ({before}) pages of one size, and by \
-             this plan its nodes are {after}: take nodeset out of <page>, or choose a policy that makes as many nodes \
-             (--policy close, spread or cpus=LIST)"
+            "the <page> elements of <hugepages> do not give all of the guest's nodes ({before}) pages of one size, \
+             and by this plan the nodes are {after}: remove nodeset from <page>, or choose a policy that makes the \
+             same number of nodes (--policy close, spread or cpus=LIST)"
         )));
     };
     edits.set(all.page, "nodeset", &after);

@@ -1,14 +1,15 @@
-//! Whether the memory that the plan takes from each node of the host is free there now.
+//! Check of whether the memory that the plan takes from each host node is available now.
 
 use super::{Refused, Task, pages, seats::Seats};
 use manycore_text::units;
 use manycore_topology::CpuSet;
 use std::collections::BTreeMap;
 
-/// What the guest takes of one set of the host's nodes, in KiB by the size of its pages; usual pages have none.
+/// Memory that the guest takes from each set of host nodes, in KiB, by page size; `None` for normal pages.
 type Needs<'s> = BTreeMap<(&'s CpuSet, Option<u64>), u64>;
 
-/// Says where there is less than the guest takes: libvirt or QEMU would not start it, or the kernel would end it.
+/// Adds a note for each set of host nodes with less free memory than the guest takes: libvirt or QEMU could
+/// not start the guest, or the kernel would kill it.
 pub(super) fn check(task: &Task, seats: &Seats, notes: &mut Vec<String>) -> Result<(), Refused> {
     let room = &task.wish.room;
     if room.nodes.is_empty() {
@@ -41,8 +42,8 @@ pub(super) fn check(task: &Task, seats: &Seats, notes: &mut Vec<String>) -> Resu
 fn too_little(nodes: &CpuSet, free: u64, needed: u64) -> Option<String> {
     (free < needed).then(|| {
         format!(
-            "node {nodes} of the host has {} free now, and {} of the guest's memory come from there (if the guest runs \
-             there already, what it has is not counted)",
+            "node {nodes} of the host has {} free now, and {} of the guest's memory come from there (if the guest \
+             already runs there, the memory that it holds now is not counted as free)",
             units::bytes(free),
             units::bytes(needed)
         )
@@ -56,9 +57,10 @@ fn too_few(nodes: &CpuSet, size: u64, (total, free): (u64, u64), needed: u64) ->
     let first = nodes.first()?;
     let more = total + needed - free;
     Some(format!(
-        "node {nodes} of the host has {free} free huge pages of {} of {total}, and the guest needs {needed}: it will not \
-         start without them; echo {more} >/sys/devices/system/node/node{first}/hugepages/hugepages-{size}kB/nr_hugepages \
-         makes more (if the guest runs there already, what it has is not counted)",
+        "node {nodes} of the host has {free} of {total} huge pages of {} free, but the guest needs {needed} and \
+         cannot start without them: echo {more} \
+         >/sys/devices/system/node/node{first}/hugepages/hugepages-{size}kB/nr_hugepages makes more (if the guest \
+         already runs there, the pages that it holds now are not counted as free)",
         units::bytes(size << 10)
     ))
 }

@@ -1,4 +1,4 @@
-//! Which host CPUs each virtual CPU gets, in which order, and which nodes the guest has for it.
+//! Placement of the virtual CPUs: their host CPUs, their order, and the guest nodes for them.
 
 use super::{Refused, Task, boot, cells};
 use crate::domain::guest::Cell;
@@ -6,27 +6,28 @@ use manycore_placement::{LeftOut, PlannedWorker, PolicyKind, Unmet};
 use manycore_topology::{CpuId, CpuSet, Machine, machine::Group};
 use std::collections::HashMap;
 
-/// The places of all threads of a domain.
+/// Placement of all threads of a domain.
 pub(super) struct Seats {
     /// Host CPUs of each virtual CPU.
     pub pins: Vec<CpuSet>,
     /// Host CPUs of the emulator and of I/O threads.
     pub others: CpuSet,
-    /// Nodes of the guest that have virtual CPUs; empty where its nodes are left alone.
+    /// Guest nodes with virtual CPUs; empty if the guest's nodes are left unchanged.
     pub cells: Vec<HostedCell>,
-    /// Nodes of the guest that are memory only, which stay as they are.
+    /// Memory-only nodes of the guest, which are left unchanged.
     pub memory_only: CpuSet,
-    /// Where on the machine each virtual CPU is.
+    /// Location of each virtual CPU on the machine.
     pub places: Vec<Place>,
 }
 
-/// A node of the guest and its node on the host.
+/// A guest node and its host node.
 pub(super) struct HostedCell {
     pub cell: Cell,
     pub host: u32,
 }
 
-/// The groups of the machine that hold all CPUs of a virtual CPU, each by its place in the machine's list.
+/// A location: the groups of the machine that contain all CPUs of a virtual CPU, each as an index into the
+/// machine's list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub package: Option<usize>,
@@ -38,12 +39,12 @@ pub(super) struct Place {
 }
 
 impl Seats {
-    /// Whether the plan takes this node from the guest: anything that names it must not.
+    /// Returns whether the plan removes this guest node. Elements must then not refer to it.
     pub fn is_gone(&self, node: u64) -> bool {
         !self.cells.is_empty() && u32::try_from(node).is_ok_and(|node| !self.node_ids().contains(node))
     }
 
-    /// Ids of all of the guest's nodes by the plan, with and without CPUs.
+    /// Returns the ids of all guest nodes of the plan, with and without CPUs.
     pub fn node_ids(&self) -> CpuSet {
         let with_cpus: CpuSet = self.cells.iter().map(|hosted| hosted.cell.id).collect();
         with_cpus.union(&self.memory_only)
@@ -53,7 +54,7 @@ impl Seats {
 pub(super) fn seats(task: &Task, notes: &mut Vec<String>) -> Result<Seats, Refused> {
     let Task { machine, wish, .. } = *task;
     let count = task.before.pins.len();
-    // The emulator is to run there.
+    // The emulator will run on the reserve.
     wish.reserve.check_online(machine).map_err(Refused::Place)?;
     let plan = wish.policy.plan(machine, count, &wish.reserve).map_err(Refused::Place)?;
     if !wish.overcommit {
@@ -65,8 +66,8 @@ pub(super) fn seats(task: &Task, notes: &mut Vec<String>) -> Result<Seats, Refus
     let atlas = Atlas::new(machine);
     let mut workers: Vec<(Place, PlannedWorker)> =
         plan.workers.into_iter().map(|worker| (atlas.place(&worker.cpus), worker)).collect();
-    // The guest counts threads, then cores, then clusters: neighbours on the host get neighbouring numbers. A list of
-    // the user's own has its order.
+    // The guest numbers threads, then cores, then clusters: neighbours on the host get adjacent numbers. An
+    // explicit list of CPUs keeps its order.
     if !matches!(wish.policy.kind, PolicyKind::Cpus(_)) {
         workers.sort_by_key(|(place, worker)| (*place, worker.cpus.first()));
     }
@@ -80,7 +81,7 @@ pub(super) fn seats(task: &Task, notes: &mut Vec<String>) -> Result<Seats, Refus
     Ok(Seats { others: others(task, &pins, &cells), pins, cells, memory_only, places })
 }
 
-/// CPUs that are kept back; or else those of the nodes that the domain is on.
+/// Returns the CPUs of the reserve, or else those of the nodes that the domain runs on.
 fn others(task: &Task, pins: &[CpuSet], cells: &[HostedCell]) -> CpuSet {
     let Task { machine, wish, .. } = *task;
     let all = CpuSet::union_of(pins);
@@ -94,7 +95,7 @@ fn others(task: &Task, pins: &[CpuSet], cells: &[HostedCell]) -> CpuSet {
     if near.is_empty() { all } else { near }
 }
 
-/// For each CPU the groups that it is in.
+/// The groups that each CPU belongs to.
 struct Atlas {
     places: HashMap<CpuId, Place>,
 }
@@ -128,7 +129,7 @@ impl Atlas {
         Self { places }
     }
 
-    /// The groups that hold all of the CPUs.
+    /// Returns the groups that contain all of the CPUs.
     fn place(&self, cpus: &CpuSet) -> Place {
         let mut all = cpus.iter().map(|cpu| self.places.get(&cpu).copied().unwrap_or_default());
         let first = all.next().unwrap_or_default();

@@ -1,7 +1,8 @@
-//! `<memorytune>` and `<cachetune>`: what of the host's memory bandwidth and caches the guest may take.
+//! Planning of `<memorytune>` and `<cachetune>`: the share of the host's memory bandwidth and caches that the
+//! guest may use.
 //!
-//! Both are for all virtual CPUs. libvirt makes one resctrl group for each set of them, so the sets of all such
-//! elements must be the same or have nothing in common.
+//! Both apply to all virtual CPUs. libvirt creates one resctrl group per set of virtual CPUs, so the sets of
+//! all such elements must be equal or disjoint.
 
 use super::{Refused, Task, seats::Seats};
 use crate::domain::{
@@ -60,7 +61,7 @@ pub(super) fn tune<'a>(
     Ok(())
 }
 
-/// What is there must be for the same virtual CPUs.
+/// Checks that existing elements are for the same virtual CPUs.
 fn check_sets(task: &Task, all: &CpuSet) -> Result<(), Refused> {
     let Some(tune) = task.xml.at(&["cputune"]) else { return Ok(()) };
     for name in ["memorytune", "cachetune"] {
@@ -68,8 +69,8 @@ fn check_sets(task: &Task, all: &CpuSet) -> Result<(), Refused> {
             let vcpus = cpu_list(there, "vcpus")?;
             if vcpus != *all {
                 return Err(Refused::Demand(format!(
-                    "the domain has a <{name}> for virtual CPUs {vcpus}, and the one that is asked for is for \
-                     {all}: such sets must be equal or have none in common; take it out first"
+                    "the domain has a <{name}> for virtual CPUs {vcpus}, and the requested one is for {all}: such \
+                     sets must be equal or disjoint; remove the existing element first"
                 )));
             }
         }
@@ -77,7 +78,7 @@ fn check_sets(task: &Task, all: &CpuSet) -> Result<(), Refused> {
     Ok(())
 }
 
-/// What upstream libvirt has no word for.
+/// Refuses requests that upstream libvirt cannot express.
 fn check_memory(wish: &Tune, dialect: Dialect) -> Result<(), Refused> {
     if dialect == Dialect::OpenEuler {
         return Ok(());
@@ -92,45 +93,46 @@ fn check_memory(wish: &Tune, dialect: Dialect) -> Result<(), Refused> {
         return Ok(());
     }
     Err(Refused::Demand(format!(
-        "{}: the <memorytune> of libvirt.org has a bandwidth and nothing else; --dialect openeuler writes more for \
-         openEuler's libvirt",
+        "{}: the <memorytune> of upstream libvirt supports only a bandwidth; use --dialect openeuler for openEuler's \
+         libvirt, which supports more",
         asked.join(", ")
     )))
 }
 
-/// A cache is divided as one, or as code and data.
+/// Checks that the request divides a cache as a whole, or into code and data.
 fn check_kinds(wish: &Tune) -> Result<(), Refused> {
     let mut kinds: Vec<&str> = wish.cache.iter().map(|part| part.kind).collect();
     kinds.sort_unstable();
     match kinds.as_slice() {
         ["both" | "code" | "data"] | ["code", "data"] => Ok(()),
-        _ => Err(Refused::Demand("--cache: ask for l3, or for l3code and l3data, each once".to_owned())),
+        _ => Err(Refused::Demand("--cache: give l3, or l3code and l3data, each once".to_owned())),
     }
 }
 
-/// Ids that limits of memory bandwidth have for these CPUs: of nodes or of L3s.
+/// Returns the ids of bandwidth limits for these CPUs: of nodes or of L3 caches.
 pub(super) fn bandwidth_ids(task: &Task, cpus: &CpuSet) -> Vec<u32> {
     if is_by_node(task) { nodes(task, cpus) } else { cache_ids(task, cpus) }
 }
 
-/// Ids of the L3s that these CPUs use.
+/// Returns the ids of the L3 caches that these CPUs use.
 pub(super) fn cache_ids(task: &Task, cpus: &CpuSet) -> Vec<u32> {
     used_caches(task, cpus).into_iter().map(|(id, _)| id).collect()
 }
 
-/// Whether memory bandwidth is given out by NUMA node, as openEuler's kernels do on Arm; all others do by L3.
+/// Returns whether memory bandwidth is limited by NUMA node, as in openEuler's kernels on Arm. All other
+/// kernels limit it by L3 cache.
 fn is_by_node(task: &Task) -> bool {
     let host = task.machine.system.architecture.as_deref().unwrap_or(&task.arch);
     task.wish.dialect == Dialect::OpenEuler && host == "aarch64"
 }
 
-/// The host's nodes that these CPUs are on.
+/// Returns the host nodes of these CPUs.
 fn nodes(task: &Task, cpus: &CpuSet) -> Vec<u32> {
     let used = task.machine.nodes.iter().filter(|node| !node.memory_only && node.cpus.intersects(cpus));
     used.map(|node| node.id).collect()
 }
 
-/// The L3s that the guest's CPUs use, by the ids that resctrl and libvirt know them by.
+/// Returns the L3 caches that the guest's CPUs use, with the ids that resctrl and libvirt use.
 fn caches<'t>(
     task: &'t Task,
     seats: &Seats,
@@ -139,49 +141,50 @@ fn caches<'t>(
     let used = used_caches(task, &CpuSet::union_of(&seats.pins));
     if used.is_empty() {
         return Err(Refused::Demand(
-            "the machine shows no L3, and memory bandwidth and caches are given out by L3".to_owned(),
+            "the machine has no L3 cache, and memory bandwidth and caches are limited per L3 cache"
+                .to_owned(),
         ));
     }
     if used.iter().any(|(_, cache)| cache.id.is_none()) {
         notes.push(
-            "the machine's description has no ids of caches: they are counted from 0 in memorytune and cachetune \
-             (virsh capabilities has them; 'manycore topo --save' on the host keeps them)"
+            "the machine's description has no cache ids: memorytune and cachetune count the caches from 0 (compare \
+             with virsh capabilities; 'manycore topo --save' on the host saves the ids)"
                 .to_owned(),
         );
     }
     Ok(used)
 }
 
-/// The L3s that these CPUs use, with their ids.
+/// Returns the L3 caches that these CPUs use, with their ids.
 fn used_caches<'t>(task: &'t Task, cpus: &CpuSet) -> Vec<(u32, &'t Cache)> {
     let all = task.machine.caches_at(3).enumerate();
     let used = all.filter(|(_, cache)| cache.cpus.intersects(cpus));
     used.map(|(at, cache)| (cache.id.unwrap_or(at as u32), cache)).collect()
 }
 
-/// The bandwidth that is written. libvirt hands the number to the kernel as it is.
+/// Returns the bandwidth to write. libvirt passes the number to the kernel unchanged.
 fn bandwidth(task: &Task, notes: &mut Vec<String>) -> Result<u64, Refused> {
     let asked = u64::from(task.wish.tune.bandwidth.unwrap_or(100));
-    let instead = "leave it out, and limit the running domain with 'manycore qos set --domain NAME --bandwidth \
-                   2000MB/s'";
+    let instead = "leave out --bandwidth, and limit the running domain with 'manycore qos set --domain NAME \
+                   --bandwidth 2000MB/s'";
     if is_amd(task) {
         return Err(Refused::Demand(format!(
-            "limits of memory bandwidth are no percent on this machine: AMD's CPUs take them in steps of {AMD_UNIT} \
-             MB/s, so that <memorytune> with {asked} would be {} MB/s of each L3; {instead}",
+            "memory bandwidth limits are not in percent on this machine: AMD CPUs take them in steps of {AMD_UNIT} \
+             MB/s, so <memorytune> with {asked} would mean {} MB/s of each L3; {instead}",
             asked * AMD_UNIT
         )));
     }
     match task.wish.steps {
         Some(Steps::Megabytes) => Err(Refused::Demand(format!(
-            "limits of memory bandwidth are no percent on this machine: resctrl is mounted with mba_MBps, so that \
-             <memorytune> with {asked} would be {asked} MB/s; {instead}, or mount it without"
+            "memory bandwidth limits are not in percent on this machine: resctrl is mounted with mba_MBps, so \
+             <memorytune> with {asked} would mean {asked} MB/s; {instead}, or mount resctrl without mba_MBps"
         ))),
         Some(Steps::Percent { least, step }) => {
             let taken = (asked.max(least).div_ceil(step.max(1)) * step.max(1)).min(100);
             if taken != asked {
                 notes.push(format!(
-                    "bandwidth {asked} % becomes {taken} %: this machine takes steps of {step} % from {least} % on, and \
-                     libvirt refuses all others"
+                    "bandwidth {asked} % changes to {taken} %: this machine supports steps of {step} % from {least} % \
+                     on, and libvirt refuses other values"
                 ));
             }
             Ok(taken)
@@ -189,9 +192,9 @@ fn bandwidth(task: &Task, notes: &mut Vec<String>) -> Result<u64, Refused> {
         None => {
             if task.is_x86() && (asked < 10 || asked % 10 != 0) {
                 notes.push(format!(
-                    "bandwidth {asked} %: libvirt refuses to start a domain with another bandwidth than the steps of \
-                     its host, which are 10 % on most (info/MB/bandwidth_gran and min_bandwidth below its \
-                     /sys/fs/resctrl)"
+                    "bandwidth {asked} %: libvirt refuses to start a domain with a bandwidth that is not a step of \
+                     its host; the steps are 10 % on most hosts (see info/MB/bandwidth_gran and min_bandwidth below \
+                     the host's /sys/fs/resctrl)"
                 ));
             }
             Ok(asked)
@@ -199,7 +202,7 @@ fn bandwidth(task: &Task, notes: &mut Vec<String>) -> Result<u64, Refused> {
     }
 }
 
-/// Whether the machine's CPUs limit bandwidth as AMD's do; Hygon's do as well.
+/// Returns whether the machine's CPUs limit bandwidth the way AMD CPUs do; Hygon CPUs do as well.
 fn is_amd(task: &Task) -> bool {
     let id = task.machine.system.cpu_id.as_deref().unwrap_or_default();
     ["AuthenticAMD/", "HygonGenuine/"].iter().any(|vendor| id.starts_with(vendor))
@@ -218,11 +221,11 @@ fn node(id: u32, bandwidth: u64, wish: &Tune) -> Element {
     })
 }
 
-/// KiB of a part: whole ways, as the hardware gives them out.
+/// Returns the size of a part in KiB: a whole number of cache ways, as the hardware allocates them.
 fn kib(part: &CacheWish, cache: &Cache) -> Result<u64, Refused> {
     let (Some(size), Some(ways @ 1..)) = (cache.size_bytes, cache.ways) else {
         return Err(Refused::Demand(
-            "--cache: the machine does not tell the size and ways of its L3".to_owned(),
+            "--cache: the size and ways of the machine's L3 cache are unknown".to_owned(),
         ));
     };
     let way = size / u64::from(ways);
@@ -231,14 +234,15 @@ fn kib(part: &CacheWish, cache: &Cache) -> Result<u64, Refused> {
         CacheAmount::Ways(asked) if asked <= ways => asked,
         CacheAmount::Ways(asked) => {
             return Err(Refused::Demand(format!(
-                "--cache: {asked} ways are asked for, and the L3 has {ways}"
+                "--cache: {asked} ways were requested, but the L3 cache has {ways}"
             )));
         }
         CacheAmount::Bytes(bytes) if bytes <= size && bytes % way == 0 => return Ok(bytes >> 10),
         CacheAmount::Bytes(bytes) => {
             let below = (bytes / way).clamp(1, u64::from(ways)) * way;
             return Err(Refused::Demand(format!(
-                "--cache: {} is not a number of whole ways of an L3 of {} ways of {}; the next below is {} KiB",
+                "--cache: {} is not a whole number of ways; the L3 cache has {} ways of {}. The next smaller size is \
+                 {} KiB",
                 manycore_text::units::bytes(bytes),
                 ways,
                 manycore_text::units::bytes(way),
@@ -249,7 +253,7 @@ fn kib(part: &CacheWish, cache: &Cache) -> Result<u64, Refused> {
     Ok((u64::from(taken) * way) >> 10)
 }
 
-/// Writes `inner` elements into the element of this name for all virtual CPUs; what else is in it stays.
+/// Writes `inner` elements into the element of this name for all virtual CPUs. Other content of it stays.
 fn put<'a>(
     task: &Task<'_, 'a>,
     name: &'static str,

@@ -1,8 +1,8 @@
-//! Domains that were planned before, planned another way: nothing may name what is gone.
+//! Replanning of planned domains with another policy: nothing may refer to removed nodes.
 
 use super::*;
 
-/// A domain over two nodes with a device on each, on a machine of two.
+/// Returns a domain that spans two nodes with a device on each, and its machine with two nodes.
 fn spread(more: &str) -> (Planned, Machine) {
     let machine = machine(2, 1, 2, 2, 2);
     let devices = hostdev(1) + &hostdev(0) + more;
@@ -23,13 +23,13 @@ fn expanders_of_nodes_that_are_gone_go_with_them() {
     assert!(!narrow.xml.contains("<node>1</node>"), "{}", narrow.xml);
     assert_eq!(narrow.xml.matches("pcie-root-port").count(), 2, "{}", narrow.xml);
     let said = narrow.notes.join("\n");
-    assert!(said.contains("0000:11:00.0 is on no node of the guest any more: it is on node 1"), "{said}");
+    assert!(said.contains("0000:11:00.0 is no longer on a node of the guest: it is on node 1"), "{said}");
     let again = planned(&narrow.xml, &machine, "close");
     assert_eq!(again.xml, narrow.xml);
     let wide_again = planned(&narrow.xml, &machine, "spread");
     assert_eq!(nodes(&wide_again), [Some(1), Some(0)]);
     assert_eq!(wide_again.guest.expanders.len(), 2);
-    // On the other node alone: its device is on the guest's only node, and the other on none.
+    // On the other node only: its device is on the guest's only node, and the other device on none.
     let other = planned(&wide.xml, &machine, "cpus=8-15");
     assert_eq!(nodes(&other), [Some(0), None]);
     assert_eq!(planned(&other.xml, &machine, "cpus=8-15").xml, other.xml);
@@ -48,7 +48,7 @@ fn an_expander_with_other_devices_stays_and_is_on_no_node() {
     let narrow = planned(&wide.xml.replace("  </devices>", &card), &machine, "close");
     assert!(!narrow.xml.contains("<node>1</node>"), "{}", narrow.xml);
     assert_eq!(narrow.xml.matches("model='pcie-expander-bus'").count(), 2, "{}", narrow.xml);
-    let said = format!("controller {} and what is behind it are on no node", expander.index);
+    let said = format!("controller {} and the devices behind it are no longer on a node", expander.index);
     assert!(narrow.notes.iter().any(|note| note.contains(&said)), "{:?}", narrow.notes);
     assert_eq!(planned(&narrow.xml, &machine, "close").xml, narrow.xml);
 }
@@ -74,7 +74,7 @@ fn memory_modules_on_a_node_that_is_gone_are_refused() {
     assert_eq!(wide.guest.cells.len(), 2);
     let said = refused(&wide.xml, &machine, &wish("close")).to_string();
     assert!(
-        said.contains("kind 'dimm' on the guest's node 1, and by this plan the guest has 1 node"),
+        said.contains("kind 'dimm' on the guest's node 1, but by this plan the guest has only 1 node"),
         "{said}"
     );
 }
@@ -90,10 +90,10 @@ fn what_the_old_nodes_had_besides_is_told() {
     assert!(text.contains("<cache level='1'") && text.contains("<interconnects>"), "{text}");
     let narrow = planned(&text, &machine, "close");
     assert!(!narrow.xml.contains("<cache level") && !narrow.xml.contains("interconnects"), "{}", narrow.xml);
-    let said =
-        "<cache> and <interconnects> of the guest's nodes goes: there were 2, and the plan makes 1 new";
+    let said = "removed with the guest's old nodes: <cache> and <interconnects>; there were 2 nodes, and the plan \
+                replaces them by 1";
     assert!(narrow.notes.iter().any(|note| note.contains(said)), "{:?}", narrow.notes);
-    // As many as before keep all that they have.
+    // A plan with the same number of nodes keeps everything in them.
     assert_eq!(planned(&text, &machine, "spread").xml, text);
 }
 
@@ -121,7 +121,7 @@ fn comments_between_distances_stay_and_those_in_cells_that_go_are_told() {
     assert!(kept.notes.iter().all(|note| !note.contains("comment")), "{:?}", kept.notes);
     assert_eq!(kept.guest.cells[0].distances, [10, 32]);
     let gone = planned(&text, &machine(2, 2, 1, 2, 2), "spread");
-    let told = "2 comments go with the elements that they are in: <!-- c1 -->, <!-- c2 -->";
+    let told = "2 comments are removed with the elements around them: <!-- c1 -->, <!-- c2 -->";
     assert!(gone.notes.iter().any(|note| note == told), "{:?}", gone.notes);
 }
 
@@ -142,5 +142,5 @@ fn the_bus_number_of_an_expander_of_the_users_own_stays_where_it_leaves_room() {
         assert!(ours + 1 < bus || ours > bus, "{ours} beside {bus}");
     }
     let moved = with(1);
-    assert!(moved.notes.iter().any(|note| note.contains("of index 200 gets busNr")), "{:?}", moved.notes);
+    assert!(moved.notes.iter().any(|note| note.contains("with index 200 gets busNr")), "{:?}", moved.notes);
 }

@@ -1,11 +1,11 @@
-//! Whatever a plan does not change stays byte for byte.
+//! Everything that a plan does not change stays byte for byte.
 
 use super::*;
 use manycore_linux::vms::xml::{Xml, is};
 use proptest::{prelude::*, sample::select};
 use roxmltree::Node;
 
-/// Paths that a plan may change; below them all.
+/// Paths of elements that a plan may change, with everything below them.
 const OURS: [&str; 13] = [
     "domain/vcpu",
     "domain/cputune/vcpupin",
@@ -21,10 +21,11 @@ const OURS: [&str; 13] = [
     "domain/devices/hostdev/address",
     "domain/devices/hostdev/numa",
 ];
-/// Elements that a plan may make, and whose own tags are then new.
+/// Elements that a plan may create; their own tags may then be new.
 const MADE: [&str; 3] = ["domain/cputune", "domain/numatune", "domain/cpu"];
 
-/// All that is not ours, in order: start tags, texts, comments, instructions as they stand.
+/// Returns everything that a plan must not change, in order: start tags, texts, comments and instructions as
+/// written.
 fn theirs(xml: &Xml) -> Vec<String> {
     let mut out = Vec::new();
     for node in xml.root().parent().unwrap().children() {
@@ -51,7 +52,7 @@ fn collect(xml: &Xml, node: Node, path: &str, out: &mut Vec<String>) {
         return;
     }
     if !MADE.contains(&path.as_str()) {
-        // An element that gets its first child, or loses its last one, has another end of its tag.
+        // If an element gets its first child, or loses its last one, the end of its tag changes.
         let end = match node.first_child() {
             Some(child) => child.range().start - node.range().start,
             None => raw.find("</").unwrap_or(raw.len()),
@@ -61,7 +62,7 @@ fn collect(xml: &Xml, node: Node, path: &str, out: &mut Vec<String>) {
     node.children().for_each(|child| collect(xml, child, &path, out));
 }
 
-/// A device, some of them passed through.
+/// Generates a device; some of them are passed through.
 fn device() -> impl Strategy<Value = &'static str> {
     select(vec![
         "<hostdev mode='subsystem' type='pci'><source><address domain='0x0000' bus='0x10' slot='0x00' function='0x0'/></source></hostdev>",
@@ -73,7 +74,7 @@ fn device() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// A domain in somebody's own style, with things that we have never heard of.
+/// Generates a domain in an arbitrary formatting style, with elements that are unknown to the plan.
 fn anybody() -> impl Strategy<Value = String> {
     let extra = select(vec![
         "",
@@ -150,7 +151,7 @@ proptest! {
         if text.contains("\r\n") && !text.replace("\r\n", "").contains('\n') {
             prop_assert!(!planned.xml.replace("\r\n", "").contains('\n'));
         }
-        // A plan of what was planned changes nothing.
+        // A plan of a planned domain changes nothing.
         let again = plan(&planned.xml, &machine, &wish).unwrap();
         prop_assert_eq!(&again.xml, &planned.xml);
     }

@@ -1,8 +1,8 @@
-//! Domains that were planned before: what of that plan must not outlive it.
+//! Replanning of planned domains: which parts of the old plan must not remain.
 
 use super::*;
 
-/// The virtual CPUs and GiB of each cell.
+/// Returns the virtual CPUs and the memory in GiB of each cell.
 fn cells(planned: &Planned) -> Vec<(String, u64)> {
     planned.guest.cells.iter().map(|cell| (cell.vcpus.to_string(), cell.memory_kib >> 20)).collect()
 }
@@ -15,9 +15,9 @@ fn as_many_nodes_as_before_share_the_memory_anew() {
     let even = planned(&uneven.xml, &machine, "cpus=16-19,24-27");
     assert_eq!(cells(&even), [("0-3".to_owned(), 4), ("4-7".to_owned(), 4)]);
     assert_eq!(even.xml, planned(&domain(8, ""), &machine, "cpus=16-19,24-27").xml);
-    let said = "4 GiB + 4 GiB; it was 6 GiB + 2 GiB";
+    let said = "4 GiB + 4 GiB; before: 6 GiB + 2 GiB";
     assert!(even.notes.iter().any(|note| note.contains(said)), "{:?}", even.notes);
-    // One of three stays as it is, of a size that the user chose.
+    // One of three nodes keeps its memory, a size that the user chose.
     let three = planned(&domain(12, ""), &machine, "cpus=0-3,8-13,16-17");
     let [first, second, third] = [2_u64 << 20, 4 << 20, 2 << 20].map(|kib| kib.to_string());
     assert_eq!(three.guest.cells[0].memory_kib, 2_795_520, "whole huge pages");
@@ -42,7 +42,7 @@ fn expanders_that_lose_their_devices_go_with_their_ports() {
     assert_eq!(first.guest.expanders.len(), 2);
     let other = planned(&first.xml, &machine, "cpus=16-19,24-27");
     assert!(other.guest.expanders.is_empty(), "{}", other.xml);
-    // The user's own expander, which is on no node, stays; the port that was free is used, and one more.
+    // The user's own expander, which has no node, stays; the free port is used, and one more is added.
     assert_eq!(other.xml.matches("model='pcie-expander-bus'").count(), 1, "{}", other.xml);
     assert_eq!(other.xml.matches("model='pcie-root-port'").count(), 2, "{}", other.xml);
     assert!(
@@ -54,7 +54,7 @@ fn expanders_that_lose_their_devices_go_with_their_ports() {
     assert_eq!(planned(&other.xml, &machine, "cpus=16-19,24-27").xml, other.xml);
     let back = planned(&other.xml, &machine, "cpus=0-3,8-11");
     assert_eq!(back.guest.devices.iter().map(|device| device.node).collect::<Vec<_>>(), [Some(0), Some(1)]);
-    // A device that goes to another node takes the expander that is there, and its old one goes.
+    // A device that moves to another node uses that node's expander, and its old one is removed.
     let moved = planned(&first.xml, &machine, "cpus=8-11,16-19");
     assert_eq!(moved.guest.devices.iter().map(|device| device.node).collect::<Vec<_>>(), [None, Some(0)]);
     assert_eq!(moved.guest.expanders.len(), 1, "{}", moved.xml);
@@ -68,9 +68,9 @@ fn bound_memory_is_never_left_to_virtual_cpus_elsewhere() {
     for (policy, said) in [
         (
             "free",
-            "binds the memory of the guest's node 0 to node 0 of the host, and by free its virtual CPUs (0-7)",
+            "binds the memory of the guest's node 0 to node 0 of the host, but with free its virtual CPUs (0-7)",
         ),
-        ("spread@package", "(0-7) may run on CPUs 8-15 of others: take <numatune> out of the XML"),
+        ("spread@package", "(0-7) may run on CPUs 8-15 of other nodes: remove <numatune> from the XML"),
     ] {
         let refused = refused(&first.xml, &machine, &wish(policy)).to_string();
         assert!(refused.contains(said), "{refused:?} should say {said:?}");
@@ -83,7 +83,7 @@ fn bound_memory_is_never_left_to_virtual_cpus_elsewhere() {
     let said = bound("strict", "1").unwrap_err().to_string();
     assert!(said.contains("binds the memory to node 1 of the host"), "{said}");
     assert!(bound("restrictive", "0-1").is_err());
-    assert!(bound("preferred", "1").is_ok(), "no more than a wish");
+    assert!(bound("preferred", "1").is_ok(), "only a preference");
     assert!(bound("strict", "0-3").is_ok(), "all nodes are near to all CPUs");
 }
 
@@ -109,10 +109,10 @@ fn what_openeuler_alone_takes_goes_with_its_dialect() {
     let lost = "<numa> of device 0000:10:00.0; hardlimit, min_bandwidth, priority of <memorytune>";
     assert!(said.contains(lost), "{said}");
     assert_eq!(upstream.guest.devices[0].node, Some(0), "by an expander now");
-    // openEuler's keeps them.
+    // The openEuler dialect keeps them.
     let again = plan(&first.xml, &machine, &Wish { dialect: Dialect::OpenEuler, ..wish("close") }).unwrap();
     assert_eq!(again.xml, first.xml);
-    // Without a bandwidth nothing is left that libvirt.org's takes.
+    // Without a bandwidth, nothing remains that upstream libvirt accepts.
     let bare = planned(&first.xml.replace(" bandwidth='60'", ""), &machine, "close");
     assert!(!bare.xml.contains("memorytune"), "{}", bare.xml);
 }
@@ -128,7 +128,8 @@ fn limits_that_no_longer_cover_the_guest_are_told() {
     assert_eq!(told(&planned(&first.xml, &machine, "close")), 0);
     let wide = planned(&first.xml, &machine, "spread");
     assert_eq!(told(&wide), 2, "{:?}", wide.notes);
-    let said = "<memorytune> for virtual CPUs 0-7 stays as it was and limits the ids 0; they now use 2";
+    let said =
+        "<memorytune> for virtual CPUs 0-7 is unchanged and limits the ids 0; the virtual CPUs now use 2";
     assert!(wide.notes.iter().any(|note| note.contains(said)), "{:?}", wide.notes);
     let anew = plan(&first.xml, &machine, &Wish { tune, ..wish("spread") }).unwrap();
     assert_eq!(told(&anew), 0, "{:?}", anew.notes);

@@ -1,4 +1,4 @@
-//! What libvirt's own test inputs have shown: machine types, modes and nodes that a plan must not break.
+//! Cases from libvirt's own test inputs: machine types, modes and nodes that a plan must not break.
 
 use super::*;
 use crate::domain::{NodeRoom, PageRoom};
@@ -10,14 +10,14 @@ fn of(arch: &str, machine: &str, kind: &str) -> String {
         .replace("type='kvm'", &format!("type='{kind}'"))
 }
 
-/// Two nodes of four cores of two threads.
+/// Returns a machine with two nodes of four cores with two threads each.
 fn host(arch: &str) -> Machine {
     let mut host = machine(2, 1, 2, 2, 2);
     host.system.architecture = Some(arch.to_owned());
     host
 }
 
-/// Two nodes of two cores of two threads.
+/// Returns a machine with two nodes of two cores with two threads each.
 fn small(arch: &str) -> Machine {
     let mut host = machine(2, 1, 1, 2, 2);
     host.system.architecture = Some(arch.to_owned());
@@ -48,7 +48,7 @@ fn machines_without_nodes_get_pins_alone() {
         assert!(words.iter().all(|word| !first.xml.contains(word)), "{}", first.xml);
         assert_eq!(first.xml.matches("<vcpupin").count(), 8);
         assert!(
-            first.notes.iter().any(|note| note.contains("has no NUMA nodes and no topology")),
+            first.notes.iter().any(|note| note.contains("cannot show NUMA nodes or a topology")),
             "{:?}",
             first.notes
         );
@@ -89,7 +89,7 @@ fn kvm_of_another_architecture_is_refused() {
         assert_eq!(said.is_ok(), runs, "{host_arch} {guest}");
         if let Err(refused) = said {
             assert!(
-                refused.to_string().contains("KVM runs guests of the host's own architecture"),
+                refused.to_string().contains("KVM runs only guests of the host's architecture"),
                 "{refused}"
             );
         }
@@ -105,10 +105,10 @@ fn a_device_that_the_guest_does_not_get_has_one_address() {
     let first = planned(&domain(8, &devices), &host, "spread");
     assert_eq!(first.xml.matches("type='unassigned'").count(), 1);
     assert_eq!(first.guest.devices.iter().map(|device| device.node).collect::<Vec<_>>(), [None, Some(1)]);
-    let said = "device 0000:10:00.0 stays where it is: its <address> is of type 'unassigned'";
+    let said = "device 0000:10:00.0 is not moved: its <address> is of type 'unassigned'";
     assert!(first.notes.iter().any(|note| note == said), "{:?}", first.notes);
     again(&first, &host, "spread");
-    // One that says no more than that it is a PCI address has a place to be given.
+    // An address with only the type PCI can be given a location.
     let bare = devices.replace("unassigned", "pci");
     let first = planned(&domain(8, &bare), &host, "spread");
     assert_eq!(first.guest.devices.iter().map(|device| device.node).collect::<Vec<_>>(), [Some(0), Some(1)]);
@@ -132,7 +132,8 @@ fn huge_pages_name_the_nodes_that_the_plan_makes() {
     again(&wide, &host, "spread");
     let narrow = planned(&wide.xml, &host, "close");
     assert!(narrow.xml.contains("nodeset='0'/>\n    </hugepages>"), "{}", narrow.xml);
-    // Of different sizes: as many nodes keep theirs, and others cannot be known.
+    // With different page sizes, the same number of nodes keeps them; for another number, the sizes are
+    // undefined.
     let mixed = wide.xml.replace(
         "      <page size='2' unit='M' nodeset='0-1'/>\n",
         "      <page size='2' unit='M' nodeset='0'/>\n      <page size='4' unit='M' nodeset='1'/>\n",
@@ -155,7 +156,7 @@ fn memory_that_numad_places_keeps_its_placement() {
     again(&first, &single, "close");
     let bound = planned(&text, &host("x86_64"), "spread");
     assert!(bound.xml.contains("<memory mode='strict' nodeset='0-1'/>"), "{}", bound.xml);
-    assert!(bound.notes.iter().any(|note| note.contains("mode 'preferred' of <numatune> becomes strict")));
+    assert!(bound.notes.iter().any(|note| note.contains("mode 'preferred' of <numatune> changes to strict")));
 }
 
 #[test]
@@ -188,8 +189,11 @@ fn what_the_plan_chooses_for_the_user_is_said() {
         domain(8, "").replace("  <os>", &format!("  <cpu mode='host-passthrough'>{inner}</cpu>\n  <os>"))
     };
     assert!(!said(&cpu(""), "host-passthrough"));
-    assert!(said(&cpu("<cache mode='emulate' level='3'/>"), "<cache mode='emulate'/> becomes passthrough"));
-    assert!(!said(&cpu("<cache mode='passthrough'/>"), "becomes passthrough"));
+    assert!(said(
+        &cpu("<cache mode='emulate' level='3'/>"),
+        "<cache mode='emulate'/> changes to passthrough"
+    ));
+    assert!(!said(&cpu("<cache mode='passthrough'/>"), "changes to passthrough"));
 }
 
 #[test]
@@ -198,7 +202,7 @@ fn an_expander_that_goes_is_named() {
     let wide = planned(&domain(8, &(hostdev(1) + &hostdev(0))), &host, "spread");
     let index = wide.guest.expanders.iter().find(|expander| expander.node == 1).unwrap().index;
     let narrow = planned(&wide.xml, &host, "close");
-    let said = format!("expander bus {index}, on the guest's node 1, goes with its 1 port");
+    let said = format!("expander bus {index}, on the guest's node 1, is removed with its 1 port");
     assert!(narrow.notes.iter().any(|note| note.contains(&said)), "{:?}", narrow.notes);
 }
 
@@ -212,7 +216,7 @@ fn cells_that_are_not_numbered_from_0_on_are_refused() {
     for ids in [[1, 2], [0, 2], [1, 1]] {
         let text = numa(&(cell(ids[0], "0-3") + &cell(ids[1], "4-7")));
         let said = refused(&text, &host("x86_64"), &wish("spread")).to_string();
-        assert!(said.contains("each number from 0 on once"), "{said}");
+        assert!(said.contains("the numbers from 0 on, each once"), "{said}");
     }
     assert!(plan(&numa(&(cell(1, "0-3") + &cell(0, "4-7"))), &host("x86_64"), &wish("spread")).is_ok());
 }
@@ -246,7 +250,7 @@ fn cells_of_memory_only_stay_beside_those_that_are_planned() {
     assert!(first.xml.contains("<sibling id='2' value='32'/>"), "{}", first.xml);
     assert!(first.xml.contains("<sibling id='1' value='25'/>"), "{}", first.xml);
     again(&first, &host, "spread");
-    // On one node of the host the guest keeps both.
+    // On one host node, the guest keeps both nodes.
     let close = planned(&first.xml, &host, "close");
     let [a, b, c] = close.guest.cells.as_slice() else { panic!("{:?}", close.guest.cells) };
     assert_eq!([&a.vcpus, &b.vcpus, &c.vcpus].map(ToString::to_string), ["0-3", "", "4-7"]);
@@ -255,7 +259,8 @@ fn cells_of_memory_only_stay_beside_those_that_are_planned() {
     again(&close, &host, "close");
 }
 
-/// A guest with another number of nodes with CPUs than the plan's was refused beside nodes of memory only.
+/// Regression: a guest with memory-only nodes was refused if its number of nodes with CPUs differed from the
+/// plan's.
 #[test]
 fn another_number_of_nodes_with_cpus_leaves_those_of_memory_only() {
     let host = host("x86_64");
@@ -268,13 +273,13 @@ fn another_number_of_nodes_with_cpus_leaves_those_of_memory_only() {
     let ends = |planned: &Planned| -> Vec<String> {
         planned.guest.cells.iter().map(|cell| format!("{}@{}", cell.vcpus, cell.host_nodes)).collect()
     };
-    // Three, of which one would lie on both of the host's.
+    // Three nodes, one of which would span both host nodes.
     let three = [cell(0, "0-2"), cell(1, "3-4"), cell(2, "5-7"), cell(3, ""), links.to_owned()].concat();
     let spread = planned(&numa(&three), &host, "spread");
     assert_eq!(ends(&spread), ["0-1@0", "2-3@0", "4-7@1", "@0-1"]);
     assert!(spread.xml.contains(links.trim()), "{}", spread.xml);
     again(&spread, &host, "spread");
-    // One: the second comes behind all.
+    // One node: the second one comes last.
     let one = [cell(0, "0-7"), cell(1, ""), links.to_owned()].concat();
     let spread = planned(&numa(&one), &host, "spread");
     assert_eq!(ends(&spread), ["0-3@0", "@0-1", "4-7@1"]);
@@ -299,12 +304,12 @@ fn virtual_cpus_that_the_guest_starts_with_are_spread_too() {
     let half = planned(&some(4), &host, "spread");
     assert_eq!((on(&half, 0..4), on(&half, 4..8)), (vec![2, 2], vec![2, 2]));
     assert_eq!(half.guest.topology.unwrap().threads, 2);
-    let said = "of 8 virtual CPUs the guest starts with 4: they are spread over the nodes as well (2 + 2)";
+    let said = "of 8 virtual CPUs the guest starts with 4: they are spread evenly over the nodes (2 + 2)";
     assert!(half.notes.iter().any(|note| note == said), "{:?}", half.notes);
     again(&half, &host, "spread");
     assert_eq!(on(&planned(&some(3), &host, "spread"), 0..3), [2, 1]);
     assert_eq!(on(&planned(&some(8), &host, "spread"), 0..4), [4, 0]);
-    // Those that start are named one by one.
+    // The virtual CPUs that start are named one by one.
     let mut named = String::new();
     for vcpu in 0..8 {
         let enabled = if vcpu < 4 { "no" } else { "yes" };
@@ -339,7 +344,7 @@ fn memory_and_huge_pages_that_are_not_free_are_told() {
     {
         let huge = with_pages(8, pages);
         let few = notes(&huge, room(1, 2000));
-        assert!(few.contains("2000 free huge pages of 2 MiB of 2010, and the guest needs 2048"), "{few}");
+        assert!(few.contains("2000 of 2010 huge pages of 2 MiB free, but the guest needs 2048"), "{few}");
         assert!(
             few.contains("echo 2058 >/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages"),
             "{few}"

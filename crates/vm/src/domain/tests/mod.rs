@@ -1,4 +1,4 @@
-//! Plans of domains on machines of known form.
+//! Tests of plans for domains on synthetic machines.
 
 mod again;
 mod bytes;
@@ -13,8 +13,9 @@ use manycore_topology::{
     machine::{Cache, CacheKind, Device, Group, Node},
 };
 
-/// Packages, nodes in each, clusters in each node, cores in each cluster, threads in each core. Siblings have
-/// neighbouring numbers. Node N has a device `0000:NN:00.0` (NN from 10 on) and 64 GiB.
+/// Returns a machine with the given numbers of packages, nodes per package, clusters per node, cores per
+/// cluster and threads per core. Siblings have adjacent numbers. Node N has a device `0000:NN:00.0` (NN
+/// counts from 10) and 64 GiB.
 pub(super) fn machine(packages: u32, nodes: u32, clusters: u32, cores: u32, threads: u32) -> Machine {
     let all = packages * nodes * clusters * cores * threads;
     let groups = |count: u32| -> Vec<CpuSet> {
@@ -70,7 +71,7 @@ pub(super) fn machine(packages: u32, nodes: u32, clusters: u32, cores: u32, thre
     }
 }
 
-/// The wish of a command line without options but these.
+/// Returns the request of a command line with only this policy.
 pub(super) fn wish(policy: &str) -> Wish {
     Wish {
         policy: policy.parse().unwrap(),
@@ -86,7 +87,7 @@ pub(super) fn wish(policy: &str) -> Wish {
     }
 }
 
-/// A passed-through device of the host's node.
+/// Returns a passed-through device of that host node.
 pub(super) fn hostdev(node: u32) -> String {
     format!(
         "    <hostdev mode='subsystem' type='pci' managed='yes'>\n      <source>\n        <address domain='0x0000' \
@@ -95,7 +96,7 @@ pub(super) fn hostdev(node: u32) -> String {
     )
 }
 
-/// A domain with this many virtual CPUs and these devices.
+/// Returns a domain with this many virtual CPUs and these devices.
 pub(super) fn domain(vcpus: u32, devices: &str) -> String {
     format!(
         "<domain type='kvm'>\n  <name>web1</name>\n  <memory unit='GiB'>8</memory>\n  <vcpu>{vcpus}</vcpu>\n  \

@@ -1,4 +1,4 @@
-//! Who gets what.
+//! Placement of virtual CPUs, memory, devices and limits.
 
 use super::*;
 use crate::domain::{Guest, Topology, guest::MOST_VCPUS};
@@ -57,7 +57,7 @@ fn a_spread_guest_counts_its_cpus_node_by_node() {
 
 #[test]
 fn groups_never_lie_in_two_of_the_host() {
-    // Three of one node's four cores and the threads of half a core.
+    // Seven virtual CPUs take three of a node's four cores, and one thread of the fourth.
     for (vcpus, wanted) in
         [(7, [1, 1, 1, 7, 1]), (6, [1, 1, 1, 3, 2]), (12, [3, 1, 1, 2, 2]), (1, [1, 1, 1, 1, 1])]
     {
@@ -76,7 +76,7 @@ fn clusters_are_told_where_qemu_takes_them() {
     assert_eq!(topology(&told), [2, 1, 2, 4, 1]);
     assert!(!told.notes.iter().any(|note| note.contains("cluster")));
     for (qemu, why) in
-        [(Some(Version(6, 1, 9)), "QEMU 6.1.9 takes no clusters"), (None, "say it with --qemu")]
+        [(Some(Version(6, 1, 9)), "QEMU 6.1.9 does not support clusters"), (None, "give it with --qemu")]
     {
         let left_out = with(qemu);
         assert_eq!(topology(&left_out), [2, 1, 1, 8, 1]);
@@ -96,7 +96,7 @@ fn clusters_are_told_where_libvirt_knows_them() {
             .unwrap()
     };
     for (libvirt, why) in
-        [(Some(Version(9, 0, 0)), "libvirt 9.0.0 has no word for them"), (None, "say it with --libvirt")]
+        [(Some(Version(9, 0, 0)), "libvirt 9.0.0 does not support them"), (None, "give it with --libvirt")]
     {
         let left_out = with(&arm, libvirt, Dialect::Upstream);
         assert_eq!(topology(&left_out), [2, 1, 1, 8, 1]);
@@ -106,7 +106,7 @@ fn clusters_are_told_where_libvirt_knows_them() {
     let told = with(&arm, Some(Version(10, 1, 0)), Dialect::Upstream);
     assert_eq!(topology(&told), [2, 1, 2, 4, 1]);
     assert_eq!(topology(&with(&arm, Some(Version(9, 10, 0)), Dialect::OpenEuler)), [2, 1, 2, 4, 1]);
-    // A libvirt that printed the word knows it.
+    // A libvirt that printed the attribute supports it.
     assert_eq!(topology(&with(&told.xml, None, Dialect::Upstream)), [2, 1, 2, 4, 1]);
 }
 
@@ -185,11 +185,11 @@ fn devices_that_cannot_be_placed_are_told() {
     let planned_all = planned(&domain(16, &unknown), &machine, "close");
     assert!(planned_all.guest.expanders.is_empty());
     let said = planned_all.notes.join("\n");
-    assert!(said.contains("0000:11:00.0 stays where it is: the host's firmware tells no node"), "{said}");
-    assert!(said.contains("0000:30:00.0 stays where it is: the machine has no such device"), "{said}");
+    assert!(said.contains("0000:11:00.0 is not moved: the host's firmware reports no node"), "{said}");
+    assert!(said.contains("0000:30:00.0 is not moved: the machine has no such device"), "{said}");
     let elsewhere = planned(&domain(2, &hostdev(0)), &machine, "cpus=8-9");
     let said = elsewhere.notes.join("\n");
-    assert!(said.contains("it is on node 0 of the host, and no virtual CPU is"), "{said}");
+    assert!(said.contains("it is on node 0 of the host, where no virtual CPU runs"), "{said}");
     let pc = domain(16, &hostdev(0)).replace("q35", "pc-i440fx-7.2");
     assert!(planned(&pc, &machine, "close").notes.iter().any(|note| note.contains("has no PCI express")));
 }
@@ -232,7 +232,7 @@ fn openeuler_gives_out_bandwidth_by_node_on_arm() {
     let both = with(&kunpeng, Dialect::OpenEuler, &["l3=50%"]);
     let nodes = "<node id='0' bandwidth='60'/>\n      <node id='1' bandwidth='60'/>";
     assert!(both.contains(nodes) && both.contains("<cache id='122' "), "{both}");
-    // Upstream's kernel numbers bandwidth as the caches.
+    // The upstream kernel numbers bandwidth domains like the caches.
     assert!(with(&kunpeng, Dialect::Upstream, &[]).contains("<node id='122' bandwidth='60'/>"));
     kunpeng.caches.clear();
     assert!(with(&kunpeng, Dialect::OpenEuler, &[]).contains(nodes), "nodes need no L3");
@@ -247,7 +247,7 @@ fn parts_of_caches_are_whole_ways() {
     let machine = machine(2, 1, 2, 2, 2);
     let with = |parts: &[&str]| plan(&domain(4, ""), &machine, &Wish { tune: tune(parts), ..wish("close") });
     let planned = with(&["l3=30%"]).unwrap();
-    // Four of sixteen ways of 2 MiB; the id is the kernel's.
+    // Four of sixteen ways of 2 MiB each. The cache id is that of the kernel.
     assert!(
         planned.xml.contains("<cache id='0' level='3' type='both' size='8192' unit='KiB'/>"),
         "{}",
@@ -256,9 +256,9 @@ fn parts_of_caches_are_whole_ways() {
     let divided = with(&["l3code=1ways", "l3data=4MiB"]).unwrap().xml;
     assert!(divided.contains("type='code' size='2048'") && divided.contains("type='data' size='4096'"));
     for (parts, why) in [
-        (&["l3=3MiB"][..], "the next below is 2048 KiB"),
-        (&["l3=17ways"], "17 ways are asked for, and the L3 has 16"),
-        (&["l3=1ways", "l3code=1ways"], "or for l3code and l3data"),
+        (&["l3=3MiB"][..], "The next smaller size is 2048 KiB"),
+        (&["l3=17ways"], "17 ways were requested, but the L3 cache has 16"),
+        (&["l3=1ways", "l3code=1ways"], "or l3code and l3data"),
     ] {
         let said = with(parts).unwrap_err().to_string();
         assert!(said.contains(why), "{said}");
@@ -288,7 +288,7 @@ fn cells_keep_their_memory_where_their_virtual_cpus_stay() {
         "{}",
         first.xml
     );
-    // Others in each cell: by their numbers.
+    // Each cell has other virtual CPUs: memory by their numbers.
     let text = text.replace("'0-7'", "'0-3'").replace("8-15", "4-15");
     let anew = planned(&text, &machine(2, 1, 2, 2, 2), "close");
     assert!(
@@ -297,11 +297,11 @@ fn cells_keep_their_memory_where_their_virtual_cpus_stay() {
         anew.xml
     );
     assert!(
-        anew.notes.iter().any(|note| note.contains("4 GiB + 4 GiB; it was 1 GiB + 7 GiB")),
+        anew.notes.iter().any(|note| note.contains("4 GiB + 4 GiB; before: 1 GiB + 7 GiB")),
         "{:?}",
         anew.notes
     );
-    // One node of the host: one cell with all the memory.
+    // One host node: one cell with all the memory.
     let one = planned(&text.replace(">16<", ">8<").replace("4-15", "4-7"), &machine(2, 1, 2, 2, 2), "close");
     assert!(
         one.xml.contains("<cell id='0' cpus='0-7' memory='8388608' unit='KiB' memAccess='shared'/>"),

@@ -1,4 +1,4 @@
-//! What cannot be planned, and what is said.
+//! Requests that are refused, and their messages.
 
 use super::*;
 
@@ -9,7 +9,11 @@ fn demands_that_cannot_be_met_are_refused_with_the_way_out() {
     let bandwidth = Tune { bandwidth: Some(50), ..Tune::default() };
     let cputune = "  <cputune>\n    <cachetune vcpus='0-1'/>\n  </cputune>\n  <os>";
     for (text, wish, message) in [
-        (domain(17, ""), wish("close"), "17 virtual CPUs on 16 CPUs cannot have one each; --overcommit"),
+        (
+            domain(17, ""),
+            wish("close"),
+            "17 virtual CPUs cannot have a CPU each on 16 CPUs: use --overcommit",
+        ),
         (domain(0, ""), wish("close"), "<vcpu> is '0', expected 1 to 4096"),
         (domain(5000, ""), wish("close"), "<vcpu> is '5000'"),
         (domain(4, "").replace(">4<", ">four<"), wish("close"), "<vcpu> is 'four'"),
@@ -21,12 +25,12 @@ fn demands_that_cannot_be_met_are_refused_with_the_way_out() {
         (
             domain(4, ""),
             tune(Tune { priority: Some(2), ..bandwidth.clone() }),
-            "--priority: the <memorytune> of libvirt.org has a bandwidth and nothing else",
+            "--priority: the <memorytune> of upstream libvirt supports only a bandwidth",
         ),
         (
             domain(4, "").replace("  <os>", cputune),
             tune(bandwidth),
-            "a <cachetune> for virtual CPUs 0-1, and the one that is asked for is for 0-3",
+            "a <cachetune> for virtual CPUs 0-1, and the requested one is for 0-3",
         ),
         (domain(4, "").replace("kvm", "xen"), wish("close"), "type 'xen'"),
     ] {
@@ -45,7 +49,7 @@ fn bandwidth_that_is_no_percent_is_refused() {
         machine.system.cpu_id = Some(id.to_owned());
         let ran = plan(&domain(4, ""), &machine, &Wish { tune: tune.clone(), ..wish("close") });
         let said = ran.as_ref().map_or_else(ToString::to_string, |_| String::new());
-        assert_eq!(said.contains("with 40 would be 5000 MB/s of each L3"), code, "{id}: {said}");
+        assert_eq!(said.contains("with 40 would mean 5000 MB/s of each L3"), code, "{id}: {said}");
         assert_eq!(ran.is_err(), code, "{id}");
     }
     let megabytes = Wish { tune, steps: Some(Steps::Megabytes), ..wish("close") };
@@ -63,7 +67,7 @@ fn bandwidth_off_the_steps_of_the_machine_is_told() {
     for (asked, written) in [(55, 60), (1, 10), (60, 60), (99, 100), (100, 100)] {
         let planned = with(asked, tens);
         assert!(planned.xml.contains(&format!("<node id='0' bandwidth='{written}'/>")), "{}", planned.xml);
-        assert_eq!(planned.notes.iter().any(|note| note.contains("becomes")), asked != written, "{asked}");
+        assert_eq!(planned.notes.iter().any(|note| note.contains("changes to")), asked != written, "{asked}");
     }
     let unknown = with(55, None);
     assert!(unknown.xml.contains("bandwidth='55'"), "{}", unknown.xml);
@@ -75,7 +79,7 @@ fn bandwidth_off_the_steps_of_the_machine_is_told() {
 fn more_devices_than_buses_are_refused() {
     let devices = hostdev(0).repeat(300);
     let said = refused(&domain(16, &devices), &machine(2, 1, 2, 2, 2), &wish("close")).to_string();
-    assert!(said.contains("more PCI buses than the 255 that there are"), "{said}");
+    assert!(said.contains("more than the 255 PCI buses that exist"), "{said}");
     let many = hostdev(0).repeat(70);
     let planned = planned(&domain(16, &many), &machine(2, 1, 2, 2, 2), "close");
     assert_eq!(planned.guest.expanders.len(), 3, "32 ports to an expander");
