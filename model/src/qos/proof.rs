@@ -1,4 +1,4 @@
-//! Whether a limit limits: what a load of memory gets with it and without.
+//! Tests whether a limit is enforced: the bandwidth of a memory load with the limit and without.
 
 use super::{
     dialect::{Bounds, Dialect, Offer, Scope},
@@ -15,33 +15,34 @@ use crate::{
 };
 use serde::Serialize;
 
-/// Version of the JSON that [`Proof`]s are written in.
+/// Version of the JSON format of [`Proof`]s.
 pub const PROOF_SCHEMA: &str = "manycore/qos-proof/1";
 
-/// What is shown.
+/// The property that is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
-    /// A group with a limit gets less than one without.
+    /// A group with a maximum gets less bandwidth than one without.
     Bandwidth,
-    /// A group with a least bandwidth gets more beside rivals than one without.
+    /// Under contention, a group with a minimum gets more bandwidth than one without.
     Minimum,
-    /// A group of high priority gets more beside rivals than one of the usual one.
+    /// Under contention, a group with a high priority gets more bandwidth than one with the default priority.
     Priority,
 }
 
-/// Names of the treatments; a check without rivals has no [`ALONE`].
+/// Name of the treatment with the limit.
 pub const WITH: &str = "with";
-/// The same load without the limit.
+/// Name of the treatment with the same load without the limit.
 pub const WITHOUT: &str = "without";
-/// The same without the limit and without rivals.
+/// Name of the treatment without the limit and without competing processes; only of checks with competing
+/// processes.
 pub const ALONE: &str = "alone";
 
 impl Check {
-    /// All of them.
+    /// All checks.
     pub const ALL: [Self; 3] = [Self::Bandwidth, Self::Minimum, Self::Priority];
 
-    /// As on the command line: `bandwidth`, `min`, `priority`.
+    /// Returns the name on the command line: `bandwidth`, `min`, `priority`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bandwidth => "bandwidth",
@@ -50,19 +51,19 @@ impl Check {
         }
     }
 
-    /// Whether it shows itself only where others want memory, too.
+    /// Whether the check needs processes that compete for memory.
     pub const fn has_rivals(self) -> bool {
         !matches!(self, Self::Bandwidth)
     }
 
-    /// What is measured, in the order of the design.
+    /// Returns the treatments, in the order of the design.
     pub const fn treatments(self) -> &'static [&'static str] {
         if self.has_rivals() { &[WITH, WITHOUT, ALONE] } else { &[WITH, WITHOUT] }
     }
 }
 
-/// The limit of the check `bandwidth` where none was named: a tenth, or the least that there can be. Absent where limits
-/// are rates, since it has to be measured first what there is.
+/// Returns the default limit of the check `bandwidth`: a tenth, or the minimum if that is higher. Absent if
+/// limits are rates, since the unlimited rate has to be measured first.
 pub fn usual_limit(offer: &Offer) -> Option<Bandwidth> {
     if offer.megabytes || offer.dialect == Dialect::AmdPqos {
         return None;
@@ -74,8 +75,8 @@ pub fn usual_limit(offer: &Offer) -> Option<Bandwidth> {
     Some(Bandwidth::Percent(least.max(10)))
 }
 
-/// Where limits of bandwidth have to hold to be met by a load on `cpus`, which are of `node`: an L3 may serve several
-/// nodes, or a part of one. Everywhere where the machine does not tell.
+/// Returns the domains in which limits must be set so that they apply to a load on `cpus` of NUMA node
+/// `node`: an L3 may serve several nodes, or a part of one. `None` (everywhere) if the topology is unknown.
 pub fn reach(offer: &Offer, places: &Places, node: Option<u32>, cpus: &CpuSet) -> Option<On> {
     match offer.dialect.scope("MB") {
         Scope::Node => node.map(|node| On::Nodes(CpuSet::single(node))),
@@ -87,42 +88,42 @@ pub fn reach(offer: &Offer, places: &Places, node: Option<u32>, cpus: &CpuSet) -
     }
 }
 
-/// What came out.
+/// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "answer", content = "why")]
 pub enum Shown {
-    /// The limit does what it says.
+    /// The limit is enforced.
     Holds,
-    /// It makes no difference, or the wrong one.
+    /// The limit has no effect, or the wrong one.
     Fails(String),
-    /// The pairs are too few or too scattered to decide.
+    /// There are too few pairs, or they scatter too much, for a decision.
     Inconclusive,
-    /// This machine, or this load, cannot show it.
+    /// This machine or this load cannot show it.
     CannotShow(String),
 }
 
-/// One check.
+/// The results of one check.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Proof {
-    /// Which.
+    /// The check.
     pub check: Check,
-    /// What is in force while it is measured.
+    /// The limits in force during the measurement.
     pub limits: Vec<Told>,
-    /// What came out.
+    /// The outcome.
     #[serde(flatten)]
     pub shown: Shown,
-    /// Bytes a second with the limit.
+    /// Bytes per second with the limit.
     pub with: Option<Estimate>,
-    /// Bytes a second without.
+    /// Bytes per second without the limit.
     pub without: Option<Estimate>,
-    /// Bytes a second without the limit and without rivals.
+    /// Bytes per second without the limit and without competing processes.
     pub alone: Option<Estimate>,
-    /// What it gets with the limit over what it gets without, as `compare` judges: A is without, B is with.
+    /// Rate with the limit over rate without, evaluated as by `compare`: A is without, B is with the limit.
     pub verdict: Option<Verdict>,
 }
 
 impl Proof {
-    /// One that was not measured, and why.
+    /// Returns the result of a check that could not be measured, with the reason.
     pub fn cannot(check: Check, why: String) -> Self {
         Self {
             check,
@@ -135,7 +136,7 @@ impl Proof {
         }
     }
 
-    /// Judges what was measured: the treatments of [`Check::treatments`], whose work is bytes.
+    /// Evaluates a measurement with the treatments of [`Check::treatments`], whose unit of work is bytes.
     pub fn of(check: Check, limits: Vec<Told>, experiment: &Experiment) -> Self {
         let at = |name: &str| experiment.treatments.iter().position(|treatment| treatment.name == name);
         let rates = |name| Estimate::of(&experiment.rates(at(name)?));
@@ -161,32 +162,35 @@ impl Proof {
     }
 }
 
-/// What a limit shows: a loss within the margin is no limit, and one that may be is no proof.
+/// Evaluates a maximum. A loss within the margin means that the limit has no effect; a loss that may be
+/// within the margin is inconclusive.
 fn limited(verdict: &Verdict) -> Shown {
     match verdict.verdict {
         _ if verdict.is_within_margin() => {
-            Shown::Fails("it gets as much with the limit as without".to_owned())
+            Shown::Fails("the load gets as much bandwidth with the limit as without".to_owned())
         }
         Answer::ABetter if verdict.is_worse_beyond_margin() => Shown::Holds,
-        Answer::BBetter => Shown::Fails("it gets more with the limit than without".to_owned()),
+        Answer::BBetter => Shown::Fails("the load is faster with the limit than without".to_owned()),
         Answer::ABetter | Answer::Equivalent | Answer::Inconclusive => Shown::Inconclusive,
     }
 }
 
-/// What a preference shows beside rivals; `crowded` is what it gets beside them over what it gets alone, both without.
+/// Evaluates a preference under contention. `crowded` is the unpreferred rate with competing processes over
+/// that without.
 fn among_rivals(verdict: &Verdict, crowded: Option<&Verdict>) -> Shown {
     let plenty =
         crowded.is_some_and(|crowded| crowded.is_within_margin() || crowded.verdict == Answer::BBetter);
     match (verdict.verdict, plenty) {
         _ if verdict.is_better_beyond_margin() => Shown::Holds,
         (Answer::ABetter, _) => {
-            Shown::Fails("it gets less when it is preferred than when it is not".to_owned())
+            Shown::Fails("the load gets less bandwidth with the preference than without".to_owned())
         }
         (_, true) => Shown::CannotShow(
-            "rivals took nothing from it also without: this load does not make memory scarce here".to_owned(),
+            "competing processes did not slow the load down, so memory bandwidth is not scarce here"
+                .to_owned(),
         ),
         _ if verdict.is_within_margin() => {
-            Shown::Fails("beside rivals it gets as much as without being preferred".to_owned())
+            Shown::Fails("under contention the load gets as much bandwidth without the preference".to_owned())
         }
         _ => Shown::Inconclusive,
     }
@@ -242,12 +246,12 @@ mod tests {
         assert_eq!(reach(&intel, &Places::default(), None, &cpus("4-7")), None);
     }
 
-    /// Twenty blocks in which each treatment moves so many bytes, give or take a thousandth.
+    /// Twenty blocks in which each treatment transfers the given bytes, with noise of a thousandth.
     fn measured(treatments: &[(&str, f64)]) -> Experiment {
         scattered(treatments, 1e-3)
     }
 
-    /// The same, give or take a share.
+    /// The same with noise of `share`.
     fn scattered(treatments: &[(&str, f64)], share: f64) -> Experiment {
         let named = |(name, _): &(&str, f64)| Treatment { name: (*name).to_owned(), ..Treatment::default() };
         let mut experiment = Experiment {
@@ -286,7 +290,7 @@ mod tests {
         assert!(matches!(shown(Check::Bandwidth, &[(WITH, 2e10), (WITHOUT, 1e10)]), Shown::Fails(_)));
     }
 
-    /// A limit to 10 % was said to hold as it took 3.2 % (95 %: 0.2 to 5.9 %).
+    /// Regression: a limit to 10 % was reported as enforced although it took only 3.2 % (95 %: 0.2 to 5.9 %).
     #[test]
     fn a_loss_that_may_be_within_the_margin_proves_no_limit() {
         assert!(matches!(shown(Check::Bandwidth, &[(WITH, 0.99e10), (WITHOUT, 1e10)]), Shown::Fails(_)));

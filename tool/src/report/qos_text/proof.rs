@@ -1,4 +1,4 @@
-//! What a load of memory showed of limits.
+//! The results of `qos prove` as text.
 
 use super::{
     super::{
@@ -17,12 +17,12 @@ use manycore_model::{
     verdict::Verdict,
 };
 
-/// Columns of a line.
+/// Width of a line.
 const WIDTH: usize = 96;
 
-/// All checks, made on `place`.
+/// Returns all checks, which were measured on `place`, as text.
 pub fn proofs(proofs: &[Proof], place: &str, offer: &Offer) -> String {
-    let mut text = format!("Do limits limit? {}, {place}\n", offer.dialect.name());
+    let mut text = format!("Are limits enforced? {}, {place}\n", offer.dialect.name());
     for proof in proofs {
         text.push('\n');
         text.push_str(&one(proof, offer));
@@ -34,7 +34,7 @@ fn one(proof: &Proof, offer: &Offer) -> String {
     let (answer, why) = match &proof.shown {
         Shown::Holds => ("HOLDS", None),
         Shown::Fails(why) => ("DOES NOT HOLD", Some(why.as_str())),
-        Shown::Inconclusive => ("INCONCLUSIVE", Some("too few pairs or too much noise: take more --seconds")),
+        Shown::Inconclusive => ("INCONCLUSIVE", Some("too few pairs or too much noise: increase --seconds")),
         Shown::CannotShow(why) => ("CANNOT BE SHOWN", Some(why.as_str())),
     };
     let mut text = String::new();

@@ -60,7 +60,7 @@ fn groups_of_a_host_read_well() {
 #[test]
 fn what_was_shown_of_limits_reads_well() {
     let offer = files().state(&BTreeMap::new()).offer;
-    // Twenty rates around one, and pairs of such.
+    // Twenty rates around the given one, and verdicts over twenty equal pairs.
     let rates =
         |rate: f64| Estimate::of(&(0..20).map(|n| rate * (0.99 + f64::from(n) / 1e3)).collect::<Vec<_>>());
     let verdict = |ratio: f64| Verdict::of(&[ratio.ln(); 20], Rule::default(), None);
@@ -71,7 +71,7 @@ fn what_was_shown_of_limits_reads_well() {
         before: Some(100),
         written: 5,
         in_force: Some(10),
-        why: Some("the kernel raises it to the least that it knows".to_owned()),
+        why: Some("the kernel raises it to the minimum".to_owned()),
         ignored: false,
     };
     let measured = |check, shown, ratio: f64, alone| Proof {
@@ -82,9 +82,9 @@ fn what_was_shown_of_limits_reads_well() {
         verdict: verdict(ratio),
         ..Proof { shown, ..Proof::cannot(check, String::new()) }
     };
-    let fails = Shown::Fails("it gets as much with the limit as without".to_owned());
-    let why =
-        "MBMIN cannot be set: only MPAM of openEuler has a least bandwidth, and this is Intel RDT".to_owned();
+    let fails = Shown::Fails("the load gets as much bandwidth with the limit as without".to_owned());
+    let why = "MBMIN cannot be set: only MPAM of openEuler has a minimum bandwidth, and this is Intel RDT"
+        .to_owned();
     let all = [
         measured(Check::Bandwidth, Shown::Holds, 0.11, None),
         measured(Check::Bandwidth, fails, 1.0, None),
