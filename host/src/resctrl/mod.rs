@@ -1,5 +1,5 @@
-//! Cache and memory-bandwidth control: the `resctrl` file system (`Documentation/filesystems/resctrl.rst`; openEuler's
-//! kernels have their own dialects of it, see [`manycore_model::qos::dialect`]).
+//! Cache and memory-bandwidth control: the `resctrl` file system (`Documentation/filesystems/resctrl.rst`).
+//! openEuler's kernels have their own dialects of it, see [`manycore_model::qos::dialect`].
 
 mod find;
 mod monitors;
@@ -19,7 +19,7 @@ pub(crate) use write::{add_cpus, is_gone, put};
 use crate::journal::{Change, Pending};
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// Folders of groups that these journals made, each with the journal's name.
+/// Returns the directories of the groups that these journals created, each with the journal's name.
 pub fn ours(pending: &[Pending]) -> BTreeMap<PathBuf, String> {
     let made = |pending: &Pending| {
         let id = pending.id();
