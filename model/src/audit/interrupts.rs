@@ -92,7 +92,7 @@ fn cure(facts: &Facts, devices: &[Device], free: &CpuSet, tid: u32) -> String {
             let why = if managed {
                 "the kernel manages this interrupt itself"
             } else {
-                "'irq place' knows no device of this interrupt"
+                "the interrupt has no device that 'irq place' can select"
             };
             format!("{why}: move the thread with taskset -cp {cpu} {tid}")
         }

@@ -242,7 +242,7 @@ impl Offer {
 }
 
 /// Returns the valid values of a line. `values` are those of the root group, which is unlimited unless
-/// somebody has changed it.
+/// its limits were changed.
 fn bounds(
     dialect: Dialect,
     megabytes: bool,

@@ -50,7 +50,7 @@ fn one(proof: &Proof, offer: &Offer) -> String {
     };
     rows.extend(rate("with", &proof.with));
     rows.extend(rate("without", &proof.without));
-    rows.extend(rate("alone, without", &proof.alone));
+    rows.extend(rate("uncontended", &proof.alone));
     rows.extend(proof.verdict.as_ref().map(ratio));
     if !rows.is_empty() {
         text.push_str(&table(&[("", Align::Left), ("", Align::Left), ("", Align::Left)], rows).text());
@@ -68,7 +68,7 @@ fn limit(told: &Told, offer: &Offer) -> Vec<String> {
 fn ratio(verdict: &Verdict) -> Vec<String> {
     let ends = verdict.interval.map(|(low, high)| format!(" ({} to {})", factor(low), factor(high)));
     vec![
-        "with over without".to_owned(),
+        "ratio with/without".to_owned(),
         format!("{}{}", factor(verdict.ratio), ends.unwrap_or_default()),
         format!("{} pairs", verdict.pairs),
     ]
