@@ -1,4 +1,5 @@
-//! Busy threads of one process on the same CPU, while the process leaves others of its CPUs unused.
+//! Oversubscribed CPUs: busy threads of one process on the same CPU, while other CPUs of the process are
+//! unused.
 
 use super::{
     Finding, Severity, Subject,
@@ -8,12 +9,12 @@ use super::{
 use manycore_topology::{CpuId, CpuSet};
 use std::collections::BTreeMap;
 
-/// A thread that got this share of a CPU works all the time that it gets: two that share a CPU get half each.
+/// A thread with at least this share of a CPU is busy: two threads that share a CPU get half of it each.
 const WORKS: f64 = 0.25;
-/// Together they leave the CPU next to no time.
+/// If the busy threads together use this share of the CPU, it has next to no idle time.
 const FULL: f64 = 0.9;
 
-/// Findings for each CPU on which busy threads of a process meet.
+/// Returns a finding for each CPU that busy threads of a process share.
 pub(super) fn find(facts: &Facts) -> Vec<Finding> {
     facts.processes.iter().flat_map(|process| of_process(facts, process)).collect()
 }
@@ -25,8 +26,8 @@ fn of_process(facts: &Facts, process: &Process) -> Vec<Finding> {
             pinned.entry(cpu).or_default().push(thread);
         }
     }
-    // One that pins its threads to different CPUs places them itself; one whose threads all have one CPU was
-    // placed there as a whole.
+    // A process that pins its threads to different CPUs may use all CPUs of its group. If all its threads
+    // have the same CPU, the process was pinned there as a whole.
     let reach = process.reach(&facts.online);
     let own = if pinned.len() > 1 { process.confinement.usable(&facts.online) } else { reach };
     let taken: CpuSet = pinned.keys().copied().collect();
@@ -50,7 +51,7 @@ fn finding(process: &Process, cpu: CpuId, threads: &[&Thread], unused: &CpuSet) 
     Some(Finding {
         severity: Severity::Harm,
         headline: format!(
-            "{} busy threads of {} share CPU {cpu} while {} of its own are unused",
+            "{} busy threads of {} share CPU {cpu} while its {} are unused",
             busy.len(),
             words::process(&holder),
             words::cpus(unused)
@@ -64,7 +65,7 @@ fn finding(process: &Process, cpu: CpuId, threads: &[&Thread], unused: &CpuSet) 
                 )
             })
             .collect(),
-        cure: format!("give one of them a CPU of its own: taskset -cp {} {second}", unused.first()?),
+        cure: format!("move one of them to an unused CPU: taskset -cp {} {second}", unused.first()?),
         subject: Subject::CrowdedThreads { process: holder, cpu, unused: unused.clone() },
     })
 }

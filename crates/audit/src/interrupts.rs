@@ -1,4 +1,4 @@
-//! Devices that interrupt CPUs on which pinned threads work.
+//! Devices that interrupt CPUs to which busy threads are pinned.
 
 use super::{
     BUSY, Device, Finding, Severity, Subject,
@@ -7,13 +7,14 @@ use super::{
 };
 use manycore_topology::{CpuId, CpuSet};
 
-/// A handler and the soft interrupts after it take some ten microseconds with what they evict from caches: from
-/// a hundred a second on, that is a thousandth of the CPU, and what a latency is measured by.
+/// Tolerated rate. A handler and its soft interrupts, with the cache lines that they evict, cost about ten
+/// microseconds: at a hundred per second, that is a thousandth of the CPU, and visible in latency
+/// percentiles.
 const MOST_PER_SECOND: f64 = 100.0;
-/// How many devices are named.
+/// Maximum number of devices that are listed.
 const NAMED: usize = 4;
 
-/// A finding for each CPU.
+/// Returns a finding for each CPU.
 pub(super) fn find(facts: &Facts) -> Vec<Finding> {
     let pinned: CpuSet = facts
         .processes
@@ -44,12 +45,12 @@ fn on_cpu(facts: &Facts, cpu: CpuId, free: &CpuSet) -> Option<Finding> {
     devices.truncate(NAMED);
     let cure = cure(facts, &devices, free, thread.tid);
     let named = devices.iter().map(|device| {
-        format!("irq {} ({}) came {:.0} times a second", device.irq, device.name, device.per_second)
+        format!("irq {} ({}) occurred {:.0} times per second", device.irq, device.name, device.per_second)
     });
     Some(Finding {
         severity: Severity::Harm,
         headline: format!(
-            "{:.0} interrupts a second hit CPU {cpu}, where {} works pinned",
+            "{:.0} interrupts per second hit CPU {cpu}, to which {} is pinned",
             per_second,
             words::process(&holder)
         ),
@@ -69,7 +70,7 @@ fn on_cpu(facts: &Facts, cpu: CpuId, free: &CpuSet) -> Option<Finding> {
     })
 }
 
-/// The busiest thread that is pinned to the CPU.
+/// Returns the busiest thread that is pinned to the CPU, with its process and its share of the CPU.
 fn worker(facts: &Facts, cpu: CpuId) -> Option<(&Process, &Thread, f64)> {
     let pinned = facts.processes.iter().flat_map(|process| process.threads.iter().map(move |t| (process, t)));
     pinned
@@ -80,7 +81,7 @@ fn worker(facts: &Facts, cpu: CpuId) -> Option<(&Process, &Thread, f64)> {
         .max_by(|a, b| a.2.total_cmp(&b.2))
 }
 
-/// Moves the interrupts of the device that comes most often, where the kernel lets it be moved; else the thread.
+/// Suggests to move the interrupts of the busiest device if the kernel allows that, else the thread.
 fn cure(facts: &Facts, devices: &[Device], free: &CpuSet, tid: u32) -> String {
     let known = |device: &&Device| facts.interrupts.iter().find(|irq| irq.number == device.irq);
     let managed = devices.first().as_ref().and_then(known).is_some_and(|irq| irq.managed);
@@ -89,12 +90,12 @@ fn cure(facts: &Facts, devices: &[Device], free: &CpuSet, tid: u32) -> String {
         (Some(name), Some(_)) if !managed => format!("manycore irq place --device {name} --cpus {free}"),
         (_, Some(cpu)) => {
             let why = if managed {
-                "the kernel places this interrupt itself"
+                "the kernel manages this interrupt itself"
             } else {
-                "it is no device's that irq place knows"
+                "the interrupt has no device that 'irq place' can select"
             };
-            format!("{why}: move the thread, taskset -cp {cpu} {tid}")
+            format!("{why}: move the thread with taskset -cp {cpu} {tid}")
         }
-        (_, None) => "every CPU has a pinned thread: leave one CPU without, for interrupts".to_owned(),
+        (_, None) => "every CPU has a pinned thread: keep one CPU free for interrupts".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! What is wrong with how everything on a machine is pinned.
+//! Problems in how everything on a machine is pinned.
 //!
 //! One file per kind of finding; each decides on plain [`Facts`] and nothing else. A finding says what is
 //! wrong, what it was seen by, and what cures it. What is merely unusual is no finding: on an ordinary server
@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 /// Value of `schema` in the JSON that this version writes.
 pub const AUDIT_SCHEMA: &str = "manycore/audit/1";
 
-/// A thread that used this much of a CPU in the interval is at work: less is housekeeping.
+/// A thread that used this share of a CPU in the interval is busy; less is housekeeping.
 const BUSY: f64 = 0.05;
 
 /// An audit of one machine.
@@ -41,138 +41,138 @@ const BUSY: f64 = 0.05;
 pub struct Audit {
     /// Always [`AUDIT_SCHEMA`].
     pub schema: String,
-    /// What is wrong, the worst first.
+    /// The problems, the worst first.
     pub findings: Vec<Finding>,
-    /// What was looked at.
+    /// What was examined.
     pub looked_at: LookedAt,
-    /// What could not be looked at, by kinds.
+    /// What could not be examined, by kind.
     pub unseen: Vec<NotSeen>,
 }
 
-/// How much was looked at.
+/// How much was examined.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LookedAt {
-    /// Processes, without those of the kernel.
+    /// Number of processes, without kernel threads.
     pub processes: usize,
-    /// Their threads.
+    /// Number of their threads.
     pub threads: usize,
-    /// For how many seconds interrupts and CPU time were counted.
+    /// Length of the interval in which interrupts and CPU time were counted, in seconds.
     pub seconds: f64,
 }
 
-/// Something that could not be looked at.
+/// Something that could not be examined.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NotSeen {
-    /// What it is.
+    /// The kind.
     pub what: Unseen,
-    /// How often.
+    /// How many there were.
     pub count: usize,
 }
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// It costs time now.
     Harm,
-    /// It will cost time as soon as those concerned have work.
+    /// It will cost time as soon as the affected tasks have work.
     Risk,
 }
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// What it is, with its figures.
+    /// The kind of problem, with its figures.
     #[serde(flatten)]
     pub subject: Subject,
-    /// How bad it is.
+    /// How severe it is.
     pub severity: Severity,
-    /// It in one sentence.
+    /// One sentence that describes it.
     pub headline: String,
-    /// What it was seen by.
+    /// The evidence, one sentence each.
     pub evidence: Vec<String>,
-    /// What to do.
+    /// How to fix it.
     pub cure: String,
 }
 
-/// What a finding is about. CPUs are online ones unless said otherwise.
+/// The subject of a finding. CPUs are online ones unless stated otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Subject {
-    /// Several tenants pin themselves to the same CPUs.
+    /// Several tenants are pinned to the same CPUs.
     OverlappingPins {
         /// CPUs that each of them claims.
         cpus: CpuSet,
-        /// Who claims them.
+        /// The claims of the tenants.
         claims: Vec<Claim>,
     },
-    /// Busy threads of one process share a CPU while it leaves others unused.
+    /// Busy threads of one process share a CPU while other CPUs of the process are unused.
     CrowdedThreads {
         /// The process.
         process: Holder,
         /// The CPU that they share.
         cpu: CpuId,
-        /// CPUs that it could use and does not.
+        /// CPUs that the process could use but does not.
         unused: CpuSet,
     },
-    /// Threads may run where their control group may not.
+    /// Threads may run on CPUs outside of their control group's cpuset.
     OutsideCpuset {
         /// The process.
         process: Holder,
-        /// CPUs that its threads may run on.
+        /// CPUs on which its threads may run.
         cpus: CpuSet,
-        /// CPUs of its group.
+        /// CPUs of its control group.
         cpuset: CpuSet,
-        /// The file that says so.
+        /// The file that holds the CPUs of the group.
         file: String,
     },
-    /// Pins name CPUs that are offline.
+    /// Threads are pinned to CPUs that are offline.
     OfflineCpus {
-        /// Who is pinned so.
+        /// The processes with such threads.
         processes: Vec<Holder>,
-        /// The CPUs of the pin, offline ones too.
+        /// The CPUs of the pin, including offline ones.
         cpus: CpuSet,
-        /// Those of them that are offline.
+        /// The offline CPUs among them.
         offline: CpuSet,
     },
-    /// Pins to several CPUs hold some between which the scheduler does not balance.
+    /// Threads are pinned to several CPUs, some of which are isolated from load balancing.
     IsolatedCpus {
-        /// Who is pinned so.
+        /// The processes with such threads.
         processes: Vec<Holder>,
         /// The CPUs of the pin.
         cpus: CpuSet,
-        /// Those of them that are isolated.
+        /// The isolated CPUs among them.
         isolated: CpuSet,
     },
-    /// The memory of a pinned process is on nodes that none of its CPUs is near to.
+    /// The memory of a pinned process is on NUMA nodes without any of its CPUs.
     FarMemory {
         /// The process.
         process: Holder,
-        /// CPUs that its threads may run on.
+        /// CPUs on which its threads may run.
         cpus: CpuSet,
-        /// Nodes that these are near to.
+        /// NUMA nodes of these CPUs.
         near: CpuSet,
-        /// Bytes of its memory on each node.
+        /// Bytes of its memory by node.
         bytes: BTreeMap<u32, u64>,
     },
     /// A runtime runs more workers than its process has CPUs.
     TooManyThreads {
         /// The process.
         process: Holder,
-        /// `Erlang`, `JVM`, `Go`, `.NET`, or the library that has the threads.
+        /// `Erlang`, `JVM`, `Go`, `.NET`, or the library that started the threads.
         runtime: String,
-        /// CPUs that it may use; of a quota, the fraction too.
+        /// Number of CPUs that it may use; fractional if a quota limits it.
         allowed_cpus: f64,
-        /// What limits it: a file, or the affinity mask.
+        /// The source of the limit: a file, or the affinity mask.
         limit: String,
-        /// CPUs that are online.
+        /// Number of CPUs that are online.
         online_cpus: usize,
-        /// The option that set the number, where one did.
+        /// The option that set the number of workers, if any.
         set_by: Option<String>,
     },
-    /// A control group was stopped because its quota of CPU time was used up.
+    /// A control group was throttled because its quota of CPU time was used up.
     Throttled {
-        /// The folder of the group.
+        /// Directory of the group.
         group: String,
         /// Its processes.
         processes: Vec<Holder>,
@@ -180,55 +180,55 @@ pub enum Subject {
         quota_cpus: f64,
         /// Periods of the interval in which it ran.
         periods: u64,
-        /// Those in which it was stopped.
+        /// Periods in which it was throttled.
         throttled: u64,
-        /// For how long its CPUs were stopped, added up, in seconds.
+        /// Throttled time in seconds, summed over its CPUs.
         seconds: f64,
     },
-    /// Devices interrupt a CPU on which a pinned thread works.
+    /// Devices interrupt a CPU to which a busy thread is pinned.
     Interrupts {
         /// The process of the thread.
         process: Holder,
-        /// The thread.
+        /// The thread id.
         tid: u32,
-        /// Its CPU.
+        /// The CPU to which it is pinned.
         cpu: CpuId,
-        /// How much of the CPU it used, 0 to 1.
+        /// The share of the CPU that it used, 0 to 1.
         busy_cpus: f64,
-        /// All interrupts of devices on the CPU, per second.
+        /// Interrupts of all devices on the CPU, per second.
         per_second: f64,
         /// The devices, busiest first.
         devices: Vec<Device>,
     },
 }
 
-/// Who claims CPUs for himself.
+/// A tenant with the CPUs that it claims.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
-    /// The control group whose CPUs these are; absent where threads pinned themselves.
+    /// The control group whose CPUs these are; absent if threads are pinned by affinity.
     pub group: Option<String>,
-    /// Its processes, by their ids.
+    /// Its processes, by id.
     pub processes: Vec<Holder>,
     /// All CPUs that it claims.
     pub cpus: CpuSet,
-    /// CPU time of these threads or processes since they began, in seconds.
+    /// CPU time of these threads or processes since their start, in seconds.
     pub cpu_seconds: f64,
     /// CPUs that they used on average in the interval.
     pub busy_cpus: f64,
 }
 
-/// A device that interrupts.
+/// A device that interrupts a CPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Device {
-    /// Number of the interrupt.
+    /// Interrupt number.
     pub irq: u32,
-    /// Who handles it.
+    /// Name of the interrupt's handler.
     pub name: String,
-    /// How often it came on the CPU, per second.
+    /// Interrupts per second on the CPU.
     pub per_second: f64,
 }
 
-/// Everything that is wrong, the worst first.
+/// Returns all problems, the worst first.
 pub fn find(facts: &Facts) -> Vec<Finding> {
     let mut findings = overlap::find(facts);
     findings.extend(crowded::find(facts));
@@ -242,7 +242,7 @@ pub fn find(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// [`Severity::Harm`] where those concerned are at work.
+/// Returns [`Severity::Harm`] if the affected tasks are busy.
 fn severity(at_work: bool) -> Severity {
     if at_work { Severity::Harm } else { Severity::Risk }
 }

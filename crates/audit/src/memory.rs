@@ -1,4 +1,4 @@
-//! Memory of pinned processes that is far from all of their CPUs.
+//! Memory of pinned processes that is remote from all of their CPUs.
 
 use super::{
     BUSY, Finding, Subject,
@@ -8,14 +8,15 @@ use super::{
 use manycore_text::units::{bytes, percent};
 use manycore_topology::{CpuSet, machine::Node};
 
-/// A quarter is left alone: pages of libraries and of what started the process lie where they were first
-/// touched, and with remote memory at about twice the local latency a quarter of it costs a memory-bound
-/// program some tenths of its time. Less is seldom worth moving.
+/// Tolerated share of remote memory. Pages of libraries and of the parent process are on the node where they
+/// were first touched. Remote memory has about twice the local latency, so a quarter of it costs a
+/// memory-bound program some tenths of its time. Less is seldom worth moving.
 const MOST_FAR: f64 = 0.25;
-/// Below this a process fits caches, or is too small for its placement to matter.
+/// Tolerated amount of remote memory in bytes. A process with less fits in caches, or is too small for its
+/// placement to matter.
 const LEAST_FAR_BYTES: u64 = 16 << 20;
 
-/// A finding for each pinned process.
+/// Returns a finding for each pinned process with too much remote memory.
 pub(super) fn find(facts: &Facts) -> Vec<Finding> {
     let with_memory = facts.nodes.iter().filter(|node| has_memory(node)).count();
     if with_memory < 2 {
@@ -50,7 +51,8 @@ fn of_process(facts: &Facts, process: &Process) -> Option<Finding> {
         format!("its node has no memory: pin it to CPUs of node {far_nodes}")
     } else {
         format!(
-            "move it: migratepages {} {far_nodes} {room}; start it with numactl --membind={room}, or set its group's cpuset.mems",
+            "move its memory: migratepages {} {far_nodes} {room}; start it with numactl --membind={room}, or set \
+             cpuset.mems of its control group",
             process.pid
         )
     };
@@ -58,13 +60,13 @@ fn of_process(facts: &Facts, process: &Process) -> Option<Finding> {
     Some(Finding {
         severity: severity(process.busy_cpus.is_some_and(|busy| busy >= BUSY)),
         headline: format!(
-            "{} of the memory of {} is on node {far_nodes}, far from its {}",
+            "{} of the memory of {} is on node {far_nodes}, remote from its {}",
             percent(far as f64 / all as f64),
             words::process(&holder),
             words::cpus(&cpus)
         ),
         evidence: vec![
-            format!("its CPUs are of node {near}"),
+            format!("its CPUs belong to node {near}"),
             format!("/proc/{}/numa_maps: {}", process.pid, shares.collect::<Vec<_>>().join(", ")),
         ],
         cure,

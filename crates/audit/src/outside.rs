@@ -1,13 +1,14 @@
-//! Threads that may run where their control group may not.
+//! Threads that may run on CPUs outside of their control group's cpuset.
 //!
-//! The kernel keeps affinities within the group's CPUs. Where they are outside, it had no choice: the group had lost
-//! its last CPU when the thread was to run, or the thread was moved by a kernel that does not look (`cpuset(7)`).
+//! The kernel keeps affinities within the group's CPUs. There are two exceptions: the group had lost its last
+//! CPU when the thread was scheduled, or the kernel moved the thread to the group without a check
+//! (`cpuset(7)`).
 
 use super::{Finding, Subject, facts::Facts, severity, words};
 use manycore_topology::CpuSet;
 use std::collections::BTreeMap;
 
-/// A finding for each process and group.
+/// Returns a finding for each process and group.
 pub(super) fn find(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for process in &facts.processes {
@@ -18,17 +19,17 @@ pub(super) fn find(facts: &Facts) -> Vec<Finding> {
             let cpus = thread.cpus.intersection(&facts.online);
             if !cpus.is_subset(cpuset) {
                 let entry = outside.entry((cpuset, &own.cpus_file)).or_default();
-                // Where every CPU is allowed it is the kernel's last resort and not a pin.
+                // All CPUs allowed: the kernel's fallback, not a pin.
                 *entry = (entry.0.union(&cpus), entry.1 + 1, entry.2 || cpus == facts.online);
             }
         }
         for ((cpuset, file), (cpus, threads, everywhere)) in outside {
             let holder = process.holder(threads);
-            let fallback = if everywhere { "; the kernel lets it run anywhere" } else { "" };
+            let fallback = if everywhere { "; the kernel allows all CPUs as a fallback" } else { "" };
             findings.push(Finding {
                 severity: severity(process.busy_cpus.is_some_and(|busy| busy >= super::BUSY)),
                 headline: format!(
-                    "{} may run on {}, outside of its group's {}",
+                    "{} may run on {}, outside of its control group's {}",
                     words::process(&holder),
                     words::cpus(&cpus.difference(cpuset)),
                     words::cpus(cpuset)
@@ -39,9 +40,9 @@ pub(super) fn find(facts: &Facts) -> Vec<Finding> {
                         words::count(threads, "thread", "threads"),
                         words::cpus(&cpus)
                     ),
-                    format!("{file} says {cpuset}"),
+                    format!("{file} holds {cpuset}"),
                 ],
-                cure: format!("bring it back: taskset -acp {cpuset} {}", process.pid),
+                cure: format!("restrict it to its group: taskset -acp {cpuset} {}", process.pid),
                 subject: Subject::OutsideCpuset {
                     process: holder,
                     cpus,

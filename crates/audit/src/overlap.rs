@@ -1,4 +1,4 @@
-//! Claims of different tenants on the same CPU.
+//! Overlapping pinning: claims of different tenants to the same CPU.
 
 use super::{
     BUSY, Claim, Finding, Subject,
@@ -10,7 +10,7 @@ use super::{
 use manycore_topology::{CpuId, CpuSet};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A finding for each set of tenants that meet on the same CPUs.
+/// Returns a finding for each set of tenants that share the same CPUs.
 pub(super) fn find(facts: &Facts) -> Vec<Finding> {
     let stakes = stakes(facts);
     let mut on_cpu: BTreeMap<CpuId, Vec<&Stake>> = BTreeMap::new();
@@ -29,9 +29,9 @@ pub(super) fn find(facts: &Facts) -> Vec<Finding> {
     meetings.into_iter().map(|(rivals, cpus)| finding(&stakes, &rivals, cpus, &free)).collect()
 }
 
-/// Tenants on one CPU of which each meets a stranger there.
+/// Returns the tenants on one CPU that conflict with an unrelated tenant there.
 fn rivals(present: &[&Stake]) -> Vec<Tenant> {
-    // One stake of each tenant and strength is enough; a tenant may have thousands.
+    // One stake per tenant and strength is enough; a tenant may have thousands.
     let mut each: Vec<&Stake> = Vec::new();
     for stake in present {
         if !each.iter().any(|other| other.tenant == stake.tenant && other.strength == stake.strength) {
@@ -39,14 +39,14 @@ fn rivals(present: &[&Stake]) -> Vec<Tenant> {
         }
     }
     let meet = |a: &Stake, b: &Stake| {
-        // A pool is nobody's own, so a thread in it or a second pool takes nothing away.
+        // A pool is shared on purpose, so a thread in it or a second pool does not conflict with it.
         let group = |stake: &Stake| matches!(stake.tenant, Tenant::Group(_));
         let own = a.strength == Strength::Own && b.strength == Strength::Own;
         let pool = a.strength != b.strength && group(a) && group(b);
         (own || pool) && !related(a, b)
     };
     let meeting: Vec<&Stake> = each.iter().copied().filter(|a| each.iter().any(|b| meet(a, b))).collect();
-    // A process within a group that is named itself adds nothing.
+    // A process within a group that is listed itself is redundant.
     let inside = |stake: &Stake| {
         matches!(stake.tenant, Tenant::Processes(_))
             && meeting.iter().any(|other| matches!(other.tenant, Tenant::Group(_)) && related(stake, other))
@@ -68,7 +68,7 @@ fn finding(stakes: &[Stake], rivals: &[Tenant], cpus: CpuSet, free: &CpuSet) -> 
             None => words::count(threads, "pinned thread", "pinned threads"),
         };
         let used = words::use_of_cpu(claim.busy_cpus, claim.cpu_seconds);
-        format!("{} has {}: {of}; used {used}", who(claim), words::cpus(&claim.cpus))
+        format!("{} is pinned to {}: {of}; used {used}", who(claim), words::cpus(&claim.cpus))
     });
     let at_work = claims.iter().filter(|claim| claim.busy_cpus >= BUSY).count() > 1;
     Finding {
@@ -80,7 +80,7 @@ fn finding(stakes: &[Stake], rivals: &[Tenant], cpus: CpuSet, free: &CpuSet) -> 
     }
 }
 
-/// What one tenant claims, and what its threads on the CPUs in question use.
+/// Returns the claim of one tenant, with the CPU time of its threads on the shared CPUs.
 fn claim(stakes: &[Stake], tenant: &Tenant, shared: &CpuSet) -> Claim {
     let of_tenant = || stakes.iter().filter(|stake| stake.tenant == *tenant);
     let cpus = CpuSet::union_of(of_tenant().map(|stake| &stake.cpus));
@@ -112,15 +112,15 @@ fn who(claim: &Claim) -> String {
     }
 }
 
-/// Moves the last one, to CPUs that nobody claims where there are some.
+/// Suggests to move the last tenant, to CPUs without claims if there are any.
 fn cure(claims: &[Claim], free: &CpuSet) -> String {
     let Some(last) = claims.last() else { return String::new() };
     if free.is_empty() {
-        return "no CPU is left without a claim: let one of them end, or share on purpose without pins"
+        return "every CPU has pinned tasks: stop one of them, or remove the pinning so that they share the CPUs"
             .to_owned();
     }
     let place = free.to_string();
-    let unclaimed = if free.len() == 1 { "nobody claims this one" } else { "nobody claims these" };
+    let unclaimed = if free.len() == 1 { "no pinning on this CPU" } else { "no pinning on these CPUs" };
     let command = match (&last.group, last.processes.first()) {
         (Some(name), _) if name.contains("docker") => format!(
             "docker update --cpuset-cpus {place} {}",
@@ -134,5 +134,5 @@ fn cure(claims: &[Claim], free: &CpuSet) -> String {
         (None, Some(holder)) => format!("taskset -acp {place} {}", holder.pid),
         (None, None) => String::new(),
     };
-    format!("keep them apart: {command} ({unclaimed})")
+    format!("separate them: {command} ({unclaimed})")
 }

@@ -1,16 +1,16 @@
-//! Who claims CPUs for himself, and which claims belong together.
+//! Claims on CPUs, and which claims belong to the same tenant.
 //!
-//! A tenant is a control group or a tree of processes. Whoever inherits a pin shares it on purpose: a shell that
-//! was pinned and all that it starts are one tenant, and so is everything in one container.
+//! A tenant is a control group or a tree of processes. A process that inherits a pin shares it on purpose: a
+//! pinned shell and all its descendants are one tenant, and so is everything in one container.
 
 use super::facts::{Confinement, Facts, Process, Thread};
 use manycore_topology::{CpuId, CpuSet};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A pinned thread that used less of its CPU than this waits for something.
+/// A pinned thread that used a smaller share of its CPU than this is idle.
 const IDLE: f64 = 0.01;
 
-/// Parts of the names of groups that a container or a virtual machine stands in: Docker, containerd, CRI-O,
+/// Parts of the names of control groups of containers and virtual machines: Docker, containerd, CRI-O,
 /// Podman, LXC, libvirt, systemd-nspawn.
 const CONTAINERS: [&str; 10] = [
     "docker",
@@ -25,29 +25,29 @@ const CONTAINERS: [&str; 10] = [
     "libvirt",
 ];
 
-/// Who claims.
+/// The owner of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tenant {
-    /// A control group, by its name.
+    /// A control group, by name.
     Group(String),
-    /// A process and what it started, by its id.
+    /// A process and its descendants, by id of the process.
     Processes(u32),
 }
 
 /// How strong a claim is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strength {
-    /// For himself alone.
+    /// Exclusive: the CPUs are meant for this tenant alone.
     Own,
-    /// CPUs that several share on purpose; they must not be somebody's own.
+    /// Shared: several tenants share the CPUs on purpose, but no tenant may have an exclusive claim on them.
     Pool,
 }
 
-/// Threads or processes of one process in a claim.
+/// The part of a process that a claim covers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part<'a> {
     pub process: &'a Process,
-    /// The thread that is pinned; absent where the whole process is in a group.
+    /// The pinned thread; absent if the whole process is in a group.
     pub thread: Option<&'a Thread>,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Stake<'a> {
     pub part: Part<'a>,
 }
 
-/// All claims. On a machine of one CPU nobody can claim anything.
+/// Returns all claims. On a machine with one CPU there are none.
 pub(super) fn stakes(facts: &Facts) -> Vec<Stake<'_>> {
     if facts.online.len() < 2 {
         return Vec::new();
@@ -81,7 +81,7 @@ pub(super) fn stakes(facts: &Facts) -> Vec<Stake<'_>> {
     stakes
 }
 
-/// Whether one tenant is part of the other: a process of a group, or a group below another.
+/// Whether one tenant is part of the other: a process of a group, or a group below another one.
 pub(super) fn related(a: &Stake, b: &Stake) -> bool {
     let within = |inner: &Stake, outer: &Stake| match (&inner.tenant, &outer.tenant) {
         (Tenant::Group(inner), Tenant::Group(outer)) => is_below(inner, outer),
@@ -95,15 +95,16 @@ pub(super) fn related(a: &Stake, b: &Stake) -> bool {
     within(a, b) || within(b, a)
 }
 
-/// Whether group `inner` is `outer` or stands below it.
+/// Whether group `inner` is `outer` or below it.
 fn is_below(inner: &str, outer: &str) -> bool {
     inner
         .strip_prefix(outer.trim_end_matches('/'))
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Pods of a node share the CPUs that none of them has for itself, and virtual machines those of their
-/// emulators: equal sets of several CPUs that an orchestrator gave to several tenants are such a pool.
+/// Turns equal claims into shared ones. Pods of a node share the CPUs that no pod has exclusively, and
+/// virtual machines share those of their emulators: equal sets of several CPUs that an orchestrator gave to
+/// several tenants are such a pool.
 fn pool_equals(stakes: &mut [Stake]) {
     let mut owners: BTreeMap<CpuSet, BTreeSet<Tenant>> = BTreeMap::new();
     let orchestrated = |stake: &Stake| {
@@ -120,13 +121,13 @@ fn pool_equals(stakes: &mut [Stake]) {
     }
 }
 
-/// Programs that keep a thread on every CPU (tracers, monitors) do not claim all of them.
+/// Whether a program has a thread on every CPU (a tracer or monitor), which is not a claim to all CPUs.
 fn is_per_cpu_helper(facts: &Facts, process: &Process) -> bool {
     let pins: CpuSet = process.threads.iter().filter_map(|thread| thread.only_cpu(&facts.online)).collect();
     pins.len() > 1 && process.confinement.usable(&facts.online).is_subset(&pins)
 }
 
-/// The claim of a container, virtual machine or partition on its CPUs.
+/// Returns the claim of a container, virtual machine or partition to its CPUs.
 fn of_group<'a>(
     facts: &Facts,
     process: &'a Process,
@@ -148,7 +149,7 @@ fn of_group<'a>(
 /// Which processes inherit pins from which.
 struct Kin<'a> {
     by_pid: BTreeMap<u32, &'a Process>,
-    /// CPUs of each service whose every thread has the same.
+    /// CPUs of each service, if all its threads have the same.
     services: BTreeMap<&'a str, CpuSet>,
 }
 
@@ -171,11 +172,11 @@ impl<'a> Kin<'a> {
         }
     }
 
-    /// The claim of a thread on the one CPU that it may run on.
+    /// Returns the claim of a thread to the only CPU on which it may run.
     fn thread(&self, facts: &Facts, process: &'a Process, thread: &'a Thread) -> Option<Stake<'a>> {
         let cpu = thread.only_cpu(&facts.online)?;
         let own = process.confinement_of(thread);
-        // What the group leaves is one CPU: then that is the group's doing.
+        // The group allows only one CPU: the claim is that of the group.
         let tenant = if own.usable(&facts.online).len() == 1 {
             Tenant::Group(owner(own))
         } else {
@@ -186,17 +187,19 @@ impl<'a> Kin<'a> {
         Some(Stake { tenant, strength: Strength::Own, cpus: CpuSet::single(cpu), part })
     }
 
-    /// The service that was pinned as a whole (`CPUAffinity=`), also after its first process has ended.
+    /// Returns the service if it was pinned as a whole (`CPUAffinity=`), also after its first process has
+    /// ended.
     fn inherited(&self, own: &Confinement, cpu: CpuId) -> Option<Tenant> {
         let service = own.service.as_ref()?;
         let whole = *self.services.get(service.as_str())? == CpuSet::single(cpu);
         whole.then(|| Tenant::Group(service.clone()))
     }
 
-    /// The first of the line of parents that are pinned to the same CPU.
+    /// Returns the most distant ancestor in an unbroken line of processes that are pinned to the same CPU.
     fn eldest(&self, facts: &Facts, process: &Process, cpu: CpuId) -> u32 {
         let (mut pid, mut parent) = (process.pid, process.parent);
-        // A line is as long as there are processes at most, also where ids were given anew while we read.
+        // The line has at most as many members as there are processes, even if ids were reused during the
+        // scan.
         for _ in 0..self.by_pid.len() {
             let above = self.by_pid.get(&parent);
             let pinned = above.filter(|above| {
@@ -209,18 +212,19 @@ impl<'a> Kin<'a> {
     }
 }
 
-/// The service that starts containers is none.
+/// Whether the group belongs to a container. The service that starts containers does not.
 fn is_container(group: &str) -> bool {
     group.strip_suffix(".service").is_none() && CONTAINERS.iter().any(|name| group.contains(name))
 }
 
-/// Whether the group is a virtual machine's: systemd's `machine-qemu\x2d1\x2dname.scope`, or the older
+/// Whether the group belongs to a virtual machine: `machine-qemu\x2d1\x2dname.scope` of systemd, or the older
 /// `/machine/qemu-1-name.libvirt-qemu`.
 fn is_domain(group: &str) -> bool {
     group.contains("libvirt") || group.contains("machine-qemu")
 }
 
-/// The group that stands for the tenant: the whole virtual machine, or the outermost with the same CPUs.
+/// Returns the group that represents the tenant: the whole virtual machine, or the outermost group with the
+/// same CPUs.
 fn owner(own: &Confinement) -> String {
     let mut path = String::new();
     for part in own.group.split('/').filter(|part| !part.is_empty()) {

@@ -1,13 +1,13 @@
-//! An audit as text: each finding with its evidence and its cure, then what was looked at.
+//! An audit as text: each finding with its evidence and its fix, then what was examined.
 
 use crate::{Audit, Finding, NotSeen, Severity, Unseen};
 use manycore_render::table::paragraph;
 use manycore_text::names::printable_text;
 
-/// Room of a finding's severity.
+/// Width of the severity column, without the space after it.
 const LEAD: usize = 7;
 
-/// Lines of at most 100 columns.
+/// Returns the audit in lines of at most 100 columns.
 pub fn render(audit: &Audit) -> String {
     let mut text = String::new();
     for finding in &audit.findings {
@@ -15,7 +15,7 @@ pub fn render(audit: &Audit) -> String {
         text.push('\n');
     }
     for not_seen in &audit.unseen {
-        paragraph("not looked at: ", &why(not_seen), 0, &mut text);
+        paragraph("not examined: ", &why(not_seen), 0, &mut text);
     }
     let found = match audit.findings.len() {
         0 => "nothing found".to_owned(),
@@ -27,40 +27,40 @@ pub fn render(audit: &Audit) -> String {
         format!("{count} {}", if count == 1 { one } else { several })
     };
     text.push_str(&format!(
-        "{found}; looked at {} with {} for {:.1} s\n",
+        "{found}; examined {} with {} for {:.1} s\n",
         of(looked.processes, "process", "processes"),
         of(looked.threads, "thread", "threads"),
         looked.seconds
     ));
-    // Processes name themselves.
+    // Processes choose their own names, which may hold control characters.
     printable_text(&text)
 }
 
 fn lay_out(finding: &Finding, text: &mut String) {
     let severity = match finding.severity {
-        Severity::Harm => "HARM",
+        Severity::Harm => "PROBLEM",
         Severity::Risk => "risk",
     };
-    paragraph(&format!("{severity:<LEAD$}"), &finding.headline, 0, text);
+    paragraph(&format!("{severity:<LEAD$} "), &finding.headline, 0, text);
     for evidence in &finding.evidence {
-        paragraph("- ", evidence, LEAD, text);
+        paragraph(" - ", evidence, LEAD, text);
     }
-    paragraph("cure: ", &finding.cure, LEAD, text);
+    paragraph(" fix: ", &finding.cure, LEAD, text);
 }
 
 fn why(not_seen: &NotSeen) -> String {
     let NotSeen { what, count } = not_seen;
     let (one, several) = if *count == 1 { ("process", "group") } else { ("processes", "groups") };
     match what {
-        Unseen::Ended => format!("{count} {one} that ended meanwhile"),
+        Unseen::Ended => format!("{count} {one} that ended during the audit"),
         Unseen::Groups => format!(
-            "limits of {count} control {several} that cannot be seen from here: run it outside of the container"
+            "limits of {count} control {several} outside of this container: run the audit on the host"
         ),
-        Unseen::Environment => format!("environment of {count} {one}: run it as root"),
-        Unseen::Program => format!("program and libraries of {count} {one}: run it as root"),
+        Unseen::Environment => format!("environment of {count} {one}: run the audit as root"),
+        Unseen::Program => format!("program and libraries of {count} {one}: run the audit as root"),
         Unseen::Hidden => {
-            "processes of other users: /proc is mounted with hidepid; run it as root".to_owned()
+            "processes of other users: /proc is mounted with hidepid; run the audit as root".to_owned()
         }
-        Unseen::Memory => format!("memory of {count} {one}: run it as root"),
+        Unseen::Memory => format!("memory of {count} {one}: run the audit as root"),
     }
 }

@@ -1,11 +1,12 @@
-//! Runtimes that run a worker for each CPU of the machine inside of fewer CPUs, or of a smaller quota.
+//! Runtimes that run one worker per CPU of the machine, although their process has fewer CPUs or a smaller
+//! quota.
 //!
-//! What counts is the workers that run. Where an option sets their number, that is the number. Otherwise they are
-//! the threads with a worker's name that have used CPU time, and they must be about as many as the machine, or the
-//! affinity mask, has CPUs: a server with a hundred threads for its clients is none of our business. Runtimes that
-//! look at their limits by themselves (a JVM since 8u191, Go since 1.25, Erlang/OTP since 23, .NET, Node) are found
-//! only where an option overrules them. Pools of Rayon and Tokio cannot be told from other threads by name, and
-//! both mind affinity and quota.
+//! Only running workers count. If an option sets their number, that number is used. Otherwise workers are the
+//! threads with a worker's name that have used CPU time, and their number must be close to the number of CPUs
+//! of the machine or of the affinity mask: a server with a hundred threads for its clients is not a finding.
+//! Runtimes that adapt to their limits (a JVM since 8u191, Go since 1.25, Erlang/OTP since 23, .NET, Node)
+//! are found only if an option overrides that. Pools of Rayon and Tokio cannot be distinguished from other
+//! threads by name, but both respect affinity and quota.
 
 use super::{
     BUSY, Finding, Subject,
@@ -14,7 +15,7 @@ use super::{
 };
 use std::collections::BTreeMap;
 
-/// Variables of the environment that set the number of workers.
+/// Environment variables that set the number of workers.
 pub const VARIABLES: [&str; 11] = [
     "GOMAXPROCS",
     "OMP_NUM_THREADS",
@@ -29,19 +30,20 @@ pub const VARIABLES: [&str; 11] = [
     "GODEBUG",
 ];
 
-/// Parts of the paths of libraries that tell a runtime.
+/// Parts of the paths of libraries by which a runtime is recognised.
 pub const LIBRARIES: [&str; 7] =
     ["/libjvm.so", "/libcoreclr.so", "openblas", "/libmkl_", "/libiomp5", "/libomp.", "/libgomp"];
 
-/// A thread that has used less in its life was started and then had nothing to do (one tick of `/proc`'s clock).
+/// A thread with less CPU time was started but never had work (one tick of the clock in `/proc`).
 const RAN_SECONDS: f64 = 0.01;
 
-/// A finding for each process.
+/// Returns a finding for each process.
 pub(super) fn find(facts: &Facts) -> Vec<Finding> {
     facts.processes.iter().filter_map(|process| of_process(facts, process)).collect()
 }
 
-/// Whether so many workers are clearly too many for so many CPUs: half more, counting parts of a CPU as one.
+/// Whether there are clearly too many workers for this many CPUs: at least 1.5 per CPU, where a fraction of a
+/// CPU counts as one.
 pub fn clearly_more(workers: usize, cpus: f64) -> bool {
     workers as f64 >= 1.5 * cpus.ceil().max(1.0)
 }
@@ -77,27 +79,24 @@ fn finding(
     let room = if limits.cpus == 1.0 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
     let cause = match &set_by {
         Some(option) => {
-            format!(
-                "set by {option}; it has {} with a worker's name",
-                words::count(threads, "thread", "threads")
-            )
+            format!("set by {option}; {} named like workers", words::count(threads, "thread", "threads"))
         }
-        None => format!("{} with a worker's name have run", words::count(workers, "thread", "threads")),
+        None => format!("{} named like workers used CPU time", words::count(workers, "thread", "threads")),
     };
-    // Half a CPU still needs a worker.
+    // Half a CPU still needs one worker.
     let fitting = (limits.cpus as usize).max(1);
     let act = if set_by.is_some() { "lower it" } else { "start it with" };
     Finding {
         severity: severity(process.busy_cpus.is_some_and(|busy| busy >= BUSY)),
         headline: format!(
-            "{} of {} runs {} for {room}",
+            "{} of {} runs {} on {room}",
             runtime.name(),
             words::process(&holder),
             words::count(workers, "worker", "workers")
         ),
         evidence: vec![
             cause,
-            format!("{} leaves it {room}; the machine has {}", limits.source, facts.online.len()),
+            format!("{} allows {room}; the machine has {}", limits.source, facts.online.len()),
         ],
         cure: format!("{act}: {}", runtime.cure(fitting)),
         subject: Subject::TooManyThreads {
@@ -111,19 +110,19 @@ fn finding(
     }
 }
 
-/// `2`, `0.5`, `2.25`.
+/// Formats a number of CPUs: `2`, `0.5`, `2.25`.
 fn figure(cpus: f64) -> String {
     let text = format!("{cpus:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// What a process may use.
+/// The CPU limits of a process.
 struct Limits {
-    /// CPUs, with fractions where a quota is the tightest.
+    /// Number of CPUs, fractional if a quota is the lowest limit.
     cpus: f64,
-    /// CPUs of its affinity masks.
+    /// Number of CPUs in its affinity masks.
     mask: usize,
-    /// What says so.
+    /// The source of the limit.
     source: String,
 }
 
@@ -153,11 +152,11 @@ enum Runtime {
     Jvm,
     DotNet,
     Go,
-    /// A library with its variables, the strongest first.
+    /// A library with its variables, in order of precedence.
     Library(&'static str, &'static [&'static str]),
 }
 
-/// An option and the number that it sets.
+/// An option and the number of workers that it sets.
 struct Given {
     option: String,
     workers: usize,
@@ -196,7 +195,7 @@ impl Runtime {
         }
     }
 
-    /// How many threads are workers, of the sort of which there are most.
+    /// Returns the number of workers, of the kind of worker that is most frequent.
     fn workers(&self, process: &Process, counts: impl Fn(&Thread) -> bool) -> usize {
         let mut sorts: BTreeMap<&str, usize> = BTreeMap::new();
         for thread in process.threads.iter().filter(|thread| counts(thread)) {
@@ -207,11 +206,11 @@ impl Runtime {
         sorts.into_values().max().unwrap_or(0)
     }
 
-    /// The sort of worker that a thread of this name is. Names are cut after 15 bytes.
+    /// Returns the kind of worker that has this thread name. Names are cut after 15 bytes.
     fn sort(&self, process: &str, thread: &str) -> Option<&'static str> {
         let begins = |names: &[&'static str]| names.iter().find(|name| thread.starts_with(**name)).copied();
         match self {
-            // OTP 26 named them anew.
+            // OTP 26 renamed them.
             Self::Erlang => {
                 (thread.starts_with("erts_sched_") || thread.ends_with("_scheduler")).then_some("scheduler")
             }
@@ -231,7 +230,7 @@ impl Runtime {
         }
     }
 
-    /// The option that sets their number, where one does.
+    /// Returns the option that sets the number of workers, if any.
     fn given(&self, program: &Program) -> Option<Given> {
         match self {
             Self::Erlang => schedulers(&program.arguments),
@@ -242,13 +241,13 @@ impl Runtime {
         }
     }
 
-    /// How many of the workers that an option sets there are. Libraries start them with the first work that they
-    /// get, if ever, and some no more than there are CPUs.
+    /// Returns how many of the workers that an option sets are running. Libraries start them with their first
+    /// work, and some libraries start no more than there are CPUs.
     fn started(&self, threads: usize, given: usize) -> usize {
         if matches!(self, Self::Library(..)) { given.min(threads) } else { given }
     }
 
-    /// Whether it looks at its limits by itself, so that its threads are something else.
+    /// Whether the runtime respects its limits by itself, so that its threads are not too many workers.
     fn minds_limits(&self, program: &Program) -> bool {
         let Some(go) = &program.go else { return false };
         let told_not_to =
@@ -259,13 +258,13 @@ impl Runtime {
         *self == Self::Go && (go.automaxprocs || new && !go.ignores_quota && !told_not_to)
     }
 
-    /// The option that leaves `workers`.
+    /// Returns the option that sets the number of workers to `workers`.
     fn cure(&self, workers: usize) -> String {
         match self {
             Self::Erlang => format!("+S {workers}:{workers}"),
             Self::Jvm => format!("-XX:ActiveProcessorCount={workers}"),
             Self::DotNet => format!("DOTNET_PROCESSOR_COUNT={workers}"),
-            Self::Go => format!("GOMAXPROCS={workers} (Go 1.25 and newer mind quotas by themselves)"),
+            Self::Go => format!("GOMAXPROCS={workers} (Go 1.25 and newer respect quotas by default)"),
             Self::Library(_, variables) => {
                 format!("{}={workers}", variables.first().copied().unwrap_or_default())
             }
@@ -273,7 +272,8 @@ impl Runtime {
     }
 }
 
-/// Erlang's `+S SCHEDULERS:ONLINE`, which `erl` passes on as `-S`; what comes after `--` is the program's.
+/// Parses Erlang's `+S SCHEDULERS:ONLINE`, which `erl` passes on as `-S`; arguments after `--` belong to the
+/// program.
 fn schedulers(arguments: &[String]) -> Option<Given> {
     let own: Vec<&str> = arguments.iter().map(String::as_str).take_while(|word| *word != "--").collect();
     let at = own.iter().rposition(|word| {
@@ -285,7 +285,7 @@ fn schedulers(arguments: &[String]) -> Option<Given> {
     Some(Given { option: format!("+S {value}"), workers: online.parse().ok()? })
 }
 
-/// The last of the JVM's options counts; the command line comes after `JAVA_TOOL_OPTIONS` and before
+/// Returns the JVM option in force: the last one. The command line comes after `JAVA_TOOL_OPTIONS` and before
 /// `_JAVA_OPTIONS`.
 fn java(program: &Program) -> Option<Given> {
     let words =
@@ -300,7 +300,7 @@ fn java(program: &Program) -> Option<Given> {
     })
 }
 
-/// The first of the variables that is set to a number, or to a list that begins with one.
+/// Returns the first of the variables that is set to a number, or to a list that begins with one.
 fn variable(program: &Program, names: &[&str]) -> Option<Given> {
     names.iter().find_map(|name| {
         let value = program.environment.get(*name)?;

@@ -1,4 +1,4 @@
-//! Control groups that are stopped because their quota of CPU time is used up, whatever runs in them.
+//! Control groups that are throttled because their quota of CPU time is used up, whatever runs in them.
 
 use super::{
     Finding, Severity, Subject,
@@ -7,13 +7,14 @@ use super::{
 };
 use manycore_text::units::percent;
 
-/// A group that is stopped in fewer of its periods has a burst now and then, which is what a quota is for.
+/// A group that is throttled in a smaller share of its periods has a burst now and then, which a quota is
+/// meant to cut.
 const OFTEN: f64 = 0.1;
 
-/// One stopped period is a burst, however few periods there were.
+/// Minimum number of throttled periods: a single one is a burst, even among few periods.
 const FEWEST: u64 = 2;
 
-/// A finding for each group.
+/// Returns a finding for each group.
 pub(super) fn find(facts: &Facts) -> Vec<Finding> {
     facts.throttling.iter().filter_map(|group| of_group(facts, group)).collect()
 }
@@ -29,16 +30,16 @@ fn of_group(facts: &Facts, group: &Throttling) -> Option<Finding> {
     Some(Finding {
         severity: Severity::Harm,
         headline: format!(
-            "group {folder} was stopped in {} of its periods: its quota of {quota_cpus:.2} CPUs was used up",
+            "group {folder} was throttled in {} of its periods: its quota of {quota_cpus:.2} CPUs was used up",
             percent(share)
         ),
         evidence: vec![
             format!(
-                "cpu.stat: stopped in {throttled} of {periods} periods while we looked, its CPUs for {seconds:.2} s in all"
+                "cpu.stat: throttled in {throttled} of {periods} periods during the audit, for {seconds:.2} s in total"
             ),
-            format!("{quota_file} leaves it {quota_cpus:.2} CPUs; in it: {}", words::processes(&holders)),
+            format!("{quota_file} allows {quota_cpus:.2} CPUs; processes: {}", words::processes(&holders)),
         ],
-        cure: format!("give it more: {}; or let it run fewer threads", more(quota_file, *quota_cpus)),
+        cure: format!("raise the quota: {}; or run fewer threads", more(quota_file, *quota_cpus)),
         subject: Subject::Throttled {
             group: folder.clone(),
             processes: holders,
@@ -50,7 +51,8 @@ fn of_group(facts: &Facts, group: &Throttling) -> Option<Finding> {
     })
 }
 
-/// The command that doubles a quota. Names of control groups hold backslashes (systemd's) or what their makers like.
+/// Returns the command that doubles a quota. Names of control groups may contain backslashes (from systemd)
+/// and shell syntax, so they are quoted.
 fn more(file: &str, quota_cpus: f64) -> String {
     const PERIOD_US: f64 = 100_000.0;
     let quota = (2.0 * quota_cpus * PERIOD_US).round();

@@ -1,4 +1,4 @@
-//! Pins to CPUs that are offline, or between which the scheduler does not balance.
+//! Pins to CPUs that are offline, or that are isolated from load balancing.
 
 use super::{
     Finding, Subject,
@@ -8,7 +8,7 @@ use super::{
 use manycore_topology::CpuSet;
 use std::collections::BTreeMap;
 
-/// A finding for each set of CPUs that somebody is pinned to.
+/// Returns a finding for each set of CPUs to which threads are pinned.
 pub(super) fn find(facts: &Facts) -> Vec<Finding> {
     let mut pins: BTreeMap<&CpuSet, Pin> = BTreeMap::new();
     for process in &facts.processes {
@@ -34,19 +34,20 @@ pub(super) fn find(facts: &Facts) -> Vec<Finding> {
     offline.chain(isolated).collect()
 }
 
-/// Who has one and the same pin.
+/// All threads with the same pin.
 #[derive(Default)]
 struct Pin {
     holders: Vec<Holder>,
-    /// Of each process: its id, its threads with the pin, and whether these are all.
+    /// By process: its id, its threads with the pin, and whether these are all its threads.
     threads: Vec<(u32, Vec<u32>, bool)>,
-    /// CPUs that their group leaves them, without isolated ones.
+    /// CPUs that their control group allows, without isolated ones.
     usable: CpuSet,
     busy: bool,
 }
 
-/// A mask that covers all online CPUs is none: the first process's holds every CPU that might ever be plugged in, but for
-/// isolated ones (`isolcpus=`). Neither is one that covers its group: offline CPUs in it wait for their return.
+/// Whether the mask of a thread is a pin. A mask that covers all online CPUs is not: the mask of the first
+/// process holds every CPU that could be plugged in, except isolated ones (`isolcpus=`). Neither is a mask
+/// that covers the CPUs of its group: offline CPUs in it take effect when they return.
 fn is_pin(facts: &Facts, process: &Process, thread: &Thread) -> bool {
     if facts.online.is_subset(&thread.cpus) {
         return false;
@@ -73,31 +74,32 @@ fn offline(facts: &Facts, cpus: &CpuSet, pin: &Pin) -> Option<Finding> {
     Some(Finding {
         severity: severity(pin.busy),
         headline: format!("{all}: pinned to {}, of which {} offline", words::cpus(cpus), is_are(&offline)),
-        evidence: vec![format!("affinity mask {cpus}; {rest}"), format!("online are {}", facts.online)],
+        evidence: vec![format!("affinity mask {cpus}; {rest}"), format!("online CPUs: {}", facts.online)],
         cure: repin(facts, &offline, if left.is_empty() { &pin.usable } else { &left }, pin),
         subject: Subject::OfflineCpus { processes: pin.holders.clone(), cpus: cpus.clone(), offline },
     })
 }
 
-/// How offline CPUs are switched on, where the machine has them, and how the threads are pinned to others.
+/// Returns how to bring the offline CPUs online, if the machine has them, and how to pin the threads to other
+/// CPUs.
 fn repin(facts: &Facts, offline: &CpuSet, others: &CpuSet, pin: &Pin) -> String {
     let present = offline.intersection(&facts.offline);
     let switch: Vec<String> =
         present.iter().map(|cpu| format!("echo 1 > /sys/devices/system/cpu/cpu{cpu}/online")).collect();
-    let on = format!("switch on: {}", words::commands_of(&switch));
-    let anew = format!("pin anew: {}", words::taskset(others, &pin.threads));
+    let on = format!("bring them online: {}", words::commands_of(&switch));
+    let anew = format!("change the pinning: {}", words::taskset(others, &pin.threads));
     match (switch.is_empty(), others.is_empty()) {
         (false, false) => format!("{on}; or {anew}"),
         (false, true) => on,
         (true, false) => anew,
-        (true, true) => "its control group has no other CPU: give that one some (cpuset.cpus)".to_owned(),
+        (true, true) => "its control group has no other CPU: add CPUs to its cpuset.cpus".to_owned(),
     }
 }
 
 fn isolated(facts: &Facts, cpus: &CpuSet, pin: &Pin) -> Option<Finding> {
     let online = cpus.intersection(&facts.online);
     let isolated = online.intersection(&facts.isolated);
-    // One isolated CPU is what isolation is for.
+    // A pin to a single isolated CPU is the intended use of isolation.
     if online.len() < 2 || isolated.is_empty() {
         return None;
     }
@@ -110,26 +112,26 @@ fn isolated(facts: &Facts, cpus: &CpuSet, pin: &Pin) -> Option<Finding> {
     let cure = if rest.is_empty() {
         each
     } else {
-        format!("leave the isolated ones out: {}; or {each}", words::taskset(&rest, &pin.threads))
+        format!("exclude the isolated CPUs: {}; or {each}", words::taskset(&rest, &pin.threads))
     };
     Some(Finding {
         severity: severity(pin.busy),
         headline: format!(
-            "{}: pinned to {}, of which {} isolated, and the scheduler does not balance there",
+            "{}: pinned to {}, of which {} isolated from load balancing",
             words::processes(&pin.holders),
             words::cpus(&online),
             is_are(&isolated)
         ),
         evidence: vec![
-            format!("affinity mask {cpus}; isolated are {}", facts.isolated),
-            "threads stay where they first ran, several on one CPU beside idle ones".to_owned(),
+            format!("affinity mask {cpus}; isolated CPUs: {}", facts.isolated),
+            "threads stay on the CPU where they first ran, even if other CPUs are idle".to_owned(),
         ],
         cure,
         subject: Subject::IsolatedCpus { processes: pin.holders.clone(), cpus: online, isolated },
     })
 }
 
-/// `3 is`, `2-3 are`.
+/// Returns `3 is`, `2-3 are`.
 fn is_are(cpus: &CpuSet) -> String {
     format!("{} {}", cpus.brief(), if cpus.len() == 1 { "is" } else { "are" })
 }

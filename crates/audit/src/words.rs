@@ -1,15 +1,16 @@
-//! Processes and times in sentences.
+//! Processes, CPUs and times as parts of sentences.
 
 use super::Holder;
 use manycore_topology::CpuSet;
 
-/// How many processes of a list are named.
+/// Maximum number of processes that are listed.
 const NAMED: usize = 3;
 
-/// How many commands of a list are printed.
+/// Maximum number of commands that are printed.
 const COMMANDS: usize = 8;
 
-/// Commands that pin these threads, where each holder is one process with its pinned threads.
+/// Returns the commands that pin these threads. Each entry is a process, its pinned threads, and whether
+/// these are all its threads.
 pub(super) fn taskset(cpus: &CpuSet, pinned: &[(u32, Vec<u32>, bool)]) -> String {
     let commands: Vec<String> = pinned
         .iter()
@@ -21,31 +22,31 @@ pub(super) fn taskset(cpus: &CpuSet, pinned: &[(u32, Vec<u32>, bool)]) -> String
     commands_of(&commands)
 }
 
-/// Commands one after the other, as a shell takes them; of many the first, and how many there are.
+/// Returns the first commands separated by `;`, and how many more there are.
 pub(super) fn commands_of(commands: &[String]) -> String {
     let text = commands.iter().take(COMMANDS).map(String::as_str).collect::<Vec<_>>().join("; ");
     match commands.len().saturating_sub(COMMANDS) {
         0 => text,
-        more => format!("{text} (and {more} more like these)"),
+        more => format!("{text} (and {more} more similar commands)"),
     }
 }
 
-/// `1 thread`, `5 threads`.
+/// Returns `1 thread`, `5 threads`.
 pub(super) fn count(number: usize, one: &str, several: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { several })
 }
 
-/// `CPU 3`, `CPUs 2-3`.
+/// Returns `CPU 3`, `CPUs 2-3`.
 pub(super) fn cpus(cpus: &CpuSet) -> String {
     format!("{} {}", if cpus.len() == 1 { "CPU" } else { "CPUs" }, cpus.brief())
 }
 
-/// `nginx (pid 214)`.
+/// Returns `nginx (pid 214)`.
 pub(super) fn process(holder: &Holder) -> String {
     format!("{} (pid {})", holder.name, holder.pid)
 }
 
-/// `a (pid 1), b (pid 2), c (pid 3) and 7 more`.
+/// Returns `a (pid 1), b (pid 2), c (pid 3) and 7 more`.
 pub(super) fn processes(holders: &[Holder]) -> String {
     let named: Vec<String> = holders.iter().take(NAMED).map(process).collect();
     match holders.len().saturating_sub(NAMED) {
@@ -54,8 +55,8 @@ pub(super) fn processes(holders: &[Holder]) -> String {
     }
 }
 
-/// `0.98 CPUs while we looked, 312 s in all`.
+/// Returns `0.98 CPUs during the audit, 312 s in total`.
 pub(super) fn use_of_cpu(busy_cpus: f64, seconds: f64) -> String {
     let digits = usize::from(seconds < 10.0);
-    format!("{busy_cpus:.2} CPUs while we looked, {seconds:.digits$} s in all")
+    format!("{busy_cpus:.2} CPUs during the audit, {seconds:.digits$} s in total")
 }

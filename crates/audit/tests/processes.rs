@@ -153,8 +153,8 @@ fn groups_and_quotas_of_processes_are_followed() {
     assert_eq!(
         headlines,
         [
-            "group /docker/one and group /docker/two each claim CPU 3 for themselves",
-            "Erlang of beam.smp (pid 30) runs 8 workers for 1 CPU",
+            "group /docker/one and group /docker/two have overlapping pinning on CPU 3",
+            "Erlang of beam.smp (pid 30) runs 8 workers on 1 CPU",
         ]
     );
     assert_eq!(survey.unseen, BTreeMap::from([(Unseen::Environment, 1), (Unseen::Program, 1)]));

@@ -1,4 +1,5 @@
-//! CPU time of `manycore audit` on a machine with 5,000 threads more, all asleep, in ten processes; some pinned.
+//! Measures the CPU time of `manycore audit` on a machine with 5,000 additional sleeping threads in ten
+//! processes, some of them pinned.
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 use manycore_linux::{
@@ -18,9 +19,9 @@ use std::{
 
 const PROCESSES: usize = 10;
 const THREADS: usize = 500;
-/// One thread of so many is pinned to one CPU.
+/// One thread of this many is pinned to one CPU.
 const PINNED: usize = 10;
-/// Timed runs, unless `RUNS` says otherwise.
+/// Number of timed runs, unless `RUNS` is set.
 const RUNS: usize = 15;
 
 fn main() {
@@ -37,7 +38,7 @@ fn main() {
     }
     let at = |share| quantile(&costs, share).expect("some runs");
     println!(
-        "CPU time of audit with {} threads: median {:.3} s, middle half {:.3} to {:.3} s, longest {:.3} s ({runs} runs)",
+        "CPU time of audit with {} threads: median {:.3} s, IQR {:.3} to {:.3} s, longest {:.3} s ({runs} runs)",
         PROCESSES * THREADS,
         at(0.5),
         at(0.25),
@@ -46,14 +47,14 @@ fn main() {
     );
 }
 
-/// CPU seconds of one audit.
+/// Returns the CPU seconds of one audit.
 fn cost() -> f64 {
     let mut command = Command::new(env!("CARGO_BIN_EXE_manycore"));
     command.args(["audit", "--for", "100ms", "--format", "json"]);
     let mut jobs = [Job::start(&mut command, &Start::default(), false).expect("the audit starts")];
     while !job::wait(&mut jobs, Duration::from_secs(1), &mut |_| {}).expect("the audit is waited for") {}
     let ended = jobs[0].ended().expect("the audit has ended");
-    // 1: something on this machine is pinned badly.
+    // Exit code 1 means that the audit has findings on this machine.
     assert!(matches!(ended.status.code(), Some(0 | 1)), "{}", jobs[0].last_words());
     ended.cpu.as_secs_f64()
 }
@@ -72,7 +73,7 @@ fn start_sleeper() -> Child {
     child
 }
 
-/// Holds its threads until the other end of standard input closes.
+/// Keeps its threads until standard input is closed.
 fn sleep() {
     let allowed = affinity::allowed().expect("an affinity mask");
     let all_there = Arc::new(Barrier::new(THREADS));

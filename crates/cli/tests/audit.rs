@@ -1,4 +1,4 @@
-//! `manycore audit` on processes that are pinned for it.
+//! Tests of `manycore audit` on processes that the tests pin.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 mod common;
@@ -23,7 +23,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// A process that is ended with all that it started.
+/// A process that is killed with all its descendants when the value is dropped.
 struct Running(Child);
 
 impl Running {
@@ -43,16 +43,16 @@ impl Drop for Running {
     }
 }
 
-/// Two CPUs that we may use; says so aloud where there is one.
+/// Returns two CPUs that the test may use; reports it if there is only one.
 fn two_cpus() -> Option<[CpuId; 2]> {
     let allowed: Vec<CpuId> = affinity::allowed().unwrap().iter().collect();
     if allowed.len() < 2 {
-        eprintln!("SKIPPED: there is one CPU, which everything shares");
+        eprintln!("SKIPPED: there is only one CPU, which all processes share");
     }
     Some([*allowed.first()?, *allowed.get(1)?])
 }
 
-/// Audits one process and what it started; the exit code and the result.
+/// Audits one process and its descendants; returns the exit code and the result.
 fn audit(pid: u32) -> (Option<i32>, Value) {
     let run = manycore()
         .args(["audit", "--for", "300ms", "--format", "json", "--pid", &pid.to_string()])
@@ -67,16 +67,16 @@ fn kinds(audit: &Value) -> Vec<&str> {
     audit["findings"].as_array().unwrap().iter().map(|finding| finding["kind"].as_str().unwrap()).collect()
 }
 
-/// The same without what depends on the machine: what runs in a group with a small quota may be throttled as it starts,
-/// and interrupts come to the only CPU that the tests may use.
+/// As [`kinds`] without findings that depend on the machine: a group with a small quota may be throttled at
+/// the start, and devices may interrupt the only CPU that the tests may use.
 fn kinds_of_its_own(audit: &Value) -> Vec<&str> {
     kinds(audit).into_iter().filter(|kind| !["throttled", "interrupts"].contains(kind)).collect()
 }
 
-/// Waits until so many processes with this argument sleep where they were put; returns them, ascending.
+/// Waits until `count` processes with this argument sleep; returns their ids in ascending order.
 fn asleep(argument: &str, count: usize) -> Vec<u32> {
     let mut found = Vec::new();
-    until("sleepers in their places", || {
+    until("sleeping processes", || {
         found = running(argument);
         let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         found.retain(|pid| name(pid) == "sleep\n");
@@ -153,15 +153,15 @@ fn all_well_says_so() {
     let run =
         manycore().args(["audit", "--for", "100ms", "--pid", &free.0.id().to_string()]).output().unwrap();
     let text = String::from_utf8(run.stdout).unwrap();
-    assert!(text.starts_with("nothing found; looked at 1 process with 1 thread for "), "{text}");
+    assert!(text.starts_with("nothing found; examined 1 process with 1 thread for "), "{text}");
     assert!(run.status.success() && run.stderr.is_empty());
 }
 
-/// A control group below our own that is removed with all that runs in it.
+/// A control group below that of the test, which is removed with all its processes.
 struct Group(PathBuf);
 
 impl Group {
-    /// A group of this name with `files` written, or why there is none.
+    /// Creates a group of this name with `files` written; reports why if there is none.
     fn new(controller: &str, name: &str, files: &[(&str, &str)]) -> Option<Self> {
         let tree = Tree::open(Path::new("/")).unwrap();
         let above = cgroup::folders(&tree, controller);
@@ -178,7 +178,7 @@ impl Group {
         made
     }
 
-    /// One that may use a CPU's worth of time, in version 1 or 2.
+    /// Creates a group with a quota of one CPU, in version 1 or 2.
     fn with_a_cpu_of_time(name: &str) -> Option<Self> {
         Self::new("cpu", name, &[("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "100000")])
             .or_else(|| Self::new("cpu", name, &[("cpu.max", "100000 100000")]))
@@ -202,7 +202,7 @@ impl Drop for Group {
     }
 }
 
-/// How many threads of a process have run for a tick.
+/// Returns how many threads of a process have used at least one tick of CPU time.
 fn threads_that_ran(pid: u32) -> usize {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
     let ran = |path: PathBuf| {
@@ -213,7 +213,7 @@ fn threads_that_ran(pid: u32) -> usize {
     tasks.filter(|task| task.as_ref().is_ok_and(|task| ran(task.path()))).count()
 }
 
-/// A program that keeps all its OpenMP threads busy.
+/// Builds a program that keeps all its OpenMP threads busy.
 fn busy_openmp(folder: &Path) -> Option<PathBuf> {
     let (source, program) = (folder.join("busy.c"), folder.join("busy"));
     let text = "int main(void) {\n#pragma omp parallel\n    for (;;) __asm__ volatile(\"\");\n}\n";

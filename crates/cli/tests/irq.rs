@@ -1,5 +1,5 @@
-//! `manycore irq` on the real binary: on copies of other machines, and on this one, where what is moved is put
-//! back.
+//! Tests of `manycore irq` with the real binary: on copies of other machines, and on this one, whose
+//! interrupts are restored afterwards.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 mod common;
@@ -29,7 +29,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Tests that move interrupts, or see to it that none is moved, do so alone.
+/// Held by tests that move interrupts, or check that none is moved, so that they do not run at the same time.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn irq(state: &Path, arguments: &[&str]) -> Output {
@@ -47,7 +47,7 @@ fn said(run: &Output) -> String {
     String::from_utf8_lossy(&run.stderr).into_owned()
 }
 
-/// Runs that must end with `code`; what they said on standard error.
+/// Runs a command that must end with `code`; returns its standard error.
 fn refused(code: i32, arguments: &[&str]) -> String {
     let state = tempfile::tempdir().unwrap();
     let run = irq(state.path(), arguments);
@@ -60,8 +60,8 @@ fn now() -> Counts {
     counts::counts(&Tree::open(Path::new("/")).unwrap()).unwrap().unwrap()
 }
 
-/// A machine of four CPUs with a card of eight queues, a disk whose queue the kernel manages, and a card of which
-/// the firmware gives no node.
+/// A machine of four CPUs with a card of eight queues, a disk whose queue the kernel manages, and a card
+/// without a NUMA node.
 fn server(folder: &TempDir) -> PathBuf {
     let mut files = Spec { packages: 2, cores: 2, threads: 1, ..Spec::default() }.capture();
     let device = |address, class, driver, node, name| PciDevice { address, class, driver, node, name };
@@ -104,7 +104,7 @@ fn a_copied_machine_shows_its_counters_since_the_start() {
         .iter()
         .map(|one| format!("{} {} {} {}", one["irq"], one["device_names"][0], one["node"], one["fixed"]))
         .collect();
-    assert_eq!(told[0], r#"60 "eth0" 1 false"#, "the busiest first");
+    assert_eq!(told[0], r#"60 "eth0" 1 false"#, "the busiest comes first");
     assert_eq!(told[8..], [r#"81 "nvme0n1" 0 true"#, r#"16 "eth9" null false"#]);
     assert_eq!(devices[3]["taken"], serde_json::json!({"3": 1000}));
     assert_eq!(all["cpus"][1], serde_json::json!({"cpu": 1, "devices": 2000, "architecture": 20}));
@@ -162,10 +162,11 @@ fn cpus_that_are_not_there_are_refused() {
 
 #[test]
 fn without_root_nothing_is_moved() {
-    // With a wide mask and one that is not asked for, so that something would have to be written.
+    // The interrupt has a wide mask, which differs from the requested one, so that there is something to
+    // write.
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some((irq, name)) = movable().into_iter().next() else {
-        return eprintln!("SKIPPED: no interrupt that lets itself be moved");
+        return eprintln!("SKIPPED: no interrupt that can be moved");
     };
     let file = affinity(irq);
     let before = fs::read_to_string(&file).unwrap();
@@ -182,7 +183,7 @@ fn without_root_nothing_is_moved() {
         Err(error) => return eprintln!("SKIPPED: cannot run as another user: {error}"),
     };
     assert_eq!(run.status.code(), Some(3), "{}", said(&run));
-    assert!(said(&run).contains("root may"), "{}", said(&run));
+    assert!(said(&run).contains("run it as root"), "{}", said(&run));
     assert_eq!(fs::read_to_string(&file).unwrap(), before);
     assert!(fs::read_dir(state.path()).unwrap().next().is_none());
 }
@@ -194,18 +195,18 @@ fn what_the_kernel_manages_stays() {
         mode.is_some_and(|mode| mode & 0o222 == 0) && !row.what.is_empty()
     });
     let Some(row) = managed else {
-        return eprintln!("SKIPPED: no interrupt here that the kernel says it manages");
+        return eprintln!("SKIPPED: no interrupt that the kernel reports as managed");
     };
     let cpu = now().cpus[0].to_string();
     let message = refused(3, &["place", "--device", &row.what, "--cpus", &cpu]);
-    assert!(message.contains("lets nobody move it"), "{message}");
+    assert!(message.contains("cannot be moved"), "{message}");
 }
 
 fn affinity(irq: u32) -> PathBuf {
     format!("/proc/irq/{irq}/smp_affinity_list").into()
 }
 
-/// Interrupts that may go to several CPUs and be moved, with a name of their own.
+/// Returns interrupts with a name that can be moved and may use several CPUs.
 fn movable() -> Vec<(u32, String)> {
     let is_movable = |irq: u32| {
         let several =
@@ -217,7 +218,7 @@ fn movable() -> Vec<(u32, String)> {
     rows.filter_map(|row| Some((row.irq()?, row.what))).filter(|(irq, _)| is_movable(*irq)).collect()
 }
 
-/// Gives interrupts back what they had, however the test ends.
+/// Restores the CPUs of interrupts, however the test ends.
 struct Restore(Vec<(u32, String)>);
 
 impl Restore {
@@ -238,8 +239,8 @@ impl Drop for Restore {
     }
 }
 
-/// The network interface with the default route, and its gateway (`/proc/net/route`: hexadecimal, lowest byte
-/// first).
+/// Returns the network interface with the default route, and its gateway (`/proc/net/route`: hexadecimal,
+/// lowest byte first).
 fn route() -> Option<(String, Ipv4Addr)> {
     let text = fs::read_to_string("/proc/net/route").ok()?;
     let default = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).find(|fields| {
@@ -249,7 +250,7 @@ fn route() -> Option<(String, Ipv4Addr)> {
     Some((default[0].to_owned(), Ipv4Addr::from(gateway.to_le_bytes())))
 }
 
-/// What a CPU has taken of these interrupts.
+/// Returns how many of these interrupts a CPU has taken.
 fn taken(irqs: &[u32], cpu: CpuId) -> u64 {
     let counts = now();
     let ours = counts.rows.iter().filter(|row| row.irq().is_some_and(|irq| irqs.contains(&irq)));
@@ -272,10 +273,10 @@ fn interrupts_go_where_they_are_sent_and_come_back() {
     let irqs: Vec<u32> = all.iter().map(|one| one["irq"].as_u64().unwrap() as u32).collect();
     let movable: Vec<u32> = movable().into_iter().map(|(irq, _)| irq).collect();
     if !irqs.iter().all(|irq| movable.contains(irq)) {
-        return eprintln!("SKIPPED: the interrupts of {interface} do not let themselves be moved");
+        return eprintln!("SKIPPED: the interrupts of {interface} cannot be moved");
     }
     let before = Restore::of(&irqs);
-    // One CPU after the other: to one of them the packets' interrupts have to move.
+    // One CPU after the other: the interrupts have to move to at least one of them.
     for cpu in now().cpus.into_iter().take(2) {
         let list = cpu.to_string();
         let moved = json(state.path(), &["place", "--device", &interface, "--cpus", &list]);
@@ -290,18 +291,18 @@ fn interrupts_go_where_they_are_sent_and_come_back() {
         }
     }
     assert!(!before.holds());
-    // The last one first: each journal takes back its own.
+    // Newest first: each journal undoes its own changes.
     let (journals, problems) = journal::pending(state.path()).unwrap();
     assert!(problems.is_empty() && !journals.is_empty(), "{problems:?}");
     for journal in &journals {
         assert!(journal.header.stays && journal.changes.len() == irqs.len(), "{journal:?}");
         assert!(journal.undo().unwrap().failed.is_empty());
     }
-    assert!(before.holds(), "all is as before");
+    assert!(before.holds(), "everything is restored");
 }
 
-/// Sends packets until `cpu` has taken interrupts for them. They are taken elsewhere only until each has come once
-/// on its old CPU.
+/// Sends packets until `cpu` has taken interrupts for them. Each interrupt may occur once more on its old CPU
+/// before it moves.
 fn come(irqs: &[u32], cpu: CpuId, gateway: Ipv4Addr) -> bool {
     const ENOUGH: u64 = 20;
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -325,9 +326,9 @@ fn interrupts_are_dealt_one_cpu_each() {
     let cpus = now().cpus;
     let movable = movable();
     let (Some((_, name)), true) = (movable.first(), cpus.len() > 1) else {
-        return eprintln!("SKIPPED: no interrupt that lets itself be moved, or one CPU");
+        return eprintln!("SKIPPED: no interrupt that can be moved, or only one CPU");
     };
-    // Several may have that name.
+    // Several interrupts may have that name.
     let _restore = Restore::of(&movable.iter().map(|(irq, _)| *irq).collect::<Vec<_>>());
     let state = tempfile::tempdir().unwrap();
     let list = format!("{},{}", cpus[0], cpus[1]);
@@ -348,7 +349,7 @@ fn interrupts_are_dealt_one_cpu_each() {
     assert!(said(&run).contains("irqbalance is running") && said(&run).contains(&ban), "{}", said(&run));
 }
 
-/// A process called `name` that does nothing until its input ends.
+/// Starts a process called `name` that does nothing until its input ends.
 fn namesake(folder: &Path, name: &str) -> Child {
     let path = folder.join(name);
     symlink("/bin/sh", &path).unwrap();

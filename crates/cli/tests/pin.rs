@@ -24,7 +24,7 @@ fn a_process_is_moved_with_children_to_come_and_moved_back() {
     assert!(String::from_utf8_lossy(&listed.stdout).contains("running: pin --pid"));
     // Whose owner lives is not undone by others.
     let left = house.run(&["undo"]);
-    assert!(String::from_utf8_lossy(&left.stdout).contains("still running, left alone"));
+    assert!(String::from_utf8_lossy(&left.stdout).contains("still running, left unchanged"));
     assert!(is_on(shell.pid(), &last(&cpus)));
     pin.signal(Signal::INT);
     let mut pin = pin;
@@ -70,7 +70,7 @@ fn once_stays_until_undone() {
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(listed.contains("stays until undone"), "{listed}");
     let name = listed.split_whitespace().next().unwrap();
-    assert!(house.says(2, &["undo", "pin-0"]).contains("nothing named pin-0"));
+    assert!(house.says(2, &["undo", "pin-0"]).contains("no journal named pin-0"));
     let undone = house.run(&["undo", name, "--format", "json"]);
     let undone: Value = serde_json::from_slice(&undone.stdout).unwrap();
     assert_eq!(undone["undone"][0]["restored"]["tasks"], 1);

@@ -1,4 +1,4 @@
-//! `manycore qos watch` on a folder that is made like resctrl, whose counters the tests move.
+//! Tests of `manycore qos watch` on an imitation of resctrl in a directory, whose counters the tests change.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -28,14 +28,15 @@ fn counters_become_rates_while_groups_come_and_go() {
     let rate = |look: &Value| group(look, "qemu-1-web").and_then(|web| web["memory"].as_f64());
     watching.until(|look| rate(look) == Some(0.0) && group(look, "/").is_some());
     set(root, "qemu-1-web", ["5001000", "1001000"]);
-    // Both domains, whether or not they are met in the same look.
+    // Both domains count, whether or not they are seen in the same reading.
     let mut bytes = 0.0;
     while bytes < 5_500_000.0 {
         let look = watching.until(|look| rate(look).is_some_and(|rate| rate > 0.0));
         bytes += rate(&look).unwrap() * look["seconds"].as_f64().unwrap();
         assert_eq!(group(&look, "/").unwrap()["memory"], 0.0);
     }
-    // 6 MB in all. A look's time is that of its first group, and each group is read at a time of its own.
+    // 6 MB in all. The time of a reading is that of its first group, and each group is read at a time of its
+    // own.
     assert!(bytes < 9_000_000.0, "{bytes}");
     set(root, "qemu-1-web", ["5001000", "Unavailable"]);
     let look = watching.until(|look| rate(look).is_none());
@@ -48,11 +49,11 @@ fn counters_become_rates_while_groups_come_and_go() {
     watching.until(|look| group(look, "late").is_some_and(|late| late["memory"] == 0.0));
     fs::remove_dir_all(root.join("late")).unwrap();
     watching.until(|look| group(look, "late").is_none());
-    // Made anew, it has counted less, and that is no negative rate.
+    // The counter of a new group is smaller; that must not become a negative rate.
     set(root, "late", ["1", "1"]);
     watching.until(|look| group(look, "late").is_some_and(|late| late["memory"].is_null()));
     watching.until(|look| group(look, "late").is_some_and(|late| late["memory"] == 0.0));
-    // Ctrl-C is how it ends.
+    // The usual end is Ctrl-C.
     assert_eq!(watching.end(), Some(0));
     let kept = fs::read_to_string(kept).unwrap();
     assert!(

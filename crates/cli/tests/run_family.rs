@@ -69,7 +69,7 @@ for i in range(13):
     let run = python(&house, &cpus, &[], program).output().unwrap();
     let said = String::from_utf8_lossy(&run.stderr).into_owned();
     assert_eq!(run.status.code(), Some(0), "{said}");
-    assert!(!said.contains("go on making others") && !said.contains("left running"), "{said}");
+    assert!(!said.contains("keep creating new tasks") && !said.contains("left running"), "{said}");
     assert!(house.is_clean());
 
     // Zombies of a program that goes on.
@@ -92,7 +92,7 @@ time.sleep(1000)
     let told = String::from_utf8_lossy(&undo.stdout).into_owned();
     end(python);
     assert_eq!(undo.status.code(), Some(0), "{told}");
-    assert!(told.contains("1 task: CPUs given back"), "{told}");
+    assert!(told.contains("1 task: CPUs restored"), "{told}");
     assert!(house.is_clean());
 }
 

@@ -137,7 +137,7 @@ fn nobody_and_nothing_are_told() {
     let (code, _, err) = vm(&["list", "--root", "/no/such/folder"]);
     assert!(code == 2 && err.contains("/no/such/folder"), "{err}");
     let (code, _, err) = vm(&["top", "--resctrl", root]);
-    assert!(code == 3 && err.contains("no resctrl file system"), "{err}");
+    assert!(code == 3 && err.contains("not a resctrl file system"), "{err}");
     for wrong in [["--count", "0"], ["--sort", "colour"], ["--interval", "1us"]] {
         assert_eq!(vm(&["top", wrong[0], wrong[1]]).0, 2, "{wrong:?}");
     }

@@ -1,8 +1,8 @@
-//! A control group that a command starts in, so that all that it starts can be found (`cgroups(7)`).
+//! The control group in which a command is started, so that all its descendants can be found (`cgroups(7)`).
 //!
-//! Membership is inherited. It survives what hides a process from those that made it: a double fork, setsid(2), an
-//! environment of its own. The group limits nothing: of version 1 a hierarchy is taken whose controller only counts or
-//! waits for orders; of version 2 the group inherits everything.
+//! Membership is inherited. It survives what hides a process from its parent: a double fork, setsid(2), an
+//! environment of its own. The group limits nothing: in version 1 it is in a hierarchy whose controller only
+//! counts, or does nothing until it is used; in version 2 it inherits everything.
 #![allow(unsafe_code, reason = "clone3(2) starts a process in a group of version 2")]
 
 use crate::{
@@ -24,14 +24,14 @@ use std::{
     process::Command,
 };
 
-/// Controllers of version 1 whose groups change nothing for their members, the most useful first: `cpuacct` tells their
-/// CPU time.
+/// Controllers of version 1 whose groups change nothing for their members, the most useful first: `cpuacct`
+/// also counts CPU time.
 const HARMLESS: [&str; 3] = ["cpuacct", "freezer", "pids"];
 
-/// Controllers that may be mounted together with those, and do change something.
+/// Controllers that may be mounted together with these, but do affect their members.
 const HARMFUL: [&str; 3] = ["cpu", "cpuset", "memory"];
 
-/// A group of ours below the one that we are in.
+/// A group created by manycore below the group of this process.
 #[derive(Debug)]
 pub struct Enclosure {
     folder: PathBuf,
@@ -39,10 +39,10 @@ pub struct Enclosure {
 }
 
 impl Enclosure {
-    /// Makes a group, named after the journal.
+    /// Creates a group, named after the journal.
     ///
     /// # Errors
-    /// Why there can be none here, for people.
+    /// A message why it cannot be created.
     pub fn make(journal: &Journal) -> Result<Self, String> {
         let tree = Tree::open(Path::new("/")).map_err(|error| error.to_string())?;
         let mut why = "no control groups are mounted".to_owned();
@@ -56,7 +56,7 @@ impl Enclosure {
         Err(why)
     }
 
-    /// Its folder.
+    /// Returns its directory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -64,7 +64,7 @@ impl Enclosure {
     /// Starts `command` in it, as [`child::launch`] would.
     ///
     /// # Errors
-    /// Those of starting a program.
+    /// Errors of starting a program.
     pub fn launch(&self, command: &mut Command, start: &child::Start) -> io::Result<Pid> {
         if self.flavour == Flavour::Unified {
             let group = File::open(&self.folder)?;
@@ -75,7 +75,8 @@ impl Enclosure {
             child::enter(command, OpenOptions::new().write(true).open(self.folder.join("cgroup.procs"))?);
             return command.spawn().map(|child| Pid::from_child(&child));
         }
-        // A thread that moves itself waits for no grace period, unlike a process (`cgroup_procs_write_start`).
+        // A thread that moves itself does not wait for a grace period, unlike a process
+        // (`cgroup_procs_write_start`).
         child::enter(command, OpenOptions::new().write(true).open(self.folder.join("tasks"))?);
         child::launch(command, start).map(|child| Pid::from_child(&child))
     }
@@ -85,12 +86,13 @@ impl Enclosure {
         members(&self.folder).contains(&pid)
     }
 
-    /// Processes in it and in groups below it.
+    /// Returns the processes in it and in groups below it.
     pub fn members(&self) -> BTreeSet<u32> {
         members(&self.folder)
     }
 
-    /// CPU time in nanoseconds of all that is or was in it, where the hierarchy counts that.
+    /// Returns the CPU time in nanoseconds of all processes that are or were in it, if the hierarchy counts
+    /// it.
     pub fn cpu_ns(&self) -> Option<u64> {
         let read = |file: &str| fs::read_to_string(self.folder.join(file)).ok();
         if self.flavour == Flavour::Unified {
@@ -101,17 +103,17 @@ impl Enclosure {
         read("cpuacct.usage")?.trim().parse().ok()
     }
 
-    /// Removes it again, as nothing has entered it.
+    /// Removes it again, if no process has entered it.
     pub fn give_up(self) {
         let _ = cpuset::remove(&self.folder);
     }
 }
 
-/// Processes in the group `folder` and in those below it.
+/// Returns the processes in the group `folder` and in groups below it.
 pub(crate) fn members(folder: &Path) -> BTreeSet<u32> {
     let (mut found, mut open) = (BTreeSet::new(), vec![folder.to_owned()]);
     while let Some(folder) = open.pop() {
-        // A threaded group of version 2 lists its threads only.
+        // A threaded group of version 2 lists only its threads.
         for id in cpuset::members(&folder) {
             found.extend(if tasks::threads(id).is_empty() { None } else { tasks::process_of(id) });
         }
@@ -120,7 +122,7 @@ pub(crate) fn members(folder: &Path) -> BTreeSet<u32> {
     found
 }
 
-/// Groups that we are in and may have a harmless child, the best first.
+/// Returns the groups of this process that may have a child without effect on its members, the best first.
 fn homes(tree: &Tree) -> Vec<Folder> {
     let named = HARMLESS.iter().filter_map(|name| cgroup::own_named(tree, name, &HARMFUL));
     let unified = cgroup::own_unified(tree);
@@ -131,17 +133,18 @@ fn make_in(journal: &Journal, above: &Path, flavour: Flavour) -> io::Result<Path
     let folder = above.join(cpuset::name_of(journal));
     journal.note(&Change::Group { path: folder.clone() })?;
     fs::create_dir(&folder)?;
-    // Below a group that holds processes a child can have a cpuset only as a threaded one.
+    // The child of a group that contains processes can have a cpuset only as a threaded group.
     if flavour == Flavour::Unified && above.join("cgroup.type").exists() {
         let _ = fs::write(folder.join("cgroup.type"), "threaded");
     }
     Ok(folder)
 }
 
-/// `CLONE_INTO_CGROUP` of `linux/sched.h`, since Linux 5.7: unlike a move it waits for no grace period.
+/// `CLONE_INTO_CGROUP` of `linux/sched.h`, since Linux 5.7: unlike a move it does not wait for a grace
+/// period.
 const INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// Starts a prepared command in a group of version 2; absent where the kernel cannot do that.
+/// Starts a prepared command in a group of version 2; absent if the kernel cannot do that.
 fn start_in(command: &mut Command, group: &File) -> Option<io::Result<Pid>> {
     if tasks::threads(std::process::id()).len() != 1 {
         return None;
@@ -153,7 +156,8 @@ fn start_in(command: &mut Command, group: &File) -> Option<io::Result<Pid>> {
     arguments.exit_signal = libc::SIGCHLD as u64;
     arguments.cgroup = group.as_raw_fd() as u64;
     let size = size_of_val(&arguments);
-    // SAFETY: as fork(2) of a process with a single thread: the child is a whole copy, and never returns from here.
+    // SAFETY: equivalent to fork(2) in a process with a single thread: the child is a complete copy, and
+    // never returns from here.
     match unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size) } {
         -1 => None,
         0 => become_program(command, writer),
@@ -162,7 +166,7 @@ fn start_in(command: &mut Command, group: &File) -> Option<io::Result<Pid>> {
             let mut number = [0; 4];
             let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
             Some(match reader.read_exact(&mut number) {
-                // The pipe was closed by the other program.
+                // The pipe was closed by exec: the program has started.
                 Err(_) => Ok(pid),
                 Ok(()) => {
                     let _ = child::reap_blocking(pid);
@@ -173,7 +177,7 @@ fn start_in(command: &mut Command, group: &File) -> Option<io::Result<Pid>> {
     }
 }
 
-/// Becomes the program; where that fails, the number of the error goes into the pipe.
+/// Replaces this process by the program; if that fails, writes the error number to the pipe.
 fn become_program(command: &mut Command, mut writer: PipeWriter) -> ! {
     let error = command.exec();
     let number = error.raw_os_error().unwrap_or(match error.kind() {
@@ -181,7 +185,7 @@ fn become_program(command: &mut Command, mut writer: PipeWriter) -> ! {
         _ => libc::EIO,
     });
     let _ = writer.write_all(&number.to_ne_bytes());
-    // SAFETY: it ends this process, and runs nothing of our parent's.
+    // SAFETY: it ends this process without running any code of the parent.
     unsafe { libc::_exit(127) }
 }
 
@@ -191,10 +195,10 @@ mod tests {
     use manycore_linux::child::Start;
     use std::time::{Duration, Instant};
 
-    /// A group of this hierarchy with a process that has hidden itself in it.
+    /// Starts a process in a group of this hierarchy that hides from its parent, and finds it.
     fn hides_in(flavour: Flavour) {
         let folder = tempfile::tempdir().unwrap();
-        let journal = Journal::begin(folder.path(), "test", "an enclosure", false).unwrap();
+        let journal = Journal::begin(folder.path(), "test", "a control group", false).unwrap();
         let tree = Tree::open(Path::new("/")).unwrap();
         let Some(home) = homes(&tree).into_iter().find(|home| home.flavour == flavour) else {
             return eprintln!("SKIPPED: no hierarchy of this version");
@@ -219,7 +223,7 @@ mod tests {
         assert!(group.holds(hidden));
         let pid = Pid::from_raw(hidden as i32).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-        // Of a program that is not there nothing starts.
+        // A program that does not exist is not started.
         let error = group.launch(&mut Command::new("/no/such/program"), &Start::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         let restored = journal.take_back().unwrap();

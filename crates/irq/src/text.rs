@@ -1,4 +1,4 @@
-//! Interrupts in words.
+//! Interrupts as text.
 
 use manycore_linux::interrupts::{Interrupt, Interrupts, Kind, Move, Moves, OnCpu};
 use manycore_render::table::{Align, Table};
@@ -6,14 +6,15 @@ use manycore_text::names::printable;
 use manycore_topology::{CpuId, CpuSet, Machine};
 use std::{cmp::Reverse, collections::BTreeMap};
 
-/// CPUs that a line names; the others are counted.
+/// Number of CPUs that are listed in a row; the rest is only counted.
 const CPUS: usize = 3;
 
-/// Whose interrupts came and where; those of one `device`, or of all with what each CPU took.
+/// Returns the interrupts with the CPUs that took them: of one `device`, or of all devices with a sum per
+/// CPU.
 pub fn interrupts(all: &Interrupts, machine: &Machine, device: Option<&str>) -> String {
     let span = match all.seconds {
         Some(seconds) => format!("per second, over {seconds:.1} s"),
-        None => "since the start of the machine".to_owned(),
+        None => "since boot".to_owned(),
     };
     let whose = device.map_or_else(
         || "Interrupts".to_owned(),
@@ -21,15 +22,15 @@ pub fn interrupts(all: &Interrupts, machine: &Machine, device: Option<&str>) -> 
     );
     let mut text = format!("{whose}, {span}\n\n");
     if all.devices.is_empty() {
-        text.push_str("  No device had any.\n");
+        text.push_str("  No interrupt of a device occurred.\n");
     } else {
         text.push_str(&devices(all, device.is_none()).text());
     }
     if all.devices.iter().any(|one| one.fixed) {
-        text.push_str("\n  fixed: the kernel manages these and lets nobody move them.\n");
+        text.push_str("\n  fixed: managed by the kernel, cannot be moved.\n");
     }
     if !all.architecture.is_empty() {
-        text.push_str("\nOf the architecture\n\n");
+        text.push_str("\nInterrupts of the architecture\n\n");
         text.push_str(&architecture(&all.architecture, all.seconds).text());
     }
     if device.is_none() {
@@ -42,7 +43,7 @@ pub fn interrupts(all: &Interrupts, machine: &Machine, device: Option<&str>) -> 
 /// `eth0 (0000:03:00.0, ixgbe, node 1)`
 fn heading(machine: &Machine, name: &str) -> String {
     let Some(device) = machine.device(name) else { return name.to_owned() };
-    let node = device.node.map_or_else(|| "no node given".to_owned(), |node| format!("node {node}"));
+    let node = device.node.map_or_else(|| "node unknown".to_owned(), |node| format!("node {node}"));
     let driver = device.driver.as_deref().unwrap_or("no driver");
     let names = if device.names.is_empty() { String::new() } else { format!("{} ", device.names.join(", ")) };
     format!("{names}({}, {driver}, {node})", device.address)
@@ -89,11 +90,11 @@ fn architecture(kinds: &[Kind], seconds: Option<f64>) -> Table {
 fn cpus(cpus: &[OnCpu], seconds: Option<f64>) -> Table {
     let row =
         |on: &OnCpu| vec![on.cpu.to_string(), figure(on.devices, seconds), figure(on.architecture, seconds)];
-    let columns = [("of devices", Align::Right), ("of the architecture", Align::Right)];
+    let columns = [("devices", Align::Right), ("architecture", Align::Right)];
     table(("CPU", Align::Right), &columns, cpus.iter().map(row).collect())
 }
 
-/// What became of the interrupts that were to be moved.
+/// Returns the outcome for each interrupt that was to be moved, as text.
 pub fn moves(all: &Moves) -> String {
     let row = |one: &Move| {
         let now = match &one.refused {
@@ -107,17 +108,17 @@ pub fn moves(all: &Moves) -> String {
     let rows = all.moves.iter().map(row).collect();
     let text = table(("irq", Align::Right), &columns, rows).text();
     let ending = match &all.journal {
-        Some(journal) => format!("manycore undo {journal} gives them back the CPUs that they had."),
-        None => "All were there already: nothing was changed.".to_owned(),
+        Some(journal) => format!("manycore undo {journal} restores their previous CPUs."),
+        None => "All interrupts were on these CPUs already: nothing was changed.".to_owned(),
     };
     format!("Interrupts of {}\n\n{text}\n{ending}\n", printable(&all.device))
 }
 
-/// Some interrupt controllers move an interrupt only when it comes.
+/// Returns the CPUs that handle an interrupt. Some interrupt controllers move it only when it occurs next.
 fn handled(one: &Move) -> String {
     let handled = list(one.handled_on.as_ref());
     let is_there = one.handled_on.as_ref().is_none_or(|cpus| cpus.is_subset(&one.asked));
-    if is_there || one.refused.is_some() { handled } else { format!("{handled} until it comes next") }
+    if is_there || one.refused.is_some() { handled } else { format!("{handled} until it occurs next") }
 }
 
 fn table(first: (&str, Align), columns: &[(&str, Align)], rows: Vec<Vec<String>>) -> Table {
@@ -140,7 +141,7 @@ fn list(cpus: Option<&CpuSet>) -> String {
     cpus.filter(|cpus| !cpus.is_empty()).map_or_else(|| "-".to_owned(), CpuSet::brief)
 }
 
-/// A count, or its rate per second.
+/// Returns a count, or its rate per second.
 fn figure(count: u64, seconds: Option<f64>) -> String {
     match seconds.map(|seconds| count as f64 / seconds) {
         None => count.to_string(),
@@ -149,7 +150,7 @@ fn figure(count: u64, seconds: Option<f64>) -> String {
     }
 }
 
-/// `1: 250, 0: 3`, the busiest first; a CPU that took all is just named.
+/// Returns `1: 250, 0: 3`, the busiest CPU first; a single CPU is shown without a count.
 fn by_cpu(taken: &BTreeMap<CpuId, u64>, seconds: Option<f64>) -> String {
     let mut busiest: Vec<(CpuId, u64)> = taken.iter().map(|(&cpu, &taken)| (cpu, taken)).collect();
     if let [(cpu, _)] = busiest.as_slice() {

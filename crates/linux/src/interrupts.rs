@@ -1,4 +1,4 @@
-//! Interrupts: whose they are, where they may be handled and where they were.
+//! Interrupts: their devices, the CPUs that may handle them, and the CPUs that did.
 
 pub mod affinity;
 pub mod counts;
@@ -15,14 +15,14 @@ pub const INTERRUPTS_SCHEMA: &str = "manycore/interrupts/1";
 pub struct Interrupts {
     /// Always [`INTERRUPTS_SCHEMA`].
     pub schema: String,
-    /// Over how many seconds they were counted; absent where it is since the start of the machine.
+    /// Length of the interval in seconds; absent if they were counted since boot.
     pub seconds: Option<f64>,
     /// Interrupts of devices.
     pub devices: Vec<Interrupt>,
-    /// Those of the architecture (timers, calls between CPUs), where they were asked for.
+    /// Interrupts of the architecture (timers, inter-processor interrupts), if they were requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub architecture: Vec<Kind>,
-    /// What each CPU took of both.
+    /// The sums of both for each CPU.
     pub cpus: Vec<OnCpu>,
 }
 
@@ -31,102 +31,102 @@ pub struct Interrupts {
 pub struct Interrupt {
     /// The kernel's number (`/proc/irq/N`).
     pub irq: u32,
-    /// Names of those who handle it, as their drivers gave them, separated by a comma.
+    /// Names of its handlers, as their drivers set them, separated by commas.
     pub name: String,
-    /// PCI address of its device; absent for one that is on no PCI bus, such as a serial port.
+    /// PCI address of its device; absent for devices that are not on a PCI bus, such as a serial port.
     pub device: Option<String>,
-    /// What people call the device.
+    /// Names of the device: network interfaces, disks.
     pub device_names: Vec<String>,
-    /// NUMA node of the device; absent where the firmware gives none.
+    /// NUMA node of the device; absent if the firmware does not report it.
     pub node: Option<u32>,
     /// CPUs that may handle it (`smp_affinity_list`).
     pub allowed: Option<CpuSet>,
     /// CPUs that the kernel has chosen among them (`effective_affinity_list`, since Linux 4.13).
     pub handled_on: Option<CpuSet>,
-    /// Whether the kernel says that nobody may move it: its affinity is managed, or it belongs to a CPU.
-    /// Kernels before 6.11 without debugfs say nothing, and refuse when it is tried.
+    /// Whether the kernel reports that it cannot be moved: its affinity is managed, or it belongs to one CPU.
+    /// Kernels before 6.11 without debugfs do not report it, and refuse the attempt.
     pub fixed: bool,
-    /// How many each CPU took; a CPU that took none is left out.
+    /// Number of interrupts by CPU; CPUs without any are left out.
     pub taken: BTreeMap<CpuId, u64>,
 }
 
-/// One kind of interrupts of the architecture.
+/// One kind of architecture interrupt.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Kind {
     /// The kernel's abbreviation: `LOC`, `RES`.
     pub name: String,
-    /// What they are: `Local timer interrupts`.
+    /// The kernel's description: `Local timer interrupts`.
     pub what: String,
-    /// How many each CPU took; a CPU that took none is left out.
+    /// Number of interrupts by CPU; CPUs without any are left out.
     pub taken: BTreeMap<CpuId, u64>,
 }
 
-/// All that one CPU took.
+/// The interrupts of one CPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OnCpu {
-    /// Which.
+    /// The CPU.
     pub cpu: CpuId,
-    /// Interrupts of devices.
+    /// Number of interrupts of devices.
     pub devices: u64,
-    /// Interrupts of the architecture.
+    /// Number of interrupts of the architecture.
     pub architecture: u64,
 }
 
 impl Interrupt {
-    /// The names of those who handle it.
+    /// Returns the names of its handlers.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.name.split(',').map(str::trim).filter(|name| !name.is_empty())
     }
 
-    /// Whether it is handled under `name` alone, or with a queue behind it: `eth0`, `eth0-TxRx-3`.
+    /// Whether a handler is called `name`, alone or followed by a queue: `eth0`, `eth0-TxRx-3`.
     pub fn is_named_after(&self, name: &str) -> bool {
         self.names().any(|own| {
             own.strip_prefix(name).is_some_and(|queue| queue.is_empty() || queue.starts_with(['-', '@', ':']))
         })
     }
 
-    /// How many all CPUs took.
+    /// Returns the number of interrupts on all CPUs.
     pub fn total(&self) -> u64 {
         self.taken.values().fold(0, |sum, taken| sum.saturating_add(*taken))
     }
 }
 
-/// What became of an interrupt that was to be moved.
+/// The outcome for an interrupt that was to be moved.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Move {
     /// The kernel's number.
     pub irq: u32,
-    /// Names of those who handle it.
+    /// Names of its handlers.
     pub name: String,
-    /// CPUs that it was asked for.
+    /// The requested CPUs.
     pub asked: CpuSet,
-    /// CPUs that might handle it before.
+    /// CPUs that were allowed to handle it before.
     pub before: Option<CpuSet>,
-    /// CPUs that may handle it now.
+    /// CPUs that are allowed to handle it now.
     pub allowed: Option<CpuSet>,
     /// CPUs that the kernel has chosen among them.
     pub handled_on: Option<CpuSet>,
-    /// Why it was left where it was.
+    /// Why it was not moved.
     pub refused: Option<String>,
 }
 
 /// Value of [`Moves::schema`] that this version writes.
 pub const MOVES_SCHEMA: &str = "manycore/irq-moves/1";
 
-/// What became of the interrupts of a device.
+/// The outcome for the interrupts of a device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Moves {
     /// Always [`MOVES_SCHEMA`].
     pub schema: String,
-    /// The device as it was asked for.
+    /// The device as it was requested.
     pub device: String,
-    /// Each of its interrupts.
+    /// The outcome for each of its interrupts.
     pub moves: Vec<Move>,
-    /// Name of the journal that takes it back; absent where nothing had to be changed.
+    /// Name of the journal with which the changes can be undone; absent if nothing was changed.
     pub journal: Option<String>,
 }
 
-/// Deals `lists` of CPUs to `count` interrupts in turns.
+/// Distributes `lists` of CPUs over `count` interrupts in turn.
 pub fn deal(lists: &[CpuSet], count: usize) -> Vec<CpuSet> {
     lists.iter().cycle().take(count).cloned().collect()
 }

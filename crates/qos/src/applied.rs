@@ -1,4 +1,4 @@
-//! What `qos set` has done, or would do.
+//! The changes that `qos set` made, or would make.
 
 use super::told::Told;
 use manycore_linux::resctrl::dialect::{Dialect, Offer};
@@ -8,36 +8,36 @@ use serde::Serialize;
 /// Value of [`Applied::schema`] that this version writes.
 pub const APPLIED_SCHEMA: &str = "manycore/qos-applied/1";
 
-/// A group that was made or changed.
+/// A group that was created or changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Applied {
     /// Always [`APPLIED_SCHEMA`].
     pub schema: String,
-    /// Who is limited, as it was asked for.
+    /// The target, as it was requested.
     pub target: String,
-    /// The group; absent where only asked and its name is not chosen yet.
+    /// The group; absent for a dry run in which its name is not chosen yet.
     pub group: Option<String>,
-    /// Whether it is new.
+    /// Whether the group is new.
     pub made: bool,
-    /// Who speaks.
+    /// The dialect of the kernel.
     pub dialect: Dialect,
-    /// Tasks that were put into it, or would be.
+    /// Number of tasks that were moved into it, or would be.
     pub tasks: usize,
-    /// CPUs that were put into it, or would be.
+    /// CPUs that were moved into it, or would be.
     pub cpus: CpuSet,
-    /// Each limit in each domain.
+    /// The outcome of each limit in each domain.
     pub limits: Vec<Told>,
-    /// What else is to be known.
+    /// Further notes for the user.
     pub notes: Vec<String>,
-    /// Name of the journal that takes it back; absent where nothing was changed.
+    /// Name of the journal with which the changes can be undone; absent if nothing was changed.
     pub journal: Option<String>,
-    /// What can be set, to read the figures by.
+    /// What can be set; needed to print the values.
     #[serde(skip)]
     pub offer: Offer,
 }
 
 impl Applied {
-    /// Limits that the kernel took without a word, and kept the old one.
+    /// Returns the limits that the kernel accepted without an error, but did not apply.
     pub fn ignored(&self) -> impl Iterator<Item = &Told> {
         self.limits.iter().filter(|told| told.ignored)
     }

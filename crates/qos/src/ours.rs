@@ -1,9 +1,10 @@
-//! Groups that journals of this program made.
+//! Cache and memory-bandwidth control: the `resctrl` file system (`Documentation/filesystems/resctrl.rst`).
+//! openEuler's kernels have their own dialects of it, see [`manycore_linux::resctrl::dialect`].
 
 use manycore_control::journal::{Change, Pending};
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// Folders of groups that these journals made, each with the journal's name.
+/// Returns the directories of the groups that these journals created, each with the journal's name.
 pub fn ours(pending: &[Pending]) -> BTreeMap<PathBuf, String> {
     let made = |pending: &Pending| {
         let id = pending.id();

@@ -1,4 +1,4 @@
-//! Limits of memory bandwidth and cache in words.
+//! Limits of memory bandwidth and cache as text.
 
 mod proof;
 
@@ -17,13 +17,13 @@ use manycore_render::table::{Align, Table};
 use manycore_text::{names::printable, units};
 use manycore_topology::CpuSet;
 
-/// Mount options that every file system has.
+/// Mount options that are not shown, because most file systems have them.
 const USUAL: [&str; 7] = ["rw", "relatime", "noatime", "nosuid", "nodev", "noexec", "seclabel"];
 
-/// Tasks of one group that are named; the others are counted.
+/// Number of tasks of a group that are listed; the rest is only counted.
 const TASKS: usize = 40;
 
-/// What can be set, and the groups; the `tasks` of the one that is shown, where it is one.
+/// Returns what can be set and the groups as text; `tasks` are listed if the state holds a single group.
 pub fn state(state: &State, tasks: Option<&[u32]>) -> String {
     let offer = &state.offer;
     let options: Vec<&str> =
@@ -35,7 +35,7 @@ pub fn state(state: &State, tasks: Option<&[u32]>) -> String {
     if tasks.is_none() {
         text.push_str("\nWhat can be set\n\n");
         if offer.controls.is_empty() {
-            text.push_str("  Nothing: there are only monitors.\n");
+            text.push_str("  Nothing: resctrl only monitors here.\n");
         } else {
             text.push_str(&controls(offer).text());
         }
@@ -52,16 +52,16 @@ pub fn state(state: &State, tasks: Option<&[u32]>) -> String {
         let none = if tasks.is_empty() { "none" } else { "" };
         text.push_str(&format!("\n  tasks: {}{more}{none}\n", shown.join(" ")));
     } else if offer.dialect.monitors_tell_rates() {
-        text.push_str("\n  memory: the rate of this moment, as the kernel tells it.\n");
+        text.push_str("\n  memory: the current rate, as the kernel reports it.\n");
     } else {
         text.push_str(
-            "\n  memory: what moved to and from it since resctrl was mounted or the group was made.\n",
+            "\n  memory: bytes read and written since resctrl was mounted or the group was created.\n",
         );
     }
     text
 }
 
-/// How many groups there can be.
+/// Returns how many of the available groups and monitors are in use.
 fn room(state: &State) -> String {
     let (there, all) = (state.control_groups().count(), state.groups.len());
     let groups = state.offer.groups.map(|most| format!("{there} of {most} groups with limits"));
@@ -84,7 +84,7 @@ fn controls(offer: &Offer) -> Table {
     table(&columns, offer.controls.iter().map(row).collect())
 }
 
-/// What a line is, and the option of `qos set` that writes it.
+/// Describes a line of `schemata`, with the option of `qos set` that writes it.
 fn meaning(line: &str) -> &'static str {
     match line {
         "L2" | "L2PBM" => "portion of the L2 (--cache l2=)",
@@ -93,14 +93,14 @@ fn meaning(line: &str) -> &'static str {
         "L3CODE" => "the same for code (--cache l3code=)",
         "L2DATA" => "the same for data (--cache l2data=)",
         "L3DATA" => "the same for data (--cache l3data=)",
-        "MB" | "MBMAX" => "most bandwidth (--bandwidth)",
-        "MBMIN" => "least bandwidth (--min-bandwidth)",
-        "MBHDL" => "whether the most is hard (--hardlimit)",
-        "MBPRI" => "who is served first (--priority)",
-        "SMBA" => "most bandwidth of slow memory",
-        "L3PRI" | "L2PRI" => "whose lines stay in the cache",
-        "L3MAX" => "most of the L3",
-        "L3MIN" => "least of the L3",
+        "MB" | "MBMAX" => "maximum bandwidth (--bandwidth)",
+        "MBMIN" => "minimum bandwidth (--min-bandwidth)",
+        "MBHDL" => "maximum is a hard limit (--hardlimit)",
+        "MBPRI" => "bandwidth priority (--priority)",
+        "SMBA" => "maximum bandwidth of slow memory",
+        "L3PRI" | "L2PRI" => "priority of cache lines",
+        "L3MAX" => "maximum share of the L3",
+        "L3MIN" => "minimum share of the L3",
         _ => "",
     }
 }
@@ -135,12 +135,12 @@ fn range(offer: &Offer, line: &str, control: &Control) -> String {
 fn groups(state: &State) -> Table {
     let row = |group: &Group| {
         let limits = match group.role {
-            Role::Monitor => "those of the group".to_owned(),
+            Role::Monitor => "as its parent group".to_owned(),
             _ => limits(&state.offer, group),
         };
         let mode = group.mode.as_deref().filter(|mode| *mode != "shareable");
         let mode = mode.map(|mode| format!(", {mode}")).unwrap_or_default();
-        // A monitoring group stands below the one that it is in.
+        // A monitoring group is listed below its parent group.
         let (above, name) = group.name.rsplit_once("mon_groups/").unwrap_or(("", group.title()));
         let name = if group.role == Role::Monitor && state.groups.len() > 1 {
             format!("+ {name}")
@@ -159,7 +159,7 @@ fn groups(state: &State) -> Table {
     };
     let columns = [
         ("group", Align::Left),
-        ("whose", Align::Left),
+        ("owner", Align::Left),
         ("tasks", Align::Right),
         ("CPUs", Align::Left),
         ("limits", Align::Left),
@@ -180,7 +180,8 @@ fn owner(owner: &Owner) -> String {
     }
 }
 
-/// `MB: 50 %, L3 0: 3ff (10 of 20 ways)`: domains that have the same are one, and what is not limited is left out.
+/// Returns the limits of a group: `MB: 50 %, L3 0: 3ff (10 of 20 ways)`. Domains with the same value are
+/// merged, and values that do not limit are left out.
 fn limits(offer: &Offer, group: &Group) -> String {
     let mut parts = Vec::new();
     for line in &group.schemata.0 {
@@ -202,7 +203,8 @@ fn limits(offer: &Offer, group: &Group) -> String {
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
 }
 
-/// The sum over domains; a domain that has no figure is told, since the sum would be too small.
+/// Returns the sum over all domains. If a domain has no reading, its state is returned instead, since the sum
+/// would be too small.
 fn sum(monitors: &[Monitor], of: impl Fn(&Monitor) -> Option<Reading>) -> String {
     let readings: Vec<Reading> = monitors.iter().filter_map(of).collect();
     let (mut bytes, mut rate) = (None::<u64>, None::<u64>);
@@ -222,12 +224,12 @@ fn sum(monitors: &[Monitor], of: impl Fn(&Monitor) -> Option<Reading>) -> String
     }
 }
 
-/// What was done, or would be.
+/// Returns the changes of `qos set`, made or planned, as text.
 pub fn applied(applied: &Applied) -> String {
     let is_done = applied.journal.is_some();
     let group = applied.group.as_deref().unwrap_or("manycore-PID");
     let kind = if applied.made { "new group" } else { "group" };
-    let would = if is_done { "" } else { "would be: " };
+    let would = if is_done { "" } else { "dry run: " };
     let mut text = format!("{would}{kind} {group} for {} ({})\n\n", applied.target, applied.dialect.name());
     let row = |told: &Told| {
         let show = |value: Option<u64>| {
@@ -245,7 +247,7 @@ pub fn applied(applied: &Applied) -> String {
         row
     };
     let mut columns = vec![
-        ("asked", Align::Left),
+        ("requested", Align::Left),
         ("domain", Align::Left),
         ("before", Align::Left),
         ("written", Align::Left),
@@ -267,12 +269,12 @@ pub fn applied(applied: &Applied) -> String {
     text.extend(applied.notes.iter().map(|note| format!("  {note}\n")));
     text.push_str(&members(applied, is_done));
     if let Some(journal) = &applied.journal {
-        text.push_str(&format!("manycore undo {journal} takes it back.\n"));
+        text.push_str(&format!("manycore undo {journal} restores the previous state.\n"));
     }
     text
 }
 
-/// `3 tasks are in it; children and threads inherit it.`
+/// Describes the members of the group: `3 tasks: in it; threads and children inherit it`.
 fn members(applied: &Applied, is_done: bool) -> String {
     let verb = if is_done { "in it" } else { "to be put into it" };
     match (applied.tasks, applied.cpus.is_empty()) {

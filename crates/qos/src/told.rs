@@ -1,4 +1,4 @@
-//! What became of a write: asked, written, in force, and why they differ.
+//! The outcome of a write: the value requested, written and in force, and why they differ.
 
 use super::translate::Write;
 use manycore_linux::resctrl::{
@@ -7,28 +7,28 @@ use manycore_linux::resctrl::{
 };
 use serde::Serialize;
 
-/// One domain of one line.
+/// The outcome for one domain of one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Told {
-    /// The line.
+    /// Name of the line.
     pub line: String,
-    /// The domain.
+    /// Number of the domain.
     pub domain: u32,
-    /// What was asked for: `bandwidth 55%`.
+    /// The request: `bandwidth 55%`.
     pub asked: String,
-    /// What was in force before; absent for a new group that was not made yet.
+    /// The value in force before; absent for a group that does not exist yet.
     pub before: Option<u64>,
-    /// What was written.
+    /// The value that was written.
     pub written: u64,
-    /// What is in force; absent where nothing was written yet, or the kernel shows no value any more.
+    /// The value in force; absent if nothing was written yet, or the kernel no longer shows a value.
     pub in_force: Option<u64>,
-    /// Why what is in force is not what was asked for.
+    /// Why the value in force is not the requested one.
     pub why: Option<String>,
-    /// Whether the kernel took it without a word and what was before is still in force.
+    /// Whether the kernel accepted the write without an error, but the old value is still in force.
     pub ignored: bool,
 }
 
-/// Compares what was written with what the kernel shows.
+/// Compares the written values with those that the kernel shows.
 pub fn tell(write: &Write, before: Option<&Schemata>, after: Option<&Schemata>, offer: &Offer) -> Vec<Told> {
     let name = &write.line.name;
     let told = |(&domain, &written): (&u32, &u64)| {
@@ -36,7 +36,7 @@ pub fn tell(write: &Write, before: Option<&Schemata>, after: Option<&Schemata>, 
         let in_force = after.and_then(|schemata| schemata.value(name, domain));
         let expected = write.expected.get(&domain).copied().unwrap_or(written);
         let why = match after {
-            // Nothing is written yet: what can be foreseen.
+            // Nothing is written yet: report what can be predicted.
             None => foreseen(offer, name, written, expected),
             Some(_) => differs(offer, name, [written, expected], before, in_force),
         };
@@ -64,9 +64,9 @@ fn foreseen(offer: &Offer, name: &str, written: u64, expected: u64) -> Option<St
         return None;
     };
     Some(if written < least {
-        format!("the kernel raises it to the least, {expected}")
+        format!("the kernel raises it to the minimum, {expected}")
     } else {
-        format!("the kernel rounds it up to steps of {step}, without a word")
+        format!("the kernel silently rounds it up to steps of {step}")
     })
 }
 
@@ -78,20 +78,20 @@ fn differs(
     in_force: Option<u64>,
 ) -> Option<String> {
     match in_force {
-        None => Some("the kernel shows no value any more".to_owned()),
+        None => Some("the kernel no longer shows a value".to_owned()),
         Some(now) if now == written => None,
         Some(now) if now == expected => foreseen(offer, name, written, expected),
         Some(now) if Some(now) == before => {
-            Some("the kernel took it without a word, and changed nothing".to_owned())
+            Some("the kernel silently ignored it: nothing changed".to_owned())
         }
         Some(_) => Some(match foreseen(offer, name, written, expected) {
-            Some(foreseen) => format!("{foreseen}, and the hardware makes this of it"),
-            None => "the kernel made this of it, without a word".to_owned(),
+            Some(foreseen) => format!("{foreseen}, and the hardware changes it further"),
+            None => "the kernel silently changed it".to_owned(),
         }),
     }
 }
 
-/// A value in words: `50 %`, `2000 MB/s`, `3ff (10 of 20 ways)`, `no limit`.
+/// Returns a value as text: `50 %`, `2000 MB/s`, `3ff (10 of 20 ways)`, `no limit`.
 pub fn words(offer: &Offer, line: &str, value: u64) -> String {
     if Kind::of(line) == Kind::Mask {
         let all = match offer.control(line).map(|control| &control.bounds) {
@@ -142,18 +142,15 @@ mod tests {
     #[test]
     fn differences_are_explained() {
         assert_eq!(why(50, 100, Some(50)), None);
-        assert_eq!(why(55, 100, Some(60)).unwrap(), "the kernel rounds it up to steps of 10, without a word");
-        assert_eq!(why(1, 100, Some(10)).unwrap(), "the kernel raises it to the least, 10");
-        assert_eq!(
-            why(50, 100, Some(100)).unwrap(),
-            "the kernel took it without a word, and changed nothing"
-        );
-        assert_eq!(why(50, 100, Some(47)).unwrap(), "the kernel made this of it, without a word");
+        assert_eq!(why(55, 100, Some(60)).unwrap(), "the kernel silently rounds it up to steps of 10");
+        assert_eq!(why(1, 100, Some(10)).unwrap(), "the kernel raises it to the minimum, 10");
+        assert_eq!(why(50, 100, Some(100)).unwrap(), "the kernel silently ignored it: nothing changed");
+        assert_eq!(why(50, 100, Some(47)).unwrap(), "the kernel silently changed it");
         assert_eq!(
             why(1, 100, Some(12)).unwrap(),
-            "the kernel raises it to the least, 10, and the hardware makes this of it"
+            "the kernel raises it to the minimum, 10, and the hardware changes it further"
         );
-        assert_eq!(why(50, 100, None).unwrap(), "the kernel shows no value any more");
+        assert_eq!(why(50, 100, None).unwrap(), "the kernel no longer shows a value");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! From what a user asks for to what is written, or why it cannot be: all of it known before anything is written.
+//! Translates a request to the lines of this kernel. All errors are found before anything is written.
 
 use super::wish::{Bandwidth, CacheWish, On, Part, Portion, Wish};
 use manycore_linux::resctrl::{
@@ -12,27 +12,27 @@ use std::collections::BTreeMap;
 /// One line to be written to `schemata`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// What was asked for, as on the command line: `bandwidth 55%`.
+    /// The request, as on the command line: `bandwidth 55%`.
     pub asked: String,
-    /// What is written.
+    /// The line.
     pub line: Line,
-    /// What the kernel will make of it in each domain, as far as it tells how it rounds.
+    /// The value that the kernel will put into force in each domain, as far as its rounding is known.
     pub expected: BTreeMap<u32, u64>,
-    /// How what is written differs from what was asked.
+    /// How the written value differs from the request.
     pub note: Option<String>,
 }
 
-/// Why something cannot be had.
+/// Why a request cannot be met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The value or domain is none that there is.
+    /// There is no such value or domain.
     Wrong(String),
     /// This machine, kernel or mount has no such control.
     Lacks(String),
 }
 
 impl Refusal {
-    /// The reason.
+    /// Returns the reason.
     pub fn text(&self) -> &str {
         match self {
             Self::Wrong(text) | Self::Lacks(text) => text,
@@ -40,8 +40,8 @@ impl Refusal {
     }
 }
 
-/// The lines for `wish`, or all reasons why it cannot be met. `others` are the limits of other groups: masks are put
-/// where these have the least.
+/// Returns the lines for `wish`, or all reasons why it cannot be met. `others` are the limits of other
+/// groups: masks are placed where they overlap least with these.
 ///
 /// # Errors
 /// At least one refusal; then nothing must be written.
@@ -79,7 +79,8 @@ pub fn translate(
     if refusals.is_empty() { Ok(writes) } else { Err(refusals) }
 }
 
-/// Of two writes of the same place, the second would undo the first.
+/// Returns a refusal for every two writes of the same line and domain, of which the second would overwrite
+/// the first.
 fn clashes(writes: &[Write]) -> Vec<Refusal> {
     let mut found = Vec::new();
     for (at, write) in writes.iter().enumerate() {
@@ -89,13 +90,13 @@ fn clashes(writes: &[Write]) -> Vec<Refusal> {
         };
         if let Some(earlier) = writes[..at].iter().find(is_same) {
             let (one, other, name) = (&earlier.asked, &write.asked, &write.line.name);
-            found.push(Refusal::Wrong(format!("{one} and {other} both set {name}: ask for one of them")));
+            found.push(Refusal::Wrong(format!("{one} and {other} both set {name}: give only one of them")));
         }
     }
     found
 }
 
-/// What all steps need.
+/// The inputs of all steps.
 struct Desk<'a> {
     wish: &'a Wish,
     offer: &'a Offer,
@@ -108,7 +109,7 @@ impl Desk<'_> {
         let name = if self.offer.control("MB").is_none() { "MBMAX" } else { "MB" };
         let control = self.offer.control(name).ok_or_else(|| {
             Refusal::Lacks(format!(
-                "there is no limit of memory bandwidth here: schemata has no line MB ({})",
+                "memory bandwidth cannot be limited here: schemata has no line MB ({})",
                 self.offer.dialect.name()
             ))
         })?;
@@ -119,18 +120,18 @@ impl Desk<'_> {
         self.write(format!("bandwidth {asked}"), name, control, |_| value, note)
     }
 
-    /// The number that stands for a bandwidth, and how it differs from it.
+    /// Returns the number to write for a bandwidth, and a note if it differs from the request.
     fn bandwidth_value(&self, asked: Bandwidth, control: &Control) -> Result<(u64, Option<String>), Refusal> {
         let wrong = |text: &str| Err(Refusal::Wrong(text.to_owned()));
         match (asked, self.offer.dialect) {
             (Bandwidth::Percent(100), _) => Ok((control.open, None)),
             (Bandwidth::Percent(_), Dialect::AmdPqos) => wrong(
-                "AMD limits bandwidth in steps of 125 MB/s and does not tell the most, so there is no percent of it: \
-                 name a rate, such as --bandwidth 2000MB/s (100% takes a limit away)",
+                "AMD limits bandwidth in steps of 125 MB/s and does not report the maximum, so percentages are unknown: \
+                 give a rate, such as --bandwidth 2000MB/s (100% removes the limit)",
             ),
             (Bandwidth::Percent(_), _) if self.offer.megabytes => wrong(
-                "resctrl is mounted with mba_MBps, where limits are in MB/s: name a rate, such as --bandwidth \
-                 2000MB/s (100% takes a limit away)",
+                "resctrl is mounted with mba_MBps, where limits are in MB/s: give a rate, such as --bandwidth \
+                 2000MB/s (100% removes the limit)",
             ),
             (Bandwidth::Percent(percent), _) => Ok((percent, None)),
             (Bandwidth::Megabytes(rate), Dialect::AmdPqos) => {
@@ -144,7 +145,7 @@ impl Desk<'_> {
                 "limits are in percent here; for MB/s, resctrl has to be mounted with mba_MBps: umount it, then mount \
                  -t resctrl resctrl -o mba_MBps /sys/fs/resctrl",
             ),
-            (Bandwidth::Megabytes(_), _) => wrong("limits are in percent here: --bandwidth 50%"),
+            (Bandwidth::Megabytes(_), _) => wrong("limits are in percent here, such as --bandwidth 50%"),
         }
     }
 
@@ -153,13 +154,13 @@ impl Desk<'_> {
             && share > most
         {
             return Err(Refusal::Wrong(format!(
-                "the least bandwidth ({share} %) is more than the most ({most} %)"
+                "the minimum bandwidth ({share} %) is more than the maximum ({most} %)"
             )));
         }
-        self.extra(format!("min-bandwidth {share}%"), "MBMIN", "least memory bandwidth", share)
+        self.extra(format!("min-bandwidth {share}%"), "MBMIN", "minimum memory bandwidth", share)
     }
 
-    /// What only openEuler has.
+    /// Returns the write of a line that only openEuler has.
     fn extra(&self, asked: String, line: &str, what: &str, value: u64) -> Result<Write, Refusal> {
         let control = self.offer.control(line).ok_or_else(|| {
             let dialect = self.offer.dialect.name();
@@ -175,7 +176,7 @@ impl Desk<'_> {
                          resctrl resctrl -o {option} /sys/fs/resctrl"
                     )
                 }
-                _ => format!("{dialect} has no {what}; only MPAM of openEuler's kernels has"),
+                _ => format!("{dialect} has no {what}; it needs MPAM with a kernel of openEuler"),
             })
         })?;
         self.check_number(what, value, control)?;
@@ -184,20 +185,21 @@ impl Desk<'_> {
 
     fn check_number(&self, what: &str, value: u64, control: &Control) -> Result<(), Refusal> {
         let Bounds::Number { least, most, .. } = control.bounds else { return Ok(()) };
-        // That kernel raises what is too small, which is told afterwards.
+        // That kernel raises values that are too small, which is reported after the write.
         let raises = self.offer.dialect == Dialect::OpenEuler510 && what == "bandwidth";
         let amd = self.offer.dialect == Dialect::AmdPqos;
         let shown = |value: u64| if amd { format!("{} MB/s", value * AMD_UNIT) } else { value.to_string() };
         if value > most || value < least && !raises {
             let (value, least, most) = (shown(value), shown(least), shown(most));
             return Err(Refusal::Wrong(format!(
-                "{what} {value} is out of range: it goes from {least} to {most} here"
+                "{what} {value} is out of range: expected a value from {least} to {most}"
             )));
         }
         Ok(())
     }
 
-    /// With code and data apart, both are written where neither is named.
+    /// Returns the writes for a portion of a cache. If code and data are separate and neither is named, both are
+    /// written.
     fn cache(&self, asked: &CacheWish) -> Vec<Result<Write, Refusal>> {
         let level = format!("L{}", asked.level);
         let parts = [format!("{level}CODE"), format!("{level}DATA")];
@@ -217,7 +219,7 @@ impl Desk<'_> {
             };
             Refusal::Lacks(if asked.part != Part::Both && self.offer.control(&level).is_some() {
                 format!(
-                    "code and data share the {level} here: resctrl has to be mounted with {option} to part them (umount \
+                    "code and data share the {level} here: to separate them, mount resctrl with {option} (umount \
                      it, then mount -t resctrl resctrl -o {option} /sys/fs/resctrl)"
                 )
             } else {
@@ -242,14 +244,14 @@ impl Desk<'_> {
             Portion::Mask(mask) => {
                 let bits = mask.count_ones();
                 return match () {
-                    () if mask & !full != 0 => wrong(format!("the mask of all is {full:#x}")),
+                    () if mask & !full != 0 => wrong(format!("the mask of all ways is {full:#x}")),
                     () if bits < least_bits => wrong(format!("a mask has at least {least_bits} bits here")),
-                    () if !sparse && !is_contiguous(mask) => wrong("a mask may have no gaps here".to_owned()),
+                    () if !sparse && !is_contiguous(mask) => wrong("gaps are not allowed here".to_owned()),
                     () => self.write(format!("cache {asked}"), name, control, |_| mask, None),
                 };
             }
             Portion::Ways(ways) if ways > all || ways < least_bits => {
-                return wrong(format!("there are {all} ways, and {least_bits} are the least"));
+                return wrong(format!("the cache has {all} ways, and the minimum is {least_bits}"));
             }
             Portion::Ways(ways) => (ways, None),
             Portion::Percent(percent) => {
@@ -257,7 +259,7 @@ impl Desk<'_> {
                 let nearest = ((exact + 50) / 100) as u32;
                 let ways = nearest.max(if percent == 0 { least_bits } else { least_bits.max(1) });
                 let is_exact = u64::from(ways) * 100 == exact;
-                (ways, (!is_exact).then(|| format!("{ways} of {all} ways is the nearest")))
+                (ways, (!is_exact).then(|| format!("rounded to {ways} of {all} ways")))
             }
         };
         let pick = |domain: u32| {
@@ -282,7 +284,7 @@ impl Desk<'_> {
         Ok(Write { asked, line: Line { name: name.to_owned(), values }, expected, note })
     }
 
-    /// Domains of a line that `--on` means.
+    /// Returns the domains of a line that `--on` selects.
     fn domains(&self, name: &str, control: &Control) -> Result<Vec<u32>, Refusal> {
         let scope = self.offer.dialect.scope(name);
         let known: CpuSet = control.domains.iter().copied().collect();
@@ -304,7 +306,7 @@ impl Desk<'_> {
         }
     }
 
-    /// The caches of these nodes; none that serves another node as well.
+    /// Returns the caches of these NUMA nodes, none of which may serve another node as well.
     fn caches_of(
         &self,
         nodes: &CpuSet,
@@ -326,7 +328,7 @@ impl Desk<'_> {
             if !its.is_subset(&cpus) {
                 let word = scope.word();
                 return Err(Refusal::Wrong(format!(
-                    "limits hold for a whole {word}, and {word} {id} serves CPUs {its}, of other nodes as well: write \
+                    "limits apply to a whole {word}, and {word} {id} serves CPUs {its}, some of other nodes: write \
                      --on cache={id}"
                 )));
             }
@@ -339,7 +341,8 @@ impl Desk<'_> {
     }
 }
 
-/// A mask of `ways` neighbours within `full`, where `taken` has the fewest of them; the lowest of such places.
+/// Returns a mask of `ways` adjacent bits within `full` that shares the fewest bits with `taken`; the lowest
+/// of equal ones.
 fn place(ways: u32, full: u64, taken: &[u64]) -> u64 {
     let piece = if ways >= 64 { u64::MAX } else { (1 << ways) - 1 };
     let last = 64 - full.leading_zeros();
@@ -348,7 +351,7 @@ fn place(ways: u32, full: u64, taken: &[u64]) -> u64 {
     places.min_by_key(shared).unwrap_or(full)
 }
 
-/// Whether all bits are neighbours.
+/// Whether all bits are adjacent.
 fn is_contiguous(mask: u64) -> bool {
     mask == 0 || (mask >> mask.trailing_zeros()).trailing_ones() == mask.count_ones()
 }

@@ -1,19 +1,19 @@
-//! What groups use, in words: a table for a terminal, and lines for pipes.
+//! The usage of groups as text: a table for a terminal, and lines for pipes.
 
 use manycore_linux::resctrl::watch::{GroupUse, Missing, Moment};
 use manycore_render::table::{Align, Table};
 use manycore_text::{names::printable, units};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Looks of which the course is drawn.
+/// Number of readings in the history that is drawn.
 const COURSE: usize = 16;
 
-/// The latest figures of each group.
+/// The latest rates of each group.
 #[derive(Debug, Default)]
 pub struct Courses(BTreeMap<String, VecDeque<Option<f64>>>);
 
 impl Courses {
-    /// Takes in one more look; groups that are gone go.
+    /// Adds one reading. Groups that no longer exist are removed.
     pub fn add(&mut self, moment: &Moment) {
         self.0.retain(|name, _| moment.groups.iter().any(|group| group.name == *name));
         for group in &moment.groups {
@@ -25,7 +25,7 @@ impl Courses {
         }
     }
 
-    /// Bars up to the highest figure of all groups; a gap where there was no figure.
+    /// Returns bars relative to the highest rate of all groups; a blank where there was no reading.
     fn bars(&self, name: &str) -> String {
         const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
         let highest = self.0.values().flatten().flatten().copied().fold(0.0, f64::max);
@@ -38,7 +38,7 @@ impl Courses {
     }
 }
 
-/// All groups of one look.
+/// Returns one reading of all groups as a table.
 pub fn table(moment: &Moment, courses: &Courses, root: &str) -> String {
     let domains = moment.domains();
     let single = domains.len() < 2;
@@ -76,7 +76,7 @@ pub fn table(moment: &Moment, courses: &Courses, root: &str) -> String {
     table.rows.push(row);
     let without = match all.without {
         0 => String::new(),
-        count => format!("\n  (all): without those of {}\n", units::counted(count, "group")),
+        count => format!("\n  (all): excludes {} without a rate\n", units::counted(count, "group")),
     };
     format!(
         "{}  {root}, {}\n\n{}{without}",
@@ -86,7 +86,7 @@ pub fn table(moment: &Moment, courses: &Courses, root: &str) -> String {
     )
 }
 
-/// Names of the columns of [`lines`], for the domains of this look.
+/// Returns the column names of [`lines`] for the domains of this reading.
 pub fn head(moment: &Moment) -> String {
     let mut line = format!(
         "{:<20}  {:<24}  {:>11}  {:>10}  {:>10}",
@@ -96,7 +96,7 @@ pub fn head(moment: &Moment) -> String {
     line + "\n"
 }
 
-/// A line for each group, and one for all where there are several.
+/// Returns one line per group, and a line for the sum if there are several groups.
 pub fn lines(moment: &Moment) -> String {
     let megabytes = |rate: f64| format!("{:.1}", rate / 1e6);
     let domains = moment.domains();
@@ -139,7 +139,7 @@ fn in_domain(group: &GroupUse, title: &str, show: impl Fn(f64) -> String) -> Str
     domain.map_or_else(dash, |domain| domain.memory.map_or_else(|| why(domain.missing), show))
 }
 
-/// What stands where there is no figure.
+/// Returns the word that is shown in place of a missing figure.
 fn why(missing: Option<Missing>) -> String {
     match missing {
         Some(Missing::New) => "new",

@@ -1,68 +1,69 @@
-//! What a user asks for, in no kernel's words.
+//! The limits that a user requests, independent of the kernel's syntax.
 
 use manycore_topology::CpuSet;
 use std::{fmt, str::FromStr};
 
-/// Limits for a group.
+/// Requested limits for a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// Most memory bandwidth.
+    /// Maximum memory bandwidth.
     pub bandwidth: Option<Bandwidth>,
-    /// Memory bandwidth that it shall get also where others want it, in percent of the most.
+    /// Minimum memory bandwidth under contention, in percent of the total.
     pub min_bandwidth: Option<u64>,
-    /// Whether the most holds also while nobody else wants memory.
+    /// Whether the maximum also applies while no other group uses memory.
     pub hard_limit: Option<bool>,
-    /// Who is served first where memory is short: 0 to 7, 3 where nobody asked.
+    /// Priority under memory contention: 0 to 7, 7 is served first; the default is 3.
     pub priority: Option<u64>,
     /// Portions of caches.
     pub caches: Vec<CacheWish>,
-    /// Where it holds; everywhere unless told.
+    /// Where the limits apply; everywhere if absent.
     pub on: Option<On>,
 }
 
-/// Most memory bandwidth.
+/// Maximum memory bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bandwidth {
-    /// Of what there is.
+    /// Percent of the total.
     Percent(u64),
-    /// As the kernel counts it.
+    /// MB/s, as the kernel counts them.
     Megabytes(u64),
 }
 
-/// What a portion is of.
+/// A portion of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheWish {
-    /// 2 or 3.
+    /// Level of the cache: 2 or 3.
     pub level: u32,
-    /// What of it.
+    /// Code, data or both.
     pub part: Part,
-    /// How much.
+    /// How much of it.
     pub portion: Portion,
 }
 
-/// Code and data share a cache unless it is mounted with `cdp`.
+/// The contents that a portion is for. Code and data share their portions unless resctrl is mounted with
+/// `cdp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Both.
+    /// Code and data.
     Both,
-    /// Instructions alone.
+    /// Only instructions.
     Code,
-    /// Data alone.
+    /// Only data.
     Data,
 }
 
 /// How much of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Portion {
-    /// Of its ways, rounded to the nearest.
+    /// Percent of its ways, rounded to the nearest.
     Percent(u64),
-    /// So many of the ways (or portions) that a mask has a bit for.
+    /// Number of ways (or portions), each of which is one bit of a mask.
     Ways(u32),
-    /// Exactly these.
+    /// Exactly these bits.
     Mask(u64),
 }
 
-/// Domains.
+/// The domains where limits apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum On {
     /// NUMA nodes.
@@ -72,7 +73,7 @@ pub enum On {
 }
 
 impl Wish {
-    /// Whether nothing is asked for.
+    /// Whether no limit is requested.
     pub fn is_empty(&self) -> bool {
         *self == Self { on: self.on.clone(), ..Self::default() }
     }
@@ -81,10 +82,10 @@ impl Wish {
 impl FromStr for Bandwidth {
     type Err = String;
 
-    /// `50%`, `2000MB/s`, `2GB/s`.
+    /// Parses `50%`, `2000MB/s`, `2GB/s`.
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let wrong = || format!("{text:?} is neither a share such as 50% nor a rate such as 2000MB/s");
+        let wrong = || format!("{text:?} is neither a percentage such as 50% nor a rate such as 2000MB/s");
         let number = |digits: &str| digits.trim().parse::<u64>().map_err(|_| wrong());
         if let Some(percent) = text.strip_suffix('%') {
             return percent_of(number(percent)?).map(Self::Percent);
@@ -96,35 +97,35 @@ impl FromStr for Bandwidth {
             _ => return Err(wrong()),
         };
         if megabytes == 0 {
-            Err("nothing runs without memory: 1MB/s is the least".to_owned())
+            Err("0MB/s is not a limit: the minimum is 1MB/s".to_owned())
         } else {
             Ok(Self::Megabytes(megabytes))
         }
     }
 }
 
-/// `10%`, or `10`.
+/// Parses a percentage: `10%`, or `10`.
 ///
 /// # Errors
-/// It is no number from 0 to 100.
+/// The text is not a number from 0 to 100.
 pub fn share(text: &str) -> Result<u64, String> {
     let digits = text.trim().strip_suffix('%').unwrap_or(text.trim());
-    let number = digits.parse().map_err(|_| format!("{text:?} is no share such as 10%"))?;
+    let number = digits.parse().map_err(|_| format!("{text:?} is not a percentage such as 10%"))?;
     percent_of(number)
 }
 
 fn percent_of(number: u64) -> Result<u64, String> {
-    if number <= 100 { Ok(number) } else { Err(format!("{number} % is more than there is: 100% is all")) }
+    if number <= 100 { Ok(number) } else { Err(format!("{number} % is out of range: the maximum is 100%")) }
 }
 
 impl FromStr for CacheWish {
     type Err = String;
 
-    /// `l3=50%`, `l3=4ways`, `l2=0xff0`, `l3code=2ways`.
+    /// Parses `l3=50%`, `l3=4ways`, `l2=0xff0`, `l3code=2ways`.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "{text:?} is no portion of a cache such as l3=50%, l3=4ways, l2=0xff0 or l3code=2ways (also l3data, \
+                "{text:?} is not a portion of a cache such as l3=50%, l3=4ways, l2=0xff0 or l3code=2ways (also l3data, \
                  l2code, l2data)"
             )
         };
@@ -161,15 +162,17 @@ impl FromStr for CacheWish {
 impl FromStr for On {
     type Err = String;
 
-    /// `node=0-1`, `cache=0`.
+    /// Parses `node=0-1`, `cache=0`.
     fn from_str(text: &str) -> Result<Self, String> {
         let (kind, list) = text.split_once('=').unwrap_or((text, ""));
         let list: CpuSet = list.parse().map_err(|error| format!("{text:?}: {error}"))?;
         match kind.trim() {
-            _ if list.is_empty() => Err(format!("{text:?} names none: write node=0-1 or cache=0")),
+            _ if list.is_empty() => Err(format!("{text:?} has an empty list: expected node=0-1 or cache=0")),
             "node" => Ok(Self::Nodes(list)),
             "cache" => Ok(Self::Caches(list)),
-            _ => Err(format!("{text:?}: a limit holds on nodes or caches: node=0-1, cache=0")),
+            _ => Err(format!(
+                "{text:?} is neither a list of nodes nor of caches: expected node=0-1 or cache=0"
+            )),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Changes, each in the journal before it is made.
+//! Changes resctrl. Each change is recorded in the journal before it is made.
 
 use crate::translate::Write;
 use manycore_control::journal::{Change, Journal};
@@ -15,49 +15,49 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Why the kernel did not do what it was told.
+/// Why the kernel refused a change.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// EACCES, EPERM.
-    #[error("no right to change {0}: root may (sudo)")]
+    #[error("no permission to change {0}: run it as root (sudo)")]
     NoRight(PathBuf),
     /// EROFS.
     #[error("{0} is mounted read-only, as in a container: change it from the host")]
     ReadOnly(PathBuf),
     /// ENOSPC: no CLOSID, RMID or PARTID is left.
-    #[error("the hardware has no room for one more group{}: remove one (manycore qos show lists them)", said(.0.as_deref()))]
+    #[error("the hardware supports no more groups{}: remove one ('manycore qos show' lists them)", said(.0.as_deref()))]
     Full(Option<String>),
-    /// EBUSY: the RMIDs of groups that are gone have data in caches still.
-    #[error("no monitor is free for one more group{}: those of groups that were removed are busy until their data have \
-             left the caches; try again in a while", said(.0.as_deref()))]
+    /// EBUSY: the RMIDs of removed groups still have data in caches.
+    #[error("no monitor is free for another group{}: the monitors of removed groups are busy until their data have \
+             left the caches; try again later", said(.0.as_deref()))]
     Busy(Option<String>),
-    /// A group of that name was made by somebody else meanwhile.
-    #[error("{0} is there already, made by somebody else meanwhile: try again with another --name")]
+    /// Another process has created a group of that name meanwhile.
+    #[error("another process has created {0} meanwhile: try again with another --name")]
     Exists(PathBuf),
-    /// The group was removed by somebody else meanwhile.
-    #[error("{0} was removed by somebody else meanwhile: 'manycore qos show' tells which groups there are")]
+    /// Another process has removed the group meanwhile.
+    #[error("another process has removed {0} meanwhile: 'manycore qos show' lists the groups")]
     Gone(PathBuf),
-    /// Anything else, with `last_cmd_status` where that said something.
-    #[error("the kernel refuses {what}: {error}{}", said(.status.as_deref()))]
+    /// Any other error, with `last_cmd_status` if that holds a reason.
+    #[error("the kernel refused {what}: {error}{}", said(.status.as_deref()))]
     Other {
         /// What was written, and where.
         what: String,
         /// The error number.
         error: io::Error,
-        /// The kernel's reason; it may keep silent.
+        /// The kernel's reason, if it gave one.
         status: Option<String>,
     },
-    /// The journal cannot be written: the change was not made.
+    /// The journal cannot be written, so the change was not made.
     #[error("cannot write the journal: {0}")]
     Journal(io::Error),
 }
 
-/// The kernel's own words behind ours.
+/// Formats the kernel's own message, to be appended to ours.
 fn said(status: Option<&str>) -> String {
     status.map(|status| format!(" ({status})")).unwrap_or_default()
 }
 
-/// Changes a mounted file system.
+/// Changes a mounted resctrl file system.
 #[derive(Debug)]
 pub struct Writer<'a> {
     root: &'a Path,
@@ -65,38 +65,39 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// For the file system at `root`.
+    /// Returns a writer for the file system at `root`.
     pub fn new(root: &'a Path, journal: &'a Journal) -> Self {
         Self { root, journal }
     }
 
-    /// Makes a group; it has all there is until it is limited.
+    /// Creates a group, without limits at first.
     ///
     /// # Errors
-    /// Why there can be none.
+    /// Why it cannot be created.
     pub fn make(&self, name: &str) -> Result<(), Refused> {
         let folder = self.root.join(name);
         self.note(&Change::Class { path: folder.clone() })?;
         let older = self.status();
         fs::create_dir(&folder).map_err(|error| {
-            // Whatever stands there now is not ours to remove.
+            // A directory of this name that exists now was not created by manycore and must not be removed by
+            // undo.
             let noted = self.journal.note(&Change::NotMade { path: folder.clone() });
             match noted {
                 Err(error) => Refused::Journal(error),
                 Ok(()) => {
-                    self.refused(&folder, format!("to make {}", folder.display()), error, older.as_deref())
+                    self.refused(&folder, format!("to create {}", folder.display()), error, older.as_deref())
                 }
             }
         })
     }
 
-    /// Writes a line of a group's schemata. Where the group was there before us, `before` is what it says.
+    /// Writes a line of a group's schemata. `before` are the old limits, for a group that existed before.
     ///
-    /// Noted are the values that are written and those that the kernel will make of them: whoever is killed before
-    /// [`Writer::note_in_force`] has changed limits to these.
+    /// Both the written values and the values expected from the kernel's rounding are recorded. If the
+    /// process is killed before [`Writer::note_in_force`], undo recognises either of them.
     ///
     /// # Errors
-    /// Why the kernel does not take it: then nothing of the line is in force.
+    /// Why the kernel refused it; then nothing of the line is in force.
     pub fn limit(&self, name: &str, write: &Write, before: Option<&Schemata>) -> Result<(), Refused> {
         let (folder, line) = (self.root.join(name), &write.line);
         if let Some(before) = before {
@@ -111,7 +112,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Notes what the kernel was seen to make of a line, where that is not what was written.
+    /// Records the values in force for a line, if they differ from the written ones.
     ///
     /// # Errors
     /// The journal cannot be written.
@@ -143,10 +144,10 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Puts a task of the group `from` into the group `name`; false where it has ended.
+    /// Moves a task from the group `from` to the group `name`; false if the task has ended.
     ///
     /// # Errors
-    /// Why it stays where it is.
+    /// Why it was not moved.
     pub fn assign(&self, name: &str, tid: u32, from: &str) -> Result<bool, Refused> {
         let Some(start) = tasks::start_time(tid) else { return Ok(false) };
         let (from, to) = (self.root.join(from), self.root.join(name));
@@ -159,10 +160,10 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Puts CPUs, all of them in the group `from` now, into the group `name`, beside those that it has.
+    /// Moves CPUs, all of which are in the group `from`, to the group `name`, in addition to its own CPUs.
     ///
     /// # Errors
-    /// Why they stay where they are: for one, they are offline.
+    /// Why they were not moved, for example because they are offline.
     pub fn claim(&self, name: &str, cpus: &CpuSet, from: &str) -> Result<(), Refused> {
         let (from, to) = (self.root.join(from), self.root.join(name));
         self.note(&Change::Claimed { cpus: cpus.clone(), from, to: to.clone() })?;
@@ -173,8 +174,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Notes CPUs that the kernel takes out of the monitoring group `from` when they leave the group that it is in for
-    /// the group `name`. To be called before that, so that they are put back after it.
+    /// Records CPUs that the kernel takes out of the monitoring group `from` when they leave its parent group
+    /// for the group `name`. Must be called before the move, so that undo returns them after it.
     ///
     /// # Errors
     /// The journal cannot be written.
@@ -187,16 +188,17 @@ impl<'a> Writer<'a> {
         self.journal.note(change).map_err(Refused::Journal)
     }
 
-    /// What the kernel said of the last command; absent where that is nothing.
+    /// Returns the kernel's message about the last command; absent if there is none.
     fn status(&self) -> Option<String> {
         let text = fs::read_to_string(self.root.join(path("info", "last_cmd_status"))).ok()?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty() && text != "ok")
     }
 
-    /// `older` is what the kernel said before: where it says the same now, that may be of an earlier command.
+    /// Converts an error. `older` is the kernel's message before: if it is still the same, it may refer to an
+    /// earlier command.
     fn refused(&self, file: &Path, what: String, error: io::Error, older: Option<&str>) -> Refused {
         let status = self.status().map(|status| match older {
-            Some(older) if older == status => format!("{status}; this may be of an earlier command"),
+            Some(older) if older == status => format!("{status}; this message may be of an earlier command"),
             _ => status,
         });
         match Errno::from_io_error(&error) {
@@ -214,7 +216,7 @@ impl<'a> Writer<'a> {
 /// Mounts resctrl at `point`.
 ///
 /// # Errors
-/// Those of `mount(2)`; the journal cannot be written.
+/// Errors of `mount(2)`, or the journal cannot be written.
 pub fn mount(journal: &Journal, point: &Path) -> Result<(), Refused> {
     journal.note(&Change::Mount { point: point.to_owned() }).map_err(Refused::Journal)?;
     let flags = rustix::mount::MountFlags::empty();

@@ -8,7 +8,7 @@ use manycore_qos::write::{Refused, Writer};
 use std::{fs, path::Path};
 use tempfile::TempDir;
 
-/// A folder with one group of somebody else's.
+/// A directory with one group of another owner.
 fn place() -> TempDir {
     let root = tempfile::tempdir().unwrap();
     fs::create_dir_all(root.path().join("theirs")).unwrap();
@@ -27,12 +27,12 @@ fn limit(root: &Path, journal: &Journal, text: &str) {
     limit_that_becomes(root, journal, text, text);
 }
 
-/// Writes a limit of which the kernel makes another one.
+/// Writes a limit that the kernel changes to another one.
 fn limit_that_becomes(root: &Path, journal: &Journal, text: &str, becomes: &str) {
     let before = Schemata::parse(&now(root));
     let line = |text| Line::parse(text).unwrap();
     let write = Write { asked: String::new(), line: line(text), expected: line(becomes).values, note: None };
-    // The kernel replaces what it shows; here the file is replaced.
+    // The kernel replaces a single line; here the whole file is replaced.
     Writer::new(root, journal).limit("theirs", &write, Some(&before)).unwrap();
     fs::write(root.join("theirs/schemata"), format!("{becomes}\n")).unwrap();
 }
@@ -93,7 +93,11 @@ fn whoever_ends_last_restores_the_first() {
     limit(root.path(), &first, "MB:0=50");
     limit(root.path(), &second, "MB:0=30");
     let restored = first.take_back().unwrap();
-    assert_eq!((restored.limits, restored.left.len()), (0, 0), "the other one was told: {restored:?}");
+    assert_eq!(
+        (restored.limits, restored.left.len()),
+        (0, 0),
+        "the newer journal has the original value: {restored:?}"
+    );
     assert_eq!(now(root.path()), "MB:0=30");
     assert_eq!(second.take_back().unwrap().limits, 1);
     assert!(now(root.path()).starts_with("MB:0=100"));
@@ -105,7 +109,7 @@ fn a_group_that_we_did_not_make_stays() {
     let journal = begin(root.path());
     let refused = Writer::new(root.path(), &journal).make("theirs").unwrap_err();
     assert!(matches!(refused, Refused::Exists(_)), "{refused}");
-    // The change that was noted before the kernel refused it.
+    // The change was recorded before the kernel refused it.
     let (left, _) = pending(&root.path().join("state")).unwrap();
     assert!(matches!(left[0].changes[..], [Change::Class { .. }, Change::NotMade { .. }]));
     journal.take_back().unwrap();
@@ -137,7 +141,7 @@ fn a_monitoring_group_has_its_cpus_back() {
     let (writer, five) = (Writer::new(root.path(), &journal), "5".parse().unwrap());
     writer.note_lost("held", &five, "theirs/mon_groups/watched").unwrap();
     writer.claim("held", &five, "theirs").unwrap();
-    // As the kernel does beside what it was told.
+    // The kernel removes the CPU from the monitoring group as well.
     shows("theirs", "4");
     shows("theirs/mon_groups/watched", "");
     let restored = journal.take_back().unwrap();
@@ -159,7 +163,7 @@ fn a_mount_that_others_use_is_undone_later() {
     let left = pending(&point.join("state")).unwrap().0;
     assert!(matches!(left[0].changes[..], [Change::Mount { .. }]), "{left:?}");
     assert!(left[0].header.stays && !left[0].owned);
-    // Somebody else has unmounted it.
+    // Another program has unmounted it.
     fs::remove_file(point.join("schemata")).unwrap();
     assert_eq!(left[0].undo().unwrap().left.len(), 0);
     assert!(pending(&point.join("state")).unwrap().0.is_empty());

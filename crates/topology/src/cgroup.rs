@@ -1,22 +1,22 @@
-//! Which control groups a process is in, and where their files are (`cgroups(7)`, `proc(5)`).
+//! Finds the control groups of a process, and their files (`cgroups(7)`, `proc(5)`).
 
 use crate::tree::Tree;
 use std::path::Path;
 
-/// Groups are nested a dozen deep at most, and a few hierarchies mounted; a file that claims more is damaged
-/// and must not cost a look-up for each.
+/// Maximum depth of groups. Real groups are nested a dozen deep at most, and there are few hierarchies; a
+/// damaged file with more must not cost a look-up for each.
 const DEEPEST_GROUP: usize = 64;
-/// See [`DEEPEST_GROUP`].
+/// Maximum number of mounts, for the same reason as [`DEEPEST_GROUP`].
 const MOST_MOUNTS: usize = 256;
 
-/// Version and flavour of a hierarchy, which decide how its files are named.
+/// Version and naming scheme of a hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     /// Version 2, all controllers in one hierarchy.
     Unified,
-    /// Version 1, files with the controller's name before them (`cpuset.cpus`).
+    /// Version 1, whose files begin with the controller's name (`cpuset.cpus`).
     Named,
-    /// The `cpuset` file system of before control groups, or mounted with `noprefix` (`cpus`).
+    /// The `cpuset` file system that preceded control groups, or a mount with `noprefix` (`cpus`).
     Bare,
 }
 
@@ -26,31 +26,32 @@ struct Mount {
     flavour: Flavour,
     /// Controllers of a version 1 hierarchy.
     controllers: Vec<String>,
-    /// Which group stands at the mount point: `/` but in containers.
+    /// The group at the mount point: `/` except in containers.
     root: String,
     /// The mount point.
     point: String,
 }
 
-/// A group that this process is in, or one of its ancestors.
+/// The directory of a group of a process, or of one of its ancestors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
-    /// How its files are named.
+    /// The naming scheme of its files.
     pub flavour: Flavour,
     /// Path without a leading slash.
     pub path: String,
 }
 
-/// The folders of this process's group and of its ancestors, outermost first, in each hierarchy that has
+/// Returns the directories of this process's group and of its ancestors, outermost first, in each hierarchy
+/// that has
 /// `controller`.
 pub fn folders(tree: &Tree, controller: &str) -> Vec<Folder> {
     folders_of(tree, "self", controller)
 }
 
-/// [`folders`] of another process: `process` is its id, or `self`.
+/// As [`folders`] for another process: `process` is its id, or `self`.
 pub fn folders_of(tree: &Tree, process: &str, controller: &str) -> Vec<Folder> {
     let memberships = memberships(tree, process).unwrap_or_default();
-    // The old name of the membership in a cpuset, before /proc/self/cgroup.
+    // The membership in a cpuset of kernels without /proc/self/cgroup.
     let cpuset = tree.read(&format!("proc/{process}/cpuset"));
     let mut found = Vec::new();
     for mount in Hierarchies::read(tree).with(controller) {
@@ -82,12 +83,13 @@ pub fn own_unified(tree: &Tree) -> Option<Folder> {
     folders(tree, "").pop()
 }
 
-/// The groups of process or thread `id` (`PID` or `PID/task/TID`): what [`Hierarchies::folders`] takes.
+/// Reads the groups of process or thread `id` (`PID` or `PID/task/TID`), as [`Hierarchies::folders`] takes
+/// them.
 pub fn memberships(tree: &Tree, id: &str) -> Option<String> {
     tree.read_part(&format!("proc/{id}/cgroup"), 1 << 20, only_ours)
 }
 
-/// Lines of a membership file that anybody here asks for.
+/// Returns the lines of a membership file with controllers that this crate uses.
 fn only_ours(text: &str) -> String {
     let ours = |line: &&str| {
         line.starts_with("0::")
@@ -106,8 +108,9 @@ impl Hierarchies {
         Self(mounts(tree).into_iter().take(MOST_MOUNTS).collect())
     }
 
-    /// As [`folders`], for a process with these [`memberships`]: the name of its group in each hierarchy, beside
-    /// the folders. Absent where a group is not below what is mounted here: then its limits cannot be known.
+    /// As [`folders`], for a process with these [`memberships`]: the name of its group in each hierarchy,
+    /// with the directories. Absent if a group is not below the mount point, since its limits are then
+    /// unknown.
     pub fn folders(&self, memberships: &str, controller: &str) -> Option<Vec<(String, Vec<Folder>)>> {
         let mut found = Vec::new();
         for mount in self.with(controller) {
@@ -123,7 +126,8 @@ impl Hierarchies {
         Some(found)
     }
 
-    /// Mount points without a leading slash, version 2 first, then those that systemd sorts its units into.
+    /// Returns the mount points without a leading slash: version 2 first, then the hierarchy that holds
+    /// systemd's units.
     pub fn points(&self) -> Vec<String> {
         let rank = |mount: &&Mount| match mount.flavour {
             Flavour::Unified => 0,
@@ -149,20 +153,20 @@ impl Mount {
     }
 }
 
-/// Whether the memory of a group is accounted: in `memory.current` (version 2) or `memory.usage_in_bytes`.
+/// Whether the memory of a group is accounted, in `memory.current` (version 2) or `memory.usage_in_bytes`.
 pub fn has_memory(group: &Path) -> bool {
     ["memory.current", "memory.usage_in_bytes"].iter().any(|name| group.join(name).is_file())
 }
 
-/// The service of a process with these [`memberships`], where systemd started it.
+/// Returns the service of a process with these [`memberships`], if systemd started it.
 pub fn service(memberships: &str) -> Option<&str> {
     let group = membership(memberships, Some("name=systemd")).or(membership(memberships, None))?;
     group.strip_suffix(".service").is_some().then_some(group)
 }
 
-/// Bytes that the groups of this process leave it: the least difference of limit and use over all ancestors
-/// (`memory.max` and `memory.current`, or version 1's `memory.limit_in_bytes` and `memory.usage_in_bytes`). Absent
-/// where no group has a limit.
+/// Returns the bytes that are available in the groups of this process: the smallest difference of limit and
+/// usage over all ancestors (`memory.max` and `memory.current`, or version 1's `memory.limit_in_bytes` and
+/// `memory.usage_in_bytes`). Absent if no group has a limit.
 pub fn memory_left(tree: &Tree) -> Option<u64> {
     let number = |folder: &Folder, name: &str| {
         tree.read(&format!("{}/{name}", folder.path))?.trim().parse::<u64>().ok()
@@ -179,7 +183,8 @@ pub fn memory_left(tree: &Tree) -> Option<u64> {
     folders(tree, "memory").iter().filter_map(left).min()
 }
 
-/// Hierarchies that are mounted. `mountinfo` knows which group a mount shows; `mounts` is the older file.
+/// Reads the mounted hierarchies. `mountinfo` holds the group at each mount point; `mounts` is the older
+/// file.
 fn mounts(tree: &Tree) -> Vec<Mount> {
     let ours = |line: &&str| {
         let asked_for = ["cpu", "memory", "pids", "freezer"].iter().any(|name| line.contains(name));
@@ -194,7 +199,7 @@ fn mounts(tree: &Tree) -> Vec<Mount> {
     text.lines().filter_map(mounts_line).collect()
 }
 
-/// `34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime shared:9 - cgroup cgroup rw,cpuset`
+/// Parses `34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime shared:9 - cgroup cgroup rw,cpuset`.
 fn mountinfo_line(line: &str) -> Option<Mount> {
     let (place, kind) = line.split_once(" - ")?;
     let place: Vec<&str> = place.split(' ').collect();
@@ -202,7 +207,7 @@ fn mountinfo_line(line: &str) -> Option<Mount> {
     mount(kind.first()?, place.get(3)?, place.get(4)?, kind.get(2).copied().unwrap_or_default())
 }
 
-/// `cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0`
+/// Parses `cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0`.
 fn mounts_line(line: &str) -> Option<Mount> {
     let words: Vec<&str> = line.split(' ').collect();
     mount(words.get(2)?, "/", words.get(1)?, words.get(3).copied().unwrap_or_default())
@@ -230,7 +235,7 @@ pub fn unescape(text: &str) -> String {
         .fold(text.to_owned(), |text, (code, character)| text.replace(code, character))
 }
 
-/// The group of a line `3:cpu,cpuset:/a/b` that has the controller, or of `0::/a/b` for version 2.
+/// Returns the group of the line `3:cpu,cpuset:/a/b` that has the controller, or of `0::/a/b` for version 2.
 fn membership<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (number, rest) = line.split_once(':')?;
@@ -243,8 +248,8 @@ fn membership<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
     })
 }
 
-/// Paths of a group and its ancestors, from the mount point down. A container may see a group that is not
-/// below what is mounted; then all that can be read is the mount point itself.
+/// Returns the paths of a group and its ancestors, from the mount point down. In a container the group may
+/// not be below the mount point; then only the mount point itself can be read.
 fn ancestry(mount: &Mount, group: &str) -> Vec<String> {
     let root = mount.root.trim_end_matches('/');
     let below =

@@ -1,4 +1,4 @@
-//! The control groups of processes, each looked up once.
+//! The limits that control groups set for processes, each group read only once.
 
 use crate::Confinement;
 use manycore_topology::CpuSet;
@@ -9,12 +9,12 @@ use manycore_topology::{
 };
 use std::collections::HashMap;
 
-/// Groups by the text of `/proc/PID/cgroup`.
+/// Limits by the text of `/proc/PID/cgroup`.
 pub(super) struct Groups<'a> {
     tree: &'a Tree,
     hierarchies: Hierarchies,
     known: HashMap<String, Confinement>,
-    /// How many different groups are not below what is mounted here.
+    /// Number of different groups that are not below a hierarchy mounted here.
     pub unknown: usize,
 }
 
@@ -23,7 +23,7 @@ impl<'a> Groups<'a> {
         Self { tree, hierarchies: Hierarchies::read(tree), known: HashMap::new(), unknown: 0 }
     }
 
-    /// What the groups with these memberships let a process use.
+    /// Returns the limits of processes with these memberships.
     pub fn of(&mut self, memberships: &str) -> Confinement {
         if let Some(known) = self.known.get(memberships) {
             return known.clone();
@@ -56,7 +56,7 @@ impl<'a> Groups<'a> {
         Some(found)
     }
 
-    /// CPUs of the innermost group that has a cpuset, and the outermost group that has the same.
+    /// Finds the CPUs of the innermost group with a cpuset, and the outermost group with the same CPUs.
     fn cpuset(&self, found: &mut Confinement, group: String, folders: &[Folder]) {
         let sets: Vec<Option<(CpuSet, String)>> = folders
             .iter()
@@ -78,8 +78,8 @@ impl<'a> Groups<'a> {
         (found.group, found.cpus, found.cpus_file) = (group, Some(cpus.clone()), file.clone());
     }
 
-    /// `cpuset.cpus.partition` is `member`, `root` or `isolated`, and says `invalid` where the kernel could not
-    /// make it one.
+    /// Whether the group is a valid partition root. `cpuset.cpus.partition` is `member`, `root` or
+    /// `isolated`, followed by `invalid` if the kernel could not make it one.
     fn is_partition(&self, folder: &Folder) -> bool {
         folder.flavour == Flavour::Unified
             && self
@@ -89,7 +89,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// The group so many levels above.
+/// Returns the ancestor of a group that is `levels` above it.
 fn above(group: &str, levels: usize) -> &str {
     let mut path = group;
     for _ in 0..levels {

@@ -1,4 +1,4 @@
-//! On which nodes the memory of pinned processes is (`/proc/PID/numa_maps`, `numa(7)`).
+//! Reads the NUMA nodes of the memory of pinned processes (`/proc/PID/numa_maps`, `numa(7)`).
 
 use super::missed;
 use crate::{Process, Unseen};
@@ -6,14 +6,14 @@ use manycore_topology::tree::Tree;
 use manycore_topology::{CpuSet, Machine};
 use std::collections::BTreeMap;
 
-/// Longest map that is read: half a million mappings.
+/// Maximum size of a map in bytes: half a million mappings.
 const LARGEST: usize = 64 << 20;
-/// Files that are memory: shared segments, `memfd_create`, huge pages.
+/// Beginnings of the names of files that are memory: shared segments, `memfd_create`, huge pages.
 const SHARED_MEMORY: [&str; 5] =
     ["file=/SYSV", "file=/dev/shm/", "file=/memfd:", "file=/dev/zero", "file=/anon_hugepage"];
 
-/// Reads it where there are several nodes with memory and the process cannot use CPUs near to all of them: the
-/// kernel walks all page tables for it, which takes seconds in a large process.
+/// Reads the map if there are several nodes with memory and the process cannot use CPUs of all of them. The
+/// kernel walks all page tables for it, which takes seconds for a large process.
 pub(super) fn read(
     tree: &Tree,
     machine: &Machine,
@@ -33,8 +33,8 @@ pub(super) fn read(
     }
 }
 
-/// Bytes on each node. Pages of files are left out: they are the page cache's and lie where the file was first
-/// read. So is memory that is interleaved over nodes, for somebody wanted it so.
+/// Returns the bytes on each node. Pages of files are left out: they belong to the page cache and are on the
+/// node where the file was first read. Memory that is interleaved over nodes on purpose is left out, too.
 fn parse(text: &str) -> BTreeMap<u32, u64> {
     let mut bytes = BTreeMap::new();
     for line in text.lines() {

@@ -1,8 +1,8 @@
-//! Every process and thread of a machine, and where each may run: what `manycore audit` decides on.
+//! Reads all processes and threads of a machine, and where each may run: the input of `manycore audit`.
 //!
-//! From `/proc/PID` (`proc(5)`, `Documentation/filesystems/proc.rst`). The kernel's own threads are left out. Files
-//! that are dear or need rights are read only where they can matter: the memory map of pinned processes, program and
-//! environment of those that have more threads than CPUs.
+//! The source is `/proc/PID` (`proc(5)`, `Documentation/filesystems/proc.rst`). Kernel threads are left out.
+//! Files that are expensive or need privileges are read only where they can matter: the memory map of pinned
+//! processes, and program and environment of processes that have more threads than CPUs.
 
 mod confinement;
 mod memory;
@@ -19,32 +19,32 @@ use manycore_topology::{CpuSet, Machine};
 use manycore_topology::{cgroup, tree::Tree};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// `PF_KTHREAD` of `include/linux/sched.h`: a thread of the kernel.
+/// `PF_KTHREAD` of `include/linux/sched.h`: a kernel thread.
 const KERNEL_THREAD: u64 = 0x0020_0000;
-/// Longest `status` or `stat`: a mask of 8,192 CPUs takes 2 kB.
+/// Maximum size of `status` or `stat` in bytes: a mask of 8,192 CPUs takes 2 kB.
 const LARGEST: usize = 64 << 10;
 
-/// Whose threads are looked at.
+/// The processes that are scanned.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scope {
-    /// Only this process and what it started.
+    /// Only this process and its descendants.
     pub only: Option<u32>,
-    /// Not this process: ourselves.
+    /// All but this process: the audit itself.
     pub without: Option<u32>,
 }
 
-/// What was found, and what could not be looked at.
+/// The result of a scan, and what could not be examined.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Survey {
-    /// Processes by their ids.
+    /// Processes by id.
     pub processes: Vec<Process>,
-    /// How often something could not be looked at.
+    /// Number of things that could not be examined, by kind.
     pub unseen: BTreeMap<Unseen, usize>,
     /// Control groups with a quota of CPU time.
     pub groups: QuotaGroups,
 }
 
-/// Looks at all processes of `scope`. Absent where [`Scope::only`] is no process.
+/// Scans all processes of `scope`. Absent if [`Scope::only`] is not a process.
 pub fn survey(tree: &Tree, machine: &Machine, scope: Scope) -> Option<Survey> {
     let mut stats: BTreeMap<u32, Stat> = tree
         .numbered("proc", "")
@@ -82,7 +82,7 @@ pub fn survey(tree: &Tree, machine: &Machine, scope: Scope) -> Option<Survey> {
 }
 
 impl Survey {
-    /// How many threads were looked at.
+    /// Returns the number of threads that were scanned.
     pub fn threads(&self) -> usize {
         self.processes.iter().map(|process| process.threads.len()).sum()
     }
@@ -91,8 +91,8 @@ impl Survey {
         *self.unseen.entry(what).or_default() += 1;
     }
 
-    /// In a container that sees no control groups, what all processes together may use is what it was given: there,
-    /// a thread with all of it is not pinned.
+    /// In a container without visible control groups, takes the union of the affinity masks of all processes
+    /// as the CPUs of the container, so that a thread with all of them does not count as pinned.
     fn fill_unknown_groups(&mut self, tree: &Tree, machine: &Machine) {
         let first = status(tree, "1").map(|(_, cpus)| cpus);
         let threads = self.processes.iter().flat_map(|process| &process.threads).map(|thread| &thread.cpus);
@@ -107,7 +107,7 @@ impl Survey {
     }
 }
 
-/// Whether `/proc` shows only our own processes: the first one is not to be seen.
+/// Whether `/proc` hides the processes of other users: process 1 is not visible.
 fn is_hiding(tree: &Tree) -> bool {
     let is_live = tree.is_folder("proc/self");
     is_live
@@ -115,7 +115,7 @@ fn is_hiding(tree: &Tree) -> bool {
         && hides(&tree.read("proc/self/mountinfo").unwrap_or_default())
 }
 
-/// Whether `/proc` is mounted with `hidepid`, by the text of `mountinfo`.
+/// Whether `/proc` is mounted with `hidepid`, according to the text of `mountinfo`.
 fn hides(mounts: &str) -> bool {
     mounts.lines().filter(|line| line.contains(" - proc ")).any(|line| {
         line.split([',', ' '])
@@ -123,17 +123,18 @@ fn hides(mounts: &str) -> bool {
     })
 }
 
-/// Counts what a living process did not let us read.
+/// Counts what could not be read of a process, as "ended" if the process has ended.
 fn missed(tree: &Tree, pid: u32, what: Unseen, unseen: &mut BTreeMap<Unseen, usize>) {
     let what = if tree.is_folder(&format!("proc/{pid}")) { what } else { Unseen::Ended };
     *unseen.entry(what).or_default() += 1;
 }
 
-/// One process with its threads; absent where it has ended.
+/// Reads one process with its threads; absent if it has ended.
 fn process(tree: &Tree, groups: &mut Groups, pid: u32, stat: Stat) -> Option<Process> {
     let confinement = groups.of(&cgroup::memberships(tree, &pid.to_string()).unwrap_or_default());
     let tids = tree.numbered(&format!("proc/{pid}/task"), "");
-    // The main thread stands for the process and comes first; where it has ended, those that go on.
+    // The main thread represents the process and comes first; if it has ended, only the other threads are
+    // listed.
     let ids = [pid].into_iter().filter(|_| !stat.has_ended).chain(tids.iter().filter(|&tid| tid != pid));
     let mut threads: Vec<Thread> = ids
         .filter_map(|tid| {
@@ -144,7 +145,8 @@ fn process(tree: &Tree, groups: &mut Groups, pid: u32, stat: Stat) -> Option<Pro
     let main = threads.first().map(|thread| thread.cpus.clone())?;
     let inside = |cpus: &CpuSet| confinement.cpus.as_ref().is_none_or(|own| cpus.is_subset(own));
     for thread in &mut threads {
-        // libvirt puts each virtual CPU into a group of its own; such threads do not have the process's mask.
+        // libvirt puts each virtual CPU into a group of its own; such threads do not have the mask of the
+        // process.
         if thread.cpus != main || !inside(&thread.cpus) {
             let memberships = cgroup::memberships(tree, &format!("{pid}/task/{}", thread.tid));
             thread.confinement = memberships.map(|text| groups.of(&text)).filter(|own| *own != confinement);
@@ -162,7 +164,7 @@ fn process(tree: &Tree, groups: &mut Groups, pid: u32, stat: Stat) -> Option<Pro
     })
 }
 
-/// `root` and all that descend from it; absent where there is no such process.
+/// Returns `root` and all its descendants; absent if there is no such process.
 fn family(stats: &BTreeMap<u32, Stat>, root: u32) -> Option<BTreeSet<u32>> {
     stats.get(&root)?;
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -179,14 +181,14 @@ fn family(stats: &BTreeMap<u32, Stat>, root: u32) -> Option<BTreeSet<u32>> {
     Some(found)
 }
 
-/// What `stat` tells.
+/// The contents of `stat`.
 #[derive(Debug, PartialEq)]
 struct Stat {
     name: String,
     parent: u32,
-    /// Whether it is not the kernel's.
+    /// Whether it is not a kernel thread.
     is_user: bool,
-    /// Whether its first thread has ended; others may go on.
+    /// Whether its main thread has ended; other threads may still run.
     has_ended: bool,
     cpu_seconds: f64,
 }
@@ -196,8 +198,8 @@ fn stat(tree: &Tree, id: &str) -> Option<Stat> {
     parse_stat(&tree.read_part(&format!("proc/{id}/stat"), LARGEST, str::to_owned)?)
 }
 
-/// `PID (NAME) STATE PARENT ...`: the name may hold anything; the ninth field is flags, the 14th and 15th are
-/// ticks in user and kernel mode.
+/// Parses `PID (NAME) STATE PARENT ...`. The name may contain any character; the ninth field is flags, the
+/// 14th and 15th are ticks in user and kernel mode.
 fn parse_stat(text: &str) -> Option<Stat> {
     let (before, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().take(13).collect();
@@ -212,7 +214,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
-/// Name and affinity mask in `/proc/ID/status`.
+/// Reads name and affinity mask from `/proc/ID/status`.
 fn status(tree: &Tree, id: &str) -> Option<(String, CpuSet)> {
     let ours = |line: &&str| line.starts_with("Name:") || line.starts_with("Cpus_allowed_list:");
     let keep = |text: &str| text.lines().filter(ours).collect::<Vec<_>>().join("\n");

@@ -1,4 +1,4 @@
-//! What runs in processes that have more threads than they may use CPUs.
+//! Reads program and runtime of processes that have more threads than CPUs.
 
 use super::missed;
 use crate::go;
@@ -7,10 +7,10 @@ use manycore_topology::Machine;
 use manycore_topology::tree::Tree;
 use std::collections::BTreeMap;
 
-/// Longest map of memory that is searched for libraries.
+/// Maximum size in bytes of a memory map that is searched for libraries.
 const LARGEST: usize = 16 << 20;
 
-/// Reads it where the process has clearly more threads than CPUs, and fewer CPUs than the machine has.
+/// Reads them if the process has clearly more threads than CPUs, and fewer CPUs than the machine.
 pub(super) fn read(
     tree: &Tree,
     machine: &Machine,
@@ -51,7 +51,7 @@ pub(super) fn read(
     });
 }
 
-/// The last field of lines of `/proc/PID/maps`, each once.
+/// Returns the paths in the last field of `/proc/PID/maps`, without repetitions.
 fn paths(maps: &str) -> Vec<String> {
     let mut paths: Vec<String> =
         maps.lines().filter_map(|line| line.find('/').map(|at| line[at..].to_owned())).collect();

@@ -1,15 +1,15 @@
-//! How often control groups were stopped because their quota was used up (`cpu.stat`,
+//! How often control groups were throttled because their quota was used up (`cpu.stat`,
 //! `Documentation/admin-guide/cgroup-v2.rst` and `scheduler/sched-bwc.rst`).
 
 use crate::{Process, Throttling};
 use manycore_topology::tree::Tree;
 use std::collections::BTreeMap;
 
-/// The groups with a quota that processes are in, with what was counted when they were looked at first.
+/// Groups with a quota that have processes, with the counters of the first reading.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QuotaGroups(BTreeMap<String, (Throttling, Counted)>);
 
-/// `nr_periods`, `nr_throttled` and the time that CPUs were stopped, in seconds.
+/// `nr_periods`, `nr_throttled`, and the throttled time in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Counted {
     periods: u64,
@@ -18,7 +18,7 @@ struct Counted {
 }
 
 impl QuotaGroups {
-    /// Those that have the tightest quota of a process.
+    /// Returns the groups with the lowest quota of any process.
     pub(super) fn of(processes: &[Process]) -> Self {
         let mut groups: BTreeMap<String, (Throttling, Counted)> = BTreeMap::new();
         for process in processes {
@@ -35,7 +35,7 @@ impl QuotaGroups {
         Self(groups)
     }
 
-    /// Looks at the counters for the first time.
+    /// Reads the counters for the first time.
     pub fn look(&mut self, tree: &Tree) {
         self.0.retain(|folder, (_, counted)| {
             let now = read(tree, folder);
@@ -44,7 +44,7 @@ impl QuotaGroups {
         });
     }
 
-    /// What was counted since.
+    /// Returns the increase of the counters since then.
     pub fn since(self, tree: &Tree) -> Vec<Throttling> {
         let grown = |(folder, (group, before)): (String, (Throttling, Counted))| {
             let now = read(tree, &folder)?;
@@ -63,7 +63,8 @@ fn read(tree: &Tree, folder: &str) -> Option<Counted> {
     parse(&tree.read(&format!("{}/cpu.stat", folder.trim_start_matches('/')))?)
 }
 
-/// Version 1 counts nanoseconds in `throttled_time`, version 2 microseconds in `throttled_usec`.
+/// Parses `cpu.stat`. Version 1 counts nanoseconds in `throttled_time`, version 2 microseconds in
+/// `throttled_usec`.
 fn parse(text: &str) -> Option<Counted> {
     let value = |name: &str| {
         text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u64>().ok())

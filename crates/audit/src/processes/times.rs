@@ -1,4 +1,4 @@
-//! How much CPU time was used between two looks.
+//! CPU time used between two readings.
 
 use super::stat;
 use crate::{Process, Thread};
@@ -6,15 +6,16 @@ use manycore_topology::CpuSet;
 use manycore_topology::tree::Tree;
 use std::collections::HashMap;
 
-/// CPU time in seconds of processes and threads, by their ids.
+/// CPU time of processes and threads in seconds, by id.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
     processes: HashMap<u32, f64>,
     threads: HashMap<u32, f64>,
 }
 
-/// The CPU time, in steps of a tick (`utime` and `stime` of `stat`), of all processes, and of threads whose share
-/// matters: those pinned to one CPU, and those of programs that were looked at for their number of threads.
+/// Reads the CPU time, in units of clock ticks (`utime` and `stime` of `stat`), of all processes, and of the
+/// threads for which it matters: threads pinned to one CPU, and threads of programs that were examined for
+/// their number of threads.
 pub fn times(tree: &Tree, online: &CpuSet, processes: &[Process]) -> Times {
     let mut times = Times::default();
     let seconds = |id: &str| stat(tree, id).map(|stat| stat.cpu_seconds);
@@ -31,7 +32,7 @@ pub fn times(tree: &Tree, online: &CpuSet, processes: &[Process]) -> Times {
     times
 }
 
-/// Enters what was used between two looks, `seconds` apart.
+/// Enters the CPU time used between two readings, `seconds` apart.
 pub fn settle(processes: &mut [Process], before: &Times, after: &Times, seconds: f64) {
     let share = |late: f64, early: Option<&f64>| early.map(|early| (late - early).max(0.0) / seconds);
     for process in processes {
@@ -42,7 +43,7 @@ pub fn settle(processes: &mut [Process], before: &Times, after: &Times, seconds:
         for thread in &mut process.threads {
             if let Some(&late) = after.threads.get(&thread.tid) {
                 thread.cpu_seconds = Some(late);
-                // Ticks come in whole: a short interval may see one more than it holds.
+                // Only whole ticks are counted, so a short interval may show one tick too many.
                 thread.busy_cpus = share(late, before.threads.get(&thread.tid)).map(|busy| busy.min(1.0));
             }
         }

@@ -1,4 +1,4 @@
-//! What holds on every machine.
+//! Properties that hold on every machine.
 
 use super::*;
 use proptest::prelude::*;
@@ -20,15 +20,14 @@ fn any_process() -> impl Strategy<Value = Process> {
 }
 
 proptest! {
-    /// Whoever may run everywhere is never found, whatever it does.
+    /// A process that may run on all CPUs is never part of a finding, however busy it is.
     #[test]
     fn free_processes_are_never_found(shares in prop::collection::vec(0.0f64..1.0, 0..20)) {
         let processes = shares.iter().zip(1u32..).map(|(share, n)| busy(process(n * 10, "p", &["0-7"]), *share));
         prop_assert!(find(&eight(processes.collect())).is_empty());
     }
 
-    /// What is found does not depend on the order in which processes are listed, and every finding says
-    /// something.
+    /// The findings do not depend on the order of the processes, and every finding has a headline.
     #[test]
     fn order_does_not_matter(mut processes in prop::collection::vec(any_process(), 0..12)) {
         processes.sort_by_key(|process| process.pid);

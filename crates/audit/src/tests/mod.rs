@@ -1,4 +1,4 @@
-//! Each kind of finding on machines that were invented for it, beside what must not be one.
+//! Each kind of finding on invented machines, with similar cases that must not be findings.
 
 mod laws;
 mod overlap;
@@ -12,12 +12,12 @@ fn set(list: &str) -> CpuSet {
     list.parse().unwrap()
 }
 
-/// A machine of eight CPUs on which these processes run.
+/// A machine of eight CPUs with these processes.
 fn eight(processes: Vec<Process>) -> Facts {
     Facts { online: set("0-7"), processes, ..Facts::default() }
 }
 
-/// A process whose threads may run on these CPUs; child of process 1.
+/// A process whose threads may run on these CPUs; a child of process 1.
 fn process(pid: u32, name: &str, masks: &[&str]) -> Process {
     let thread = |(at, mask): (usize, &&str)| Thread {
         tid: pid + at as u32,
@@ -29,7 +29,7 @@ fn process(pid: u32, name: &str, masks: &[&str]) -> Process {
     Process { pid, parent: 1, name: name.to_owned(), threads, ..Process::default() }
 }
 
-/// The same with each thread using so much of a CPU.
+/// The same process, each of whose threads uses this share of a CPU.
 fn busy(mut process: Process, share: f64) -> Process {
     for thread in &mut process.threads {
         thread.busy_cpus = Some(share);
@@ -40,7 +40,7 @@ fn busy(mut process: Process, share: f64) -> Process {
     process
 }
 
-/// The same in a control group with these CPUs; an ancestor with the same CPUs may stand for it.
+/// The same process in a control group with these CPUs; `tenant` is the outermost group with the same CPUs.
 fn within(mut process: Process, group: &str, tenant: &str, cpus: &str) -> Process {
     process.confinement = Confinement {
         group: group.to_owned(),
@@ -52,7 +52,7 @@ fn within(mut process: Process, group: &str, tenant: &str, cpus: &str) -> Proces
     process
 }
 
-/// Headlines of all findings.
+/// Returns the headlines of all findings.
 fn headlines(facts: &Facts) -> Vec<String> {
     find(facts).into_iter().map(|finding| finding.headline).collect()
 }

@@ -1,4 +1,4 @@
-//! Claims on the same CPUs.
+//! Overlapping pinning.
 
 use super::*;
 
@@ -9,13 +9,13 @@ fn two_processes_on_one_cpu_are_named() {
         busy(process(20, "nginx", &["3"]), 0.4),
         process(30, "cron", &["0-7"]),
     ]));
-    assert_eq!(finding.headline, "redis (pid 10) and nginx (pid 20) each claim CPU 3 for themselves");
+    assert_eq!(finding.headline, "redis (pid 10) and nginx (pid 20) have overlapping pinning on CPU 3");
     assert_eq!(finding.severity, Severity::Harm);
     assert_eq!(
         finding.evidence[1],
-        "nginx (pid 20) has CPU 3: 1 pinned thread; used 0.40 CPUs while we looked, 4.0 s in all"
+        "nginx (pid 20) is pinned to CPU 3: 1 pinned thread; used 0.40 CPUs during the audit, 4.0 s in total"
     );
-    assert_eq!(finding.cure, "keep them apart: taskset -acp 0-2,4-7 20 (nobody claims these)");
+    assert_eq!(finding.cure, "separate them: taskset -acp 0-2,4-7 20 (no pinning on these CPUs)");
     let Subject::OverlappingPins { cpus, claims } = finding.subject else { panic!("{finding:?}") };
     assert_eq!((cpus, claims.len()), (set("3"), 2));
 }
@@ -23,7 +23,7 @@ fn two_processes_on_one_cpu_are_named() {
 #[test]
 fn different_cpus_do_not_overlap() {
     assert!(find(&eight(vec![process(10, "a", &["3"]), process(20, "b", &["4"])])).is_empty());
-    // Sets of several CPUs are no claims of a thread.
+    // A thread's set of several CPUs is not a claim.
     assert!(find(&eight(vec![process(10, "a", &["0-3"]), process(20, "b", &["2-5"])])).is_empty());
 }
 
@@ -58,7 +58,7 @@ fn one_cpu_in_all_is_no_pin() {
         ..Facts::default()
     };
     assert!(find(&facts).is_empty());
-    // A container with one CPU of a large machine, seen from inside.
+    // A container with one CPU of a large machine, as seen from inside the container.
     let inside = |pid, name| within(process(pid, name, &["5"]), "/", "/", "5");
     assert!(find(&eight(vec![inside(10, "a"), inside(20, "b")])).is_empty());
 }
@@ -70,7 +70,7 @@ fn containers_that_overlap_are_found() {
     let finding = only(&eight(vec![one.clone(), two]));
     assert_eq!(
         finding.headline,
-        "group /docker/one and group /docker/two each claim CPUs 2-3 for themselves"
+        "group /docker/one and group /docker/two have overlapping pinning on CPUs 2-3"
     );
     assert!(finding.cure.contains("docker update --cpuset-cpus 6-7 two"), "{}", finding.cure);
     let apart = within(process(20, "b", &["4-5"]), "/docker/two", "/docker/two", "4-5");
@@ -86,7 +86,7 @@ fn threads_within_a_container_are_its_own() {
     let stranger = process(20, "b", &["2"]);
     assert_eq!(
         only(&eight(vec![one, stranger])).headline,
-        "group /docker/one and b (pid 20) each claim CPU 2 for themselves"
+        "group /docker/one and b (pid 20) have overlapping pinning on CPU 2"
     );
 }
 
@@ -95,7 +95,7 @@ fn two_processes_of_one_container_meet_too() {
     let inside = |pid, name| within(process(pid, name, &["2"]), "/docker/one", "/docker/one", "0-3");
     assert_eq!(
         only(&eight(vec![inside(10, "a"), inside(20, "b")])).headline,
-        "a (pid 10) and b (pid 20) each claim CPU 2 for themselves"
+        "a (pid 10) and b (pid 20) have overlapping pinning on CPU 2"
     );
 }
 
@@ -107,7 +107,7 @@ fn pods_share_a_pool_and_its_cpus_must_not_be_anybodys_own() {
     };
     let pool = vec![pod(10, "a", "0,3-7"), pod(20, "b", "0,3-7")];
     assert!(find(&eight([pool.clone(), vec![pod(30, "c", "1-2")]].concat())).is_empty());
-    // A daemon of the host that is pinned to a CPU of the pool takes nothing that somebody has for himself.
+    // A daemon of the host that is pinned to a CPU of the pool does not conflict with an exclusive claim.
     assert!(find(&eight([pool.clone(), vec![process(40, "d", &["4"])]].concat())).is_empty());
     let finding = only(&eight([pool, vec![pod(30, "c", "2-3")]].concat()));
     assert!(matches!(finding.subject, Subject::OverlappingPins { ref cpus, .. } if *cpus == set("3")));
@@ -156,6 +156,6 @@ fn one_finding_names_all_that_meet() {
     let many: Vec<Process> = (1..=5).map(|n| process(10 * n, "w", &["0"])).collect();
     assert_eq!(
         headlines(&eight(many)),
-        ["w (pid 10), w (pid 20), w (pid 30), w (pid 40) and w (pid 50) each claim CPU 0 for themselves"]
+        ["w (pid 10), w (pid 20), w (pid 30), w (pid 40) and w (pid 50) have overlapping pinning on CPU 0"]
     );
 }

@@ -1,4 +1,4 @@
-//! Pins that are wrong by themselves, memory and interrupts.
+//! Pins that are wrong by themselves, remote memory and interrupts.
 
 use super::*;
 use crate::{Interrupt, Throttling};
@@ -11,9 +11,9 @@ fn busy_threads_on_one_cpu_beside_unused_ones_are_crowded() {
     let finding = only(&crowd(0.5));
     assert_eq!(
         finding.headline,
-        "2 busy threads of solver (pid 10) share CPU 2 while CPUs 0-1,4-7 of its own are unused"
+        "2 busy threads of solver (pid 10) share CPU 2 while its CPUs 0-1,4-7 are unused"
     );
-    assert_eq!(finding.cure, "give one of them a CPU of its own: taskset -cp 0 12");
+    assert_eq!(finding.cure, "move one of them to an unused CPU: taskset -cp 0 12");
     assert!(find(&crowd(0.1)).is_empty());
 }
 
@@ -26,10 +26,13 @@ fn a_process_that_was_given_one_cpu_is_not_crowded() {
 fn threads_outside_of_their_group_are_found() {
     let outside = within(process(10, "a", &["0-7", "2-3"]), "/job", "/job", "2-3");
     let finding = only(&eight(vec![outside]));
-    assert_eq!(finding.headline, "a (pid 10) may run on CPUs 0-1,4-7, outside of its group's CPUs 2-3");
-    assert_eq!(finding.cure, "bring it back: taskset -acp 2-3 10");
-    assert_eq!(finding.evidence[1], "/cg/job/cpuset.cpus.effective says 2-3");
-    // CPUs that are not online do not count.
+    assert_eq!(
+        finding.headline,
+        "a (pid 10) may run on CPUs 0-1,4-7, outside of its control group's CPUs 2-3"
+    );
+    assert_eq!(finding.cure, "restrict it to its group: taskset -acp 2-3 10");
+    assert_eq!(finding.evidence[1], "/cg/job/cpuset.cpus.effective holds 2-3");
+    // Offline CPUs do not count.
     let inside = within(process(10, "a", &["2-3,64-127"]), "/job", "/job", "2-3");
     assert!(find(&eight(vec![inside])).is_empty());
 }
@@ -41,7 +44,7 @@ fn pins_to_offline_cpus_are_found() {
     assert_eq!(finding.evidence[0], "affinity mask 6-9; only CPUs 6-7 are online");
     let Subject::OfflineCpus { processes, offline, .. } = finding.subject else { panic!() };
     assert_eq!((processes[0].threads, processes[1].threads, offline), (2, 1, set("8-9")));
-    // What covers all online CPUs, or all of its group, is no pin.
+    // A mask that covers all online CPUs, or all CPUs of its group, is not a pin.
     assert!(find(&eight(vec![process(10, "a", &["0-127"])])).is_empty());
     assert!(find(&eight(vec![within(process(10, "a", &["0-3,8"]), "/job", "/job", "0-3")])).is_empty());
 }
@@ -61,7 +64,7 @@ fn pins_to_several_isolated_cpus_are_found() {
 
 #[test]
 fn the_mask_that_isolcpus_leaves_at_boot_is_no_pin() {
-    // CPU 3 is offline, 4-7 are isolated, and there is room for 128.
+    // CPU 3 is offline, 4-7 are isolated, and the kernel supports 128 CPUs.
     let facts = |mask: &str| Facts {
         online: set("0-2,4-7"),
         offline: set("3"),
@@ -72,10 +75,10 @@ fn the_mask_that_isolcpus_leaves_at_boot_is_no_pin() {
     let finding = only(&facts("1,3"));
     assert_eq!(
         finding.cure,
-        "switch on: echo 1 > /sys/devices/system/cpu/cpu3/online; or pin anew: taskset -acp 1 1"
+        "bring them online: echo 1 > /sys/devices/system/cpu/cpu3/online; or change the pinning: taskset -acp 1 1"
     );
-    // CPUs that the machine does not have cannot be switched on, and nothing is left of the pin.
-    assert_eq!(only(&facts("9")).cure, "pin anew: taskset -acp 0-2 1");
+    // CPUs that the machine does not have cannot be brought online, and the pin has no other CPU.
+    assert_eq!(only(&facts("9")).cure, "change the pinning: taskset -acp 0-2 1");
 }
 
 #[test]
@@ -95,14 +98,14 @@ fn throttled_groups_are_found_whatever_runs_in_them() {
     let finding = only(&facts(4));
     assert_eq!(
         finding.headline,
-        "group /sys/fs/cgroup/batch was stopped in 40 % of its periods: its quota of 1.50 CPUs was used up"
+        "group /sys/fs/cgroup/batch was throttled in 40 % of its periods: its quota of 1.50 CPUs was used up"
     );
-    assert!(finding.evidence[1].ends_with("in it: awk (pid 10)"), "{:?}", finding.evidence);
+    assert!(finding.evidence[1].ends_with("processes: awk (pid 10)"), "{:?}", finding.evidence);
     assert_eq!(
         finding.cure,
-        "give it more: echo '300000 100000' > /sys/fs/cgroup/batch/cpu.max; or let it run fewer threads"
+        "raise the quota: echo '300000 100000' > /sys/fs/cgroup/batch/cpu.max; or run fewer threads"
     );
-    assert!(find(&facts(0)).is_empty() && find(&facts(1)).is_empty(), "one stopped period is a burst");
+    assert!(find(&facts(0)).is_empty() && find(&facts(1)).is_empty(), "one throttled period is a burst");
 }
 
 fn two_nodes(process: Process) -> Facts {
@@ -118,10 +121,10 @@ fn holding(mask: &str, mib: [u64; 2]) -> Facts {
 #[test]
 fn memory_of_the_other_node_is_far() {
     let finding = only(&holding("0-1", [100, 60]));
-    assert_eq!(finding.headline, "38 % of the memory of db (pid 10) is on node 1, far from its CPUs 0-1");
-    assert!(finding.cure.starts_with("move it: migratepages 10 1 0;"), "{}", finding.cure);
+    assert_eq!(finding.headline, "38 % of the memory of db (pid 10) is on node 1, remote from its CPUs 0-1");
+    assert!(finding.cure.starts_with("move its memory: migratepages 10 1 0;"), "{}", finding.cure);
     assert_eq!(finding.evidence[1], "/proc/10/numa_maps: 100 MiB on node 0, 60 MiB on node 1");
-    // A quarter, what is too little to matter, and memory near to some CPU.
+    // Exactly a quarter; too little to matter; and memory of a node with one of the CPUs.
     for (mask, mib) in [("0-1", [75, 25]), ("0-1", [5, 15]), ("3-4", [0, 100])] {
         assert!(find(&holding(mask, mib)).is_empty(), "{mask} {mib:?}");
     }
@@ -151,11 +154,11 @@ fn interrupted(process: Process, per_second: &[(&str, f64)]) -> Facts {
 fn devices_that_interrupt_a_pinned_worker_are_found() {
     let worker = busy(process(10, "poller", &["2"]), 0.8);
     let finding = only(&interrupted(worker.clone(), &[("nvme0q4", 80.0), ("eth0-TxRx-3", 900.0)]));
-    assert_eq!(finding.headline, "980 interrupts a second hit CPU 2, where poller (pid 10) works pinned");
-    assert_eq!(finding.evidence[1], "irq 41 (eth0-TxRx-3) came 900 times a second");
+    assert_eq!(finding.headline, "980 interrupts per second hit CPU 2, to which poller (pid 10) is pinned");
+    assert_eq!(finding.evidence[1], "irq 41 (eth0-TxRx-3) occurred 900 times per second");
     assert_eq!(finding.cure, "manycore irq place --device eth0 --cpus 0-1,3-7");
     let managed = only(&interrupted(worker.clone(), &[("nvme0q4", 900.0)])).cure;
-    assert_eq!(managed, "the kernel places this interrupt itself: move the thread, taskset -cp 0 10");
+    assert_eq!(managed, "the kernel manages this interrupt itself: move the thread with taskset -cp 0 10");
     assert!(find(&interrupted(worker, &[("eth0-TxRx-3", 100.0)])).is_empty());
     assert!(find(&interrupted(busy(process(10, "idle", &["2"]), 0.01), &[("eth0", 900.0)])).is_empty());
     assert!(find(&interrupted(busy(process(10, "free", &["2-3"]), 0.9), &[("eth0", 900.0)])).is_empty());

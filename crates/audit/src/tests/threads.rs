@@ -4,7 +4,7 @@ use super::*;
 use crate::{Go, Program};
 use std::collections::BTreeMap;
 
-/// A process under a quota, with threads of these names of which each has run for so long.
+/// A process under a quota, with threads of these names, each with the given CPU time in seconds.
 fn quota(cpus: f64, name: &str, threads: &[(&str, usize, f64)], program: Program) -> Facts {
     let mut process = process(10, name, &["0-7"]);
     process.threads[0].cpu_seconds = Some(1.0);
@@ -41,10 +41,10 @@ fn library(path: &str, environment: &[(&str, &str)]) -> Program {
 fn erlang_is_told_to_start_fewer_schedulers() {
     let threads = [("1_scheduler", 1, 5.0), ("8_scheduler", 7, 0.0)];
     let finding = only(&quota(1.0, "beam.smp", &threads, line("beam.smp -S 8:8 -- -root /usr")));
-    assert_eq!(finding.headline, "Erlang of beam.smp (pid 10) runs 8 workers for 1 CPU");
+    assert_eq!(finding.headline, "Erlang of beam.smp (pid 10) runs 8 workers on 1 CPU");
     assert_eq!(finding.cure, "lower it: +S 1:1");
-    assert_eq!(finding.evidence[1], "/cg/cpu.max leaves it 1 CPU; the machine has 8");
-    // Schedulers that are offline do not run; what comes after -- is the program's.
+    assert_eq!(finding.evidence[1], "/cg/cpu.max allows 1 CPU; the machine has 8");
+    // Schedulers that are offline do not run; arguments after -- belong to the program.
     assert!(find(&quota(1.0, "beam.smp", &threads, line("beam.smp -- -S 8:8"))).is_empty());
     assert!(find(&quota(1.0, "beam.smp", &threads, line("beam.smp -S 8:1 --"))).is_empty());
     let old = [("erts_sched_1", 8, 2.0)];
@@ -102,14 +102,14 @@ fn libraries_count_threads_that_are_there() {
     let set = &[("OMP_NUM_THREADS", "4,2")];
     assert_eq!(
         only(&python(3, library(blas, set))).evidence[0],
-        "set by OMP_NUM_THREADS=4,2; it has 4 threads with a worker's name"
+        "set by OMP_NUM_THREADS=4,2; 4 threads named like workers"
     );
-    // One that starts no more than there are CPUs.
+    // A library that starts no more workers than there are CPUs.
     assert_eq!(
         only(&python(3, library(blas, &[("OMP_NUM_THREADS", "64")]))).headline,
-        "OpenBLAS of python3 (pid 10) runs 4 workers for 1 CPU"
+        "OpenBLAS of python3 (pid 10) runs 4 workers on 1 CPU"
     );
-    // Not yet started, set well, and a server with a hundred threads.
+    // Workers not started yet, a fitting number, and a server with a hundred threads.
     assert!(find(&python(0, library(blas, set))).is_empty());
     assert!(find(&python(7, library(blas, &[("OPENBLAS_NUM_THREADS", "1")]))).is_empty());
     assert!(find(&python(100, library(blas, &[]))).is_empty());

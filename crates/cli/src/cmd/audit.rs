@@ -1,4 +1,4 @@
-//! `manycore audit`: what is wrong with how everything on this machine is pinned.
+//! `manycore audit`: finds problems in how everything on this machine is pinned.
 
 use crate::{
     cli::{Audit as Args, Format},
@@ -20,10 +20,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Looks, prints, and ends with code 1 where something was found.
+/// Examines the machine and prints the findings; exit code 1 if there are any.
 ///
 /// # Errors
-/// [`Failure::Check`] where something was found, [`Failure::Input`] where there is no such process or the machine
+/// [`Failure::Check`] if there are findings, [`Failure::Input`] if there is no such process or the machine
 /// cannot be read.
 pub fn run(args: &Args) -> Outcome {
     let tree = Tree::open(Path::new("/")).map_err(Failure::input)?;
@@ -40,16 +40,16 @@ pub fn run(args: &Args) -> Outcome {
     }
 }
 
-/// Looks at a tree twice, an interval apart, and judges what it saw.
+/// Scans a tree twice, an interval apart, and evaluates the facts.
 ///
 /// # Errors
-/// As [`run`], but for [`Failure::Check`].
+/// As [`run`], except [`Failure::Check`].
 pub fn look(tree: &Tree, scope: Scope, interval: Duration) -> Outcome<Audit> {
     let machine = manycore_topology::read(tree).map_err(Failure::input)?;
     let Some(survey) = processes::survey(tree, &machine, scope) else {
         let pid = scope.only.unwrap_or_default();
         return Err(Failure::input(format!(
-            "there is no process {pid}: --pid takes the id of a living process, as 'ps -e' shows it"
+            "there is no process {pid}: --pid takes the id of a running process, as 'ps -e' shows it"
         )));
     };
     let (threads, unseen) = (survey.threads(), survey.unseen);
@@ -78,12 +78,12 @@ pub fn look(tree: &Tree, scope: Scope, interval: Duration) -> Outcome<Audit> {
     Ok(Audit { schema: AUDIT_SCHEMA.to_owned(), findings: manycore_audit::find(&facts), looked_at, unseen })
 }
 
-/// None where the kernel does not show them, as in some containers.
+/// Returns the interrupt counters; empty if the kernel does not show them, as in some containers.
 fn counts(tree: &Tree) -> Outcome<Counts> {
     counts::counts(tree).map(Option::unwrap_or_default).map_err(Failure::input)
 }
 
-/// Adds what `irq place` knows each interrupt by, and whether the kernel lets it be moved.
+/// Adds the name by which `irq place` finds each interrupt, and whether the kernel manages it.
 fn named(tree: &Tree, machine: &Machine, rates: Vec<Interrupt>) -> Outcome<Vec<Interrupt>> {
     let rows = rates.iter().map(|irq| counts::Row {
         name: irq.number.to_string(),
@@ -94,7 +94,7 @@ fn named(tree: &Tree, machine: &Machine, rates: Vec<Interrupt>) -> Outcome<Vec<I
     let known = affinity::read(tree, machine, &counts).map_err(Failure::input)?;
     let name = |irq: &Interrupt| {
         let known = known.iter().find(|known| known.irq == irq.number)?;
-        // The queues of NVMe disks are managed also where the kernel does not say so.
+        // The queues of NVMe disks are managed by the kernel, even if it does not report so.
         let managed = known.fixed || irq.name.starts_with("nvme") && !irq.name.ends_with("q0");
         let device = known.device_names.first().or(known.device.as_ref()).cloned();
         Some((device.or_else(|| known.names().next().map(str::to_owned)), managed))
@@ -106,8 +106,8 @@ fn named(tree: &Tree, machine: &Machine, rates: Vec<Interrupt>) -> Outcome<Vec<I
     Ok(rates.into_iter().map(add).collect())
 }
 
-/// Interrupts of devices that came between two looks. Timers and performance counters of Arm have numbers too, and
-/// are left out.
+/// Returns the rates of device interrupts between two readings. Timers and performance counters of Arm, which
+/// have interrupt numbers as well, are left out.
 fn rates(before: &Counts, after: &Counts, seconds: f64) -> Vec<Interrupt> {
     let grown = after.since(before);
     let rate = |row: &counts::Row| {

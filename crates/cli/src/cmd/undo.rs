@@ -1,4 +1,4 @@
-//! `manycore undo`: takes back what was left.
+//! `manycore undo`: undoes changes that are still in force.
 
 use crate::{
     cli::{Format, Undo},
@@ -10,11 +10,11 @@ use manycore_text::units;
 use serde_json::json;
 use std::fmt::Write;
 
-/// Shows or takes back what journals hold.
+/// Lists or undoes the changes in journals.
 ///
 /// # Errors
-/// [`Failure::Input`] for a name that no journal has or that its owner still looks after, [`Failure::Missing`] where
-/// something could not be given back.
+/// [`Failure::Input`] if no journal has the name or its owner is still running, [`Failure::Missing`] if a
+/// change could not be undone.
 pub fn run(args: &Undo) -> Outcome {
     let folder = journal::folder();
     let (pending, problems) = journal::pending(&folder).map_err(|error| {
@@ -29,11 +29,13 @@ pub fn run(args: &Undo) -> Outcome {
     }
     let mut results = Vec::new();
     for pending in chosen {
-        // None where its owner lives, or another undo is at it.
+        // None if its owner still runs, or another undo is in progress.
         let restored = pending.undo();
         if restored.is_none() && !args.names.is_empty() {
             let id = pending.id();
-            return Err(Failure::input(format!("{id} is still running and gives back itself: end it first")));
+            return Err(Failure::input(format!(
+                "{id} is still running and undoes its own changes: stop it first"
+            )));
         }
         results.push((pending, restored));
     }
@@ -41,10 +43,10 @@ pub fn run(args: &Undo) -> Outcome {
     check(&results, problems.len())
 }
 
-/// Whether all could be taken back; `others` counts what is no journal.
+/// Checks that all changes could be undone; `others` is the number of files that are not journals.
 ///
 /// # Errors
-/// [`Failure::Missing`]: it could not.
+/// [`Failure::Missing`] if a change could not be undone.
 pub(super) fn check(results: &[(Pending, Option<Restored>)], others: usize) -> Outcome {
     let failed =
         results.iter().filter_map(|(_, restored)| restored.as_ref()).flat_map(|restored| &restored.failed);
@@ -52,22 +54,26 @@ pub(super) fn check(results: &[(Pending, Option<Restored>)], others: usize) -> O
         0 => Ok(()),
         count => {
             let what = units::counted(count, "problem");
-            Err(Failure::missing(format!("{what}: not all could be taken back, and those journals are kept")))
+            Err(Failure::missing(format!(
+                "{what}: some changes could not be undone; their journals are kept"
+            )))
         }
     }
 }
 
 fn chosen(pending: Vec<Pending>, names: &[String]) -> Outcome<Vec<Pending>> {
     if let Some(name) = names.iter().find(|name| !pending.iter().any(|pending| pending.id() == **name)) {
-        return Err(Failure::input(format!("nothing named {name} is pending: see 'manycore undo --list'")));
+        return Err(Failure::input(format!(
+            "no journal named {name} is pending: see 'manycore undo --list'"
+        )));
     }
     Ok(pending.into_iter().filter(|pending| names.is_empty() || names.contains(&pending.id())).collect())
 }
 
-/// In whose hands a journal is.
+/// Describes the state of a journal.
 fn state(pending: &Pending) -> &'static str {
     match () {
-        () if pending.is_of_another_boot() => "from before the restart",
+        () if pending.is_of_another_boot() => "from before the reboot",
         () if pending.owned => "running",
         () if pending.header.stays => "stays until undone",
         () => "left behind",
@@ -96,7 +102,7 @@ fn list(all: &[Pending], format: Format) -> String {
     text
 }
 
-/// `12 affinities, 1 control group`
+/// Counts the changes of a journal: `12 affinities, 1 control group`.
 fn counts(changes: &[Change]) -> String {
     let count = |is: fn(&Change) -> bool| changes.iter().filter(|change| is(change)).count();
     let counted = [
@@ -119,7 +125,7 @@ fn counts(changes: &[Change]) -> String {
     if words.is_empty() { "nothing was changed yet".to_owned() } else { words.join(", ") }
 }
 
-/// What became of journals, for people or programs.
+/// Returns the outcome for each journal, as text or JSON.
 pub(super) fn told(results: &[(Pending, Option<Restored>)], format: Format) -> String {
     if format == Format::Json {
         let entries: Vec<_> = results
@@ -135,7 +141,7 @@ pub(super) fn told(results: &[(Pending, Option<Restored>)], format: Format) -> S
     for (pending, restored) in results {
         let what = &pending.header.what;
         let Some(restored) = restored else {
-            let _ = writeln!(text, "{} ({what}): still running, left alone", pending.id());
+            let _ = writeln!(text, "{} ({what}): still running, left unchanged", pending.id());
             continue;
         };
         let _ = writeln!(text, "{} ({what}): {}", pending.id(), given_back(pending, restored));
@@ -148,10 +154,10 @@ pub(super) fn told(results: &[(Pending, Option<Restored>)], format: Format) -> S
 
 fn given_back(pending: &Pending, restored: &Restored) -> String {
     if pending.is_of_another_boot() {
-        return "forgotten, as the machine was restarted since".to_owned();
+        return "dropped, because the machine was rebooted since".to_owned();
     }
     let counted = [
-        (restored.tasks, "task", "tasks", "CPUs given back"),
+        (restored.tasks, "task", "tasks", "CPUs restored"),
         (restored.moved, "process", "processes", "moved back"),
         (restored.groups, "control group", "control groups", "removed"),
         (restored.files, "setting", "settings", "restored"),
@@ -166,8 +172,8 @@ fn given_back(pending: &Pending, restored: &Restored) -> String {
         .map(|(count, one, many, done)| format!("{count} {}: {done}", if count == 1 { one } else { many }));
     let words: Vec<String> = words.collect();
     match words.as_slice() {
-        [] if restored.later.is_empty() => "nothing was in force any more".to_owned(),
-        [] => "not yet".to_owned(),
+        [] if restored.later.is_empty() => "no change was in force any more".to_owned(),
+        [] => "not yet undone".to_owned(),
         words => words.join(", "),
     }
 }

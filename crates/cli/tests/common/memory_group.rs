@@ -1,4 +1,4 @@
-//! A control group with a memory limit, that is gone with the test.
+//! A control group with a memory limit, which is removed with the test.
 
 use std::{
     fs,
@@ -10,23 +10,23 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// How a program takes memory: a MiB and then a pause, so many times.
+/// How a program allocates memory: a MiB followed by a pause, repeated.
 #[derive(Clone, Copy)]
 pub struct Take {
-    /// 0: until it is ended.
+    /// Number of MiB; 0 means until the program is killed.
     pub mib: u32,
     pub pause: Duration,
-    /// SIGTERM does not end it.
+    /// Whether the program ignores SIGTERM.
     pub is_deaf: bool,
 }
 
 impl Take {
-    /// All at once, and holds it until its input ends.
+    /// Allocates everything at once, and holds it until standard input ends.
     pub fn held(mib: u32) -> Self {
         Self { mib, pause: Duration::ZERO, is_deaf: false }
     }
 
-    /// So many MiB a second at most, until it is ended.
+    /// Allocates at most this many MiB per second, until it is killed.
     pub fn endless(mib_per_second: u32) -> Self {
         Self { mib: 0, pause: Duration::from_secs(1) / mib_per_second, is_deaf: false }
     }
@@ -35,7 +35,7 @@ impl Take {
         Self { is_deaf: true, ..self }
     }
 
-    /// Its command line.
+    /// Returns the arguments of the program.
     pub fn words(self) -> Vec<String> {
         let mut words = vec!["take".into(), self.mib.to_string(), self.pause.as_micros().to_string()];
         words.extend(self.is_deaf.then(|| "deaf".into()));
@@ -43,7 +43,7 @@ impl Take {
     }
 }
 
-/// The program of lab/eat.c, built when it is needed.
+/// Returns the program of lab/eat.c, built at the first use.
 pub fn eat() -> &'static Path {
     static PROGRAM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, program) = PROGRAM.get_or_init(|| {
@@ -57,16 +57,16 @@ pub fn eat() -> &'static Path {
     program
 }
 
-/// A group with a limit of so many MiB, below the memory controller that this machine has.
+/// A group with a memory limit in MiB, below the memory controller of this machine.
 pub struct Group {
-    /// Its folder.
+    /// Its directory.
     pub folder: PathBuf,
     /// Its path below the mount point.
     pub path: String,
 }
 
 impl Group {
-    /// Makes it; says why where it cannot.
+    /// Creates it; reports why if that is not possible.
     pub fn new(name: &str, mib: u64) -> Option<Self> {
         let path = format!("/manycore-guard-{name}-{}", std::process::id());
         let v1 = Path::new("/sys/fs/cgroup/memory");
@@ -99,13 +99,13 @@ impl Group {
             .unwrap()
     }
 
-    /// Starts a program in the group that takes memory, of known size: see `take` in lab/eat.c.
+    /// Starts a program in the group that allocates a known amount of memory: see `take` in lab/eat.c.
     pub fn eat(&self, take: Take) -> Child {
         let words = take.words();
         self.start(eat(), &words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Processes in it.
+    /// Returns the processes in it.
     pub fn members(&self) -> Vec<u32> {
         let text = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()

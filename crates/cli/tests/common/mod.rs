@@ -1,4 +1,4 @@
-//! What tests of the real binary share.
+//! Helpers for tests of the real binary.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -21,7 +21,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// The binary under test.
+/// Returns a command that runs the binary under test.
 pub fn manycore() -> Command {
     Command::new(assert_cmd::cargo::cargo_bin!("manycore"))
 }
@@ -38,12 +38,12 @@ pub fn write(folder: &Path, name: &str, contents: &[u8]) -> PathBuf {
     path
 }
 
-/// A guest whose single worker lost a fifth of its time to the hypervisor.
+/// Returns the record of a guest whose single worker lost a fifth of its time to the hypervisor.
 pub fn stolen_guest() -> Record {
     World { trouble: Trouble::Steal(0.2), blocks: 12, ..World::guest() }.record()
 }
 
-/// A record of which only the first three experiments were made.
+/// Returns a record with only the first three experiments.
 pub fn interrupted() -> Record {
     let mut record = World { blocks: 12, ..World::guest() }.record();
     record.experiments.truncate(3);
@@ -51,17 +51,18 @@ pub fn interrupted() -> Record {
     record
 }
 
-/// The CPUs that the tests may use. What the standard library counts is less in a group with a quota.
+/// Returns the CPUs that the tests may use. The count of the standard library is lower in a group with a
+/// quota.
 pub fn allowed() -> CpuSet {
     affinity::allowed().unwrap()
 }
 
-/// The number of the first CPU that the tests may use, which need not be 0.
+/// Returns the number of the first CPU that the tests may use, which need not be 0.
 pub fn first_cpu() -> String {
     allowed().first().unwrap().to_string()
 }
 
-/// The number of the last one.
+/// Returns the number of the last CPU that the tests may use.
 pub fn last_cpu() -> String {
     allowed().last().unwrap().to_string()
 }
@@ -71,7 +72,7 @@ pub fn sh(script: &str) -> std::process::Output {
     std::process::Command::new("bash").args(["-c", script]).output().unwrap()
 }
 
-/// Output as text.
+/// Returns output as text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,4 +1,5 @@
-//! What tests of `run`, `pin` and `undo` share: a folder with journals of its own, and processes that end with their
+//! Helpers for tests of `run`, `pin` and `undo`: a directory with journals of its own, and processes that end
+//! with their
 //! test.
 
 use manycore_linux::{affinity, tasks};
@@ -14,10 +15,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Longest wait for anything.
+/// Maximum waiting time.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A folder with journals of its own.
+/// A directory with journals of its own.
 pub struct House(pub TempDir);
 
 impl House {
@@ -40,13 +41,13 @@ impl House {
         self.command(arguments).output().unwrap()
     }
 
-    /// `run` of a shell's script on these CPUs.
+    /// Returns the command `run` for a shell script on these CPUs.
     pub fn shell_on(&self, cpus: &CpuSet, script: &str) -> Command {
         let place = format!("cpus={cpus}");
         self.command(&["run", "--place", &place, "--workers", "1", "--", "sh", "-c", script])
     }
 
-    /// What it says on standard error when it ends with `code`.
+    /// Runs a command that must end with `code`; returns its standard error.
     pub fn says(&self, code: i32, arguments: &[&str]) -> String {
         let run = self.run(arguments);
         let said = String::from_utf8_lossy(&run.stderr).into_owned();
@@ -65,7 +66,7 @@ impl House {
 }
 
 impl Drop for House {
-    /// A test that fails leaves nothing in force.
+    /// Undoes all changes, even if the test fails.
     fn drop(&mut self) {
         if self.path("journals").is_dir() {
             let _ = self.command(&["undo"]).output();
@@ -77,7 +78,7 @@ impl Drop for House {
 pub struct Guard(pub Child);
 
 impl Guard {
-    /// A shell that starts a sleeping child whenever a line comes.
+    /// Starts a shell that starts a sleeping child for each input line.
     pub fn shell() -> Self {
         let mut shell = Command::new("sh");
         shell.args(["-c", "echo ready; while read line; do sleep 1000 & echo $!; done"]);
@@ -88,12 +89,12 @@ impl Guard {
 
     pub fn line(&mut self) -> String {
         let mut line = String::new();
-        // One byte at a time: nothing of the next line may be lost in a buffer.
+        // A buffer of one byte, so that nothing of the next line is lost in it.
         BufReader::with_capacity(1, self.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         line.trim().to_owned()
     }
 
-    /// Has a shell start a child; returns its id.
+    /// Makes the shell start a child; returns its id.
     pub fn child(&mut self) -> u32 {
         self.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
         self.line().parse().unwrap()
@@ -120,12 +121,12 @@ impl Drop for Guard {
 pub fn soon(what: &str, mut is_true: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_true() {
-        assert!(began.elapsed() < PATIENCE, "{what} does not come true");
+        assert!(began.elapsed() < PATIENCE, "{what}: not in time");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// The CPUs that we may use, where there are two at least.
+/// Returns the CPUs that the test may use, if there are at least two.
 pub fn two_cpus() -> Option<CpuSet> {
     let cpus = affinity::allowed().unwrap();
     if cpus.len() < 2 {

@@ -11,15 +11,15 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Time limit of a program, on a machine that is busy with other tests.
+/// Maximum run time of a program, on a machine that is busy with other tests.
 const LIMIT: Duration = Duration::from_mins(5);
 
-/// Returns the path of a program's source file.
+/// Returns the path of a source file.
 pub fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sharing").join(name)
 }
 
-/// Returns the number of the line that ends with a marker, `/* A */` or `// A`.
+/// Returns the number of the line with a marker, `/* A */` or `// A`.
 pub fn marked(name: &str, marker: &str) -> u64 {
     let text = fs::read_to_string(source(name)).unwrap();
     let marks = [format!("/* {marker} */"), format!("// {marker}")];
@@ -27,7 +27,7 @@ pub fn marked(name: &str, marker: &str) -> u64 {
     at.unwrap_or_else(|| panic!("{name} has no marker {marker}")) as u64 + 1
 }
 
-/// Returns whether programs can be observed here; prints a message if not.
+/// Whether programs can be observed here; reports it if not.
 pub fn can_emulate() -> bool {
     let arch = std::env::consts::ARCH;
     let there = Command::new(format!("qemu-{arch}")).arg("--version").output().is_ok();
@@ -37,13 +37,13 @@ pub fn can_emulate() -> bool {
     there
 }
 
-/// Returns a folder for programs that exists as long as the tests run.
+/// A directory for programs that exists as long as the tests.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path()
 }
 
-/// Builds a program under a name of its own; prints a message if that is not possible.
+/// Builds a program under a name of its own; reports why if there is none.
 pub fn build(compiler: &str, arguments: &[&str], name: &str) -> Option<PathBuf> {
     if !can_emulate() {
         return None;
@@ -62,7 +62,7 @@ pub fn build(compiler: &str, arguments: &[&str], name: &str) -> Option<PathBuf> 
     }
 }
 
-/// Builds the cases in C with additional compiler flags.
+/// Builds the cases in C with other compiler flags.
 pub fn c(flags: &[&str], name: &str) -> Option<PathBuf> {
     let source = source("cases.c");
     build("gcc", &[&["-g", "-pthread", source.to_str().unwrap()], flags].concat(), name)
@@ -90,14 +90,14 @@ pub fn falseshare(arguments: &[&str], program: &Path, case: &str) -> Output {
 /// Returns the exit code and the findings of a case.
 pub fn judged(arguments: &[&str], program: &Path, case: &str) -> (Option<i32>, Value) {
     let run = falseshare(&[&["--json"], arguments].concat(), program, case);
-    // The program's own output comes before.
+    // The output of the program comes before the JSON.
     let text = String::from_utf8(run.stdout).unwrap();
     let json = text.find("{\n").and_then(|at| serde_json::from_str(&text[at..]).ok());
     let said = String::from_utf8_lossy(&run.stderr);
     (run.status.code(), json.unwrap_or_else(|| panic!("{case}: {text}\n{said}")))
 }
 
-/// Returns the lines of a source file that a finding names as code.
+/// Returns the lines of a source file that a finding lists as code.
 pub fn lines(finding: &Value, file: &str) -> Vec<u64> {
     let sites = finding["sites"].as_array().unwrap().iter();
     let frames = sites
@@ -116,7 +116,7 @@ pub fn only<'a>(findings: &'a Value, list: &str) -> &'a Value {
     &list[0]
 }
 
-/// Checks that there are no findings, and the exit code.
+/// Asserts that nothing is found, also by the exit code.
 pub fn assert_clean(program: &Path, case: &str) {
     let (code, findings) = judged(&[], program, case);
     assert_eq!((code, &findings["false_sharing"]), (Some(0), &Value::Array(vec![])), "{case}: {findings:#}");

@@ -8,7 +8,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A Slurm cluster of this machine alone, without munge; ended with its value.
+/// A Slurm cluster of only this machine, without munge; stopped when the value is dropped.
 pub struct Cluster {
     daemons: Vec<std::process::Child>,
     conf: String,
@@ -25,7 +25,7 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    /// Starts it, or says why it does not come up.
+    /// Starts it; returns an error if it does not become ready.
     pub fn start() -> Result<Self, String> {
         let folder = TempDir::new().unwrap();
         let conf = folder.path().join("slurm.conf");
@@ -55,7 +55,7 @@ impl Cluster {
     }
 }
 
-/// Writes the configuration, and returns where the logs are.
+/// Writes the configuration; returns the directory of the log files.
 fn configure(folder: &Path, conf: &Path) -> std::path::PathBuf {
     let port = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let output = |script: &str| text(&sh(script).stdout).trim().to_owned();

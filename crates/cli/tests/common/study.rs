@@ -1,5 +1,5 @@
-//! What tests of `compare`, `scale` and `tune` share: runs in a folder of their own, and a look at what is left
-//! of them.
+//! Helpers for tests of `compare`, `scale` and `tune`: runs in a directory of their own, and checks of what
+//! they leave behind.
 
 use serde_json::Value;
 use std::{
@@ -11,10 +11,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Longest wait for anything.
+/// Maximum waiting time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A folder to run in; results go to `out` in it.
+/// A working directory; results go to `out` in it.
 pub struct Bench(pub TempDir);
 
 impl Bench {
@@ -42,16 +42,16 @@ impl Bench {
         self.command(arguments).output().unwrap()
     }
 
-    /// [`Bench::run`] that has to end with `code`; returns what it said on standard error.
+    /// [`Bench::run`] that must end with `code`; returns its standard error.
     pub fn refused(&self, code: i32, arguments: &[&str]) -> String {
         let run = self.run(arguments);
         let said = words(&run);
         assert_eq!(run.status.code(), Some(code), "{arguments:?}: {said}");
-        assert!(!self.path("out").exists(), "a folder without results is left by {arguments:?}");
+        assert!(!self.path("out").exists(), "{arguments:?} left a directory without results");
         said
     }
 
-    /// [`Bench::run`] that has to end well; returns its judgement.
+    /// [`Bench::run`] that must succeed; returns its result.
     pub fn judged(&self, arguments: &[&str]) -> Value {
         let arguments = [&arguments[..1], &["--format", "json"], &arguments[1..]].concat();
         let run = self.run(&arguments);
@@ -68,7 +68,7 @@ impl Bench {
         serde_json::from_slice(&fs::read(self.path("out/record.json")).unwrap()).unwrap()
     }
 
-    /// What `manycore report` makes of the record, as text, page and tables.
+    /// Runs `manycore report` on the record for text, page and tables; returns the text.
     pub fn report(&self) -> String {
         let run = self.run(&["report", "out/record.json", "--html", "page.html", "--csv", "tables"]);
         assert_eq!(run.status.code(), Some(0), "{}", words(&run));
@@ -82,13 +82,14 @@ pub fn words(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A time for `sleep` that no other process has as its argument.
+/// Returns a time for `sleep` that no other process has as its argument.
 pub fn unique() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1000);
     format!("{}.{}", 10_000_000 + u64::from(std::process::id()), NEXT.fetch_add(1, Relaxed))
 }
 
-/// Living processes of which `argument` is one of the arguments, without shells and programs that will start them.
+/// Returns running processes with `argument` among their arguments, without shells and programs that will
+/// start them.
 pub fn running(argument: &str) -> Vec<u32> {
     let has_it = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -109,11 +110,11 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Waits for the end of a run that must not hang; returns its status, its words, and its largest resident set in
-/// bytes as far as it was seen.
+/// Waits for the end of a run that must not hang; returns its exit code, its standard error, and the largest
+/// resident set size in bytes that was observed.
 pub fn end_of(mut child: Child) -> (Option<i32>, String, u64) {
     let (mut largest, pid) = (0, child.id());
-    // What it writes fits a pipe.
+    // Its output fits into a pipe, so it does not block.
     until("the end of a run", || {
         largest = largest.max(high_water(pid));
         child.try_wait().unwrap().is_some()
@@ -133,7 +134,7 @@ pub fn signal(pid: u32, name: &str) {
     assert!(status.unwrap().success());
 }
 
-/// Whether a program is there; says so aloud where it is not.
+/// Whether a program is installed; reports it if not.
 pub fn has(program: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let there = std::env::split_paths(&paths).chain([Path::new("/usr/sbin").to_owned()]);
@@ -144,7 +145,7 @@ pub fn has(program: &str) -> bool {
     found
 }
 
-/// The findings of a judgement, as one text.
+/// Returns the findings of a result as one text.
 pub fn findings(judged: &Value) -> String {
     judged["findings"].to_string()
 }

@@ -1,15 +1,15 @@
-//! Running `manycore vm`.
+//! Runs `manycore vm`.
 
 use super::{manycore, text};
 
-/// How it ended.
+/// The result of a run.
 pub struct Ran {
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
-/// `manycore vm ARGUMENTS`.
+/// Runs `manycore vm ARGUMENTS`.
 pub fn vm(args: &[&str]) -> Ran {
     let output = manycore().arg("vm").args(args).output().unwrap();
     Ran { code: output.status.code().unwrap(), out: text(&output.stdout), err: text(&output.stderr) }

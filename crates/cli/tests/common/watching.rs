@@ -1,4 +1,5 @@
-//! Verbs that look again and again, and folders that are made like resctrl, whose counters the tests move.
+//! Helpers for commands that print repeated readings, and imitations of resctrl in a directory, whose
+//! counters the tests change.
 
 use serde_json::Value;
 use std::{
@@ -9,17 +10,18 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Looks within which what was changed must be seen.
+/// Number of readings within which a change must be visible.
 const LOOKS: usize = 100;
 
-/// Gives a file other contents in one piece and in place: it is open, and must never be seen empty.
+/// Replaces the contents of a file in place and in one write: the file is open elsewhere, and must never
+/// appear empty.
 pub fn put(path: &Path, contents: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mut file = File::options().write(true).create(true).truncate(false).open(path).unwrap();
     file.write_all(contents.as_bytes()).unwrap();
 }
 
-/// Sets what a group's counters say, in two domains.
+/// Sets the counters of a group, in two domains.
 pub fn set(root: &Path, group: &str, totals: [&str; 2]) {
     for (domain, total) in totals.iter().enumerate() {
         let folder = root.join(group).join(format!("mon_data/mon_L3_{domain:02}"));
@@ -31,7 +33,7 @@ pub fn set(root: &Path, group: &str, totals: [&str; 2]) {
     }
 }
 
-/// A mounted file system with a default group and one more.
+/// Creates an imitation of resctrl with the default group and one more.
 pub fn resctrl() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir_all(folder.path().join("info/L3_MON")).unwrap();
@@ -41,7 +43,7 @@ pub fn resctrl() -> TempDir {
     folder
 }
 
-/// A verb that prints a look as a line of JSON ten times a second.
+/// A running command that prints a reading as a line of JSON ten times per second.
 pub struct Watching {
     pub child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -56,7 +58,7 @@ impl Watching {
         Self { child, lines }
     }
 
-    /// The first look of which this holds.
+    /// Returns the first reading for which `holds` is true.
     pub fn until(&mut self, holds: impl Fn(&Value) -> bool) -> Value {
         for line in self.lines.by_ref().take(LOOKS) {
             let look: Value = serde_json::from_str(&line.unwrap()).unwrap();
@@ -64,10 +66,10 @@ impl Watching {
                 return look;
             }
         }
-        unreachable!("what was changed is not seen in {LOOKS} looks");
+        unreachable!("no change in {LOOKS} readings");
     }
 
-    /// Ends it by Ctrl-C; its exit code.
+    /// Ends it by Ctrl-C; returns its exit code.
     pub fn end(mut self) -> Option<i32> {
         assert!(super::sh(&format!("kill -INT {}", self.child.id())).status.success());
         self.child.wait().unwrap().code()
@@ -76,7 +78,7 @@ impl Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        // One that has ended is no error.
+        // It may have ended already, which is not an error.
         drop(self.child.kill());
         drop(self.child.wait());
     }

@@ -1,5 +1,5 @@
-//! Hardware that does what the groups' limits say, as far as stopping processes can: whoever has less than all of the
-//! bandwidth, or is served after another, is stopped for most of each moment.
+//! Imitates hardware that enforces the limits of groups by stopping processes: a process with less than half
+//! of the bandwidth, or with a lower priority than another one, is stopped for most of the time.
 
 use std::{
     collections::BTreeSet,
@@ -13,17 +13,17 @@ use std::{
     time::Duration,
 };
 
-/// How long the braked ones stand still in each moment, and how long they run.
+/// In each period, slowed processes are stopped for `STANDS` and run for `RUNS`.
 const STANDS: Duration = Duration::from_micros(4500);
 const RUNS: Duration = Duration::from_micros(500);
 
-/// Works until it is dropped.
+/// Enforces the limits until it is dropped.
 pub struct Brake {
     over: Arc<AtomicBool>,
     hand: Option<JoinHandle<()>>,
 }
 
-/// What a group says of node 0, and its tasks.
+/// The limits of a group on node 0, and its tasks.
 struct Seen {
     most: u32,
     least: u32,
@@ -32,7 +32,7 @@ struct Seen {
 }
 
 impl Brake {
-    /// On the groups below `root`.
+    /// Starts to enforce the limits of the groups below `root`.
     pub fn on(root: &Path) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let (root, told) = (root.to_owned(), Arc::clone(&over));
@@ -63,7 +63,7 @@ impl Drop for Brake {
 
 #[allow(unsafe_code, reason = "kill(2)")]
 fn signal(pid: i32, signal: i32) {
-    // SAFETY: it takes two numbers.
+    // SAFETY: kill(2) only takes two numbers.
     unsafe { libc::kill(pid, signal) };
 }
 
@@ -87,7 +87,7 @@ fn groups(root: &Path) -> Vec<Seen> {
         .collect()
 }
 
-/// Tasks that have to wait.
+/// Returns the tasks that have to be slowed down.
 fn slowed(groups: &[Seen]) -> Vec<i32> {
     let preferred = |group: &Seen| (group.priority, group.least);
     let best = groups.iter().map(preferred).max();

@@ -1,4 +1,5 @@
-//! Groups and limits as openEuler's kernels keep them: what each file says, and what becomes of a write.
+//! Imitates the groups and limits of openEuler's kernels: the contents of each file, and the effect of a
+//! write.
 
 use libc::{EEXIST, EINVAL, ENOENT, ENOSPC, EPERM, ESRCH};
 use std::{
@@ -12,40 +13,40 @@ use std::{
 const CACHES: [u32; 2] = [1, 122];
 /// Domains of memory, by node.
 const NODES: [u32; 2] = [0, 1];
-/// Groups that the hardware has room for.
+/// Number of groups that the hardware supports.
 const GROUPS: usize = 4;
-/// Steps that the hardware knows between none and all of the bandwidth, which no file tells.
+/// Number of steps of the hardware between none and all of the bandwidth; no file shows it.
 const STEPS: u64 = 32;
 
-/// Which kernel, and what is odd about this one.
+/// The version of the kernel, and its deviations for single tests.
 #[derive(Clone, Default)]
 pub struct Kernel {
-    /// OLK-5.10 and not 6.6.
+    /// OLK-5.10 instead of 6.6.
     pub old: bool,
     /// Lines that 5.10 was mounted with.
     pub mounted: Vec<&'static str>,
-    /// A line that is taken and not done.
+    /// A line that is accepted but not applied.
     pub ignores: Option<&'static str>,
-    /// A line that is refused without a word.
+    /// A line that is refused without a message.
     pub refuses: Option<&'static str>,
-    /// Least bandwidth, where that is not what most parts have.
+    /// Minimum bandwidth, if it differs from the usual one.
     pub least: Option<u64>,
-    /// A process that ends at the moment in which a group is made.
+    /// A process that is killed at the moment when a group is created.
     pub ends: Option<Arc<Mutex<Child>>>,
-    /// What `last_cmd_status` says.
+    /// The contents of `last_cmd_status`.
     pub status: String,
-    /// By name; the default one has none.
+    /// Groups by name; the name of the default group is empty.
     pub groups: BTreeMap<String, Group>,
 }
 
-/// A group's limits, by line and domain, and tasks.
+/// The limits of a group, by line and domain, and its tasks.
 #[derive(Clone, Default)]
 pub struct Group {
     limits: BTreeMap<(&'static str, u32), u64>,
     tasks: BTreeSet<u32>,
 }
 
-/// A line: its name, domains, least, most, and what a new group has.
+/// A line: its name, domains, minimum, maximum, and the value in a new group.
 type Line = (&'static str, [u32; 2], u64, u64, u64);
 
 const LINES: [Line; 8] = [
@@ -60,7 +61,7 @@ const LINES: [Line; 8] = [
 ];
 
 impl Kernel {
-    /// Just mounted: only the default group.
+    /// The state after mounting: only the default group.
     pub fn mount(mut self) -> Self {
         "ok".clone_into(&mut self.status);
         let group = self.fresh();
@@ -79,13 +80,13 @@ impl Kernel {
         Group { limits: self.lines().flat_map(open).collect(), ..Group::default() }
     }
 
-    /// The group of a path, and what is below it.
+    /// Splits a path into its group and the rest.
     fn split<'a>(&self, path: &'a str) -> (&'a str, &'a str) {
         let (first, rest) = path.split_once('/').unwrap_or((path, ""));
         if self.groups.contains_key(first) && !first.is_empty() { (first, rest) } else { ("", path) }
     }
 
-    /// Names in a folder; absent where it is none.
+    /// Returns the names in a directory; absent if it is not a directory.
     pub fn list(&self, path: &str) -> Option<Vec<String>> {
         let (group, below) = self.split(path);
         let files = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
@@ -115,7 +116,7 @@ impl Kernel {
         }
     }
 
-    /// The text of a file; absent where it is none.
+    /// Returns the text of a file; absent if it is not a file.
     pub fn read(&self, path: &str) -> Option<String> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         if self.list(path).is_some() || !self.list(folder)?.iter().any(|one| one == name) {
@@ -134,7 +135,7 @@ impl Kernel {
             "mode" => "shareable\n".to_owned(),
             "info/last_cmd_status" => format!("{}\n", self.status),
             "info/L3/cbm_mask" => "7fff\n".to_owned(),
-            // Each group has monitors of its own; the driver says 1 because it has to say something.
+            // Each group has monitors of its own; the driver reports 1 because the file must hold a number.
             "info/L3_MON/num_rmids" | "info/L3/min_cbm_bits" | "info/MB/bandwidth_gran" => "1\n".to_owned(),
             "info/L3/num_closids" | "info/MB/num_closids" => format!("{GROUPS}\n"),
             "info/MB/min_bandwidth" => format!("{}\n", self.least.unwrap_or(if self.old { 5 } else { 1 })),
@@ -143,7 +144,7 @@ impl Kernel {
         })
     }
 
-    /// With zeros in front of numbers.
+    /// Formats the limits, with leading zeros.
     fn schemata(&self, group: &Group) -> String {
         let line = |(name, domains, ..): &Line| {
             let value = |domain: &u32| {
@@ -155,7 +156,7 @@ impl Kernel {
         self.lines().map(line).collect()
     }
 
-    /// What becomes of a write.
+    /// Handles a write.
     pub fn write(&mut self, path: &str, text: &str) -> Result<(), i32> {
         let (group, below) = self.split(path);
         let group = group.to_owned();
@@ -170,7 +171,7 @@ impl Kernel {
         }
     }
 
-    /// 5.10 takes one task a write.
+    /// Moves tasks to a group. 5.10 accepts one task per write.
     fn assign(&mut self, group: &str, text: &str) -> Result<(), i32> {
         let ids: Result<Vec<u32>, _> = text.trim().split(',').map(str::parse).collect();
         let ids = ids.map_err(|_| EINVAL)?;
@@ -219,7 +220,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// 5.10 says nothing.
+    /// Records the reason of a refusal, except on 5.10.
     fn silent(&mut self, why: String) -> i32 {
         if !self.old {
             self.status = why;
@@ -227,7 +228,7 @@ impl Kernel {
         EINVAL
     }
 
-    /// Makes a group.
+    /// Creates a group.
     pub fn make(&mut self, path: &str) -> Result<(), i32> {
         if path.contains('/') {
             return Err(EPERM);
@@ -248,7 +249,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Removes one; its tasks are the default group's.
+    /// Removes a group; its tasks return to the default group.
     pub fn remove(&mut self, path: &str) -> Result<(), i32> {
         let group = self.groups.remove(path).filter(|_| !path.is_empty()).ok_or(EPERM)?;
         self.groups.get_mut("").ok_or(ENOENT)?.tasks.extend(group.tasks);
@@ -256,12 +257,12 @@ impl Kernel {
     }
 }
 
-/// Whether a task lives: whoever has ended is in no group.
+/// Whether a task exists: a task that has ended is in no group.
 fn is_there(tid: u32) -> bool {
     Path::new(&format!("/proc/{tid}")).exists()
 }
 
-/// What the hardware makes of a percentage, shown again as one.
+/// Returns a percentage as rounded by the hardware.
 fn as_hardware(percent: u64) -> u64 {
     let steps = (percent * STEPS + 50) / 100;
     steps.max(u64::from(percent > 0)) * 100 / STEPS

@@ -1,5 +1,5 @@
-//! `manycore qos` on openEuler's two dialects. No such kernel can be booted here, so a file system of our own behaves as
-//! they do, with their silent roundings.
+//! Tests of `manycore qos` on openEuler's two dialects. Such kernels cannot be booted here, so a FUSE file
+//! system imitates them with their silent rounding.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 mod brake;
@@ -17,20 +17,20 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A mounted file system, a folder for journals, and a process to be limited.
+/// A mounted file system, a directory for journals, and a process to be limited.
 struct Place {
-    /// Unmounts when it is dropped, before the folder goes.
+    /// Unmounts when it is dropped, before the directory is removed.
     #[allow(dead_code, reason = "held, not used")]
     session: fuser::BackgroundSession,
     root: TempDir,
     state: TempDir,
-    /// Where commands run, which save their results there.
+    /// Working directory of the commands, in which they save their results.
     results: TempDir,
     victim: Child,
 }
 
 impl Place {
-    /// Absent where file systems cannot be mounted here.
+    /// Returns `None` if file systems cannot be mounted here.
     fn new(kernel: Kernel) -> Option<Self> {
         let root = tempfile::tempdir().unwrap();
         match mount::mount(kernel, root.path()) {
@@ -40,7 +40,7 @@ impl Place {
                 Some(Self { session, root, state, results, victim })
             }
             Err(error) => {
-                eprintln!("SKIPPED: no file system can be mounted by FUSE here: {error}");
+                eprintln!("SKIPPED: no FUSE file system can be mounted here: {error}");
                 None
             }
         }
@@ -55,14 +55,15 @@ impl Place {
             .unwrap()
     }
 
-    /// `qos set` on the victim.
+    /// Runs `qos set` on the process.
     fn set(&self, code: i32, limits: &[&str]) -> String {
         let (root, pid) = (self.root.path().to_str().unwrap(), self.victim.id().to_string());
         let head = ["qos", "set", "--resctrl", root, "--pid", &pid, "--name", "held"];
         self.done(code, &[&head, limits].concat())
     }
 
-    /// Runs to this exit code; what was said on both streams, without names that differ from run to run.
+    /// Runs a command that must end with this exit code; returns both output streams, without names that
+    /// differ from run to run.
     fn done(&self, code: i32, arguments: &[&str]) -> String {
         let run = self.manycore(arguments);
         let said = [run.stdout, run.stderr].concat();
@@ -72,18 +73,18 @@ impl Place {
             .replace(&self.victim.id().to_string(), "[PID]")
             .lines()
             .map(|line| match line.strip_prefix("manycore undo qos-") {
-                Some(_) => "manycore undo [JOURNAL] takes it back.\n".to_owned(),
+                Some(_) => "manycore undo [JOURNAL] restores the previous state.\n".to_owned(),
                 None => format!("{line}\n"),
             })
             .collect()
     }
 
-    /// A file without blanks.
+    /// Returns a file's text without blanks.
     fn text(&self, path: &str) -> String {
         fs::read_to_string(self.root.path().join(path)).unwrap().replace(' ', "")
     }
 
-    /// Groups of ours.
+    /// Returns the groups that manycore created.
     fn groups(&self) -> Vec<String> {
         let names = fs::read_dir(self.root.path()).unwrap().map(|entry| entry.unwrap().file_name());
         names
@@ -92,7 +93,7 @@ impl Place {
             .collect()
     }
 
-    /// Nothing of ours is there.
+    /// Asserts that neither a group nor a journal is left.
     fn is_untouched(&self) {
         assert!(!self.root.path().join("held").exists());
         assert!(!journals(self.state.path()), "a journal is left");
@@ -148,7 +149,7 @@ fn caches_of_6_6_are_named_by_their_id() {
 fn limits_that_are_taken_and_not_done_are_told() {
     let Some(place) = Place::new(Kernel { ignores: Some("MBPRI"), ..Kernel::default() }) else { return };
     let told = place.set(1, &["--priority", "7", "--bandwidth", "50%"]);
-    assert!(told.contains("changed nothing"), "{told}");
+    assert!(told.contains("nothing changed"), "{told}");
     assert!(told.contains("2 of 4 limits"), "{told}");
     place.done(0, &["undo"]);
     place.is_untouched();
@@ -177,7 +178,7 @@ fn silent_refusals_of_5_10_leave_nothing() {
     let Some(place) = Place::new(old) else { return };
     let refusal = place.set(3, &["--bandwidth", "50%", "--priority", "7"]);
     assert!(refusal.contains("MBPRI:0=7;1=7") && refusal.contains("Invalid argument"), "{refusal}");
-    assert!(!refusal.contains("(ok)") && refusal.contains("nothing is left changed"), "{refusal}");
+    assert!(!refusal.contains("(ok)") && refusal.contains("all changes were undone"), "{refusal}");
     place.is_untouched();
 }
 

@@ -1,4 +1,4 @@
-//! [`Kernel`] as a file system, by FUSE.
+//! [`Kernel`] as a FUSE file system.
 
 use super::kernel::Kernel;
 use fuser::{
@@ -12,21 +12,21 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Nothing is remembered by the kernel: every look is a question.
+/// Validity of cached entries: the kernel caches nothing, so every access reaches the file system.
 const NEVER: Duration = Duration::ZERO;
-/// As in kernfs, files have no size; the kernel reads them until their end (`FOPEN_DIRECT_IO`).
+/// `FOPEN_DIRECT_IO`: as in kernfs, files have no size, and are read until their end.
 const DIRECT: u32 = 1;
 
-/// The file system; a path's number is its place in the list, from 1.
+/// The file system; the inode number of a path is its position in the list, from 1.
 struct Fuse {
     kernel: Kernel,
     paths: Vec<String>,
 }
 
-/// Mounts; unmounted when dropped.
+/// Mounts the file system; it is unmounted when the result is dropped.
 ///
 /// # Errors
-/// `/dev/fuse` or the right to mount is missing.
+/// `/dev/fuse` or the permission to mount is missing.
 pub fn mount(kernel: Kernel, point: &Path) -> std::io::Result<BackgroundSession> {
     let options = [MountOption::FSName("openeuler".to_owned())];
     let fuse = Fuse { kernel: kernel.mount(), paths: vec![String::new()] };
@@ -187,7 +187,7 @@ impl Filesystem for Fuse {
         let path = self.below(parent, name);
         match self.kernel.remove(&path) {
             Ok(()) => {
-                // A folder that is made anew under this name is another one.
+                // A directory that is created later under this name is another one.
                 for known in &mut self.paths {
                     if *known == path || known.starts_with(&format!("{path}/")) {
                         "removed".clone_into(known);

@@ -1,11 +1,11 @@
-//! `manycore qos prove` on hardware that limits, and on hardware that does not.
+//! Tests of `manycore qos prove` on hardware that enforces limits, and on hardware that does not.
 
 use super::{Place, brake::Brake, kernel::Kernel};
 use serde_json::Value;
 use std::{thread::available_parallelism, time::Duration};
 
 impl Place {
-    /// The exit code and the answers.
+    /// Runs `qos prove`; returns the exit code and the results.
     fn proved(&self, arguments: &[&str]) -> (Option<i32>, Vec<Value>) {
         let root = self.root.path().to_str().unwrap();
         let run = self.manycore(
@@ -21,7 +21,7 @@ impl Place {
 fn limits_that_limit_are_shown() {
     let Some(place) = Place::new(Kernel::default()) else { return };
     if available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
-        return eprintln!("SKIPPED: rivals need a second CPU");
+        return eprintln!("SKIPPED: needs a second CPU");
     }
     let brake = Brake::on(place.root.path());
     let (code, proofs) = place.proved(&["--seconds", "4"]);
@@ -37,7 +37,7 @@ fn limits_that_limit_are_shown() {
 fn limits_that_do_not_limit_are_not_called_proven() {
     let Some(place) = Place::new(Kernel::default()) else { return };
     let (code, proofs) = place.proved(&["bandwidth", "--seconds", "4"]);
-    // On a machine full of noise nothing is shown.
+    // On a noisy machine the result is inconclusive.
     assert!(matches!(code, Some(1 | 3)) && proofs[0]["answer"] != "holds", "{code:?} {proofs:#?}");
     place.is_untouched();
 }
@@ -57,9 +57,9 @@ fn what_cannot_be_shown_is_told_and_changes_nothing() {
     let Some(place) = Place::new(old) else { return };
     let (code, proofs) = place.proved(&["priority"]);
     let why = proofs[0]["why"].as_str().unwrap();
-    // Where the tests have one CPU, that is the first reason.
+    // If the tests have only one CPU, that is the first reason.
     let has_rivals = manycore_linux::affinity::allowed().unwrap().len() > 1;
-    let reason = if has_rivals { "mbPrio" } else { "rivals need a second CPU" };
+    let reason = if has_rivals { "mbPrio" } else { "needs a second CPU" };
     assert!(code == Some(3) && why.contains(reason), "{proofs:#?}");
     place.is_untouched();
     for (arguments, said) in [
@@ -94,7 +94,7 @@ fn a_proof_that_is_killed_leaves_nothing_after_undo() {
             .sum::<usize>()
     };
     while tasks() < 2 {
-        assert!(prove.try_wait().unwrap().is_none(), "it ended by itself");
+        assert!(prove.try_wait().unwrap().is_none(), "it ended before it was killed");
         std::thread::sleep(Duration::from_millis(5));
     }
     prove.kill().unwrap();

@@ -1,5 +1,5 @@
-//! Whom `manycore qos set` limits: virtual machines, with groups of libvirt's and without, and processes that end
-//! meanwhile.
+//! Tests of the targets of `manycore qos set`: virtual machines, with and without groups of libvirt, and
+//! processes that end meanwhile.
 
 use super::{Place, kernel::Kernel};
 use manycore_control::journal;
@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Something that looks like the emulator of a running domain.
+/// A process that looks like the emulator of a running domain.
 struct Guest {
     process: Child,
     name: String,
@@ -18,7 +18,7 @@ struct Guest {
 }
 
 impl Guest {
-    /// Nobody else on this machine has such a name and number.
+    /// Starts it with a name and number that no other process on this machine has.
     fn start(name: &str, number: u32) -> Self {
         let (name, number) = (format!("{name}-{}", id()), id() * 10 + number);
         let folder = format!("socket,path=/none/domain-{number}-{name}/monitor.sock");
@@ -28,7 +28,7 @@ impl Guest {
         Self { process, name, number }
     }
 
-    /// The group that libvirt makes for these of its virtual CPUs.
+    /// Returns the name of the group that libvirt makes for some of its virtual CPUs.
     fn group(&self, vcpus: &str) -> String {
         format!("qemu-{}-{}-vcpus_{vcpus}", self.number, self.name)
     }
@@ -46,7 +46,7 @@ impl Place {
         fs::create_dir(self.root.path().join(group)).unwrap();
     }
 
-    /// `qos set` on a domain.
+    /// Runs `qos set` on a domain.
     fn set_domain(&self, code: i32, domain: &str, more: &[&str]) -> String {
         let head = ["qos", "set", "--resctrl", self.root.path().to_str().unwrap(), "--domain", domain];
         self.done(code, &[&head, more].concat())
@@ -61,7 +61,7 @@ fn limits_of_a_domain_go_to_the_group_that_libvirt_made() {
     for group in [&its, &another] {
         place.make(group);
     }
-    // By its name and by its number.
+    // Selected by name and by number.
     for (word, limit, shown) in
         [(&guest.name, "50%", "0000050"), (&guest.number.to_string(), "25%", "0000025")]
     {
@@ -117,7 +117,7 @@ fn following_ends_with_nothing_changed_where_nobody_reads_what_was_done() {
         .unwrap();
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(
-        run.status.code() == Some(3) && said.contains("nothing is left changed"),
+        run.status.code() == Some(3) && said.contains("all changes were undone"),
         "{:?} {said}",
         run.status
     );
@@ -134,7 +134,7 @@ fn a_process_that_ends_meanwhile_leaves_no_empty_group() {
         let root = place.root.path().to_str().unwrap();
         let refusal = place
             .done(2, &["qos", "set", "--resctrl", root, "--pid", &pid, "--name", "held", "--priority", "7"]);
-        assert!(refusal.contains("has ended meanwhile; nothing is left changed"), "{refusal}");
+        assert!(refusal.contains("has ended meanwhile; all changes were undone"), "{refusal}");
         place.is_untouched();
     }
     let mut doomed = doomed.lock().unwrap();
@@ -149,7 +149,7 @@ fn a_target_that_is_set_again_keeps_its_group() {
     let set = |code, limit| {
         place.done(code, &["qos", "set", "--resctrl", root, "--pid", &pid, "--bandwidth", limit])
     };
-    // The hardware has room for four groups.
+    // More attempts than the four groups that the hardware supports.
     for (turn, limit) in ["50%", "25%", "75%", "100%", "50%"].into_iter().enumerate() {
         let told = set(0, limit);
         assert_eq!(told.contains("was made for this target before"), turn > 0, "{told}");

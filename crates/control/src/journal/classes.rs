@@ -1,5 +1,5 @@
-//! Taking back groups of cache and bandwidth control, what was put into them, and limits of groups that were there
-//! before.
+//! Undoes changes of resctrl groups: created groups, the tasks and CPUs moved to them, and limits of groups
+//! that existed before.
 
 use super::{Change, Pending, Restored, undo::changed};
 use manycore_linux::resctrl::schemata::{Line, Schemata};
@@ -14,13 +14,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Rounds in which tasks are sought that were born while their makers left a group.
+/// Maximum number of rounds in which tasks are searched that were created while their parents left a group.
 const ROUNDS: usize = 200;
 
-/// Ancestors of a process that are looked at, to find where it came from.
+/// Maximum number of ancestors of a process that are searched for its original group.
 const DEEPEST: usize = 64;
 
-/// Gives back CPUs and limits, empties and removes groups, and unmounts.
+/// Returns CPUs to their groups, restores limits, empties and removes groups, and unmounts.
 pub(super) fn restore(pending: &Pending, restored: &mut Restored) {
     let mut told = |path: &Path, result: io::Result<()>| {
         if let Err(error) = result {
@@ -46,7 +46,7 @@ pub(super) fn restore(pending: &Pending, restored: &mut Restored) {
             Ok(())
         });
         if let Err(error) = result {
-            restored.failed.push(format!("cannot take back {}: {error}", group.display()));
+            restored.failed.push(format!("cannot undo {}: {error}", group.display()));
         }
     }
     for change in &pending.changes {
@@ -56,14 +56,14 @@ pub(super) fn restore(pending: &Pending, restored: &mut Restored) {
     }
 }
 
-/// Where a task was, and where it was put.
+/// The original group of a task, and the group that it was moved to.
 struct Home<'a> {
     start: u64,
     from: &'a PathBuf,
     to: &'a PathBuf,
 }
 
-/// By task, where it was before the first change and is after the last.
+/// Returns for each task the group before its first move and the group after its last one.
 fn homes(pending: &Pending) -> BTreeMap<u32, Home<'_>> {
     let mut homes: BTreeMap<u32, Home> = BTreeMap::new();
     for change in &pending.changes {
@@ -76,7 +76,7 @@ fn homes(pending: &Pending) -> BTreeMap<u32, Home<'_>> {
     homes
 }
 
-/// Groups that we have made.
+/// Returns the groups that were created.
 fn made(pending: &Pending) -> BTreeSet<&PathBuf> {
     let not = |path: &PathBuf| {
         pending
@@ -91,8 +91,9 @@ fn made(pending: &Pending) -> BTreeSet<&PathBuf> {
     made.collect()
 }
 
-/// Moves tasks out of a group until none comes any more; how many. Those that were born there go where the nearest of
-/// their makers goes. Of a group that is `ours` all have to go; of another only those that we put there, and theirs.
+/// Moves tasks out of a group until none is left; returns how many. Tasks that were created in the group go
+/// to the original group of their nearest known ancestor. If the group is `ours`, all tasks have to leave it;
+/// otherwise only tasks that we moved there, and their descendants.
 fn empty(group: &Path, homes: &BTreeMap<u32, Home>, ours: bool) -> io::Result<usize> {
     let root = root_of(group);
     let mut moved = BTreeSet::new();
@@ -102,7 +103,7 @@ fn empty(group: &Path, homes: &BTreeMap<u32, Home>, ours: bool) -> io::Result<us
             let home = home_of(tid, homes);
             let to = match home {
                 Some(from) if from.is_dir() => from,
-                // The group that it was in is gone, or it came by itself.
+                // Its original group is gone, or it entered the group by itself.
                 Some(_) => root,
                 None if ours => root,
                 None => continue,
@@ -124,7 +125,7 @@ fn empty(group: &Path, homes: &BTreeMap<u32, Home>, ours: bool) -> io::Result<us
     Err(io::Error::other("tasks keep coming to it"))
 }
 
-/// The group that a task, its process or the nearest of its ancestors was in before us.
+/// Returns the original group of a task, its process, or its nearest ancestor with a known one.
 fn home_of<'a>(tid: u32, homes: &BTreeMap<u32, Home<'a>>) -> Option<&'a Path> {
     let known = |id: u32| {
         let home = homes.get(&id)?;
@@ -144,7 +145,8 @@ fn home_of<'a>(tid: u32, homes: &BTreeMap<u32, Home<'a>>) -> Option<&'a Path> {
     None
 }
 
-/// A monitoring group takes only tasks of the group that it is in.
+/// Moves a task to a group. A monitoring group accepts only tasks of its parent group, so the task is moved
+/// there first.
 fn put_back(tid: u32, group: &Path) -> io::Result<()> {
     let task = format!("{tid}\n");
     if let Some(control) = control_of(group) {
@@ -153,12 +155,12 @@ fn put_back(tid: u32, group: &Path) -> io::Result<()> {
     put(&group.join("tasks"), &task)
 }
 
-/// The group that a monitoring group is in; absent for another one.
+/// Returns the parent group of a monitoring group; absent for other groups.
 fn control_of(group: &Path) -> Option<&Path> {
     group.parent().filter(|folder| folder.ends_with("mon_groups"))?.parent()
 }
 
-/// The mount point of a group: groups with limits stand right below it.
+/// Returns the mount point of a group: groups with limits are directly below it.
 fn root_of(group: &Path) -> &Path {
     let parent = group.parent().unwrap_or(group);
     if parent.join("info").is_dir() || !group.join("schemata").exists() { parent } else { group }
@@ -169,8 +171,8 @@ fn members(group: &Path) -> Vec<u32> {
     text.lines().filter_map(|tid| tid.trim().parse().ok()).collect()
 }
 
-/// CPUs go back as far as they are still where we put them; a group that goes leaves its CPUs to the default one. A
-/// monitoring group has them back from the group that it is in, which has them again by then.
+/// Returns CPUs to a group, as far as they are still where we put them; a removed group leaves its CPUs to
+/// the default group. A monitoring group gets them from its parent group, to which they were returned before.
 fn give_back_cpus(cpus: &CpuSet, from: &Path, to: &Path) -> io::Result<()> {
     let list = |group: &Path| -> CpuSet {
         fs::read_to_string(group.join("cpus_list")).unwrap_or_default().parse().unwrap_or_default()
@@ -183,7 +185,7 @@ fn give_back_cpus(cpus: &CpuSet, from: &Path, to: &Path) -> io::Result<()> {
     add_cpus(&from.join("cpus_list"), &still)
 }
 
-/// What a limit was, and all that it has been while it was ours.
+/// Returns the original value of each limit, and all values that it had because of us.
 fn limits(pending: &Pending) -> BTreeMap<(&PathBuf, &str, u32), (u64, Vec<u64>)> {
     let mut known: BTreeMap<(&PathBuf, &str, u32), (u64, Vec<u64>)> = BTreeMap::new();
     for change in &pending.changes {
@@ -204,7 +206,7 @@ fn restore_limits(pending: &Pending, restored: &mut Restored) {
     let limits = limits(pending);
     let newer = if limits.is_empty() { Vec::new() } else { pending.newer() };
     for ((path, line, domain), (old, ours)) in limits {
-        // Gone with its group.
+        // The limit vanished with its group.
         let Ok(text) = fs::read_to_string(path.join("schemata")) else { continue };
         let Some(now) = Schemata::parse(&text).value(line, domain).filter(|&now| now != old) else {
             continue;
@@ -235,7 +237,8 @@ fn restore_limits(pending: &Pending, restored: &mut Restored) {
     }
 }
 
-/// Unmounting ends all groups: it is left where somebody else has made one since.
+/// Unmounts resctrl. That removes all groups, so it stays mounted if another program has created a group
+/// since.
 fn unmount(change: &Change, point: &Path, restored: &mut Restored) {
     if !point.join("schemata").exists() {
         return;
@@ -249,7 +252,7 @@ fn unmount(change: &Change, point: &Path, restored: &mut Restored) {
     if groups(point) + groups(&point.join("mon_groups")) > 0 {
         let point = point.display();
         restored.left.push(format!(
-            "{point} stays mounted: there are other groups in it; 'manycore undo' unmounts it when they are gone"
+            "{point} stays mounted because it has other groups; 'manycore undo' unmounts it when they are gone"
         ));
         restored.later.push(change.clone());
         return;

@@ -1,10 +1,10 @@
-//! What we change on the machine, written down before it is changed, so that it can be taken back: at the end, on
-//! a signal, and after SIGKILL by whoever reads the journal.
+//! Records changes to the machine before they are made, so that they can be undone: when the command ends, on
+//! a signal, and after SIGKILL by a later process that reads the journal.
 //!
-//! A journal is a file of JSON lines: a [`Header`], then one [`Change`] a line, each written whole before the
-//! change is made. Its owner holds a lock on it (`flock(2)`), which ends with the owner however that dies. All
-//! that is journalled lives in the kernel's memory and is gone after a restart, so a journal of another boot is
-//! only removed.
+//! A journal is a file of JSON lines: a [`Header`], then one [`Change`] per line, each written completely
+//! before the change is made. The owner of the journal holds a lock on it (`flock(2)`), which the kernel
+//! releases when the owner ends for any reason. All recorded changes are to state in the kernel's memory,
+//! which a reboot clears, so a journal of an earlier boot is only removed.
 
 mod classes;
 mod pending;
@@ -33,54 +33,55 @@ use std::{
 /// Value of [`Header::schema`] that this version writes.
 pub const JOURNAL_SCHEMA: &str = "manycore/journal/1";
 
-/// Environment variable with another folder for journals.
+/// Environment variable with the directory of journals.
 pub const FOLDER_VARIABLE: &str = "MANYCORE_STATE";
 
-/// The folder of root's journals. Others can pass through it, to the socket of root's guard, but list nothing.
+/// The directory of root's journals. Other users can pass through it to the socket of root's guard, but
+/// cannot list it.
 pub const ROOTS_FOLDER: &str = "/run/manycore";
 
-/// Who changes things.
+/// The command that makes the changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// Always [`JOURNAL_SCHEMA`] in files that this version writes.
     pub schema: String,
     /// `/proc/sys/kernel/random/boot_id` of the running system.
     pub boot: String,
-    /// The process namespace whose ids it holds (`/proc/self/ns/pid`).
+    /// The process namespace of the recorded ids (`/proc/self/ns/pid`).
     pub namespace: String,
-    /// When it began, UTC.
+    /// Start time in UTC.
     pub began: String,
-    /// The same in nanoseconds of `CLOCK_MONOTONIC`, to order journals by.
+    /// Start time in nanoseconds of `CLOCK_MONOTONIC`, by which journals are ordered.
     pub began_ns: u64,
-    /// Process id and start (clock ticks since boot) of its owner. Older versions wrote none.
+    /// Process id and start time (clock ticks since boot) of the owner. Absent in files of older versions.
     #[serde(default)]
     pub owner: Option<(u32, u64)>,
-    /// What was asked for, for people: `pin --pid 812 --place close`.
+    /// The request, for display: `pin --pid 812 --place close`.
     pub what: String,
-    /// Whether the changes are meant to stay after their maker has ended, until they are taken back.
+    /// Whether the changes stay in force after the owner has ended, until they are undone.
     pub stays: bool,
 }
 
-/// One change. CPUs of tasks are as `sched_getaffinity(2)` tells them.
+/// One change. CPUs of tasks are as `sched_getaffinity(2)` returns them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// A command is started in a place, with `mark` in its environment.
+    /// A command is started on CPUs, with `mark` in its environment.
     Command {
-        /// `NAME=VALUE` in the environment of all that it starts.
+        /// `NAME=VALUE` in the environment of all processes that it starts.
         mark: String,
-        /// What its tasks would have had without us.
+        /// The CPUs that its tasks would have had otherwise.
         old: CpuSet,
-        /// What it starts with.
+        /// The CPUs that it starts on.
         new: CpuSet,
     },
-    /// Tasks of a process are to be placed.
+    /// The tasks of a process are about to be placed.
     Process {
         /// Process id.
         pid: u32,
-        /// [`manycore_linux::tasks::start_time`] of it: another process with this id has another.
+        /// Its [`manycore_linux::tasks::start_time`], which distinguishes it from a later process with the same id.
         start: u64,
-        /// CPUs that tasks which it makes from now on are to have back.
+        /// The CPUs that undo gives to tasks which it creates from now on.
         cpus: CpuSet,
     },
     /// The affinity of a task of a process that an earlier entry names (or that carries an earlier mark).
@@ -89,25 +90,25 @@ pub enum Change {
         pid: u32,
         /// Thread id.
         tid: u32,
-        /// What it had before us.
+        /// The affinity before the change.
         old: CpuSet,
-        /// What it gets.
+        /// The affinity after the change.
         new: CpuSet,
     },
     /// A process is moved to a control group.
     Moved {
         /// Process id.
         pid: u32,
-        /// [`manycore_linux::tasks::start_time`] of it.
+        /// Its [`manycore_linux::tasks::start_time`].
         start: u64,
-        /// Folder of the group that it was in.
+        /// Directory of the group that it was in.
         from: PathBuf,
-        /// Folder of the group that it goes to.
+        /// Directory of the group that it is moved to.
         to: PathBuf,
     },
-    /// A control group is made.
+    /// A control group is created.
     Group {
-        /// Its folder.
+        /// Its directory.
         path: PathBuf,
     },
     /// A controller is enabled for the children of a version 2 group.
@@ -117,94 +118,94 @@ pub enum Change {
         /// `cpuset`.
         controller: String,
     },
-    /// A group of cache and memory bandwidth is made (`resctrl`).
+    /// A group of cache and memory bandwidth control (`resctrl`) is created.
     Class {
-        /// Its folder.
+        /// Its directory.
         path: PathBuf,
     },
-    /// The kernel did not make it: whatever stands there is somebody else's.
+    /// The kernel did not create it: a group of this name belongs to another owner.
     NotMade {
-        /// Its folder.
+        /// Its directory.
         path: PathBuf,
     },
-    /// A task is put into such a group.
+    /// A task is moved to such a group.
     Assigned {
         /// Thread id.
         tid: u32,
-        /// [`manycore_linux::tasks::start_time`] of it.
+        /// Its [`manycore_linux::tasks::start_time`].
         start: u64,
-        /// Folder of the group that it was in.
+        /// Directory of the group that it was in.
         from: PathBuf,
-        /// Folder of the group that it goes to.
+        /// Directory of the group that it is moved to.
         to: PathBuf,
     },
-    /// CPUs are put into such a group (`cpus_list`).
+    /// CPUs are moved to such a group (`cpus_list`).
     Claimed {
-        /// Those that were in one other group.
+        /// The CPUs, all of which were in one other group.
         cpus: CpuSet,
-        /// Folder of that group.
+        /// Directory of that group.
         from: PathBuf,
-        /// Folder of the group that they go to.
+        /// Directory of the group that they are moved to.
         to: PathBuf,
     },
-    /// A limit of a group that was there before is written: one domain of one line.
+    /// A limit of an existing group is written: one domain of one line.
     Limit {
-        /// Folder of the group.
+        /// Directory of the group.
         path: PathBuf,
         /// The line.
         line: String,
         /// The domain.
         domain: u32,
-        /// What was in force.
+        /// The value that was in force.
         old: u64,
-        /// What is written, or what the kernel was seen to make of it.
+        /// The value that is written, or that was in force after the write.
         new: u64,
     },
     /// A file system is mounted.
     Mount {
-        /// Where.
+        /// The mount point.
         point: PathBuf,
     },
-    /// Somebody who placed a task before us, and whose value we took for the original one, has ended: it had this
-    /// before him.
+    /// An older journal that had placed the same task was undone. Its recorded original affinity replaces the
+    /// one in this journal, which was set by the older one.
     Former {
         /// Process id.
         pid: u32,
         /// Thread id.
         tid: u32,
-        /// What it is to have back.
+        /// The affinity to restore.
         old: CpuSet,
     },
-    /// The same of a setting.
+    /// The same for a kernel setting.
     FormerFile {
         /// The file.
         path: PathBuf,
-        /// What it said before him.
+        /// The contents to restore.
         old: String,
     },
-    /// The same of a limit.
+    /// The same for a limit.
     FormerLimit {
-        /// Folder of the group.
+        /// Directory of the group.
         path: PathBuf,
         /// The line.
         line: String,
         /// The domain.
         domain: u32,
-        /// What was in force before him.
+        /// The value to restore.
         old: u64,
     },
-    /// A setting of the kernel is written, such as `/proc/irq/24/smp_affinity_list`.
+    /// A kernel setting is written, such as `/proc/irq/24/smp_affinity_list`.
     File {
         /// The file.
         path: PathBuf,
-        /// What it said, without the newline at its end.
+        /// The old contents, without the newline at the end.
         old: String,
-        /// What is written.
+        /// The contents that are written.
         new: String,
     },
 }
 
-/// An open journal; the lock on it tells others that its owner lives.
+/// An open journal. The lock on it shows other processes that its owner is running.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
@@ -212,14 +213,14 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begins a journal in `folder` (see [`folder`]), named after `verb` and this process. `what` says for people
-    /// what was asked for; `stays` that the changes are to outlive us.
+    /// Creates a journal in `folder` (see [`folder`]), named after `verb` and this process. `what` describes
+    /// the request; `stays` means that the changes outlive this process.
     ///
     /// # Errors
-    /// The folder or the file cannot be made or written, or the folder belongs to somebody else.
+    /// The directory or the file cannot be created or written, or the directory belongs to another user.
     pub fn begin(folder: &Path, verb: &str, what: &str, stays: bool) -> io::Result<Self> {
         make_folder(folder)?;
-        // Under this name others see it only when it is locked and has its header.
+        // The final name appears only when the file is locked and has its header.
         let hidden = folder.join(format!(".{verb}-{}", std::process::id()));
         let _ = fs::remove_file(&hidden);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::APPEND | OFlags::CLOEXEC;
@@ -242,34 +243,34 @@ impl Journal {
         Ok(journal)
     }
 
-    /// All other journals of the same folder, newest first.
+    /// Returns all other journals in the same directory, newest first.
     pub(crate) fn others(&self) -> Vec<Pending> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         let (all, _) = pending(folder).unwrap_or_default();
         all.into_iter().filter(|other| other.path != self.path).collect()
     }
 
-    /// Its name, as `undo` takes it.
+    /// Returns its name, as `undo` takes it.
     pub fn id(&self) -> String {
         id(&self.path)
     }
 
-    /// Writes a change down; to be called before it is made.
+    /// Records a change; must be called before the change is made.
     ///
     /// # Errors
-    /// It cannot be written: the change must not be made.
+    /// It cannot be written; then the change must not be made.
     pub fn note(&self, change: &Change) -> io::Result<()> {
         self.write(change)
     }
 
-    /// One line in one call, so that there is no half line whenever we are killed.
+    /// Writes one line in one call, so that a killed process leaves no partial line.
     fn write(&self, line: &impl Serialize) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
         (&self.file).write_all(&text)
     }
 
-    /// Takes back all changes, newest first, and removes the journal where nothing is left to be done.
+    /// Undoes all changes, newest first, and removes the journal if nothing is left to be undone.
     ///
     /// # Errors
     /// The journal cannot be read.
@@ -277,14 +278,14 @@ impl Journal {
         undo::restore(&self.path)
     }
 
-    /// Removes the journal: nothing of what it holds is in force any more.
+    /// Removes the journal without undoing anything. For journals whose changes are no longer in force.
     pub fn close(self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Where journals are: `MANYCORE_STATE`, or `/run/manycore` for root, or `manycore` below `XDG_RUNTIME_DIR`, or
-/// `/tmp/manycore-UID`.
+/// Returns the directory of journals: `MANYCORE_STATE`, or `/run/manycore` for root, or `manycore` below
+/// `XDG_RUNTIME_DIR`, or `/tmp/manycore-UID`.
 pub fn folder() -> PathBuf {
     if let Some(folder) = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty()) {
         return folder.into();
@@ -298,45 +299,46 @@ pub fn folder() -> PathBuf {
     }
 }
 
-/// A folder of our own: in `/tmp` somebody else might have made it, to have us undo what he writes there.
+/// Creates the directory and checks its owner. In `/tmp` another user could have created it with forged
+/// journals, which undo would then execute.
 ///
 /// # Errors
-/// It cannot be made, or others can write to it.
+/// It cannot be created, or other users can write to it.
 pub fn make_folder(folder: &Path) -> io::Result<()> {
     let mode = if folder == Path::new(ROOTS_FOLDER) { 0o711 } else { 0o700 };
     DirBuilder::new().recursive(true).mode(mode).create(folder)?;
     check_owner(&fs::metadata(folder)?)
 }
 
-/// A folder or file that nobody but us can have written.
+/// Checks that only this user can have written a directory or file.
 fn check_owner(about: &Metadata) -> io::Result<()> {
     let denied = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     match (about.uid(), about.mode() & 0o022) {
         (owner, _) if owner != getuid().as_raw() => {
-            denied(format!("it belongs to user {owner}; name another folder in {FOLDER_VARIABLE}"))
+            denied(format!("it belongs to user {owner}; set {FOLDER_VARIABLE} to another directory"))
         }
         (_, 0) => Ok(()),
         _ => denied(format!(
-            "others may write to it; chmod go-w it, or name another folder in {FOLDER_VARIABLE}"
+            "other users can write to it; run chmod go-w on it, or set {FOLDER_VARIABLE} to another directory"
         )),
     }
 }
 
-/// Gives a journal the name that others see.
+/// Gives a journal its final name.
 fn publish(hidden: &Path, folder: &Path, verb: &str) -> io::Result<PathBuf> {
     let mut turn = 0;
     loop {
         let suffix = if turn == 0 { String::new() } else { format!("-{turn}") };
         let path = folder.join(format!("{verb}-{}{suffix}.{EXTENSION}", std::process::id()));
         match fs::hard_link(hidden, &path) {
-            // A process of our id was here before and left something behind.
+            // A journal of an earlier process with our id is still there.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => turn += 1,
             linked => return linked.map(|()| path),
         }
     }
 }
 
-/// End of the names of journals.
+/// Suffix of the names of journals.
 const EXTENSION: &str = "journal";
 
 fn id(path: &Path) -> String {

@@ -1,4 +1,4 @@
-//! Journals that were left.
+//! Journals whose changes may still be in force.
 
 use super::{Change, EXTENSION, Header, JOURNAL_SCHEMA, boot_id, check_owner, id};
 use manycore_linux::tasks;
@@ -12,26 +12,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A journal and what it says.
+/// A journal with its contents.
 #[derive(Debug)]
 pub struct Pending {
     /// The file.
     pub path: PathBuf,
-    /// Who changed things.
+    /// The command that made the changes.
     pub header: Header,
     /// The changes, oldest first.
     pub changes: Vec<Change>,
-    /// Lines that cannot be read.
+    /// Number of lines that cannot be read.
     pub damaged: usize,
-    /// Whether its owner still runs, and will take them back itself.
+    /// Whether its owner still runs, and will undo the changes itself.
     pub owned: bool,
 }
 
-/// All journals in `folder`, newest first, and what is wrong with files that are none. A folder that is not
-/// there holds none.
+/// Returns all journals in `folder`, newest first, and the errors of files that are not journals. A missing
+/// directory has none.
 ///
 /// # Errors
-/// The folder cannot be read, or belongs to somebody else.
+/// The directory cannot be read, or belongs to another user.
 pub fn pending(folder: &Path) -> io::Result<(Vec<Pending>, Vec<String>)> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), Vec::new())),
@@ -48,7 +48,7 @@ pub fn pending(folder: &Path) -> io::Result<(Vec<Pending>, Vec<String>)> {
         }
         match Pending::read(&path) {
             Ok(pending) => found.push(pending),
-            // It ended meanwhile and has taken everything back.
+            // Its owner has ended meanwhile and has undone everything.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => problems.push(format!("{}: {error}", path.display())),
         }
@@ -57,16 +57,17 @@ pub fn pending(folder: &Path) -> io::Result<(Vec<Pending>, Vec<String>)> {
     Ok((found, problems))
 }
 
-/// How long a process may take from its birth to another program.
+/// Maximum time from the creation of a process to the start of its program.
 const LONGEST_START: Duration = Duration::from_secs(2);
 
 impl Pending {
-    /// Reads a journal. A last line that is not whole was written by somebody who was stopped before he made the
-    /// change, and is left out.
+    /// Reads a journal. An incomplete last line was written by a process that was killed before it made the
+    /// change, and is ignored.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         check_owner(&file.metadata()?)?;
-        // A shared lock is refused while the owner holds his, and ends with this function.
+        // A shared lock is refused while the owner holds its lock; ours is released when the function
+        // returns.
         let owned = flock(&file, FlockOperation::NonBlockingLockShared).is_err();
         let text = fs::read_to_string(path)?;
         let mut lines = text.split_inclusive('\n');
@@ -84,14 +85,14 @@ impl Pending {
         Ok(Self { path: path.to_owned(), header, changes, damaged, owned })
     }
 
-    /// Appends a line, also where its owner still writes.
+    /// Appends a line, even if its owner is still writing.
     pub(super) fn append(&self, change: &Change) -> io::Result<()> {
         let mut line = serde_json::to_vec(change)?;
         line.push(b'\n');
         File::options().append(true).open(&self.path)?.write_all(&line)
     }
 
-    /// Replaces it, whole, by one with only these changes, which stay until they are taken back.
+    /// Atomically replaces the journal by one with only these changes, which stay until they are undone.
     pub(super) fn keep_only(&self, changes: &[Change]) -> io::Result<()> {
         let header = Header { stays: true, ..self.header.clone() };
         let mut lines = vec![serde_json::to_string(&header)?];
@@ -105,14 +106,14 @@ impl Pending {
         fs::rename(&hidden, &self.path)
     }
 
-    /// Keeps everybody else from undoing it, until the file is dropped.
+    /// Prevents any other undo, until the returned file is dropped.
     ///
-    /// What its owner was about to start when he was killed has the lock too until it is the other program, and only
-    /// then is known by its environment: that is waited for.
+    /// If the owner was killed between fork and exec of a child, the child also holds the lock until exec,
+    /// and can be recognised by its environment only after that. So the lock is awaited for a limited time.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] where all was given back since it was read, [`io::ErrorKind::WouldBlock`] where its
-    /// owner lives or somebody is at it already.
+    /// [`io::ErrorKind::NotFound`] if all changes were undone since it was read,
+    /// [`io::ErrorKind::WouldBlock`] if its owner still runs or another undo is in progress.
     pub(super) fn lock(&self) -> io::Result<File> {
         let file = File::open(&self.path)?;
         let deadline = Instant::now() + LONGEST_START;
@@ -128,22 +129,22 @@ impl Pending {
         Ok(file)
     }
 
-    /// Whether the process that began it runs, as far as is known.
+    /// Whether the process that created it still runs, as far as is known.
     fn owner_lives(&self) -> bool {
         self.header.owner.is_none_or(|(pid, start)| tasks::runs(pid, start))
     }
 
-    /// Its name, as `undo` takes it.
+    /// Returns its name, as `undo` takes it.
     pub fn id(&self) -> String {
         id(&self.path)
     }
 
-    /// Whether its ids are those of another process namespace, and mean nothing in this one.
+    /// Whether its ids belong to another process namespace, and so mean nothing in this one.
     pub fn is_of_another_namespace(&self) -> bool {
         self.header.namespace != super::namespace()
     }
 
-    /// Whether the machine was restarted since: nothing of it is in force any more.
+    /// Whether the machine was rebooted since, so that none of its changes is in force.
     pub fn is_of_another_boot(&self) -> bool {
         self.header.boot != boot_id()
     }

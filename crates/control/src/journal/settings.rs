@@ -1,4 +1,4 @@
-//! Taking back control groups and settings of the kernel.
+//! Undoes changes of control groups and kernel settings.
 
 use super::{Change, Pending, Restored, undo::changed};
 use crate::cpuset;
@@ -42,7 +42,7 @@ pub(super) fn restore(pending: &Pending, restored: &mut Restored) {
                     }
                 }
             }
-            // Gone with its device, and its setting with it.
+            // The setting vanished with its device.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
         };
@@ -52,7 +52,7 @@ pub(super) fn restore(pending: &Pending, restored: &mut Restored) {
     }
 }
 
-/// What each file is to say again, and was made to say last.
+/// Returns the original contents of each file and the contents that were written last.
 fn files(pending: &Pending) -> BTreeMap<&PathBuf, (&str, &str)> {
     let mut known: BTreeMap<&PathBuf, (&str, &str)> = BTreeMap::new();
     for change in &pending.changes {
@@ -69,7 +69,7 @@ fn files(pending: &Pending) -> BTreeMap<&PathBuf, (&str, &str)> {
     known
 }
 
-/// Whether two texts are the same setting: the kernel writes CPU lists in its own way.
+/// Whether two texts are the same setting: the kernel formats CPU lists in its own way.
 fn same(a: &str, b: &str) -> bool {
     a == b || matches!((a.parse::<CpuSet>(), b.parse::<CpuSet>()), (Ok(a), Ok(b)) if a == b)
 }

@@ -49,7 +49,7 @@ fn a_pin_is_taken_back_by_whoever_finds_the_journal() {
     let owned = pending(folder.path()).unwrap().0;
     assert!(owned[0].undo().is_none());
     assert!(owned.len() == 1 && owned[0].owned && !owned[0].is_of_another_boot());
-    // As SIGKILL ends it: the lock goes with its owner, the file stays.
+    // Same state as after SIGKILL: the lock is released, the file stays.
     drop(journal);
     let (left, problems) = pending(folder.path()).unwrap();
     assert!(problems.is_empty() && !left[0].owned);
@@ -169,17 +169,18 @@ fn what_was_written_after_the_journal_was_read_is_taken_back_too() {
         fs::write(path, "1").unwrap();
     };
     change(&files[0]);
-    // Whoever undoes reads it while its owner still writes, and is at it when he has ended.
+    // An undo may read the journal while its owner still writes, and start when the owner has ended.
     let read_early = pending(folder.path()).unwrap().0;
     change(&files[1]);
     drop(journal);
     assert_eq!(read_early[0].undo().unwrap().files, 2);
     assert_eq!(files.map(|path| fs::read_to_string(path).unwrap().trim().to_owned()), ["0", "0"]);
-    // It is gone: nothing is left to be done.
+    // The journal is gone: nothing is left to be undone.
     assert_eq!(read_early[0].undo(), Some(Restored::default()));
 }
 
-/// Between fork and exec the child of a killed owner has his lock, and none of the marks that it is known by.
+/// Between fork and exec, the child of a killed owner has the owner's lock, but not yet the mark in its
+/// environment.
 #[test]
 fn a_child_that_a_killed_owner_had_not_started_yet_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -190,7 +191,7 @@ fn a_child_that_a_killed_owner_had_not_started_yet_is_waited_for() {
     let text = fs::read_to_string(&journal.path).unwrap();
     let (owner, nobody) = (format!("[{},", std::process::id()), "[4194305,");
     assert!(text.contains(&owner), "{text}");
-    // With a living owner it is his.
+    // While its owner runs, only the owner undoes it.
     assert_eq!(pending(folder.path()).unwrap().0[0].undo(), None);
     fs::write(&journal.path, text.replacen(&owner, nobody, 1)).unwrap();
     let child = std::thread::spawn(move || {
@@ -215,7 +216,7 @@ fn half_a_line_was_never_acted_on() {
         let (found, problems) = pending(folder.path()).unwrap();
         let header = text.find('\n').unwrap() + 1;
         match length {
-            // JSON may be whole one character before its line is.
+            // The JSON may be complete one character before its line is.
             _ if length + 1 < header => assert_eq!((found.len(), problems.len()), (0, 1), "{length}"),
             _ if length < text.len() => assert!(found[0].changes.is_empty(), "{length}"),
             _ => assert_eq!(found[0].changes.len(), 1),

@@ -1,4 +1,4 @@
-//! Taking back what a journal holds.
+//! Undoes the changes of a journal.
 
 use super::{Change, Pending, classes, settings};
 use crate::{cpuset, enclosure};
@@ -19,79 +19,81 @@ use std::{
     time::Duration,
 };
 
-/// What became of a journal's changes.
+/// The outcome of undoing a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Restored {
-    /// Tasks that have their CPUs back.
+    /// Number of tasks whose CPUs were restored.
     pub tasks: usize,
-    /// Processes that are back in their control group.
+    /// Number of processes that were moved back to their control group.
     pub moved: usize,
-    /// Control groups that are gone.
+    /// Number of control groups that were removed.
     pub groups: usize,
-    /// Settings of the kernel that are as before.
+    /// Number of kernel settings that were restored.
     pub files: usize,
-    /// Tasks that are back in their group of cache and bandwidth control.
+    /// Number of tasks that were moved back to their resctrl group.
     pub assigned: usize,
-    /// Groups of cache and bandwidth control that are gone.
+    /// Number of resctrl groups that were removed.
     pub classes: usize,
-    /// Limits of such groups that are as before.
+    /// Number of limits of resctrl groups that were restored.
     pub limits: usize,
-    /// File systems that are mounted no more.
+    /// Number of file systems that were unmounted.
     pub mounts: usize,
-    /// What somebody else has changed since, and was left alone: a sentence each.
+    /// Settings that another program has changed since and that were left unchanged, one sentence each.
     pub left: Vec<String>,
-    /// What can be taken back only when somebody else is done with it. The journal is kept, with nothing but this.
+    /// Changes that cannot be undone while another program uses them. The journal is kept, with only these
+    /// changes.
     #[serde(skip)]
     pub later: Vec<Change>,
-    /// What could not be taken back, and why: a sentence each. The journal is kept.
+    /// Changes that could not be undone, and why, one sentence each. The journal is kept.
     pub failed: Vec<String>,
 }
 
-/// Rounds in which tasks are sought that were born in the one before.
+/// Maximum number of rounds in which tasks are searched that were created during the round before.
 const ROUNDS: usize = 20;
 
-/// A task that is being born has the CPUs that its maker had when that began (`dup_task_struct` in `kernel/fork.c`), and
-/// is seen only at the end of it: the next look comes so much later.
+/// Delay between two rounds. A new task has the CPUs that its parent had when its creation began
+/// (`dup_task_struct` in `kernel/fork.c`), but becomes visible only at the end of its creation.
 const BIRTH: Duration = Duration::from_millis(20);
 
 /// A process of the journal that still runs.
 struct Process {
     start: u64,
-    /// What tasks are to have that it makes.
+    /// CPUs for the tasks that it creates.
     cpus: CpuSet,
 }
 
-/// A task whose affinity is not what it was.
+/// A task whose affinity differs from the original one.
 struct Task {
     pid: u32,
     tid: u32,
     start: u64,
-    /// What it had before us.
+    /// The affinity before our change.
     old: CpuSet,
-    /// What it has.
+    /// The current affinity.
     now: CpuSet,
-    /// Whether it has that from us.
+    /// Whether the current affinity was set by us.
     ours: bool,
 }
 
-/// Takes back what the journal at `path` holds, whose lock the caller has.
+/// Undoes the changes of the journal at `path`, whose lock the caller holds.
 ///
 /// # Errors
 /// It cannot be read.
 pub(super) fn restore(path: &Path) -> io::Result<Restored> {
-    // One after the other in a folder: what is handed over to another journal must not come after that was read.
+    // Only one undo per directory at a time: a change must not be handed to another journal after that was
+    // read.
     let folder = File::open(path.parent().unwrap_or(Path::new(".")))?;
     retry_on_intr(|| flock(&folder, FlockOperation::LockExclusive))?;
     Ok(Pending::read(path)?.restore())
 }
 
 impl Pending {
-    /// Takes back all changes, newest first. Tasks that have ended are passed over, also where another has
-    /// their id now; what somebody else has changed since is left alone. Where that was another journal's owner, he
-    /// is told what it was before us. The journal is removed unless something failed. Nothing is done where its owner
-    /// lives, or somebody is at it already.
+    /// Undoes all changes, newest first. Tasks that have ended are skipped, even if their ids were reused.
+    /// Settings that another program has changed since are left unchanged. If that was the owner of a newer
+    /// journal, the original value is recorded there. The journal is removed unless something failed. Does
+    /// nothing if the owner still runs or another undo is in progress.
     ///
-    /// What is taken back is what the journal holds by then, which may be more than when `self` was read.
+    /// The journal is read again, so changes that were recorded after `self` was read are undone as well.
     pub fn undo(&self) -> Option<Restored> {
         let _lock = match self.lock() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Restored::default()),
@@ -108,9 +110,9 @@ impl Pending {
         if !self.is_of_another_boot() {
             if self.is_of_another_namespace() {
                 let place = &self.header.namespace;
-                restored
-                    .failed
-                    .push(format!("its processes are those of another namespace ({place}): undo it there"));
+                restored.failed.push(format!(
+                    "its processes are in another process namespace ({place}): run undo there"
+                ));
                 return restored;
             }
             self.restore_tasks(&mut restored);
@@ -118,7 +120,9 @@ impl Pending {
             settings::restore(self, &mut restored);
             if self.damaged > 0 {
                 let (lines, path) = (self.damaged, self.path.display());
-                restored.failed.push(format!("{lines} lines of {path} cannot be read: look, then remove it"));
+                restored
+                    .failed
+                    .push(format!("{lines} lines of {path} cannot be read: check the file, then remove it"));
             }
         }
         if restored.failed.is_empty() && restored.later.is_empty() {
@@ -131,20 +135,20 @@ impl Pending {
         restored
     }
 
-    /// Journals of the same folder that are newer.
+    /// Returns the newer journals in the same directory.
     pub(super) fn newer(&self) -> Vec<Self> {
         let (all, _) = super::pending(self.path.parent().unwrap_or(Path::new("."))).unwrap_or_default();
         all.into_iter().filter(|other| other.header.began_ns > self.header.began_ns).collect()
     }
 
     fn restore_tasks(&self, restored: &mut Restored) {
-        // Looked at before control groups are left: kernels before 6.2 reset affinities then.
+        // Read before control groups are left, since kernels before 6.2 then reset affinities.
         let mut members = self.members();
         let (mut ours, others): (Vec<Task>, Vec<Task>) =
             self.tasks(&members).into_iter().partition(|task| task.ours);
         self.hand_over(others, restored);
         self.name_untracked(restored);
-        // Groups are left last: until then they show what is started meanwhile.
+        // Groups are left last: until then they show which processes are started meanwhile.
         let opened = self.groups().all(|group| cpuset::open(group).is_ok());
         if !opened {
             self.leave_groups(restored);
@@ -165,18 +169,21 @@ impl Pending {
         }
         if opened {
             self.leave_groups(restored);
-            // Kernels before 6.2 reset affinities as groups are left.
+            // Kernels before 6.2 reset affinities when a group is left.
             for task in given_back.values().filter(|task| !task.is_restored()) {
                 task.restore(restored);
             }
         }
         restored.tasks = given_back.len();
         if !ours.is_empty() && restored.failed.is_empty() {
-            restored.failed.push(format!("{} tasks go on making others on our CPUs", ours.len()));
+            restored
+                .failed
+                .push(format!("{} tasks keep creating new tasks on the CPUs of the journal", ours.len()));
         }
     }
 
-    /// Tells newer journals what tasks had before us that they have placed since; tells the user of the others.
+    /// Handles tasks whose affinity was changed after us: records the original affinity in the newer journal
+    /// that changed it, or reports it to the user.
     fn hand_over(&self, tasks: Vec<Task>, restored: &mut Restored) {
         let newer = if tasks.is_empty() { Vec::new() } else { self.newer() };
         for Task { pid, tid, old, now, .. } in tasks {
@@ -184,13 +191,13 @@ impl Pending {
                 |other: &&Self| other.affinities().get(&(pid, tid)).is_some_and(|(_, new)| **new == now);
             match newer.iter().find(placed_it).map(|other| other.append(&Change::Former { pid, tid, old })) {
                 Some(Ok(())) => {}
-                Some(Err(error)) => restored.failed.push(format!("cannot tell another journal: {error}")),
+                Some(Err(error)) => restored.failed.push(format!("cannot write to another journal: {error}")),
                 None => restored.left.push(changed(&format!("thread {tid} of process {pid}"), &now)),
             }
         }
     }
 
-    /// Groups of the journal that are there.
+    /// Returns the existing groups of the journal.
     fn groups(&self) -> impl Iterator<Item = &Path> {
         self.changes.iter().filter_map(|change| match change {
             Change::Group { path } if path.is_dir() => Some(path.as_path()),
@@ -198,27 +205,28 @@ impl Pending {
         })
     }
 
-    /// Processes in the groups of the journal, with their start: nothing that was started in one leaves it by hiding.
+    /// Returns the processes in the groups of the journal, with their start times. A process cannot leave its
+    /// group by hiding from its parent.
     fn members(&self) -> BTreeMap<u32, u64> {
         let members: BTreeSet<u32> = self.groups().flat_map(enclosure::members).collect();
         members.into_iter().filter_map(|pid| Some((pid, tasks::start_time(pid)?))).collect()
     }
 
-    /// Says where processes of a command may have been missed: those that left their parents and have another
-    /// environment, where no group held them and `run` was no longer there to see them.
+    /// Warns if processes of a command may have been missed: processes that left their parents and changed
+    /// their environment, if no group contained them and `run` was no longer there to track them.
     fn name_untracked(&self, restored: &mut Restored) {
         let is_run = self.changes.iter().any(|change| matches!(change, Change::Command { .. }));
         let by_owner = self.header.owner.is_some_and(|(pid, _)| pid == std::process::id());
         if is_run && !by_owner && self.groups().next().is_none() {
             restored.left.push(
-                "no control group held what it started: daemons that began after manycore was killed, with \
-                 another environment, were not tracked and may have kept its CPUs"
+                "no control group contained the processes of the command: daemons that started after manycore was killed, \
+                 with another environment, were not tracked and may have kept its CPUs"
                     .to_owned(),
             );
         }
     }
 
-    /// What processes are to have of which nothing else is known.
+    /// Returns the CPUs for processes that the journal has no other entry for.
     fn usual_cpus(&self) -> Option<&CpuSet> {
         self.changes.iter().find_map(|change| match change {
             Change::Command { old, .. } => Some(old),
@@ -227,7 +235,8 @@ impl Pending {
         })
     }
 
-    /// Processes that the journal names, `members` of its groups and all below them, as far as they still run.
+    /// Returns the processes in the journal, the `members` of its groups, and their descendants, as far as
+    /// they still run.
     fn processes(&self, members: &BTreeMap<u32, u64>) -> BTreeMap<u32, Process> {
         let mut named: BTreeMap<u32, &CpuSet> = BTreeMap::new();
         if let Some(cpus) = self.usual_cpus() {
@@ -262,7 +271,7 @@ impl Pending {
         found
     }
 
-    /// What each task is to have back, and was given last.
+    /// Returns the original affinity of each task and the affinity that was set last.
     fn affinities(&self) -> BTreeMap<(u32, u32), (&CpuSet, &CpuSet)> {
         let mut known: BTreeMap<(u32, u32), (&CpuSet, &CpuSet)> = BTreeMap::new();
         for change in &self.changes {
@@ -279,14 +288,14 @@ impl Pending {
         known
     }
 
-    /// Living tasks of the journal that do not have what they had.
+    /// Returns the running tasks of the journal whose affinity differs from the original one.
     fn tasks(&self, members: &BTreeMap<u32, u64>) -> Vec<Task> {
         let given = self.affinities();
         let starts = self.changes.iter().filter_map(|change| match change {
             Change::Command { new, .. } => Some(new),
             _ => None,
         });
-        // Of CPUs that are offline the kernel does not tell.
+        // The kernel does not report CPUs that are offline.
         let online = affinity::online();
         let shown = |cpus: &CpuSet| online.as_ref().map_or(cpus.clone(), |online| cpus.intersection(online));
         let all_ours: BTreeSet<CpuSet> =
@@ -297,7 +306,7 @@ impl Pending {
                 let Ok(now) = affinity::of(tid) else { continue };
                 let (old, ours) = match given.get(&(pid, tid)) {
                     Some((old, new)) => (*old, now == shown(new)),
-                    // Born since our last entry, with what its maker had; or never touched.
+                    // Created since our last entry, with the affinity of its parent; or never changed.
                     None if all_ours.contains(&now) => (&process.cpus, true),
                     None => continue,
                 };
@@ -309,7 +318,8 @@ impl Pending {
         found
     }
 
-    /// Moves processes back to the groups that they were in, and those that were born in ours to the one above.
+    /// Moves processes back to their groups, and processes that were created in our groups to the parent
+    /// group.
     fn leave_groups(&self, restored: &mut Restored) {
         for change in self.changes.iter().rev() {
             let result = match change {
@@ -330,14 +340,14 @@ impl Pending {
 }
 
 impl Task {
-    /// Whether it has what it had, as far as its CPUs are online.
+    /// Whether it has its original affinity, as far as its CPUs are online.
     fn is_restored(&self) -> bool {
         affinity::of(self.tid).is_ok_and(|now| now.is_subset(&self.old))
     }
 
-    /// Gives it back what it had; whether that was done.
+    /// Restores its affinity; returns whether that was done.
     fn restore(&self, restored: &mut Restored) -> bool {
-        // It may end at any moment; another that gets its id is not a thread of a process with this start.
+        // It may end at any time. A new task with its id does not belong to a process with this start time.
         let is_same = || {
             tasks::start_time(self.pid) == Some(self.start)
                 && Path::new(&format!("/proc/{}/task/{}", self.pid, self.tid)).exists()
@@ -351,7 +361,7 @@ impl Task {
                 let Self { pid, tid, old, .. } = self;
                 restored
                     .failed
-                    .push(format!("cannot give thread {tid} of process {pid} CPUs {old}: {error}"));
+                    .push(format!("cannot restore CPUs of thread {tid} of process {pid} to {old}: {error}"));
             }
             Err(_) => {}
         }
@@ -359,7 +369,7 @@ impl Task {
     }
 }
 
-/// That something is not as we left it.
+/// Returns the message that a setting is not as we left it.
 pub(super) fn changed(what: &str, now: &dyn Display) -> String {
-    format!("{what} was changed by somebody else since, to {now}: left as it is")
+    format!("{what} was changed to {now} by another program: left unchanged")
 }

@@ -70,7 +70,7 @@ fn moves_say_what_the_kernel_made_of_them() {
         moves: vec![
             moved(1, "5", "5", None),
             moved(2, "5", "3", None),
-            moved(3, "0-7", "3", Some("the kernel manages it and lets nobody move it")),
+            moved(3, "0-7", "3", Some("the kernel manages it, so it cannot be moved")),
         ],
         journal: Some("irq-812".to_owned()),
     };

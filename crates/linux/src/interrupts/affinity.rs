@@ -1,4 +1,4 @@
-//! Which interrupts belong to a device, and which CPUs may handle them (`/proc/irq`,
+//! Reads which interrupts belong to a device, and reads and sets the CPUs that may handle them (`/proc/irq`,
 //! `Documentation/core-api/irq/irq-affinity.rst`).
 
 use crate::interrupts::Interrupt;
@@ -13,13 +13,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The devices' interrupts among `counts`, in their order, with what the CPUs took.
+/// Returns the interrupts of devices among `counts`, in their order, with the number that each CPU took.
 ///
-/// An interrupt belongs to the PCI device that lists it (`msi_irqs`, or `irq` where it has none), or else to the
-/// one that an action is named after (`eth0`, `eth0-TxRx-3`).
+/// An interrupt belongs to the PCI device that lists it (`msi_irqs`, or `irq` if it has none), else to the
+/// device that a handler is named after (`eth0`, `eth0-TxRx-3`).
 ///
 /// # Errors
-/// An affinity in the tree is no CPU list.
+/// An affinity in the tree is not a CPU list.
 pub fn read(tree: &Tree, machine: &Machine, counts: &Counts) -> Result<Vec<Interrupt>, ReadError> {
     let owners = owners(tree, machine);
     let mut found = Vec::new();
@@ -39,10 +39,10 @@ pub fn read(tree: &Tree, machine: &Machine, counts: &Counts) -> Result<Vec<Inter
     Ok(found)
 }
 
-/// What the kernel says now about the affinity of one interrupt; the rest is empty.
+/// Reads the current affinity of one interrupt; the other fields are empty.
 ///
 /// # Errors
-/// It is no CPU list.
+/// The affinity is not a CPU list.
 pub fn setting(tree: &Tree, irq: u32) -> Result<Interrupt, ReadError> {
     let folder = format!("proc/irq/{irq}");
     let allowed = format!("{folder}/smp_affinity_list");
@@ -55,7 +55,7 @@ pub fn setting(tree: &Tree, irq: u32) -> Result<Interrupt, ReadError> {
     })
 }
 
-/// The device that lists each interrupt. On a line that several share, the first one that has a name.
+/// Returns the device that lists each interrupt. Of the devices that share a line, the first one with a name.
 fn owners<'a>(tree: &Tree, machine: &'a Machine) -> BTreeMap<u32, &'a Device> {
     let mut owners: BTreeMap<u32, &Device> = BTreeMap::new();
     for device in &machine.devices {
@@ -69,8 +69,9 @@ fn owners<'a>(tree: &Tree, machine: &'a Machine) -> BTreeMap<u32, &'a Device> {
     owners
 }
 
-/// `msi_irqs` holds a file for each message-signalled interrupt; `irq` is the line that the device has otherwise,
-/// which the firmware chooses also for a device that nobody drives.
+/// Returns the interrupts of a device. `msi_irqs` holds a file per message-signalled interrupt; otherwise
+/// `irq` is the interrupt line. The firmware assigns a line also to devices without a driver, which is
+/// ignored.
 fn of_device(tree: &Tree, device: &Device) -> BTreeSet<u32> {
     let folder = format!("sys/bus/pci/devices/{}", device.address);
     let signalled: BTreeSet<u32> =
@@ -81,35 +82,36 @@ fn of_device(tree: &Tree, device: &Device) -> BTreeSet<u32> {
     tree.number(&format!("{folder}/irq")).filter(|&irq| irq > 0).into_iter().collect()
 }
 
-/// Whether debugfs (`CONFIG_GENERIC_IRQ_DEBUGFS`) shows a flag that keeps everybody from moving it.
+/// Whether debugfs (`CONFIG_GENERIC_IRQ_DEBUGFS`) shows a flag of an interrupt that cannot be moved.
 fn debug_says_fixed(tree: &Tree, irq: u32) -> bool {
     const FIXED: [&str; 3] = ["IRQD_AFFINITY_MANAGED", "IRQD_PER_CPU", "IRQD_NO_BALANCING"];
     let text = tree.read(&format!("sys/kernel/debug/irq/irqs/{irq}")).unwrap_or_default();
     text.split_whitespace().any(|word| FIXED.contains(&word))
 }
 
-/// Why an interrupt stays where it is.
+/// Why an interrupt cannot be moved.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// Its affinity is managed: the kernel spreads the queues of a device itself. EIO, since Linux 6.11 EPERM.
-    #[error("the kernel manages it and lets nobody move it")]
+    /// Its affinity is managed: the kernel distributes the queues of a device itself. EIO, since Linux 6.11
+    /// EPERM.
+    #[error("the kernel manages it, so it cannot be moved")]
     Fixed,
     /// The file cannot be opened for writing.
-    #[error("no right to move interrupts: root may (sudo)")]
+    #[error("no permission to move interrupts: run it as root (sudo)")]
     NoRight,
     /// `/proc` is mounted read-only, as in a container.
     #[error("/proc is read-only here, as in a container: move it from the host")]
     ReadOnly,
     /// EINVAL.
-    #[error("the kernel finds none of these CPUs online")]
+    #[error("none of these CPUs is online")]
     Offline,
     /// ENOSPC.
-    #[error("the CPUs have no interrupt vector left: name more CPUs")]
+    #[error("the CPUs have no interrupt vector left: choose more CPUs")]
     NoVector,
-    /// The device has gone.
-    #[error("it is gone")]
+    /// The device is gone.
+    #[error("the interrupt no longer exists")]
     Gone,
-    /// Anything else.
+    /// Any other error.
     #[error("{0}")]
     Other(io::Error),
 }
@@ -128,7 +130,7 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// The affinity of an interrupt, open for writing: that it may be changed is known before anything is.
+/// The affinity of an interrupt, opened for writing, so that a missing permission is found before any change.
 #[derive(Debug)]
 pub struct Affinity {
     file: File,
@@ -137,7 +139,7 @@ pub struct Affinity {
 }
 
 impl Affinity {
-    /// Opens that of `irq` in the tree at `root`.
+    /// Opens the affinity of `irq` in the tree at `root`.
     ///
     /// # Errors
     /// Why it cannot be written.
@@ -149,22 +151,22 @@ impl Affinity {
         Ok(Self { file, path, old: old.trim().to_owned() })
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it says, without the newline.
+    /// Returns the contents at the time of opening, without the newline.
     pub fn old(&self) -> &str {
         &self.old
     }
 
-    /// Writes `cpus`. The kernel moves the interrupt at once, or when it comes next.
+    /// Writes `cpus`. The kernel moves the interrupt at once, or when it occurs next.
     ///
     /// # Errors
-    /// Why it does not.
+    /// Why the kernel refuses it.
     pub fn write(&mut self, cpus: &CpuSet) -> Result<(), Refusal> {
-        // In one call: each is a setting of its own to the kernel.
+        // In one call: the kernel treats each call as a setting of its own.
         self.file.write_all(cpus.to_string().as_bytes()).map_err(Refusal::from)
     }
 }

@@ -1,14 +1,15 @@
-//! How many interrupts each CPU took (`/proc/interrupts`, `Documentation/filesystems/proc.rst`).
+//! Reads how many interrupts each CPU took (`/proc/interrupts`, `Documentation/filesystems/proc.rst`).
 
 use manycore_topology::CpuId;
 use manycore_topology::{read::ReadError, tree::Tree};
 use std::collections::BTreeMap;
 
 const FILE: &str = "proc/interrupts";
-/// Some thousand interrupts of a machine with some thousand CPUs, eleven characters each.
+/// Maximum size in bytes: some thousand interrupts of a machine with some thousand CPUs, eleven characters
+/// each.
 const LARGEST: usize = 256 << 20;
 
-/// Counters since the start of the machine, or what they grew by.
+/// Counters since boot, or their increase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// CPUs that are online, in the order of the columns.
@@ -22,16 +23,18 @@ pub struct Counts {
 pub struct Row {
     /// A number (`/proc/irq/N`) for a device, a name (`LOC`) for the architecture.
     pub name: String,
-    /// Taken by each of [`Counts::cpus`]. Fewer where the kernel counts for the whole machine (`ERR`).
+    /// Counts by CPU, in the order of [`Counts::cpus`]. Fewer if the kernel counts for the whole machine
+    /// (`ERR`).
     pub counts: Vec<u64>,
-    /// Names of those who handle it (actions, separated by `, `), or what it is. Empty where nobody does.
+    /// Names of the handlers (actions, separated by `, `), or the kernel's description. Empty without a
+    /// handler.
     pub what: String,
 }
 
-/// The counters at this moment; absent where the tree has no such file.
+/// Reads the current counters; absent if the tree has no such file.
 ///
 /// # Errors
-/// The first line names no CPUs.
+/// The first line does not name CPUs.
 pub fn counts(tree: &Tree) -> Result<Option<Counts>, ReadError> {
     let Some(text) = tree.read_part(FILE, LARGEST, str::to_owned) else { return Ok(None) };
     parse(&text).map(Some).map_err(|problem| tree.malformed(FILE, &problem))
@@ -64,15 +67,15 @@ fn row(line: &str, cpus: usize) -> Option<Row> {
     (!row.name.is_empty()).then_some(row)
 }
 
-/// The actions behind chip, number on the chip and trigger:
+/// Returns the actions, which follow the chip, the number on the chip and the trigger:
 /// ` PCI-MSIX-0000:00:03.0   1-edge      virtio2-input.0`, `GICv3  27 Level     arch_timer`.
 fn actions(text: &str) -> &str {
     let mut rest = word(text).1;
-    // A chip's name may have several words; its number, or a trigger where it has none, ends it.
+    // The name of a chip may have several words; it ends before its number, or a trigger if it has no number.
     loop {
         let (first, behind) = word(rest);
         if first.is_empty() {
-            // Kernels before 4.0 have neither; two spaces stand before the actions.
+            // Kernels before 4.0 have neither; two spaces precede the actions.
             return text.split_once("  ").map_or("", |(_, actions)| actions.trim());
         }
         rest = behind;
@@ -87,29 +90,29 @@ fn actions(text: &str) -> &str {
     if is_trigger { behind } else { rest }
 }
 
-/// The first word, and what is behind it.
+/// Returns the first word, and the text after it.
 fn word(text: &str) -> (&str, &str) {
     let text = text.trim();
     let (first, behind) = text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()));
     (first, behind.trim())
 }
 
-/// `27`, `1-edge`, `-event`.
+/// Whether the word is a number on a chip: `27`, `1-edge`, `-event`.
 fn is_number_on_chip(word: &str) -> bool {
     let trigger = word.trim_start_matches(|c: char| c.is_ascii_digit());
     !word.is_empty() && (trigger.is_empty() || trigger.starts_with('-'))
 }
 
 impl Row {
-    /// The number of a device's interrupt.
+    /// Returns the interrupt number; absent for interrupts of the architecture.
     pub fn irq(&self) -> Option<u32> {
         self.name.parse().ok()
     }
 }
 
 impl Counts {
-    /// What the CPUs took since `before`. A counter that is smaller than before has begun anew (it wraps at
-    /// 2^32, and is freed with its device), so it counts as it is.
+    /// Returns the increase since `before`. A counter that is smaller than before has restarted (it wraps at
+    /// 2^32, and is freed with its device), so its value is the increase.
     pub fn since(&self, before: &Self) -> Self {
         let columns: BTreeMap<CpuId, usize> =
             before.cpus.iter().enumerate().map(|(column, &cpu)| (cpu, column)).collect();
@@ -128,7 +131,8 @@ impl Counts {
         Self { cpus: self.cpus.clone(), rows: self.rows.iter().map(grown).collect() }
     }
 
-    /// What each CPU took in a row; CPUs that took none are left out, and so is a count of the whole machine.
+    /// Returns the counts of a row by CPU; CPUs without any are left out, and so is a count of the whole
+    /// machine.
     pub fn taken(&self, row: &Row) -> BTreeMap<CpuId, u64> {
         let whole_machine = row.counts.len() < self.cpus.len();
         let counts = self.cpus.iter().copied().zip(row.counts.iter().copied());
@@ -173,7 +177,7 @@ ERR:          3";
         assert!(counts.taken(&counts.rows[5]).is_empty());
     }
 
-    /// Of x86-64 and aarch64, old and new, Xen and Hyper-V.
+    /// Lines of x86-64 and aarch64, old and new kernels, Xen and Hyper-V.
     #[test]
     fn actions_are_told_from_chips() {
         for (text, expected) in [
@@ -202,7 +206,7 @@ ERR:          3";
         let before = parse("CPU0 CPU1\n1: 5 7 C 1-edge  a\n2: 9 9 C 2-edge  b").unwrap();
         let after = parse("CPU1 CPU4\n1: 8 2 C 1-edge  a\n2: 4 0 C 2-edge  b\n3: 1 1 C 3-edge  c").unwrap();
         let grown: Vec<Vec<u64>> = after.since(&before).rows.into_iter().map(|row| row.counts).collect();
-        // CPU 4 was not there before; the counter of 2 began anew; 3 is new.
+        // CPU 4 is new; the counter of 2 restarted; interrupt 3 is new.
         assert_eq!(grown, [vec![1, 2], vec![4, 0], vec![1, 1]]);
     }
 

@@ -1,26 +1,26 @@
-//! Which hardware and kernel speak, and what they offer.
+//! The dialects of resctrl: the hardware and kernel, and their capabilities.
 //!
-//! Five kernels show the same files and mean different things by them:
+//! Five kernels have the same files with different meanings:
 //!
 //! | | Intel RDT | AMD `PQoS` | Arm MPAM | openEuler 6.6 | openEuler 5.10 |
 //! |---|---|---|---|---|---|
 //! | `MB` | percent, or MB/s (`mba_MBps`) | 1/8 GB/s | percent | percent | percent |
 //! | its domain | L3 cache | L3 cache | L3 cache | NUMA node | NUMA node |
-//! | minimum, hard limit, priority | - | - | - | always | where mounted so |
-//! | masks | in one piece | any | any | any | any |
-//! | `mon_MB_NN` | - | - | bytes | MB/s of now | MB/s of now, a file |
+//! | minimum, hard limit, priority | - | - | - | always | with mount options |
+//! | masks | contiguous | any | any | any | any |
+//! | `mon_MB_NN` | - | - | bytes | current MB/s | current MB/s, a file |
 
 use super::schemata::{Kind, Schemata};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Who speaks.
+/// The hardware and kernel that resctrl belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
     /// Intel's Resource Director Technology.
     IntelRdt,
-    /// AMD's Platform Quality of Service; Hygon's as well.
+    /// AMD's Platform Quality of Service, also on Hygon.
     AmdPqos,
     /// Arm's MPAM as in Linux since 7.0.
     Mpam,
@@ -40,26 +40,26 @@ pub const OPTIONS_510: [&str; 9] =
 const LINES_OPENEULER: [&str; 10] =
     ["MBMIN", "MBMAX", "MBHDL", "MBPRI", "MBPBM", "L3PBM", "L3PRI", "L3MAX", "L3MIN", "L2PRI"];
 
-/// Those that 6.6 shows always, all of them.
+/// The lines of these that 6.6 always shows.
 const LINES_66: [&str; 6] = ["MBMIN", "MBHDL", "MBPRI", "L3PRI", "L3MAX", "L3MIN"];
 
-/// What tells dialects apart.
+/// The properties by which dialects are recognised.
 #[derive(Clone, Copy, Debug)]
 pub struct Signs<'a> {
-    /// `vendor_id` of `/proc/cpuinfo`; Arm has none.
+    /// `vendor_id` of `/proc/cpuinfo`; absent on Arm.
     pub vendor: Option<&'a str>,
-    /// Options of the mount.
+    /// The mount options.
     pub options: &'a [String],
-    /// Those of the root group.
+    /// The schemata of the root group.
     pub schemata: &'a Schemata,
-    /// The text of `mon_data/mon_MB_00`, where that is a file.
+    /// Whether `mon_data/mon_MB_00` is a file.
     pub monitor_file: bool,
-    /// Whether `mon_data` has a `mon_MB_NN` and `info` no `MB_MON`, as upstream has beside it.
+    /// Whether `mon_data` has a `mon_MB_NN` but `info` has no `MB_MON`. Upstream kernels have both.
     pub bare_monitor: bool,
 }
 
 impl Dialect {
-    /// That of a file system with these signs.
+    /// Returns the dialect of a file system with these properties.
     pub fn recognise(signs: &Signs) -> Self {
         let has = |names: &[&str]| names.iter().any(|name| signs.schemata.line(name).is_some());
         let has_all = LINES_66.iter().all(|name| signs.schemata.line(name).is_some());
@@ -77,7 +77,7 @@ impl Dialect {
         }
     }
 
-    /// As people call it.
+    /// Returns the name for display.
     pub fn name(self) -> &'static str {
         match self {
             Self::IntelRdt => "Intel RDT",
@@ -88,23 +88,23 @@ impl Dialect {
         }
     }
 
-    /// Whether it is one of openEuler's.
+    /// Whether it is one of the dialects of openEuler.
     pub fn is_openeuler(self) -> bool {
         matches!(self, Self::OpenEuler66 | Self::OpenEuler510)
     }
 
-    /// Whether `mon_MB_NN` tells the rate of now in MB/s, and not bytes since the mount.
+    /// Whether `mon_MB_NN` holds the current rate in MB/s instead of bytes since the mount.
     pub fn monitors_tell_rates(self) -> bool {
         self.is_openeuler()
     }
 
-    /// Whether `num_rmids` is how many groups can be monitored. On Arm each group with limits has monitors of its own,
-    /// and the drivers say 1 there, or how many each of them has.
+    /// Whether `num_rmids` is the number of groups that can be monitored. On Arm each group with limits has
+    /// monitors of its own, and the file holds 1 or the number of monitors per group.
     fn counts_monitors(self) -> bool {
         matches!(self, Self::IntelRdt | Self::AmdPqos)
     }
 
-    /// What the domains of a line are.
+    /// Returns what the domains of a line are.
     pub fn scope(self, line: &str) -> Scope {
         match () {
             () if line.starts_with("L2") => Scope::Cache(2),
@@ -114,7 +114,7 @@ impl Dialect {
     }
 }
 
-/// What the number of a domain is the number of.
+/// What a domain is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// A cache of this level, by `cache/indexN/id`.
@@ -124,7 +124,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// As people call one of them.
+    /// Returns the name of one such domain for display.
     pub fn word(self) -> &'static str {
         match self {
             Self::Cache(2) => "L2 cache",
@@ -134,49 +134,49 @@ impl Scope {
     }
 }
 
-/// One folder below `info`, as far as its files are there.
+/// One directory below `info`, as far as its files exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Info {
-    /// Groups that the hardware has room for, the default one included (`num_closids`).
+    /// Number of groups that the hardware supports, including the default group (`num_closids`).
     pub groups: Option<u32>,
-    /// Monitors (`num_rmids`); on Arm this is not how many there are.
+    /// Number of monitors (`num_rmids`); meaningless on Arm.
     pub monitors: Option<u32>,
-    /// All portions (`cbm_mask`).
+    /// The mask of all portions (`cbm_mask`).
     pub mask: Option<u64>,
-    /// Fewest bits of a mask (`min_cbm_bits`).
+    /// Minimum number of bits of a mask (`min_cbm_bits`).
     pub least_bits: Option<u32>,
     /// Portions that other units of the machine use as well, such as I/O (`shareable_bits`).
     pub shared: Option<u64>,
     /// Whether masks may have gaps (`sparse_masks`, since Linux 6.7).
     pub sparse: Option<bool>,
-    /// Least bandwidth, in the units of the line (`min_bandwidth`).
+    /// Minimum bandwidth, in the unit of the line (`min_bandwidth`).
     pub least: Option<u64>,
     /// Step to which bandwidth is rounded up (`bandwidth_gran`).
     pub step: Option<u64>,
-    /// What monitors count (`mon_features`).
+    /// Events that can be counted (`mon_features`).
     pub events: Vec<String>,
 }
 
-/// What may stand in a line.
+/// The valid values of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bounds {
     /// A number from `least` to `most`; the kernel rounds up to a multiple of `step`.
     Number {
-        /// Smaller ones are refused, or raised ([`Dialect::OpenEuler510`]).
+        /// The minimum; smaller values are refused, or raised ([`Dialect::OpenEuler510`]).
         least: u64,
-        /// Larger ones are refused.
+        /// The maximum; larger values are refused.
         most: u64,
         /// At least 1.
         step: u64,
     },
     /// A mask within `full`.
     Mask {
-        /// All portions.
+        /// The mask of all portions.
         full: u64,
-        /// Fewest bits.
+        /// Minimum number of bits.
         least_bits: u32,
-        /// Whether it may have gaps.
+        /// Whether the mask may have gaps.
         sparse: bool,
     },
 }
@@ -184,35 +184,35 @@ pub enum Bounds {
 /// A line that can be written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Control {
-    /// What may stand there.
+    /// Its valid values.
     pub bounds: Bounds,
-    /// Its domains, ascending.
+    /// Its domains, in ascending order.
     pub domains: Vec<u32>,
-    /// What a group has that nobody has limited.
+    /// The value of a group without a limit.
     pub open: u64,
 }
 
-/// All that a mounted file system offers.
+/// The capabilities of a mounted resctrl file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Offer {
-    /// Who speaks.
+    /// The dialect.
     pub dialect: Dialect,
     /// Whether `MB` is in MB/s (mount option `mba_MBps`).
     pub megabytes: bool,
     /// The lines that can be written.
     pub controls: BTreeMap<String, Control>,
-    /// Groups that there can be, the default one included; absent where the kernel does not tell.
+    /// Maximum number of groups with limits, including the default group; absent if the kernel does not report it.
     pub groups: Option<u32>,
-    /// Monitors that there can be, one for each group of either kind; absent where the kernel does not tell, as on Arm.
+    /// Maximum number of monitors, one per group of either kind; absent if the kernel does not report it, as on Arm.
     pub monitors: Option<u32>,
 }
 
 impl Offer {
-    /// From what `info`, the mount and the root group say. `root` is the root group's schemata.
+    /// Derives the capabilities from `info`, the mount options and `root`, the schemata of the root group.
     pub fn new(dialect: Dialect, options: &[String], root: &Schemata, info: &BTreeMap<String, Info>) -> Self {
         let megabytes = options.iter().any(|option| option == "mba_MBps");
         let of = |name: &str| {
-            // The extra lines of openEuler belong to the folder of their resource.
+            // The additional lines of openEuler are described in the directory of their resource.
             let resource = if name.starts_with("MB") { "MB" } else { name.get(..2).unwrap_or(name) };
             info.get(name).or_else(|| info.get(resource)).cloned().unwrap_or_default()
         };
@@ -235,13 +235,14 @@ impl Offer {
         }
     }
 
-    /// A line that can be written.
+    /// Returns the properties of a line that can be written.
     pub fn control(&self, line: &str) -> Option<&Control> {
         self.controls.get(line)
     }
 }
 
-/// `values` are those of the root group: it has all there is, unless somebody has limited it.
+/// Returns the valid values of a line. `values` are those of the root group, which is unlimited unless
+/// its limits were changed.
 fn bounds(
     dialect: Dialect,
     megabytes: bool,
@@ -257,13 +258,13 @@ fn bounds(
             least_bits: info.least_bits.unwrap_or(u32::from(dialect != Dialect::AmdPqos)),
             sparse: info.sparse.unwrap_or(dialect != Dialect::IntelRdt),
         },
-        // Bandwidth and what openEuler has beside it; its ranges are not in info.
+        // Bandwidth and the additional lines of openEuler, whose ranges are not in info.
         Kind::Number => match name {
             "MB" if megabytes => number(1, u64::from(u32::MAX), 1),
             "MB" | "MBMAX" if dialect != Dialect::AmdPqos => {
                 number(info.least.unwrap_or(1).max(1), 100, info.step.unwrap_or(1).max(1))
             }
-            // No file tells the most; with one bit more than the kernel's default there is no limit.
+            // No file holds the maximum; a value with one bit more than the kernel's default means no limit.
             "MB" | "SMBA" => number(info.least.unwrap_or(0), most_now.max(AMD_OPEN), 1),
             "MBMIN" | "L3MIN" | "L3MAX" => number(0, 100, 1),
             "MBHDL" => number(0, 1, 1),
@@ -274,10 +275,10 @@ fn bounds(
     }
 }
 
-/// What AMD's kernel shows for "no limit" where limits have eleven bits, as all so far have.
+/// The value that AMD's kernel shows for "no limit" if limits have eleven bits, as on all machines so far.
 pub const AMD_OPEN: u64 = 2048;
 
-/// MB/s of a unit of AMD's limits: an eighth of a GB/s.
+/// Unit of AMD's limits in MB/s: an eighth of a GB/s.
 pub const AMD_UNIT: u64 = 125;
 
 fn open(name: &str, bounds: &Bounds) -> u64 {
@@ -291,7 +292,7 @@ fn open(name: &str, bounds: &Bounds) -> u64 {
 }
 
 impl Bounds {
-    /// What the kernel makes of `value`: numbers are rounded up to the step.
+    /// Returns the value that is in force after `value` was written: numbers are rounded up to the step.
     pub fn rounded(&self, value: u64) -> u64 {
         match *self {
             Self::Number { least, most, step } => {

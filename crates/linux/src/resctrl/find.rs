@@ -1,43 +1,43 @@
-//! Where resctrl is mounted, and why it is not.
+//! Finds the mount point of resctrl, or the reason why it is not mounted.
 
 use manycore_topology::{cgroup::unescape, tree::Tree};
 use std::path::{Path, PathBuf};
 
-/// Where it is mounted unless somebody chose another place.
+/// The usual mount point.
 pub const DEFAULT: &str = "/sys/fs/resctrl";
 
-/// A mounted file system.
+/// A mounted resctrl file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where.
+    /// The mount point.
     pub point: PathBuf,
-    /// `rw`, `cdp`, `mba_MBps`.
+    /// The mount options: `rw`, `cdp`, `mba_MBps`.
     pub options: Vec<String>,
 }
 
-/// Why there is none.
+/// Why no resctrl file system was found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
-    /// The kernel could, but nobody has mounted it.
+    /// The kernel supports it, but it is not mounted.
     #[error("cache and bandwidth control is not mounted: mount -t resctrl resctrl {DEFAULT}")]
     NotMounted,
-    /// The kernel has not registered it.
+    /// The kernel has not registered the file system.
     #[error(
-        "this kernel has no resctrl: the CPUs lack Intel RDT, AMD PQoS or Arm MPAM (in virtual machines they nearly \
-         always do), or the kernel was built without it; on openEuler for Arm, boot with arm64.mpam (kernel 6.6) or \
+        "this kernel has no resctrl: the CPUs lack Intel RDT, AMD PQoS or Arm MPAM (as in nearly all virtual \
+         machines), or the kernel was built without it; on openEuler for Arm, boot with arm64.mpam (kernel 6.6) or \
          mpam=acpi (5.10)"
     )]
     Unsupported,
-    /// The folder that was named is none.
-    #[error("{0} is no resctrl file system: it has no 'schemata' and no 'info'")]
+    /// The given directory is not a resctrl file system.
+    #[error("{0} is not a resctrl file system: expected a file 'schemata' and a directory 'info'")]
     NotThere(PathBuf),
 }
 
-/// The mounted file system: that at `wanted`, or else the one at [`DEFAULT`] or anywhere. `system` is the root of
-/// `/proc`.
+/// Returns the mounted file system: the one at `wanted`, else the one at [`DEFAULT`], else any. `system` is
+/// the root of `/proc`.
 ///
 /// # Errors
-/// Why there is none.
+/// There is no such file system.
 pub fn find(system: &Tree, wanted: Option<&Path>) -> Result<Mount, Missing> {
     let mounts = mounts(system);
     if let Some(point) = wanted {
@@ -57,13 +57,14 @@ pub fn find(system: &Tree, wanted: Option<&Path>) -> Result<Mount, Missing> {
     }
 }
 
-/// Whether the kernel knows the file system (`/proc/filesystems`): it does only where it found CPUs that have it.
+/// Whether the kernel has registered the file system (`/proc/filesystems`), which it does only on CPUs that
+/// support it.
 fn is_supported(system: &Tree) -> bool {
     let text = system.read("proc/filesystems").unwrap_or_default();
     text.lines().any(|line| line.split_whitespace().last() == Some("resctrl"))
 }
 
-/// Kind and place of each mount that can be meant.
+/// Returns the file system type and mount point of each mount.
 fn mounts(system: &Tree) -> Vec<(String, Mount)> {
     let text = system.read_part("proc/self/mounts", 4 << 20, str::to_owned);
     let text = text.or_else(|| system.read("proc/mounts")).unwrap_or_default();
@@ -77,7 +78,7 @@ fn mounts(system: &Tree) -> Vec<(String, Mount)> {
     text.lines().filter_map(mount).collect()
 }
 
-/// `vendor_id` of the first CPU; Arm has none.
+/// Returns `vendor_id` of the first CPU; absent on Arm.
 pub fn vendor(system: &Tree) -> Option<String> {
     let first = |text: &str| {
         let line = text.lines().find(|line| line.starts_with("vendor_id"));

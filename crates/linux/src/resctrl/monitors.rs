@@ -1,11 +1,11 @@
-//! What `mon_data` says: a folder for each domain on all kernels but openEuler's 5.10, where it is a file.
+//! Reads `mon_data`: a directory per domain on all kernels but openEuler's 5.10, where it is a file.
 
 use super::{Files, read::path};
 use crate::resctrl::rates::{Monitor, Reading};
 use manycore_topology::tree::Tree;
 use std::{fs::File, os::unix::fs::FileExt};
 
-/// Files of a domain's folder, and what they tell.
+/// Files in a domain's directory, and the events that they count.
 const EVENTS: [(&str, Event); 3] = [
     ("llc_occupancy", Event::Occupancy),
     ("mbm_total_bytes", Event::Total),
@@ -19,7 +19,7 @@ enum Event {
     Local,
 }
 
-/// A file that tells one event of one domain.
+/// A file that counts one event of one domain.
 #[derive(Debug)]
 struct Place {
     resource: String,
@@ -28,7 +28,7 @@ struct Place {
     path: String,
 }
 
-/// The readings of a group, once.
+/// Reads the monitors of a group once.
 pub(super) fn read(tree: &Tree, group: &str, tells_rates: bool) -> Vec<Monitor> {
     let mut monitors = Vec::new();
     for place in places(tree, group) {
@@ -38,15 +38,17 @@ pub(super) fn read(tree: &Tree, group: &str, tells_rates: bool) -> Vec<Monitor> 
     monitors
 }
 
-/// The monitors of one group, kept open to be read many times: a reading is one system call for each file.
+/// The monitors of one group, with their files kept open for repeated readings: a reading takes one system
+/// call per file.
 #[derive(Debug)]
 pub struct Watch {
-    /// Whether it tells a rate; no file where this process may not keep as many open.
+    /// The file's place, whether it holds a rate, and the open file; none if the limit of open files is
+    /// reached.
     files: Vec<(Place, bool, Option<File>)>,
 }
 
 impl Watch {
-    /// Opens those of the group `name`; none where it is gone.
+    /// Opens the monitors of the group `name`; empty if the group is gone.
     pub fn open(files: &Files, name: &str) -> Self {
         let tells_rates = files.offer().dialect.monitors_tell_rates();
         let open = |place: Place| {
@@ -61,7 +63,7 @@ impl Watch {
         self.files.is_empty()
     }
 
-    /// What they say now; absent where the group is gone.
+    /// Reads the current values; absent if the group is gone.
     pub fn read(&self, files: &Files) -> Option<Vec<Monitor>> {
         let mut monitors = Vec::new();
         for (place, is_rate, file) in &self.files {
@@ -81,13 +83,13 @@ impl Watch {
 }
 
 impl Place {
-    /// Only bandwidth of memory is told as a rate.
+    /// Whether the file holds a rate: only memory bandwidth is reported as one.
     fn is_rate(&self, tells_rates: bool) -> bool {
         tells_rates && self.resource == "MB" && self.event != Event::Occupancy
     }
 }
 
-/// All files of a group's monitors, by resource and domain.
+/// Returns all monitor files of a group, by resource and domain.
 fn places(tree: &Tree, group: &str) -> Vec<Place> {
     let folder = path(group, "mon_data");
     let mut places = Vec::new();

@@ -1,12 +1,12 @@
-//! Which CPUs are behind the numbers that domains have.
+//! Returns the CPUs of the NUMA nodes and caches that the numbers of domains refer to.
 
 use crate::resctrl::domains::Places;
 use manycore_topology::CpuSet;
 use manycore_topology::tree::Tree;
 use std::collections::BTreeMap;
 
-/// Nodes (`/sys/devices/system/node`) and caches (`cpuN/cache/indexM/{id,level,shared_cpu_list}`). What the kernel
-/// does not tell is not there.
+/// Reads the CPUs of nodes (`/sys/devices/system/node`) and caches
+/// (`cpuN/cache/indexM/{id,level,shared_cpu_list}`). Those that the kernel does not report are left out.
 pub fn places(system: &Tree) -> Places {
     let folder = "sys/devices/system/node";
     let list = |path: String| system.cpu_list(&path).ok().flatten().unwrap_or_default();

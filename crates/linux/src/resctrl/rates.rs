@@ -1,25 +1,25 @@
-//! What monitors tell, and the rates that follow from it.
+//! Readings of monitors, and the rates computed from them.
 
 use serde::Serialize;
 
-/// What one file of `mon_data` said.
+/// The contents of one file of `mon_data`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// Bytes that moved since the mount, or that a cache holds.
+    /// Bytes transferred since the mount, or bytes that a cache holds.
     Bytes(u64),
-    /// The rate of this moment, as openEuler tells it in `mon_MB_NN`.
+    /// The current rate, as openEuler reports it in `mon_MB_NN`.
     MegabytesPerSecond(u64),
-    /// The hardware had nothing to say, for one because the monitor is new: no figure, and not 0.
+    /// The hardware has no reading, for example because the monitor is new. This is not the same as 0.
     Unavailable,
     /// No counter is assigned to the group (`mbm_assign_mode`, AMD's ABMC and Arm's MPAM).
     Unassigned,
-    /// The hardware says that there is no such event or monitor.
+    /// The hardware reports that there is no such event or monitor.
     Error,
 }
 
 impl Reading {
-    /// Reads a file's text. `is_rate` where the file tells the rate of now and not bytes.
+    /// Parses the text of a file. `is_rate`: the file holds the current rate, not bytes.
     pub fn parse(text: &str, is_rate: bool) -> Self {
         match text.trim() {
             "Unavailable" => Self::Unavailable,
@@ -32,7 +32,7 @@ impl Reading {
         }
     }
 
-    /// Bytes, where it is that.
+    /// Returns the bytes, if it is a number of bytes.
     pub fn bytes(self) -> Option<u64> {
         match self {
             Self::Bytes(bytes) => Some(bytes),
@@ -41,26 +41,27 @@ impl Reading {
     }
 }
 
-/// What the monitors of one domain of a group said.
+/// The readings of one domain of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Monitor {
-    /// What is monitored: `L3`, `MB`.
+    /// The monitored resource: `L3`, `MB`.
     pub resource: String,
-    /// Number of the cache or node.
+    /// Number of the cache or NUMA node.
     pub domain: u32,
-    /// Bytes of the cache that the group's data take (`llc_occupancy`).
+    /// Bytes of the cache that hold data of the group (`llc_occupancy`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub occupancy: Option<Reading>,
-    /// To and from memory, or its rate (`mbm_total_bytes`).
+    /// Bytes to and from memory, or the rate (`mbm_total_bytes`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<Reading>,
-    /// To and from the memory of the node itself (`mbm_local_bytes`).
+    /// Bytes to and from the memory of the local NUMA node (`mbm_local_bytes`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local: Option<Reading>,
 }
 
-/// Bytes a second, from two readings `seconds` apart; a reading that is a rate is taken as it is. Absent where either
-/// is no figure, where the counter went back (the group was made anew), or no time has passed.
+/// Returns bytes per second, from two readings `seconds` apart; a reading that is a rate is returned as it
+/// is. Absent if either reading is not a number, if the counter decreased (the group was created again), or
+/// if no time has passed.
 pub fn rate(before: Option<Reading>, after: Reading, seconds: f64) -> Option<f64> {
     match (before, after) {
         (_, Reading::MegabytesPerSecond(now)) => Some(now as f64 * 1e6),

@@ -1,4 +1,4 @@
-//! What the files say.
+//! Reads the state of resctrl.
 
 use super::{Mount, monitors, vendor};
 use crate::resctrl::{
@@ -13,13 +13,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Longest list of tasks: some million threads.
+/// Maximum size of a list of tasks in bytes: some million threads.
 const LARGEST_LIST: usize = 64 << 20;
 
-/// Names in the mount point that are no groups.
+/// Directories in the mount point that are not groups.
 const NO_GROUPS: [&str; 3] = ["info", "mon_data", "mon_groups"];
 
-/// A mounted file system, open for reading.
+/// A mounted file system, opened for reading.
 #[derive(Debug)]
 pub struct Files {
     pub(super) tree: Tree,
@@ -29,7 +29,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Opens it and reads what it offers. `system` is the root of `/proc`.
+    /// Opens it and reads its capabilities. `system` is the root of `/proc`.
     ///
     /// # Errors
     /// The mount point cannot be opened.
@@ -37,7 +37,7 @@ impl Files {
         Ok(Self::new(Tree::open(&mount.point)?, vendor(system).as_deref(), mount.clone()))
     }
 
-    /// That in a tree, which may be a copy.
+    /// Reads the capabilities of the file system in a tree, which may be a copy.
     pub fn new(tree: Tree, vendor: Option<&str>, mount: Mount) -> Self {
         let info: BTreeMap<String, Info> = tree
             .list("info")
@@ -59,17 +59,18 @@ impl Files {
         Self { tree, mount, info, offer }
     }
 
-    /// The mount point.
+    /// Returns the mount point.
     pub fn root(&self) -> &Path {
         &self.mount.point
     }
 
-    /// What it offers.
+    /// Returns its capabilities.
     pub fn offer(&self) -> &Offer {
         &self.offer
     }
 
-    /// All of it, now. `ours` are the folders of groups that we made, with the names of their journals.
+    /// Reads the current state. `ours` are the directories of groups that manycore created, with the names of
+    /// their journals.
     pub fn state(&self, ours: &BTreeMap<PathBuf, String>) -> State {
         let groups = self.names().into_iter().filter_map(|name| self.group(&name, ours));
         State {
@@ -82,7 +83,8 @@ impl Files {
         }
     }
 
-    /// The names of all groups: the default one (empty) first, each followed by its monitoring groups.
+    /// Returns the names of all groups: the default group (empty) first, each group followed by its
+    /// monitoring groups.
     pub fn names(&self) -> Vec<String> {
         let control = self
             .tree
@@ -98,7 +100,7 @@ impl Files {
         names
     }
 
-    /// One group; absent where it is gone.
+    /// Reads one group; absent if it is gone.
     pub fn group(&self, name: &str, ours: &BTreeMap<PathBuf, String>) -> Option<Group> {
         let read = |file: &str| self.tree.read(&path(name, file));
         if !name.is_empty() && !self.tree.is_folder(name) {
@@ -123,34 +125,35 @@ impl Files {
         })
     }
 
-    /// The limits of a group; those of the group above for one that only monitors are not given.
+    /// Reads the limits of a group; empty for a monitoring group.
     pub fn schemata(&self, name: &str) -> Schemata {
         Schemata::parse(&self.tree.read(&path(name, "schemata")).unwrap_or_default())
     }
 
-    /// CPUs whose tasks belong to a group.
+    /// Reads the CPUs whose tasks belong to a group.
     pub fn cpus(&self, name: &str) -> CpuSet {
         let list = self.tree.read(&path(name, "cpus_list")).unwrap_or_default();
         list.parse().unwrap_or_default()
     }
 
-    /// Tasks of a group, by thread id. Those of a monitoring group are tasks of the group that it is in, too.
+    /// Reads the tasks of a group, by thread id. Tasks of a monitoring group are also tasks of its parent
+    /// group.
     pub fn tasks(&self, name: &str) -> Vec<u32> {
         let text = self.tree.read_part(&path(name, "tasks"), LARGEST_LIST, str::to_owned).unwrap_or_default();
-        // openEuler lists IOMMU groups too (`iommu_group:17`).
+        // openEuler also lists IOMMU groups (`iommu_group:17`).
         text.lines().filter_map(|line| line.trim().parse().ok()).collect()
     }
 
-    /// The group that each task is in: a monitoring one where it is in one.
+    /// Returns the group of each task: the monitoring group if the task is in one.
     pub fn whereabouts(&self) -> BTreeMap<u32, String> {
-        // A group's monitoring groups come after it.
+        // Monitoring groups come after their parent group and so overwrite it.
         let names = self.names();
         let tasks = names.iter().flat_map(|name| self.tasks(name).into_iter().map(|tid| (tid, name.clone())));
         tasks.collect()
     }
 }
 
-/// Whether a group only monitors.
+/// Whether a group is a monitoring group.
 pub(super) fn is_monitoring(name: &str) -> bool {
     name.split('/').rev().nth(1) == Some("mon_groups")
 }

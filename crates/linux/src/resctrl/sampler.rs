@@ -1,4 +1,4 @@
-//! The monitors of all groups, looked at again and again.
+//! Repeated readings of the monitors of all groups.
 
 use super::{Files, Watch};
 use crate::resctrl::watch::{Look, Readings};
@@ -14,13 +14,14 @@ pub struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    /// Nothing is looked at yet. Each monitor takes an open file, so that this process allows itself more of them.
+    /// Creates a sampler without reading anything. Each monitor needs an open file, so the process raises its
+    /// limit of open files.
     pub fn new(files: &'a Files) -> Self {
         allow_many_files();
         Self { files, open: BTreeMap::new(), met: 0 }
     }
 
-    /// What the monitors of all groups that `is_wanted` say now. A group without any is not there.
+    /// Reads the monitors of all groups for which `is_wanted` is true. Groups without monitors are left out.
     pub fn look(&mut self, is_wanted: impl Fn(&str) -> bool) -> Look {
         let names: Vec<String> = self.files.names().into_iter().filter(|name| is_wanted(name)).collect();
         self.open.retain(|name, _| names.contains(name));
@@ -28,7 +29,7 @@ impl<'a> Sampler<'a> {
     }
 
     fn readings(&mut self, name: &str) -> Option<Readings> {
-        // One that was removed and made anew has other files: those that are open answer no more.
+        // A group that was removed and created again has other files; reading the old ones fails.
         for _ in 0..2 {
             if let Some((making, watch)) = self.open.get(name) {
                 let at_ns = now_ns();

@@ -1,4 +1,4 @@
-//! The text of a `schemata` file: what each line allows in each domain
+//! The contents of a `schemata` file: the limits of each line in each domain
 //! (`Documentation/filesystems/resctrl.rst`, "Schemata files").
 //!
 //! ```text
@@ -9,7 +9,7 @@
 use serde::{Serialize, Serializer};
 use std::{collections::BTreeMap, fmt};
 
-/// What a line sets, and so how its values are written.
+/// What a line sets, which decides how its values are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Portions of a cache or of memory bandwidth, as a hexadecimal mask (`L2`, `L3`, `L3CODE`, `L3PBM`, `MBPBM`).
@@ -23,7 +23,8 @@ pub enum Kind {
 pub struct Line {
     /// `L3`, `MB`, `MBHDL`.
     pub name: String,
-    /// The value of each domain; one that is no number (`uninitialized`, of a group that is being locked) is left out.
+    /// The value of each domain; a value that is not a number (`uninitialized`, of a group that is being locked)
+    /// is left out.
     pub values: BTreeMap<u32, u64>,
 }
 
@@ -32,7 +33,7 @@ pub struct Line {
 pub struct Schemata(pub Vec<Line>);
 
 impl Kind {
-    /// That of the line `name`.
+    /// Returns the kind of the line `name`.
     pub fn of(name: &str) -> Self {
         let rest = name.strip_prefix("L2").or_else(|| name.strip_prefix("L3"));
         match rest {
@@ -42,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// A value as it is written.
+    /// Formats a value for the kernel.
     pub fn text(self, value: u64) -> String {
         match self {
             Self::Mask => format!("{value:x}"),
@@ -51,7 +52,7 @@ impl Kind {
     }
 
     fn parse(self, text: &str) -> Option<u64> {
-        // Padded with blanks (Linux to 6.12) or zeros (openEuler); signs are none of the kernel's.
+        // Numbers are padded with blanks (Linux to 6.12) or zeros (openEuler); the kernel writes no signs.
         let digits = text.trim();
         if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
@@ -61,24 +62,24 @@ impl Kind {
 }
 
 impl Schemata {
-    /// Reads what the kernel shows. What is no line of it is passed over.
+    /// Parses the text of the file. Text that is not a line of it is skipped.
     pub fn parse(text: &str) -> Self {
         Self(text.lines().filter_map(Line::parse).collect())
     }
 
-    /// The line of this name.
+    /// Returns the line of this name.
     pub fn line(&self, name: &str) -> Option<&Line> {
         self.0.iter().find(|line| line.name == name)
     }
 
-    /// The value of a domain.
+    /// Returns the value of a domain.
     pub fn value(&self, name: &str, domain: u32) -> Option<u64> {
         self.line(name)?.values.get(&domain).copied()
     }
 }
 
 impl Line {
-    /// Reads one line: `MB:0=100;1=50`.
+    /// Parses one line: `MB:0=100;1=50`.
     pub fn parse(text: &str) -> Option<Self> {
         let (name, values) = text.split_once(':')?;
         let name = name.trim();
@@ -93,14 +94,14 @@ impl Line {
         Some(Self { name: name.to_owned(), values: values.split(';').filter_map(value).collect() })
     }
 
-    /// What its values are.
+    /// Returns the kind of its values.
     pub fn kind(&self) -> Kind {
         Kind::of(&self.name)
     }
 }
 
 impl fmt::Display for Line {
-    /// As it is written to the kernel, without the newline that has to follow.
+    /// Formats the line for the kernel, without the newline that must follow.
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let kind = self.kind();
         let values: Vec<String> =
@@ -109,7 +110,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// Reads a group's `size`: bytes of cache, in decimal, of each line and domain.
+/// Parses a group's `size` file: bytes of cache in decimal, by line and domain.
 pub fn sizes(text: &str) -> BTreeMap<String, BTreeMap<u32, u64>> {
     let line = |line: &str| {
         let (name, values) = line.split_once(':')?;
@@ -124,7 +125,7 @@ pub fn sizes(text: &str) -> BTreeMap<String, BTreeMap<u32, u64>> {
 }
 
 impl Serialize for Schemata {
-    /// As lines.
+    /// Serializes as a list of lines.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(ToString::to_string))
     }
@@ -142,7 +143,7 @@ mod tests {
         let schemata = Schemata::parse(text);
         assert_eq!(schemata.value("L3", 1), Some(0x3ff));
         assert_eq!(schemata.value("MB", 0), Some(100));
-        assert_eq!(schemata.value("MB", 1), Some(50), "zeros before a number are no octal");
+        assert_eq!(schemata.value("MB", 1), Some(50), "a number with leading zeros is not octal");
         assert_eq!(schemata.value("MBPBM", 0), Some(15));
         assert_eq!(schemata.line("L2").map(|line| line.values.len()), Some(0));
         assert_eq!(schemata.line("L3").unwrap().to_string(), "L3:0=fffff;1=3ff");

@@ -1,4 +1,5 @@
-//! All that a mounted resctrl file system holds.
+//! Limits of cache and memory bandwidth for groups of tasks: the capabilities of a machine, the limits in
+//! force, the requests of a user, and their outcome (`Documentation/filesystems/resctrl.rst`).
 
 use super::dialect::{Info, Offer};
 use super::rates::Monitor;
@@ -10,44 +11,44 @@ use std::collections::BTreeMap;
 /// Value of [`State::schema`] that this version writes.
 pub const QOS_SCHEMA: &str = "manycore/qos/1";
 
-/// All that a mounted resctrl file system tells at a moment.
+/// The state of a mounted resctrl file system at one time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct State {
     /// Always [`QOS_SCHEMA`].
     pub schema: String,
     /// The mount point.
     pub root: String,
-    /// Its mount options.
+    /// The mount options.
     pub options: Vec<String>,
     /// What can be set.
     pub offer: Offer,
-    /// The folders below `info`.
+    /// The directories below `info`.
     pub info: BTreeMap<String, Info>,
     /// The default group first, each group followed by its monitoring groups.
     pub groups: Vec<Group>,
 }
 
-/// What a group is for.
+/// The purpose of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// All that is in no other one.
+    /// The default group: all tasks that are in no other group.
     Default,
     /// It has limits, and monitors.
     Control,
-    /// It only has monitors; its limits are those of the group that it is in.
+    /// It only has monitors; its limits are those of its parent group.
     Monitor,
 }
 
-/// Whose a group is.
+/// The owner of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
 pub enum Owner {
-    /// The kernel made it.
+    /// The kernel: the default group.
     Kernel,
-    /// We did, as this journal says.
+    /// manycore, according to this journal.
     Manycore {
-        /// Its name, as `undo` takes it.
+        /// Name of the journal, as `undo` takes it.
         journal: String,
     },
     /// libvirt, for a domain.
@@ -64,46 +65,46 @@ pub enum Owner {
         /// 64 hexadecimal digits.
         id: String,
     },
-    /// Nobody that we know.
+    /// Unknown: the name has no known form.
     Unknown,
 }
 
 /// One group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
-    /// Its folder below the mount point: empty for the default one, `web`, `web/mon_groups/one`.
+    /// Its directory below the mount point: empty for the default group, `web`, `web/mon_groups/one`.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub role: Role,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// Its limits; none for one that only monitors.
+    /// Its limits; empty for a monitoring group.
     pub schemata: Schemata,
     /// How its cache may be shared: `shareable`, `exclusive`, `pseudo-locked`.
     pub mode: Option<String>,
-    /// Bytes of cache that its masks stand for, of each line and domain.
+    /// Size of its cache portions in bytes, by line and domain.
     pub size: BTreeMap<String, BTreeMap<u32, u64>>,
-    /// CPUs whose tasks belong to it, unless these are in a group themselves.
+    /// CPUs whose tasks belong to the group, unless a task is in a group itself.
     pub cpus: CpuSet,
-    /// Tasks that were put into it or inherited it.
+    /// Number of tasks that were moved into it or inherited it.
     pub tasks: usize,
-    /// What its monitors say.
+    /// The readings of its monitors.
     pub monitors: Vec<Monitor>,
 }
 
 impl Owner {
-    /// Whose a group of this name is, as far as the name tells; `journal` of ours says that we made it.
+    /// Returns the owner of a group, as far as the name shows it. A `journal` means that manycore created the group.
     pub fn of(name: &str, journal: Option<&str>) -> Self {
         if let Some(journal) = journal {
             return Self::Manycore { journal: journal.to_owned() };
         }
-        // A monitoring group of libvirt's is named after its allocation; what counts is whose group it is in.
+        // libvirt names a monitoring group after its allocation; the owner is that of the parent group.
         let name = name.split('/').next().unwrap_or(name);
         if name.is_empty() {
             return Self::Kernel;
         }
         if let Some((id, domain)) = of_libvirt(name) {
-            // One of several groups of a domain is named after the virtual CPUs that it holds.
+            // A domain with several groups: each one is named after the virtual CPUs that it holds.
             let of_some = |at: &usize| domain[at + VCPUS.len()..].parse::<CpuSet>().is_ok();
             let end = domain.rfind(VCPUS).filter(of_some).unwrap_or(domain.len());
             return Self::Libvirt { id, domain: domain[..end].to_owned() };
@@ -130,20 +131,20 @@ pub fn of_libvirt(group: &str) -> Option<(u32, &str)> {
 pub const VCPUS: &str = "-vcpus_";
 
 impl State {
-    /// The group of this name; the default one is `/` or empty.
+    /// Returns the group of this name; the default group is `/` or empty.
     pub fn group(&self, name: &str) -> Option<&Group> {
         let name = if name == "/" { "" } else { name };
         self.groups.iter().find(|group| group.name == name)
     }
 
-    /// Groups with limits, the default one included.
+    /// Returns the groups with limits, including the default group.
     pub fn control_groups(&self) -> impl Iterator<Item = &Group> {
         self.groups.iter().filter(|group| group.role != Role::Monitor)
     }
 }
 
 impl Group {
-    /// The name as people read it: the default group is `/`.
+    /// Returns the name for display: the default group is `/`.
     pub fn title(&self) -> &str {
         if self.name.is_empty() { "/" } else { &self.name }
     }

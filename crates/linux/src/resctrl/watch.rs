@@ -1,4 +1,4 @@
-//! What groups used between two looks.
+//! The usage of groups between two readings.
 
 use super::{
     rates::{Monitor, Reading, rate},
@@ -10,17 +10,17 @@ use std::collections::BTreeMap;
 /// Value of [`Moment::schema`] that this version writes.
 pub const WATCH_SCHEMA: &str = "manycore/qos-watch/1";
 
-/// What the monitors of all groups said at one look, by the group's name.
+/// The readings of all groups at one time, by name of the group.
 pub type Look = BTreeMap<String, Readings>;
 
-/// What the monitors of one group said.
+/// The readings of the monitors of one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readings {
-    /// When, in nanoseconds.
+    /// Time of the reading, in nanoseconds.
     pub at_ns: u64,
-    /// Which time the group was met: one that went and was made anew under its name has another number.
+    /// Instance number of the group: a group that was removed and created again under its name has another number.
     pub making: u64,
-    /// Each domain.
+    /// The readings of each domain.
     pub monitors: Vec<Monitor>,
 }
 
@@ -28,82 +28,83 @@ pub struct Readings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missing {
-    /// It takes two readings: the group, or its figure, was not there at the look before.
+    /// The group or its figure was missing in the previous reading; a rate needs two readings.
     New,
-    /// The hardware had nothing to say.
+    /// The hardware has no reading.
     Unavailable,
     /// No counter is assigned.
     Unassigned,
-    /// The hardware refuses.
+    /// The hardware reports an error.
     Error,
 }
 
-/// What a group used in one domain.
+/// The usage of a group in one domain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DomainUse {
-    /// Who counts: `L3`, `MB`.
+    /// The monitored resource: `L3`, `MB`.
     pub resource: String,
-    /// Number of the cache or node.
+    /// Number of the cache or NUMA node.
     pub domain: u32,
-    /// To and from memory, in bytes a second.
+    /// Bytes per second to and from memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<f64>,
-    /// Why there is no `memory`, where it should be.
+    /// Why there is no `memory`, if the monitor should have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
-    /// Part of it with the memory of the node itself.
+    /// The part of it that goes to the memory of the local NUMA node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local: Option<f64>,
-    /// Bytes of the cache that hold its data.
+    /// Bytes of the cache that hold data of the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<u64>,
 }
 
-/// What a group used: sums over domains, absent where any has no figure, since they would be too small.
+/// The usage of a group: sums over domains. A sum is absent if any domain has no figure, since it would be
+/// too small.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GroupUse {
-    /// Its folder; `/` is the default group.
+    /// Its directory; `/` is the default group.
     pub name: String,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// To and from memory, in bytes a second.
+    /// Bytes per second to and from memory.
     pub memory: Option<f64>,
     /// Why there is no `memory`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
-    /// Part of it with the memory of the domain's own node.
+    /// The part of it that goes to the memory of the local NUMA node.
     pub local: Option<f64>,
-    /// Bytes of caches that hold its data.
+    /// Bytes of caches that hold data of the group.
     pub cache: Option<u64>,
-    /// Each domain.
+    /// The usage in each domain.
     pub domains: Vec<DomainUse>,
 }
 
-/// All groups, between two looks.
+/// The usage of all groups between two readings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Moment {
     /// Always [`WATCH_SCHEMA`].
     pub schema: String,
-    /// In UTC (RFC 3339).
+    /// Time in UTC (RFC 3339).
     pub time: String,
-    /// Between the looks.
+    /// Seconds between the readings.
     pub seconds: f64,
     /// The default group first, each group followed by its monitoring groups.
     pub groups: Vec<GroupUse>,
-    /// All groups with limits together; those that only monitor are counted in theirs.
+    /// Sum over all groups with limits. A monitoring group is counted in its parent group.
     pub all: Sum,
 }
 
-/// What several groups used together.
+/// The usage of several groups together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sum {
-    /// Of those that have a figure.
+    /// Bytes per second of the groups that have a figure.
     pub memory: Option<f64>,
     /// Bytes of caches.
     pub cache: Option<u64>,
-    /// Groups that have none: the sum is too small by theirs.
+    /// Number of groups without a figure, which the sum does not include.
     pub without: usize,
-    /// By resource and domain: `L3 0`. Of those that have a figure.
+    /// By resource and domain: `L3 0`. Of the groups that have a figure.
     pub domains: BTreeMap<String, f64>,
 }
 
@@ -130,18 +131,18 @@ impl DomainUse {
         }
     }
 
-    /// `L3 0`.
+    /// Returns resource and number: `L3 0`.
     pub fn title(&self) -> String {
         format!("{} {}", self.resource, self.domain)
     }
 }
 
-/// The sum of the figures of all parts that have such a monitor; absent where one of them has no figure, or none has one.
+/// Returns the sum of all parts; absent if there are no parts or one of them has no figure.
 fn sum<T: std::iter::Sum>(parts: Vec<Option<T>>) -> Option<T> {
     if parts.is_empty() { None } else { parts.into_iter().sum() }
 }
 
-/// The group whose limits a group has: itself, but for one that only monitors.
+/// Returns the group whose limits apply: the parent of a monitoring group, else the group itself.
 pub fn outer(name: &str) -> &str {
     match name.split_once("mon_groups/") {
         Some(("", _)) => "/",
@@ -151,14 +152,14 @@ pub fn outer(name: &str) -> &str {
 }
 
 impl GroupUse {
-    /// What the group `name` used.
+    /// Returns the usage of the group `name`.
     pub fn between(name: &str, before: Option<&Readings>, now: &Readings) -> Self {
         let before = before.filter(|before| before.making == now.making);
         let seconds = before.map_or(0.0, |before| now.at_ns.saturating_sub(before.at_ns) as f64 / 1e9);
         let old = before.map(|before| before.monitors.as_slice()).unwrap_or_default();
         let domains: Vec<DomainUse> =
             now.monitors.iter().map(|monitor| DomainUse::between(old, monitor, seconds)).collect();
-        // Only the monitors that have such a file take part in its sum.
+        // Only monitors with such a file contribute to its sum.
         let rates = |has: fn(&Monitor) -> bool, of: fn(&DomainUse) -> Option<f64>| {
             let with = now.monitors.iter().zip(&domains).filter(move |(monitor, _)| has(monitor));
             sum(with.map(|(_, domain)| of(domain)).collect())
@@ -182,7 +183,7 @@ impl GroupUse {
 }
 
 impl Moment {
-    /// What the groups that `is_wanted` used from one look to the next, `seconds` apart.
+    /// Returns the usage of the groups for which `is_wanted` is true, from one reading to the next.
     pub fn between(time: String, before: &Look, now: &Look, is_wanted: impl Fn(&str) -> bool) -> Self {
         let groups = now.iter().filter(|(name, _)| is_wanted(name));
         let mut groups: Vec<GroupUse> =
@@ -194,7 +195,7 @@ impl Moment {
         Self { schema: WATCH_SCHEMA.to_owned(), time, seconds, groups, all }
     }
 
-    /// The domains of all groups, in order.
+    /// Returns the domains of all groups, in order.
     pub fn domains(&self) -> Vec<String> {
         let of = |group: &GroupUse| {
             group.domains.iter().map(|one| (one.resource.clone(), one.domain)).collect::<Vec<_>>()
@@ -206,7 +207,7 @@ impl Moment {
 
 impl Sum {
     fn of(groups: &[GroupUse]) -> Self {
-        // A monitoring group is counted in its own, where that is shown too.
+        // A monitoring group is counted in its parent group, if that is shown too.
         let is_inside = |group: &GroupUse| {
             group.outer() != group.name && groups.iter().any(|other| other.name == group.outer())
         };
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!(moment.groups[1].cache, Some(2 << 20));
         assert_eq!(moment.groups[1].local, None);
         assert_eq!(moment.domains(), ["L3 0", "L3 1"]);
-        // Alone, it counts.
+        // Without its parent group, a monitoring group is counted.
         let moment = Moment::between(String::new(), &before, &after, |name| name.contains("mon_groups"));
         assert_eq!(moment.all.memory, Some(25.0));
     }

@@ -1,4 +1,4 @@
-//! What a load of memory showed of limits.
+//! The results of `qos prove` as text.
 
 use crate::text::table;
 use crate::{
@@ -13,12 +13,12 @@ use manycore_render::{
 };
 use manycore_stats::{Estimate, verdict::Verdict};
 
-/// Columns of a line.
+/// Width of a line.
 const WIDTH: usize = 96;
 
-/// All checks, made on `place`.
+/// Returns all checks, which were measured on `place`, as text.
 pub fn proofs(proofs: &[Proof], place: &str, offer: &Offer) -> String {
-    let mut text = format!("Do limits limit? {}, {place}\n", offer.dialect.name());
+    let mut text = format!("Are limits enforced? {}, {place}\n", offer.dialect.name());
     for proof in proofs {
         text.push('\n');
         text.push_str(&one(proof, offer));
@@ -66,7 +66,7 @@ fn limit(told: &Told, offer: &Offer) -> Vec<String> {
 fn ratio(verdict: &Verdict) -> Vec<String> {
     let ends = verdict.interval.map(|(low, high)| format!(" ({} to {})", factor(low), factor(high)));
     vec![
-        "with over without".to_owned(),
+        "ratio with/without".to_owned(),
         format!("{}{}", factor(verdict.ratio), ends.unwrap_or_default()),
         format!("{} pairs", verdict.pairs),
     ]

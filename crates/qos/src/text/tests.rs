@@ -58,7 +58,7 @@ fn groups_of_a_host_read_well() {
 #[test]
 fn what_was_shown_of_limits_reads_well() {
     let offer = files().state(&BTreeMap::new()).offer;
-    // Twenty rates around one, and pairs of such.
+    // Twenty rates around the given one, and verdicts over twenty equal pairs.
     let rates =
         |rate: f64| Estimate::of(&(0..20).map(|n| rate * (0.99 + f64::from(n) / 1e3)).collect::<Vec<_>>());
     let verdict = |ratio: f64| Verdict::of(&[ratio.ln(); 20], Rule::default(), None);
@@ -69,7 +69,7 @@ fn what_was_shown_of_limits_reads_well() {
         before: Some(100),
         written: 5,
         in_force: Some(10),
-        why: Some("the kernel raises it to the least that it knows".to_owned()),
+        why: Some("the kernel raises it to the minimum".to_owned()),
         ignored: false,
     };
     let measured = |check, shown, ratio: f64, alone| Proof {

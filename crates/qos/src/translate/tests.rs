@@ -2,7 +2,7 @@ use super::*;
 use manycore_linux::resctrl::dialect::Info;
 use proptest::prelude::*;
 
-/// What a kernel of this dialect shows of two sockets.
+/// The capabilities of a machine with two sockets and a kernel of this dialect.
 fn offer(dialect: Dialect, options: &[&str]) -> Offer {
     let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
     let has = |option: &str| options.iter().any(|one| one == option);
@@ -88,7 +88,7 @@ fn bandwidth_is_said_in_each_kernels_units() {
     assert_eq!(odd[0].note.as_deref(), Some("limits come in steps of 125 MB/s: 1875 MB/s"));
     assert_eq!(lines(&bandwidth("1%"), &offer(Dialect::OpenEuler66, &[])), ["MB:0=1;1=1"]);
     let raised = translate(&bandwidth("1%"), &offer(Dialect::OpenEuler510, &[]), &places(), &[]).unwrap();
-    assert_eq!(raised[0].expected[&0], 6, "5 is the least, in steps of 2");
+    assert_eq!(raised[0].expected[&0], 6, "the minimum is 5, in steps of 2");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn what_a_dialect_has_not_is_said() {
     let wish = Wish { priority: Some(8), ..Wish::default() };
     assert!(refused(&wish, &offer(Dialect::OpenEuler66, &[])).contains("0 to 7"));
     let crossed = Wish { min_bandwidth: Some(60), ..bandwidth("50%") };
-    assert!(refused(&crossed, &offer(Dialect::OpenEuler66, &[])).contains("more than the most"));
+    assert!(refused(&crossed, &offer(Dialect::OpenEuler66, &[])).contains("more than the maximum"));
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn caches_are_said_as_masks() {
     assert!(refused(&cache("l3=0x100000"), &intel).contains("0xfffff"));
     assert!(refused(&cache("l3=0x0"), &intel).contains("at least 1"));
     assert!(refused(&cache("l3=21ways"), &intel).contains("20 ways"));
-    assert!(refused(&cache("l3=0ways"), &intel).contains("1 are the least"));
+    assert!(refused(&cache("l3=0ways"), &intel).contains("the minimum is 1"));
     let amd = offer(Dialect::AmdPqos, &[]);
     assert_eq!(lines(&cache("l3=0x0"), &amd), ["L3:0=0;1=0"]);
     assert_eq!(lines(&cache("l3=0x5"), &amd), ["L3:0=5;1=5"]);
@@ -206,7 +206,7 @@ proptest! {
                 let control = offer.control(&write.line.name).unwrap();
                 for (domain, &value) in &write.line.values {
                     prop_assert!(control.domains.contains(domain));
-                    // What the kernel rounds, read back, is what was expected, and stays so when written again.
+                    // The rounded value is the expected one, and does not change when it is written again.
                     let in_force = control.bounds.rounded(value);
                     prop_assert_eq!(write.expected[domain], in_force);
                     prop_assert_eq!(control.bounds.rounded(in_force), in_force);
@@ -214,7 +214,7 @@ proptest! {
                         Bounds::Number { least, most, .. } => {
                             prop_assert!(value <= most && (value >= least || dialect == Dialect::OpenEuler510));
                             if which == 1 && dialect == Dialect::AmdPqos {
-                                prop_assert!(value * AMD_UNIT <= rate.max(AMD_UNIT), "never more than asked for");
+                                prop_assert!(value * AMD_UNIT <= rate.max(AMD_UNIT), "never more than requested");
                             }
                         }
                         Bounds::Mask { full, least_bits, sparse } => {

@@ -1,4 +1,4 @@
-//! `manycore irq`: which CPUs handle the interrupts of devices, and which shall.
+//! `manycore irq`: shows and sets the CPUs that handle the interrupts of devices.
 
 mod place;
 mod show;
@@ -21,17 +21,17 @@ pub fn run(args: &Irq) -> Outcome {
     }
 }
 
-/// The counters at this moment.
+/// Returns the current counters.
 fn counts(tree: &Tree) -> Outcome<Counts> {
     counts::counts(tree).map_err(Failure::input)?.ok_or_else(|| {
         Failure::missing(format!(
-            "{} has no proc/interrupts that can be read: it tells which interrupts there are",
+            "{} has no readable proc/interrupts, which lists the interrupts",
             tree.name()
         ))
     })
 }
 
-/// Those of the device called `name`, by number.
+/// Returns the interrupts of the device called `name`, by number.
 fn of_device(all: Vec<Interrupt>, machine: &Machine, name: &str) -> Outcome<Vec<Interrupt>> {
     let device = machine.device(name);
     let known: Vec<String> = all.iter().flat_map(|one| one.names().map(str::to_owned)).collect();
@@ -54,10 +54,11 @@ fn of_device(all: Vec<Interrupt>, machine: &Machine, name: &str) -> Outcome<Vec<
             let known = machine.device_names().chain(known.iter().map(String::as_str));
             let near = match names::similar(known, name).join(", ") {
                 none if none.is_empty() => "no device has interrupts here".to_owned(),
-                near => format!("near that name are {near}"),
+                near => format!("similar names: {near}"),
             };
             format!(
-                "no PCI device is called {name:?}, and no interrupt is named after it; {near} (manycore topo lists devices)"
+                "no PCI device is called {name:?}, and no interrupt is named after it; {near} ('manycore topo' lists \
+                 all devices)"
             )
         }
     }))

@@ -18,14 +18,14 @@ use manycore_topology::Tree;
 use manycore_topology::{CpuSet, Machine};
 use std::{collections::BTreeSet, path::Path};
 
-/// Where the kernel's files are: only this machine's interrupts can be moved.
+/// Root of the kernel's files: only interrupts of this machine can be moved.
 const ROOT: &str = "/";
 
-/// Binds the interrupts of a device, each change written down before it is made, and prints what the kernel made
-/// of it.
+/// Binds the interrupts of a device and prints the CPUs in force. Each change is recorded in a journal before
+/// it is made.
 ///
 /// # Errors
-/// [`Failure::Input`] where there is no such device or CPU, [`Failure::Missing`] where no interrupt could be moved.
+/// [`Failure::Input`] if there is no such device or CPU, [`Failure::Missing`] if no interrupt could be moved.
 pub fn run(args: &IrqPlace) -> Outcome {
     let tree = Tree::open(Path::new(ROOT)).map_err(Failure::input)?;
     let machine = manycore_topology::read(&tree).map_err(Failure::input)?;
@@ -52,7 +52,7 @@ pub fn run(args: &IrqPlace) -> Outcome {
     tell(args.format, &moves)
 }
 
-/// CPUs for each of `count` interrupts.
+/// Returns the requested CPUs for each of `count` interrupts.
 fn asked(args: &IrqPlace, machine: &Machine, count: usize) -> Outcome<Vec<CpuSet>> {
     if let Some(policy) = &args.place {
         let plan = policy.plan(machine, count, &Reserve::Nothing).map_err(Failure::input)?;
@@ -72,14 +72,14 @@ fn asked(args: &IrqPlace, machine: &Machine, count: usize) -> Outcome<Vec<CpuSet
     Ok(deal(&lists, count))
 }
 
-/// Moves interrupts; the journal begins with the first change, so that a run which changes nothing leaves none.
+/// Moves interrupts. The journal is created with the first change, so a run that changes nothing leaves none.
 struct Placer<'a> {
     device: &'a str,
     journal: Option<Journal>,
 }
 
 impl Placer<'_> {
-    /// Moves one interrupt and reads back what the kernel made of it.
+    /// Moves one interrupt and reads back its CPUs.
     fn place(&mut self, tree: &Tree, interrupt: &Interrupt, asked: CpuSet) -> Outcome<Move> {
         let refused = self.write(interrupt, &asked)?.err().map(|refusal| refusal.to_string());
         let now = affinity::setting(tree, interrupt.irq).map_err(Failure::missing)?;
@@ -113,12 +113,12 @@ impl Placer<'_> {
         Ok(affinity.write(cpus))
     }
 
-    /// Without a journal nothing is changed.
+    /// Records a change in the journal. Without a journal nothing is changed.
     fn note(&mut self, change: &Change) -> Outcome {
         let folder = journal::folder();
         let cannot = |error: std::io::Error| {
             Failure::missing(format!(
-                "cannot write a journal into {}, without which no interrupt is moved: {error} ({} names another folder)",
+                "cannot write a journal in {}: {error}; no interrupt was moved (set {} to use another directory)",
                 folder.display(),
                 journal::FOLDER_VARIABLE
             ))
@@ -152,7 +152,7 @@ fn tell(format: Format, moves: &Moves) -> Outcome {
     }
     let refused = moves.moves.iter().filter(|one| one.refused.is_some()).count();
     if refused > 0 {
-        output::note(&format!("{refused} of {} interrupts stay where they were.", moves.moves.len()));
+        output::note(&format!("{refused} of {} interrupts could not be moved.", moves.moves.len()));
     }
     if let Some(warning) = balancer(&moves.moves) {
         output::note(&warning);
@@ -160,14 +160,14 @@ fn tell(format: Format, moves: &Moves) -> Outcome {
     Ok(())
 }
 
-/// irqbalance moves interrupts by itself, every ten seconds.
+/// Returns a warning if irqbalance runs, which moves interrupts by itself every ten seconds.
 fn balancer(moves: &[Move]) -> Option<String> {
     tasks::all().into_iter().find(|&pid| tasks::name(pid).as_deref() == Some("irqbalance"))?;
     let ours = moves.iter().filter(|one| one.refused.is_none());
     let options: Vec<String> = ours.map(|one| format!("--banirq={}", one.irq)).collect();
     Some(format!(
-        "irqbalance is running and will move them elsewhere: start it with {}, or stop it (systemctl stop \
-         irqbalance); IRQBALANCE_BANNED_CPUS keeps it from giving these CPUs other interrupts.",
+        "irqbalance is running and will move these interrupts again: start it with {}, or stop it (systemctl stop \
+         irqbalance); with IRQBALANCE_BANNED_CPUS it leaves these CPUs free of other interrupts.",
         options.join(" ")
     ))
 }

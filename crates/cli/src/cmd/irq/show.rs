@@ -16,10 +16,10 @@ use manycore_topology::CpuId;
 use manycore_topology::Tree;
 use std::{cmp::Reverse, collections::BTreeMap, thread};
 
-/// Counts for the time that was asked for, then prints whose interrupts came and where.
+/// Counts for the requested time, then prints the interrupts and the CPUs that took them.
 ///
 /// # Errors
-/// There is no such device, or the tree tells nothing of interrupts.
+/// There is no such device, or the tree has no interrupt counters.
 pub fn run(args: &IrqShow) -> Outcome {
     let tree = Tree::open(&args.root).map_err(Failure::input)?;
     let machine = manycore_topology::read(&tree).map_err(Failure::input)?;
@@ -42,8 +42,8 @@ pub fn run(args: &IrqShow) -> Outcome {
     }
 }
 
-/// What came in the time that was asked for. The counters of a copied tree stand still: they are shown as they
-/// are.
+/// Returns the interrupts that occurred in the requested time. The counters of a copied tree do not change;
+/// they are returned as they are.
 fn watch(tree: &Tree, args: &IrqShow) -> Outcome<(Option<f64>, Counts)> {
     let (began, before) = (clock::now_ns(), counts(tree)?);
     if !tree.is_live() {

@@ -9,11 +9,11 @@ use crate::{
 use manycore_control::journal::{self, Change, Pending};
 use std::path::Path;
 
-/// Takes back what was done to the groups that were named, or to all.
+/// Undoes the changes to the named groups, or to all groups.
 ///
 /// # Errors
-/// [`Failure::Input`] for a group that we have not touched or that a running `qos set --follow` looks after,
-/// [`Failure::Missing`] where something could not be taken back.
+/// [`Failure::Input`] for a group that manycore has not changed or that a running `qos set --follow` manages,
+/// [`Failure::Missing`] if a change could not be undone.
 pub fn run(args: &QosClear) -> Outcome {
     let folder = journal::folder();
     let (pending, _) = journal::pending(&folder).map_err(|error| {
@@ -22,8 +22,8 @@ pub fn run(args: &QosClear) -> Outcome {
     let touches = |pending: &Pending, name: &str| pending.changes.iter().any(|change| is_of(change, name));
     if let Some(name) = args.names.iter().find(|name| !pending.iter().any(|one| touches(one, name))) {
         return Err(Failure::input(format!(
-            "nothing of ours is in force for a group {name:?}: 'manycore qos show' tells whose groups there are; those \
-             of others are theirs to remove"
+            "manycore has changed no group {name:?}: 'manycore qos show' lists the groups with their owners, and only \
+             the owner can remove a group"
         )));
     }
     let chosen: Vec<Pending> = pending
@@ -33,7 +33,7 @@ pub fn run(args: &QosClear) -> Outcome {
     if let Some(running) = chosen.iter().find(|one| one.owned && !args.all) {
         let (id, what) = (running.id(), &running.header.what);
         return Err(Failure::input(format!(
-            "{id} ({what}) is still running and gives back itself: end it first"
+            "{id} ({what}) is still running and undoes its own changes: stop it first"
         )));
     }
     let results: Vec<_> = chosen
@@ -47,7 +47,7 @@ pub fn run(args: &QosClear) -> Outcome {
     undo::check(&results, 0)
 }
 
-/// Whether it has to do with cache and bandwidth control.
+/// Whether the journal holds changes to cache or bandwidth limits.
 fn is_ours(pending: &Pending) -> bool {
     pending.changes.iter().any(|change| group_of(change).is_some() || matches!(change, Change::Mount { .. }))
         && !pending.is_of_another_boot()
@@ -59,7 +59,7 @@ fn is_of(change: &Change, name: &str) -> bool {
     group_of(change).is_some_and(|path| is_root(path) || path.file_name().is_some_and(|last| last == name))
 }
 
-/// The folder of the group that a change was made to.
+/// Returns the directory of the group that a change was made to.
 fn group_of(change: &Change) -> Option<&Path> {
     match change {
         Change::Class { path } | Change::Limit { path, .. } => Some(path),

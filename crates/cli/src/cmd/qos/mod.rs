@@ -1,4 +1,4 @@
-//! `manycore qos`: memory bandwidth and cache of groups of tasks, within limits.
+//! `manycore qos`: limits of memory bandwidth and cache for groups of tasks.
 
 mod clear;
 mod prove;
@@ -18,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Shows, sets, proves or clears limits, or watches what they make of it.
+/// Shows, sets, measures or clears limits, or watches the usage of groups.
 pub fn run(args: &Qos) -> Outcome {
     match &args.verb {
         QosVerb::Show(args) => show::run(args),
@@ -29,24 +29,26 @@ pub fn run(args: &Qos) -> Outcome {
     }
 }
 
-/// This system's files.
+/// Opens the files of this system.
 fn system() -> Outcome<Tree> {
     Tree::open(Path::new("/")).map_err(Failure::missing)
 }
 
-/// The mounted file system.
+/// Opens the mounted resctrl file system.
 ///
 /// # Errors
-/// [`Failure::Missing`] with what to do where there is none.
+/// [`Failure::Missing`] with the next step if it is not mounted.
 fn files(system: &Tree, args: &Resctrl) -> Outcome<Files> {
     let mount = resctrl::find(system, args.resctrl.as_deref()).map_err(|missing| {
-        let hint = if missing == Missing::NotMounted { " (qos set --mount does it, until undo)" } else { "" };
+        let hint =
+            if missing == Missing::NotMounted { " ('qos set --mount' mounts it until 'undo')" } else { "" };
         Failure::missing(format!("{missing}{hint}"))
     })?;
     Files::open(system, &mount).map_err(Failure::missing)
 }
 
-/// Folders of groups that we made, with the names of their journals. Whoever may not read those sees none.
+/// Returns the directories of the groups that manycore made, with the names of their journals. Empty for
+/// users that may not read the journals.
 fn ours() -> BTreeMap<PathBuf, String> {
     let (pending, _) = journal::pending(&journal::folder()).unwrap_or_default();
     manycore_qos::ours::ours(&pending)

@@ -13,7 +13,7 @@ use manycore_text::names;
 /// Prints what can be set, and the groups with their limits and readings.
 ///
 /// # Errors
-/// [`Failure::Missing`] where resctrl is not mounted, [`Failure::Input`] where there is no such group.
+/// [`Failure::Missing`] if resctrl is not mounted, [`Failure::Input`] if there is no such group.
 pub fn run(args: &QosShow) -> Outcome {
     let files = files(&system()?, &args.resctrl)?;
     let mut state = files.state(&ours());

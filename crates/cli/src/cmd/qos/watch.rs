@@ -18,10 +18,10 @@ use manycore_linux::{
 use manycore_qos::watch_text::{self, Courses};
 use std::collections::BTreeMap;
 
-/// Prints what groups use, again and again.
+/// Prints the usage of groups at regular intervals.
 ///
 /// # Errors
-/// [`Failure::Missing`] where resctrl is not mounted, or monitors nothing.
+/// [`Failure::Missing`] if resctrl is not mounted or has no monitors.
 pub fn run(args: &QosWatch) -> Outcome {
     let files = files(&system()?, &args.resctrl)?;
     let is_wanted = |name: &str| {
@@ -47,29 +47,32 @@ pub fn run(args: &QosWatch) -> Outcome {
     Ok(())
 }
 
-/// Says before the first figures what will not be seen.
+/// Reports requested groups that do not exist yet, before the first figures.
 fn greet(args: &QosWatch, files: &Files, first: &Look) -> Outcome {
     let names = files.names();
     for group in &args.groups {
         if !names.iter().any(|name| name == group.trim_start_matches('/')) {
-            output::note(&format!("manycore: there is no group {group:?} now; it is shown when it comes"));
+            output::note(&format!(
+                "manycore: there is no group {group:?} now; it is shown as soon as it exists"
+            ));
         }
     }
     if args.groups.is_empty() && first.is_empty() {
         let root = files.root().display();
         return Err(Failure::missing(format!(
-            "{root} monitors nothing: no group has a readable file below mon_data (the CPU or the kernel has no monitors)"
+            "{root} monitors nothing: no group has a readable file below mon_data (the CPU or the kernel does not \
+             support monitoring)"
         )));
     }
     Ok(())
 }
 
-/// Where text goes.
+/// Output of readings as text.
 struct Page {
     root: String,
     screen: Option<Screen>,
     courses: Courses,
-    /// The columns that the last head named.
+    /// The header that was printed last.
     head: String,
     owners: BTreeMap<String, Owner>,
 }
@@ -81,7 +84,7 @@ impl Page {
         Self { root, screen, courses: Courses::default(), head: String::new(), owners: BTreeMap::new() }
     }
 
-    /// Says which groups are ours; the journals are read when there are other groups than before.
+    /// Sets the owners of the groups. The journals are read only when a new group appears.
     fn own(&mut self, moment: &mut Moment) {
         if moment.groups.iter().any(|group| !self.owners.contains_key(&group.name)) {
             let ours = ours();

@@ -9,8 +9,8 @@ use manycore_topology::{
 };
 use proptest::prelude::*;
 
-/// A server with a network card of eight queues and one for events, a disk whose queues the kernel manages,
-/// and a card of which the firmware gives no node, on a line that it shares with a device without a name.
+/// A server with a network card of eight queues and one interrupt for events, a disk whose queues the kernel
+/// manages, and a card without a NUMA node on an interrupt line that it shares with a device without a name.
 fn server() -> Capture {
     let mut files = Spec { packages: 2, cores: 4, threads: 1, ..Spec::default() }.capture();
     let device = |address, class, driver, node, name| PciDevice { address, class, driver, node, name };

@@ -41,11 +41,11 @@ use rand::SeedableRng;
 use rivals::{Ground, Rivals};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Shows each check in groups of its own, which are taken back before the next.
+/// Measures each check in groups of its own, which are removed before the next check.
 ///
 /// # Errors
-/// [`Failure::Check`] where a limit does not do what it says, [`Failure::Missing`] where nothing could be shown,
-/// [`Failure::Input`] where the node is none, [`Failure::Interrupted`] after a signal.
+/// [`Failure::Check`] if a limit is not enforced, [`Failure::Missing`] if nothing could be shown,
+/// [`Failure::Input`] for an invalid node, [`Failure::Interrupted`] after a signal.
 pub fn run(args: &QosProve) -> Outcome {
     let system = system()?;
     let files = files(&system, &args.resctrl)?;
@@ -78,7 +78,7 @@ pub fn run(args: &QosProve) -> Outcome {
     saved.and(verdict(&proofs))
 }
 
-/// What the checks have measured, and the source of their random orders.
+/// The measurements so far, and the generator of random orders.
 struct Kept {
     record: Record,
     folder: Folder,
@@ -98,7 +98,7 @@ impl Kept {
         })
     }
 
-    /// Saves the record, also that of a run that ended early; leaves no folder where nothing was measured.
+    /// Saves the record, also that of an interrupted run. Leaves no directory if nothing was measured.
     fn save(self, interrupted: bool, quiet: bool) -> Outcome {
         if self.record.experiments.is_empty() {
             self.folder.give_up();
@@ -156,11 +156,14 @@ impl Scene<'_> {
         if check.has_rivals() && self.ground.cpus.len() < 2 {
             return Ok(cannot(
                 check,
-                format!("rivals need a second CPU, and {} has one", self.ground.words()),
+                format!(
+                    "this check needs a second CPU for competing processes, and {} has one",
+                    self.ground.words()
+                ),
             ));
         }
         let limit = self.args.bandwidth.or_else(|| usual_limit(&self.state.offer));
-        // Where a rate is to be found out first, no limit at all tells whether there can be one.
+        // Where a rate has to be measured first, a request without a limit shows whether the control exists.
         if let Err(why) = self.translate(check, limit.unwrap_or(Bandwidth::Percent(100))) {
             return Ok(cannot(check, why));
         }
@@ -236,7 +239,7 @@ impl Scene<'_> {
         ending.map(|()| proof)
     }
 
-    /// Makes a group with the limits and one without, and puts the processes into them.
+    /// Creates one group with the limits and one without, and moves the processes into them.
     fn place(&self, journal: &Journal, writes: &[Write], rivals: &Rivals) -> Result<Vec<Told>, Refused> {
         let hand = Writer::new(self.files.root(), journal);
         let id = journal.id();

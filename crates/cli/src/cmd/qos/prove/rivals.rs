@@ -17,25 +17,25 @@ use manycore_topology::{CpuId, Machine, machine::Node};
 use manycore_workload::stream::{Kernel, RUN_BYTES, Stores, Task, Work};
 use std::rc::Rc;
 
-/// Processes beyond which more would hold more memory and show no more.
+/// Maximum number of CPUs. More processes would use more memory without showing more.
 const MOST_CPUS: usize = 16;
 
-/// Bytes of last-level caches where the kernel does not tell.
+/// Assumed size in bytes of all last-level caches, where the kernel does not report it.
 const ASSUMED_CACHES: u64 = 32 << 20;
 
-/// The node whose memory is loaded, and the CPUs that do.
+/// The NUMA node whose memory is loaded, and the CPUs that load it.
 pub(super) struct Ground {
-    /// Absent where the kernel knows of no nodes.
+    /// Absent if the kernel has no NUMA nodes.
     pub(super) node: Option<u32>,
     pub(super) cpus: Vec<CpuId>,
     machine: Machine,
 }
 
 impl Ground {
-    /// The node that was asked for, or the first that has CPUs that may be used, and memory.
+    /// Returns the requested node, or the first node with memory and usable CPUs.
     ///
     /// # Errors
-    /// [`Failure::Input`] where that was asked for has none, [`Failure::Missing`] where there is none.
+    /// [`Failure::Input`] if the requested node has none, [`Failure::Missing`] if no node has both.
     pub(super) fn of(machine: &Machine, asked: Option<u32>) -> Outcome<Self> {
         let whole = [Node { cpus: machine.usable(), ..Node::default() }];
         let nodes = if machine.nodes.is_empty() { &whole[..] } else { &machine.nodes };
@@ -47,28 +47,28 @@ impl Ground {
         };
         let node = nodes.iter().find(fits).ok_or_else(|| match asked {
             Some(asked) => {
-                Failure::input(format!("--node {asked}: no such node has memory and CPUs that may be used"))
+                Failure::input(format!("--node {asked}: no such node with memory and usable CPUs"))
             }
-            None => Failure::missing("no node has both memory and CPUs that may be used"),
+            None => Failure::missing("no node has both memory and usable CPUs"),
         })?;
         let cpus = node.cpus.intersection(&machine.usable()).iter().take(MOST_CPUS).collect();
         let id = (!machine.nodes.is_empty()).then_some(node.id);
         Ok(Self { node: id, cpus, machine: machine.clone() })
     }
 
-    /// `node 1 (16 CPUs)`.
+    /// Returns the node as text: `node 1 (16 CPUs)`.
     pub(super) fn words(&self) -> String {
         let cpus = counted(self.cpus.len(), "CPU");
         self.node.map_or_else(|| cpus.clone(), |node| format!("node {node} ({cpus})"))
     }
 
-    /// What each of `workers` processes does: three arrays, which together are beyond the caches, bound to the node
-    /// where there are several.
+    /// Returns the task of each of `workers` processes: a triad over three arrays, which together exceed the
+    /// caches. The memory is bound to the node if there are several.
     fn task(&self, workers: usize) -> Task {
         let caches: u64 = self.machine.last_level_caches().filter_map(|cache| cache.size_bytes).sum();
         let caches = if caches == 0 { ASSUMED_CACHES } else { caches };
         let memory = self.machine.system.memory_bytes.unwrap_or(u64::MAX);
-        // Two or three sets of processes hold arrays, of which one or two work.
+        // Two or three sets of processes hold arrays; one or two of the sets work at a time.
         let arrays = workers as u64 * 3;
         let array = (caches * TIMES_CACHES / arrays).min(memory / 4 / (3 * arrays)).max(RUN_BYTES);
         let bound = self.machine.nodes.len() > 1;
@@ -80,17 +80,17 @@ impl Ground {
     }
 }
 
-/// Processes on the same CPUs: a set with the limit, one without, and for checks that need it one that wants the
-/// same memory from other CPUs.
+/// Sets of processes on one node: one with the limit and one without, on the same CPUs, and for some checks a
+/// third one that competes for memory from other CPUs.
 pub(super) struct Rivals {
     live: Live,
     pace: Pace,
-    /// Processes of a set whose work is counted.
+    /// Number of processes of a set whose work is counted.
     favoured: usize,
 }
 
 impl Rivals {
-    /// Starts the processes; all have their arrays when this comes back.
+    /// Starts the processes; returns when all have allocated their arrays.
     ///
     /// # Errors
     /// As [`loaders::hire`]; [`Failure::Interrupted`] after a signal.
@@ -122,24 +122,24 @@ impl Rivals {
         Ok(Self { live, pace, favoured: count })
     }
 
-    /// How samples are taken.
+    /// Returns how samples are taken.
     pub(super) fn method(&self) -> Method {
         self.pace.method()
     }
 
-    /// Processes whose work is counted.
+    /// Returns the number of processes whose work is counted.
     pub(super) fn favoured(&self) -> usize {
         self.favoured
     }
 
-    /// The ids of the processes with the limit, and of those without.
+    /// Returns the ids of the processes with the limit, and of those without.
     pub(super) fn groups(&self) -> [Vec<u32>; 2] {
         let ids = self.live.worker_ids();
         let (with, without) = ids.split_at(self.favoured);
         [with.to_vec(), without.to_vec()]
     }
 
-    /// Bytes a second without a limit, of some slices: the median.
+    /// Returns the rate without a limit in bytes per second: the median of some slices.
     ///
     /// # Errors
     /// As [`Subject::measure`].

@@ -1,4 +1,5 @@
-//! What `qos set` is to do: the group of the target, its limits in this kernel's words, and every reason why not.
+//! Resolves what `qos set` has to do: the group of the target and its limits in the syntax of this kernel.
+//! Finds all errors before anything is changed.
 
 use super::former;
 use crate::{
@@ -22,13 +23,13 @@ use manycore_text::names;
 use manycore_topology::CpuSet;
 use manycore_topology::Tree;
 
-/// What is to be done.
+/// The resolved request.
 pub(super) struct Aim {
-    /// The group that is there already.
+    /// The group, if it exists already.
     pub(super) group: Option<Group>,
-    /// Whose tasks go into it.
+    /// Processes whose tasks are moved into the group.
     pub(super) members: Option<Members>,
-    /// CPUs that go into the new one.
+    /// CPUs that are moved into the group.
     pub(super) cpus: CpuSet,
     pub(super) writes: Vec<Write>,
     pub(super) notes: Vec<String>,
@@ -36,13 +37,13 @@ pub(super) struct Aim {
 
 /// Where the group of a target comes from.
 enum Origin {
-    /// It is to be made.
+    /// It has to be created.
     New,
-    /// An earlier `qos set` made it for the same target.
+    /// An earlier `qos set` created it for the same target.
     Former(Group),
-    /// `--group` names it.
+    /// It is named with `--group`.
     Named(Group),
-    /// libvirt made it for the domain.
+    /// libvirt created it for the domain.
     Libvirt(Group),
 }
 
@@ -55,7 +56,7 @@ impl Origin {
     }
 }
 
-/// Finds the group of the target, and the tasks that go into it.
+/// Finds the group of the target, and the processes whose tasks are moved into it.
 fn find(args: &QosSet, system: &Tree, state: &State) -> Outcome<(Origin, Option<Members>)> {
     if let Some(name) = &args.target.group {
         return Ok((Origin::Named(existing(state, name)?), None));
@@ -75,14 +76,14 @@ fn find(args: &QosSet, system: &Tree, state: &State) -> Outcome<(Origin, Option<
     Ok((former.map_or(Origin::New, Origin::Former), members))
 }
 
-/// Whether the options suit a group of this origin; what is to be said of it.
+/// Checks that the options suit a group of this origin, and returns a note for the user about it.
 fn suits(args: &QosSet, state: &State, origin: &Origin) -> Outcome<Option<String>> {
     let group = match origin {
         Origin::New => return check_room(args, state).map(|()| None),
         Origin::Former(group) => {
             former::check_name(args, group)?;
             return Ok(Some(format!(
-                "the group {} was made for this target before: its limits are changed, and those that are not named stay",
+                "the group {} was made for this target before: the given limits are changed, its other limits stay",
                 group.title()
             )));
         }
@@ -90,22 +91,22 @@ fn suits(args: &QosSet, state: &State, origin: &Origin) -> Outcome<Option<String
     };
     if args.name.is_some() {
         return Err(Failure::input(format!(
-            "--name: the group {} is there already and keeps its name",
+            "--name: the group {} exists already and cannot be renamed; leave --name out",
             group.title()
         )));
     }
     if args.follow {
         return Err(Failure::input(format!(
-            "--follow: nobody enters the group {}, which is there already, from elsewhere: leave --follow out",
+            "--follow: no tasks are moved into the group {}, which exists already: leave --follow out",
             group.title()
         )));
     }
     let is_libvirts = matches!(origin, Origin::Libvirt(_));
     Ok(is_libvirts
-        .then(|| format!("libvirt has made the group {} for it: the limits of that one are set", group.name)))
+        .then(|| format!("libvirt has made the group {} for this domain; it is changed", group.name)))
 }
 
-/// Finds out whether all of it can be had, before anything is changed.
+/// Resolves the request and checks that all of it can be done, before anything is changed.
 pub(super) fn aim(args: &QosSet, system: &Tree, state: &State) -> Outcome<Aim> {
     let (origin, members) = find(args, system, state)?;
     let mut notes: Vec<String> = suits(args, state, &origin)?.into_iter().collect();
@@ -130,7 +131,7 @@ fn existing(state: &State, name: &str) -> Outcome<Group> {
     match state.group(name) {
         Some(group) if group.role == Role::Monitor => {
             let control = name.split("/mon_groups").next().filter(|name| !name.is_empty()).unwrap_or("/");
-            Err(Failure::input(format!("{name} only monitors: the limits are those of {control}")))
+            Err(Failure::input(format!("{name} is a monitoring group, set the limits of {control} instead")))
         }
         Some(group) => Ok(group.clone()),
         None => {
@@ -140,17 +141,18 @@ fn existing(state: &State, name: &str) -> Outcome<Group> {
     }
 }
 
-/// The group that libvirt has made for a domain: it makes one for each set of virtual CPUs that its XML limits.
+/// Returns the group that libvirt has made for a domain. libvirt makes one for each set of virtual CPUs that
+/// the domain's XML limits.
 ///
 /// # Errors
-/// [`Failure::Input`] where there are several: one has to be named.
+/// [`Failure::Input`] if there are several groups, of which one has to be named.
 fn libvirts(state: &State, domain: &Identity) -> Outcome<Option<Group>> {
     let is_its = |group: &&Group| bandwidth::is_named(&group.name, domain);
     let mut its: Vec<&Group> = state.control_groups().filter(is_its).collect();
     if its.len() > 1 {
         let names: Vec<&str> = its.iter().map(|group| group.title()).collect();
         return Err(Failure::input(format!(
-            "libvirt has made {} groups for {}, of some virtual CPUs each: {}; name one of them with --group",
+            "libvirt has made {} groups for {}, each for some of its virtual CPUs: {}; choose one with --group",
             names.len(),
             domain.name,
             names.join(", ")
@@ -159,22 +161,22 @@ fn libvirts(state: &State, domain: &Identity) -> Outcome<Option<Group>> {
     Ok(its.pop().cloned())
 }
 
-/// Which groups lose CPUs to the one that is made or changed.
+/// Returns a note for each group that loses CPUs to the target's group.
 fn losers(state: &State, cpus: &CpuSet, own: Option<&str>) -> Vec<String> {
     let lost = |group: &Group| {
         let lost = group.cpus.intersection(cpus);
-        let note = format!("the group {} is without CPUs {lost} until undo", group.title());
+        let note = format!("the group {} loses CPUs {lost} until 'manycore undo'", group.title());
         let is_own = own == Some(group.name.as_str());
         (group.role != Role::Default && !is_own && !lost.is_empty()).then_some(note)
     };
     state.groups.iter().filter_map(lost).collect()
 }
 
-/// Whether there is room for one more group, as far as the kernel tells.
+/// Checks that one more group can be created, as far as the kernel reports the limits of the hardware.
 fn check_room(args: &QosSet, state: &State) -> Outcome {
     if let Some(name) = args.name.as_deref().filter(|name| state.group(name).is_some()) {
         return Err(Failure::input(format!(
-            "the group {name} is there already: --group {name} changes its limits, another --name makes one more"
+            "the group {name} exists already: change its limits with --group {name}, or choose another --name"
         )));
     }
     let there = state.control_groups().count();
@@ -186,8 +188,8 @@ fn check_room(args: &QosSet, state: &State) -> Outcome {
     };
     let Some((count, what)) = full else { return Ok(()) };
     Err(Failure::missing(format!(
-        "the hardware has room for {count} {what}, the default one included, and there are {count}: remove one \
-         (manycore qos show lists them), or change one (--group)"
+        "the hardware has room for {count} {what}, including the default group, and there are {count}: remove one \
+         (listed by 'manycore qos show'), or change an existing one with --group"
     )))
 }
 
@@ -209,7 +211,8 @@ fn check_cpus(args: &QosSet, system: &Tree, cpus: &CpuSet) -> Outcome {
     Ok(())
 }
 
-/// All reasons in one message: what the machine lacks weighs more than what was written wrongly.
+/// Joins all reasons in one message. The failure is "missing" if the machine lacks any of the controls, else
+/// "input".
 fn refuse(refusals: &[Refusal]) -> Failure {
     let lacks = refusals.iter().any(|refusal| matches!(refusal, Refusal::Lacks(_)));
     let mut texts: Vec<&str> = refusals.iter().map(Refusal::text).collect();

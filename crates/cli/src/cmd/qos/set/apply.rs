@@ -1,4 +1,5 @@
-//! The changes, in their order: the group, its limits, and then its tasks, so that none runs under half of them.
+//! Makes the changes in this order: the group, its limits, then its tasks, so that no task runs under a part
+//! of the limits.
 
 use super::Aim;
 use crate::cli::QosSet;
@@ -13,23 +14,23 @@ use manycore_qos::{
 use manycore_topology::CpuSet;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rounds in which tasks are sought that were born in the one before.
+/// Maximum number of rounds in which tasks are searched that were created during the round before.
 const ROUNDS: usize = 100;
 
-/// A group that is made or changed.
+/// A group that is created or changed.
 pub(super) struct Job<'a> {
     pub(super) files: &'a Files,
     pub(super) journal: &'a Journal,
     pub(super) name: &'a str,
-    /// Whether it is to be made.
+    /// Whether the group has to be created.
     pub(super) made: bool,
 }
 
 impl Job<'_> {
-    /// Does all of it.
+    /// Makes all changes.
     ///
     /// # Errors
-    /// The kernel refuses a part; what was done until then is in the journal.
+    /// The kernel refused a change; the changes made before it are in the journal.
     pub(super) fn apply(&self, args: &QosSet, aim: &Aim) -> Result<Applied, Refused> {
         if self.made {
             self.writer().make(self.name)?;
@@ -39,7 +40,7 @@ impl Job<'_> {
         let tasks = aim.members.as_ref().map_or(Ok(0), |members| self.gather(members))?;
         let mut notes = aim.notes.clone();
         if tasks == 0 && aim.members.is_some() && !args.follow {
-            notes.push("nobody is in it: who enters it later is limited only with --follow".to_owned());
+            notes.push("the target has no tasks now; later tasks are limited only with --follow".to_owned());
         }
         Ok(Applied {
             schema: APPLIED_SCHEMA.to_owned(),
@@ -60,10 +61,10 @@ impl Job<'_> {
         Writer::new(self.files.root(), self.journal)
     }
 
-    /// Writes the lines and reads back what the kernel made of them.
+    /// Writes the lines and reads back the values in force.
     fn limit(&self, writes: &[Write]) -> Result<Vec<Told>, Refused> {
         let before = self.files.schemata(self.name);
-        // Limits of a group of ours go with it.
+        // The limits of a new group vanish with it, so they need no entry in the journal.
         let noted = (!self.made).then_some(&before);
         for write in writes {
             self.writer().limit(self.name, write, noted)?;
@@ -89,7 +90,7 @@ impl Job<'_> {
         let theirs = |name: String| (self.files.cpus(&name).intersection(cpus), name);
         let all = self.files.names().into_iter().filter(|name| name != self.name).map(theirs);
         let losing = all.filter(|(cpus, _)| !cpus.is_empty());
-        // CPUs of a monitoring group are also those of the group that it is in.
+        // The CPUs of a monitoring group belong to its parent group as well.
         let (parts, groups): (Vec<_>, Vec<_>) = losing.partition(|(_, name)| name.contains("mon_groups/"));
         for (cpus, part) in parts {
             self.writer().note_lost(self.name, &cpus, &part)?;
@@ -100,10 +101,11 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Moves all tasks of the target that are not in the group yet, and those that are born meanwhile: how many are in it.
+    /// Moves all tasks of the target that are not in the group yet, including tasks that are created
+    /// meanwhile. Returns the number of tasks of the target that are in the group.
     ///
     /// # Errors
-    /// The kernel refuses one that has not ended.
+    /// The kernel refused to move a task that still runs.
     pub(super) fn gather(&self, members: &Members) -> Result<usize, Refused> {
         let mut inside: BTreeSet<u32> = self.files.tasks(self.name).into_iter().collect();
         let mut gathered = members.tasks().intersection(&inside).count();

@@ -1,20 +1,21 @@
-//! Moving what enters a control group from elsewhere: the kernel lets only children inherit.
+//! Moves tasks that enter a control group from elsewhere. The kernel only lets child processes inherit a
+//! resctrl group.
 
 use super::{apply::Job, failure};
 use crate::{failure::Outcome, output, signals::Signals};
 use manycore_linux::targets::Members;
 use std::time::Duration;
 
-/// How often it is looked; nobody tells who enters a control group.
+/// Polling interval. The kernel does not report which tasks enter a control group.
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// Looks after the group until a signal comes or the target is gone.
+/// Keeps all tasks of the target in the group until a signal arrives or the target ends.
 ///
 /// # Errors
-/// The kernel refuses a task that has not ended.
+/// The kernel refused to move a task that still runs.
 pub(super) fn follow(job: &Job, members: &Members, signals: &Signals) -> Outcome {
     output::note(&format!(
-        "manycore: the group {} is looked after until Ctrl-C or the end of its target",
+        "manycore: new tasks of the target are moved into the group {} until Ctrl-C or the end of the target",
         job.name
     ));
     while is_there(members) {
@@ -27,7 +28,8 @@ pub(super) fn follow(job: &Job, members: &Members, signals: &Signals) -> Outcome
     Ok(())
 }
 
-/// A control group may be empty for a while; a process that has ended does not come back.
+/// Whether the target still exists. A control group may be empty for a while; a process that has ended does
+/// not return.
 fn is_there(members: &Members) -> bool {
     match members {
         Members::Folder(folder) => folder.is_dir(),

@@ -1,4 +1,5 @@
-//! The group that was made for the same target before: it is changed, as hardware has room for a few groups only.
+//! Finds the group that was made for the same target before. It is changed instead of creating another one,
+//! since the hardware supports only a few groups.
 
 use crate::{
     cli::QosSet,
@@ -13,10 +14,10 @@ use manycore_linux::targets::Members;
 use manycore_topology::Tree;
 use std::{collections::BTreeSet, path::Path};
 
-/// The newest group that an earlier `qos set` made for the target of `args` and that is there.
+/// Returns the newest existing group that an earlier `qos set` made for the target of `args`.
 ///
-/// A target is the same where it is written in the same words. Processes must be in the group, too: their ids may have
-/// been given to others since. CPUs must be those of the group.
+/// A target is the same if its text on the command line is the same. In addition, processes must be in the
+/// group, because their ids may have been reused since, and CPUs must be the CPUs of the group.
 pub(super) fn group(args: &QosSet, system: &Tree, state: &State, members: Option<&Members>) -> Option<Group> {
     let (all, _) = journal::pending(&journal::folder()).unwrap_or_default();
     let what = super::asked(args);
@@ -35,7 +36,7 @@ pub(super) fn group(args: &QosSet, system: &Tree, state: &State, members: Option
     names.find_map(known).cloned()
 }
 
-/// Names of the groups that a journal holds.
+/// Returns the names of the groups that were created according to a journal.
 fn made(pending: &Pending) -> Vec<String> {
     let not: BTreeSet<&Path> = pending
         .changes
@@ -52,15 +53,15 @@ fn made(pending: &Pending) -> Vec<String> {
     made.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
 }
 
-/// A group keeps its name.
+/// Checks that no other name is requested for an existing group.
 ///
 /// # Errors
-/// [`Failure::Input`] for another one.
+/// [`Failure::Input`] for another name.
 pub(super) fn check_name(args: &QosSet, group: &Group) -> Outcome {
     match &args.name {
         Some(name) if *name != group.name => Err(Failure::input(format!(
             "--name {name}: the group {} was made for this target before and keeps its name; leave --name out, or \
-             take that one back first (manycore undo)",
+             undo that change first (manycore undo)",
             group.title()
         ))),
         _ => Ok(()),

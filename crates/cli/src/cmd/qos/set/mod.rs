@@ -30,18 +30,20 @@ use manycore_qos::{
 use manycore_topology::Tree;
 use std::path::Path;
 
-/// Finds the target and what its limits are in this kernel's words; then makes or finds the group, writes, reads back
-/// and moves the tasks, each change written down before it is made.
+/// Resolves the target and translates its limits to the syntax of this kernel. Then finds or creates the
+/// group, writes the limits, reads them back and moves the tasks. Each change is recorded in a journal before
+/// it is made.
 ///
 /// # Errors
-/// [`Failure::Input`] for a target, group or value that is none; [`Failure::Missing`] where there is no such control
-/// or right; [`Failure::Check`] where the kernel kept an old limit without a word. But for the last, nothing is
-/// changed then.
+/// [`Failure::Input`] for an invalid target, group or value; [`Failure::Missing`] if the machine lacks the
+/// control or the user the permission; [`Failure::Check`] if the kernel silently kept an old limit. Only in
+/// the last case do changes remain.
 pub fn run(args: &QosSet) -> Outcome {
     check_name(args.name.as_deref())?;
     if args.wish.wish().is_empty() {
         return Err(Failure::input(
-            "nothing is asked for: name a limit, such as --bandwidth 50% or --cache l3=25% (qos show tells what can be set)",
+            "no limit is given: add one, such as --bandwidth 50% or --cache l3=25% ('manycore qos show' lists what \
+             can be set)",
         ));
     }
     let system = system()?;
@@ -50,14 +52,14 @@ pub fn run(args: &QosSet) -> Outcome {
         mounted = Some(mount(args)?);
     }
     let result = aimed(args, &system, &mut mounted);
-    // What was mounted for nothing.
+    // Undo a mount that was not needed in the end.
     if let Some(journal) = mounted {
         give_back(journal)?;
     }
     result
 }
 
-/// All but mounting. The journal of the mount is taken over by what is done to groups.
+/// Does everything but mounting. The journal of the mount is continued with the changes to groups.
 fn aimed(args: &QosSet, system: &Tree, mounted: &mut Option<Journal>) -> Outcome {
     let files = files(system, &args.resctrl)?;
     let state = files.state(&ours());
@@ -83,18 +85,18 @@ fn aimed(args: &QosSet, system: &Tree, mounted: &mut Option<Journal>) -> Outcome
     };
     if !signals.take().is_empty() {
         give_back(journal)?;
-        return Err(Failure::Interrupted("interrupted; nothing is left changed".to_owned()));
+        return Err(Failure::Interrupted("interrupted; all changes were undone".to_owned()));
     }
     if matches!(&aim.members, Some(members @ Members::Trees(_)) if members.tasks().is_empty()) {
         give_back(journal)?;
         let target = args.target.words();
-        return Err(Failure::input(format!("{target}: it has ended meanwhile; nothing is left changed")));
+        return Err(Failure::input(format!("{target} has ended meanwhile; all changes were undone")));
     }
     let printed = print(args.format, &applied);
     if let Some(members) = aim.members.as_ref().filter(|_| args.follow) {
         let followed = match printed {
             Err(Failure::ReaderGone) => {
-                Err(Failure::missing("nobody reads standard output any more; nothing is left changed"))
+                Err(Failure::missing("standard output was closed; all changes were undone"))
             }
             printed => printed.and_then(|()| follow::follow(&job, members, &signals)),
         };
@@ -104,40 +106,41 @@ fn aimed(args: &QosSet, system: &Tree, mounted: &mut Option<Journal>) -> Outcome
     match applied.ignored().count() {
         0 => Ok(()),
         count => Err(Failure::Check(format!(
-            "the kernel took {count} of {} limits without a word and kept what was in force; 'manycore undo {}' takes \
-             all of it back",
+            "the kernel silently ignored {count} of {} limits and kept the old values; 'manycore undo {}' restores the \
+             previous state",
             applied.limits.len(),
             journal.id()
         ))),
     }
 }
 
-/// A name that the kernel takes as a folder and that no tool mistakes for another.
+/// Checks that the name is a valid directory name for the kernel and cannot be mistaken for a group of
+/// another tool.
 fn check_name(name: Option<&str>) -> Outcome {
     let Some(name) = name else { return Ok(()) };
     let why = match name {
         "" => "it is empty",
-        "info" | "mon_data" | "mon_groups" => "the kernel has a folder of that name",
+        "info" | "mon_data" | "mon_groups" => "the kernel has a directory of that name",
         "tasks" | "schemata" | "cpus" | "cpus_list" | "mode" | "size" => "the kernel has a file of that name",
-        _ if name.contains('/') => "groups with limits stand side by side, so there is no '/' in their names",
+        _ if name.contains('/') => "groups with limits cannot be nested, so a name has no '/'",
         _ if name.starts_with('.') => "it begins with a dot",
-        _ if name.starts_with("qemu-") => "libvirt calls its groups so",
-        _ if name.len() > 200 => "it is longer than 200 letters",
-        _ if name.chars().any(|letter| letter.is_whitespace() || letter.is_control()) => "it holds a blank",
+        _ if name.starts_with("qemu-") => "names that begin with qemu- are those of libvirt",
+        _ if name.len() > 200 => "it is longer than 200 bytes",
+        _ if name.chars().any(|letter| letter.is_whitespace() || letter.is_control()) => "it has a blank",
         _ => return Ok(()),
     };
     Err(Failure::input(format!("--name {name:?}: {why}")))
 }
 
 fn failure(refused: &Refused) -> Failure {
-    let message = format!("{refused}; nothing is left changed");
+    let message = format!("{refused}; all changes were undone");
     match refused {
         Refused::Exists(_) | Refused::Gone(_) => Failure::input(message),
         _ => Failure::missing(message),
     }
 }
 
-/// What a journal says that was asked for.
+/// Returns the description of the request for the journal.
 fn asked(args: &QosSet) -> String {
     format!("qos set {}", args.target.words())
 }
@@ -164,22 +167,22 @@ fn mount(args: &QosSet) -> Outcome<Journal> {
     }
 }
 
-/// Takes back what was done, and tells where that is not possible.
+/// Undoes the changes in a journal, and reports those that cannot be undone.
 pub(super) fn give_back(journal: Journal) -> Outcome {
     let id = journal.id();
     let restored = journal
         .take_back()
-        .map_err(|error| Failure::missing(format!("cannot read our journal {id}: {error}")))?;
+        .map_err(|error| Failure::missing(format!("cannot read the journal {id}: {error}")))?;
     placing::told(&restored, &id, false)
 }
 
-/// `manycore-812`, of the journal `qos-812`.
+/// Returns the name of a new group: `manycore-812` for the journal `qos-812`.
 fn named_after(journal: &Journal) -> String {
     let id = journal.id();
     format!("manycore-{}", id.strip_prefix("qos-").unwrap_or(&id))
 }
 
-/// What would be done.
+/// Returns the result of a dry run.
 fn foreseen(args: &QosSet, state: &State, aim: &Aim) -> Applied {
     let before = aim.group.as_ref().map(|group| &group.schemata);
     Applied {
