@@ -155,5 +155,5 @@ fn ctrl_c_saves_the_visits_that_were_made() {
     assert!(!record["experiments"][0]["samples"].as_array().unwrap().is_empty());
     let report =
         Command::new(cargo_bin("manycore")).arg("report").arg(folder.path().join("record.json")).output();
-    assert!(String::from_utf8_lossy(&report.unwrap().stdout).contains("A cache line takes"));
+    assert!(String::from_utf8_lossy(&report.unwrap().stdout).contains("Core-to-core latency is"));
 }

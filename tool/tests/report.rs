@@ -200,7 +200,7 @@ fn absurd_values_are_refused_with_their_place() {
     );
     assert_eq!(
         broken(|record| record.experiments[0].samples[0].treatment = 7),
-        "manycore: r.json: damaged record: experiment \"noise\": sample 0: is of treatment 7, and there are 4\n"
+        "manycore: r.json: damaged record: experiment \"noise\": sample 0: treatment index is 7, expected less than 4\n"
     );
 }
 

@@ -1,7 +1,7 @@
-//! What a record means: estimates with intervals, verdicts, and findings in words.
+//! The meaning of a record: estimates with intervals, verdicts, and findings in words.
 //!
-//! A pure function of the record: [`Evaluation::of`]. Experiments are found by the ids in [`id`]; one that is
-//! missing from the record, or was cut short, leaves its part empty.
+//! [`Evaluation::of`] is a pure function of the record. Experiments are found by the ids in [`id`]. The
+//! part of an experiment that is missing from the record, or that was cut short, is empty.
 
 mod affinity;
 mod circumstances;
@@ -54,72 +54,76 @@ use serde::Serialize;
 /// Value of [`Evaluation::schema`].
 pub const EVALUATION_SCHEMA: &str = "manycore/evaluation/1";
 
-/// Ids of the experiments that `eval` makes.
+/// Ids of the experiments.
 pub mod id {
-    /// A against A: treatments in pairs of equal `workers`, with the factor `side` = `A` or `B`.
+    /// A against A: pairs of treatments with equal `workers`, with the factor `side` = `A` or `B`.
     pub const NOISE: &str = "noise";
     /// Prime events by number of workers.
     pub const SCALING: &str = "scaling";
-    /// Dependent additions, one a cycle: factor `cpu` for one CPU alone, `together` for all at once.
+    /// Dependent additions, one a cycle: factor `cpu` for one CPU alone, `together` for all CPUs at the
+    /// same time.
     pub const CLOCK: &str = "clock";
-    /// Four tasks, factor `mode` = `serial`, `threads`, `processes`; the same for each id with this prefix.
+    /// Four tasks, factor `mode` = `serial`, `threads`, `processes`. Other ids with this prefix have the
+    /// same form.
     pub const MODES: &str = "modes";
     /// Matrix products, factor `size`.
     pub const MATRIX: &str = "matrix";
-    /// Processes `free` and `bound`.
+    /// Processes that are `free` (unpinned) and `bound` (pinned).
     pub const AFFINITY: &str = "affinity";
-    /// Pairs of CPUs that pass a cache line, factors `a`, `b` and `distance`; metrics `latency`, `fastest` and `spread`
-    /// in ns. A sample is a visit; one without work gave no figure.
+    /// Pairs of CPUs that pass a cache line to each other, factors `a`, `b` and `distance`; metrics
+    /// `latency`, `fastest` and `spread` in ns. A sample is a visit. A visit without work gave no figure.
     pub const LATENCY: &str = "latency";
-    /// Ours against sysbench, factor `program`.
+    /// The built-in load against sysbench, factor `program`.
     pub const SYSBENCH: &str = "sysbench";
-    /// Prefix of loads whose workers share something, such as `contention-counter`: factor `variant`, and for two
-    /// tasks that are bound `distance` (a [`crate::Distance`] or `same`) with their `cpus`.
+    /// Prefix of loads whose workers share something, such as `contention-counter`: factor `variant`, and
+    /// for two pinned tasks also `distance` (a [`crate::Distance`] or `same`) and their `cpus`.
     pub const CONTENTION: &str = "contention-";
-    /// Prefix of the same loads beside another program, with the factor `program`.
+    /// Prefix of the same loads measured with another program, with the factor `program`.
     pub const CONTENTION_PEER: &str = "beside-";
-    /// Memory bandwidth by number of workers: factors `kernel` and `stores`; parameters `from` and `to` (the nodes of CPUs
-    /// and memory), and, as in the next two, `array_bytes` and `caches_bytes`.
+    /// Memory bandwidth by number of workers: factors `kernel` and `stores`; parameters `from` and `to`
+    /// (the nodes of CPUs and memory), and, as in the next two, `array_bytes` and `caches_bytes`.
     pub const STREAM: &str = "stream";
-    /// Bandwidth of reading from the CPUs of node `from` to the memory of node `to`.
+    /// Bandwidth of reads from the CPUs of node `from` to the memory of node `to`.
     pub const STREAM_NODES: &str = "stream-nodes";
-    /// Time of a load on the same ways, factor `loaded` = `no` or `yes`; metrics `latency` in ns and `load` in B/s, what
-    /// the others read meanwhile.
+    /// Time of a load on the same routes, factor `loaded` = `no` or `yes`; metrics `latency` in ns, and
+    /// `load` in B/s, which is what the other CPUs read at the same time.
     pub const STREAM_LATENCY: &str = "stream-latency";
-    /// Two sides, factor `side` = `A` or `B`; parameters as [`crate::verdict::parameter`] says.
+    /// Two variants, factor `side` = `A` or `B`; parameters as in [`crate::verdict::parameter`].
     pub const COMPARE: &str = "compare";
-    /// Rounds of a search: the prefix of `tune-1`, `tune-2`, ...; factor `side` = `today` marks today's behaviour.
+    /// Prefix of the rounds of a search, `tune-1`, `tune-2`, ...; factor `side` = `today` marks today's
+    /// behaviour.
     pub const TUNE: &str = "tune-";
     /// Prefix of checks of limits, such as `qos-bandwidth`: the treatments of [`crate::qos::proof::Check`].
     pub const QOS: &str = "qos-";
-    /// Its finalists against today's behaviour, with the factor `line`: how to run it.
+    /// The finalists of a search against today's behaviour, with the factor `line`: the command that runs a
+    /// finalist.
     pub const TUNE_CONFIRM: &str = "tune-confirm";
 }
 
-/// Everything that a record says.
+/// Everything that a record shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Evaluation {
     /// Always [`EVALUATION_SCHEMA`].
     pub schema: String,
     /// The noise floor, for one worker and for one on each CPU.
     pub noise: Vec<Noise>,
-    /// How work scales.
+    /// How work scales over workers.
     pub scaling: Option<Scaling>,
-    /// The same experiment where its metric counts no work.
+    /// The evaluation of the scaling experiment where its metric does not count work.
     pub levels: Option<Levels>,
-    /// Speed of the CPUs alone and together.
+    /// Clock of the CPUs, alone and all at the same time.
     pub clock: Option<Clock>,
-    /// Serial, threads and processes: our own code first, then each Python set-up.
+    /// Serial, threads and processes: the built-in program first, then each Python set-up.
     pub modes: Vec<Modes>,
     /// Matrix products by size.
     pub matrix: Vec<MatrixPoint>,
-    /// Free against bound.
+    /// Unpinned against pinned processes.
     pub affinity: Option<Affinity>,
-    /// How long a cache line takes between CPUs.
+    /// Core-to-core latency.
     pub latency: Option<CoreLatency>,
     /// Memory bandwidth and latency.
     pub stream: Option<Streaming>,
-    /// Ours against sysbench, by number of workers.
+    /// The built-in load relative to sysbench, by number of workers.
     pub peers: Vec<Peer>,
     /// Loads whose workers share something.
     pub contention: Vec<Contention>,
@@ -127,25 +131,25 @@ pub struct Evaluation {
     pub comparison: Option<Comparison>,
     /// A search for the best placement.
     pub tuning: Option<Tuning>,
-    /// Limits of memory bandwidth, with and without.
+    /// Limits of memory bandwidth, enforced and not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Proof>,
     /// Light processes that were started and held.
     pub light_processes: Vec<LightProcesses>,
-    /// What follows, most important first.
+    /// Conclusions, most important first.
     pub findings: Vec<Finding>,
 }
 
 impl Evaluation {
-    /// Judges a record.
+    /// Evaluates a record.
     pub fn of(record: &Record) -> Self {
         let experiment = |id: &str| record.experiment(id);
-        // A run that has no A/A of its own has that of its runs: neighbours under the same treatment.
+        // A run without an A/A experiment uses consecutive samples of the same treatment instead.
         let noise = experiment(id::NOISE)
             .map(noise::judge)
             .or_else(|| experiment(id::SCALING).filter(|_| record.verb != "eval").map(noise::within))
             .unwrap_or_default();
-        // The floor at as many workers as an experiment keeps at work.
+        // The noise floor at the highest number of workers of the experiment.
         let floor = |experiment: &Experiment| {
             let most = experiment.treatments.iter().map(|treatment| treatment.workers).max();
             noise::floor(&noise, most.unwrap_or(1))
@@ -184,7 +188,7 @@ impl Evaluation {
     }
 }
 
-/// The checks of limits that a record has.
+/// Evaluates the checks of limits in a record.
 fn limits(record: &Record) -> Vec<Proof> {
     let of = |experiment: &Experiment| {
         let name = experiment.id.strip_prefix(id::QOS)?;
@@ -194,18 +198,18 @@ fn limits(record: &Record) -> Vec<Proof> {
     record.experiments.iter().filter_map(of).collect()
 }
 
-/// How many CPUs workers could use at once in a record; 1 where it names none.
+/// Returns the number of CPUs that workers could use at the same time; 1 where the machine lists none.
 pub(crate) fn usable_cpus(machine: &Machine) -> usize {
     machine.usable().len().max(1)
 }
 
-/// Cores with a CPU that workers could use.
+/// Returns the number of cores that have a CPU that workers could use.
 pub(crate) fn usable_cores(machine: &Machine) -> usize {
     let usable = machine.usable();
     machine.cores.iter().filter(|core| !core.cpus.intersection(&usable).is_empty()).count()
 }
 
-/// Indices of the treatments whose factor `name` has the value `value`.
+/// Iterates over the indices of the treatments whose factor `name` has the value `value`.
 pub(crate) fn with_factor<'a>(
     experiment: &'a Experiment,
     name: &'a str,

@@ -1,4 +1,4 @@
-//! Made-up times that cache lines take between CPUs.
+//! Synthetic core-to-core latency.
 
 use crate::{
     cpuset::CpuId,
@@ -10,10 +10,10 @@ use crate::{
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Most pairs, as `eval --quick` takes them.
+/// Maximum number of pairs, as in `eval --quick`.
 const MOST_PAIRS: usize = 3000;
 
-/// Nanoseconds from `a` to `b` where nothing but their distance matters.
+/// Returns the nanoseconds from `a` to `b` where only their distance matters.
 pub fn distance_ns(_: CpuId, _: CpuId, distance: Distance) -> f64 {
     match distance {
         Distance::Core => 9.0,
@@ -24,8 +24,8 @@ pub fn distance_ns(_: CpuId, _: CpuId, distance: Distance) -> f64 {
     }
 }
 
-/// The latency experiment of a machine in which a line takes `truth` nanoseconds between two CPUs, each visit off by
-/// at most the share `noise`.
+/// Returns the latency experiment of a machine whose core-to-core latency is `truth` nanoseconds. Each
+/// visit deviates by at most the share `noise`.
 pub fn latency(
     machine: &Machine,
     truth: &dyn Fn(CpuId, CpuId, Distance) -> f64,

@@ -1,4 +1,4 @@
-//! What sharing costs, and what to do about it.
+//! Findings about contention, and what to do about it.
 
 use super::{Finding, Kind, scaling::ratio, seen, weight};
 use crate::{
@@ -9,10 +9,10 @@ use crate::{
     verdict::{Answer, Verdict},
 };
 
-/// Locks that go to whoever has waited longest.
+/// Locks that are granted in FIFO order.
 const IN_TURN: [&str; 2] = ["ticket", "mcs"];
 
-/// Share of the best other lock's rate below which such a lock is far behind.
+/// Share of the best other lock's rate below which a FIFO lock is far behind.
 const FAR_BEHIND: f64 = 0.05;
 
 pub(super) fn find(evaluation: &Evaluation, cpus: usize) -> Vec<Finding> {
@@ -25,7 +25,7 @@ pub(super) fn find(evaluation: &Evaluation, cpus: usize) -> Vec<Finding> {
         .collect()
 }
 
-/// A variant's point with the most workers that have a CPU each.
+/// Returns the point of a variant with the most workers that can have a CPU each.
 fn full<'a>(load: &'a Contention, variant: &str, cpus: usize) -> Option<&'a ContentionPoint> {
     load.points
         .iter()
@@ -39,7 +39,7 @@ fn variants(load: &Contention) -> Vec<&str> {
     variants
 }
 
-/// What all together do, against the fewest.
+/// Compares the throughput of all workers in total with that of the smallest number of workers.
 fn together(load: &Contention, cpus: usize) -> Option<Finding> {
     let points: Vec<&ContentionPoint> =
         variants(load).into_iter().filter_map(|variant| full(load, variant, cpus)).collect();
@@ -47,7 +47,7 @@ fn together(load: &Contention, cpus: usize) -> Option<Finding> {
         let verdict = point.over_fewest.as_ref()?;
         Some(ratio(
             verdict,
-            &format!("{}, {} {} over the fewest", point.variant, point.workers, load.counted),
+            &format!("{}, {} {} relative to the smallest count", point.variant, point.workers, load.counted),
         ))
     });
     let evidence = evidence.collect();
@@ -75,8 +75,8 @@ fn counter(points: &[&ContentionPoint], evidence: Vec<String>) -> Option<Finding
         Answer::ABetter if weight(verdict) == Kind::Advice => (
             Kind::Advice,
             format!(
-                "Let threads that count often have a counter per CPU, and add them up when somebody asks: {done}, so \
-                 that sharing costs more than the other CPUs bring{others}."
+                "Where threads count often, use one counter per CPU and add the counters up on reading: {done}, so that \
+                 contention costs more than the other CPUs gain{others}."
             ),
         ),
         _ => (seen(&shared.rate), format!("{done}{others}.")),
@@ -84,12 +84,12 @@ fn counter(points: &[&ContentionPoint], evidence: Vec<String>) -> Option<Finding
     Some(Finding::new(kind, "contention", text, evidence))
 }
 
-/// Operations per second in words.
+/// Formats operations per second.
 fn per_second(rate: f64) -> String {
     if rate > 0.0 { format!("{rate:.3e}/s") } else { "none at all".to_owned() }
 }
 
-/// Which lock does most, where one surely does.
+/// Names the lock with the most acquisitions, where the intervals decide it.
 fn lock(points: &[&ContentionPoint]) -> Option<Finding> {
     let best = points.iter().find(|point| point.over_best.is_none())?;
     let others = || points.iter().filter_map(|point| Some((point, point.over_best.as_ref()?)));
@@ -108,7 +108,7 @@ fn lock(points: &[&ContentionPoint]) -> Option<Finding> {
         [] if others().count() > 0 => (
             seen(&best.rate),
             format!(
-                "{} workers that want one lock all the time get it most often with {}.",
+                "With {} workers contending for one lock, {} gives the most acquisitions.",
                 best.workers, best.variant
             ),
         ),
@@ -116,7 +116,7 @@ fn lock(points: &[&ContentionPoint]) -> Option<Finding> {
         _ => (
             Kind::Doubtful,
             format!(
-                "Which lock {} workers get most often was not decided between {} and {}.",
+                "Which lock gives {} contending workers the most acquisitions is not decided between {} and {}.",
                 best.workers,
                 best.variant,
                 list(&undecided)
@@ -126,7 +126,7 @@ fn lock(points: &[&ContentionPoint]) -> Option<Finding> {
     Some(Finding::new(kind, "contention", text, evidence))
 }
 
-/// Locks that are handed on in turn, where they are surely far behind those that any worker may take.
+/// Reports FIFO locks whose rate is certainly far below that of locks that any worker may take.
 fn held_up(load: &Contention, cpus: usize) -> Option<Finding> {
     if load.load != "lock" {
         return None;
@@ -157,13 +157,13 @@ fn held_up(load: &Contention, cpus: usize) -> Option<Finding> {
     let (kind, text) = if behind.iter().any(|(point, _)| point.workers > cpus) {
         (
             Kind::Advice,
-            "Take no lock that is handed on in turn (ticket, mcs) where there can be more workers than CPUs: a waiter \
-             that is not running holds up the line.",
+            "Avoid FIFO locks (ticket, mcs) where there can be more workers than CPUs: a waiter that is not running \
+             blocks all waiters behind it.",
         )
     } else {
         (
             Kind::Fact,
-            "Locks that are handed on in turn (ticket, mcs) fell far behind, although each worker could have a CPU.",
+            "FIFO locks (ticket, mcs) were far slower than others, although each worker could have a CPU.",
         )
     };
     (!behind.is_empty()).then(|| Finding::new(kind, "contention", text.to_owned(), evidence))
@@ -178,7 +178,7 @@ fn plain(load: &Contention, points: &[&ContentionPoint], evidence: Vec<String>) 
         .collect();
     let most = points.iter().max_by_key(|point| point.workers)?;
     let text = format!(
-        "{}: {} {} do {} what the fewest do.",
+        "{}: {} {} do {} the operations of the smallest count.",
         load.load,
         most.workers,
         load.counted,
@@ -187,7 +187,7 @@ fn plain(load: &Contention, points: &[&ContentionPoint], evidence: Vec<String>) 
     Some(Finding::new(seen(&most.rate), "contention", text, evidence))
 }
 
-/// How long the way there and back takes.
+/// Reports the time of a round trip through pipes.
 fn trip(load: &Contention) -> Option<Finding> {
     if load.load != "pipe" {
         return None;
@@ -201,7 +201,7 @@ fn trip(load: &Contention) -> Option<Finding> {
         seen(&one.rate),
         "contention",
         format!(
-            "8 bytes to another process and back through pipes take {:.1} us where the scheduler places both{index}.",
+            "A round trip of 8 bytes through pipes takes {:.1} us where the scheduler places both processes{index}.",
             micros(one.rate.median)
         ),
         evidence.collect(),
@@ -212,7 +212,7 @@ fn index(unixbench: &UnixBench) -> String {
     let of = if unixbench.exact {
         "as UnixBench measures it".to_owned()
     } else {
-        format!("of {} passes of {} s instead of ten of 10 s", unixbench.passes, unixbench.seconds)
+        format!("from {} passes of {} s instead of ten of 10 s", unixbench.passes, unixbench.seconds)
     };
     format!("; UnixBench's index is {:.0}, {of}", unixbench.index)
 }

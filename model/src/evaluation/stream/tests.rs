@@ -4,7 +4,7 @@ use crate::{
     synthetic::World,
 };
 
-/// Two nodes of eight CPUs.
+/// A machine with two nodes of eight CPUs.
 fn world() -> World {
     World { nodes: 2, ..World::server() }
 }

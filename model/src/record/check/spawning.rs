@@ -1,4 +1,4 @@
-//! Light processes that can have been measured.
+//! Rejects light processes with values that cannot have been measured.
 
 use super::{MOST_COUNTED, MOST_WORKERS};
 use crate::{
@@ -6,10 +6,11 @@ use crate::{
     spawn::{Io, Memory, Run, Spawning, Spin},
 };
 
-/// Shares above this are damaged; ticks come in whole, so a short interval may see one more than it holds.
+/// Shares above this are damaged. Ticks are whole numbers, so a short interval may count one more than it
+/// contains.
 const MOST_SHARE: f32 = 1.5;
 
-/// Cells of a table of shares beyond which it would only eat memory.
+/// Maximum number of cells in a table of shares. Larger tables would only consume memory.
 const MOST_CELLS: usize = 1 << 26;
 
 pub(super) fn check(spawning: &Spawning) -> Result<(), String> {
@@ -77,7 +78,7 @@ fn check_spin(spin: &Spin) -> Result<(), String> {
     let lengths = [
         ("stolen", spin.stolen.len()),
         ("running", spin.running.len()),
-        // The runtime need not tell it, and is late at times where all CPUs are busy.
+        // The runtime may not report it, or may report it late while all CPUs are busy.
         ("queued", spin.queued.len().max(intervals)),
     ];
     if let Some((name, length)) = lengths.into_iter().find(|&(_, length)| length != intervals) {
@@ -106,7 +107,7 @@ fn check_io(io: &Io) -> Result<(), String> {
     let counted = io.latency.iter().try_fold(0u64, |sum, &(_, count)| sum.checked_add(count));
     match counted {
         Some(counted) if counted.max(io.operations) <= MOST_COUNTED => Ok(()),
-        _ => Err("io: more rounds were counted than can happen".to_owned()),
+        _ => Err("io: more rounds were counted than are possible".to_owned()),
     }
 }
 
@@ -146,7 +147,7 @@ mod tests {
             (spin(|spin| spin.busy[0][1] = f32::NAN), "a share of CPU time is NaN"),
             (spin(|spin| spin.stolen[0] = -0.5), "a share of CPU time is -0.5"),
             (io(|io| io.latency[0].0 = u32::MAX), "io: latency bucket 4294967295 of 2240"),
-            (io(|io| io.operations = u64::MAX), "io: more rounds were counted than can happen"),
+            (io(|io| io.operations = u64::MAX), "io: more rounds were counted than are possible"),
             (io(|io| io.seconds = f64::INFINITY), "io: seconds is inf"),
         ] {
             assert_eq!(message, format!("light processes of go: run 0: {expected}"));
