@@ -59,7 +59,7 @@ fn program(modes: &Modes) -> String {
     let parameter = |name: &str| modes.parameters.get(name).map_or("?", String::as_str);
     match parameter("program") {
         "python" if parameter("blas_threads") == "1" => "Python with one BLAS thread".to_owned(),
-        "python" => "Python with BLAS at its defaults".to_owned(),
+        "python" => "Python with default BLAS threads".to_owned(),
         _ => "compiled code".to_owned(),
     }
 }
