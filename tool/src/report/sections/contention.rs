@@ -29,7 +29,8 @@ fn points(load: &Contention) -> Table {
     );
     table.rows = load.points.iter().map(point).collect();
     table.notes.push(
-        "The ratio is relative to the smallest count of the same variant, from pairs of the same block.".to_owned(),
+        "The ratio is relative to the smallest count of the same variant, from pairs of the same block."
+            .to_owned(),
     );
     if load.points.iter().any(|point| point.fairness.is_some()) {
         table.notes.push("Fairness is 1 where all workers did the same, 1/n where one did all.".to_owned());
