@@ -61,7 +61,7 @@ fn evidence(comparison: &Comparison) -> Vec<String> {
     evidence.extend(
         verdict
             .noise_floor
-            .map(|floor| format!("noise floor {} (runs of the same side; for information)", percent(floor))),
+            .map(|floor| format!("noise floor {} (runs of the same variant; informative)", percent(floor))),
     );
     evidence.extend(
         comparison
