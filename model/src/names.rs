@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 /// Maximum number of names in an error message.
 const MOST: usize = 4;
 
-/// Returns the known names with the smallest edit distance to `name`, nearest first, at most [`MOST`].
+/// Returns the known names with the smallest edit distance to `name`, nearest first, at most four.
 pub fn similar<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Vec<String> {
     let mut names: Vec<(usize, &str)> =
         known.into_iter().map(|known| (changes(known, name), known)).collect();

@@ -324,8 +324,8 @@ impl Sample {
 }
 
 impl Record {
-    /// Returns the verb with its profile, load or command: `eval --quick`, `bench counter --quick`, `scale
-    /// -- make -j{workers}`.
+    /// Returns the verb with its profile, load or command: `eval --quick`, `bench counter --quick`,
+    /// `scale -- make -j{workers}`.
     pub fn command(&self) -> String {
         match (self.profile.as_str(), self.subject.as_str()) {
             ("", "") => self.verb.clone(),

@@ -31,8 +31,8 @@ pub fn rate(bytes_per_second: f64) -> String {
     format!("{scaled:.digits$} {}", UNITS[step])
 }
 
-/// Formats bytes with a decimal unit, as used for the total memory of many small objects: `299 MB`, `2.67
-/// GB`.
+/// Formats bytes with a decimal unit, as used for the total memory of many small objects: `299 MB`,
+/// `2.67 GB`.
 pub fn decimal(bytes: f64) -> String {
     rate(bytes).trim_end_matches("/s").to_owned()
 }

@@ -168,8 +168,8 @@ impl Verdict {
         self.interval.is_some_and(|(_, high)| high < 1.0 / (1.0 + self.rule.margin))
     }
 
-    /// Formats the ratio with its interval, pairs and floor: `1.031 (95 %: 1.022 to 1.040; 40 pairs; noise
-    /// floor 0.4 %)`.
+    /// Formats the ratio with its interval, pairs and floor:
+    /// `1.031 (95 %: 1.022 to 1.040; 40 pairs; noise floor 0.4 %)`.
     pub fn ratio_in_words(&self) -> String {
         let ends = interval(self.interval, |end| format!("{end:.3}"));
         let floor = self.noise_floor.map(|floor| format!("; noise floor {}", percent(floor)));
