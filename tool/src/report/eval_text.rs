@@ -51,7 +51,7 @@ fn head(named: &Named, several: bool, text: &mut String) {
         lay_out_finding(finding, text);
     }
     if named.evaluation.findings.is_empty() {
-        text.push_str("  none: too little was measured\n");
+        text.push_str("  none: too few measurements\n");
     }
     text.push('\n');
     if !record.missed.is_empty() {
