@@ -1,33 +1,33 @@
-//! What the kernel counted around the samples of a treatment, as shares and rates.
+//! Scheduler counters around the samples of a treatment, as shares and rates.
 
 use manycore_experiment::record::{Experiment, Record, Sample};
 use serde::Serialize;
 
-/// Conditions of one treatment over all its samples. Shares are of the CPU time that its workers could have
-/// had: wall time times the smaller of workers and CPUs. None is above 1: the kernel counts some times when they end,
-/// and may count one that began before a sample. Absent where the machine does not tell.
+/// Conditions of one treatment over all its samples. A share is relative to the CPU time that the workers
+/// could have had: wall time times the smaller of the numbers of workers and CPUs. No share exceeds 1: the
+/// kernel counts some times when they end, so a counter may include time from before the sample. `None`
+/// where the machine does not report a counter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Circumstances {
-    /// CPU time that the workers got.
+    /// CPU time that the workers used.
     pub used: Option<f64>,
-    /// Time that the hypervisor took, as a share of the time in which the CPUs had something to do.
+    /// Time that the hypervisor took (steal), as a share of the time in which the CPUs were busy.
     pub steal: Option<f64>,
-    /// CPU time of everything that is not a worker, as a share of the time of the CPUs
-    /// that could be used.
+    /// CPU time of everything that is not a worker, as a share of the time of the usable CPUs.
     pub foreign: Option<f64>,
-    /// Time that workers were ready and waited for a CPU, as a share of the time of all of them.
+    /// Time in which workers were runnable and waited for a CPU, as a share of the time of all workers.
     pub run_delay: Option<f64>,
-    /// Time that a cgroup quota held the workers back.
+    /// Time for which a cgroup quota throttled the workers.
     pub throttled: Option<f64>,
-    /// Migrations between CPUs per second and worker.
+    /// Migrations between CPUs, per second and worker.
     pub migrations: Option<f64>,
-    /// Involuntary context switches per second and worker.
+    /// Involuntary context switches, per second and worker.
     pub preemptions: Option<f64>,
     /// Mean frequency in kHz.
     pub frequency_khz: Option<f64>,
     /// Work per second of CPU time.
     pub rate_per_cpu_second: Option<f64>,
-    /// Share of time in which some task waited for a CPU (PSI).
+    /// Share of time in which at least one task waited for a CPU (PSI).
     pub pressure: Option<f64>,
     /// Thermal throttling events.
     pub thermal_events: Option<u64>,
@@ -87,7 +87,8 @@ pub(crate) fn gather(experiment: &Experiment, index: usize, record: &Record) -> 
     }
 }
 
-/// Work is counted in the sample, CPU time over the somewhat longer span around it.
+/// Returns work per second of CPU time. Work is counted within the sample, CPU time over the slightly
+/// longer span around it.
 fn rate_per_cpu_second(samples: &[&Sample], cpu_ns: f64, span_ns: f64) -> Option<f64> {
     let work: f64 = samples.iter().map(|sample| sample.work).sum();
     let wall: f64 = samples.iter().map(|sample| sample.wall_ns as f64).sum();

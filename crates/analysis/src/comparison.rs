@@ -1,4 +1,4 @@
-//! Two things compared: `manycore compare`.
+//! Compares two variants, as `manycore compare` does.
 
 use super::{noise, planning, with_factor};
 use manycore_experiment::record::{Better, Experiment, Metric, Sample};
@@ -8,42 +8,44 @@ use manycore_stats::{
 };
 use serde::Serialize;
 
-/// B against A.
+/// Variant B compared with variant A.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What A is.
+    /// Name of A.
     pub a: String,
-    /// What B is.
+    /// Name of B.
     pub b: String,
-    /// B against A in the primary metric: a ratio above 1 is better, whichever way the metric counts.
+    /// B relative to A in the primary metric. A ratio above 1 is better, whichever direction of the metric
+    /// is better.
     pub verdict: Verdict,
-    /// Each metric, the primary one first.
+    /// All metrics, the primary one first.
     pub metrics: Vec<Compared>,
-    /// Minimum detectable effect at 80 % power of a run of as many pairs as were planned, as a share.
+    /// Minimum detectable effect at 80 % power of a run with the planned number of pairs, as a share.
     pub detectable: Option<f64>,
-    /// Where the pairs were inconclusive: of how many pairs in all a new run gives an answer with a probability of 80 %.
+    /// Total number of pairs with which a new run gives an answer with a probability of 80 %. Present where
+    /// the comparison is inconclusive.
     pub pairs_needed: Option<usize>,
     /// Median seconds of one pair.
     pub pair_seconds: f64,
 }
 
-/// One metric on both sides.
+/// One metric of both variants.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
-    /// Which.
+    /// The metric.
     pub metric: Metric,
     /// Values of A.
     pub a: Estimate,
     /// Values of B.
     pub b: Estimate,
-    /// Value of B over value of A, from pairs of the same block. That of the primary metric is the verdict's; the
-    /// others have a plain 95 % interval, for each metric alone.
+    /// Value of B over value of A, from pairs of the same block. The interval of the primary metric is that
+    /// of the verdict. The other metrics have a 95 % interval each, not corrected for their number.
     pub ratio: Option<Estimate>,
-    /// What the interval says: B is better or worse, equivalent, or neither is shown.
+    /// What the interval shows: B is better, worse or equivalent, or the result is inconclusive.
     pub answer: Answer,
 }
 
-/// Judges an experiment with a side A and a side B; absent where one was not measured.
+/// Evaluates an experiment with the variants A and B. Returns `None` where one was not measured.
 pub fn judge(experiment: &Experiment) -> Option<Comparison> {
     let a = with_factor(experiment, "side", "A").next()?;
     let b = with_factor(experiment, "side", "B").next()?;
@@ -65,8 +67,8 @@ pub fn judge(experiment: &Experiment) -> Option<Comparison> {
     })
 }
 
-/// The noise floor of the very things compared: what neighbouring runs of one and the same side show between
-/// them, which is 1 in truth. Absent below six such pairs. For information.
+/// Returns the noise floor of the compared variants: the ratio between consecutive runs of the same
+/// variant, whose true value is 1. `None` below six such pairs. It is informative only and decides nothing.
 pub(crate) fn floor(experiment: &Experiment, treatments: &[usize]) -> Option<f64> {
     let ratios: Vec<f64> =
         treatments.iter().flat_map(|&treatment| noise::neighbours(experiment, treatment)).collect();
@@ -75,8 +77,8 @@ pub(crate) fn floor(experiment: &Experiment, treatments: &[usize]) -> Option<f64
     Some((high - low) / 2.0)
 }
 
-/// Whether what was measured is enough to stop at an interim analysis: there is an answer, or, where a `precision` was
-/// asked for, half of the interval is no wider than that share.
+/// Returns whether the measurements suffice to stop at an interim analysis: there is an answer or, where a
+/// `precision` was requested, half of the interval is no wider than that share.
 pub fn enough(experiment: &Experiment, precision: Option<f64>) -> bool {
     let Some(comparison) = judge(experiment) else { return false };
     let verdict = &comparison.verdict;

@@ -1,4 +1,4 @@
-//! Workers that share something: what they do together, by their number and by how far apart they are.
+//! Workers that share something: their throughput by number of workers and by distance between their CPUs.
 
 use super::peer::{self, Peer};
 use manycore_experiment::{
@@ -12,80 +12,81 @@ use manycore_stats::{
 use manycore_topology::distance::Distance;
 use serde::Serialize;
 
-/// Round trips per second that have the index 10 in UnixBench (its `pgms/index.base`).
+/// Round trips per second to which UnixBench assigns the index 10 (its `pgms/index.base`).
 const UNIXBENCH_BASE: f64 = 4000.0;
 
-/// Passes and their length as UnixBench makes them.
+/// Number and seconds of the passes of UnixBench.
 const UNIXBENCH_PASSES: (usize, f64) = (10, 10.0);
 
-/// One load, judged.
+/// The evaluation of one load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Contention {
     /// `counter`, `lock`, `queue`, `sem`, `sem-sysv`, `msg`, `pipe`.
     pub load: String,
-    /// What is counted: `additions`, `round trips`.
+    /// The operations that are counted: `additions`, `round trips`.
     pub unit: String,
-    /// What a worker is: `workers`, or `pairs` of processes.
+    /// What the numbers of workers count: `workers`, or `pairs` of processes.
     pub counted: String,
-    /// Workers left to the scheduler, by variant and number.
+    /// Workers that the scheduler places, by variant and number.
     pub points: Vec<ContentionPoint>,
-    /// Two tasks bound to two CPUs, or to one, by variant and distance.
+    /// Two tasks that are pinned to two CPUs or to the same one, by variant and distance.
     pub pairs: Vec<ContentionPair>,
-    /// What UnixBench would make of the pipes.
+    /// The index that UnixBench would compute from the pipes.
     pub unixbench: Option<UnixBench>,
-    /// The program beside which it was measured, with its version.
+    /// The other program that was measured in the same run, with its version.
     pub peer: Option<String>,
-    /// Ours against that program's, by number of workers.
+    /// The built-in load relative to that program, by number of workers.
     pub peers: Vec<Peer>,
 }
 
 /// One variant with one number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ContentionPoint {
-    /// Which way of sharing.
+    /// The way of sharing.
     pub variant: String,
     /// Workers at once.
     pub workers: usize,
-    /// Operations per second of all together.
+    /// Operations per second of all workers in total.
     pub rate: Estimate,
-    /// Operations per second of one of them.
+    /// Operations per second of one worker.
     pub each: Estimate,
-    /// Against the fewest workers of the variant, from pairs of the same block; absent for those themselves.
+    /// Relative to the fewest workers of the variant, from pairs of the same block. `None` for the fewest
+    /// themselves.
     pub over_fewest: Option<Verdict>,
-    /// Against the variant that does most with as many workers, from pairs of the same block, at a level split over
-    /// the variants; absent for that one itself.
+    /// Relative to the variant with the highest rate at the same number of workers, from pairs of the same
+    /// block, at a level divided among the variants. `None` for that variant itself.
     pub over_best: Option<Verdict>,
-    /// Jain's index over the operations of the workers; absent for one.
+    /// Jain's index over the operations of the workers. `None` for one worker.
     pub fairness: Option<f64>,
 }
 
-/// One variant with two tasks that are bound to CPUs.
+/// One variant with two tasks that are pinned to CPUs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ContentionPair {
-    /// Which way of sharing.
+    /// The way of sharing.
     pub variant: String,
-    /// How far the CPUs are apart; absent where both tasks have the same one.
+    /// Distance between the CPUs. `None` where both tasks have the same CPU.
     pub distance: Option<Distance>,
     /// The CPUs: `0,1`.
     pub cpus: String,
-    /// Operations per second of both together.
+    /// Operations per second of both tasks in total.
     pub rate: Estimate,
-    /// Rate over that at the first distance of the variant; absent for that one.
+    /// Rate relative to that at the first distance of the variant. `None` for the first distance.
     pub over_nearest: Option<Estimate>,
 }
 
 /// Pipe-based context switching as UnixBench counts it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UnixBench {
-    /// Passes that were made; the worst third of them does not count.
+    /// Number of passes. The worst third of them does not count.
     pub passes: usize,
     /// Seconds of a pass.
     pub seconds: f64,
     /// Geometric mean of the round trips per second of the passes that count.
     pub rate: f64,
-    /// That rate over 4,000, times 10.
+    /// `rate` divided by 4,000, times 10.
     pub index: f64,
-    /// Whether these are its ten passes of ten seconds, and not more and shorter ones.
+    /// Whether there were ten passes of ten seconds as in UnixBench, and not more and shorter ones.
     pub exact: bool,
 }
 
@@ -96,8 +97,8 @@ impl ContentionPair {
     }
 }
 
-/// Judges all experiments whose id begins with [`manycore_experiment::record::id::CONTENTION`], each with the peer of its load;
-/// `floor` is the noise floor of an experiment.
+/// Evaluates all experiments whose id begins with [`super::id::CONTENTION`], each with the other program
+/// that has the same load. `floor` returns the noise floor of an experiment.
 pub(crate) fn judge(record: &Record, floor: impl Fn(&Experiment) -> Option<f64>) -> Vec<Contention> {
     let of = |experiment: &Experiment| {
         let load = experiment.id.strip_prefix(manycore_experiment::record::id::CONTENTION)?;
@@ -112,7 +113,7 @@ pub(crate) fn judge(record: &Record, floor: impl Fn(&Experiment) -> Option<f64>)
             pairs: pairs(experiment),
             unixbench: (load == "pipe").then(|| unixbench(experiment)).flatten(),
             peer: beside.and_then(|beside| beside.parameters.get("version").cloned()),
-            // stress-ng's sem tries, waits with a time-out and yields in turns.
+            // stress-ng's sem combines tries, waits with a time-out and yields in turns.
             peers: beside.map(|beside| peer::judge(beside, load != "sem")).unwrap_or_default(),
         })
     };
@@ -123,7 +124,7 @@ fn factor<'a>(treatment: &'a Treatment, name: &str) -> Option<&'a str> {
     treatment.factors.get(name).map(String::as_str)
 }
 
-/// Treatments with a variant, in their order; bound ones or free ones.
+/// Iterates over the treatments that have a variant, in their order: the pinned or the unpinned ones.
 fn treatments(experiment: &Experiment, bound: bool) -> impl Iterator<Item = (usize, &Treatment, &str)> {
     experiment.treatments.iter().enumerate().filter_map(move |(index, treatment)| {
         let variant = factor(treatment, "variant")?;
@@ -168,13 +169,13 @@ fn points(experiment: &Experiment, floor: Option<f64>) -> Vec<ContentionPoint> {
         .collect()
 }
 
-/// The treatment with the highest rate.
+/// Returns the treatment with the highest rate.
 fn best(experiment: &Experiment, of: &[usize]) -> Option<usize> {
     let rate = |index: usize| median(&experiment.rates(index)).unwrap_or(0.0);
     of.iter().copied().max_by(|&a, &b| rate(a).total_cmp(&rate(b)))
 }
 
-/// What each worker did in all samples of a treatment together.
+/// Returns the operations of each worker, summed over all samples of a treatment.
 fn shares(experiment: &Experiment, treatment: usize) -> Vec<f64> {
     experiment.samples_of(treatment).fold(Vec::new(), |mut sums, sample: &Sample| {
         sums.resize(sums.len().max(sample.per_worker.len()), 0.0);
@@ -203,7 +204,7 @@ fn pairs(experiment: &Experiment) -> Vec<ContentionPair> {
         .collect()
 }
 
-/// The index from the passes of one free pair: the worst third dropped, geometric mean of the others.
+/// Computes the index from the passes of one unpinned pair: the geometric mean without the worst third.
 fn unixbench(experiment: &Experiment) -> Option<UnixBench> {
     let (one, ..) = treatments(experiment, false).find(|(_, treatment, _)| treatment.workers == 1)?;
     let mut rates = experiment.rates(one);

@@ -1,4 +1,4 @@
-//! How much the measurements were disturbed, and up to where they carry advice.
+//! How much the measurements were disturbed, and up to which disturbance they support advice.
 
 use super::usable_cpus;
 use manycore_experiment::record::id;
@@ -6,28 +6,29 @@ use manycore_experiment::record::{Experiment, Record, Sample};
 use manycore_text::units::percent;
 use serde::Serialize;
 
-/// Other work's share of the CPUs' time, and the hypervisor's, above which nothing is advised.
+/// Share of the CPU time that other work or the hypervisor may take. Above it, no advice is given.
 pub const MOST_TAKEN: f64 = 0.10;
 
-/// Share of the workers' time in which a quota held them back, above which nothing is advised.
+/// Share of the workers' time for which a quota may throttle them. Above it, no advice is given.
 pub const MOST_THROTTLED: f64 = 0.05;
 
-/// What was taken from the workers of some experiments, over all their samples. Shares of 0 to 1; absent where the
-/// machine does not tell.
+/// CPU time that was taken from the workers of some experiments, over all their samples, as shares of 0 to
+/// 1. `None` where the machine does not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Disturbance {
-    /// CPU time of everything that is not a worker, of the time of all CPUs that could be used.
+    /// CPU time of everything that is not a worker, relative to the time of all usable CPUs.
     pub foreign: Option<f64>,
-    /// Time that the hypervisor took, of the time in which the CPUs had something to do.
+    /// Time that the hypervisor took (steal), relative to the time in which the CPUs were busy.
     pub steal: Option<f64>,
-    /// Time that a quota held the workers back, of the time that they could have had.
+    /// Time for which a quota throttled the workers, relative to the time that they could have had.
     pub throttled: Option<f64>,
     /// Thermal throttling events.
     pub thermal_events: u64,
 }
 
 impl Disturbance {
-    /// Over all samples of `experiments`. Single treatments are too short for the kernel's ticks.
+    /// Sums over all samples of `experiments`. Single treatments are too short for the resolution of the
+    /// kernel's ticks.
     pub(crate) fn of<'a>(experiments: impl IntoIterator<Item = &'a Experiment>, record: &Record) -> Self {
         let mut sums = Sums::default();
         let cpus = usable_cpus(&record.machine) as f64;
@@ -40,12 +41,12 @@ impl Disturbance {
         sums.disturbance()
     }
 
-    /// What is above the limits, in words; empty where the measurements carry advice.
+    /// Describes each share that is above its limit. Empty where the measurements support advice.
     pub fn excess(&self) -> Vec<String> {
         let told = [
             (self.foreign, MOST_TAKEN, "other work took {} of the CPU time"),
             (self.steal, MOST_TAKEN, "the hypervisor took {} of the CPU time"),
-            (self.throttled, MOST_THROTTLED, "a quota held the workers back for {} of the time"),
+            (self.throttled, MOST_THROTTLED, "a quota throttled the workers for {} of the time"),
         ];
         told.into_iter()
             .filter_map(|(share, limit, words)| Some((share.filter(|share| *share > limit)?, limit, words)))
@@ -60,20 +61,20 @@ impl Disturbance {
     }
 }
 
-/// The disturbance of the experiments whose ids begin with one of `prefixes`; of the whole record where they carry no
-/// counters of their own, as those whose samples are too short.
+/// Returns the disturbance of the experiments whose ids begin with one of `prefixes`. Experiments with very
+/// short samples have no counters of their own; for them it is the disturbance of the whole record.
 pub(crate) fn during(record: &Record, prefixes: &[&str]) -> Disturbance {
     let chosen = |experiment: &&Experiment| prefixes.iter().any(|prefix| experiment.id.starts_with(prefix));
     let own = Disturbance::of(record.experiments.iter().filter(chosen), record);
     if own.told() { own } else { whole(record) }
 }
 
-/// The disturbance of all that was measured.
+/// Returns the disturbance of all experiments.
 pub(crate) fn whole(record: &Record) -> Disturbance {
     Disturbance::of(record.experiments.iter().filter(|experiment| experiment.id != id::LATENCY), record)
 }
 
-/// Times in nanoseconds; a sum with its whole is counted over the samples that have both.
+/// Times in nanoseconds as pairs of part and whole. Each pair is summed over the samples that have both.
 #[derive(Default)]
 struct Sums {
     foreign: (f64, f64),
@@ -83,7 +84,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Adds a sample whose workers could have used `width` CPUs at once.
+    /// Adds a sample whose workers could have used `width` CPUs at the same time.
     fn add(&mut self, sample: &Sample, width: f64, record: &Record) {
         let around = &sample.around;
         let span = around.span_ns as f64;

@@ -1,17 +1,17 @@
-//! A metric by number of workers that counts no work: a latency, a size, a time.
+//! A metric that does not count work (a latency, a size, a time), by number of workers.
 
 use manycore_experiment::record::{Experiment, Metric, Sample};
 use manycore_stats::Estimate;
 use serde::Serialize;
 
-/// The metric with each number of workers.
+/// The metric at each number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Levels {
-    /// Which.
+    /// The metric.
     pub metric: Metric,
-    /// What there are several of: `workers`, `copies`.
+    /// What the numbers count: `workers`, `copies`.
     pub counted: String,
-    /// One for each number, ascending.
+    /// One entry for each number of workers, ascending.
     pub levels: Vec<Level>,
 }
 
@@ -22,11 +22,12 @@ pub struct Level {
     pub workers: usize,
     /// Values of the metric.
     pub value: Estimate,
-    /// Value over that with one worker, from pairs of the same block; absent for one.
+    /// Value relative to that with one worker, from pairs of the same block. `None` for one worker.
     pub over_one: Option<Estimate>,
 }
 
-/// Judges the primary metric of an experiment; absent where it has none or one worker was not measured.
+/// Evaluates the primary metric of an experiment. Returns `None` where it has none or one worker was not
+/// measured.
 pub(crate) fn judge(experiment: &Experiment) -> Option<Levels> {
     let metric = experiment.metrics.first()?.clone();
     let one = experiment.treatments.iter().position(|treatment| treatment.workers == 1)?;

@@ -1,4 +1,4 @@
-//! What a record means: estimates with intervals, verdicts, and findings in words.
+//! The meaning of a record: estimates with intervals, verdicts, and findings in words.
 //!
 //! A pure function of the record: [`Evaluation::of`]. Experiments are found by the ids in [`manycore_experiment::record::id`]; one that is
 //! missing from the record, or was cut short, leaves its part empty.
@@ -61,23 +61,23 @@ pub struct Evaluation {
     pub schema: String,
     /// The noise floor, for one worker and for one on each CPU.
     pub noise: Vec<Noise>,
-    /// How work scales.
+    /// How work scales over workers.
     pub scaling: Option<Scaling>,
-    /// The same experiment where its metric counts no work.
+    /// The evaluation of the scaling experiment where its metric does not count work.
     pub levels: Option<Levels>,
-    /// Speed of the CPUs alone and together.
+    /// Clock of the CPUs, alone and all at the same time.
     pub clock: Option<Clock>,
-    /// Serial, threads and processes: our own code first, then each Python set-up.
+    /// Serial, threads and processes: the built-in program first, then each Python set-up.
     pub modes: Vec<Modes>,
     /// Matrix products by size.
     pub matrix: Vec<MatrixPoint>,
-    /// Free against bound.
+    /// Unpinned against pinned processes.
     pub affinity: Option<Affinity>,
-    /// How long a cache line takes between CPUs.
+    /// Core-to-core latency.
     pub latency: Option<CoreLatency>,
     /// Memory bandwidth and latency.
     pub stream: Option<Streaming>,
-    /// Ours against sysbench, by number of workers.
+    /// The built-in load relative to sysbench, by number of workers.
     pub peers: Vec<Peer>,
     /// Loads whose workers share something.
     pub contention: Vec<Contention>,
@@ -85,25 +85,25 @@ pub struct Evaluation {
     pub comparison: Option<Comparison>,
     /// A search for the best placement.
     pub tuning: Option<Tuning>,
-    /// Limits of memory bandwidth, with and without.
+    /// Limits of memory bandwidth, enforced and not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitProof>,
     /// Light processes that were started and held.
     pub light_processes: Vec<LightProcesses>,
-    /// What follows, most important first.
+    /// Conclusions, most important first.
     pub findings: Vec<Finding>,
 }
 
 impl Evaluation {
-    /// Judges a record.
+    /// Evaluates a record.
     pub fn of(record: &Record) -> Self {
         let experiment = |id: &str| record.experiment(id);
-        // A run that has no A/A of its own has that of its runs: neighbours under the same treatment.
+        // A run without an A/A experiment uses consecutive samples of the same treatment instead.
         let noise = experiment(id::NOISE)
             .map(noise::judge)
             .or_else(|| experiment(id::SCALING).filter(|_| record.verb != "eval").map(noise::within))
             .unwrap_or_default();
-        // The floor at as many workers as an experiment keeps at work.
+        // The noise floor at the highest number of workers of the experiment.
         let floor = |experiment: &Experiment| {
             let most = experiment.treatments.iter().map(|treatment| treatment.workers).max();
             noise::floor(&noise, most.unwrap_or(1))
@@ -152,18 +152,18 @@ fn limits(record: &Record) -> Vec<LimitProof> {
     record.experiments.iter().filter_map(of).collect()
 }
 
-/// How many CPUs workers could use at once in a record; 1 where it names none.
+/// Returns the number of CPUs that workers could use at the same time; 1 where the machine lists none.
 pub(crate) fn usable_cpus(machine: &Machine) -> usize {
     machine.usable().len().max(1)
 }
 
-/// Cores with a CPU that workers could use.
+/// Returns the number of cores that have a CPU that workers could use.
 pub(crate) fn usable_cores(machine: &Machine) -> usize {
     let usable = machine.usable();
     machine.cores.iter().filter(|core| !core.cpus.intersection(&usable).is_empty()).count()
 }
 
-/// Indices of the treatments whose factor `name` has the value `value`.
+/// Iterates over the indices of the treatments whose factor `name` has the value `value`.
 pub(crate) fn with_factor<'a>(
     experiment: &'a Experiment,
     name: &'a str,

@@ -1,4 +1,4 @@
-//! Matrix products: GFLOPS on one core and on all at once.
+//! Matrix products: GFLOPS on one core and on all cores at once.
 
 use super::{scaling::Clock, with_factor};
 use manycore_experiment::record::Experiment;
@@ -6,7 +6,8 @@ use manycore_stats::Estimate;
 use manycore_topology::machine::Machine;
 use serde::Serialize;
 
-/// A core that does so many times its peak has another clock than the one that was measured.
+/// A core that exceeds its computed peak by this factor ran at another clock than the one that was
+/// measured.
 const EXCESS: f64 = 1.02;
 
 /// Products of one size.
@@ -16,18 +17,18 @@ pub struct MatrixPoint {
     pub size: usize,
     /// GFLOPS of one process on one core.
     pub one: Estimate,
-    /// Processes at once in [`MatrixPoint::all`], one on each core.
+    /// Number of processes in [`MatrixPoint::all`], one on each core.
     pub processes: usize,
-    /// GFLOPS of all together.
+    /// GFLOPS of all processes in total.
     pub all: Option<Estimate>,
-    /// All over one, from pairs of the same block.
+    /// All processes relative to one, from pairs of the same block.
     pub speedup: Option<Estimate>,
-    /// The most that one core can do, in GFLOPS, where its SIMD units and its clock are known; absent where products
-    /// reached more: another guest held the clock down while it was measured.
+    /// Theoretical peak of one core in GFLOPS, where its SIMD units and its clock are known. `None` where
+    /// products exceeded it: another guest slowed the clock down while it was measured.
     pub peak: Option<f64>,
 }
 
-/// One point for each size.
+/// Returns one point for each size.
 pub(crate) fn judge(experiment: &Experiment, machine: &Machine, clock: Option<&Clock>) -> Vec<MatrixPoint> {
     let peak = flops_per_cycle(machine).zip(clock).map(|(flops, clock)| flops * clock.alone_hz() / 1e9);
     let mut sizes: Vec<usize> = experiment
@@ -68,10 +69,10 @@ pub(crate) fn judge(experiment: &Experiment, machine: &Machine, clock: Option<&C
     points
 }
 
-/// Double-precision operations that a core can retire in a cycle: SIMD lanes x FMA units x 2.
+/// Returns the double-precision operations that a core can retire in a cycle: SIMD lanes x FMA units x 2.
 ///
-/// From the vendors' optimisation manuals, for the cores that are known; absent for all others. Intel server
-/// parts with one AVX-512 FMA unit (some Xeon Silver and Bronze of the first generations) reach half.
+/// The values are from the vendors' optimisation manuals. `None` for unknown cores. Intel server parts with
+/// one AVX-512 FMA unit (some Xeon Silver and Bronze of the first generations) reach half of the value.
 pub(crate) fn flops_per_cycle(machine: &Machine) -> Option<f64> {
     let has = |flag: &str| machine.system.cpu_flags.iter().any(|have| have == flag);
     let parts: Vec<&str> = machine.system.cpu_id.as_deref()?.split('/').collect();

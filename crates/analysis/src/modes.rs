@@ -9,7 +9,7 @@ use manycore_stats::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Parallel modes of one program.
+/// The modes of one program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Modes {
     /// Id of the experiment.
@@ -18,7 +18,7 @@ pub struct Modes {
     pub parameters: BTreeMap<String, String>,
     /// Serial, threads, processes.
     pub modes: Vec<Mode>,
-    /// Processes (B) against threads (A).
+    /// Processes (B) relative to threads (A).
     pub processes_over_threads: Option<Verdict>,
 }
 
@@ -33,7 +33,7 @@ pub struct Mode {
     pub speedup: Estimate,
 }
 
-/// Judges one experiment with the factor `mode`; absent where serial was not measured.
+/// Evaluates one experiment with the factor `mode`. Returns `None` where serial was not measured.
 pub(crate) fn judge(experiment: &Experiment, floor: Option<f64>) -> Option<Modes> {
     let index = |mode| with_factor(experiment, "mode", mode).next();
     let serial = index("serial")?;

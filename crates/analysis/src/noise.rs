@@ -1,4 +1,4 @@
-//! The noise floor: what this machine shows between two identical things.
+//! The noise floor: the difference that this machine shows between two identical variants.
 
 use super::{planning, with_factor};
 use manycore_experiment::record::{Experiment, log_ratio};
@@ -11,18 +11,19 @@ use serde::Serialize;
 /// The noise floor at one number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Noise {
-    /// Workers at work at once.
+    /// Number of concurrent workers.
     pub workers: usize,
-    /// B over A, which is 1 in truth.
+    /// B over A; the true value is 1.
     pub ratio: Estimate,
-    /// The difference from 1 that the interval still admits; absent where the pairs are too few for one. For information:
-    /// it decides nothing.
+    /// Largest difference from 1 within the interval. `None` where there are too few pairs for an interval.
+    /// It is informative only and decides nothing.
     pub floor: Option<f64>,
-    /// Minimum detectable effect at 80 % power of this many pairs, as a share; absent where they are too few for one.
+    /// Minimum detectable effect at 80 % power of this many pairs, as a share. `None` where there are too
+    /// few pairs.
     pub detectable: Option<f64>,
 }
 
-/// One [`Noise`] for each number of workers that has both sides.
+/// Returns one [`Noise`] for each number of workers that has both variants.
 pub(crate) fn judge(experiment: &Experiment) -> Vec<Noise> {
     with_factor(experiment, "side", "A")
         .filter_map(|a| {
@@ -36,8 +37,8 @@ pub(crate) fn judge(experiment: &Experiment) -> Vec<Noise> {
         .collect()
 }
 
-/// The same from neighbouring samples of one and the same treatment, for each number of workers with pairs enough for an
-/// interval.
+/// Returns the noise between consecutive samples of the same treatment, for each number of workers that has
+/// enough pairs for an interval.
 pub(crate) fn within(experiment: &Experiment) -> Vec<Noise> {
     (0..experiment.treatments.len())
         .filter_map(|index| {
@@ -49,20 +50,22 @@ pub(crate) fn within(experiment: &Experiment) -> Vec<Noise> {
         .collect()
 }
 
-/// Logarithms of the ratios between neighbouring samples of one treatment, no sample in two of them: 0 in truth.
+/// Returns the logarithms of the ratios between consecutive samples of one treatment, each sample in one
+/// pair only. Their true value is 0.
 pub(crate) fn neighbours(experiment: &Experiment, treatment: usize) -> Vec<f64> {
     let rates = experiment.rates(treatment);
     rates.chunks_exact(2).filter_map(|pair| log_ratio(pair[0], pair[1])).collect()
 }
 
-/// The ratio that pairs show, and the difference that they could; absent where there are none.
+/// Returns the ratio of the pairs, and their minimum detectable effect. `None` where there are no pairs.
 fn shown(log_ratios: &[f64]) -> Option<(Estimate, Option<f64>)> {
     let verdict = Verdict::of(log_ratios, Rule::default(), None)?;
     let ratio = Estimate { median: verdict.ratio, interval: verdict.interval, n: verdict.pairs };
     Some((ratio, planning::detectable(&verdict)))
 }
 
-/// Floor beside comparisons with `workers` at work: that of the nearest number measured, where one was.
+/// Returns the noise floor for comparisons with `workers` concurrent workers: that of the nearest number of
+/// workers that was measured.
 pub(crate) fn floor(noise: &[Noise], workers: usize) -> Option<f64> {
     let known = noise.iter().filter_map(|noise| Some((noise.workers, noise.floor?)));
     known.min_by_key(|(at, _)| at.abs_diff(workers)).map(|(_, floor)| floor)

@@ -1,27 +1,28 @@
-//! Ours against another program's, interleaved on the same machine.
+//! The built-in load relative to another program's, interleaved on the same machine.
 
 use super::with_factor;
 use manycore_experiment::record::{Experiment, Treatment};
 use manycore_stats::Estimate;
 use serde::Serialize;
 
-/// Ours against another program at one number of workers.
+/// The built-in load relative to another program at one number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Peer {
-    /// Threads of both.
+    /// Threads of each program.
     pub workers: usize,
-    /// Operations (events) per second of ours.
+    /// Operations (events) per second of the built-in load.
     pub ours: Estimate,
-    /// Events per second of the other one.
+    /// Events per second of the other program.
     pub theirs: Estimate,
-    /// Ours over theirs, from pairs of the same block. Absent where the operations differ, so that a ratio of their
-    /// numbers means nothing, and where there are too few pairs for an interval.
+    /// Built-in over other, from pairs of the same block. `None` where the operations differ, so that a
+    /// ratio would be meaningless, and where there are too few pairs for an interval.
     pub ratio: Option<Estimate>,
-    /// Pairs that there are.
+    /// Number of pairs.
     pub pairs: usize,
 }
 
-/// One [`Peer`] for each number of workers that has both; `is_same` says whether an operation is the same in both.
+/// Returns one [`Peer`] for each number of workers that has both programs. `is_same` says whether an
+/// operation is the same in both.
 pub(crate) fn judge(experiment: &Experiment, is_same: bool) -> Vec<Peer> {
     with_factor(experiment, "program", "manycore")
         .filter_map(|ours| {

@@ -1,25 +1,27 @@
-//! How small a difference pairs could show, and how many pairs an answer needs.
+//! Computes the minimum detectable effect of a number of pairs, and the number of pairs that an answer
+//! needs.
 //!
-//! Both follow from the scatter of the pairs that were made, which is read back from the interval of their verdict. They
-//! are for a run with the usual interim analyses and the same scatter, and are calibrated by simulation in the tests.
+//! Both follow from the scatter of the measured pairs, which is derived from the interval of their verdict.
+//! They apply to a run with the usual interim analyses and the same scatter. Simulations in the tests
+//! calibrate them.
 
 use manycore_stats::{
     attained_level, interim_level, student_quantile, upper_quantile, upper_tail,
     verdict::{Answer, Rule, Verdict},
 };
 
-/// Probability with which what is promised comes true.
+/// Statistical power of the planned runs.
 const POWER: f64 = 0.8;
 
-/// Interim analyses of a run that is planned by these figures.
+/// Interim analyses of a planned run.
 const ANALYSES: usize = 3;
 
-/// More pairs than anything here is planned for.
+/// Upper bound of planned pairs.
 const MOST: f64 = 1e7;
 
-/// Smallest true ratio above 1, less 1, that pairs like these show to be different with a probability of 80 %: as many
-/// pairs as were planned, at the level of the last analysis. Not below the margin where a run may end early: it would as
-/// equivalent.
+/// Returns the minimum detectable effect at 80 % power: the smallest true ratio above 1, less 1, for as
+/// many pairs as were planned, at the level of the last analysis. It is at least the margin where a run may
+/// end early, because a smaller effect could end the run as equivalent.
 pub(crate) fn detectable(verdict: &Verdict) -> Option<f64> {
     let Rule { analysis, analyses, .. } = verdict.rule;
     let planned = verdict.pairs as f64 * analyses as f64 / analysis.max(1) as f64;
@@ -27,7 +29,7 @@ pub(crate) fn detectable(verdict: &Verdict) -> Option<f64> {
     let last = verdict.rule.level * interim_level(analyses, analyses) / interim_level(analysis, analyses);
     let level = attained_level(planned as usize, last)?;
     let critical = student_quantile(level / 2.0, freedom);
-    // The scatter is an estimate, here and in the run for which this is promised: both errors widen what is needed.
+    // The scatter is an estimate, both here and in the planned run. Both errors widen what is needed.
     let needed = |errors: f64| {
         let spread = (critical.powi(2) + errors.powi(2)) / (2.0 * (verdict.pairs as f64 - 1.0));
         critical + upper_quantile(1.0 - POWER) * (1.0 + spread).sqrt()
@@ -37,11 +39,12 @@ pub(crate) fn detectable(verdict: &Verdict) -> Option<f64> {
     Some(if analyses > 1 { smallest.max(verdict.rule.margin) } else { smallest })
 }
 
-/// How many pairs in all a new run needs to end with an answer with a probability of 80 %; for an inconclusive verdict
-/// that has an interval.
+/// Returns how many pairs in total a new run needs to end with an answer with a probability of 80 %. The
+/// verdict must be inconclusive and have an interval.
 ///
-/// Where the pairs lean to a side, the answer will most likely be a difference: of the size that the pairs make
-/// likely, which is uncertain itself. Where they do not, it may be any, and the hardest to show is half of the margin.
+/// Where the pairs lean to one variant, the answer will most likely be a difference. Its size is estimated
+/// from the pairs and is uncertain itself. Where they do not lean, the true ratio may be any, and the
+/// hardest to decide is half of the margin.
 pub(crate) fn pairs_needed(verdict: &Verdict) -> Option<usize> {
     if verdict.verdict != Answer::Inconclusive {
         return None;
@@ -52,7 +55,7 @@ pub(crate) fn pairs_needed(verdict: &Verdict) -> Option<usize> {
     let whatever_is_true = (2.0 * z * scatter / verdict.rule.margin.ln_1p()).powi(2);
     let effect = verdict.ratio.ln().abs() / (scatter / made.sqrt());
     let leans = effect > student_quantile((1.0 - POWER) / 2.0, made - 1.0);
-    // In standard errors of the pairs that were made.
+    // In standard errors of the measured pairs.
     let inconclusive = |pairs: f64| {
         let error = (made / pairs).sqrt();
         let spread = error.hypot(1.0);
@@ -66,7 +69,8 @@ pub(crate) fn pairs_needed(verdict: &Verdict) -> Option<usize> {
     Some(pairs.clamp(made + 1.0, MOST).ceil() as usize)
 }
 
-/// Standard deviation of the logarithm of one pair's ratio, as the interval of the verdict implies it.
+/// Returns the standard deviation of the logarithm of one pair's ratio, as implied by the interval of the
+/// verdict.
 fn scatter(verdict: &Verdict) -> Option<f64> {
     let (low, high) = verdict.interval?;
     let level = attained_level(verdict.pairs, verdict.rule.level)?;

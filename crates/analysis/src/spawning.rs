@@ -1,4 +1,4 @@
-//! What light processes took, how many fit, and how their work was spread.
+//! Memory and start time of light processes, how many fit, and how their work was spread.
 
 use manycore_experiment::{
     Record,
@@ -12,11 +12,11 @@ use serde::Serialize;
 /// A published figure of light processes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Published {
-    /// How many were started.
+    /// Number of processes that were started.
     pub count: u64,
     /// Memory of the runtime, in bytes.
     pub memory_bytes: f64,
-    /// Time until all were there, in seconds.
+    /// Time until all were started, in seconds.
     pub start_seconds: f64,
 }
 
@@ -41,88 +41,88 @@ pub struct LightProcesses {
     pub runtime: Runtime,
     /// Its version.
     pub version: String,
-    /// What a light process is called there.
+    /// The runtime's name for a light process.
     pub unit: String,
-    /// What each did.
+    /// What each of them did.
     pub work: Work,
-    /// Its name in tables: `beam`, with the work where there are several kinds of it.
+    /// Name in tables: `beam`, followed by the work where there are several kinds of it.
     pub name: String,
     /// Runs in their order.
     pub runs: Vec<LightRun>,
-    /// How many fit; absent where nothing shows what one takes.
+    /// How many fit. `None` where no run shows the memory of one.
     pub ceiling: Option<Ceiling>,
-    /// Memory that could be used, in bytes, and what says so.
+    /// Usable memory in bytes, and the source of that figure.
     pub memory: (u64, String),
-    /// What bounds their number, smallest first.
+    /// Limits of their number, smallest first.
     pub limits: Vec<Limit>,
     /// Schedulers and CPUs.
     pub schedulers: Schedulers,
-    /// How the number of schedulers differs from what the CPUs give; absent where it does not.
+    /// How the number of schedulers differs from what the CPUs allow. `None` where it does not.
     pub mismatch: Option<Mismatch>,
 }
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LightRun {
-    /// Light processes that were asked for.
+    /// Number of light processes that were requested.
     pub asked: u64,
-    /// Those that lived at once.
+    /// Number that were alive at the same time.
     pub alive: u64,
-    /// Why it was made.
+    /// The purpose of the run.
     pub purpose: Purpose,
     /// How it ended.
     pub ending: Ending,
-    /// Time until all lived, in seconds.
+    /// Time until all were alive, in seconds.
     pub start_seconds: f64,
-    /// The same by the runtime's own clock.
+    /// Time until all were alive by the runtime's own clock, in seconds.
     pub own_start_seconds: Option<f64>,
-    /// Ours over the runtime's.
+    /// Measured start time over the runtime's.
     pub start_over_own: Option<f64>,
-    /// Time of the start of each, in seconds.
+    /// Start time of each, in seconds.
     pub seconds_each: Option<f64>,
-    /// Time until the runtime had gone, in seconds.
+    /// Time until the runtime had exited, in seconds.
     pub end_seconds: Option<f64>,
     /// PSS while all were held, in bytes.
     pub pss_bytes: Option<u64>,
-    /// Resident sets while all were held, in bytes.
+    /// Resident set size while all were held, in bytes.
     pub rss_bytes: u64,
     /// Growth of PSS for each, in bytes.
     pub pss_each: Option<f64>,
-    /// Growth of resident sets for each, in bytes.
+    /// Growth of the resident set size for each, in bytes.
     pub rss_each: Option<f64>,
-    /// Growth of what the kernel holds beside them, for each, in bytes.
+    /// Growth of kernel memory for each, in bytes.
     pub kernel_each: Option<f64>,
     /// Growth of the runtime's own figure for each, in bytes.
     pub own_each: Option<f64>,
-    /// Growth of our figure over that of the runtime's.
+    /// Measured growth of memory over the growth of the runtime's own figure.
     pub memory_over_own: Option<f64>,
     /// How computing was spread over CPUs.
     pub balance: Option<Balance>,
-    /// What files gave.
+    /// Throughput and latency of file operations.
     pub rounds: Option<Rounds>,
 }
 
 /// How computing was spread.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Balance {
-    /// Mean share of each CPU's time, 0 to 1, with its number.
+    /// CPU number and mean busy share of its time, 0 to 1.
     pub cpus: Vec<(usize, f64)>,
     /// Jain's index over the CPUs.
     pub fairness: Option<f64>,
     /// Jain's index over the schedulers.
     pub scheduler_fairness: Option<f64>,
-    /// Mean number of tasks that ran or waited.
+    /// Mean number of tasks that were running or runnable.
     pub running: Option<f64>,
     /// Mean number of light processes that were ready to run.
     pub queued: Option<f64>,
-    /// Mean share that the hypervisor stole.
+    /// Mean share of steal time.
     pub stolen: Option<f64>,
 }
 
-/// What files gave.
+/// Throughput and latency of file operations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rounds {
-    /// Rounds of open, write, read and close a second.
+    /// Rounds of open, write, read and close per second.
     pub per_second: f64,
     /// Median time of a round in nanoseconds.
     pub p50_ns: Option<f64>,
@@ -134,20 +134,20 @@ pub struct Rounds {
     pub file_system: String,
 }
 
-/// How the number of schedulers differs from what the CPUs give.
+/// How the number of schedulers differs from what the CPUs allow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mismatch {
-    /// Whether there are more schedulers than can run; fewer otherwise.
+    /// Whether there are more schedulers than can run; otherwise there are fewer.
     pub more: bool,
-    /// Whether the quota says so, and not the CPUs.
+    /// Whether the quota limits the number, and not the CPUs.
     pub by_quota: bool,
-    /// As many as can run.
+    /// Number of schedulers that can run at the same time.
     pub fitting: usize,
-    /// What sets it so, as one would type it.
+    /// The setting that corrects it, as typed in a shell.
     pub cure: String,
 }
 
-/// Judges all spawnings of a record.
+/// Evaluates all spawn experiments of a record.
 pub(super) fn judge(record: &Record) -> Vec<LightProcesses> {
     let several = record.spawnings.windows(2).any(|pair| pair[0].work != pair[1].work);
     record.spawnings.iter().map(|spawning| of(spawning, several)).collect()
@@ -230,8 +230,8 @@ fn rounds(io: &Io) -> Rounds {
     }
 }
 
-/// Schedulers should be as many as CPUs, or as the quota's CPUs where that is less: more of them only take turns, and
-/// are throttled together.
+/// Compares the number of schedulers with the number of CPUs, or with the quota's CPUs where that is less.
+/// More schedulers only take turns on the CPUs, and are throttled together.
 fn mismatch(runtime: Runtime, schedulers: &Schedulers) -> Option<Mismatch> {
     let count = schedulers.count?;
     let cpus = schedulers.cpus.len();

@@ -1,5 +1,5 @@
-//! Memory bandwidth by kernel and number of workers, and from the CPUs of each node to the memory of each: bandwidth,
-//! latency, and latency under load.
+//! Memory bandwidth by kernel and number of workers, and from the CPUs of each node to the memory of each
+//! node: bandwidth, latency, and latency under load.
 
 use super::with_factor;
 use manycore_experiment::record::id::{self, TIMES_CACHES};
@@ -16,13 +16,14 @@ use std::collections::BTreeMap;
 pub struct Streaming {
     /// Bytes of each of the three arrays on a node.
     pub array_bytes: Option<u64>,
-    /// Bytes of the last-level caches of the node that has the most; absent where the machine does not tell.
+    /// Bytes of the last-level caches of the node with the most. `None` where the machine does not report
+    /// them.
     pub caches_bytes: Option<u64>,
-    /// The node whose CPUs worked in [`Streaming::points`], and the one whose memory they worked on.
+    /// The node whose CPUs worked in [`Streaming::points`], and the node of the memory.
     pub home: Option<(u32, u32)>,
-    /// By kernel, stores and number of workers.
+    /// Points by kernel, stores and number of workers.
     pub points: Vec<StreamPoint>,
-    /// From the CPUs of a node to the memory of a node, by number.
+    /// Routes from the CPUs of a node to the memory of a node, by node number.
     pub routes: Vec<Route>,
 }
 
@@ -31,37 +32,37 @@ pub struct Streaming {
 pub struct StreamPoint {
     /// `copy`, `scale`, `add`, `triad`, `read`.
     pub kernel: String,
-    /// `ordinary` or `non-temporal`; absent where nothing is stored.
+    /// `ordinary` or `non-temporal`. `None` where nothing is stored.
     pub stores: Option<String>,
-    /// Workers at once, each on a CPU of its own.
+    /// Concurrent workers, each on its own CPU.
     pub workers: usize,
-    /// Bytes per second of all together, as STREAM counts them.
+    /// Bytes per second of all workers in total, counted as in STREAM.
     pub rate: Estimate,
-    /// Rate over that of one worker, from pairs of the same block; absent for one.
+    /// Rate relative to one worker, from pairs of the same block. `None` for one worker.
     pub over_one: Option<Estimate>,
 }
 
-/// From the CPUs of one node to the memory of one.
+/// The route from the CPUs of one node to the memory of one node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Route {
     /// Node of the CPUs.
     pub from: u32,
     /// Node of the memory.
     pub to: u32,
-    /// CPUs that read at once in [`Route::rate`].
+    /// Number of CPUs that read at the same time in [`Route::rate`].
     pub workers: usize,
     /// Bytes per second that all CPUs of the node read.
     pub rate: Option<Estimate>,
-    /// Nanoseconds of a load from a random place while nobody else works.
+    /// Nanoseconds of a load from a random address while no other CPU works.
     pub idle_ns: Option<Estimate>,
-    /// The same while all other CPUs of the node read from there.
+    /// Nanoseconds of a load while all other CPUs of the node read from the same memory.
     pub loaded_ns: Option<Estimate>,
-    /// Bytes per second that those read meanwhile.
+    /// Bytes per second that those CPUs read at the same time.
     pub load: Option<f64>,
 }
 
 impl StreamPoint {
-    /// `triad, non-temporal`, `read`.
+    /// Returns the name of the point: `triad, non-temporal`, `read`.
     pub fn title(&self) -> String {
         match &self.stores {
             Some(stores) => format!("{}, {stores}", self.kernel),
@@ -71,12 +72,12 @@ impl StreamPoint {
 }
 
 impl Streaming {
-    /// Whether the arrays are smaller than they should be beside the caches.
+    /// Returns whether the arrays are too small relative to the caches.
     pub fn cached(&self) -> bool {
         self.array_bytes.zip(self.caches_bytes).is_some_and(|(array, caches)| array < TIMES_CACHES * caches)
     }
 
-    /// The numbers of the nodes that have a part in routes: those of CPUs and those of memory.
+    /// Returns the numbers of the nodes of all routes: those of CPUs and those of memory.
     pub fn nodes(&self) -> [Vec<u32>; 2] {
         [|route: &Route| route.from, |route: &Route| route.to].map(|side| {
             let mut nodes: Vec<u32> = self.routes.iter().map(side).collect();
@@ -86,13 +87,13 @@ impl Streaming {
         })
     }
 
-    /// The route between two nodes.
+    /// Returns the route between two nodes.
     pub fn route(&self, from: u32, to: u32) -> Option<&Route> {
         self.routes.iter().find(|route| (route.from, route.to) == (from, to))
     }
 }
 
-/// Judges what a record has of it; absent where it has nothing.
+/// Evaluates the stream experiments of a record. Returns `None` where it has none.
 pub(crate) fn judge(record: &Record) -> Option<Streaming> {
     let [kernels, rates, latencies] =
         [id::STREAM, id::STREAM_NODES, id::STREAM_LATENCY].map(|id| record.experiment(id));
@@ -144,7 +145,7 @@ fn points(experiment: &Experiment) -> Vec<StreamPoint> {
         .collect()
 }
 
-/// The route of a treatment, empty where it is the first of it.
+/// Returns the route of a treatment, and inserts an empty one at its first treatment.
 fn route<'a>(treatment: &Treatment, routes: &'a mut BTreeMap<(u32, u32), Route>) -> Option<&'a mut Route> {
     let node = |name: &str| treatment.factors.get(name)?.parse::<u32>().ok();
     let (from, to) = (node("from")?, node("to")?);
@@ -172,8 +173,8 @@ fn bandwidths(experiment: &Experiment, routes: &mut BTreeMap<(u32, u32), Route>)
 fn times(experiment: &Experiment, routes: &mut BTreeMap<(u32, u32), Route>) {
     for loaded in ["no", "yes"] {
         for index in with_factor(experiment, "loaded", loaded) {
-            // In a slice without a load, one took as long as the slice at least: left out, it would make loads look
-            // faster than they are.
+            // A load that did not complete in a slice took at least as long as the slice. Leaving it out
+            // would make loads look faster than they are.
             let time = |sample: &Sample| {
                 if sample.work > 0.0 { sample.values.first().copied() } else { Some(sample.wall_ns as f64) }
             };

@@ -1,4 +1,4 @@
-//! The judgement of made-up machines, whose truth is known.
+//! Evaluation of synthetic machines whose true behaviour is known.
 
 use super::*;
 use manycore_experiment::record::{Around, Record};
@@ -16,7 +16,7 @@ fn texts(evaluation: &Evaluation, kind: Kind, topic: &str) -> Vec<String> {
     evaluation.findings.iter().filter(of).map(|finding| finding.text.clone()).collect()
 }
 
-/// A quiet guest, so that only what a test adds is found.
+/// Returns a quiet guest, so that a test finds only what it adds.
 fn quiet() -> World {
     World { noise: 0.005, steal: 0.0, ..World::guest() }
 }
@@ -42,8 +42,8 @@ fn the_noise_floor_grows_with_the_noise() {
     assert_eq!(judge(&quiet()).noise.iter().map(|noise| noise.workers).collect::<Vec<_>>(), [1, 2]);
 }
 
-/// One worker that loses 15 % makes a machine that scales perfectly look 1.18 times as fast again: so came the
-/// 4.61x on four CPUs of a published table.
+/// One worker that loses 15 % makes a machine that scales perfectly look 1.18 times as fast. This explains
+/// the 4.61x on four CPUs of a published table.
 #[test]
 fn each_cause_of_a_superlinear_point_is_named_and_no_other() {
     for (trouble, cause) in [
@@ -53,7 +53,7 @@ fn each_cause_of_a_superlinear_point_is_named_and_no_other() {
         (Trouble::Frequency(0.15), "faster with all at work"),
         (Trouble::SlowCpu(0.15), "a second of CPU time did"),
     ] {
-        // Bare metal, for there the kernel tells frequencies.
+        // Bare metal, because the kernel reports frequencies there.
         let evaluation = judge(&World { trouble, hypervisor: None, ..quiet() });
         let superlinear = point(&evaluation, 2).superlinear.as_ref().unwrap();
         assert!(!superlinear.within_noise, "{trouble:?}");
@@ -158,7 +158,7 @@ fn too_few_blocks_give_no_verdict() {
     let evaluation = judge(&World { blocks: 5, ..quiet() });
     let known =
         |noise: &Noise| noise.ratio.interval.is_some() || noise.floor.is_some() || noise.detectable.is_some();
-    // They are shown as too few.
+    // They are reported as too few.
     assert!(evaluation.noise.len() == 2 && !evaluation.noise.iter().any(known), "{:?}", evaluation.noise);
     let advice = evaluation.findings.iter().filter(|finding| finding.kind == Kind::Advice);
     let topics: Vec<&str> = advice.map(|finding| finding.topic).collect();
@@ -199,7 +199,8 @@ fn the_peak_is_told_for_known_cores_only() {
     assert_eq!(unknown.matrix[0].peak, None);
 }
 
-/// "85.6 GFLOPS, 136 % of the core's peak of 63": another guest had held the clock down while it was measured.
+/// Regression test: "85.6 GFLOPS, 136 % of the core's peak of 63". Another guest had slowed the clock down
+/// while it was measured.
 #[test]
 fn a_peak_that_products_exceed_is_unknown() {
     let mut record = quiet().record();
@@ -220,8 +221,8 @@ fn findings_are_sorted_by_weight() {
     assert!(evaluation.findings.is_sorted_by_key(|finding| finding.kind));
 }
 
-/// A CPU that the worker never had in a slice counted as one of 0 Hz, so that half of the CPUs halved the clock of one
-/// worker alone: "the CPUs ran 96 % faster with all at work".
+/// Regression test: a CPU that the worker never had in a slice counted as one of 0 Hz, so that half of the
+/// CPUs halved the clock of one worker alone: "the CPUs ran 96 % faster with all at work".
 #[test]
 fn a_slice_without_a_cpu_is_no_clock_of_zero_hertz() {
     let mut record = quiet().record();
@@ -239,7 +240,8 @@ fn a_slice_without_a_cpu_is_no_clock_of_zero_hertz() {
     assert!(clock.alone.iter().all(|(_, hz)| hz.median > 1e9), "{clock:?}");
 }
 
-/// "one worker alone lost 104 % of its time": the kernel counts a wait when it ends, also one that began before.
+/// Regression test: "one worker alone lost 104 % of its time". The kernel counts a wait when it ends,
+/// including the part before the sample.
 #[test]
 fn no_share_of_time_is_above_one() {
     let mut record = quiet().record();
@@ -268,7 +270,8 @@ fn no_share_of_time_is_above_one() {
     }
 }
 
-/// A record in which other work took this share of both CPUs in all samples of the scaling experiment.
+/// Returns a record in which other work took this share of both CPUs in all samples of the scaling
+/// experiment.
 fn beside_others(world: &World, share: f64) -> Record {
     let mut record = world.record();
     let scaling = record.experiments.iter_mut().find(|experiment| experiment.id == id::SCALING).unwrap();
@@ -281,7 +284,7 @@ fn beside_others(world: &World, share: f64) -> Record {
     record
 }
 
-/// "use more workers than CPUs" was advised at 91 % foreign load.
+/// Regression test: "use more workers than CPUs" was advised at 91 % foreign load.
 #[test]
 fn nothing_is_advised_beside_other_work() {
     let world = World { oversubscribed: 1.3, bound: 1.1, ..quiet() };
@@ -299,10 +302,14 @@ fn nothing_is_advised_beside_other_work() {
     );
     let marked = evaluation.findings.iter().filter(|finding| finding.kind == Kind::Doubtful);
     assert!(marked.clone().count() > 3);
-    assert!(marked.filter_map(|finding| finding.evidence.last()).all(|last| last.starts_with("meanwhile ")));
+    assert!(
+        marked
+            .filter_map(|finding| finding.evidence.last())
+            .all(|last| last.starts_with("during the measurement "))
+    );
 }
 
-/// Which lock is best flipped from run to run, with "too few samples" as its evidence.
+/// Regression test: the best lock differed from run to run, with "too few samples" as the evidence.
 #[test]
 fn a_lock_is_the_best_only_where_that_is_shown() {
     let best = |blocks: usize, alike: bool| {
@@ -320,14 +327,14 @@ fn a_lock_is_the_best_only_where_that_is_shown() {
         Evaluation::of(&record).findings.iter().find(find).map(|finding| (finding.kind, finding.text.clone()))
     };
     let (kind, text) = best(20, false).unwrap();
-    assert!(kind == Kind::Fact && text.contains("with spin."), "{text}");
+    assert!(kind == Kind::Fact && text.contains("spin gives"), "{text}");
     for (blocks, alike) in [(5, false), (20, true)] {
         let (kind, text) = best(blocks, alike).unwrap();
         assert!(kind == Kind::Doubtful && text.contains("not decided"), "{kind:?} {text}");
     }
 }
 
-/// A lock that nobody got was told as "0.000e0/s".
+/// Regression test: a lock that was never acquired was reported as "0.000e0/s".
 #[test]
 fn a_lock_that_was_never_got_is_told_in_words() {
     let mut record = quiet().record();
@@ -349,7 +356,7 @@ fn a_lock_that_was_never_got_is_told_in_words() {
     assert!(all.iter().any(|text| text.contains("ticket: none at all")), "{all:?}");
 }
 
-/// The noise of a machine is a condition of its figures; a table shows it.
+/// The noise of a machine is a condition of its figures, which a table shows.
 #[test]
 fn noise_is_no_finding() {
     let evaluation = judge(&World::guest());

@@ -1,4 +1,4 @@
-//! The search for the best placement: `manycore tune`.
+//! Evaluates the search for the best placement of `manycore tune`.
 
 use super::comparison;
 use manycore_experiment::{
@@ -15,17 +15,17 @@ use std::collections::BTreeMap;
 /// The value of factor `side` that marks today's behaviour in every round of the search.
 pub const TODAY: &str = "today";
 
-/// A search, judged.
+/// The evaluation of a search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tuning {
-    /// All candidates, best first as the search saw them.
+    /// All candidates, best first by their exploratory results.
     pub candidates: Vec<Candidate>,
     /// Finalists against today's behaviour on fresh pairs, best first.
     pub finalists: Vec<Finalist>,
-    /// The best finalist that is better than today's behaviour by more than may be nothing: not all of its interval is
-    /// within the margin. Absent where none is: leave it as it is.
+    /// Index of the best finalist that is better than today's behaviour and whose interval is not wholly
+    /// within the margin. `None` where there is none: keep today's behaviour.
     pub winner: Option<usize>,
-    /// Runs that the search and the confirmation took.
+    /// Number of runs of the search and the confirmation.
     pub trials: usize,
 }
 
@@ -34,11 +34,11 @@ pub struct Tuning {
 pub struct Candidate {
     /// Its name.
     pub name: String,
-    /// Round after which it was dropped, from 1; absent where it stayed to the end.
+    /// Round after which it was dropped, from 1. `None` where it stayed to the end.
     pub dropped: Option<usize>,
-    /// Runs.
+    /// Number of runs.
     pub trials: usize,
-    /// Its rate over today's, over the blocks of the last round that it was in. Exploratory: the best of many
+    /// Its rate over today's, over the blocks of its last round. Exploratory: the best of many candidates
     /// looks better than it is.
     pub ratio: Option<Estimate>,
 }
@@ -48,20 +48,22 @@ pub struct Candidate {
 pub struct Finalist {
     /// Its name.
     pub name: String,
-    /// B is the finalist, A is today's behaviour; levels are those of the interim analysis, split over finalists (Holm).
+    /// B is the finalist, A is today's behaviour. The level is that of the interim analysis, divided among
+    /// the finalists (Holm).
     pub verdict: Verdict,
-    /// How to run it without this program.
+    /// The command that runs it without this program.
     pub line: String,
 }
 
-/// Treatments with their scores, best first: the median over the blocks of the logarithm of the rate over the
-/// block's mean rate. What `tune` halves its field by. A run without work counts, as the last of its block.
+/// Returns the treatments with their scores, best first. A score is the median over the blocks of the
+/// logarithm of the rate relative to the block's mean rate. `tune` halves its field by it. A run without
+/// work counts as the last of its block.
 pub fn ranking(experiment: &Experiment) -> Vec<(usize, f64)> {
     let mut by_block: BTreeMap<usize, Vec<(usize, f64)>> = BTreeMap::new();
     for sample in &experiment.samples {
         by_block.entry(sample.block).or_default().push((sample.treatment, sample.rate()));
     }
-    // A block that was cut short, or in which nothing was done, compares nothing.
+    // A block that was cut short, or in which no work was done, compares nothing.
     by_block.retain(|_, rates| {
         let best = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
         for (_, rate) in rates.iter_mut() {
@@ -86,7 +88,7 @@ pub fn ranking(experiment: &Experiment) -> Vec<(usize, f64)> {
     scores
 }
 
-/// Judges a search: experiments `tune-1`, `tune-2`, ... and `tune-confirm`.
+/// Evaluates a search: the experiments `tune-1`, `tune-2`, ... and `tune-confirm`.
 pub(crate) fn judge(record: &Record) -> Option<Tuning> {
     let rounds: Vec<&Experiment> = (1..)
         .map_while(|round| record.experiment(&format!("{}{round}", manycore_experiment::record::id::TUNE)))
@@ -113,7 +115,7 @@ fn is_today(treatment: &Treatment) -> bool {
 
 fn candidates(rounds: &[&Experiment]) -> Vec<Candidate> {
     let mut candidates = Vec::new();
-    // From the last round to the first: who stayed longest is best.
+    // From the last round to the first: the candidates that stayed longest are the best.
     for (round, experiment) in rounds.iter().enumerate().rev() {
         let today = experiment.treatments.iter().position(is_today);
         for (index, _) in ranking(experiment) {
@@ -135,7 +137,7 @@ fn candidates(rounds: &[&Experiment]) -> Vec<Candidate> {
     candidates
 }
 
-/// Whether the confirmation may end: every finalist is judged clearly.
+/// Returns whether the confirmation may end: every finalist has a conclusive verdict.
 pub fn confirmed(experiment: &Experiment) -> bool {
     finalists(experiment).iter().all(|finalist| finalist.verdict.verdict != Answer::Inconclusive)
 }

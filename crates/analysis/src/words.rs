@@ -1,11 +1,11 @@
-//! Figures in sentences.
+//! Formats figures in sentences.
 
 use manycore_experiment::record::{Better, Metric};
 use manycore_stats::Estimate;
 
 pub(crate) use manycore_text::units::{interval, percent};
 
-/// A ratio with its interval: `1.97x (95 %: 1.95 to 1.99)`.
+/// Formats a ratio with its interval: `1.97x (95 %: 1.95 to 1.99)`.
 pub(crate) fn times(estimate: &Estimate) -> String {
     format!("{:.2}x ({})", estimate.median, interval(estimate.interval, |end| format!("{end:.2}")))
 }
@@ -18,12 +18,12 @@ pub(crate) struct Change {
     more: &'static str,
     less: &'static str,
     judgements: [&'static str; 2],
-    /// ` in p99`; empty where there is one figure only.
+    /// ` in p99`. Empty where there is only one figure.
     what: String,
 }
 
 impl Change {
-    /// The words for a metric; a plain rate where there is none.
+    /// Returns the words for a metric; those of a rate where there is none.
     pub(crate) fn of(metric: Option<&Metric>) -> Self {
         let usual = metric.is_none_or(|metric| metric.name == "wall");
         let what = metric.filter(|_| !usual).map(|metric| format!(" in {}", metric.name)).unwrap_or_default();
@@ -38,7 +38,7 @@ impl Change {
         Self { verb, bare, more, less, judgements, what }
     }
 
-    /// `faster`, `slower`, `better in p99`.
+    /// Returns `faster`, `slower`, `better` or `worse`.
     pub(crate) fn judgement(&self, better: bool) -> &'static str {
         self.judgements[usize::from(!better)]
     }
@@ -53,7 +53,7 @@ impl Change {
         format!("B may {} {} than A{}", self.bare, self.size(ratio), self.what)
     }
 
-    /// The ends of an interval: `95 to 106 % longer`, `3.0 % less time to 12 % longer`.
+    /// Formats the ends of an interval: `95 to 106 % longer`, `3.0 % less time to 12 % longer`.
     pub(crate) fn bounds(&self, (low, high): (f64, f64)) -> String {
         let share = |ratio: f64| percent((ratio - 1.0).abs());
         let number = |ratio: f64| share(ratio).trim_end_matches(" %").to_owned();
@@ -71,7 +71,7 @@ impl Change {
     }
 }
 
-/// Whether a metric is a time, by its unit.
+/// Returns whether a metric is a time, by its unit.
 fn is_time(metric: &Metric) -> bool {
     metric.name == "wall"
         || ["s", "ms", "us", "\u{b5}s", "ns", "sec", "secs", "seconds", "min"].contains(&metric.unit.as_str())
@@ -85,7 +85,7 @@ mod tests {
         Change::of(Some(&Metric { name: name.to_owned(), unit: unit.to_owned(), better }))
     }
 
-    /// B took twice the time: it was "50 % slower".
+    /// Regression test: B took twice the time and was reported as "50 % slower".
     #[test]
     fn percentages_follow_the_metric() {
         let wall = change("wall", "s", Better::Lower);
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(Change::of(None).point(1.1), "does 10 % more");
     }
 
-    /// "12 % faster (95 %: -366 to 80 %)".
+    /// Regression test: "12 % faster (95 %: -366 to 80 %)".
     #[test]
     fn no_end_of_an_interval_is_a_negative_share() {
         let wall = change("wall", "s", Better::Lower);

@@ -1,9 +1,10 @@
-//! Our own honesty on this machine: how often `compare` cries wolf between identical commands, how often it sees
-//! injected slow-downs, how wide its intervals are, and beside it what hyperfine would have said of the same
-//! commands in the same minutes with the same budget.
+//! Calibration on this machine: the false-positive rate of `compare` between identical commands, its power
+//! for injected slow-downs, and the width of its intervals, with the results of hyperfine for the same
+//! commands at the same time and with the same budget.
 //!
-//! `calibrate [PART...]` with the parts `quiet`, `busy`, `5%`, `2%`, `1%`, `equivalence`, `reached`, `load`, `width`,
-//! `cost`; all without one. `TRIALS` sets the number of A/A trials (200), `TRIES` that of each injected slow-down (10).
+//! Usage: `calibrate [PART...]` with the parts `quiet`, `busy`, `5%`, `2%`, `1%`, `equivalence`, `reached`,
+//! `load`, `width`, `cost`; all of them by default. `TRIALS` sets the number of A/A trials (200), `TRIES`
+//! the number of trials of each injected slow-down (10).
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 mod common;
@@ -48,7 +49,7 @@ fn main() {
     }
     if wanted("busy") {
         let _neighbours = Neighbours::start();
-        false_alarms("busy neighbour");
+        false_alarms("with other work");
     }
     for (part, slower) in [("5%", 0.05), ("2%", 0.02), ("1%", 0.01)] {
         if wanted(part) {
@@ -80,12 +81,12 @@ fn number(name: &str, otherwise: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// One thread of sysbench that does `events` and ends.
+/// Returns a command of one sysbench thread that does `events` and ends.
 fn sysbench(events: u64) -> String {
     format!("sysbench cpu --threads=1 --time=0 --cpu-max-prime=10000 --events={events} run")
 }
 
-/// A neighbour that computes for a random while and rests for another, on half of the CPUs.
+/// Other work on half of the CPUs: processes that compute and sleep for random times in turns.
 struct Neighbours(Vec<Child>);
 
 impl Neighbours {
@@ -118,7 +119,7 @@ fn subject(sides: Vec<Side>) -> Commands {
     Commands::new(sides, Rules::default(), None, observer, now_ns()).expect("a subject")
 }
 
-/// What `manycore compare` does with these commands and budget.
+/// Runs what `manycore compare` runs with these commands and this budget.
 fn ours(a: &str, b: &str, budget: Budget, seed: u64, early: bool) -> Comparison {
     let side = |line: &str| Side { command: words(line).expect("a command"), copies: 1, ..Side::default() };
     let mut subject = subject(vec![side(a), side(b)]);
@@ -156,7 +157,7 @@ fn design(budget: Budget, method: Method) -> Design {
     }
 }
 
-/// Mean and standard deviation of the times of each command, as hyperfine prints them.
+/// Returns mean and standard deviation of the times of each command, as hyperfine reports them.
 fn hyperfine(a: &str, b: &str, runs: usize) -> Option<[(f64, f64); 2]> {
     let folder = tempfile::tempdir().ok()?;
     let file = folder.path().join("out.json");
@@ -179,12 +180,12 @@ fn hyperfine(a: &str, b: &str, runs: usize) -> Option<[(f64, f64); 2]> {
     Some([of(0)?, of(1)?])
 }
 
-/// Whether the two bars of one standard deviation do not overlap.
+/// Returns whether the two bars of one standard deviation do not overlap.
 fn apart([a, b]: [(f64, f64); 2]) -> bool {
     (a.0 - b.0).abs() > a.1 + b.1
 }
 
-/// Full width of hyperfine's interval of the ratio, as a share of it.
+/// Returns the full width of hyperfine's interval of the ratio, as a share of the ratio.
 fn hyperfine_width([a, b]: [(f64, f64); 2]) -> f64 {
     2.0 * ((a.1 / a.0).powi(2) + (b.1 / b.0).powi(2)).sqrt()
 }
@@ -193,7 +194,7 @@ fn our_width(verdict: &Verdict) -> Option<f64> {
     verdict.interval.map(|(low, high)| (high - low) / verdict.ratio)
 }
 
-/// A/A trials of both programs in turns.
+/// Runs A/A trials of both programs, interleaved.
 fn false_alarms(name: &str) {
     const PAIRS: usize = 30;
     let trials = number("TRIALS", 200);
@@ -201,7 +202,7 @@ fn false_alarms(name: &str) {
     let budget = Budget { seconds: f64::MAX, least_blocks: PAIRS, most_blocks: PAIRS };
     let (mut claimed, mut equivalent, mut covered, mut theirs, mut held) = (0, 0, 0, 0, 0);
     for trial in 0..trials {
-        // Three interim analyses, as a budget of this many pairs has them.
+        // Three interim analyses, as in a budget of this many pairs.
         let side = Side { command: words(&line).expect("a command"), copies: 1, ..Side::default() };
         let mut subject = subject(vec![side.clone(), side]);
         for side in 0..2 {
@@ -219,12 +220,12 @@ fn false_alarms(name: &str) {
     }
     println!(
         "A/A, {name}: compare claimed a difference in {claimed} of {trials} ({}), equivalence in {equivalent}; its \
-         interval held 1 in {covered}; hyperfine's bars lay apart in {theirs} of {held}",
+         interval contained 1 in {covered}; hyperfine's bars did not overlap in {theirs} of {held}",
         percent(claimed as f64 / trials as f64)
     );
 }
 
-/// How often a slow-down of a one-thread command is found within a minute.
+/// Measures how often a slow-down of a one-thread command is found within a minute.
 fn power(slower: f64) {
     // About 150 ms, nearly all of it work.
     const EVENTS: u64 = 300;
@@ -245,7 +246,7 @@ fn power(slower: f64) {
     }
     println!(
         "{} slower command: found in {found} of {tries} within 60 s (median {:.0} s, longest {:.0} s; ratio {:.4}); \
-         hyperfine's bars lay apart in {apart_too} of {held}",
+         hyperfine's bars did not overlap in {apart_too} of {held}",
         percent(slower),
         median(&seconds).unwrap_or(f64::NAN),
         quantile(&seconds, 1.0).unwrap_or(f64::NAN),
@@ -253,7 +254,7 @@ fn power(slower: f64) {
     );
 }
 
-/// `pairs` pairs of a command and one that does `slower` more, as three interim analyses judge them.
+/// Compares `pairs` pairs of a command and one that does `slower` more work, with three interim analyses.
 fn pairs_of(slower: f64, events: u64, pairs: usize, seed: u64) -> Comparison {
     let more = events + (slower * events as f64).round() as u64;
     let side =
@@ -266,8 +267,8 @@ fn pairs_of(slower: f64, events: u64, pairs: usize, seed: u64) -> Comparison {
     judged(&mut subject, budget, analyses_for(pairs as f64), seed)
 }
 
-/// How often commands that differ by more than the margin are called equivalent beside a busy neighbour: by 50 % in 12
-/// pairs, and by 5 % in 36.
+/// Measures how often commands that differ by more than the margin are called equivalent while other work
+/// runs: by 50 % in 12 pairs, and by 5 % in 36 pairs.
 fn equivalence_errors() {
     let trials = number("TRIALS", 200) / 4;
     for (slower, pairs) in [(0.5, 12), (0.05, 36)] {
@@ -281,14 +282,15 @@ fn equivalence_errors() {
             }
         }
         println!(
-            "{} slower command, {pairs} pairs beside a busy neighbour: equivalent in {equivalent} of {trials}, slower in \
+            "{} slower command, {pairs} pairs with other work: equivalent in {equivalent} of {trials}, slower in \
              {slower_found}, faster in {faster}",
             percent(slower)
         );
     }
 }
 
-/// How often a slow-down as large as the minimum detectable effect of an A/A run before is found: 80 % are promised.
+/// Measures how often a slow-down as large as the minimum detectable effect of a preceding A/A run is
+/// found; 80 % are expected.
 fn reached_power() {
     const PAIRS: usize = 36;
     const EVENTS: u64 = 400;
@@ -301,16 +303,16 @@ fn reached_power() {
         effects.push(effect);
     }
     println!(
-        "minimum detectable effect of {PAIRS} pairs beside a busy neighbour: {} (median), found in {found} of {} ({}; \
-         80 % are promised)",
+        "minimum detectable effect of {PAIRS} pairs with other work: {} (median), found in {found} of {} ({}; \
+         80 % are expected)",
         percent(median(&effects).unwrap_or(f64::NAN)),
         effects.len(),
         percent(found as f64 / effects.len() as f64)
     );
 }
 
-/// How often a slow-down of 1 % of a built-in load is found in 20 s of slices: chains of 1 % more additions that
-/// count as the same work.
+/// Measures how often a slow-down of 1 % of a built-in load is found in 20 s of slices: chains with 1 %
+/// more additions that count as the same work.
 fn load() {
     let tries = number("TRIES", 10);
     let observer = Rc::new(Observer::new(&common::machine()));
@@ -345,7 +347,7 @@ fn load() {
     );
 }
 
-/// Width of the intervals of the ratio beside a busy neighbour, at equal budget.
+/// Measures the width of the intervals of the ratio while other work runs, at equal budget.
 fn width(name: &str, events: u64, seconds: f64) {
     let line = sysbench(events);
     let mut shares = Vec::new();
@@ -354,7 +356,7 @@ fn width(name: &str, events: u64, seconds: f64) {
         let bars = hyperfine(&line, &line, comparison.verdict.pairs);
         if let Some((our, bars)) = our_width(&comparison.verdict).zip(bars) {
             println!(
-                "  {name}: {} pairs, ours {} wide, hyperfine's {}",
+                "  {name}: {} pairs, width {}, hyperfine's {}",
                 comparison.verdict.pairs,
                 percent(our),
                 percent(hyperfine_width(bars))
@@ -364,7 +366,7 @@ fn width(name: &str, events: u64, seconds: f64) {
     }
     match median(&shares) {
         Some(share) => println!(
-            "interval of commands of {name} beside a busy neighbour: {share:.2} of hyperfine's width ({:.2} to {:.2})",
+            "interval of commands of {name} with other work: {share:.2} of hyperfine's width ({:.2} to {:.2})",
             quantile(&shares, 0.0).unwrap_or(f64::NAN),
             quantile(&shares, 1.0).unwrap_or(f64::NAN)
         ),
@@ -372,8 +374,8 @@ fn width(name: &str, events: u64, seconds: f64) {
     }
 }
 
-/// CPU time of our own while a command runs, as a share of one CPU: with threads seated on their own CPUs, which
-/// costs most.
+/// Measures this program's own CPU time while a command runs, as a share of one CPU: with threads pinned to
+/// one CPU each, which costs most.
 fn cost() {
     let cpus = manycore_linux::affinity::allowed().expect("an affinity");
     let line = format!("sysbench cpu --threads={} --time=5 run", cpus.len());
@@ -392,7 +394,7 @@ fn cost() {
         })
         .collect();
     println!(
-        "own CPU time while a bound command runs: {} of one CPU",
+        "own CPU time while a pinned command runs: {} of one CPU",
         percent(median(&shares).unwrap_or(f64::NAN))
     );
 }

@@ -1,4 +1,5 @@
-//! The error of A against A: 50 ms slices against 30 s blocks, over windows of 60 s of the same run.
+//! Measures the error of A against A with 50 ms slices and with 30 s blocks, over windows of 60 s of the
+//! same run.
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 mod common;
@@ -19,7 +20,7 @@ use std::rc::Rc;
 const WINDOW_NS: u64 = 60_000_000_000;
 const STEP_NS: u64 = 15_000_000_000;
 
-/// Minutes of measuring, unless `MINUTES` says otherwise.
+/// Minutes of measuring, unless `MINUTES` is set.
 const MINUTES: f64 = 8.0;
 
 fn main() {
@@ -60,7 +61,7 @@ fn main() {
     }
 }
 
-/// For each window, the errors of the median pair ratio and of the two halves.
+/// Returns, for each window, the error of the median pair ratio and of the ratio of its two halves.
 fn windows(experiment: &Experiment) -> Vec<(f64, f64)> {
     let end = experiment.samples.last().map_or(0, |sample| sample.start_ns);
     let last = end.saturating_sub(WINDOW_NS);

@@ -1,5 +1,6 @@
-//! `tune` against an exhaustive search that measures every candidate as often as `tune` measured its finalists: how
-//! far its answer is from the best, beside what the noise would explain, and how many runs each took.
+//! Compares `tune` with an exhaustive search that measures every candidate as often as `tune` measured its
+//! finalists: the distance of its answer from the best, relative to the noise, and the number of runs of
+//! each.
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 mod common;
@@ -27,7 +28,7 @@ use std::{collections::BTreeMap, fs, path::Path, process::Command, rc::Rc};
 /// Budget of each search.
 const BUDGET: &str = "12s";
 
-/// Workers tried: with few candidates, finalists and today's behaviour alone are half of the field.
+/// Numbers of workers. With few candidates, finalists and today's behaviour alone are half of the field.
 const WORKERS: &str = "1,2,3,4,6,8,12,16";
 
 fn main() {
@@ -90,7 +91,8 @@ fn one(command: &[&str], folder: &Path) {
     exhaustive(command[0], answer, &tuning, &field);
 }
 
-/// Measures every candidate as often as the finalists were, and says where the answer lies.
+/// Measures every candidate as often as the finalists were measured, and prints how far the answer is from
+/// the best.
 fn exhaustive(name: &str, answer: &str, tuning: &Tuning, field: &[Candidate]) {
     let confirmed = tuning.finalists.first().map_or(0, |finalist| finalist.verdict.pairs);
     let searched = tuning.candidates.iter().map(|candidate| candidate.trials).max().unwrap_or(0);
@@ -119,7 +121,7 @@ fn exhaustive(name: &str, answer: &str, tuning: &Tuning, field: &[Candidate]) {
     let chosen = experiment.treatment(answer).expect("the answer is a candidate");
     let gap = Estimate::of(&experiment.log_ratios(best, chosen)).expect("pairs").map(f64::exp);
     println!(
-        "{name}: tune says {answer:?}, the exhaustive search {:?}; the answer does {} of the best's work; runs {} \
+        "{name}: tune chose {answer:?}, the exhaustive search {:?}; the answer does {} of the work of the best; runs {} \
          over {}: {:.2}",
         experiment.treatments[best].name,
         common::show(&gap),
@@ -128,6 +130,6 @@ fn exhaustive(name: &str, answer: &str, tuning: &Tuning, field: &[Candidate]) {
         tuning.trials as f64 / experiment.samples.len() as f64
     );
     if gap.interval.is_some_and(|(_, high)| high < 1.0) {
-        println!("  surely behind the best by {}", percent(1.0 - gap.median));
+        println!("  certainly behind the best by {}", percent(1.0 - gap.median));
     }
 }

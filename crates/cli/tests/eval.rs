@@ -1,4 +1,4 @@
-//! `manycore eval` as a whole: real workers, real signals, real disks.
+//! `manycore eval` as a whole, with real workers, signals and disks.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use assert_cmd::cargo::cargo_bin;
@@ -40,7 +40,7 @@ fn start(folder: &Path) -> Child {
     child
 }
 
-/// Process ids of the workers of `parent`, once there are some that have taken CPU time.
+/// Returns the process ids of the workers of `parent`, once there are some that have used CPU time.
 fn workers(parent: u32) -> Vec<i32> {
     let mine = || -> Vec<i32> {
         fs::read_dir("/proc")
@@ -110,11 +110,15 @@ fn a_second_run_leaves_no_tables_of_the_first() {
         run.args(PROCESSES).args(["--quiet", "--force", "--out"]).arg(folder.path());
         let run = run.output().unwrap();
         assert_eq!((run.status.code(), words(&run)), (Some(0), String::new()));
-        assert!(String::from_utf8_lossy(&run.stdout).contains("BINDING PROCESSES"));
+        assert!(String::from_utf8_lossy(&run.stdout).contains("PINNING PROCESSES"));
         let there = |name: &str| folder.path().join(name).exists();
         ["affinity.csv", "mine.csv", "noise.csv"].map(there)
     };
-    assert_eq!(measure(), [true, true, true], "without a record, no file is known to be of an earlier run");
+    assert_eq!(
+        measure(),
+        [true, true, true],
+        "without a record, no file is known to come from an earlier run"
+    );
     assert_eq!(measure(), [true, true, false]);
 }
 
@@ -129,7 +133,7 @@ fn a_machine_that_cannot_be_read_leaves_no_folder() {
         .arg(&out)
         .output();
     let Some(run) = run.ok().filter(|run| !matches!(run.status.code(), Some(1 | 77))) else {
-        eprintln!("SKIPPED: to hide the CPUs needs the right to mount");
+        eprintln!("SKIPPED: hiding the CPUs requires permission to mount");
         return;
     };
     assert_eq!(run.status.code(), Some(2), "{}", words(&run));
@@ -205,7 +209,7 @@ fn workers_do_not_outlive_a_killed_coordinator() {
     };
     let deadline = Instant::now() + Duration::from_secs(20);
     while workers.iter().any(alive) {
-        assert!(Instant::now() < deadline, "workers are left behind");
+        assert!(Instant::now() < deadline, "workers are still running");
         std::thread::yield_now();
     }
 }
@@ -228,7 +232,7 @@ fn a_full_disk_costs_the_files_but_not_the_result() {
         .status()
         .is_ok_and(|status| status.success());
     if !mounted {
-        eprintln!("SKIPPED: a small file system needs the right to mount one");
+        eprintln!("SKIPPED: a small file system requires permission to mount");
         return;
     }
     let run = manycore().args(PROCESSES).arg("--out").arg(folder.path()).output().unwrap();
@@ -237,13 +241,13 @@ fn a_full_disk_costs_the_files_but_not_the_result() {
     assert_eq!(run.status.code(), Some(3), "{}", words(&run));
     assert!(words(&run).contains("No space left on device"), "{}", words(&run));
     assert!(left.is_empty(), "{left:?}");
-    assert!(String::from_utf8_lossy(&run.stdout).contains("BINDING PROCESSES"));
+    assert!(String::from_utf8_lossy(&run.stdout).contains("PINNING PROCESSES"));
 }
 
 #[test]
 fn an_ordinary_user_can_measure() {
     if !rustix::process::getuid().is_root() {
-        eprintln!("SKIPPED: not root, so that every other test here has shown it");
+        eprintln!("SKIPPED: not root, so every other test here already covers it");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -47,7 +47,7 @@ fn every_pair_has_a_plausible_figure() {
     let folder = tempfile::tempdir().unwrap();
     let run = eval(&mut Command::new(cargo_bin("manycore")), folder.path());
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
-    assert!(String::from_utf8_lossy(&run.stdout).contains("CACHE LINES BETWEEN CPUS"));
+    assert!(String::from_utf8_lossy(&run.stdout).contains("CORE-TO-CORE LATENCY"));
     if record(folder.path())["missed"].to_string().contains("not had at the same time") {
         eprintln!("SKIPPED: others held the CPUs all the time");
         return;
@@ -155,5 +155,5 @@ fn ctrl_c_saves_the_visits_that_were_made() {
     assert!(!record["experiments"][0]["samples"].as_array().unwrap().is_empty());
     let report =
         Command::new(cargo_bin("manycore")).arg("report").arg(folder.path().join("record.json")).output();
-    assert!(String::from_utf8_lossy(&report.unwrap().stdout).contains("A cache line takes"));
+    assert!(String::from_utf8_lossy(&report.unwrap().stdout).contains("Core-to-core latency is"));
 }

@@ -1,4 +1,4 @@
-//! `manycore report` on the real binary: what it prints, what it writes, and how it refuses.
+//! `manycore report` on the real binary: its output, its files, and how it rejects bad input.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod common;
@@ -14,7 +14,8 @@ fn text(paths: &[&Path]) -> String {
     String::from_utf8(output.get_output().stdout.clone()).unwrap()
 }
 
-/// Runs `report` with a file of these bytes; exit code 2 and one message that names the file.
+/// Runs `report` on a file with these bytes. Expects exit code 2 and returns the only message, which names
+/// the file.
 fn refused(name: &str, bytes: &[u8]) -> String {
     let folder = TempDir::new().unwrap();
     let path = write(folder.path(), name, bytes);
@@ -201,7 +202,7 @@ fn absurd_values_are_refused_with_their_place() {
     );
     assert_eq!(
         broken(|record| record.experiments[0].samples[0].treatment = 7),
-        "manycore: r.json: damaged record: experiment \"noise\": sample 0: is of treatment 7, and there are 4\n"
+        "manycore: r.json: damaged record: experiment \"noise\": sample 0: treatment index is 7, expected less than 4\n"
     );
 }
 
@@ -228,7 +229,7 @@ fn targets_that_cannot_be_written_are_named_and_nothing_is_left() {
     let page = folder.path().join("absent/page.html");
     let output = manycore().arg("report").arg(&record).arg("--html").arg(&page).assert().code(3).stdout("");
     assert!(String::from_utf8_lossy(&output.get_output().stderr).contains("absent/page.html"));
-    // A file stands where the folder should be: not even root can write there.
+    // A file exists where the folder should be, so not even root can write there.
     let file = write(folder.path(), "file", b"kept");
     let output = manycore().arg("report").arg(&record).arg("--csv").arg(&file).assert().code(3).stdout("");
     assert!(String::from_utf8_lossy(&output.get_output().stderr).contains(file.to_str().unwrap()));
@@ -247,7 +248,7 @@ fn a_page_is_readable_by_others() {
     assert_eq!(fs::metadata(page).unwrap().permissions().mode() & 0o777, 0o644);
 }
 
-/// A record is data from elsewhere: it must not run in a browser nor steer a terminal.
+/// A record may come from elsewhere: it must not run scripts in a browser or control a terminal.
 #[test]
 fn hostile_strings_are_harmless() {
     let folder = TempDir::new().unwrap();

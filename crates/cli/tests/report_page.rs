@@ -1,4 +1,4 @@
-//! The HTML page in a real browser: an empty console, and every chart there with its size.
+//! The HTML page in a real browser: an empty console, and every chart present with its size.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod common;
@@ -38,15 +38,16 @@ fn open(browser: &str, page: &Path, profile: &Path, more: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Appended to a copy of the page, without its policy, this writes the size of each chart as the browser laid
-/// it out, and of the page, into the document.
+/// Script that is appended to a copy of the page without its policy. It writes the size of each chart as
+/// laid out by the browser, and of the page, into the document.
 const MEASURE: &str = "<script>for (const s of document.querySelectorAll('svg[id]')) {
     const r = s.getBoundingClientRect(), t = s.getBBox();
     s.setAttribute('data-size', `${Math.round(Math.min(r.width, t.width))} ${Math.round(Math.min(r.height, t.height))}`);
 }
 document.body.setAttribute('data-wide', document.documentElement.scrollWidth > window.innerWidth);</script>";
 
-/// Opens the page of `records` and checks the console, the charts and that nothing is cut at the right.
+/// Opens the page of `records` and checks the console, the charts, and that nothing is cut off at the
+/// right.
 fn check(records: &[(&str, Record)], charts: &[&str]) {
     let Some(browser) = browser() else { return };
     let folder = TempDir::new().unwrap();
@@ -69,7 +70,7 @@ fn check(records: &[(&str, Record)], charts: &[&str]) {
     for width in ["--window-size=1280,900", "--window-size=500,900"] {
         let dom = open(browser, &page, &profile, &["--dump-dom", width]).stdout;
         let dom = String::from_utf8(dom).unwrap();
-        assert!(dom.contains("data-wide=\"false\""), "the page scrolls sideways at {width}");
+        assert!(dom.contains("data-wide=\"false\""), "the page scrolls horizontally at {width}");
         assert_eq!(dom.matches("data-size=").count(), charts.len(), "number of charts");
         for id in charts {
             let [across, down] = size(&dom, id);
@@ -78,7 +79,7 @@ fn check(records: &[(&str, Record)], charts: &[&str]) {
     }
 }
 
-/// Width and height of the chart `id`.
+/// Returns width and height of the chart `id`.
 fn size(dom: &str, id: &str) -> [u32; 2] {
     let element = dom.split("<svg ").find(|element| element.starts_with(&format!("id=\"{id}\"")));
     let element = element.unwrap_or_else(|| panic!("no chart {id}"));

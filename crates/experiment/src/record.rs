@@ -1,7 +1,7 @@
-//! What was measured: every raw sample, the order in which it was taken, and the conditions around it.
+//! The record of a run: every raw sample, the order of the samples, and the conditions around them.
 //!
-//! A record is complete in itself: it holds the machine, the seed and what could not be measured, so that it
-//! can be judged any time later, on another machine, by [`manycore_analysis`].
+//! A record is self-contained: it holds the machine, the seed and what could not be measured, so that
+//! [`manycore_analysis`] can evaluate it at any later time and on another machine.
 
 mod check;
 pub mod id;
@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 /// Value of [`Record::schema`] that this version writes.
 pub const RECORD_SCHEMA: &str = "manycore/record/1";
 
-/// Largest logarithm of a ratio of two samples, about e10: where one of them did no work, they count as this far apart.
+/// Largest absolute logarithm of a ratio of two samples, about ln(1e10). Where one sample has no work, the
+/// two count as this far apart.
 const FARTHEST: f64 = 23.0;
 
 /// One run of a measuring verb.
@@ -24,20 +25,20 @@ const FARTHEST: f64 = 23.0;
 pub struct Record {
     /// Always [`RECORD_SCHEMA`] in files that this version writes.
     pub schema: String,
-    /// The verb that measured: `eval`, `bench`, `compare`, `scale`, `tune`, `spawn`.
+    /// The measuring verb: `eval`, `bench`, `compare`, `scale`, `tune`, `spawn`.
     pub verb: String,
     /// Version of manycore that measured.
     pub version: String,
     /// Start in UTC, RFC 3339 with seconds.
     pub started: String,
-    /// Seed from which all random orders follow.
+    /// Seed of all random orders.
     pub seed: u64,
     /// Name of the budget: `quick`, `standard`, `full`.
     pub profile: String,
     /// The measured command line, for verbs that measure one; the load, for `bench`.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub subject: String,
-    /// Whether the run was stopped before its end; what was measured until then is here.
+    /// Whether the run was stopped early. The record holds what was measured before that.
     pub interrupted: bool,
     /// Wall time of the whole run in seconds.
     pub seconds: f64,
@@ -45,45 +46,45 @@ pub struct Record {
     pub machine: Machine,
     /// The state of the machine at the start.
     pub conditions: Conditions,
-    /// What was asked for and could not be had, and why.
+    /// Requested measurements that were not possible, and why.
     pub missed: Vec<Missed>,
-    /// What was remarkable about the measured commands.
+    /// Notes about the measured commands.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub notes: Vec<String>,
     /// The measurements.
     pub experiments: Vec<Experiment>,
-    /// Light processes that were started and held, one for each runtime.
+    /// Light processes that were started and held, one entry for each runtime.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub spawnings: Vec<Spawning>,
 }
 
-/// A requirement that was not met.
+/// A requested measurement that was not possible.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Missed {
     /// What is missing: `Python with NumPy`.
     pub what: String,
-    /// Why, and what would bring it.
+    /// Why, and what would make it available.
     pub why: String,
 }
 
-/// The state of a machine at one moment. Each absent value is one that the machine does not tell.
+/// The state of a machine at one moment. A value is `None` where the machine does not report it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
     /// Load averages over 1, 5 and 15 minutes.
     pub load: Option<[f64; 3]>,
-    /// `MemAvailable`, or what the control groups leave, in bytes: the smaller.
+    /// The smaller of `MemAvailable` and what the control groups leave, in bytes.
     pub memory_available_bytes: Option<u64>,
     /// Swap in use, in bytes.
     pub swap_used_bytes: Option<u64>,
-    /// Share of the last 10 s in which some task waited for a CPU, in percent (PSI `some avg10`).
+    /// Share of the last 10 s in which at least one task waited for a CPU, in percent (PSI `some avg10`).
     pub cpu_pressure_percent: Option<f64>,
-    /// cpufreq governors in use, each once.
+    /// cpufreq governors in use, without duplicates.
     pub governors: Vec<String>,
     /// Whether turbo (boost) is enabled.
     pub turbo: Option<bool>,
     /// Clock source of the kernel.
     pub clock_source: Option<String>,
-    /// Clock ticks per second in which `/proc/stat` counts.
+    /// Clock ticks per second, the unit of `/proc/stat`.
     pub ticks_per_second: u64,
 }
 
@@ -91,34 +92,34 @@ pub struct Conditions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "kind")]
 pub enum Method {
-    /// Workers stay alive; the treatment is switched under them. After each switch `settle_ns` are thrown
-    /// away, then work is counted for `slice_ns`.
+    /// Workers stay alive while the treatment is switched. After each switch, `settle_ns` are discarded,
+    /// then work is counted for `slice_ns`.
     Slices {
         /// Length of a slice in nanoseconds.
         slice_ns: u64,
-        /// Time thrown away after a switch, in nanoseconds.
+        /// Time discarded after a switch, in nanoseconds.
         settle_ns: u64,
     },
     /// Each sample is one piece of work, from start to end.
     Whole,
 }
 
-/// A set of treatments measured in blocks, each block holding every treatment once in random order.
+/// A set of treatments measured in blocks. Each block contains every treatment once, in random order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
-    /// Which experiment: see [`manycore_analysis`] for the ids that it judges.
+    /// Id of the experiment; see [`manycore_analysis::id`].
     pub id: String,
     /// How treatments alternate.
     pub method: Method,
     /// Unit in which [`Sample::work`] counts: `events`, `tasks`, `flop`.
     pub unit: String,
-    /// What the load was told: `max_prime` = `10000`.
+    /// Parameters of the load: `max_prime` = `10000`.
     pub parameters: BTreeMap<String, String>,
-    /// What each sample's [`Sample::values`] are; the first is the primary one, from which [`Sample::work`]
-    /// follows. Empty where work is counted directly.
+    /// The metrics of each sample's [`Sample::values`]. The first is the primary one, from which
+    /// [`Sample::work`] is derived. Empty where work is counted directly.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub metrics: Vec<Metric>,
-    /// What was compared.
+    /// The variants that are compared.
     pub treatments: Vec<Treatment>,
     /// Every sample, in the order taken.
     pub samples: Vec<Sample>,
@@ -129,33 +130,33 @@ pub struct Experiment {
 pub struct Metric {
     /// Name, unique in the experiment: `wall`, `requests`, `p99`.
     pub name: String,
-    /// Unit of the values: `s`, `MiB`, `requests/s`; empty where nobody said.
+    /// Unit of the values: `s`, `MiB`, `requests/s`. Empty where it is unknown.
     pub unit: String,
-    /// Which way is better.
+    /// Which direction is better.
     pub better: Better,
 }
 
-/// Which way a metric is better.
+/// Which direction of a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
-    /// Rates.
+    /// For rates.
     Higher,
-    /// Times, sizes.
+    /// For times and sizes.
     Lower,
 }
 
-/// One of the things compared.
+/// One of the compared variants.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Treatment {
     /// Name, unique in the experiment.
     pub name: String,
-    /// Workers at work at once.
+    /// Number of concurrent workers.
     pub workers: usize,
-    /// What sets it apart: `mode` = `threads`, `size` = `1000`.
+    /// What distinguishes it: `mode` = `threads`, `size` = `1000`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub factors: BTreeMap<String, String>,
-    /// Time of single events over all samples, where the load has events.
+    /// Distribution of event times over all samples, where the load has events.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub latency: Option<Latency>,
 }
@@ -167,9 +168,9 @@ pub struct Latency {
     pub count: u64,
     /// Sum of their times in nanoseconds.
     pub sum_ns: u64,
-    /// Shortest, in nanoseconds.
+    /// Shortest time, in nanoseconds.
     pub min_ns: u64,
-    /// Longest, in nanoseconds.
+    /// Longest time, in nanoseconds.
     pub max_ns: u64,
     /// Buckets of [`manycore_stats::histogram`] that are not empty: index and count.
     pub buckets: Vec<(u32, u64)>,
@@ -178,7 +179,7 @@ pub struct Latency {
 /// One slice or one whole piece of work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Block that it belongs to.
+    /// Block of the sample.
     pub block: usize,
     /// Index into [`Experiment::treatments`].
     pub treatment: usize,
@@ -188,97 +189,101 @@ pub struct Sample {
     pub wall_ns: u64,
     /// Work done by all workers in that time, in the experiment's unit.
     pub work: f64,
-    /// For slices, work done by each worker; for whole work, each worker's time to its end in seconds.
+    /// For slices, work of each worker. For whole work, each worker's time to completion in seconds.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub per_worker: Vec<f64>,
     /// Values of [`Experiment::metrics`], in their order and units.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub values: Vec<f64>,
-    /// Of whole commands of which one failed, how each of them ended: the exit status, or 128 and the signal, as a shell
-    /// counts. Empty where all succeeded.
+    /// Exit codes of whole commands of which one failed: the exit status, or 128 plus the signal as in a
+    /// shell. Empty where all succeeded.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub exits: Vec<i32>,
-    /// What happened around it.
+    /// Counters around the sample.
     #[serde(default)]
     pub around: Around,
 }
 
-/// What the kernel counted from just before a sample to just after it. Absent where it does not count.
+/// Changes of the kernel's counters from just before a sample to just after it. `None` where the kernel
+/// does not count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Around {
-    /// Time covered, in nanoseconds; somewhat longer than the sample.
+    /// Time covered, in nanoseconds; slightly longer than the sample.
     pub span_ns: u64,
     /// CPU time of the workers in nanoseconds (their CPU-time clocks).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cpu_ns: Option<u64>,
-    /// Time that the workers were runnable and waited for a CPU (`/proc/PID/schedstat`, second field), in
-    /// nanoseconds.
+    /// Time in which the workers were runnable and waited for a CPU (`/proc/PID/schedstat`, second field),
+    /// in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub run_delay_ns: Option<u64>,
     /// Migrations of the workers between CPUs (`se.nr_migrations`).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub migrations: Option<u64>,
-    /// Context switches of the workers because they waited.
+    /// Context switches of the workers because they blocked.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub voluntary_switches: Option<u64>,
-    /// Context switches of the workers because something else took the CPU.
+    /// Context switches of the workers because they were preempted.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub involuntary_switches: Option<u64>,
-    /// Ticks in which each CPU was busy, guests' theft included, in the order of `Machine::online`.
+    /// Ticks in which each CPU was busy, including steal time, in the order of `Machine::online`.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub busy_ticks: Vec<u32>,
-    /// Ticks that the hypervisor took from each CPU, in the same order.
+    /// Ticks that the hypervisor took from each CPU (steal), in the same order.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub steal_ticks: Vec<u32>,
-    /// Time that cgroups of this process were throttled, over all ancestors, in nanoseconds.
+    /// Time for which control groups of this process were throttled, over all ancestors, in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub throttled_ns: Option<u64>,
     /// Thermal throttling events of all CPUs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub thermal_events: Option<u64>,
-    /// Mean frequency at the end of up to 16 CPUs that were busy, in kHz (`scaling_cur_freq`).
+    /// Mean frequency of up to 16 busy CPUs at the end, in kHz (`scaling_cur_freq`).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub frequency_khz: Option<u64>,
-    /// Time in which some task waited for a CPU (PSI `some total`), in nanoseconds.
+    /// Time in which at least one task waited for a CPU (PSI `some total`), in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pressure_ns: Option<u64>,
-    /// How often workers looked where they ran.
+    /// Number of times that workers checked which CPU they ran on.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub checks: Option<u64>,
-    /// How often they found themselves on another CPU than the one that is or would be theirs.
+    /// Number of checks that found a worker on another CPU than its own.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub elsewhere: Option<u64>,
 }
 
 impl Experiment {
-    /// Index of the treatment called `name`.
+    /// Returns the index of the treatment with this name.
     pub fn treatment(&self, name: &str) -> Option<usize> {
         self.treatments.iter().position(|treatment| treatment.name == name)
     }
 
-    /// Samples of one treatment, in the order taken.
+    /// Iterates over the samples of one treatment, in the order taken.
     pub fn samples_of(&self, treatment: usize) -> impl Iterator<Item = &Sample> {
         self.samples.iter().filter(move |sample| sample.treatment == treatment)
     }
 
-    /// Whether a treatment has samples, and none of them succeeded: what it measured is not its work.
+    /// Returns whether a treatment has samples and all of them failed. Its measurements then do not show
+    /// its work.
     pub fn always_failed(&self, treatment: usize) -> bool {
         let mut samples = self.samples_of(treatment).peekable();
         samples.peek().is_some() && samples.all(Sample::failed)
     }
 
-    /// Work per second of each sample of a treatment.
+    /// Returns the work per second of each sample of a treatment.
     pub fn rates(&self, treatment: usize) -> Vec<f64> {
         self.samples_of(treatment).map(Sample::rate).collect()
     }
 
-    /// Natural logarithm of the rate of `b` over that of `a`, for each block that has both, also where one of them is 0.
+    /// Returns the natural logarithm of the rate of `b` over that of `a`, for each block that has both,
+    /// including blocks in which one of them is 0.
     pub fn log_ratios(&self, a: usize, b: usize) -> Vec<f64> {
         self.log_ratios_of(a, b, |sample| Some(sample.rate()))
     }
 
-    /// The same of any `value` of the samples; a block counts where both samples have it and `log_ratio` has an answer.
-    /// None where a side [always failed](Self::always_failed): there is nothing to compare.
+    /// Returns the logarithms of ratios like [`log_ratios`](Self::log_ratios), but of any `value` of the
+    /// samples. A block counts where both samples have the value and their ratio is defined. Empty where a
+    /// treatment [always failed](Self::always_failed), because there is nothing to compare.
     pub fn log_ratios_of(&self, a: usize, b: usize, value: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
         if self.always_failed(a) || self.always_failed(b) {
             return Vec::new();
@@ -291,7 +296,7 @@ impl Experiment {
     }
 }
 
-/// Natural logarithm of `b` over `a`, at most [`FARTHEST`] either way.
+/// Returns the natural logarithm of `b` over `a`, limited to ±[`FARTHEST`].
 ///
 /// A sample of 0 is the strongest one against its side, and without it that side would look better than it is. So a
 /// 0 beside a positive value keeps its place at the end of the ranks. Two zeros have no ratio: absent.
@@ -301,18 +306,18 @@ pub fn log_ratio(a: f64, b: f64) -> Option<f64> {
 }
 
 impl Sample {
-    /// Whether a command of it failed.
+    /// Returns whether a command of the sample failed.
     pub fn failed(&self) -> bool {
         self.exits.iter().any(|&exit| exit != 0)
     }
 
-    /// Work per second of wall time.
+    /// Returns the work per second of wall time.
     pub fn rate(&self) -> f64 {
         self.work * 1e9 / self.wall_ns as f64
     }
 
-    /// Work per second of the workers' CPU time: what the CPUs did while the workers had them. Absent where
-    /// CPU time was not counted. Work is counted in the sample, CPU time over the somewhat longer span.
+    /// Returns the work per second of the workers' CPU time. `None` where CPU time was not counted. Work is
+    /// counted within the sample, CPU time over the slightly longer span.
     pub fn rate_per_cpu_second(&self) -> Option<f64> {
         let cpu_ns = self.around.cpu_ns.filter(|&ns| ns > 0)?;
         Some(self.rate() * self.around.span_ns as f64 / cpu_ns as f64)
@@ -320,7 +325,7 @@ impl Sample {
 }
 
 impl Record {
-    /// The verb with its profile, load or command: `eval --quick`, `bench counter --quick`,
+    /// Returns the verb with its profile, load or command: `eval --quick`, `bench counter --quick`,
     /// `scale -- make -j{workers}`.
     pub fn command(&self) -> String {
         match (self.profile.as_str(), self.subject.as_str()) {
@@ -331,7 +336,7 @@ impl Record {
         }
     }
 
-    /// The experiment with this id.
+    /// Returns the experiment with this id.
     pub fn experiment(&self, id: &str) -> Option<&Experiment> {
         self.experiments.iter().find(|experiment| experiment.id == id)
     }
@@ -341,7 +346,7 @@ impl Record {
 mod tests {
     use super::*;
 
-    /// Works of A and B in turns, a block a pair.
+    /// Returns an experiment in which A and B alternate, with one block for each pair of works.
     fn experiment(pairs: &[(f64, f64)]) -> Experiment {
         let sample = |block, treatment, work| Sample {
             block,
@@ -364,7 +369,8 @@ mod tests {
         }
     }
 
-    /// Slices without work were left out, so that a lock whose waiters mostly starve looked as good as any.
+    /// Regression test: slices without work were left out, so a lock whose waiters mostly starve looked as
+    /// good as any.
     #[test]
     fn a_sample_without_work_is_a_sample() {
         let ratios =

@@ -1,11 +1,11 @@
-//! Figures as tables show them.
+//! Formats figures for tables.
 
 use manycore_stats::Estimate;
 
-/// Shown where there is no figure.
+/// Text for a missing figure.
 pub const ABSENT: &str = "-";
 
-/// A number with about four digits that mean something, and commas between thousands: `15,316`, `3.377`.
+/// Formats a number with about four significant digits and commas between thousands: `15,316`, `3.377`.
 pub fn number(value: f64) -> String {
     match value.abs() {
         _ if !value.is_finite() => ABSENT.to_owned(),
@@ -18,7 +18,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// A rate in thousands or millions: `88.49 M`.
+/// Formats a rate with a decimal prefix: `88.49 M`.
 pub fn short(value: f64) -> String {
     match value.abs() {
         size if size >= 1e9 => format!("{} G", number(value / 1e9)),
@@ -28,7 +28,7 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// A whole number with commas between thousands.
+/// Formats a whole number with commas between thousands.
 pub fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::from(if value < 0.0 { "-" } else { "" });
@@ -41,12 +41,12 @@ pub fn grouped(value: f64) -> String {
     text
 }
 
-/// A factor: `2.19x`.
+/// Formats a factor: `2.19x`.
 pub fn times(value: f64) -> String {
     if value.is_finite() { format!("{}x", factor(value)) } else { ABSENT.to_owned() }
 }
 
-/// A factor without its sign: two decimals below 100, one above; more where two would say too little.
+/// Formats a factor without its sign: two decimals below 100, one from 100 on, and more below 0.1.
 pub fn factor(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.1}"),
@@ -57,12 +57,12 @@ pub fn factor(value: f64) -> String {
     }
 }
 
-/// A share as a percentage: `98.4 %`.
+/// Formats a share as a percentage: `98.4 %`.
 pub fn percent(share: f64) -> String {
     if share.is_finite() { format!("{} %", hundredths(share)) } else { ABSENT.to_owned() }
 }
 
-/// A share in hundredths, without the sign.
+/// Formats a share in hundredths, without the percent sign.
 pub fn hundredths(share: f64) -> String {
     let percent = share * 100.0;
     match percent.abs() {
@@ -74,7 +74,7 @@ pub fn hundredths(share: f64) -> String {
     }
 }
 
-/// The 95 % interval, each end written by `show`: `2.15 to 2.22`.
+/// Formats the 95 % interval, each end with `show`: `2.15 to 2.22`.
 pub fn interval(estimate: &Estimate, show: fn(f64) -> String) -> String {
     match estimate.interval {
         Some((low, high)) => format!("{} to {}", show(low), show(high)),
@@ -82,12 +82,12 @@ pub fn interval(estimate: &Estimate, show: fn(f64) -> String) -> String {
     }
 }
 
-/// An optional figure.
+/// Formats an optional figure.
 pub fn optional(value: Option<f64>, show: fn(f64) -> String) -> String {
     value.map_or_else(|| ABSENT.to_owned(), show)
 }
 
-/// The median with its interval in brackets: `2.19x (2.15 to 2.22)`.
+/// Formats the median with its interval in brackets: `2.19x (2.15 to 2.22)`.
 pub fn with_interval(estimate: &Estimate, median: fn(f64) -> String, end: fn(f64) -> String) -> String {
     format!("{} ({})", median(estimate.median), interval(estimate, end))
 }

@@ -2,48 +2,49 @@
 
 use manycore_text::names::printable;
 
-/// Widest line of a text report.
+/// Maximum width of a line of a text report.
 pub const WIDTH: usize = 100;
 
 /// Space between columns.
 const GAP: usize = 2;
 
-/// Narrowest width to which a column of words is folded.
+/// Minimum width to which a column of words is folded.
 const NARROWEST: usize = 22;
 
-/// How a column is set.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Words; long ones are folded.
+    /// For words; long ones are folded.
     Left,
-    /// Figures.
+    /// For figures.
     Right,
 }
 
 /// One table.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// What it shows, with the unit; empty where the section's heading says it.
+    /// What it shows, with the unit; empty where the heading of the section is enough.
     pub title: String,
-    /// Heads of the columns; the first one holds the row's name.
+    /// Heads of the columns. The first column holds the name of the row.
     pub head: Vec<(String, Align)>,
     /// Cells, as many in each row as there are heads.
     pub rows: Vec<Vec<String>>,
     /// How to read it, or what is special about single rows.
     pub notes: Vec<String>,
-    /// Whether it is long and only for those who look closer: folded on a page, left out of text.
+    /// Whether it holds raw details: collapsed on a page, omitted from text.
     pub raw: bool,
 }
 
 impl Table {
-    /// A table of figures, whose first column is `first`.
+    /// Returns a table of figures whose first column is `first`.
     pub fn figures(title: impl Into<String>, first: (&str, Align), columns: &[&str]) -> Self {
         let figures = columns.iter().map(|&column| (column.to_owned(), Align::Right));
         let head = std::iter::once((first.0.to_owned(), first.1)).chain(figures).collect();
         Self { title: title.into(), head, rows: Vec::new(), notes: Vec::new(), raw: false }
     }
 
-    /// Lines of at most [`WIDTH`] characters: words folded, and columns that do not fit set below.
+    /// Renders lines of at most [`WIDTH`] characters. Words are folded, and columns that do not fit are set
+    /// below.
     pub fn text(&self) -> String {
         let widths = self.widths();
         let mut text = String::new();
@@ -82,7 +83,7 @@ impl Table {
         if over > 0 {
             let mut room: usize =
                 words.iter().map(|&column| widths[column]).sum::<usize>().saturating_sub(over);
-            // The narrow ones keep their width, and the wide ones share what is left.
+            // Narrow columns keep their width, and wide ones share the remaining space.
             words.sort_by_key(|&column| widths[column]);
             for (at, &column) in words.iter().enumerate() {
                 widths[column] = widths[column].min((room / (words.len() - at)).max(NARROWEST));
@@ -93,7 +94,7 @@ impl Table {
         widths.iter().map(|&width| width.min(WIDTH - first - 3 * GAP)).collect()
     }
 
-    /// Sets one row, over as many lines as its longest folded cell needs.
+    /// Appends one row, over as many lines as its longest folded cell needs.
     fn row(&self, cells: &[&str], columns: &[usize], widths: &[usize], text: &mut String) {
         let folded: Vec<(usize, Vec<String>)> = columns
             .iter()
@@ -117,7 +118,7 @@ impl Table {
     }
 }
 
-/// End of the columns from `from` on that fit beside the first one; at least one.
+/// Returns the end of the columns from `from` on that fit beside the first one; at least one.
 fn last_that_fits(widths: &[usize], from: usize) -> usize {
     let mut used = 2 * GAP + widths.first().copied().unwrap_or(0);
     let mut upto = from;
@@ -128,7 +129,7 @@ fn last_that_fits(widths: &[usize], from: usize) -> usize {
     upto.max(from + 1)
 }
 
-/// Breaks `text` between words into lines of at most `width` characters; longer words are cut.
+/// Breaks `text` between words into lines of at most `width` characters. Longer words are cut.
 pub fn fold(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = vec![String::new()];

@@ -10,7 +10,7 @@ use judged::{affinity, contention, cpus, latency, matrix, modes, noise, peers, s
 use manycore_stats::Estimate;
 use measured::{metrics, samples};
 
-/// One file's name, its head and its rows for one record.
+/// File name, header and the function that returns the rows of one record.
 type Sheet = (&'static str, &'static str, fn(&Named) -> Vec<Vec<String>>);
 
 /// The first five columns of `scaling.csv` are those that scripts around sysbench write.
@@ -90,7 +90,7 @@ const SHEETS: [Sheet; 18] = [
     ("spawn_cpus.csv", "runtime,work,run,second,cpu,busy_share", spawning::cpus),
 ];
 
-/// Names of all files that [`csv`] can make.
+/// Names of all files that [`csv`] can write.
 pub const NAMES: [&str; SHEETS.len()] = {
     let mut names = [""; SHEETS.len()];
     let mut at = 0;
@@ -101,8 +101,8 @@ pub const NAMES: [&str; SHEETS.len()] = {
     names
 };
 
-/// File names and contents; the last column of each holds the record's name, so that several records fit
-/// into the same tables. A table that no record fills is left out.
+/// Returns file names and contents. The last column of each table is the record's name, so that several
+/// records fit into the same tables. Tables without rows are omitted.
 pub fn csv(all: &[Named]) -> Vec<(String, String)> {
     SHEETS
         .iter()
@@ -121,7 +121,7 @@ pub fn csv(all: &[Named]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// A cell, in quotes where it holds what ends a cell or a row.
+/// Quotes a cell where it contains a separator or a quote.
 fn quoted(cell: &str) -> String {
     if cell.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", cell.replace('"', "\"\""))
@@ -130,8 +130,8 @@ fn quoted(cell: &str) -> String {
     }
 }
 
-/// A number with twelve digits, which is more than any clock gives and the same on every machine; empty where
-/// there is none.
+/// Formats a number with twelve digits, which exceeds the resolution of any clock and is the same on every
+/// machine. Empty where there is no number.
 fn cell(value: impl Into<Option<f64>>) -> String {
     let Some(value) = value.into().filter(|value| value.is_finite()) else { return String::new() };
     format!("{value:.11e}").parse().map_or_else(|_| String::new(), |rounded: f64| rounded.to_string())

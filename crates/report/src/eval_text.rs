@@ -9,10 +9,10 @@ use manycore_experiment::Record;
 use manycore_render::table::{Table, WIDTH, fold};
 use manycore_text::{names::printable_text, units::bytes};
 
-/// Room of a finding's kind.
+/// Width of the column for a finding's kind.
 const KIND: usize = 9;
 
-/// The report of one record, or of several side by side, in lines of at most 100 columns.
+/// Renders one record, or several side by side, in lines of at most 100 columns.
 pub fn text(all: &[Named]) -> String {
     let mut text = String::new();
     for named in all {
@@ -22,7 +22,7 @@ pub fn text(all: &[Named]) -> String {
         paragraph(SIDE_BY_SIDE, 0, &mut text);
         text.push('\n');
     }
-    // Who compares two commands knows the machine; it stands on the page and in the record.
+    // For a comparison of commands the machine is less relevant. It is on the HTML page and in the record.
     let about_machine = all.iter().any(|named| named.record.verb == "eval");
     for section in sections::of(all).iter().filter(|section| about_machine || section.id != "conditions") {
         lay_out(section, all, &mut text);
@@ -30,9 +30,9 @@ pub fn text(all: &[Named]) -> String {
     printable_text(&text)
 }
 
-/// Said where records stand beside each other.
-pub const SIDE_BY_SIDE: &str = "Runs in columns were not measured in turns: a difference between them also holds \
-                                whatever else changed between those times.";
+/// Note for records that are shown side by side.
+pub const SIDE_BY_SIDE: &str = "The runs in the columns were not interleaved: a difference between them may also \
+                                be due to anything else that changed between them.";
 
 fn head(named: &Named, several: bool, text: &mut String) {
     let record = &named.record;
@@ -48,7 +48,7 @@ fn head(named: &Named, several: bool, text: &mut String) {
         lay_out_finding(finding, text);
     }
     if named.evaluation.findings.is_empty() {
-        text.push_str("  none: too little was measured\n");
+        text.push_str("  none: too few measurements\n");
     }
     text.push('\n');
     if !record.missed.is_empty() {
@@ -60,7 +60,7 @@ fn head(named: &Named, several: bool, text: &mut String) {
     }
 }
 
-/// The machine and the run, one line each.
+/// Returns the machine and the run, one line each.
 pub fn summary(record: &Record) -> [String; 2] {
     let system = &record.machine.system;
     let told = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
@@ -99,7 +99,7 @@ fn lay_out_finding(finding: &Finding, text: &mut String) {
     }
 }
 
-/// How a kind of finding is called.
+/// Returns the label of a kind of finding.
 pub fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Answer => "ANSWER",

@@ -1,9 +1,9 @@
-//! Renders what a person or a program reads, from model types alone: nothing here measures.
+//! Renders model types as text, HTML, CSV, SVG and JSON. Nothing in this module measures.
 //!
-//! Records: `sections` turns judged ones into tables once; `eval_text` and `html` lay the same tables
-//! out, and `html` adds the charts. Machines: `topo_text` and `topo_svg`. Plans: `plan_text`, and
-//! `plan_marks` on the machine's picture. Virtual machines: `vm_text`
-//! and `vm_top_text`. Limits: `qos_text` and `qos_watch_text`. The guard: `guard_text`.
+//! Records: `sections` turns evaluated records into tables; `eval_text` and `html` lay out the same tables,
+//! and `html` adds the charts. Machines: `topo_text` and `topo_svg`. Plans: `plan_text`, and `plan_marks`
+//! in the picture of the machine. Virtual machines: `vm_text` and `vm_top_text`. Limits: `qos_text` and
+//! `qos_watch_text`. The guard: `guard_text`.
 
 mod csv;
 mod eval_text;
@@ -19,26 +19,26 @@ use manycore_experiment::Record;
 use manycore_text::names::printable_json;
 use serde_json::Value;
 
-/// A record with its judgement, and the name by which the report tells it from others.
+/// A record with its evaluation, and the name that distinguishes it in the report.
 pub struct Named {
-    /// Shown where several records stand side by side.
+    /// Shown where several records are side by side.
     pub name: String,
-    /// What was measured.
+    /// The measurements.
     pub record: Record,
-    /// What it means.
+    /// The evaluation of the record.
     pub evaluation: Evaluation,
 }
 
 impl Named {
-    /// Judges `record`.
+    /// Evaluates `record`.
     pub fn judge(name: String, record: Record) -> Self {
         let evaluation = Evaluation::of(&record);
         Self { name, record, evaluation }
     }
 }
 
-/// The judgement as JSON: one object for one record, an array of objects for several, each with the
-/// record's name as `record`.
+/// Returns the evaluation as JSON: one object for one record, an array of objects for several, each with
+/// the record's name as `record`.
 pub fn json(all: &[Named]) -> String {
     let mut objects: Vec<Value> = all
         .iter()

@@ -1,6 +1,7 @@
-//! Buckets for event times: 64 to each doubling, so a bucket is at most 1.6 % wide.
+//! Buckets of a histogram of event times: 64 for each doubling, so a bucket is at most 1.6 % wide.
 //!
-//! Only the arithmetic is here; the counts live where workers can reach them without a lock.
+//! This module contains only the arithmetic. The counts are kept where workers can update them without a
+//! lock.
 
 /// Sub-buckets of a doubling, as a power of two.
 const SUB_BITS: u32 = 6;
@@ -11,7 +12,7 @@ const TOP_BITS: u32 = 40;
 /// Number of buckets.
 pub const BUCKETS: usize = ((TOP_BITS - SUB_BITS + 1) << SUB_BITS) as usize;
 
-/// Bucket of a time in nanoseconds.
+/// Returns the bucket of a time in nanoseconds.
 pub fn bucket(ns: u64) -> usize {
     let ns = ns.min((1 << TOP_BITS) - 1);
     if ns < 1 << SUB_BITS {
@@ -21,7 +22,7 @@ pub fn bucket(ns: u64) -> usize {
     (u64::from((exponent + 1) << SUB_BITS) + (ns >> exponent) - (1 << SUB_BITS)) as usize
 }
 
-/// Middle of a bucket in nanoseconds.
+/// Returns the midpoint of a bucket in nanoseconds.
 pub fn middle(bucket: usize) -> f64 {
     let (exponent, sub) = ((bucket >> SUB_BITS) as u32, bucket & ((1 << SUB_BITS) - 1));
     match exponent {
@@ -33,8 +34,8 @@ pub fn middle(bucket: usize) -> f64 {
     }
 }
 
-/// The `q`-quantile of counts by bucket, in nanoseconds: the middle of the bucket in which the event of that
-/// rank fell. Absent where nothing was counted.
+/// Returns the `q`-quantile of counts by bucket, in nanoseconds: the midpoint of the bucket that contains
+/// the event of that rank. `None` where nothing was counted.
 pub fn quantile(buckets: &[(u32, u64)], q: f64) -> Option<f64> {
     let total: u64 = buckets.iter().map(|&(_, count)| count).sum();
     let rank = ((total as f64 * q).ceil() as u64).clamp(1, total.max(1));

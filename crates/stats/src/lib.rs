@@ -18,34 +18,34 @@ pub use usl::{Usl, UslPoint};
 
 use serde::{Deserialize, Serialize};
 
-/// The confidence of every interval and the complement of every significance level in use.
+/// The confidence of every interval; significance levels are its complement.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// A median with its interval, or a pseudo-median of paired differences with its own.
+/// A median, or a pseudo-median of paired differences, with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Median of the samples, or pseudo-median of differences.
     pub median: f64,
-    /// Lower and upper end of the 95 % interval of the median; absent where there are too few samples for
-    /// any interval of that level (below six).
+    /// Lower and upper end of the 95 % interval of the median. `None` where there are too few samples for
+    /// any interval at that level (below six).
     pub interval: Option<(f64, f64)>,
     /// Number of samples.
     pub n: usize,
 }
 
 impl Estimate {
-    /// The median of `values` with its exact order-statistic interval; absent where there are none.
+    /// Returns the median of `values` with its exact order-statistic interval. `None` for no values.
     pub fn of(values: &[f64]) -> Option<Self> {
         Self::at(values, CONFIDENCE)
     }
 
-    /// [`Estimate::of`] with an interval of another confidence.
+    /// Returns the same as [`Estimate::of`] with an interval of another confidence.
     pub fn at(values: &[f64], confidence: f64) -> Option<Self> {
         let median = median(values)?;
         Some(Self { median, interval: median_interval(values, confidence), n: values.len() })
     }
 
-    /// The same estimate on another scale; `scale` must be monotonic.
+    /// Returns the estimate on another scale. `scale` must be monotonic.
     pub fn map(self, scale: impl Fn(f64) -> f64) -> Self {
         let interval = self.interval.map(|(low, high)| {
             let (a, b) = (scale(low), scale(high));
@@ -55,7 +55,8 @@ impl Estimate {
     }
 }
 
-/// The `q`-quantile (0 to 1) by linear interpolation between order statistics (Hyndman and Fan type 7).
+/// Returns the `q`-quantile (0 to 1) by linear interpolation between order statistics (Hyndman and Fan type
+/// 7).
 pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -64,18 +65,18 @@ pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
     Some(low + (high - low) * position.fract())
 }
 
-/// The median; absent for no values.
+/// Returns the median; `None` for no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// Arithmetic mean; absent for no values.
+/// Returns the arithmetic mean; `None` for no values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Jain's fairness index, `(sum x)^2 / (n sum x^2)`: 1 where all got the same, 1/n where one got all
-/// (Jain, Chiu and Hawe 1984). Absent where nobody got anything.
+/// Returns Jain's fairness index, `(sum x)^2 / (n sum x^2)`: 1 where all shares are equal, 1/n where one
+/// has everything (Jain, Chiu and Hawe 1984). `None` where all shares are 0.
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();

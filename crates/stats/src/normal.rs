@@ -1,6 +1,7 @@
-//! The normal distribution and Student's.
+//! The normal distribution and Student's t-distribution.
 
-/// Upper tail of the standard normal distribution; absolute error below 7.5e-8 (Abramowitz and Stegun 26.2.17).
+/// Returns the upper tail of the standard normal distribution, with an absolute error below 7.5e-8
+/// (Abramowitz and Stegun 26.2.17).
 pub fn upper_tail(z: f64) -> f64 {
     if z < 0.0 {
         return 1.0 - upper_tail(-z);
@@ -11,7 +12,8 @@ pub fn upper_tail(z: f64) -> f64 {
     sum * (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt()
 }
 
-/// The point above which `tail` of the standard normal distribution lies, for tails from 1e-5 to one half.
+/// Returns the point above which `tail` of the standard normal distribution lies, for tails from 1e-5 to
+/// one half.
 pub fn upper_quantile(tail: f64) -> f64 {
     let (mut low, mut high) = (0.0, 5.0);
     for _ in 0..40 {
@@ -21,8 +23,8 @@ pub fn upper_quantile(tail: f64) -> f64 {
     high
 }
 
-/// The same of Student's distribution with `freedom` degrees of freedom, five or more: the expansion of Fisher and
-/// Cornish (Abramowitz and Stegun 26.7.5).
+/// Returns the point above which `tail` of Student's t-distribution lies, for five or more degrees of
+/// freedom: the expansion of Fisher and Cornish (Abramowitz and Stegun 26.7.5).
 pub fn student_quantile(tail: f64, freedom: f64) -> f64 {
     let z = upper_quantile(tail);
     let first = (z.powi(3) + z) / 4.0;

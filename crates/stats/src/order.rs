@@ -1,10 +1,11 @@
 //! The interval of a median from order statistics, for samples that are not paired differences.
 
-/// Interval of the median at `confidence` or more, from order statistics: the narrowest symmetric pair whose
-/// exact binomial coverage reaches the level (Conover, "Practical Nonparametric Statistics", 3.2).
+/// Returns the interval of the median at `confidence` or more, from order statistics: the narrowest
+/// symmetric pair whose exact binomial coverage reaches the level (Conover, "Practical Nonparametric
+/// Statistics", 3.2).
 ///
-/// Assumes nothing of the distribution. Absent where even the range of the sample does not reach the level:
-/// below six samples at 95 %.
+/// It makes no assumption about the distribution. `None` where even the range of the sample does not reach
+/// the level: below six samples at 95 %.
 pub fn median_interval(values: &[f64], confidence: f64) -> Option<(f64, f64)> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -48,7 +49,7 @@ mod tests {
     fn the_interval_needs_six_samples() {
         assert_eq!(median_interval(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.95), None);
         assert_eq!(median_interval(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 0.95), Some((1.0, 6.0)));
-        // Conover table A3: n = 20 gives the 6th and the 15th.
+        // Conover, table A3: n = 20 gives the 6th and the 15th.
         let twenty: Vec<f64> = (1..=20).map(f64::from).collect();
         assert_eq!(median_interval(&twenty, 0.95), Some((6.0, 15.0)));
     }

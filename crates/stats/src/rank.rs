@@ -1,27 +1,29 @@
 //! Exact, distribution-free inference on paired differences: one procedure for estimate, interval and test.
 //!
-//! The estimate is that of Hodges and Lehmann (1963): the median of all Walsh averages, which are the means of each
-//! two differences and of each with itself. Its interval ends at the Walsh averages whose ranks are the critical values
-//! of Wilcoxon's signed-rank test. So the interval at a level excludes 0 exactly where the test rejects at that level
-//! (Hollander, Wolfe and Chicken, "Nonparametric Statistical Methods", 3.1 to 3.3).
+//! The estimate is that of Hodges and Lehmann (1963): the median of all Walsh averages, which are the means
+//! of every two differences and of each difference with itself. The ends of its interval are the Walsh
+//! averages whose ranks are the critical values of Wilcoxon's signed-rank test. So the interval at a level
+//! excludes 0 exactly where the test rejects at that level (Hollander, Wolfe and Chicken, "Nonparametric
+//! Statistical Methods", 3.1 to 3.3).
 //!
-//! The order of the two sides is drawn at random inside each pair: where the treatment does nothing, the sign of each
-//! difference is a fair coin, whatever the noise looks like and however it is correlated in time.
+//! The order of the two variants is random within each pair. Where the treatment has no effect, the sign of
+//! each difference is therefore a fair coin, whatever the distribution of the noise and its correlation in
+//! time.
 
 use super::{Estimate, upper_tail};
 
 /// Largest number of differences for which the null distribution is enumerated.
 const EXACT_LIMIT: usize = 100;
 
-/// Differences beyond this size keep their rank and nothing else: a ratio of 0 or of infinity is one.
+/// Differences beyond this size keep only their rank. A ratio of 0 or infinity is such a difference.
 const LARGEST: f64 = 1e6;
 
 impl Estimate {
-    /// The pseudo-median of paired differences (Hodges and Lehmann) with its interval at the two-sided `level`: 0.05
-    /// for 95 %.
+    /// Returns the pseudo-median of paired differences (Hodges and Lehmann) with its interval at the
+    /// two-sided `level`, for example 0.05 for 95 %.
     ///
-    /// The interval is absent where the differences are too few for the level: below six at 0.05. Infinite differences
-    /// count as larger than all others. Absent where there are no differences.
+    /// The interval is `None` where there are too few differences for the level: below six at 0.05.
+    /// Infinite differences count as larger than all others. Returns `None` where there are no differences.
     pub fn of_differences(differences: &[f64], level: f64) -> Option<Self> {
         let sorted = sorted(differences);
         let n = sorted.len();
@@ -38,11 +40,11 @@ impl Estimate {
     }
 }
 
-/// Two-sided p-value of Wilcoxon's signed-rank test that `differences` are symmetric about 0: the smallest level at
-/// which the interval of [`Estimate::of_differences`] excludes 0.
+/// Returns the two-sided p-value of Wilcoxon's signed-rank test that `differences` are symmetric about 0:
+/// the smallest level at which the interval of [`Estimate::of_differences`] excludes 0.
 ///
-/// Exact up to 100 differences, the normal approximation beyond. Ties and zeros count against a rejection. 1 for no
-/// differences.
+/// Exact up to 100 differences, the normal approximation beyond. Ties and zeros count against a rejection.
+/// 1 for no differences.
 pub fn signed_rank_p(differences: &[f64]) -> f64 {
     let sorted = sorted(differences);
     let n = sorted.len();
@@ -50,13 +52,13 @@ pub fn signed_rank_p(differences: &[f64]) -> f64 {
         return 1.0;
     }
     let mirrored: Vec<f64> = sorted.iter().rev().map(|difference| -difference).collect();
-    // Averages that are 0 speak against either side.
+    // Averages of 0 count against both sides.
     let against = walsh_at_most(&sorted, 0.0).min(walsh_at_most(&mirrored, 0.0));
     (2.0 * SignedRank::new(n).lower_tail(against)).min(1.0)
 }
 
-/// The level that the interval of `n` differences really has where `level` was asked for: the next below it that there is.
-/// Absent where there is none.
+/// Returns the level that the interval of `n` differences actually has where `level` was requested: the
+/// next attainable one below it. `None` where there is none.
 pub fn attained_level(n: usize, level: f64) -> Option<f64> {
     let distribution = SignedRank::new(n);
     Some(2.0 * distribution.lower_tail(distribution.critical(level)?))
@@ -69,7 +71,7 @@ fn sorted(differences: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// How many Walsh averages of `sorted` are `limit` or less, in time that is linear in their length.
+/// Returns how many Walsh averages of `sorted` are `limit` or less, in linear time.
 fn walsh_at_most(sorted: &[f64], limit: f64) -> usize {
     let mut partners = sorted.len();
     let mut count = 0;
@@ -85,14 +87,15 @@ fn walsh_at_most(sorted: &[f64], limit: f64) -> usize {
     count
 }
 
-/// The Walsh average of `rank`, from 0 for the smallest, to a precision of 1e-15; its sign is exact.
+/// Returns the Walsh average of `rank`, where 0 is the smallest, to a precision of 1e-15. Its sign is
+/// exact.
 fn walsh_average(sorted: &[f64], rank: usize) -> f64 {
     const PRECISION: f64 = 1e-15;
     let (mut low, mut high) = (sorted[0], sorted[sorted.len() - 1]);
     if walsh_at_most(sorted, low) > rank {
         return low;
     }
-    // At or below `low` there are too few averages, at or below `high` there are enough.
+    // Too few averages are at or below `low`, enough are at or below `high`.
     let mut middle = if low < 0.0 && high > 0.0 { 0.0 } else { f64::midpoint(low, high) };
     while high - low > PRECISION && low < middle && middle < high {
         if walsh_at_most(sorted, middle) > rank {
@@ -108,7 +111,7 @@ fn walsh_average(sorted: &[f64], rank: usize) -> f64 {
 /// The null distribution of the signed-rank statistic of `n` differences.
 struct SignedRank {
     n: usize,
-    /// P(statistic <= index) for the lower half; empty where it is approximated.
+    /// P(statistic <= index) for the lower half. Empty where it is approximated.
     exact: Vec<f64>,
 }
 
@@ -117,7 +120,7 @@ impl SignedRank {
         if n > EXACT_LIMIT {
             return Self { n, exact: Vec::new() };
         }
-        // P(sum of the ranks whose fair coin shows heads = index), by convolution; then summed.
+        // P(sum of the ranks whose fair coin shows heads = index), by convolution, then cumulated.
         let mut exact = vec![0.0_f64; n * (n + 1) / 4 + 1];
         exact[0] = 1.0;
         for rank in 1..=n {
@@ -134,7 +137,7 @@ impl SignedRank {
         Self { n, exact }
     }
 
-    /// P(statistic <= `limit`), for limits in the lower half; at least one half above.
+    /// Returns P(statistic <= `limit`) for limits in the lower half; at least one half above it.
     fn lower_tail(&self, limit: usize) -> f64 {
         if let Some(last) = self.exact.last() {
             return *self.exact.get(limit).unwrap_or(last);
@@ -144,8 +147,8 @@ impl SignedRank {
         upper_tail(((mean - limit as f64 - 0.5) / variance.sqrt()).max(0.0))
     }
 
-    /// The number of Walsh averages beyond each end of the interval at the two-sided `level`; absent where there is no
-    /// such interval.
+    /// Returns the number of Walsh averages beyond each end of the interval at the two-sided `level`.
+    /// `None` where there is no such interval.
     fn critical(&self, level: f64) -> Option<usize> {
         let half = self.n * (self.n + 1) / 4;
         let (mut beyond, mut too_many) = (0, half + 1);

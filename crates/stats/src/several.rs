@@ -1,12 +1,14 @@
-//! Levels of several tests that shall hold together: interim analyses of data that grow, and several comparisons.
+//! Significance levels for several tests that must hold jointly: interim analyses of growing data, and
+//! several comparisons.
 
-/// Two-sided level of all analyses together: 1 - [`super::CONFIDENCE`].
+/// Two-sided level of all analyses jointly: 1 - [`super::CONFIDENCE`].
 pub const LEVEL: f64 = 0.05;
 
-/// Two-sided level of one of the planned interim analyses, by O'Brien and Fleming (1979): the critical value falls with
-/// the root of the information, so that early analyses stop only for large effects and the last one loses almost
-/// nothing. `which` counts from 1; the last one is at the planned end. Holds for up to three analyses at equal
-/// distances; for more, the level is divided evenly (Bonferroni).
+/// Returns the two-sided level of one of the planned interim analyses, by O'Brien and Fleming (1979). The
+/// critical value falls with the square root of the information, so early analyses stop only for large
+/// effects and the last one loses almost nothing. `which` counts from 1; the last one is at the planned
+/// end. Valid for up to three analyses at equal distances; for more, the level is divided evenly
+/// (Bonferroni).
 pub fn interim_level(which: usize, analyses: usize) -> f64 {
     match (analyses, which) {
         (0 | 1, _) => LEVEL,
@@ -19,9 +21,10 @@ pub fn interim_level(which: usize, analyses: usize) -> f64 {
     }
 }
 
-/// By how much `level` is divided for each of several tests so that all hold together, by Holm's step-down procedure:
-/// the smallest p-value takes the level over their number, the next over one less, and so on; after one that fails,
-/// none is easier than it (Holm 1979). At an interim analysis `level` is that of the analysis.
+/// Returns the divisor of `level` for each of several tests so that all hold jointly, by Holm's step-down
+/// procedure. The smallest p-value is tested at the level divided by the number of tests, the next at the
+/// level divided by one less, and so on; after the first that fails, the divisor stays the same (Holm
+/// 1979). At an interim analysis, `level` is that of the analysis.
 pub fn holm(p_values: &[f64], level: f64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
@@ -51,7 +54,8 @@ mod tests {
         assert!(holm(&[], 0.05).is_empty());
     }
 
-    /// It was at 5 %, whichever analysis it was: the second finalist took a level that the first had not reached.
+    /// Regression test: the level was 5 % at every analysis, so the second finalist was tested at a level
+    /// that the first had not reached.
     #[test]
     fn holm_at_an_interim_analysis_uses_its_level() {
         assert_eq!(holm(&[0.01, 0.012], interim_level(2, 3)), [2, 2]);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Throughput seen with a number of workers.
+/// Measured throughput at a number of workers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UslPoint {
     /// Number of workers, at least 1.
@@ -16,22 +16,22 @@ pub struct UslPoint {
 pub struct Usl {
     /// Work per second of one worker (gamma).
     pub rate_of_one: f64,
-    /// Contention: the share of work that queues (alpha).
+    /// Contention: the serialised share of the work (alpha).
     pub contention: f64,
-    /// Coherence: the cost of agreement between each two workers (beta).
+    /// Coherence: the cost of coordination between every two workers (beta).
     pub coherence: f64,
 }
 
 /// Coefficients 1/g, a/g, b/g of N/X, in the order of [`basis`].
 type Coefficients = [f64; 3];
 
-/// The number of distinct worker counts below which no law is fitted.
+/// Number of distinct worker counts below which no law is fitted.
 const FEWEST_POINTS: usize = 5;
 
 impl Usl {
-    /// Fits N/X = (1/g) (1 + a (N - 1) + b N (N - 1)), which is linear in its coefficients, by least squares
-    /// weighted with X/N and with no coefficient below 0. Absent below five distinct worker counts, where a
-    /// coherence term would be made up.
+    /// Fits N/X = (1/g) (1 + a (N - 1) + b N (N - 1)), which is linear in its coefficients, by least
+    /// squares weighted with X/N and with no coefficient below 0. `None` below five distinct worker counts,
+    /// for which a coherence term would be arbitrary.
     pub fn fit(points: &[UslPoint]) -> Option<Self> {
         let mut counts: Vec<u64> = points.iter().map(|point| point.workers as u64).collect();
         counts.sort_unstable();
@@ -39,11 +39,12 @@ impl Usl {
         if counts.len() < FEWEST_POINTS {
             return None;
         }
-        // In units of the highest rate per worker, so that the solver sees numbers near 1.
+        // In units of the highest rate per worker, so that the solver works with numbers near 1.
         let unit = points.iter().map(|point| point.rate / point.workers).fold(0.0, f64::max);
         let points: Vec<UslPoint> =
             points.iter().map(|point| UslPoint { rate: point.rate / unit, ..*point }).collect();
-        // Three coefficients: of the eight sets of those that may differ from 0, take the best feasible one.
+        // Of the eight subsets of the three coefficients that may differ from 0, the best feasible one is
+        // used.
         (1..8_usize)
             .filter_map(|active| least_squares(&points, active))
             .filter(|coefficients| coefficients[0] > 0.0 && coefficients.iter().all(|&c| c >= 0.0))
@@ -55,13 +56,13 @@ impl Usl {
             })
     }
 
-    /// Work per second that the law gives for `workers`.
+    /// Returns the work per second that the law predicts for `workers`.
     pub fn rate(&self, workers: f64) -> f64 {
         let delay = self.contention * (workers - 1.0) + self.coherence * workers * (workers - 1.0);
         self.rate_of_one * workers / (1.0 + delay)
     }
 
-    /// The number of workers beyond which more of them do less work; absent where there is none.
+    /// Returns the number of workers with the highest throughput. `None` where there is none.
     pub fn peak(&self) -> Option<f64> {
         (self.coherence > 0.0).then(|| ((1.0 - self.contention).max(0.0) / self.coherence).sqrt().max(1.0))
     }
@@ -82,8 +83,8 @@ fn squares(points: &[UslPoint], coefficients: &Coefficients) -> f64 {
         .sum()
 }
 
-/// Weighted least squares over the coefficients whose bit in `active` is set, by Gaussian elimination of
-/// the normal equations; absent where they are singular.
+/// Solves the weighted least squares over the coefficients whose bit in `active` is set, by Gaussian
+/// elimination of the normal equations. `None` where they are singular.
 fn least_squares(points: &[UslPoint], active: usize) -> Option<Coefficients> {
     let mut matrix = [[0.0; 4]; 3];
     for point in points {

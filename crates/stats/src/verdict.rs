@@ -1,36 +1,36 @@
-//! Whether B is better than A, and by how much: the one rule that every verb decides by.
+//! Decides whether B is better than A, and by how much: the one decision rule of all verbs.
 //!
-//! The pairs give a Hodges-Lehmann ratio with an interval; the interval decides.
+//! The pairs give a Hodges-Lehmann ratio with an interval. The interval decides:
 //!
-//! 1. It excludes 1: one side is **better**, however small the difference is. Where the whole interval lies within the
-//!    margin besides, the difference is real and too small to matter ([`Verdict::is_within_margin`]).
-//! 2. Otherwise it lies within a margin that was fixed beforehand: the two are **equivalent**.
-//! 3. Otherwise the pairs are **inconclusive**, and the interval says what they still admit.
+//! 1. It excludes 1: one variant is **better**, however small the difference. Where the whole interval also
+//!    lies within the margin, the difference is real and too small to matter ([`Verdict::is_within_margin`]).
+//! 2. Otherwise, it lies within a margin that was fixed beforehand: the two are **equivalent**.
+//! 3. Otherwise, the pairs are **inconclusive**, and the interval contains the ratios that remain possible.
 //!
-//! The margin does not follow from the data. A noise floor is reported and decides nothing: noisy pairs would widen it
-//! until their own interval fits.
+//! The margin does not depend on the data. The noise floor is reported and decides nothing: noisy pairs
+//! would widen it until their own interval fits.
 
 use crate::{Estimate, LEVEL, interim_level, signed_rank_p};
 use manycore_text::units::{interval, percent};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Two things that differ by at most this are equivalent, unless another margin was asked for.
+/// Margin of equivalence, unless another one is requested.
 pub const MARGIN: f64 = 0.02;
 
 /// Names of an experiment's parameters that hold the rule.
 pub mod parameter {
     /// The margin of equivalence, as a share.
     pub const MARGIN: &str = "equivalent";
-    /// Planned interim analyses, the last one counted.
+    /// Number of planned interim analyses, including the last one.
     pub const ANALYSES: &str = "analyses";
     /// The analysis at which the experiment ended, from 1.
     pub const ANALYSIS: &str = "analysis";
-    /// [`ANALYSES`] in records of versions that divided the level evenly over them.
+    /// [`ANALYSES`] in records of versions that divided the level evenly among them.
     pub const LOOKS: &str = "looks";
 }
 
-/// What the pairs say.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -44,16 +44,16 @@ pub enum Answer {
     Inconclusive,
 }
 
-/// What a verdict is decided by, fixed before the measurement.
+/// The decision rule of a verdict, fixed before the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
     /// Largest difference that does not matter, as a share: 0.02 for ratios from 1/1.02 to 1.02.
     pub margin: f64,
-    /// Two-sided level of the interval and its test at this analysis and for this comparison.
+    /// Two-sided level of the interval and its test, at this analysis and for this comparison.
     pub level: f64,
-    /// Which of the planned interim analyses this is, from 1.
+    /// Number of this planned interim analysis, from 1.
     pub analysis: usize,
-    /// Planned interim analyses, the last one counted.
+    /// Number of planned interim analyses, including the last one.
     pub analyses: usize,
 }
 
@@ -64,7 +64,7 @@ impl Default for Rule {
 }
 
 impl Rule {
-    /// The rule at one of the planned interim analyses, with the usual margin.
+    /// Returns the rule at one of the planned interim analyses, with the default margin.
     pub fn at(which: usize, analyses: usize) -> Self {
         Self { margin: MARGIN, level: interim_level(which, analyses), analysis: which, analyses }
     }
@@ -78,7 +78,8 @@ impl Rule {
                 let analyses = analyses.max(1);
                 Self::at(number(parameter::ANALYSIS).unwrap_or(analyses).clamp(1, analyses), analyses)
             }
-            // Which of them the experiment ended at is not in the record: the level of each.
+            // The record does not contain the analysis at which the experiment ended. All had the same
+            // level.
             (None, Some(looks)) => {
                 Self { level: LEVEL / looks.max(1) as f64, ..Self::at(looks.max(1), looks.max(1)) }
             }
@@ -87,17 +88,18 @@ impl Rule {
         Self { margin: margin.filter(|margin: &f64| *margin > 0.0).unwrap_or(MARGIN), ..rule }
     }
 
-    /// The rule for one of several comparisons that shall hold together, `divisor` by [`crate::holm`].
+    /// Returns the rule for one of several comparisons that must hold jointly, with the `divisor` from
+    /// [`crate::holm`].
     pub fn among(self, divisor: usize) -> Self {
         Self { level: self.level / divisor.max(1) as f64, ..self }
     }
 
-    /// Whether ratios from `low` to `high` are all within the margin.
+    /// Returns whether all ratios from `low` to `high` are within the margin.
     fn covers(&self, (low, high): (f64, f64)) -> bool {
         low >= 1.0 / (1.0 + self.margin) && high <= 1.0 + self.margin
     }
 
-    /// What an interval of the ratio says.
+    /// Returns the answer that an interval of the ratio gives.
     pub fn decide(&self, interval: Option<(f64, f64)>) -> Answer {
         match interval {
             Some((low, _)) if low > 1.0 => Answer::BBetter,
@@ -108,28 +110,28 @@ impl Rule {
     }
 }
 
-/// A judged comparison of B against A.
+/// The result of a comparison of B with A.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The answer.
     pub verdict: Answer,
     /// Rate of B over rate of A: the Hodges-Lehmann estimate over the pairs.
     pub ratio: f64,
-    /// Interval of the ratio, from the test that decides, at its level; absent where the pairs are too few for it.
+    /// Interval of the ratio, from the deciding test at its level. `None` where there are too few pairs.
     pub interval: Option<(f64, f64)>,
     /// Number of pairs.
     pub pairs: usize,
     /// Two-sided p-value of the signed-rank test: the smallest level at which the interval would exclude 1.
     pub p: f64,
-    /// What it was decided by; with the interval, the answer can be worked out again.
+    /// The decision rule. Together with the interval it reproduces the answer.
     pub rule: Rule,
-    /// Largest relative difference that this machine may show between two identical things, where it was measured.
-    /// For information: it decides nothing.
+    /// Largest relative difference that this machine shows between two identical variants, where it was
+    /// measured. It is informative only and decides nothing.
     pub noise_floor: Option<f64>,
 }
 
 impl Verdict {
-    /// Judges pairs given as ln(rate of B / rate of A). Absent where there are none.
+    /// Evaluates pairs given as ln(rate of B / rate of A). Returns `None` where there are none.
     pub fn of(log_ratios: &[f64], rule: Rule, noise_floor: Option<f64>) -> Option<Self> {
         let ratio = Estimate::of_differences(log_ratios, rule.level)?.map(f64::exp);
         Some(Self {
@@ -143,27 +145,29 @@ impl Verdict {
         })
     }
 
-    /// Whether one side is shown to be better.
+    /// Returns whether one variant is shown to be better.
     pub fn is_different(&self) -> bool {
         matches!(self.verdict, Answer::ABetter | Answer::BBetter)
     }
 
-    /// Whether all that the interval admits is within the margin: equivalent, or different by too little to matter.
+    /// Returns whether the whole interval is within the margin: equivalent, or different by too little to
+    /// matter.
     pub fn is_within_margin(&self) -> bool {
         self.interval.is_some_and(|ends| self.rule.covers(ends))
     }
 
-    /// Whether B is better by more than the margin, whatever is true within the interval.
+    /// Returns whether B is better by more than the margin for every ratio in the interval.
     pub fn is_better_beyond_margin(&self) -> bool {
         self.interval.is_some_and(|(low, _)| low > 1.0 + self.rule.margin)
     }
 
-    /// Whether B is worse by more than the margin, whatever is true within the interval.
+    /// Returns whether B is worse by more than the margin for every ratio in the interval.
     pub fn is_worse_beyond_margin(&self) -> bool {
         self.interval.is_some_and(|(_, high)| high < 1.0 / (1.0 + self.rule.margin))
     }
 
-    /// The ratio with its interval, pairs and floor: `1.031 (95 %: 1.022 to 1.040; 40 pairs; noise floor 0.4 %)`.
+    /// Formats the ratio with its interval, pairs and floor:
+    /// `1.031 (95 %: 1.022 to 1.040; 40 pairs; noise floor 0.4 %)`.
     pub fn ratio_in_words(&self) -> String {
         let ends = interval(self.interval, |end| format!("{end:.3}"));
         let floor = self.noise_floor.map(|floor| format!("; noise floor {}", percent(floor)));

@@ -1,4 +1,4 @@
-//! Made-up records of machines whose truth is known, for tests and previews of reports.
+//! Synthetic records of machines whose true behaviour is known, for tests and previews of reports.
 //!
 //! A [`World`] says what is true; [`World::record`] measures it with noise from a seed, as `eval` would.
 #![forbid(unsafe_code)]
@@ -19,26 +19,26 @@ use measuring::Measuring;
 
 const TICKS_PER_SECOND: u64 = 100;
 
-/// What makes one worker alone slower than it should be; the number is the share of its work that is lost.
+/// What makes one worker alone slower than it should be. The number is the lost share of its work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Trouble {
     /// Nothing.
     None,
     /// The hypervisor takes the CPU.
     Steal(f64),
-    /// Others hold the CPU.
+    /// Other work uses the CPU.
     RunDelay(f64),
-    /// A quota holds it back.
+    /// A quota throttles the worker.
     Throttle(f64),
     /// The CPU runs at a lower frequency.
     Frequency(f64),
-    /// A second of CPU time does less work, and nothing tells why.
+    /// A second of CPU time does less work, and no counter shows why.
     SlowCpu(f64),
-    /// Nothing that the kernel counts shows it, nor does the kernel count CPU time.
+    /// No counter of the kernel shows it, and CPU time is not counted either.
     Hidden(f64),
 }
 
-/// What is true of a machine.
+/// The true behaviour of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct World {
     /// Host name.
@@ -49,13 +49,13 @@ pub struct World {
     pub cpu_id: String,
     /// [`System::cpu_flags`].
     pub cpu_flags: Vec<String>,
-    /// Hypervisor, for a guest.
+    /// Hypervisor of a guest; `None` on bare metal.
     pub hypervisor: Option<String>,
-    /// CPUs, two for each core where `smt`.
+    /// Number of CPUs, two for each core where `smt`.
     pub cpus: u32,
     /// Whether cores have two CPUs.
     pub smt: bool,
-    /// NUMA nodes.
+    /// Number of NUMA nodes.
     pub nodes: u32,
     /// Memory in bytes.
     pub memory_bytes: u64,
@@ -65,23 +65,23 @@ pub struct World {
     pub contention: f64,
     /// Coherence of the scalability law.
     pub coherence: f64,
-    /// Rate with twice as many workers as CPUs over that with as many.
+    /// Rate with twice as many workers as CPUs, relative to that with as many workers as CPUs.
     pub oversubscribed: f64,
-    /// Cycles per second of one CPU alone, and its share of them when all are at work.
+    /// Cycles per second of one CPU alone, and the share of them that remains when all CPUs are busy.
     pub clock: (f64, f64),
     /// Largest relative deviation of a sample.
     pub noise: f64,
-    /// What slows one worker alone.
+    /// What slows one worker alone down.
     pub trouble: Trouble,
-    /// Share of time that the hypervisor takes otherwise.
+    /// Share of steal time in all other cases.
     pub steal: f64,
-    /// Rate of bound processes over that of free ones.
+    /// Rate of pinned processes relative to that of unpinned ones.
     pub bound: f64,
-    /// Bound processes seen on another CPU.
+    /// Number of checks that find a pinned process on another CPU.
     pub elsewhere: u64,
-    /// BLAS that Python uses; absent where there is no Python.
+    /// BLAS that Python uses. `None` where there is no Python.
     pub blas: Option<String>,
-    /// Whether sysbench is there.
+    /// Whether sysbench is installed.
     pub sysbench: bool,
     /// Blocks of each experiment.
     pub blocks: usize,
@@ -90,7 +90,7 @@ pub struct World {
 }
 
 impl World {
-    /// A small, noisy guest of a shared host, with Python and its reference BLAS.
+    /// Returns a small, noisy guest of a shared host, with Python and its reference BLAS.
     pub fn guest() -> Self {
         Self {
             hostname: "guest".to_owned(),
@@ -119,7 +119,7 @@ impl World {
         }
     }
 
-    /// A quiet server with 16 CPUs on 8 cores, where binding pays; no Python and no sysbench.
+    /// Returns a quiet server with 16 CPUs on 8 cores, where pinning pays off; without Python and sysbench.
     pub fn server() -> Self {
         Self {
             hostname: "server".to_owned(),
@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// Two sockets, 160 cores, 320 CPUs, four NUMA nodes.
+    /// Returns a machine with two sockets, 160 cores, 320 CPUs and four NUMA nodes.
     pub fn giant() -> Self {
         Self {
             hostname: "giant".to_owned(),
@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    /// Measures this world.
+    /// Returns the record that `eval` would measure.
     pub fn record(&self) -> Record {
         let mut measuring = Measuring::new(self);
         let mut experiments =
@@ -207,7 +207,8 @@ impl World {
         }
     }
 
-    /// What `bench` makes of `counter` or `lock` in this world, with up to twice as many workers as CPUs.
+    /// Returns the record that `bench` would measure for `counter` or `lock`, with up to twice as many
+    /// workers as CPUs.
     pub fn bench(&self, load: &str) -> Record {
         let mut measuring = Measuring::new(self);
         let counts: Vec<usize> = std::iter::successors(Some(1), |n| Some(n * 2))
@@ -263,7 +264,7 @@ impl World {
         }
     }
 
-    /// True events per second.
+    /// Returns the true events per second.
     fn events(&self, workers: usize) -> f64 {
         let cpus = self.cpus as usize;
         let n = workers.min(cpus) as f64;
@@ -272,7 +273,7 @@ impl World {
     }
 }
 
-/// An L1 and an L2 for each core and one L3 for all.
+/// Returns one L1 and one L2 for each core, and one L3 for all.
 fn caches(cores: &[Group], all: &CpuSet) -> Vec<Cache> {
     let cache = |level, kind, size_bytes, cpus: &CpuSet| Cache {
         level,
@@ -295,13 +296,13 @@ fn caches(cores: &[Group], all: &CpuSet) -> Vec<Cache> {
         .collect()
 }
 
-/// `count` CPUs from `first` on.
+/// Returns `count` CPUs beginning with `first`.
 fn span(first: u32, count: u32) -> CpuSet {
     (first..first + count).collect()
 }
 
 impl Trouble {
-    /// Share of one worker's work that is lost.
+    /// Returns the lost share of one worker's work.
     fn lost(self) -> f64 {
         match self {
             Self::None => 0.0,

@@ -1,14 +1,14 @@
-//! Made-up times that cache lines take between CPUs.
+//! Synthetic core-to-core latency.
 
 use manycore_experiment::record::{Around, Better, Experiment, Method, Metric, Sample, Treatment};
 use manycore_topology::{cpuset::CpuId, distance::Distance, machine::Machine, pairs};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Most pairs, as `eval --quick` takes them.
+/// Maximum number of pairs, as in `eval --quick`.
 const MOST_PAIRS: usize = 3000;
 
-/// Nanoseconds from `a` to `b` where nothing but their distance matters.
+/// Returns the nanoseconds from `a` to `b` where only their distance matters.
 pub fn distance_ns(_: CpuId, _: CpuId, distance: Distance) -> f64 {
     match distance {
         Distance::Core => 9.0,
@@ -19,8 +19,8 @@ pub fn distance_ns(_: CpuId, _: CpuId, distance: Distance) -> f64 {
     }
 }
 
-/// The latency experiment of a machine in which a line takes `truth` nanoseconds between two CPUs, each visit off by
-/// at most the share `noise`.
+/// Returns the latency experiment of a machine whose core-to-core latency is `truth` nanoseconds. Each
+/// visit deviates by at most the share `noise`.
 pub fn latency(
     machine: &Machine,
     truth: &dyn Fn(CpuId, CpuId, Distance) -> f64,

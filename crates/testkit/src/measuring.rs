@@ -1,4 +1,4 @@
-//! One made-up experiment after the other, as `eval` would measure them.
+//! Synthetic experiments, in the order and form in which `eval` would measure them.
 
 use super::{TICKS_PER_SECOND, Trouble, World};
 use manycore_experiment::record::{Around, Experiment, Latency, Method, Sample, Treatment};
@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
 
-/// A run in which the clock is the sum of the samples.
+/// A run whose clock is the sum of the lengths of the samples.
 pub(super) struct Measuring<'a> {
     pub(super) world: &'a World,
     rng: Xoshiro256PlusPlus,
@@ -20,7 +20,7 @@ pub(super) struct Arm {
     rate: f64,
 }
 
-/// A treatment and its true rate.
+/// Returns a treatment with its true rate.
 pub(super) fn arm(name: impl Into<String>, workers: usize, factors: &[(&str, &str)], rate: f64) -> Arm {
     let factors = factors.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     Arm { treatment: Treatment { name: name.into(), workers, factors, latency: None }, rate }
@@ -31,12 +31,12 @@ impl<'a> Measuring<'a> {
         Self { world, rng: Xoshiro256PlusPlus::seed_from_u64(world.seed), now_ns: 0 }
     }
 
-    /// Seconds that all samples so far took.
+    /// Returns the seconds of all samples so far.
     pub(super) fn seconds(&self) -> f64 {
         self.now_ns as f64 / 1e9
     }
 
-    /// A factor near 1.
+    /// Returns a random factor near 1.
     fn wobble(&mut self) -> f64 {
         1.0 + (self.rng.random::<f64>() - 0.5) * 2.0 * self.world.noise
     }
@@ -87,7 +87,7 @@ impl<'a> Measuring<'a> {
         experiment
     }
 
-    /// What the kernel would have counted around a sample of the scaling experiment.
+    /// Returns the counters that the kernel would have reported around a sample of the scaling experiment.
     fn around(&mut self, workers: usize, wall_ns: u64) -> Around {
         let world = self.world;
         let trouble = if workers == 1 { world.trouble } else { Trouble::None };
@@ -105,7 +105,7 @@ impl<'a> Measuring<'a> {
         }
         let known = !matches!(world.trouble, Trouble::Hidden(_));
         let ns = |share: f64| known.then_some((share * capacity) as u64);
-        // Where in a tick a slice began is chance, so fractions of ticks round by chance.
+        // A slice begins at a random position within a tick, so fractions of ticks are rounded randomly.
         let phase: f64 = self.rng.random();
         let ticks = |share: f64| (share * wall_ns as f64 / 1e9 * TICKS_PER_SECOND as f64 + phase) as u32;
         let steal_ticks: Vec<u32> =
@@ -136,7 +136,7 @@ impl<'a> Measuring<'a> {
         let mut buckets: BTreeMap<u32, u64> = BTreeMap::new();
         let mut latency = Latency { min_ns: u64::MAX, ..Latency::default() };
         for event in 0..2000 {
-            // One event in fifty is held up, as by an interrupt.
+            // One event in fifty is delayed, as by an interrupt.
             let held_up = if event % 50 == 0 { 1.0 + 3.0 * self.rng.random::<f64>() } else { 1.0 };
             let ns = (mean_ns * (0.95 + 0.1 * self.rng.random::<f64>()) * held_up) as u64;
             *buckets.entry(histogram::bucket(ns) as u32).or_default() += 1;
@@ -152,7 +152,8 @@ impl<'a> Measuring<'a> {
     pub(super) fn modes(&mut self, id: &str, python: Option<(&str, &str)>) -> Experiment {
         let n = 4.min(self.world.cpus as usize);
         let gain = n as f64 * 0.97;
-        // Reference BLAS holds the interpreter's lock part of the time: threads gain less than processes.
+        // Reference BLAS holds the interpreter's lock part of the time, so threads gain less than
+        // processes.
         let (serial, threads, processes) = match python {
             Some(_) => (0.25, gain * 0.7, gain * 0.95),
             None => (4.0, gain, gain * 0.998),
@@ -220,19 +221,20 @@ impl<'a> Measuring<'a> {
         self.slices("sysbench", "events", arms, 1.0)
     }
 
-    /// Samples of fixed length.
+    /// Returns an experiment with samples of fixed length.
     pub(super) fn slices(&mut self, id: &str, unit: &str, arms: Vec<Arm>, seconds: f64) -> Experiment {
         let slice_ns = (seconds * 1e9) as u64;
         let method = Method::Slices { slice_ns, settle_ns: slice_ns / 10 };
         self.blocks(id, unit, method, arms, |rate, wobble| (seconds, rate * wobble * seconds))
     }
 
-    /// Samples of fixed work.
+    /// Returns an experiment with samples of fixed work.
     fn whole(&mut self, id: &str, unit: &str, arms: Vec<Arm>, work: f64) -> Experiment {
         self.blocks(id, unit, Method::Whole, arms, |rate, wobble| (work / (rate * wobble), work))
     }
 
-    /// Blocks of one sample for each arm; `measure` gives seconds and work from the true rate and the noise.
+    /// Returns blocks with one sample for each arm. `measure` computes seconds and work from the true rate
+    /// and the noise.
     fn blocks(
         &mut self,
         id: &str,

@@ -1,4 +1,4 @@
-//! Made-up memory bandwidth and latency.
+//! Synthetic memory bandwidth and latency.
 
 use super::measuring::{Arm, Measuring, arm};
 use manycore_experiment::record::{Better, Experiment, Metric, id, id::TIMES_CACHES};
@@ -16,17 +16,17 @@ const KERNELS: [(&str, Option<&str>, f64); 9] = [
     ("read", None, 12e9),
 ];
 
-/// Times the bandwidth of one worker that a node has.
+/// Bandwidth of a node in multiples of one worker's.
 const MOST: f64 = 5.0;
 
-/// Share of the bandwidth that is left to another node.
+/// Share of the local bandwidth that remote memory reaches.
 const FAR: f64 = 0.6;
 
-/// Nanoseconds of a load on the own node and on another one, idle and under load.
+/// Nanoseconds of a load from local and from remote memory, idle and under load.
 const TIMES: [[f64; 2]; 2] = [[90.0, 240.0], [140.0, 380.0]];
 
 impl Measuring<'_> {
-    /// The experiments of the section `stream`.
+    /// Returns the experiments of the section `stream`.
     pub(super) fn stream(&mut self) -> Vec<Experiment> {
         let per_node = (self.world.cpus / self.world.nodes) as usize;
         let mut counts: Vec<usize> =
@@ -91,7 +91,7 @@ impl Measuring<'_> {
     }
 }
 
-/// Times the bandwidth of one worker that so many have.
+/// Returns the bandwidth of this many workers in multiples of one worker's.
 fn gain(workers: usize) -> f64 {
     (workers as f64).min(MOST)
 }

@@ -1,13 +1,13 @@
-//! Made-up loads whose workers share something.
+//! Synthetic loads whose workers share something.
 
 use super::measuring::{Arm, Measuring, arm};
 use manycore_experiment::record::{Experiment, id};
 use manycore_topology::{CpuSet, distance::Distance};
 
-/// Rate of one worker, the share of it that `n` workers reach together, and the variant's name.
+/// A variant's name, the rate of one worker, and the total rate of `n` workers relative to it.
 type Variant = (&'static str, f64, fn(f64) -> f64);
 
-/// Atomic additions: what shares a line loses, what has lines of its own gains.
+/// Atomic additions: variants that share a cache line lose, variants with separate lines gain.
 const COUNTER: [Variant; 4] = [
     ("shared", 2e8, |n| if n > 1.0 { 0.3 } else { 1.0 }),
     ("packed", 2e8, |n| if n > 1.0 { 0.4 } else { 1.0 }),
@@ -15,7 +15,7 @@ const COUNTER: [Variant; 4] = [
     ("per-cpu", 1.6e8, |n| n),
 ];
 
-/// Acquisitions of one lock: those that take turns lose most.
+/// Acquisitions of one lock: FIFO locks lose most.
 const LOCK: [Variant; 4] = [
     ("mutex", 4e7, |n| if n > 1.0 { 0.6 } else { 1.0 }),
     ("spin", 5e7, |n| 1.0 / n.sqrt()),
@@ -23,11 +23,11 @@ const LOCK: [Variant; 4] = [
     ("mcs", 4.5e7, |n| if n > 1.0 { 0.2 } else { 1.0 }),
 ];
 
-/// Share that is left of locks that are handed on in turn where workers have to share CPUs.
+/// Remaining share of the rate of FIFO locks where workers have to share CPUs.
 const HELD_UP: f64 = 0.001;
 
 impl Measuring<'_> {
-    /// The experiments of the section `contention`.
+    /// Returns the experiments of the section `contention`.
     pub(super) fn contention(&mut self) -> Vec<Experiment> {
         let cpus = self.world.cpus as usize;
         let mut few = vec![1, 2.min(cpus), cpus];
@@ -35,7 +35,7 @@ impl Measuring<'_> {
         vec![self.sharing("counter", &few), self.pipe(), self.sharing("lock", &few)]
     }
 
-    /// `counter` or `lock` with these numbers of workers.
+    /// Returns the experiment of `counter` or `lock` with these numbers of workers.
     pub(super) fn sharing(&mut self, load: &str, counts: &[usize]) -> Experiment {
         let (variants, unit) = match load {
             "counter" => (COUNTER, "additions"),
@@ -52,7 +52,7 @@ impl Measuring<'_> {
         self.load(load, unit, "workers", arms)
     }
 
-    /// Round trips of one pair, left to the scheduler, on one CPU and at every distance.
+    /// Returns round trips of one pair: unpinned, on one CPU, and at every distance.
     fn pipe(&mut self) -> Experiment {
         let machine = self.world.machine();
         let variant = ("variant", "processes");
@@ -72,7 +72,7 @@ impl Measuring<'_> {
     }
 }
 
-/// A pair on two CPUs, or on one.
+/// Returns a pair that is pinned to two CPUs or to one.
 fn bound(variant: &[(&str, &str)], distance: &str, cpus: &str, rate: f64) -> Arm {
     let factors = [variant, &[("distance", distance), ("cpus", cpus)]].concat();
     arm(format!("processes, on {cpus}"), 1, &factors, rate)

@@ -1,4 +1,4 @@
-//! Made-up light processes.
+//! Synthetic light processes.
 
 use super::World;
 use manycore_experiment::{
@@ -7,7 +7,8 @@ use manycore_experiment::{
 };
 use manycore_stats::histogram;
 
-/// A runtime as it is: fixed bytes, bytes and seconds of each, and what the runtime tells of the bytes.
+/// The true behaviour of a runtime: fixed bytes, bytes and seconds of each light process, and the share of
+/// the bytes that the runtime reports.
 struct Truth {
     runtime: Runtime,
     version: &'static str,
@@ -52,12 +53,13 @@ const TRUTHS: [Truth; 3] = [
     },
 ];
 
-/// Intervals of computing.
+/// Number of intervals of computing.
 const INTERVALS: usize = 20;
 
 impl World {
-    /// What `spawn` makes of Erlang, Go and threads in this world. Go has twice as many schedulers as its quota allows,
-    /// threads meet a limit, and Erlang went to its ceiling in a group with a gigabyte.
+    /// Returns the record that `spawn` would measure for Erlang, Go and threads. Go has twice as many
+    /// schedulers as its quota allows, threads reach a limit, and Erlang ran to its ceiling in a control
+    /// group with a gigabyte.
     pub fn spawn(&self, work: Work) -> Record {
         Record {
             verb: "spawn".to_owned(),
@@ -129,7 +131,7 @@ impl World {
                 group_bytes: None,
             }
         };
-        // A start takes a little longer than its parts, and less of it for many.
+        // A start takes slightly longer than its parts. The overhead matters less for many processes.
         let start_seconds = 0.004 + truth.seconds * each;
         Run {
             asked: count,
@@ -145,7 +147,7 @@ impl World {
         }
     }
 
-    /// Erlang uses all CPUs, Go the first half of them, threads find their places after a while.
+    /// Erlang uses all CPUs, Go the first half of them. Threads spread over all CPUs after a while.
     fn spin(&self, runtime: Runtime) -> Spin {
         let cpus = self.cpus as usize;
         let share = |interval: usize, cpu: usize| {

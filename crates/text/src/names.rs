@@ -1,11 +1,11 @@
-//! Names that somebody may have meant.
+//! Suggests known names for a mistyped one, and makes names safe to print.
 
 use std::collections::BTreeSet;
 
-/// Names that an error gives.
+/// Maximum number of names in an error message.
 const MOST: usize = 4;
 
-/// The known names that are fewest changes away from `name`, nearest first; no more than an error can hold.
+/// Returns the known names with the smallest edit distance to `name`, nearest first, at most four.
 pub fn similar<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Vec<String> {
     let mut names: Vec<(usize, &str)> =
         known.into_iter().map(|known| (changes(known, name), known)).collect();
@@ -14,19 +14,21 @@ pub fn similar<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Vec<
     names.into_iter().take(MOST).map(|(_, known)| printable(known)).collect()
 }
 
-/// A name that a process or a file has chosen, as a line for people may hold it: with a replacement (U+FFFD) for each
-/// character that is not [shown](is_shown).
+/// Makes a name that a process or a file has chosen safe for one line of output: each character that is not
+/// [shown](is_shown) is replaced by U+FFFD.
 pub fn printable(name: &str) -> String {
     name.chars().map(|letter| if is_shown(letter) { letter } else { char::REPLACEMENT_CHARACTER }).collect()
 }
 
-/// The same for a text of several lines and columns: line feeds and tabs stay.
+/// Makes a text of several lines and columns safe to print, as [`printable`] does, but keeps line feeds and
+/// tabs.
 pub fn printable_text(text: &str) -> String {
     let shown = |letter: char| is_shown(letter) || matches!(letter, '\n' | '\t');
     text.chars().map(|letter| if shown(letter) { letter } else { char::REPLACEMENT_CHARACTER }).collect()
 }
 
-/// The same JSON with `\u` escapes for what is not shown, so that a reader gets it unchanged and a terminal does not.
+/// Replaces the characters of a JSON text that are not [shown](is_shown) by `\u` escapes. A JSON reader
+/// gets the text unchanged; a terminal does not interpret it.
 pub fn printable_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for letter in json.chars() {
@@ -42,9 +44,10 @@ pub fn printable_json(json: &str) -> String {
     text
 }
 
-/// Whether a character is seen where it stands. Not so are control characters, which command a terminal; those that
-/// change the direction of the text around them; line separators; and those without width, with which two names
-/// that differ look the same (`Default_Ignorable_Code_Point` of Unicode's `DerivedCoreProperties.txt`).
+/// Returns whether a character is visible where it stands. Not visible are control characters, which a
+/// terminal interprets; characters that change the direction of the surrounding text; line separators; and
+/// characters without width, which make two different names look the same (`Default_Ignorable_Code_Point`
+/// of Unicode's `DerivedCoreProperties.txt`).
 pub fn is_shown(letter: char) -> bool {
     !letter.is_control()
         && !matches!(letter,
@@ -55,7 +58,7 @@ pub fn is_shown(letter: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// What there is, for an error: all names where they are few, otherwise those nearest to `name`.
+/// Lists the known names for an error message: all where they are few, otherwise those nearest to `name`.
 pub fn instead<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> String {
     let known: BTreeSet<&str> = known.into_iter().collect();
     let nearest = similar(known.iter().copied(), name).join(", ");
@@ -107,7 +110,8 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_or_hide_is_replaced() {
-        // Escape, bell, delete, a C1 control; right-to-left override and isolate; zero-width space and joiner; a tag.
+        // Escape, bell, delete, a C1 control; right-to-left override and isolate; zero-width space and
+        // joiner; a tag.
         let nasty = "a\u{1b}[2J\u{7}\u{7f}\u{9b}\u{202e}\u{2066}\u{200b}\u{200d}\u{2028}\u{feff}\u{e0041}\nz";
         assert_eq!(printable(nasty), format!("a{0}[2J{1}z", '\u{fffd}', "\u{fffd}".repeat(11)));
         assert_eq!(printable_text("a\tb\n\u{202e}"), "a\tb\n\u{fffd}");

@@ -1,11 +1,11 @@
-//! Figures as people read them.
+//! Formats figures for people.
 
-/// `1 task`, `3 tasks`: for words that take an s.
+/// Formats a count with a noun whose plural takes an s: `1 task`, `3 tasks`.
 pub fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Bytes with a binary unit and no more digits than help: `48 KiB`, `1.5 MiB`, `300 MiB`.
+/// Formats bytes with a binary unit and no unnecessary digits: `48 KiB`, `1.5 MiB`, `300 MiB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let step = (0..UNITS.len() - 1).take_while(|&step| count >> (10 * step) >= 1024).count();
@@ -14,7 +14,8 @@ pub fn bytes(count: u64) -> String {
     format!("{scaled:.digits$} {}", UNITS[step])
 }
 
-/// Bytes a second with a decimal unit, as limits of bandwidth are given: `0 B/s`, `12.5 MB/s`, `1.84 GB/s`.
+/// Formats bytes per second with a decimal unit, as bandwidth limits are specified: `0 B/s`, `12.5 MB/s`,
+/// `1.84 GB/s`.
 pub fn rate(bytes_per_second: f64) -> String {
     const UNITS: [&str; 5] = ["B/s", "kB/s", "MB/s", "GB/s", "TB/s"];
     let step = (0..UNITS.len() - 1)
@@ -30,13 +31,14 @@ pub fn rate(bytes_per_second: f64) -> String {
     format!("{scaled:.digits$} {}", UNITS[step])
 }
 
-/// Bytes with a decimal unit, as the memory of many small things is added up: `299 MB`, `2.67 GB`.
+/// Formats bytes with a decimal unit, as used for the total memory of many small objects: `299 MB`,
+/// `2.67 GB`.
 pub fn decimal(bytes: f64) -> String {
     rate(bytes).trim_end_matches("/s").to_owned()
 }
 
-/// A whole number as counts are asked for, with three digits at most and never more than there are: `1e8`, `7.86e6`,
-/// `31,245`.
+/// Formats a whole number with at most three digits, rounded down, in the notation in which counts are
+/// specified: `1e8`, `7.86e6`, `31,245`.
 pub fn count(count: u64) -> String {
     const EXACT: u64 = 100_000;
     let power = count.checked_ilog10().unwrap_or(0);
@@ -51,12 +53,12 @@ pub fn count(count: u64) -> String {
     format!("{}e{power}", digits.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A frequency in kHz as `2.60 GHz`.
+/// Formats a frequency in kHz as `2.60 GHz`.
 pub fn gigahertz(khz: u64) -> String {
     format!("{:.2} GHz", khz as f64 / 1e6)
 }
 
-/// A share as a percentage with as many digits as mean something: `0.04 %`, `3.1 %`, `42 %`.
+/// Formats a share as a percentage with significant digits only: `0.04 %`, `3.1 %`, `42 %`.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent.abs() {
@@ -66,7 +68,8 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// A ratio with three decimals, or with three digits where it is far from 1: `1.031`, `12.3`, `0.00417`.
+/// Formats a ratio with three decimals, or with three digits where it is far from 1: `1.031`, `12.3`,
+/// `0.00417`.
 pub fn decimals(ratio: f64) -> String {
     match ratio.abs() {
         size if size >= 100.0 => format!("{ratio:.0}"),
@@ -77,7 +80,7 @@ pub fn decimals(ratio: f64) -> String {
     }
 }
 
-/// A time that something will take: `40 s`, `12 min`, `8 h`, `3 days`.
+/// Formats the expected length of a run: `40 s`, `12 min`, `8 h`, `3 days`.
 pub fn duration(seconds: f64) -> String {
     match seconds {
         short if short < 120.0 => format!("{:.0} s", short.max(1.0)),
@@ -87,7 +90,7 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// A 95 % interval, each end written by `show`: `95 %: 1.95 to 1.99`.
+/// Formats a 95 % interval, each end with `show`: `95 %: 1.95 to 1.99`.
 pub fn interval(ends: Option<(f64, f64)>, show: impl Fn(f64) -> String) -> String {
     match ends {
         Some((low, high)) => format!("95 %: {} to {}", show(low), show(high)),

@@ -1,17 +1,17 @@
-//! Boxes in boxes: sizes first, then places. Knows nothing of machines.
+//! Layout of nested boxes: sizes first, then positions. Independent of machines.
 //!
 //! A [`Block`] is a finished picture whose corner is at 0,0. Blocks are put side by side and below each
 //! other, and the result is a block again.
 
-/// Space between neighbours and inside a frame.
+/// Space between neighbouring blocks and inside a frame.
 pub const GAP: f64 = 6.0;
 /// Height of a line of text.
 pub const LINE: f64 = 18.0;
 
-/// From the middle of a letter to the line that it stands on.
+/// Distance from the middle of a letter to the base line.
 const TO_BASE_LINE: f64 = 4.5;
 
-/// A rectangle or a text; units are CSS pixels at a scale of 1.
+/// A rectangle or a text. Units are CSS pixels at a scale of 1.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     /// A box.
@@ -26,7 +26,7 @@ pub enum Shape {
         h: f64,
         /// CSS classes.
         class: String,
-        /// What the pointer shows.
+        /// The tooltip.
         hint: String,
     },
     /// A line of text.
@@ -37,7 +37,7 @@ pub enum Shape {
         y: f64,
         /// CSS classes.
         class: String,
-        /// What it says.
+        /// The text.
         text: String,
     },
 }
@@ -49,13 +49,14 @@ pub struct Block {
     pub w: f64,
     /// Height.
     pub h: f64,
-    /// What is in it.
+    /// The shapes in it.
     pub shapes: Vec<Shape>,
-    /// Whether it is one box that may grow to fill its place in a grid.
+    /// Whether it is one box that may grow to fill its cell in a grid.
     pub grows: bool,
 }
 
-/// Width of a text in a common sans-serif face at its class's size, on the safe side.
+/// Estimates the width of a text in a common sans-serif font at its class's size; rather too wide than too
+/// narrow.
 pub fn text_width(text: &str, class: &str) -> f64 {
     let letter = match class {
         "head" => 12.5,
@@ -66,13 +67,13 @@ pub fn text_width(text: &str, class: &str) -> f64 {
 }
 
 impl Block {
-    /// A line of text.
+    /// Returns a line of text.
     pub fn text(text: &str, class: &str) -> Self {
         let shape = Shape::Text { x: 0.0, y: LINE - 5.0, class: class.to_owned(), text: text.to_owned() };
         Self { w: text_width(text, class), h: LINE, shapes: vec![shape], grows: false }
     }
 
-    /// A box with a text in its middle, at least `least` wide.
+    /// Returns a box with a text in its middle, at least `least` wide.
     pub fn tile(text: &str, class: &str, least: f64, hint: &str) -> Self {
         let (w, h) = ((text_width(text, class) + 2.0 * GAP).max(least), LINE + 4.0);
         let frame = Shape::Box { x: 0.0, y: 0.0, w, h, class: class.to_owned(), hint: hint.to_owned() };
@@ -85,7 +86,7 @@ impl Block {
         Self { w, h, shapes: vec![frame, label], grows: true }
     }
 
-    /// The same as high as two lines, with the second one where it is not empty.
+    /// Returns a tile as high as two lines, with the second line where it is not empty.
     pub fn tile_of_two(text: &str, below: &str, class: &str, least: f64, hint: &str) -> Self {
         let mut tile = Self::tile(text, class, least, hint).stretched(0.0, 2.0 * LINE + 2.0);
         if below.is_empty() {
@@ -99,7 +100,7 @@ impl Block {
         tile
     }
 
-    /// Draws a frame around it.
+    /// Draws a frame around the block.
     pub fn framed(self, class: &str, hint: &str) -> Self {
         let (w, h) = (self.w + 2.0 * GAP, self.h + 2.0 * GAP);
         let frame = Shape::Box { x: 0.0, y: 0.0, w, h, class: class.to_owned(), hint: hint.to_owned() };
@@ -108,7 +109,8 @@ impl Block {
         Self { w, h, shapes, grows: true }
     }
 
-    /// Makes it at least so large, if it is a frame or a tile; a tile's texts stay in the middle.
+    /// Stretches the block to at least this size, if it is a frame or a tile. The texts of a tile stay in
+    /// the middle.
     pub fn stretched(mut self, w: f64, h: f64) -> Self {
         if !self.grows {
             return self;
@@ -143,12 +145,13 @@ impl Shape {
     }
 }
 
-/// Blocks below each other.
+/// Places blocks below each other.
 pub fn stack(blocks: Vec<Block>, gap: f64) -> Block {
     grid(blocks, 1, gap)
 }
 
-/// Blocks in rows of `columns`; each column is as wide as its widest block, and frames fill their place.
+/// Places blocks in rows of `columns`. Each column is as wide as its widest block, and frames fill their
+/// cells.
 pub fn grid(blocks: Vec<Block>, columns: usize, gap: f64) -> Block {
     let columns = columns.max(1);
     let mut widths = vec![0.0_f64; columns.min(blocks.len())];
@@ -174,13 +177,13 @@ pub fn grid(blocks: Vec<Block>, columns: usize, gap: f64) -> Block {
     out
 }
 
-/// Blocks in as many columns as make the whole come nearest to `aspect` (width by height).
+/// Places blocks in the number of columns that brings the whole nearest to `aspect` (width by height).
 pub fn balanced(blocks: Vec<Block>, aspect: f64, gap: f64) -> Block {
     let columns = best_columns(&blocks, aspect, gap);
     grid(blocks, columns, gap)
 }
 
-/// The number of columns that comes nearest to `aspect`; a last row that is not full counts against it.
+/// Returns the number of columns that comes nearest to `aspect`. An incomplete last row counts against it.
 pub fn best_columns(blocks: &[Block], aspect: f64, gap: f64) -> usize {
     let w = blocks.iter().map(|block| block.w).fold(0.0, f64::max) + gap;
     let h = blocks.iter().map(|block| block.h).fold(0.0, f64::max) + gap;
@@ -192,7 +195,7 @@ pub fn best_columns(blocks: &[Block], aspect: f64, gap: f64) -> usize {
     (1..=blocks.len()).rev().min_by(|a, b| cost(*a).total_cmp(&cost(*b))).unwrap_or(1)
 }
 
-/// Blocks side by side, wrapped at `width`.
+/// Places blocks side by side, wrapped at `width`.
 pub fn flow(blocks: Vec<Block>, width: f64, gap: f64) -> Block {
     let mut rows: Vec<Vec<Block>> = Vec::new();
     let mut used = f64::INFINITY;

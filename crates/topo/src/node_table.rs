@@ -1,13 +1,14 @@
-//! NUMA nodes, their memory, tiers and distances as a table.
+//! Renders NUMA nodes with their memory, tiers and distances as a table.
 
 use manycore_text::units;
 use manycore_topology::{CpuSet, Machine, machine::Node};
 use std::collections::BTreeMap;
 
-/// A matrix of more columns fits no screen; beyond it each node lists who is how far.
+/// Maximum number of columns of a distance matrix that fits a screen. Beyond it, each node lists the others
+/// by distance.
 const WIDEST_MATRIX: usize = 16;
 
-/// The table, empty for a machine of one node.
+/// Returns the table; empty for a machine with one node.
 pub fn render(machine: &Machine) -> String {
     let nodes = &machine.nodes;
     if nodes.len() < 2 {
@@ -55,7 +56,7 @@ fn cpus(node: &Node) -> String {
     }
 }
 
-/// `10: 0; 17: 1-3; 22: 4-63`
+/// Lists the other nodes by distance: `10: 0; 17: 1-3; 22: 4-63`.
 fn by_distance(node: &Node, nodes: &[Node]) -> String {
     let mut far: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (other, distance) in nodes.iter().zip(&node.distances) {
@@ -66,7 +67,8 @@ fn by_distance(node: &Node, nodes: &[Node]) -> String {
     groups.join("; ")
 }
 
-/// Columns of equal width, numbers to the right; columns from `left` on and CPU lists to the left.
+/// Aligns columns to equal widths: numbers to the right, CPU lists and the columns from `left` on to the
+/// left.
 fn align(rows: &[Vec<String>], left: usize) -> String {
     const CPUS: usize = 2;
     let width = |column: usize| {

@@ -1,14 +1,15 @@
-//! Which pairs of CPUs are measured, where there is no time for all.
+//! Selects the pairs of CPUs to measure where there is no time for all of them.
 //!
-//! There are n (n - 1) / 2 pairs: 120 of 16 CPUs, 32,640 of 256. Where that is too many, CPUs are taken in groups,
-//! by the smallest that bring the number down: those of a core, of a cluster, of a last-level cache, of a node. Then
-//! these pairs are measured:
+//! n CPUs have n (n - 1) / 2 pairs: 120 for 16 CPUs, 32,640 for 256. Where that is too many, CPUs are
+//! grouped by core, cluster, last-level cache or node: the smallest group that reduces the number enough.
+//! The following pairs are measured:
 //!
 //! - the first CPUs of all groups, each with every other;
-//! - in each group, the first CPU with the rest;
-//! - in the first group, all, or as many as there is time for, evenly.
+//! - in each group, the first CPU with all others;
+//! - in the first group, all pairs, or as many evenly spaced ones as there is time for.
 //!
-//! So no CPU is left out, and each kind of distance is seen. Where even that is too much, all pairs are thinned evenly.
+//! So every CPU is measured, and so is every kind of distance. Where even these are too many, all pairs are
+//! thinned evenly.
 
 use crate::{
     cpuset::{CpuId, CpuSet},
@@ -20,18 +21,18 @@ use std::collections::BTreeSet;
 /// Two CPUs, the lower number first.
 pub type Pair = [CpuId; 2];
 
-/// Pairs to measure.
+/// The pairs to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The pairs, in order.
     pub pairs: Vec<Pair>,
-    /// How many there are of these CPUs.
+    /// Number of pairs that these CPUs have.
     pub possible: usize,
-    /// By what rule they were chosen, in words; absent where they are all.
+    /// The rule of their selection, in words. `None` where all pairs were selected.
     pub rule: Option<String>,
 }
 
-/// At most `most` pairs of `cpus`; at least one where there are two CPUs.
+/// Selects at most `most` pairs of `cpus`; at least one where there are two CPUs.
 pub fn choose(machine: &Machine, cpus: &CpuSet, most: usize) -> Choice {
     let (most, possible) = (most.max(1), possible(cpus.len()));
     if possible <= most {
@@ -42,10 +43,10 @@ pub fn choose(machine: &Machine, cpus: &CpuSet, most: usize) -> Choice {
     let outlines = outlines.map(|(level, groups)| (level, outline(&groups), groups.into_iter().next()));
     let fitting = outlines.iter().find(|(_, pairs, _)| pairs.len() <= most);
     let Some((level, pairs, first)) = fitting else {
-        // Every CPU on its own: no level brings the number down.
+        // No level reduces the number enough: all pairs are thinned.
         let pairs = all(cpus);
         let step = pairs.len().div_ceil(most);
-        let rule = Some(format!("one in {step}, evenly"));
+        let rule = Some(format!("one in {step}, evenly spaced"));
         return Choice { pairs: pairs.into_iter().step_by(step).collect(), possible, rule };
     };
     let first = first.clone().unwrap_or_default();
@@ -53,7 +54,7 @@ pub fn choose(machine: &Machine, cpus: &CpuSet, most: usize) -> Choice {
     let step = if inner.is_empty() { 1 } else { inner.len().div_ceil((most - pairs.len()).max(1)) };
     let room = most - pairs.len();
     let rule = format!(
-        "the first CPU of each {} with that of every other and with the rest of its own, and {} pairs of CPUs {first}",
+        "the first CPU of each {} with the first of every other and with the rest of its own, and {} pairs of CPUs {first}",
         name(*level),
         if step == 1 { "all".to_owned() } else { format!("one in {step}") }
     );
@@ -62,7 +63,7 @@ pub fn choose(machine: &Machine, cpus: &CpuSet, most: usize) -> Choice {
     Choice { pairs: pairs.into_iter().collect(), possible, rule: Some(rule) }
 }
 
-/// Pairs of so many CPUs.
+/// Returns the number of pairs of this many CPUs.
 pub fn possible(cpus: usize) -> usize {
     cpus * cpus.saturating_sub(1) / 2
 }
@@ -80,7 +81,7 @@ fn all(cpus: &CpuSet) -> Vec<Pair> {
     cpus.iter().flat_map(|a| cpus.iter().filter(move |b| *b > a).map(move |b| [a, b])).collect()
 }
 
-/// The first CPUs of groups with each other, and each with the rest of its group.
+/// Returns the pairs of the first CPUs of groups with each other, and of each with the rest of its group.
 fn outline(groups: &[CpuSet]) -> BTreeSet<Pair> {
     let firsts: CpuSet = groups.iter().filter_map(CpuSet::first).collect();
     let inner = groups.iter().filter_map(|group| Some((group.first()?, group)));

@@ -1,4 +1,4 @@
-//! The judgement of made-up measurements, to the last digit.
+//! Evaluation of synthetic measurements, to the last digit.
 
 use super::*;
 use crate::{Evaluation, Kind};
@@ -8,7 +8,7 @@ use manycore_stats::verdict::Answer;
 /// Variant, workers, further factors, rate.
 type Made<'a> = (&'a str, usize, &'a [(&'a str, &'a str)], f64);
 
-/// An experiment whose treatments do as many operations in each second as `rates` says, in ten blocks.
+/// Returns an experiment of ten blocks whose treatments do as many operations per second as their rate.
 fn experiment(name: &str, treatments: &[Made]) -> Experiment {
     let samples = (0..10usize).flat_map(|block| {
         treatments.iter().enumerate().map(move |(treatment, &(_, workers, _, rate))| Sample {
@@ -94,14 +94,13 @@ fn lock(ticket: &[(usize, f64)]) -> Vec<(Kind, String)> {
     let others = ticket.iter().map(|&(workers, _)| ("spin", workers, &[][..], 1000.0));
     let ticket = ticket.iter().map(|&(workers, rate)| ("ticket", workers, &[][..], rate));
     let evaluation = judged(vec![experiment("lock", &others.chain(ticket).collect::<Vec<_>>())]);
-    let held_up =
-        evaluation.findings.into_iter().filter(|finding| finding.text.contains("handed on in turn"));
+    let held_up = evaluation.findings.into_iter().filter(|finding| finding.text.contains("FIFO locks"));
     held_up.map(|finding| (finding.kind, finding.evidence.concat())).collect()
 }
 
 #[test]
 fn a_line_that_waits_for_who_does_not_run_is_told() {
-    assert_eq!(lock(&[(1, 1000.0), (2, 60.0)]), [], "a fair lock is slower, and that is no surprise");
+    assert_eq!(lock(&[(1, 1000.0), (2, 60.0)]), [], "a fair lock is expected to be slower");
     let [(kind, evidence)] = &lock(&[(1, 1000.0), (2, 60.0), (4, 1.0)])[..] else { panic!("one finding") };
     assert_eq!(*kind, Kind::Advice);
     assert!(evidence.contains("ticket, 4 workers") && !evidence.contains("2 workers"), "{evidence}");
@@ -136,7 +135,7 @@ fn the_index_drops_the_worst_third_and_takes_the_geometric_mean() {
     let product: f64 = (4..=10).map(|thousand| 1000.0 * f64::from(thousand)).product();
     assert!((short.rate - product.powf(1.0 / 7.0)).abs() < 1e-6, "{short:?}");
     assert!((short.index - short.rate / 400.0).abs() < 1e-9);
-    assert!(!short.exact, "ten passes of one second are none of ten");
+    assert!(!short.exact, "ten passes of one second are not ten passes of ten");
     passes.method = Method::Slices { slice_ns: 10_000_000_000, settle_ns: 0 };
     assert!(index(passes).exact);
 }
@@ -156,10 +155,10 @@ fn a_peer_is_compared_in_pairs() {
     assert!((ratio.median - 0.9).abs() < 1e-12 && ratio.interval.is_some());
     let few = &of("sem-sysv", 2).peers[0];
     assert_eq!((few.pairs, few.ratio.as_ref()), (2, None), "too few pairs for an interval");
-    assert_eq!(of("sem", usize::MAX).peers[0].ratio, None, "another operation");
+    assert_eq!(of("sem", usize::MAX).peers[0].ratio, None, "the operation differs");
 }
 
-/// Ours beside stress-ng.
+/// Returns the built-in load interleaved with stress-ng.
 fn beside(load: &str) -> Experiment {
     let mut beside = experiment(
         load,

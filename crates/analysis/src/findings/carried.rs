@@ -1,11 +1,12 @@
-//! What the conditions carry: advice that they do not is withheld, and facts are marked.
+//! Decides which findings the conditions support: advice that is not supported is withheld, facts are
+//! marked.
 
 use super::{Finding, Kind};
 use crate::disturbance;
 use manycore_experiment::{Record, record::id};
 use manycore_text::names::list;
 
-/// Ids, or their prefixes, of the experiments on which the findings of a topic rest.
+/// Returns the ids, or their prefixes, of the experiments on which the findings of a topic rest.
 fn experiments(topic: &str) -> Option<&'static [&'static str]> {
     Some(match topic {
         "scaling" => &[id::SCALING],
@@ -22,7 +23,8 @@ fn experiments(topic: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// The findings that the conditions carry, with the others marked. Advice is withheld, and a warning says so.
+/// Returns the findings that the conditions support, and marks facts that they do not. Unsupported advice
+/// is replaced by a warning.
 pub(super) fn only(findings: Vec<Finding>, record: &Record) -> Vec<Finding> {
     let mut kept = Vec::new();
     let mut withheld: Vec<(String, Vec<String>)> = Vec::new();
@@ -43,12 +45,12 @@ pub(super) fn only(findings: Vec<Finding>, record: &Record) -> Vec<Finding> {
             Kind::Fact => finding.kind = Kind::Doubtful,
             Kind::Answer | Kind::Warning | Kind::Doubtful => {}
         }
-        finding.evidence.push(format!("meanwhile {}", list(&why)));
+        finding.evidence.push(format!("during the measurement {}", list(&why)));
         kept.push(finding);
     }
     kept.extend(withheld.into_iter().map(|(why, mut topics)| {
         topics.dedup();
-        let text = format!("No advice on {}: {why}. On a quieter machine, measure again.", list(&topics));
+        let text = format!("No advice on {}: {why}. Measure again on a quieter machine.", list(&topics));
         Finding::new(Kind::Warning, "conditions", text, Vec::new())
     }));
     kept

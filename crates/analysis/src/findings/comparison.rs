@@ -1,4 +1,4 @@
-//! The answer of a comparison, in one sentence that follows the metric.
+//! The answer of a comparison, in one sentence in the terms of the metric.
 
 use super::{Finding, Kind};
 use crate::{
@@ -59,7 +59,7 @@ fn evidence(comparison: &Comparison) -> Vec<String> {
     evidence.extend(
         verdict
             .noise_floor
-            .map(|floor| format!("noise floor {} (runs of the same side; for information)", percent(floor))),
+            .map(|floor| format!("noise floor {} (runs of the same variant; informative)", percent(floor))),
     );
     evidence.extend(
         comparison
@@ -76,14 +76,17 @@ fn probability(p: f64) -> String {
 fn inconclusive(comparison: &Comparison, change: &Change, ratio: f64, bounds: Option<String>) -> String {
     let Some(bounds) = bounds else {
         return format!(
-            "Inconclusive: {} of {} pairs; six are the fewest for an interval.",
+            "Inconclusive: {} of {} pairs; an interval needs at least six.",
             change.possible(ratio),
             comparison.verdict.pairs
         );
     };
     let more = comparison.pairs_needed.map(|pairs| {
         let seconds = pairs as f64 * comparison.pair_seconds;
-        format!("; about {pairs} pairs in all ({}) would give an answer (--pairs {pairs})", duration(seconds))
+        format!(
+            "; about {pairs} pairs in total ({}) would give an answer (--pairs {pairs})",
+            duration(seconds)
+        )
     });
     format!(
         "Inconclusive: {} ({}x; 95 %: {bounds}){}.",

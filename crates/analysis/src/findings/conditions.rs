@@ -1,16 +1,16 @@
-//! What was wrong with the conditions.
+//! Warnings about the conditions of a run.
 
 use super::{Finding, Kind};
 use crate::{Disturbance, disturbance, words::percent};
 use manycore_experiment::{Record, record::id};
 use manycore_text::units::counted;
 
-/// Shares of CPU time above which a condition is told.
+/// Shares of CPU time above which a condition is reported.
 const STEAL: f64 = 0.01;
 const FOREIGN: f64 = 0.05;
 const THROTTLED: f64 = 0.001;
 
-/// Memory is short where less than this part of it is available.
+/// Memory is reported as short where less than one part in this many is available.
 const SCARCE: u64 = 10;
 
 pub(super) fn find(record: &Record) -> Vec<Finding> {
@@ -22,8 +22,7 @@ pub(super) fn find(record: &Record) -> Vec<Finding> {
         findings.push(Finding::new(
             Kind::Warning,
             "conditions",
-            "The run was interrupted: what was measured until then is judged, the rest is missing."
-                .to_owned(),
+            "The run was interrupted: only what was measured before that is evaluated.".to_owned(),
             vec![match record.spawnings.len() {
                 0 => format!("{} experiments in the record", record.experiments.len()),
                 count => format!("{} in the record", counted(count, "runtime")),
@@ -47,7 +46,7 @@ fn limits(record: &Record) -> Vec<Finding> {
     if !allowed.cpus.is_empty() && allowed.cpus.len() < record.machine.online.len() {
         findings.push(warning(
             format!(
-                "Only {} of the machine's {} CPUs could be used: all figures are for those.",
+                "Only {} of the machine's {} CPUs could be used: all figures are for these.",
                 allowed.cpus.len(),
                 record.machine.online.len()
             ),
@@ -64,13 +63,14 @@ fn limits(record: &Record) -> Vec<Finding> {
     findings
 }
 
-/// What was taken over the whole run, and most in one experiment.
+/// Warns about CPU time that was taken from the workers: over the whole run, and the highest share in one
+/// experiment.
 fn around_samples(record: &Record) -> Vec<Finding> {
     let whole = disturbance::whole(record);
     let each: Vec<(&str, Disturbance)> = record
         .experiments
         .iter()
-        // Its samples are too short and too many for the kernel's counters.
+        // Its samples are too short and too many to read the kernel's counters around each.
         .filter(|experiment| experiment.id != id::LATENCY)
         .map(|experiment| (experiment.id.as_str(), Disturbance::of([experiment], record)))
         .collect();
@@ -90,8 +90,8 @@ fn around_samples(record: &Record) -> Vec<Finding> {
             "The hypervisor took {} of the CPU time: other guests compete for these CPUs, and wall-clock rates move \
              with them.",
         ),
-        told(|around| around.foreign, FOREIGN, "Other work took {} of the machine's CPU time meanwhile."),
-        told(|around| around.throttled, THROTTLED, "A cgroup quota held the workers back for {} of the time."),
+        told(|around| around.foreign, FOREIGN, "Other work took {} of the machine's CPU time during the run."),
+        told(|around| around.throttled, THROTTLED, "A cgroup quota throttled the workers for {} of the time."),
     ]
     .into_iter()
     .flatten()
@@ -117,12 +117,8 @@ fn at_start(record: &Record) -> Vec<Finding> {
     let memory = record.conditions.memory_available_bytes.zip(record.machine.system.memory_bytes);
     if let Some((available, all)) = memory.filter(|&(available, all)| available < all / SCARCE) {
         findings.push(warning(
-            "Memory was short at the start: timings may hold page faults.".to_owned(),
-            vec![format!(
-                "{} of {} available",
-                manycore_text::units::bytes(available),
-                manycore_text::units::bytes(all)
-            )],
+            "Little memory was available at the start: times may include page faults.".to_owned(),
+            vec![format!("{} of {} available", manycore_text::units::bytes(available), manycore_text::units::bytes(all))],
         ));
     }
     let slow: Vec<String> =
@@ -131,7 +127,7 @@ fn at_start(record: &Record) -> Vec<Finding> {
         findings.push(Finding::new(
             Kind::Advice,
             "conditions",
-            "Some CPUs use the frequency governor \"powersave\": where the figures are to be compared, choose \
+            "Some CPUs use the frequency governor \"powersave\": to get comparable figures, use \
              \"performance\" (cpupower frequency-set -g performance)."
                 .to_owned(),
             vec![format!("governors: {}", record.conditions.governors.join(", "))],

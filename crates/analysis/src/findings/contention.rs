@@ -1,4 +1,4 @@
-//! What sharing costs, and what to do about it.
+//! Findings about contention, and what to do about it.
 
 use super::{Finding, Kind, scaling::ratio, seen, weight};
 use crate::{
@@ -8,10 +8,10 @@ use crate::{
 use manycore_stats::verdict::{Answer, Verdict};
 use manycore_text::names::list;
 
-/// Locks that go to whoever has waited longest.
+/// Locks that are granted in FIFO order.
 const IN_TURN: [&str; 2] = ["ticket", "mcs"];
 
-/// Share of the best other lock's rate below which such a lock is far behind.
+/// Share of the best other lock's rate below which a FIFO lock is far behind.
 const FAR_BEHIND: f64 = 0.05;
 
 pub(super) fn find(evaluation: &Evaluation, cpus: usize) -> Vec<Finding> {
@@ -24,7 +24,7 @@ pub(super) fn find(evaluation: &Evaluation, cpus: usize) -> Vec<Finding> {
         .collect()
 }
 
-/// A variant's point with the most workers that have a CPU each.
+/// Returns the point of a variant with the most workers that can have a CPU each.
 fn full<'a>(load: &'a Contention, variant: &str, cpus: usize) -> Option<&'a ContentionPoint> {
     load.points
         .iter()
@@ -38,7 +38,7 @@ fn variants(load: &Contention) -> Vec<&str> {
     variants
 }
 
-/// What all together do, against the fewest.
+/// Compares the throughput of all workers in total with that of the smallest number of workers.
 fn together(load: &Contention, cpus: usize) -> Option<Finding> {
     let points: Vec<&ContentionPoint> =
         variants(load).into_iter().filter_map(|variant| full(load, variant, cpus)).collect();
@@ -46,7 +46,7 @@ fn together(load: &Contention, cpus: usize) -> Option<Finding> {
         let verdict = point.over_fewest.as_ref()?;
         Some(ratio(
             verdict,
-            &format!("{}, {} {} over the fewest", point.variant, point.workers, load.counted),
+            &format!("{}, {} {} relative to the smallest count", point.variant, point.workers, load.counted),
         ))
     });
     let evidence = evidence.collect();
@@ -74,8 +74,8 @@ fn counter(points: &[&ContentionPoint], evidence: Vec<String>) -> Option<Finding
         Answer::ABetter if weight(verdict) == Kind::Advice => (
             Kind::Advice,
             format!(
-                "Let threads that count often have a counter per CPU, and add them up when somebody asks: {done}, so \
-                 that sharing costs more than the other CPUs bring{others}."
+                "Where threads count often, use one counter per CPU and add the counters up on reading: {done}, so that \
+                 contention costs more than the other CPUs gain{others}."
             ),
         ),
         _ => (seen(&shared.rate), format!("{done}{others}.")),
@@ -83,12 +83,12 @@ fn counter(points: &[&ContentionPoint], evidence: Vec<String>) -> Option<Finding
     Some(Finding::new(kind, "contention", text, evidence))
 }
 
-/// Operations per second in words.
+/// Formats operations per second.
 fn per_second(rate: f64) -> String {
     if rate > 0.0 { format!("{rate:.3e}/s") } else { "none at all".to_owned() }
 }
 
-/// Which lock does most, where one surely does.
+/// Names the lock with the most acquisitions, where the intervals decide it.
 fn lock(points: &[&ContentionPoint]) -> Option<Finding> {
     let best = points.iter().find(|point| point.over_best.is_none())?;
     let others = || points.iter().filter_map(|point| Some((point, point.over_best.as_ref()?)));
@@ -107,7 +107,7 @@ fn lock(points: &[&ContentionPoint]) -> Option<Finding> {
         [] if others().count() > 0 => (
             seen(&best.rate),
             format!(
-                "{} workers that want one lock all the time get it most often with {}.",
+                "With {} workers contending for one lock, {} gives the most acquisitions.",
                 best.workers, best.variant
             ),
         ),
@@ -115,7 +115,7 @@ fn lock(points: &[&ContentionPoint]) -> Option<Finding> {
         _ => (
             Kind::Doubtful,
             format!(
-                "Which lock {} workers get most often was not decided between {} and {}.",
+                "Which lock gives {} contending workers the most acquisitions is not decided between {} and {}.",
                 best.workers,
                 best.variant,
                 list(&undecided)
@@ -125,7 +125,7 @@ fn lock(points: &[&ContentionPoint]) -> Option<Finding> {
     Some(Finding::new(kind, "contention", text, evidence))
 }
 
-/// Locks that are handed on in turn, where they are surely far behind those that any worker may take.
+/// Reports FIFO locks whose rate is certainly far below that of locks that any worker may take.
 fn held_up(load: &Contention, cpus: usize) -> Option<Finding> {
     if load.load != "lock" {
         return None;
@@ -156,13 +156,13 @@ fn held_up(load: &Contention, cpus: usize) -> Option<Finding> {
     let (kind, text) = if behind.iter().any(|(point, _)| point.workers > cpus) {
         (
             Kind::Advice,
-            "Take no lock that is handed on in turn (ticket, mcs) where there can be more workers than CPUs: a waiter \
-             that is not running holds up the line.",
+            "Avoid FIFO locks (ticket, mcs) where there can be more workers than CPUs: a waiter that is not running \
+             blocks all waiters behind it.",
         )
     } else {
         (
             Kind::Fact,
-            "Locks that are handed on in turn (ticket, mcs) fell far behind, although each worker could have a CPU.",
+            "FIFO locks (ticket, mcs) were far slower than others, although each worker could have a CPU.",
         )
     };
     (!behind.is_empty()).then(|| Finding::new(kind, "contention", text.to_owned(), evidence))
@@ -177,7 +177,7 @@ fn plain(load: &Contention, points: &[&ContentionPoint], evidence: Vec<String>) 
         .collect();
     let most = points.iter().max_by_key(|point| point.workers)?;
     let text = format!(
-        "{}: {} {} do {} what the fewest do.",
+        "{}: {} {} do {} the operations of the smallest count.",
         load.load,
         most.workers,
         load.counted,
@@ -186,7 +186,7 @@ fn plain(load: &Contention, points: &[&ContentionPoint], evidence: Vec<String>) 
     Some(Finding::new(seen(&most.rate), "contention", text, evidence))
 }
 
-/// How long the way there and back takes.
+/// Reports the time of a round trip through pipes.
 fn trip(load: &Contention) -> Option<Finding> {
     if load.load != "pipe" {
         return None;
@@ -200,7 +200,7 @@ fn trip(load: &Contention) -> Option<Finding> {
         seen(&one.rate),
         "contention",
         format!(
-            "8 bytes to another process and back through pipes take {:.1} us where the scheduler places both{index}.",
+            "A round trip of 8 bytes through pipes takes {:.1} us where the scheduler places both processes{index}.",
             micros(one.rate.median)
         ),
         evidence.collect(),
@@ -211,7 +211,7 @@ fn index(unixbench: &UnixBench) -> String {
     let of = if unixbench.exact {
         "as UnixBench measures it".to_owned()
     } else {
-        format!("of {} passes of {} s instead of ten of 10 s", unixbench.passes, unixbench.seconds)
+        format!("from {} passes of {} s instead of ten of 10 s", unixbench.passes, unixbench.seconds)
     };
     format!("; UnixBench's index is {:.0}, {of}", unixbench.index)
 }

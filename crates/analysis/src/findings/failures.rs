@@ -1,4 +1,4 @@
-//! Commands that failed, where that was to be ignored.
+//! Warnings about commands that failed in runs that ignore failures.
 
 use super::{Finding, Kind};
 use manycore_experiment::{
@@ -36,14 +36,16 @@ fn failed(experiment: &Experiment, index: usize, treatment: &Treatment) -> Optio
         let text = format!("All {} of {name} failed: it has no verdict.", counted(runs, "run"));
         (if side.is_some() { Kind::Answer } else { Kind::Warning }, text)
     } else {
-        let text =
-            format!("{failed} of {} of {name} failed, and count like any other.", counted(runs, "run"));
+        let text = format!(
+            "{failed} of {} of {name} failed; they are included in the figures.",
+            counted(runs, "run")
+        );
         (Kind::Warning, text)
     };
     Some(Finding::new(kind, "failures", text, vec![list(&ways)]))
 }
 
-/// `exit status 1`, `signal 9`.
+/// Formats an exit status: `exit status 1`, `signal 9`.
 fn way(exit: i32) -> String {
     if exit > 128 { format!("signal {}", exit - 128) } else { format!("exit status {exit}") }
 }
@@ -54,7 +56,7 @@ mod tests {
     use manycore_experiment::record::Sample;
     use manycore_testkit::World;
 
-    /// It said "B is 80 % faster", because `false` ends at once.
+    /// Regression test: the finding was "B is 80 % faster", because `false` ends at once.
     #[test]
     fn a_side_that_always_fails_has_no_verdict() {
         let mut record = World::guest().record();
@@ -84,7 +86,7 @@ mod tests {
         let judged = Evaluation::of(&record);
         assert!(judged.comparison.is_some());
         let warning = judged.findings.iter().find(|finding| finding.topic == "failures").unwrap();
-        assert_eq!(warning.text, "19 of 20 runs of B failed, and count like any other.");
+        assert_eq!(warning.text, "19 of 20 runs of B failed; they are included in the figures.");
         assert_eq!(warning.evidence, ["exit status 1 (19 times)"]);
     }
 }

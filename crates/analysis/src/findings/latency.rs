@@ -1,4 +1,4 @@
-//! What the figures of pairs of CPUs tell, and what they tell about the topology.
+//! Findings about core-to-core latency, and what it shows about the topology.
 
 use super::{Finding, Kind};
 use crate::{
@@ -10,10 +10,10 @@ use manycore_experiment::Record;
 use manycore_text::names::list;
 use manycore_topology::distance::Distance;
 
-/// Relative width up to which the figures of a pair agree.
+/// Relative width of a pair's interval up to which its visits agree.
 const SETTLED: f64 = 0.25;
 
-/// Groups that are named one by one.
+/// Number of groups that are listed one by one.
 const NAMED: usize = 4;
 
 pub(super) fn find(record: &Record, latency: &CoreLatency) -> Vec<Finding> {
@@ -29,12 +29,12 @@ fn finding(kind: Kind, text: String, evidence: Vec<String>) -> Finding {
     Finding::new(kind, "latency", text, evidence)
 }
 
-/// A time as people compare it.
+/// Formats a time with the precision at which it is usually compared.
 fn ns(value: f64) -> String {
     if value < 10.0 { format!("{value:.1} ns") } else { format!("{value:.0} ns") }
 }
 
-/// How the pairs of a distance are called.
+/// Describes the pairs at a distance.
 fn pairs_of(distance: Distance) -> &'static str {
     match distance {
         Distance::Core => "SMT siblings",
@@ -47,7 +47,7 @@ fn pairs_of(distance: Distance) -> &'static str {
 
 fn noise(latency: &CoreLatency) -> String {
     latency.noise.map_or_else(
-        || "too few pairs or visits to tell the noise of a figure".to_owned(),
+        || "too few pairs or visits to estimate the noise of a figure".to_owned(),
         |noise| format!("noise of a figure: {}", percent(noise)),
     )
 }
@@ -63,17 +63,16 @@ fn figures(latency: &CoreLatency, guest: bool) -> Option<Finding> {
         let pairs = if at.pairs == 1 { "pair" } else { "pairs" };
         format!("{}: {} {pairs}, {} to {}", pairs_of(at.distance), at.pairs, ns(low), ns(high))
     };
-    let text = format!("A cache line takes {}.", list(&told));
+    let text = format!("Core-to-core latency is {}.", list(&told));
     let kind = if is_settled(latency) { Kind::Fact } else { Kind::Doubtful };
     let moved = guest.then(|| {
-        "figures of this run: the hypervisor may run these CPUs on others of the host at another time"
-            .to_owned()
+        "valid for this run only: the hypervisor may move these CPUs to other CPUs of the host".to_owned()
     });
     let lines = latency.distances.iter().map(evidence).chain([noise(latency)]).chain(moved).collect();
     (!told.is_empty()).then(|| finding(kind, text, lines))
 }
 
-/// Whether visits to one and the same pair gave the same figure.
+/// Returns whether repeated visits to the same pair gave the same figure.
 fn is_settled(latency: &CoreLatency) -> bool {
     let narrow =
         |pair: &PairLatency| pair.interval_ns.is_some_and(|(low, high)| high <= low * (1.0 + SETTLED));
@@ -98,8 +97,8 @@ fn hidden(grouping: &Grouping, latency: &CoreLatency) -> Finding {
         Distance::Remote => "nothing",
     };
     let text = format!(
-        "There are groups that the kernel does not tell: {} are nearer to each other than to the rest{like}, though \
-         all these CPUs share {shared} by what the kernel says. Keep threads that share data inside one group.",
+        "The kernel does not report these groups: {} are nearer to each other than to the rest{like}, although all \
+         these CPUs share {shared} according to the kernel. Keep threads that share data inside one group.",
         list(&named)
     );
     let evidence = format!(
@@ -120,10 +119,10 @@ fn far(far: &[Far], latency: &CoreLatency) -> Option<Finding> {
     };
     let evidence = far
         .iter()
-        .map(|far| format!("CPU {}: {:.1} times as long as is usual at its distance", far.cpu, far.ratio));
+        .map(|far| format!("CPU {}: {:.1} times the usual latency at its distance", far.cpu, far.ratio));
     let text = format!(
-        "{which} far from all other CPUs: {their} pairs take longer than others that share as much. A lower clock, a \
-         busy neighbour or a hypervisor that gives {them} less time does that."
+        "{which} far from all other CPUs: {their} latency is higher than that of other pairs at the same distance. \
+         Possible causes are a lower clock, other work, or a hypervisor that gives {them} less time."
     );
     Some(finding(Kind::Warning, text, evidence.chain([noise(latency)]).collect()))
 }
@@ -137,13 +136,13 @@ fn alike(near: Distance, far: Distance, guest: bool, latency: &CoreLatency) -> O
         (Distance::Core, true) => finding(
             Kind::Warning,
             format!(
-                "{same}: the hypervisor shows siblings that do not share a core, or does not bind them to one."
+                "{same}: the hypervisor reports SMT siblings that do not share a core, or does not pin them to one."
             ),
             evidence,
         ),
         _ => finding(
             Kind::Fact,
-            format!("{same}: in this respect it does not matter which of both are taken."),
+            format!("{same}: for core-to-core latency it does not matter which of the two are used."),
             evidence,
         ),
     })

@@ -1,4 +1,5 @@
-//! Plain sentences, each with the figures that it rests on. What the record does not show is not said.
+//! Findings: plain sentences, each with the figures that it rests on. A finding states nothing that the
+//! record does not show.
 
 mod carried;
 mod comparison;
@@ -18,29 +19,29 @@ use manycore_experiment::Record;
 use manycore_stats::{Estimate, verdict::Verdict};
 use serde::Serialize;
 
-/// How a finding is meant.
+/// What a finding is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// What was asked.
+    /// The answer to the question of the run.
     Answer,
-    /// Something that makes figures of this record doubtful.
+    /// A condition that makes figures of this record doubtful.
     Warning,
     /// Something to do.
     Advice,
-    /// Something that was found.
+    /// A measured fact.
     Fact,
-    /// Something that was seen under conditions, or from samples, that do not carry it.
+    /// A fact that the conditions, or the number of samples, do not support.
     Doubtful,
 }
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// How it is meant.
+    /// What it is for.
     pub kind: Kind,
-    /// What it is about: `comparison`, `conditions`, `failures`, `scaling`, `modes`, `matrix`, `affinity`, `latency`, `limits`,
-    /// `stream`, `peer`, `contention`, `tuning`, `spawn`.
+    /// Its topic: `comparison`, `conditions`, `failures`, `scaling`, `modes`, `matrix`, `affinity`,
+    /// `latency`, `limits`, `stream`, `peer`, `contention`, `tuning`, `spawn`.
     pub topic: &'static str,
     /// The sentence.
     pub text: String,
@@ -54,19 +55,22 @@ impl Finding {
     }
 }
 
-/// What an estimate gives: a fact, or something doubtful where the samples were too few for an interval.
+/// Returns the kind of a finding that rests on an estimate: a fact, or doubtful where there were too few
+/// samples for an interval.
 fn seen(estimate: &Estimate) -> Kind {
     if estimate.interval.is_some() { Kind::Fact } else { Kind::Doubtful }
 }
 
-/// What a difference gives: advice where all of its interval is beyond the margin, a fact otherwise.
+/// Returns the kind of a finding that rests on a difference: advice where the whole interval is beyond the
+/// margin, a fact otherwise.
 fn weight(verdict: &Verdict) -> Kind {
     let is_beyond =
         |(low, high): (f64, f64)| low > 1.0 + verdict.rule.margin || high < 1.0 / (1.0 + verdict.rule.margin);
     if verdict.interval.is_some_and(is_beyond) { Kind::Advice } else { Kind::Fact }
 }
 
-/// Everything that the record supports: the answer, warnings, advice, facts, and what is doubtful.
+/// Returns everything that the record supports: answers, warnings, advice, facts and doubtful facts, in
+/// this order.
 pub(crate) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     let mut judged = scaling::find(record, evaluation);
     judged.extend(placement::find(record, evaluation));

@@ -1,4 +1,4 @@
-//! Threads or processes, pinned or not, and how good the arithmetic is.
+//! Findings about threads and processes, pinning, and arithmetic speed.
 
 use super::{Evaluation, Finding, Kind, conditions::workers, scaling::ratio, seen, weight};
 use crate::{
@@ -12,10 +12,10 @@ use manycore_stats::{
 };
 use manycore_text::names::list;
 
-/// How many times as fast another BLAS must be to be worth a word.
+/// Ratio of GFLOPS from which a faster BLAS is reported.
 const FASTER: f64 = 1.5;
 
-/// Rates of two programs that differ by less are the same work.
+/// Two programs whose rates differ by no more than this share do the same work.
 const COMPARABLE: f64 = 0.03;
 
 pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
@@ -30,13 +30,14 @@ pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     findings
 }
 
-/// A speed-up that is surely above what the CPUs in use give alone; one that may be chance is no finding.
+/// Warns about a speed-up that is certainly above the number of CPUs in use. A speed-up that may be due to
+/// chance is not reported.
 fn beyond(topic: &'static str, what: &str, speedup: &Estimate, linear: f64) -> Option<Finding> {
     let surely = speedup.interval.is_some_and(|(low, _)| low > linear * (1.0 + MARGIN));
     surely.then(|| {
         let text = format!(
-            "The speed-up of {what} is above {linear}, the number of CPUs in use: what it is compared with was slower \
-             than it can be, or has less cache. The record does not show which."
+            "The speed-up of {what} is above {linear}, the number of CPUs in use: the baseline ran slower \
+             than it could, or had less cache. The record does not show which."
         );
         Finding::new(Kind::Warning, topic, text, vec![format!("speed-up {}", times(speedup))])
     })
@@ -59,7 +60,7 @@ fn program(modes: &Modes) -> String {
     let parameter = |name: &str| modes.parameters.get(name).map_or("?", String::as_str);
     match parameter("program") {
         "python" if parameter("blas_threads") == "1" => "Python with one BLAS thread".to_owned(),
-        "python" => "Python with BLAS as it comes".to_owned(),
+        "python" => "Python with default BLAS threads".to_owned(),
         _ => "compiled code".to_owned(),
     }
 }
@@ -77,10 +78,10 @@ fn mode(modes: &Modes) -> Option<Finding> {
     Some(Finding::new(kind, "modes", text, evidence))
 }
 
-/// Which mode to take, as far as the pairs tell.
+/// Returns which mode to use, as far as the pairs show it.
 fn preference(modes: &Modes, both: [&Mode; 2], verdict: &Verdict) -> (Kind, String) {
     let surely = |mode: &&Mode| mode.speedup.interval.is_some_and(|(low, _)| low > 1.0);
-    // No more than the margin is gained, whatever the truth in the interval.
+    // The gain is within the margin everywhere in the interval.
     let useless =
         |mode: &&Mode| mode.speedup.interval.is_some_and(|(_, high)| high <= 1.0 + verdict.rule.margin);
     let program = program(modes);
@@ -88,22 +89,22 @@ fn preference(modes: &Modes, both: [&Mode; 2], verdict: &Verdict) -> (Kind, Stri
         (0, _) if both.iter().all(useless) => (
             Kind::Advice,
             format!(
-                "For {program}, run one task after another: nothing is gained by threads or processes{}.",
+                "For {program}, run one task after another: threads and processes are not faster{}.",
                 slower(&both)
             ),
         ),
         (0, _) => (
             Kind::Doubtful,
             format!(
-                "For {program}, neither threads nor processes were surely faster than one task after another{}.",
+                "For {program}, neither threads nor processes are certain to be faster than one task after another{}.",
                 slower(&both)
             ),
         ),
         (_, Answer::BBetter) if weight(verdict) == Kind::Advice => {
-            (Kind::Advice, format!("For {program}, use processes: they beat threads."))
+            (Kind::Advice, format!("For {program}, use processes: they are faster than threads."))
         }
         (_, Answer::ABetter) if weight(verdict) == Kind::Advice => {
-            (Kind::Advice, format!("For {program}, use threads: they beat processes."))
+            (Kind::Advice, format!("For {program}, use threads: they are faster than processes."))
         }
         (_, Answer::ABetter | Answer::BBetter) => (
             Kind::Fact,
@@ -112,15 +113,15 @@ fn preference(modes: &Modes, both: [&Mode; 2], verdict: &Verdict) -> (Kind, Stri
         (_, Answer::Equivalent) => (
             Kind::Advice,
             format!(
-                "For {program}, threads and processes are equivalent within {}: take what is simpler to write.",
+                "For {program}, threads and processes are equivalent within {}: use whichever is simpler.",
                 percent(verdict.rule.margin)
             ),
         ),
         (_, Answer::Inconclusive) => {
             let faster: Vec<String> = both.into_iter().filter(surely).map(|mode| mode.name.clone()).collect();
             let text = format!(
-                "For {program}, {} surely beat one task after another; whether threads or processes are better cannot \
-                 be told from this run.",
+                "For {program}, {} are faster than one task after another; whether threads or processes are \
+                 better is inconclusive.",
                 list(&faster)
             );
             (Kind::Doubtful, text)
@@ -128,7 +129,7 @@ fn preference(modes: &Modes, both: [&Mode; 2], verdict: &Verdict) -> (Kind, Stri
     }
 }
 
-/// The modes that were surely slower than serial, as the end of a sentence.
+/// Returns the modes that were certainly slower than serial, as the end of a sentence.
 fn slower(modes: &[&Mode]) -> String {
     let surely = modes.iter().filter(|mode| mode.speedup.interval.is_some_and(|(_, high)| high < 1.0));
     let told: Vec<String> = surely
@@ -137,7 +138,7 @@ fn slower(modes: &[&Mode]) -> String {
     if told.is_empty() { String::new() } else { format!(", and {}", list(&told)) }
 }
 
-/// A BLAS far below what this machine was seen to do, with the cure that the record holds.
+/// Reports a BLAS far below the speed that this machine reached, with the fix that the record suggests.
 fn slow_blas(modes: &Modes, matrix: &[MatrixPoint]) -> Option<Finding> {
     let number = |name: &str| modes.parameters.get(name)?.parse::<f64>().ok();
     let (blas, theirs) = (modes.parameters.get("blas")?, number("blas_gflops")?);
@@ -146,8 +147,8 @@ fn slow_blas(modes: &Modes, matrix: &[MatrixPoint]) -> Option<Finding> {
     if let Some((kernel, gflops)) = told.filter(|(_, gflops)| *gflops > FASTER * theirs) {
         evidence.push(format!("{gflops:.1} GFLOPS with OPENBLAS_CORETYPE={kernel}"));
         let text = format!(
-            "Set OPENBLAS_CORETYPE={kernel} for NumPy: this OpenBLAS does not seem to know the CPU, and with that kernel \
-             it multiplied matrices {:.1} times as fast.",
+            "Set OPENBLAS_CORETYPE={kernel} for NumPy: this OpenBLAS does not seem to recognise the CPU; with that \
+             kernel it multiplied matrices {:.1} times as fast.",
             gflops / theirs
         );
         return Some(Finding::new(Kind::Advice, "matrix", text, evidence));
@@ -157,11 +158,11 @@ fn slow_blas(modes: &Modes, matrix: &[MatrixPoint]) -> Option<Finding> {
         evidence.push(format!("{ours:.1} GFLOPS by the built-in product of the same size"));
         let optimised = ["openblas", "mkl", "blis", "armpl", "kblas"].iter().any(|name| blas.contains(name));
         let cure = if optimised {
-            "Look at NumPy's BLAS, which may not know this CPU or not use its vectors"
+            "Check NumPy's BLAS, which may not recognise this CPU or not use its vector units"
         } else {
             "Give NumPy an optimised BLAS (Debian: libopenblas0; openEuler: openblas)"
         };
-        let text = format!("{cure}: {:.1} times its GFLOPS were reached here.", ours / theirs);
+        let text = format!("{cure}: the built-in product reached {:.1} times its GFLOPS.", ours / theirs);
         Finding::new(Kind::Advice, "matrix", text, evidence)
     })
 }
@@ -172,10 +173,10 @@ fn affinity(affinity: &Affinity) -> Vec<Finding> {
         findings.push(Finding::new(
             Kind::Warning,
             "affinity",
-            "Bound processes were seen on other CPUs: something on this machine changes affinities (a daemon, a \
-             cpuset), and the comparison of free with bound does not count."
+            "Pinned processes were seen on other CPUs: something on this machine changes affinities (a daemon, a \
+             cpuset). The comparison of unpinned with pinned processes is not valid."
                 .to_owned(),
-            vec![format!("{} of {} looks", affinity.elsewhere, affinity.checks)],
+            vec![format!("{} of {} checks", affinity.elsewhere, affinity.checks)],
         ));
     }
     findings.extend(
@@ -187,29 +188,29 @@ fn affinity(affinity: &Affinity) -> Vec<Finding> {
 fn pin(verdict: &Verdict, affinity: &Affinity) -> Finding {
     let (kind, text) = match verdict.verdict {
         Answer::ABetter | Answer::BBetter if weight(verdict) != Kind::Advice => {
-            (Kind::Fact, format!("Bound processes do {:.3} times the work of free ones.", verdict.ratio))
+            (Kind::Fact, format!("Pinned processes do {:.3} times the work of unpinned ones.", verdict.ratio))
         }
         Answer::BBetter => (
             Kind::Advice,
             format!(
-                "Bind processes to CPUs for work in cache: bound ones did {} more.",
+                "Pin processes to CPUs for work in cache: pinned ones did {} more.",
                 percent(verdict.ratio - 1.0)
             ),
         ),
         Answer::ABetter => (
             Kind::Advice,
-            format!("Do not bind processes here: bound ones did {} less.", percent(1.0 - verdict.ratio)),
+            format!("Do not pin processes here: pinned ones did {} less.", percent(1.0 - verdict.ratio)),
         ),
         Answer::Equivalent => (
             Kind::Advice,
             format!(
-                "Leave the placement to the scheduler: bound and free processes are equivalent within {}.",
+                "Leave the placement to the scheduler: pinned and unpinned processes are equivalent within {}.",
                 percent(verdict.rule.margin)
             ),
         ),
         Answer::Inconclusive => (
             Kind::Doubtful,
-            "Whether binding helps cannot be told from this run: a larger budget would tell.".to_owned(),
+            "Whether pinning helps is inconclusive in this run: a larger budget may show it.".to_owned(),
         ),
     };
     Finding::new(
@@ -217,9 +218,9 @@ fn pin(verdict: &Verdict, affinity: &Affinity) -> Finding {
         "affinity",
         text,
         vec![
-            ratio(verdict, "bound over free"),
+            ratio(verdict, "pinned over unpinned"),
             format!(
-                "{} processes{}; bound ones looked {} times where they ran: {} times elsewhere",
+                "{} processes{}; in {} checks a pinned one was on another CPU {} times",
                 affinity.bound.len(),
                 affinity.cpus.as_ref().map_or_else(String::new, |cpus| format!(" on CPUs {cpus}")),
                 affinity.checks,
@@ -258,7 +259,7 @@ fn peer(peer: &Peer) -> Option<Finding> {
     let ratio = peer.ratio.as_ref()?;
     let near = |end: f64| (end - 1.0).abs() <= COMPARABLE;
     let alike = ratio.interval.is_some_and(|(low, high)| near(low) && near(high));
-    let meaning = if alike { ": figures of both can be compared" } else { "" };
+    let meaning = if alike { ": the figures of both are comparable" } else { "" };
     let text = format!(
         "With {}, the built-in prime events run at {:.3} times sysbench's rate{meaning}.",
         workers(peer.workers),

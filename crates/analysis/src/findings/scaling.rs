@@ -1,4 +1,4 @@
-//! How many workers, what limits them, and which points are above linear.
+//! Findings about how many workers to use, what limits scaling, and which points are above linear.
 
 use super::{Evaluation, Finding, Kind, conditions::workers, seen};
 use crate::{
@@ -10,10 +10,10 @@ use manycore_stats::verdict::{Answer, Rule, Verdict};
 use manycore_text::names::list;
 use manycore_topology::Machine;
 
-/// Efficiency below which a limit is looked for.
+/// Efficiency below which the limits of scaling are listed.
 const GOOD_EFFICIENCY: f64 = 0.97;
 
-/// Share of the CPUs' time that is idle, from which on it is not the CPUs that limit the work.
+/// Idle share of the CPUs' time from which the CPUs are not what limits the work.
 const IDLE: f64 = 0.2;
 
 pub(super) fn find(record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
@@ -30,7 +30,7 @@ fn finding(kind: Kind, text: String, evidence: Vec<String>) -> Finding {
     Finding::new(kind, "scaling", text, evidence)
 }
 
-/// What a metric that counts no work is with the most workers, beside one.
+/// Compares a metric that does not count work between the most workers and one.
 fn level(levels: &Levels) -> Option<Finding> {
     let most = levels.levels.last()?;
     let over = most.over_one.as_ref()?;
@@ -49,7 +49,7 @@ fn level(levels: &Levels) -> Option<Finding> {
     Some(finding(seen(over), text, evidence.collect()))
 }
 
-/// A speed-up that is surely above linear. One that may be chance is no finding.
+/// Warns about a speed-up that is certainly above linear. One that may be due to chance is not reported.
 fn superlinear(point: &ScalingPoint) -> Option<Finding> {
     let superlinear = point.superlinear.as_ref().filter(|superlinear| !superlinear.within_noise)?;
     let text = format!(
@@ -62,21 +62,21 @@ fn superlinear(point: &ScalingPoint) -> Option<Finding> {
     Some(finding(Kind::Warning, text, evidence))
 }
 
-/// The point that shows the most: of workers that compute, the one with as many as CPUs, or the nearest below; of others
-/// the one with the most.
+/// Returns the most telling point. For CPU-bound workers it is the point with as many workers as CPUs, or
+/// the nearest below; for others it is the point with the most workers.
 fn widest(scaling: &Scaling) -> Option<&ScalingPoint> {
     let has_cpus = |point: &&ScalingPoint| !scaling.computes() || point.workers <= scaling.cpus;
     scaling.points.iter().rfind(has_cpus).filter(|point| point.workers > 1)
 }
 
-/// What many workers together give, and what keeps them from more.
+/// Reports the throughput of many workers in total, and what limits it.
 fn full_width(scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Vec<Finding> {
     let Some(full) = widest(scaling) else { return Vec::new() };
     let share = percent(full.efficiency.median);
     let of = match scaling.demand {
-        Some(_) if scaling.computes() => format!("{share} of each CPU's share"),
+        Some(_) if scaling.computes() => format!("{share} efficiency for each CPU in use"),
         Some(demand) => format!(
-            "{share} of what they can. One uses a CPU for {} of its time and waits otherwise, so that more workers \
+            "{share} of what is possible. One uses a CPU for {} of its time and waits otherwise, so that more workers \
              than CPUs can do more",
             percent(demand)
         ),
@@ -90,7 +90,7 @@ fn full_width(scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Ve
     if full.efficiency.interval.is_some_and(|(_, high)| high < GOOD_EFFICIENCY) {
         let causes = limits(full, scaling, record, evaluation);
         let text = match &causes[..] {
-            [] => "The record does not show what keeps them from more.".to_owned(),
+            [] => "The record does not show what limits scaling here.".to_owned(),
             causes => format!("What limits scaling here: {}.", list(causes)),
         };
         let evidence = format!("efficiency {share} with {}", workers(full.workers));
@@ -99,25 +99,26 @@ fn full_width(scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Ve
     findings
 }
 
-/// Limits that the record shows; those with a size are at least a third of the work that is missing.
+/// Returns the limits that the record shows. A limit with a size is listed where it explains at least a
+/// third of the missing work.
 fn limits(full: &ScalingPoint, scaling: &Scaling, record: &Record, evaluation: &Evaluation) -> Vec<String> {
     let missing = 1.0 - full.efficiency.median;
     let explains = |share: &f64| *share > missing / 3.0;
     let (around, machine) = (&full.circumstances, &record.machine);
     if let Some(idle) = idle(full, machine).filter(|idle| !scaling.computes() && *idle > IDLE) {
         let told = format!(
-            "the CPUs were idle for {} of the time, so that the workers waited for something else",
+            "the CPUs were idle for {} of the time, so the workers waited for something other than a CPU",
             percent(idle)
         );
         return vec![told];
     }
     let mut limits = structure(machine, full.workers.min(scaling.cpus));
-    // On hybrid machines the CPUs that were measured alone are not those that all together are.
+    // On hybrid machines, the CPUs that were measured alone differ from the average of all CPUs.
     let clock =
         evaluation.clock.as_ref().filter(|_| machine.core_kinds.len() < 2).and_then(|clock| clock.ratio);
     let surely = clock.filter(|ratio| ratio.interval.is_some_and(|(_, high)| high < 1.0));
     if let Some(slower) = surely.map(|ratio| 1.0 - ratio.median).filter(explains) {
-        limits.push(format!("the CPUs' clock is {} slower when all are at work", percent(slower)));
+        limits.push(format!("the CPU clock is {} slower when all CPUs are busy", percent(slower)));
     }
     if around.thermal_events.is_some_and(|events| events > 0) {
         limits.push("the CPUs were slowed down because they were too hot".to_owned());
@@ -126,7 +127,7 @@ fn limits(full: &ScalingPoint, scaling: &Scaling, record: &Record, evaluation: &
         ("the hypervisor takes {} of the time (steal)", around.steal),
         ("workers wait {} of the time for a CPU (run delay)", around.run_delay),
         ("other work uses {} of the time", around.foreign),
-        ("a quota holds the workers back for {} of the time", around.throttled),
+        ("a quota throttles the workers for {} of the time", around.throttled),
     ] {
         if let Some(share) = share.filter(explains) {
             limits.push(name.replace("{}", &percent(share)));
@@ -135,7 +136,7 @@ fn limits(full: &ScalingPoint, scaling: &Scaling, record: &Record, evaluation: &
     limits
 }
 
-/// Share of the usable CPUs' time in which they had nothing to do.
+/// Returns the share of the usable CPUs' time in which they were idle.
 fn idle(point: &ScalingPoint, machine: &Machine) -> Option<f64> {
     let usable = machine.usable();
     let busy: Vec<f64> =
@@ -143,7 +144,7 @@ fn idle(point: &ScalingPoint, machine: &Machine) -> Option<f64> {
     manycore_stats::mean(&busy).map(|busy| 1.0 - busy)
 }
 
-/// Limits that lie in what the machine is.
+/// Returns the limits that follow from the machine itself.
 fn structure(machine: &Machine, cpus: usize) -> Vec<String> {
     let mut limits = Vec::new();
     let cores = usable_cores(machine);
@@ -160,12 +161,13 @@ fn structure(machine: &Machine, cpus: usize) -> Vec<String> {
     }
     let isolated = machine.isolated.intersection(&machine.usable());
     if !isolated.is_empty() {
-        limits.push(format!("the scheduler spreads no work over the isolated CPUs {isolated}"));
+        limits.push(format!("the scheduler does not balance work onto the isolated CPUs {isolated}"));
     }
     limits
 }
 
-/// The fewest workers beyond which the most that were tried did not do more; or that the most did more.
+/// Returns the smallest number of workers beyond which the largest number did not do more, or reports that
+/// the largest number did more.
 fn enough(record: &Record, scaling: &Scaling, evaluation: &Evaluation) -> Option<Finding> {
     let experiment = record.experiment(id::SCALING)?;
     let index = |count| experiment.treatments.iter().position(|treatment| treatment.workers == count);
@@ -179,14 +181,14 @@ fn enough(record: &Record, scaling: &Scaling, evaluation: &Evaluation) -> Option
             floor,
         )
     };
-    // A gain that may lie within the margin is no reason for more workers.
+    // A gain that may lie within the margin does not justify more workers.
     let more = |verdict: &Verdict| verdict.is_better_beyond_margin();
     let no_more = |verdict: &Verdict| verdict.verdict == Answer::ABetter || verdict.is_within_margin();
     let counts = || scaling.points.iter().map(|point| point.workers);
     let count = counts()
         .find(|&count| count == best || against(count, best).is_some_and(|verdict| no_more(&verdict)))?;
     if count == most {
-        // The CPUs themselves may not be among the numbers that were measured.
+        // The number of CPUs itself may not be among the numbers that were measured.
         let base = counts().rfind(|&count| count <= scaling.cpus && count < most)?;
         let verdict = against(base, most).filter(more).filter(|_| most > scaling.cpus)?;
         let text = if base == scaling.cpus {
@@ -202,14 +204,14 @@ fn enough(record: &Record, scaling: &Scaling, evaluation: &Evaluation) -> Option
         Some(format!("mean event {:.2} ms with {}", point.latency?.mean_ms, workers(count)))
     };
     let as_many = if count == scaling.cpus && scaling.computes() { ", as many as CPUs," } else { "" };
-    let like = if scaling.computes() { "work that computes" } else { "work like this" };
+    let like = if scaling.computes() { "CPU-bound work" } else { "work like this" };
     let text = format!("Use {}{as_many} for {like}: {most} did not do more.", workers(count));
     let mut evidence = vec![ratio(&verdict, &format!("{most} over {count}"))];
     evidence.extend([count, most].into_iter().filter_map(mean));
     Some(finding(Kind::Advice, text, evidence))
 }
 
-/// A verdict's ratio in words.
+/// Formats the ratio of a verdict.
 pub(super) fn ratio(verdict: &Verdict, what: &str) -> String {
     format!("{what}: {}", verdict.ratio_in_words())
 }
@@ -217,14 +219,14 @@ pub(super) fn ratio(verdict: &Verdict, what: &str) -> String {
 fn law(scaling: &Scaling) -> Option<Finding> {
     let fit = scaling.usl.as_ref()?;
     let peak = match fit.law.peak().filter(|peak| *peak < 4.0 * scaling.cpus as f64) {
-        Some(peak) => format!("more than {peak:.0} workers would do less work"),
-        None => "no number of workers in reach does less work".to_owned(),
+        Some(peak) => format!("throughput peaks at {peak:.0} workers"),
+        None => "throughput has no peak within reach".to_owned(),
     };
     Some(Finding::new(
         Kind::Fact,
         "scaling",
         format!(
-            "By the Universal Scalability Law {} of the work queues (contention) and {peak}.",
+            "By the Universal Scalability Law, {} of the work is serialised (contention), and {peak}.",
             percent(fit.law.contention)
         ),
         vec![fit.contention_in_words(), fit.coherence_in_words()],

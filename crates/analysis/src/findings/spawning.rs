@@ -1,4 +1,5 @@
-//! How many light processes fit, what bounds them, and whether the figures can be believed.
+//! Findings about how many light processes fit, what limits their number, and whether the figures are
+//! credible.
 
 use super::{Finding, Kind};
 use crate::{Balance, LightProcesses, LightRun, words::percent};
@@ -8,15 +9,16 @@ use manycore_experiment::spawning::{
 };
 use manycore_text::units::{count, decimal};
 
-/// Jain's index below which CPUs were not used evenly.
+/// Jain's index below which the CPUs were not used evenly.
 const EVEN: f64 = 0.95;
-/// Share of time that the hypervisor took, from which it is told.
+/// Share of steal time above which it is reported.
 const STEAL: f64 = 0.01;
-/// Seconds of a start that are no light process's: the message, and the look whether all live.
+/// Seconds of a start that do not depend on the number of light processes: the start message, and the check
+/// that all are alive.
 const ONCE: f64 = 0.05;
-/// Bytes of growth below which blocks of allocators outweigh light processes.
+/// Bytes of growth below which the blocks of allocators outweigh the light processes.
 const LITTLE: f64 = 16e6;
-/// Runs that came within this share of what was foretold confirm it.
+/// Runs within this share of the predicted number confirm the prediction.
 const NEAR: f64 = 0.1;
 
 pub(super) fn find(all: &[LightProcesses]) -> Vec<Finding> {
@@ -41,7 +43,7 @@ fn finding(kind: Kind, text: String, evidence: Vec<String>) -> Finding {
     Finding::new(kind, "spawn", text, evidence)
 }
 
-/// `beam: 1e6 processes`.
+/// Names a run: `beam: 1e6 processes`.
 fn of_run(light: &LightProcesses, run: &LightRun) -> String {
     format!("{}: {} {}", light.name, count(run.asked), plural(&light.unit))
 }
@@ -49,7 +51,7 @@ fn of_run(light: &LightProcesses, run: &LightRun) -> String {
 fn how_many(light: &LightProcesses, ceiling: &Ceiling) -> Finding {
     let (memory, source) = &light.memory;
     let bound = match &ceiling.bound {
-        Bound::Limit(first) => format!(" below {}, {} in memory", first.name, count(ceiling.by_memory)),
+        Bound::Limit(first) => format!(" under {} ({} in memory)", first.name, count(ceiling.by_memory)),
         Bound::Memory => String::new(),
     };
     let text = format!(
@@ -69,15 +71,15 @@ fn how_many(light: &LightProcesses, ceiling: &Ceiling) -> Finding {
     finding(Kind::Answer, text, vec![holds, certainty(&ceiling.line)])
 }
 
-/// What is known of the error of a line.
+/// Describes the uncertainty of a fitted line.
 fn certainty(line: &Line) -> String {
     let how = line.measure.words();
     match (line.spread, line.points) {
         (Some((low, high)), points) => {
             format!("{} to {} between {points} counts; {how}", each(low), each(high))
         }
-        (None, 1) => format!("from one count: its growth over its number, error unknown; {how}"),
-        (None, _) => format!("from two counts, which are always on a line: error unknown; {how}"),
+        (None, 1) => format!("from one count (growth over count): error unknown; {how}"),
+        (None, _) => format!("from two counts, which a line always fits: error unknown; {how}"),
     }
 }
 
@@ -85,11 +87,11 @@ fn lift(limit: &Limit) -> String {
     format!("{} ({})", limit.lift, limit.source)
 }
 
-/// A limit that comes before memory.
+/// Reports a limit that is reached before memory is exhausted.
 fn limited(light: &LightProcesses, ceiling: &Ceiling) -> Option<Finding> {
     let Bound::Limit(first) = &ceiling.bound else { return None };
     let text = format!(
-        "{}: {} ends at {} {}, before memory, which would hold {}.",
+        "{}: {} limits the number to {} {}; memory would hold {}.",
         light.name,
         first.name,
         count(first.room),
@@ -103,7 +105,7 @@ fn limited(light: &LightProcesses, ceiling: &Ceiling) -> Option<Finding> {
 fn went_there(light: &LightProcesses, reached: &Reached) -> Finding {
     let near = (reached.ratio - 1.0).abs() <= NEAR;
     let text = format!(
-        "{}: with {}, {} {} lived of {} that were foretold ({}).",
+        "{}: with {}, {} {} were alive of {} predicted ({}).",
         light.name,
         decimal(reached.memory_bytes as f64),
         count(reached.alive),
@@ -115,7 +117,7 @@ fn went_there(light: &LightProcesses, reached: &Reached) -> Finding {
     finding(kind, text, why(&reached.ending).into_iter().collect())
 }
 
-/// What a run that did not end as it should said.
+/// Returns why a run ended abnormally.
 fn why(ending: &Ending) -> Option<String> {
     match ending {
         Ending::Refused { why } => Some(format!("refused: {why}")),
@@ -127,10 +129,10 @@ fn why(ending: &Ending) -> Option<String> {
 }
 
 fn ended(light: &LightProcesses, run: &LightRun) -> Option<Finding> {
-    // Who interrupted it knows, and the record tells it once.
+    // An interruption is a warning of the whole record.
     let told = run.purpose == Purpose::Count && run.ending != Ending::Interrupted;
     let why = why(&run.ending).filter(|_| told)?;
-    let text = format!("{} were asked for, and {} lived.", of_run(light, run), count(run.alive));
+    let text = format!("{} were requested; {} were alive.", of_run(light, run), count(run.alive));
     Some(finding(Kind::Warning, text, vec![why]))
 }
 
@@ -152,15 +154,15 @@ fn schedulers(light: &LightProcesses) -> Option<Finding> {
             format!("{}: {has} schedulers leave CPUs idle: {} could be used.", light.name, wrong.fitting)
         }
     };
-    let evidence = format!("CPUs {}; as many as can run: {}", light.schedulers.cpus, wrong.cure);
+    let evidence = format!("CPUs {}; fix: {}", light.schedulers.cpus, wrong.cure);
     Some(finding(Kind::Warning, text, vec![evidence]))
 }
 
-/// What Java's own figure is: seen by counting the present pages of each stack of its threads.
-const JAVA: &str = "Java's Native Memory Tracking counts 16 KiB of guard pages with each stack of a platform thread, and \
-                    the heap before an object is in it: the kernel counts neither";
+/// How Java's own figure differs, determined by counting the present pages of each stack of its threads.
+const JAVA: &str = "Java's Native Memory Tracking counts 16 KiB of guard pages for the stack of each platform thread, and \
+                    heap that holds no object yet: the kernel counts neither";
 
-/// The largest count in which our figures and the runtime's differ by more than they should.
+/// Reports the largest count for which the measured figures and the runtime's own differ by too much.
 fn not_ours(light: &LightProcesses) -> Option<Finding> {
     let counted = light.runs.iter().filter(|run| run.purpose == Purpose::Count && run.rss_bytes > 0);
     let run = counted.max_by_key(|run| run.alive)?;
@@ -182,20 +184,20 @@ fn not_ours(light: &LightProcesses) -> Option<Finding> {
     let java = Some(JAVA.to_owned()).filter(|_| light.runtime == Runtime::Jvm && memory.is_some());
     let evidence: Vec<String> = memory.into_iter().chain(java).chain(start).collect();
     let text = format!(
-        "{}: our figures and the runtime's own differ by more than {}. What the kernel counts is what has to fit: a \
-         runtime may leave out what its allocators keep, and count what nobody has touched.",
+        "{}: measured figures and the runtime's own differ by more than {}. Memory must hold what the kernel counts: a \
+         runtime may omit what its allocators keep, and count pages that were never touched.",
         of_run(light, run),
         percent(GOAL)
     );
     (!evidence.is_empty()).then(|| finding(Kind::Warning, text, evidence))
 }
 
-/// Runs in which light processes computed, with how that was spread.
+/// Iterates over the runs in which light processes computed, with how the work was spread.
 fn computed(light: &LightProcesses) -> impl Iterator<Item = (&LightRun, &Balance)> {
     light.runs.iter().filter_map(|run| Some((run, run.balance.as_ref()?)))
 }
 
-/// The least even of the runs that had work for every CPU.
+/// Reports the least even of the runs that had work for every CPU.
 fn unbalanced(light: &LightProcesses) -> Option<Finding> {
     let uneven = computed(light).filter_map(|(run, balance)| {
         let enough = run.alive >= balance.cpus.len() as u64;
@@ -205,7 +207,7 @@ fn unbalanced(light: &LightProcesses) -> Option<Finding> {
     let by_share = |a: &&(usize, f64), b: &&(usize, f64)| a.1.total_cmp(&b.1);
     let (least, most) = (balance.cpus.iter().min_by(by_share)?, balance.cpus.iter().max_by(by_share)?);
     let text = format!(
-        "{} that compute did not use the CPUs evenly: Jain's index is {index:.3}, and 1 would be even.",
+        "{} that compute did not use the CPUs evenly: Jain's index is {index:.3}, where 1 is even.",
         of_run(light, run)
     );
     let busy = |(cpu, share): (usize, f64)| format!("CPU {cpu} was busy for {} of the time", percent(share));
@@ -215,7 +217,10 @@ fn unbalanced(light: &LightProcesses) -> Option<Finding> {
 fn stolen(light: &LightProcesses) -> Option<Finding> {
     let shares = computed(light).filter_map(|(run, balance)| Some((balance.stolen?, run)));
     let (share, run) = shares.filter(|(share, _)| *share > STEAL).max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let text =
-        format!("{}: the hypervisor took {} of the CPU time meanwhile.", of_run(light, run), percent(share));
+    let text = format!(
+        "{}: the hypervisor took {} of the CPU time during the run.",
+        of_run(light, run),
+        percent(share)
+    );
     Some(finding(Kind::Warning, text, Vec::new()))
 }

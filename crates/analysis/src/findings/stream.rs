@@ -1,4 +1,4 @@
-//! What memory gives, to how many workers, and from where.
+//! Findings about memory bandwidth and latency.
 
 use super::{Finding, Kind, seen};
 use crate::{Route, StreamPoint, Streaming, words::times};
@@ -6,10 +6,10 @@ use manycore_experiment::record::id::TIMES_CACHES;
 use manycore_stats::Estimate;
 use manycore_text::units::{bytes, counted, interval};
 
-/// Share of the most from which on more workers bring nothing that anybody would notice.
+/// Share of the highest rate from which more workers bring no noticeable gain.
 const NEARLY_ALL: f64 = 0.95;
 
-/// Ratios nearer to 1 than this are not worth a word.
+/// Ratio from which a difference is reported.
 const NOTICED: f64 = 1.1;
 
 pub(super) fn find(streaming: &Streaming) -> Vec<Finding> {
@@ -39,18 +39,17 @@ fn cached(streaming: &Streaming) -> Option<Finding> {
     let (array, caches) = streaming.array_bytes.zip(streaming.caches_bytes)?;
     streaming.cached().then(|| {
         let text = format!(
-            "The arrays are too small beside the caches: part of what was moved came from there and not from memory, \
-             and figures of memory are lower. An array should have {TIMES_CACHES} times the bytes of the last-level \
-             caches."
+            "The arrays are too small for these caches: part of the data came from caches and not from memory, whose \
+             true figures are lower. An array should have {TIMES_CACHES} times the size of the last-level caches."
         );
         let evidence = format!("{} in an array, {} of last-level caches", bytes(array), bytes(caches));
         finding(Kind::Warning, text, vec![evidence])
     })
 }
 
-/// The most that a node gives, and how few workers get nearly all of it.
+/// Reports the highest rate of a node, and the fewest workers that nearly reach it.
 fn most(streaming: &Streaming) -> Option<Finding> {
-    // Where a kernel was measured with one number of workers only, there is nothing to tell of others.
+    // A kernel that was measured with only one number of workers has nothing to compare.
     let several = |point: &&StreamPoint| {
         streaming.points.iter().any(|other| other.title() == point.title() && other.workers != point.workers)
     };
@@ -95,12 +94,12 @@ fn most(streaming: &Streaming) -> Option<Finding> {
     Some(finding(kind, text, evidence.collect()))
 }
 
-/// Routes to the memory that is nearest to their CPUs.
+/// Iterates over the routes from CPUs to the memory of their own node.
 fn own(streaming: &Streaming) -> impl Iterator<Item = &Route> {
     streaming.routes.iter().filter(|route| route.from == route.to)
 }
 
-/// How much longer a load takes while others read.
+/// Reports how much longer a load takes while the other CPUs read.
 fn loaded(streaming: &Streaming) -> Option<Finding> {
     let slower = |route: &&Route| Some(route.loaded_ns?.median / route.idle_ns?.median);
     let worst = own(streaming)
@@ -108,8 +107,7 @@ fn loaded(streaming: &Streaming) -> Option<Finding> {
         .max_by(|a, b| slower(a).unwrap_or(0.0).total_cmp(&slower(b).unwrap_or(0.0)))?;
     let (idle, under) = (worst.idle_ns?, worst.loaded_ns?);
     let text = format!(
-        "A load from memory of its own node takes {:.0} ns, and {:.0} ns under load: while the other CPUs of node {} \
-         read {}.",
+        "A load from local memory takes {:.0} ns, and {:.0} ns under load, while the other CPUs of node {} read {}.",
         idle.median,
         under.median,
         worst.from,
@@ -119,12 +117,12 @@ fn loaded(streaming: &Streaming) -> Option<Finding> {
     Some(finding(kind, text, vec![format!("idle {}, under load {}", ns(&idle), ns(&under))]))
 }
 
-/// `a` over `b` where it is surely above 1.
+/// Returns `a` over `b` where it is certainly above 1.
 fn surely_above(a: &Estimate, b: &Estimate) -> Option<f64> {
     (a.interval?.0 > b.interval?.1).then(|| a.median / b.median)
 }
 
-/// What another node's memory costs.
+/// Reports the cost of another node's memory.
 fn far(streaming: &Streaming) -> Option<Finding> {
     let near = |from: u32| streaming.route(from, from);
     let others = || streaming.routes.iter().filter(|route| route.from != route.to);
@@ -155,7 +153,7 @@ fn far(streaming: &Streaming) -> Option<Finding> {
     }
     (!told.is_empty()).then(|| {
         let text = format!(
-            "Memory of another node is dearer: {}. Keep memory where its users run.",
+            "Remote memory is slower: {}. Keep memory on the node of the CPUs that use it.",
             told.join(", and ")
         );
         finding(Kind::Advice, text, evidence)

@@ -1,4 +1,4 @@
-//! What a search found, in one sentence.
+//! The result of a search, in one sentence.
 
 use super::{Finding, Kind};
 use crate::{
@@ -19,7 +19,7 @@ pub(super) fn find(tuning: &Tuning) -> Finding {
     let text = match tuning.winner.map(|winner| &tuning.finalists[winner]) {
         Some(winner) => {
             let gain = |ratio: f64| percent((ratio - 1.0).max(0.0));
-            evidence.push(format!("ready to use: {}", winner.line));
+            evidence.push(format!("command: {}", winner.line));
             format!(
                 "Use {}: {} better than today's behaviour ({}).",
                 winner.name,
@@ -28,14 +28,14 @@ pub(super) fn find(tuning: &Tuning) -> Finding {
             )
         }
         None if tuning.finalists.is_empty() => {
-            "The search did not come to its confirmation: leave it as it is.".to_owned()
+            "The search ended before its confirmation: keep today's behaviour.".to_owned()
         }
         None if tuning.finalists.iter().all(|finalist| finalist.verdict.verdict != Answer::Inconclusive) => {
-            format!("Leave it as it is: none of {tried} candidates does more by anything that matters.")
+            format!("Keep today's behaviour: none of {tried} candidates is better by more than the margin.")
         }
         None => format!(
-            "Leave it as it is for now: whether the best of {tried} candidates does more than today's behaviour is \
-             inconclusive; a larger budget may show it."
+            "Keep today's behaviour for now: whether the best of {tried} candidates does more is inconclusive. A larger \
+             budget may show it."
         ),
     };
     Finding::new(Kind::Answer, "tuning", text, evidence)

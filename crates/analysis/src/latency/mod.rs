@@ -1,5 +1,5 @@
-//! How long a cache line takes between two CPUs: each pair's figure, by what the two share, and where the figures
-//! contradict what the kernel tells.
+//! Core-to-core latency: the figure of each pair of CPUs, by what the two CPUs share, and where the figures
+//! contradict the topology that the kernel reports.
 
 mod shape;
 
@@ -15,57 +15,60 @@ use manycore_topology::{
 };
 use serde::Serialize;
 
-/// A visit lasts longer than this, with or without a figure; what is shorter was never begun, because the time was over.
+/// Minimum length of a visit, with or without a figure. A shorter one was never begun, because the time was
+/// over.
 const LEAST_VISIT_NS: u64 = 100_000;
 
-/// Pairs without which the noise of figures is not known.
+/// Minimum number of pairs from which the noise of figures is known.
 const LEAST_PAIRS: usize = 6;
 
-/// The matrix.
+/// The latency matrix.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CoreLatency {
-    /// CPUs of which pairs were measured.
+    /// CPUs whose pairs were measured.
     pub cpus: CpuSet,
-    /// Pairs that there are of these CPUs.
+    /// Number of possible pairs of these CPUs.
     pub possible: usize,
-    /// How pairs were chosen where not all were.
+    /// How pairs were chosen where not all were measured.
     pub rule: Option<String>,
-    /// Times that each pair was visited, at most.
+    /// Maximum number of visits to a pair.
     pub rounds: usize,
-    /// Share by which 95 % of the figures would differ at most in another run like this: that by which the figures of
-    /// even and odd visits differ, halved. Absent where pairs or visits are too few to tell.
+    /// Maximum relative difference of 95 % of the figures in another run like this one: half of the
+    /// difference between the figures of even and odd visits. `None` where there are too few pairs or
+    /// visits to estimate it.
     pub noise: Option<f64>,
-    /// By what the CPUs of a pair share, nearest first.
+    /// The pairs by what their CPUs share, nearest first.
     pub distances: Vec<AtDistance>,
-    /// Groups of CPUs that are nearer to each other than to the rest, and that the kernel does not tell.
+    /// Groups of CPUs that are nearer to each other than to the rest, and that the kernel does not report.
     pub hidden: Vec<Grouping>,
     /// CPUs that are far from all others.
     pub far: Vec<Far>,
-    /// Distances that differ in name only: pairs at the first are as far apart as pairs at the second.
+    /// Pairs of distances that differ in name only: pairs of CPUs at the first have the same latency as
+    /// pairs at the second.
     pub alike: Vec<(Distance, Distance)>,
-    /// Every measured pair, by CPU numbers.
+    /// Every measured pair, sorted by CPU numbers.
     pub pairs: Vec<PairLatency>,
 }
 
-/// One pair.
+/// One pair of CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PairLatency {
     /// The lower CPU number.
     pub a: CpuId,
-    /// The higher one.
+    /// The higher CPU number.
     pub b: CpuId,
-    /// What they share.
+    /// What the two CPUs share.
     pub distance: Distance,
-    /// Time of one way in nanoseconds: the median over visits of each visit's median burst. One without a figure counts
-    /// as longer than all others.
+    /// Core-to-core latency (one way) in nanoseconds: the median over visits of the median burst of each
+    /// visit. A visit without a figure counts as longer than all others.
     pub latency_ns: f64,
     /// The fastest burst of all visits, in nanoseconds.
     pub fastest_ns: f64,
-    /// Middle half of the bursts of a visit, in nanoseconds; the median over visits.
+    /// Interquartile range of the bursts of a visit, in nanoseconds; the median over visits.
     pub spread_ns: f64,
-    /// 95 % interval of the median over visits, in nanoseconds; absent where they were too few.
+    /// 95 % interval of the median over visits, in nanoseconds. `None` where there were too few visits.
     pub interval_ns: Option<(f64, f64)>,
-    /// Visits that gave a figure.
+    /// Number of visits that gave a figure.
     pub visits: usize,
 }
 
@@ -80,11 +83,11 @@ pub struct AtDistance {
     pub median_ns: f64,
     /// Quartiles of their figures in nanoseconds.
     pub middle_ns: (f64, f64),
-    /// Least and largest figure in nanoseconds.
+    /// Smallest and largest figure in nanoseconds.
     pub range_ns: (f64, f64),
 }
 
-/// Judges the experiment; absent where no pair has a figure.
+/// Evaluates the experiment. Returns `None` where no pair has a figure.
 pub(crate) fn judge(experiment: &Experiment, machine: &Machine) -> Option<CoreLatency> {
     let visits = by_treatment(experiment);
     let mut measured: Vec<(PairLatency, Vec<f64>)> = experiment
@@ -122,13 +125,13 @@ pub(crate) fn judge(experiment: &Experiment, machine: &Machine) -> Option<CoreLa
 /// The visits of a pair that count.
 #[derive(Clone, Default)]
 struct Visits<'a> {
-    /// Those that gave a figure.
+    /// Visits that gave a figure.
     told: Vec<&'a Sample>,
-    /// How many gave none, because the two CPUs were not had at the same time.
+    /// Number of visits without a figure, because the two CPUs never ran at the same time.
     silent: usize,
 }
 
-/// The visits of each treatment: looking through all samples for each of thousands of pairs would take minutes.
+/// Groups the visits by treatment. Searching all samples for each of thousands of pairs would take minutes.
 fn by_treatment(experiment: &Experiment) -> Vec<Visits<'_>> {
     let mut visits = vec![Visits::default(); experiment.treatments.len()];
     for sample in experiment.samples.iter().filter(|sample| sample.around.elsewhere.unwrap_or(0) == 0) {
@@ -142,8 +145,8 @@ fn by_treatment(experiment: &Experiment) -> Vec<Visits<'_>> {
     visits
 }
 
-/// A pair's figures, and the medians of its visits in the order taken. Absent where most visits gave none: the others are
-/// then no fair choice.
+/// Returns the figures of a pair, and the medians of its visits in the order taken. `None` where most
+/// visits gave no figure: the remaining ones would be a biased selection.
 fn pair(machine: &Machine, (a, b): (CpuId, CpuId), visits: &Visits) -> Option<(PairLatency, Vec<f64>)> {
     let values = |index: usize| visits.told.iter().map(|sample| sample.values[index]).collect::<Vec<f64>>();
     let medians = values(0);
@@ -160,7 +163,8 @@ fn pair(machine: &Machine, (a, b): (CpuId, CpuId), visits: &Visits) -> Option<(P
     Some((pair, medians)).filter(|_| a != b)
 }
 
-/// The median of `values` and of `larger` more, of which only that is known; absent where it is one of those.
+/// Returns the median of `values` and `larger` further values that are only known to be larger. `None`
+/// where the median is one of those.
 fn median_below(values: &[f64], larger: usize) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -1,8 +1,8 @@
-//! Where the figures contradict what the kernel tells of the machine.
+//! Finds where the figures contradict the topology that the kernel reports.
 //!
-//! Each rule asks for a difference that is three times the noise of a figure and at least [`LEAST`], and says nothing
-//! where the noise hides such a difference. Groups are believed only where they are whole: all pairs inside are near,
-//! all pairs between are far, and a gap without a single figure lies between the two.
+//! Each rule requires a difference of three times the noise of a figure and at least [`LEAST`]. It reports
+//! nothing where the noise hides such a difference. Groups are accepted only where they are complete: all
+//! pairs inside are near, all pairs between groups are far, and no figure lies in the gap between the two.
 
 use super::{AtDistance, PairLatency};
 use manycore_stats::median;
@@ -14,25 +14,25 @@ use manycore_topology::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Least ratio that is worth a word: places on one and the same mesh or ring differ by less than a quarter.
+/// Smallest ratio that is reported. Positions on one mesh or ring differ by less than a quarter.
 pub(super) const LEAST: f64 = 1.25;
 
-/// How many times the noise a difference must be.
+/// Required difference, in multiples of the noise.
 const TIMES_NOISE: f64 = 3.0;
 
-/// Share of the pairs inside groups that may be far: something disturbed them.
+/// Share of the pairs inside groups that may be far because they were disturbed.
 const DISTURBED: f64 = 0.02;
 
-/// Share of the CPUs that can be far from all others before that is the machine's build.
+/// At most one CPU in this many can be far from all others. More of them are a property of the machine.
 const MOST_FAR: usize = 4;
 
-/// CPUs among which groups are looked for.
+/// Minimum number of CPUs among which groups are searched.
 const LEAST_CPUS: usize = 4;
 
 /// CPUs that are nearer to each other than to the rest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Grouping {
-    /// What all of them share, by what the kernel tells.
+    /// What all of them share according to the kernel.
     pub within: Distance,
     /// The groups of more than one CPU.
     pub groups: Vec<CpuSet>,
@@ -47,11 +47,11 @@ pub struct Grouping {
 pub struct Far {
     /// The CPU.
     pub cpu: CpuId,
-    /// Median over its pairs of their figure over that of all pairs at the same distance.
+    /// Median over its pairs of their figure relative to that of all pairs at the same distance.
     pub ratio: f64,
 }
 
-/// All that was found.
+/// All contradictions that were found.
 #[derive(Default)]
 pub(super) struct Shape {
     pub hidden: Vec<Grouping>,
@@ -59,7 +59,7 @@ pub(super) struct Shape {
     pub alike: Vec<(Distance, Distance)>,
 }
 
-/// Looks at figures whose noise is known.
+/// Finds contradictions in figures whose noise is known.
 pub(super) fn find(machine: &Machine, pairs: &[PairLatency], at: &[AtDistance], noise: f64) -> Shape {
     let sure = (TIMES_NOISE * noise.ln_1p()).max(LEAST.ln());
     let far = far(pairs, at, sure);
@@ -71,7 +71,8 @@ pub(super) fn find(machine: &Machine, pairs: &[PairLatency], at: &[AtDistance], 
     Shape { hidden: hidden(machine, &kept, sure), alike: alike(at, sure), far }
 }
 
-/// CPUs of which even the nearest pair is surely farther than pairs at that distance usually are.
+/// Returns the CPUs whose nearest pair, and therefore every pair, is certainly farther than usual at its
+/// distance.
 fn far(pairs: &[PairLatency], at: &[AtDistance], sure: f64) -> Vec<Far> {
     let usual: BTreeMap<Distance, f64> = at.iter().map(|at| (at.distance, at.median_ns)).collect();
     let mut ratios: BTreeMap<CpuId, Vec<f64>> = BTreeMap::new();
@@ -90,7 +91,7 @@ fn far(pairs: &[PairLatency], at: &[AtDistance], sure: f64) -> Vec<Far> {
     if far.len() * MOST_FAR <= ratios.len() { far } else { Vec::new() }
 }
 
-/// Neighbouring distances whose figures do not differ, where the noise would let a difference be seen.
+/// Returns neighbouring distances whose figures do not differ, where the noise would not hide a difference.
 fn alike(at: &[AtDistance], sure: f64) -> Vec<(Distance, Distance)> {
     let same = |near: &AtDistance, far: &AtDistance| {
         sure <= LEAST.ln() && (far.median_ns / near.median_ns).ln() < sure
@@ -116,14 +117,15 @@ fn hidden(machine: &Machine, pairs: &[PairLatency], sure: f64) -> Vec<Grouping> 
     found
 }
 
-/// A scope taken apart.
+/// A set of CPUs split into groups.
 struct Split {
     groups: Vec<CpuSet>,
     inside: Vec<f64>,
     between: Vec<f64>,
 }
 
-/// The tightest whole groups among the CPUs of `scope`, by the pairs that share nothing closer than `within`.
+/// Returns the tightest complete groups among the CPUs of `scope`, from the pairs that share nothing closer
+/// than `within`.
 fn split(scope: &CpuSet, within: Distance, pairs: &[PairLatency], sure: f64) -> Option<Split> {
     let inside = |pair: &&PairLatency| scope.contains(pair.a) && scope.contains(pair.b);
     let (here, nearer): (Vec<&PairLatency>, Vec<&PairLatency>) = pairs
@@ -131,7 +133,7 @@ fn split(scope: &CpuSet, within: Distance, pairs: &[PairLatency], sure: f64) -> 
         .filter(inside)
         .filter(|pair| pair.distance <= within)
         .partition(|pair| pair.distance == within);
-    // Where pairs are missing, nobody knows whether groups are whole.
+    // Where pairs are missing, it is unknown whether groups are complete.
     if here.len() + nearer.len() < manycore_topology::pairs::possible(scope.len()) {
         return None;
     }
@@ -145,7 +147,8 @@ fn split(scope: &CpuSet, within: Distance, pairs: &[PairLatency], sure: f64) -> 
     })
 }
 
-/// The groups with their figures, where all pairs inside them are near, but for a few disturbed ones.
+/// Returns the groups with their figures, where all pairs inside them are near except for a few disturbed
+/// ones.
 fn whole(groups: Vec<CpuSet>, here: &[&PairLatency], most: f64) -> Option<Split> {
     let group_of: BTreeMap<CpuId, usize> = groups
         .iter()
@@ -164,7 +167,7 @@ fn whole(groups: Vec<CpuSet>, here: &[&PairLatency], most: f64) -> Option<Split>
     })
 }
 
-/// `cpus` in groups that `links` hold together, in the order of their first CPUs.
+/// Partitions `cpus` into groups that are connected by `links`, in the order of their first CPUs.
 fn join(cpus: &CpuSet, links: impl Iterator<Item = (CpuId, CpuId)>) -> Vec<CpuSet> {
     let mut head: BTreeMap<CpuId, CpuId> = cpus.iter().map(|cpu| (cpu, cpu)).collect();
     for (a, b) in links {
@@ -178,7 +181,7 @@ fn join(cpus: &CpuSet, links: impl Iterator<Item = (CpuId, CpuId)>) -> Vec<CpuSe
     groups.into_values().collect()
 }
 
-/// The first CPU of the group that `cpu` is in.
+/// Returns the first CPU of the group of `cpu`.
 fn first(head: &BTreeMap<CpuId, CpuId>, mut cpu: CpuId) -> CpuId {
     while let Some(&above) = head.get(&cpu).filter(|&&above| above != cpu) {
         cpu = above;

@@ -1,4 +1,4 @@
-//! The judgement of made-up matrices, whose truth is known.
+//! Evaluation of synthetic latency matrices whose true values are known.
 
 use super::*;
 use crate::{Evaluation, Finding, Kind};
@@ -7,12 +7,13 @@ use manycore_testkit::{World, distance_ns, latency};
 use manycore_topology::machine::Group;
 use proptest::prelude::*;
 
-/// 16 CPUs below one last-level cache, of which the kernel tells nothing else.
+/// Returns a machine with 16 CPUs below one last-level cache, for which the kernel reports no further
+/// structure.
 fn flat() -> Machine {
     World { smt: false, blocks: 0, ..World::server() }.record().machine
 }
 
-/// The evaluation of a matrix alone.
+/// Evaluates a record that contains only a latency matrix.
 fn judged(
     machine: &Machine,
     truth: &dyn Fn(CpuId, CpuId, Distance) -> f64,
@@ -49,7 +50,7 @@ fn pairs_are_sorted_by_what_they_share() {
     assert!(
         findings[0]
             .text
-            .starts_with("A cache line takes 9.0 ns between SMT siblings and 48 ns between CPUs of one")
+            .starts_with("Core-to-core latency is 9.0 ns between SMT siblings and 48 ns between CPUs of one")
     );
 }
 
@@ -86,8 +87,8 @@ fn hidden_siblings_are_named_as_such_and_clusters_around_them_do_not_hide_them()
     );
 }
 
-/// What the kernel tells is no news: SMT siblings inside groups do not stand in the way, and groups that are told are
-/// not found again.
+/// Groups that the kernel reports are not found again, and SMT siblings inside groups do not hide the
+/// groups.
 #[test]
 fn known_groups_are_not_hidden() {
     let mut machine = World { blocks: 0, ..World::server() }.record().machine;
@@ -138,7 +139,7 @@ fn groups_that_the_noise_could_have_made_are_not_believed() {
     assert_eq!(
         judged(&flat(), &truth, 0.02, 7).latency.unwrap().hidden.len(),
         1,
-        "a quarter more is seen in quiet"
+        "a difference of a quarter is found where noise is low"
     );
     assert_eq!(judged(&flat(), &truth, 0.5, 7).latency.unwrap().hidden, []);
 }
@@ -186,7 +187,7 @@ fn hundreds_of_cpus_are_judged_in_little_time() {
 }
 
 proptest! {
-    /// Noise alone is never taken for a shape.
+    /// Noise alone is never taken for structure.
     #[test]
     fn noise_shows_no_shape(noise in 0.001f64..0.6, seed in 0u64..10_000, cpus in 2u32..20) {
         let machine = World { cpus, smt: false, blocks: 0, ..World::server() }.record().machine;
@@ -195,7 +196,7 @@ proptest! {
         prop_assert_eq!(&latency.far, &[]);
     }
 
-    /// Groups of any make are found as they are.
+    /// Groups of any size are found exactly.
     #[test]
     fn hidden_groups_are_found_whatever_they_are(of in prop::collection::vec(0u32..4, 8..17), seed in 0u64..1000) {
         let members = |group: u32| (0..of.len() as CpuId).filter(|&cpu| of[cpu as usize] == group).collect::<CpuSet>();
@@ -211,7 +212,8 @@ proptest! {
     }
 }
 
-/// Visits without a figure were left out: what was told of a pair was the best of its visits.
+/// Regression test: visits without a figure were left out, so a pair's figure came from the best of its
+/// visits.
 #[test]
 fn a_visit_without_a_figure_counts_as_longer_than_all_others() {
     assert_eq!(median_below(&[3.0, 1.0, 2.0], 0), Some(2.0));

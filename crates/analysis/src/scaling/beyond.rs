@@ -1,4 +1,4 @@
-//! Speed-ups above linear, and what the record shows of their cause.
+//! Speed-ups above linear, and their causes as far as the record shows them.
 
 use super::{Clock, ScalingPoint};
 use crate::{Circumstances, words::percent};
@@ -6,21 +6,21 @@ use manycore_stats::verdict::MARGIN;
 use manycore_text::names::list;
 use serde::Serialize;
 
-/// Time that a migration may cost at most on this load, whose data fit the first-level cache.
+/// Maximum cost of a migration for this load, whose data fit the first-level cache.
 const MIGRATION_SECONDS: f64 = 100e-6;
 
 /// A speed-up above linear.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Superlinear {
-    /// Whether the interval still holds the linear speed-up, or lies no further above it than [`MARGIN`], so that
-    /// chance will do as the cause.
+    /// Whether the interval contains the linear speed-up, or lies no further above it than [`MARGIN`], so
+    /// that chance explains it.
     pub within_noise: bool,
-    /// Likely causes, in words; empty where the recorded conditions show none.
+    /// Likely causes, in words. Empty where the recorded conditions show none.
     pub causes: Vec<String>,
 }
 
 impl Superlinear {
-    /// The cause in words: chance, the likely ones, or that the record shows none.
+    /// Describes the cause: chance, the likely causes, or that the record shows none.
     pub fn cause(&self) -> String {
         match &self.causes[..] {
             _ if self.within_noise => "within noise".to_owned(),
@@ -30,7 +30,8 @@ impl Superlinear {
     }
 }
 
-/// What `point` is above linear; `one` is the point of one worker. Absent where it is not.
+/// Evaluates a `point` relative to `one`, the point of one worker. Returns `None` where it is not above
+/// linear.
 pub(super) fn judge(
     point: &ScalingPoint,
     one: &ScalingPoint,
@@ -44,15 +45,15 @@ pub(super) fn judge(
     })
 }
 
-/// The circumstances of a point, where workers beyond the CPUs wait for each other: that wait costs no work
-/// and says nothing about how the CPUs were disturbed.
+/// Returns the circumstances of a point without the run delay of workers beyond the number of CPUs. These
+/// wait for each other; that costs no work and does not show how the CPUs were disturbed.
 fn undisturbed(point: &ScalingPoint, cpus: usize) -> Circumstances {
     let run_delay = point.circumstances.run_delay.map(|delay| if point.workers > cpus { 0.0 } else { delay });
     Circumstances { run_delay, ..point.circumstances.clone() }
 }
 
-/// What made one worker slow beside many. A difference counts where it points the right way and is at
-/// least a third of what it would have to explain.
+/// Returns what made one worker slow relative to many. A difference counts where it has the right sign and
+/// explains at least a third of the excess.
 fn causes(one: &Circumstances, many: &Circumstances, excess: f64, clock: Option<&Clock>) -> Vec<String> {
     let explains = |size: f64| size > excess / 3.0;
     let mut causes = Vec::new();
@@ -81,7 +82,7 @@ fn causes(one: &Circumstances, many: &Circumstances, excess: f64, clock: Option<
     let moving = |(alone, at_once): &(f64, f64)| explains((alone - at_once) * MIGRATION_SECONDS);
     if let Some((alone, at_once)) = migrations.filter(moving) {
         causes.push(format!(
-            "one worker alone was moved between CPUs {alone:.1} times a second, these {at_once:.1} times"
+            "one worker alone migrated {alone:.1} times a second, many at once {at_once:.1} times each"
         ));
     }
     let per_cpu_second = one.rate_per_cpu_second.zip(many.rate_per_cpu_second);
@@ -90,7 +91,7 @@ fn causes(one: &Circumstances, many: &Circumstances, excess: f64, clock: Option<
         .filter(|&faster| causes.is_empty() && explains(faster))
     {
         causes.push(format!(
-            "a second of CPU time did {} more work than with one worker, so that waiting for CPUs is not the cause",
+            "a second of CPU time did {} more work than with one worker, so waiting for CPUs is not the cause",
             percent(faster)
         ));
     }

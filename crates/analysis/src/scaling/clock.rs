@@ -1,4 +1,4 @@
-//! Speed of the CPUs alone and together, from chains of dependent additions.
+//! Clock of the CPUs alone and all at the same time, from chains of dependent additions.
 
 use manycore_experiment::record::{Experiment, Sample};
 use manycore_stats::{Estimate, median};
@@ -8,23 +8,23 @@ use serde::Serialize;
 /// Cycles per second of the CPUs, from chains of dependent additions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Clock {
-    /// Each CPU that was measured alone, with its cycles per second.
+    /// Cycles per second of each CPU that was measured alone.
     pub alone: Vec<(CpuId, Estimate)>,
-    /// Cycles per second of one CPU while all are at work.
+    /// Cycles per second of one CPU while all are busy.
     pub together: Option<Estimate>,
-    /// Together over alone, from pairs of the same block.
+    /// All busy relative to alone, from pairs of the same block.
     pub ratio: Option<Estimate>,
 }
 
 impl Clock {
-    /// Cycles per second of one CPU with the others idle: the median over the CPUs.
+    /// Returns the cycles per second of one CPU with the others idle: the median over the CPUs.
     pub fn alone_hz(&self) -> f64 {
         let medians: Vec<f64> = self.alone.iter().map(|(_, hz)| hz.median).collect();
         median(&medians).unwrap_or(f64::NAN)
     }
 }
 
-/// Judges the clock experiment; absent where no CPU was measured alone.
+/// Evaluates the clock experiment. Returns `None` where no CPU was measured alone.
 pub(crate) fn judge(experiment: &Experiment) -> Option<Clock> {
     let cpu_of = |index: usize| experiment.treatments[index].factors.get("cpu")?.parse::<CpuId>().ok();
     let each = |index: usize| -> Vec<f64> {
@@ -49,14 +49,15 @@ pub(crate) fn judge(experiment: &Experiment) -> Option<Clock> {
     })
 }
 
-/// Cycles in a second of the CPU time of `samples` together. A clock is the CPU's while the worker has it: a sample in
-/// which it never had one adds neither cycles nor time, and is no clock of 0 Hz. Absent where none had one.
+/// Returns the cycles per second of CPU time over all `samples`. A sample in which the worker never had a
+/// CPU adds neither cycles nor time; it does not count as a clock of 0 Hz. `None` where no sample had a
+/// CPU.
 fn hertz<'a>(experiment: &Experiment, samples: impl IntoIterator<Item = &'a Sample>) -> Option<f64> {
     let (mut cycles, mut seconds) = (0.0, 0.0);
     for sample in samples {
         let workers = experiment.treatments[sample.treatment].workers.max(1) as f64;
         match sample.around.cpu_ns {
-            // Work is counted in the sample, CPU time over the somewhat longer span.
+            // Work is counted within the sample, CPU time over the slightly longer span.
             Some(cpu_ns) => {
                 cycles += sample.rate() * sample.around.span_ns as f64 / 1e9;
                 seconds += cpu_ns as f64 / 1e9;

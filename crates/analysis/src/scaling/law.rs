@@ -1,4 +1,4 @@
-//! The scalability law through the points of an experiment.
+//! Fits the scalability law to the points of an experiment.
 
 use crate::words::interval;
 use manycore_experiment::record::Experiment;
@@ -7,19 +7,20 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
-/// Resamples for the intervals of the scalability law.
+/// Number of resamples for the intervals of the scalability law.
 const BOOTSTRAPS: usize = 400;
 
 /// A scalability law with the spread of its coefficients.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UslFit {
-    /// Law through the medians.
+    /// The law fitted to the medians.
     pub law: Usl,
-    /// 95 % bootstrap interval of the contention, over raw slices.
+    /// 95 % bootstrap interval of the contention, from resampled slices.
     pub contention: (f64, f64),
     /// 95 % bootstrap interval of the coherence.
     pub coherence: (f64, f64),
-    /// Contention when N = 1 is left out: far from the law's where one baseline decides.
+    /// Contention without the point N = 1. It differs much from the law's where that one baseline decides
+    /// the fit.
     pub contention_without_one: Option<f64>,
 }
 
@@ -45,7 +46,8 @@ pub(super) fn fit(experiment: &Experiment, cpus: usize, seed: u64) -> Option<Usl
         .filter(|(_, treatment)| treatment.workers <= cpus)
         .map(|(index, treatment)| (treatment.workers as f64, experiment.rates(index)))
         .collect();
-    // A number of workers that did nothing is no law's point, and without it the law would be another one.
+    // A number of workers without any work cannot be a point of the law, and the law without it would be
+    // another one.
     let medians = |sample: &mut dyn FnMut(&[f64]) -> Vec<f64>| -> Option<Vec<UslPoint>> {
         let point = |(workers, rates): &(f64, Vec<f64>)| {
             Some(UslPoint { workers: *workers, rate: median(&sample(rates)).filter(|&rate| rate > 0.0)? })

@@ -21,23 +21,23 @@ use manycore_stats::{Estimate, histogram, jain};
 use manycore_topology::CpuId;
 use serde::Serialize;
 
-/// Part of a CPU's time from which on a worker that has it computes; one that uses less waits for something.
+/// Share of a CPU's time from which a worker counts as CPU-bound. One that uses less waits for something.
 const COMPUTES: f64 = 0.9;
 
-/// Part of the CPUs' time that must be left over for the CPU time of one worker to say how much it wants.
+/// Share of the CPUs' time that must be idle for the CPU time of one worker to show its demand.
 const LEFT_OVER: f64 = 0.2;
 
-/// The scaling experiment, judged.
+/// The evaluation of the scaling experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scaling {
-    /// CPUs that the workers could use.
+    /// Number of CPUs that the workers could use.
     pub cpus: usize,
-    /// Part of a CPU's time that one worker uses where it gets all that it wants; less than 1 where it waits for
-    /// something, such as input and output. Absent where the record does not show it.
+    /// Share of a CPU's time that one worker uses where it gets all that it needs. It is less than 1 where
+    /// the worker waits for something, such as input and output. `None` where the record does not show it.
     pub demand: Option<f64>,
-    /// One for each number of workers, ascending.
+    /// One point for each number of workers, ascending.
     pub points: Vec<ScalingPoint>,
-    /// The law through the points up to the number of CPUs; absent below five of them.
+    /// The law fitted to the points up to the number of CPUs. `None` below five of them.
     pub usl: Option<UslFit>,
 }
 
@@ -52,21 +52,21 @@ pub struct ScalingPoint {
     pub seconds: f64,
     /// Events per second over the slices.
     pub rate: Estimate,
-    /// Rate over that of one worker, from pairs of the same block.
+    /// Rate relative to one worker, from pairs of the same block.
     pub speedup: Estimate,
-    /// The most that so many workers can do on these CPUs, over what one does: see [`Scaling::demand`].
+    /// Maximum speed-up of this number of workers on these CPUs; see [`Scaling::demand`].
     pub linear: f64,
-    /// Speed-up over that: where the workers compute, for each CPU in use.
+    /// Speed-up relative to `linear`. For CPU-bound workers this is the efficiency for each CPU in use.
     pub efficiency: Estimate,
-    /// Time of single events.
+    /// Times of single events.
     pub latency: Option<LatencySummary>,
-    /// Jain's index over the speed of the workers.
+    /// Jain's index over the speeds of the workers.
     pub fairness: Option<f64>,
-    /// Share of each CPU that was busy, in the order of `Machine::online`.
+    /// Busy share of each CPU, in the order of `Machine::online`.
     pub cpu_share: Vec<(CpuId, f64)>,
-    /// What the kernel counted.
+    /// Scheduler counters.
     pub circumstances: Circumstances,
-    /// Where the speed-up is above linear: why.
+    /// Present where the speed-up is above linear, with the causes.
     pub superlinear: Option<Superlinear>,
 }
 
@@ -86,24 +86,24 @@ pub struct LatencySummary {
 }
 
 impl Scaling {
-    /// Whether a worker uses its CPU nearly all of the time.
+    /// Returns whether a worker uses its CPU nearly all of the time.
     pub fn computes(&self) -> bool {
         self.demand.is_some_and(|demand| demand >= COMPUTES)
     }
 
-    /// Whether a worker waits for something else than a CPU.
+    /// Returns whether a worker waits for something other than a CPU.
     pub fn waits(&self) -> bool {
         self.demand.is_some_and(|demand| demand < COMPUTES)
     }
 }
 
-/// Whether work per second is what an experiment measures: a metric of which less is better, other than the time of the
-/// whole command, may be a latency or a size, and says nothing of work.
+/// Returns whether an experiment measures work per second. A metric of which less is better, other than the
+/// time of the whole command, may be a latency or a size and does not measure work.
 pub(crate) fn counts_work(experiment: &Experiment) -> bool {
     experiment.metrics.first().is_none_or(|metric| metric.name == "wall" || metric.better == Better::Higher)
 }
 
-/// Judges the scaling experiment; absent where one worker alone was not measured.
+/// Evaluates the scaling experiment. Returns `None` where one worker alone was not measured.
 pub(crate) fn judge(experiment: &Experiment, record: &Record, clock: Option<&Clock>) -> Option<Scaling> {
     let cpus = usable_cpus(&record.machine);
     let one = experiment.treatments.iter().position(|treatment| treatment.workers == 1)?;
@@ -116,13 +116,14 @@ pub(crate) fn judge(experiment: &Experiment, record: &Record, clock: Option<&Clo
     for point in &mut points {
         point.superlinear = beyond::judge(point, &baseline, cpus, clock);
     }
-    // The law's peak and its queues are those of CPUs.
+    // The peak and the queues of the law are those of CPUs.
     let computes = demand.is_some_and(|demand| demand >= COMPUTES);
     let usl = if computes { law::fit(experiment, cpus, record.seed) } else { None };
     Some(Scaling { cpus, demand, points, usl })
 }
 
-/// Part of a CPU that one worker uses. Workers in slices are our own loads, which do nothing but compute.
+/// Returns the share of a CPU that one worker uses. Workers in slices run the built-in loads, which only
+/// compute.
 fn demand(experiment: &Experiment, one: usize, record: &Record) -> Option<f64> {
     if matches!(experiment.method, Method::Slices { .. }) {
         return Some(1.0);
@@ -133,13 +134,13 @@ fn demand(experiment: &Experiment, one: usize, record: &Record) -> Option<f64> {
     let usable = record.machine.usable();
     let busy: Vec<f64> =
         shares.into_iter().filter(|(cpu, _)| usable.contains(*cpu)).map(|(_, share)| share).collect();
-    // Where all CPUs were taken, a worker may have waited for one of them.
+    // Where all CPUs were busy, a worker may have waited for one of them.
     let is_left = manycore_stats::mean(&busy).is_some_and(|busy| busy <= 1.0 - LEFT_OVER);
     let held_back = around.throttled.is_some_and(|share| share > 0.0);
     (used >= COMPUTES || (is_left && !held_back)).then(|| used.min(1.0))
 }
 
-/// The most that `workers` can do over what one does.
+/// Returns the maximum speed-up of `workers` relative to one.
 fn linear(workers: usize, cpus: usize, demand: Option<f64>) -> f64 {
     let (workers, cpus) = (workers as f64, cpus as f64);
     demand.map_or(workers, |demand| workers.min(cpus / demand))
@@ -172,8 +173,9 @@ fn point(
     })
 }
 
-/// Work of each worker over all samples of a treatment: single slices are too short to be fair in. Of whole pieces of
-/// work, each worker has done one in its time.
+/// Returns the work of each worker over all samples of a treatment; single slices are too short to show
+/// fairness. Of whole pieces of work, each worker did one in its time, so the speed is the inverse of the
+/// time.
 fn by_worker(experiment: &Experiment, index: usize) -> Vec<f64> {
     let mut sums = vec![0.0; experiment.treatments[index].workers];
     for sample in experiment.samples_of(index) {
@@ -200,7 +202,7 @@ fn cpu_share(experiment: &Experiment, index: usize, record: &Record) -> Vec<(Cpu
 
 fn summary(latency: &Latency) -> Option<LatencySummary> {
     let (min, max) = (latency.min_ns as f64, latency.max_ns as f64);
-    // Middles of buckets may lie beyond the extremes.
+    // Midpoints of buckets may lie beyond the extremes.
     let milliseconds = |ns: f64| ns.min(max).max(min) / 1e6;
     Some(LatencySummary {
         min_ms: latency.min_ns as f64 / 1e6,

@@ -1,4 +1,4 @@
-//! Commands whose truth is known, on two CPUs.
+//! Commands whose true behaviour is known, on two CPUs.
 
 use crate::{Evaluation, Kind, Scaling};
 use manycore_experiment::{
@@ -7,14 +7,15 @@ use manycore_experiment::{
 };
 use manycore_testkit::World;
 
-/// How a command behaves: seconds that `n` of it take, and the CPU time in them.
+/// Behaviour of a command: for `n` copies, their seconds and the CPU time in them.
 type Truth = fn(f64) -> (f64, f64);
 
-/// Ten rounds of `counts` copies, of which `busy` others keep the CPUs busy; the value is that of `metric`, or the wall time.
+/// Returns ten rounds of `counts` copies while other work keeps `others` CPUs busy. The value is that of
+/// `metric`, or the wall time.
 fn record(counts: &[usize], truth: Truth, others: f64, metric: Option<(Better, Truth)>) -> Record {
     let ticks = |seconds: f64| (seconds * 100.0).round() as u32;
     let sample = |block: usize, treatment: usize, workers: usize| {
-        // A hundredth of noise that is the same for nobody else.
+        // Up to 0.8 % of deterministic noise that differs between samples.
         let wobble = 1.0 + ((block * 7 + treatment * 3) % 5) as f64 / 500.0;
         let (seconds, cpu) = truth(workers as f64);
         let seconds = seconds * wobble;
@@ -75,7 +76,8 @@ const SLEEPS: Truth = |_| (1.0, 0.001);
 const COMPUTES: Truth = |n| ((n / 2.0).max(1.0), n);
 const HALF: Truth = |n| ((n / 4.0).max(1.0), n / 2.0);
 
-/// Four sleeping copies on two CPUs do four times the work of one, and that was "a fault of the baseline, no merit".
+/// Regression test: four sleeping copies on two CPUs do four times the work of one; the report blamed the
+/// baseline.
 #[test]
 fn work_that_waits_scales_beyond_the_cpus() {
     let record = record(&[1, 2, 4, 8], SLEEPS, 0.0, None);
@@ -87,7 +89,7 @@ fn work_that_waits_scales_beyond_the_cpus() {
     let texts = texts(&record);
     assert!(texts.iter().any(|text| text.contains("waits otherwise")), "{texts:?}");
     assert!(!texts.iter().any(|text| text.contains("above") || text.contains("limits")), "{texts:?}");
-    assert_eq!(scaling.usl, None, "a law of CPUs says nothing of what waits for something else");
+    assert_eq!(scaling.usl, None, "the law of CPUs does not apply to work that waits for something else");
 }
 
 #[test]
@@ -108,7 +110,7 @@ fn work_that_computes_ends_at_the_cpus() {
     );
 }
 
-/// A worker that gets half a CPU beside others has not shown that it waits.
+/// A worker that gets half a CPU because of other work has not shown that it waits.
 #[test]
 fn where_all_cpus_are_taken_nobody_knows_how_much_a_worker_wants() {
     let scaling = scaling(&record(&[1, 2, 4], |n| (2.0 * n, n), 1.9, None));
@@ -116,12 +118,13 @@ fn where_all_cpus_are_taken_nobody_knows_how_much_a_worker_wants() {
     assert!(!scaling.computes() && !scaling.waits());
 }
 
-/// "the work touches no shared data, so look at the host or the firmware" was said of any command.
+/// Regression test: "the work touches no shared data, so look at the host or the firmware" was reported for
+/// any command.
 #[test]
 fn no_more_is_said_of_a_limit_than_the_record_shows() {
-    // The clocks say nothing: full CPUs, half of the speed.
+    // The clock shows nothing: the CPUs are fully used, at half of the speed.
     let computes = texts(&record(&[1, 2], |n| (n, n * n.max(1.0)), 0.0, None));
-    assert!(computes.iter().any(|text| text.contains("does not show what keeps them")), "{computes:?}");
+    assert!(computes.iter().any(|text| text.contains("does not show what limits scaling")), "{computes:?}");
     let disk = texts(&record(&[1, 2, 4], |n| (n, 0.01 * n), 0.0, None));
     assert!(disk.iter().any(|text| text.contains("the CPUs were idle for")), "{disk:?}");
     for text in computes.iter().chain(&disk) {
@@ -129,7 +132,7 @@ fn no_more_is_said_of_a_limit_than_the_record_shows() {
     }
 }
 
-/// `--workers 1,3,6` on two CPUs: there is no point with as many workers as CPUs.
+/// `--workers 1,3,6` on two CPUs: no point has as many workers as CPUs.
 #[test]
 fn numbers_of_workers_without_that_of_the_cpus_are_judged_all_the_same() {
     let texts = texts(&record(&[1, 3, 6], SLEEPS, 0.0, None));
@@ -139,7 +142,8 @@ fn numbers_of_workers_without_that_of_the_cpus_are_judged_all_the_same() {
     assert!(texts.iter().any(|text| text.starts_with("6 workers do ")), "{texts:?}");
 }
 
-/// A latency that stays the same with more copies was "4.00 times the work of one".
+/// Regression test: a latency that stays the same with more copies was reported as "4.00 times the work of
+/// one".
 #[test]
 fn a_metric_of_which_less_is_better_is_no_work() {
     let record = record(&[1, 2, 4], SLEEPS, 0.0, Some((Better::Lower, |n| (n.sqrt(), 0.0))));
@@ -154,7 +158,7 @@ fn a_metric_of_which_less_is_better_is_no_work() {
     assert!(!texts(&record).iter().any(|text| text.contains("the work of one")));
 }
 
-/// The time of a copy was taken for its work.
+/// Regression test: the time of a copy was taken for its work.
 #[test]
 fn copies_that_end_at_the_same_time_were_treated_alike() {
     let mut record = record(&[1, 2], SLEEPS, 0.0, None);

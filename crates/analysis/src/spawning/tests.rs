@@ -9,7 +9,7 @@ fn guest(work: Work) -> Record {
     record
 }
 
-/// Findings about light processes, each as its kind and its text.
+/// Returns the findings about light processes, each as its kind and its text.
 fn findings(record: &Record) -> Vec<(Kind, String)> {
     let found = Evaluation::of(record).findings;
     found.into_iter().filter(|finding| finding.topic == "spawn").map(|one| (one.kind, one.text)).collect()
@@ -24,7 +24,7 @@ fn every_runtime_has_its_ceiling_and_what_bounds_it() {
     let all = judge(&guest(Work::Idle));
     let ceilings: Vec<(u64, u64)> =
         all.iter().map(|light| light.ceiling.as_ref().map(|c| (c.count, c.by_memory)).unwrap()).collect();
-    // 6 GB less the fixed part, over the true bytes of each with those of the kernel.
+    // 70 % of 8 GiB less the fixed part, over the true bytes of each including the kernel's.
     let memory = (8u64 << 30) as f64 * 0.7;
     let holds = |fixed: f64, bytes: f64| (memory - fixed) / bytes;
     let truths = [holds(31e6, 2677.0), holds(4e6, 2715.0), holds(3e6, 26_000.0)];
@@ -37,22 +37,18 @@ fn every_runtime_has_its_ceiling_and_what_bounds_it() {
     assert!(told(
         &record,
         Kind::Answer,
-        "Erlang/OTP 25 (ERTS 13.1.5): 2.09e6 processes fit below +P, 2.23e6 in memory."
+        "Erlang/OTP 25 (ERTS 13.1.5): 2.09e6 processes fit under +P (2.23e6 in memory)."
     ));
-    assert!(told(&record, Kind::Advice, "threads: kernel.pid_max ends at 32,384 threads, before memory"));
+    assert!(told(&record, Kind::Advice, "threads: kernel.pid_max limits the number to 32,384 threads"));
     assert!(!told(&record, Kind::Advice, "go:"));
 }
 
 #[test]
 fn a_run_to_the_ceiling_confirms_or_contradicts() {
     let mut record = guest(Work::Idle);
-    assert!(told(&record, Kind::Fact, "beam: with 1.00 GB, 3.61e5 processes lived of 3.61e5"));
+    assert!(told(&record, Kind::Fact, "beam: with 1.00 GB, 3.61e5 processes were alive of 3.61e5"));
     record.spawnings[0].runs[2].alive = 200_000;
-    assert!(told(
-        &record,
-        Kind::Warning,
-        "beam: with 1.00 GB, 2e5 processes lived of 3.61e5 that were foretold"
-    ));
+    assert!(told(&record, Kind::Warning, "beam: with 1.00 GB, 2e5 processes were alive of 3.61e5 predicted"));
 }
 
 #[test]
@@ -61,10 +57,10 @@ fn figures_that_differ_from_the_runtimes_are_told() {
     let differ = |name: &str| told(&record, Kind::Warning, &format!("{name}: 1e6"));
     assert!(differ("go") && !differ("beam"), "{:?}", findings(&record));
     let spin = guest(Work::Spin);
-    assert!(!told(&spin, Kind::Warning, "our figures"), "a start of milliseconds, and 3 MB");
+    assert!(!told(&spin, Kind::Warning, "measured figures"), "a start of milliseconds, and 3 MB");
     let mut slow = guest(Work::Idle);
     slow.spawnings[0].runs[1].own_start_seconds = Some(1.2);
-    assert!(told(&slow, Kind::Warning, "beam: 1e6 processes: our figures"));
+    assert!(told(&slow, Kind::Warning, "beam: 1e6 processes: measured figures"));
 }
 
 fn mismatched(count: usize, cpus: &str, quota_cpus: Option<f64>) -> Option<Mismatch> {
@@ -77,14 +73,14 @@ fn mismatched(count: usize, cpus: &str, quota_cpus: Option<f64>) -> Option<Misma
 fn schedulers_are_held_against_cpus_and_quota() {
     assert_eq!(mismatched(4, "0-3", None), None);
     assert_eq!(mismatched(4, "0-3", Some(4.0)), None);
-    assert_eq!(mismatched(2, "0-3", Some(1.5)), None, "a part of a CPU is one more scheduler");
+    assert_eq!(mismatched(2, "0-3", Some(1.5)), None, "a fraction of a CPU counts as one more scheduler");
     let wrong = mismatched(4, "0-3", Some(2.0)).unwrap();
     assert_eq!((wrong.more, wrong.by_quota, &*wrong.cure), (true, true, "erl +S 2:2"));
     let wrong = mismatched(8, "0-3", Some(16.0)).unwrap();
     assert_eq!((wrong.more, wrong.by_quota, wrong.fitting), (true, false, 4));
     let wrong = mismatched(2, "0-3", None).unwrap();
     assert_eq!((wrong.more, wrong.fitting), (false, 4));
-    assert_eq!(mismatched(2, "", None), None, "CPUs that nobody knows");
+    assert_eq!(mismatched(2, "", None), None, "the CPUs are unknown");
     let record = guest(Work::Idle);
     assert!(told(&record, Kind::Warning, "go: 2 schedulers, and a quota allows 1.00 CPUs' worth"));
     assert_eq!(Evaluation::of(&record).light_processes[1].mismatch.as_ref().unwrap().cure, "GOMAXPROCS=1");
@@ -134,7 +130,7 @@ fn runs_that_did_not_end_as_they_should_are_told() {
     let mut record = guest(Work::Idle);
     record.spawnings[2].runs[2].ending =
         Ending::Refused { why: "Resource temporarily unavailable".to_owned() };
-    assert!(told(&record, Kind::Warning, "threads: 30,000 threads were asked for, and 30,000 lived."));
+    assert!(told(&record, Kind::Warning, "threads: 30,000 threads were requested; 30,000 were alive."));
 }
 
 #[test]

@@ -2,7 +2,7 @@ use crate::{Evaluation, Kind, Streaming};
 use manycore_experiment::Record;
 use manycore_testkit::World;
 
-/// Two nodes of eight CPUs.
+/// A machine with two nodes of eight CPUs.
 fn world() -> World {
     World { nodes: 2, ..World::server() }
 }

@@ -1,29 +1,30 @@
-//! Whether a record that was read can be judged: what its types allow and no measurement can give.
+//! Checks whether a record that was read can be evaluated: rejects values that its types allow but no
+//! measurement gives.
 
 mod spawning;
 
 use super::{Around, Experiment, Latency, RECORD_SCHEMA, Record, Sample};
 use manycore_stats::histogram::BUCKETS;
 
-/// More CPUs or workers than any machine has; beyond it, tables of them would only eat memory.
+/// More CPUs or workers than any machine has. Larger tables would only consume memory.
 const MOST_WORKERS: usize = 1 << 20;
 
-/// Counters above this are damaged, and sums of them would wrap. Nanoseconds of a hundred days fit.
+/// Counters above this are damaged, and their sums would overflow. Nanoseconds of a hundred days fit.
 const MOST_COUNTED: u64 = 1 << 53;
 
 /// Work above this is damaged: a thousand years of the fastest computer's arithmetic.
 const MOST_WORK: f64 = 1e30;
 
-/// Why a record cannot be judged.
+/// Why a record cannot be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     /// The schema is not [`RECORD_SCHEMA`].
     #[error("schema is {0:?}, not {RECORD_SCHEMA:?}")]
     Schema(String),
-    /// The machine cannot be.
+    /// The machine is impossible.
     #[error("machine: {0}")]
     Machine(String),
-    /// An experiment holds what cannot have been measured.
+    /// An experiment contains values that cannot have been measured.
     #[error("experiment {id:?}: {what}")]
     Experiment {
         /// Id of the experiment.
@@ -31,10 +32,10 @@ pub enum Invalid {
         /// What is wrong, and where.
         what: String,
     },
-    /// Light processes that cannot have been measured.
+    /// Light processes with values that cannot have been measured.
     #[error("light processes of {runtime}: {what}")]
     Spawning {
-        /// Their runtime.
+        /// The runtime.
         runtime: &'static str,
         /// What is wrong, and where.
         what: String,
@@ -45,7 +46,7 @@ impl Record {
     /// Checks everything on which the evaluation relies.
     ///
     /// # Errors
-    /// The first thing found that cannot have been measured.
+    /// Returns the first value that cannot have been measured.
     pub fn check(&self) -> Result<(), Invalid> {
         if self.schema != RECORD_SCHEMA {
             return Err(Invalid::Schema(self.schema.clone()));
@@ -84,7 +85,7 @@ fn check_experiment(experiment: &Experiment) -> Result<(), String> {
 fn check_sample(sample: &Sample, experiment: &Experiment) -> Result<(), String> {
     let Some(treatment) = experiment.treatments.get(sample.treatment) else {
         return Err(format!(
-            "is of treatment {}, and there are {}",
+            "treatment index is {}, expected less than {}",
             sample.treatment,
             experiment.treatments.len()
         ));
@@ -113,7 +114,7 @@ fn check_sample(sample: &Sample, experiment: &Experiment) -> Result<(), String> 
     }
 }
 
-/// The largest counter and its name.
+/// Returns the largest counter and its name.
 fn largest(around: &Around) -> (&'static str, u64) {
     [
         ("span_ns", Some(around.span_ns)),
@@ -142,10 +143,10 @@ fn check_latency(latency: &Latency) -> Result<(), String> {
     if let Some((bucket, _)) = latency.buckets.iter().find(|(bucket, _)| *bucket as usize >= BUCKETS) {
         return Err(format!("latency bucket {bucket} of {BUCKETS}"));
     }
-    // The buckets and the count were read one after the other while events went on: they need not agree.
+    // The buckets and the count were read one after the other while events continued, so they may disagree.
     let counted = latency.buckets.iter().try_fold(0u64, |sum, &(_, count)| sum.checked_add(count));
     match counted {
         Some(counted) if counted.max(latency.count) <= MOST_COUNTED => Ok(()),
-        _ => Err("more latencies were counted than events can happen".to_owned()),
+        _ => Err("more latencies were counted than are possible".to_owned()),
     }
 }

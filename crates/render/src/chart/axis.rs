@@ -1,6 +1,6 @@
 //! Scales and their ticks.
 
-/// A scale from values to places on the drawing.
+/// A scale from values to positions in the drawing.
 #[derive(Clone, Debug)]
 pub struct Axis {
     low: f64,
@@ -10,7 +10,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// A linear axis over `values` and `always`, with about `count` round ticks.
+    /// Returns a linear axis over `values` and `always`, with about `count` round ticks.
     pub fn linear(values: impl IntoIterator<Item = f64>, always: &[f64], count: f64) -> Self {
         let (low, high) = extent(values.into_iter().chain(always.iter().copied()));
         let high = if high > low { high } else { low + 1.0 };
@@ -20,12 +20,12 @@ impl Axis {
         Self { low, high, logarithmic: false, ticks: (0..=steps).map(|n| low + step * n as f64).collect() }
     }
 
-    /// A logarithmic axis to base 2 over the positive ones of `values`, with ticks at powers of two and a
-    /// little room beyond its ends.
+    /// Returns a logarithmic axis to base 2 over the positive `values`, with ticks at powers of two and
+    /// some space beyond its ends.
     pub fn doublings(values: impl IntoIterator<Item = f64>) -> Self {
         let (low, high) = positive(values);
         let (first, last) = match (low.log2().ceil() as i32, high.log2().floor() as i32) {
-            // Fewer than two ticks would leave the scale open.
+            // Fewer than two ticks would leave the scale undefined.
             (first, last) if first >= last => (low.log2().floor() as i32, high.log2().ceil() as i32),
             ends => ends,
         };
@@ -36,8 +36,8 @@ impl Axis {
         Self { low: low / room, high: high * room, logarithmic: true, ticks }
     }
 
-    /// A logarithmic axis whose ticks are `wanted` as far as they stand `apart` (a share of the axis) from
-    /// each other; those named first win.
+    /// Returns a logarithmic axis with the ticks `wanted` that are at least `apart` (a share of the axis)
+    /// from each other. Earlier ticks take precedence.
     pub fn doublings_at(values: &[f64], wanted: &[f64], apart: f64) -> Self {
         let (low, high) = positive(values.iter().copied());
         let mut axis = Self { low, high, logarithmic: true, ticks: Vec::new() };
@@ -51,7 +51,7 @@ impl Axis {
         axis
     }
 
-    /// Where `value` lies: 0 at the low end, 1 at the high end.
+    /// Returns the position of `value`: 0 at the low end, 1 at the high end.
     pub fn share(&self, value: f64) -> f64 {
         if self.logarithmic {
             (value / self.low).log2() / (self.high / self.low).log2()
@@ -60,12 +60,12 @@ impl Axis {
         }
     }
 
-    /// The ticks.
+    /// Returns the ticks.
     pub fn ticks(&self) -> &[f64] {
         &self.ticks
     }
 
-    /// A tick's label, with the digits that tell it from its neighbours.
+    /// Formats the label of a tick, with enough digits to distinguish it from its neighbours.
     pub fn label(&self, tick: f64) -> String {
         if self.logarithmic && tick >= 1.0 {
             return format!("{tick:.0}");
@@ -76,14 +76,14 @@ impl Axis {
         }
         let digits = (-step.log10().floor()).max(0.0) as usize;
         if self.logarithmic {
-            // A quarter needs one digit more than a half.
+            // A quarter needs one more digit than a half.
             return format!("{tick:.*}", digits + 1).trim_end_matches('0').to_owned();
         }
         format!("{tick:.digits$}")
     }
 }
 
-/// Smallest and largest of the finite values; 0 and 1 where there are none.
+/// Returns the smallest and largest of the finite values; 0 and 1 where there are none.
 fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values
         .filter(|value| value.is_finite())
@@ -91,7 +91,7 @@ fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
     if low <= high { (low, high) } else { (0.0, 1.0) }
 }
 
-/// Smallest and largest of the positive values, which differ.
+/// Returns the smallest and largest of the positive values, which are made to differ.
 fn positive(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     match extent(values.into_iter().filter(|value| *value > 0.0)) {
         (low, _) if low <= 0.0 => (1.0, 2.0),
@@ -100,7 +100,7 @@ fn positive(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     }
 }
 
-/// The next of 1, 2, 5 times a power of ten.
+/// Rounds up to 1, 2 or 5 times a power of ten.
 fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
     [1.0, 2.0, 5.0, 10.0]

@@ -4,7 +4,7 @@ use crate::chart::{Axis, WIDTH, colour, line, rect, shortened, svg, text};
 use maud::{Markup, html};
 
 const LEFT: f64 = 112.0;
-/// Room for words right of the longest bar.
+/// Space for text to the right of the longest bar.
 const RIGHT: f64 = 148.0;
 const BAR: f64 = 16.0;
 const STEP: f64 = 23.0;
@@ -15,13 +15,13 @@ const FOOT: f64 = 40.0;
 pub struct Bars<'a> {
     /// Id of the drawing.
     pub id: &'a str,
-    /// What it shows, for those who do not see it.
+    /// Description for screen readers.
     pub label: &'a str,
     /// Name of the axis, with the unit.
     pub axis_name: &'a str,
-    /// Bars that belong together.
+    /// Groups of bars.
     pub groups: Vec<Group>,
-    /// A line across all bars, and its name.
+    /// A vertical line across all bars, and its name.
     pub reference: Option<(f64, String)>,
 }
 
@@ -29,26 +29,26 @@ pub struct Bars<'a> {
 pub struct Group {
     /// Heading; empty for none.
     pub name: String,
-    /// From top to bottom.
+    /// Bars from top to bottom.
     pub bars: Vec<Bar>,
 }
 
 /// One bar.
 pub struct Bar {
-    /// Name, left of it.
+    /// Name, to the left of the bar.
     pub name: String,
     /// Length.
     pub value: f64,
     /// 95 % interval of the length.
     pub interval: Option<(f64, f64)>,
-    /// Words right of it.
+    /// Text to the right of the bar.
     pub words: String,
-    /// Which colour.
+    /// Index of the colour.
     pub colour: usize,
 }
 
 impl Bars<'_> {
-    /// The drawing.
+    /// Draws the chart.
     pub fn draw(&self) -> Markup {
         let lengths = self
             .groups
@@ -60,7 +60,7 @@ impl Bars<'_> {
         let across = |value: f64| LEFT + axis.share(value).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT);
         let mut y = if self.reference.is_some() { 20.0 } else { 4.0 };
         let top = y;
-        // Words are drawn last, over every line.
+        // Text is drawn last, above every line.
         let (mut rows, mut words) = (Vec::new(), Vec::new());
         for group in &self.groups {
             if !group.name.is_empty() {

@@ -1,7 +1,7 @@
-//! A square grid of cells, one for each pair of things, coloured by a value.
+//! A square grid of cells, one for each pair of items, coloured by a value.
 //!
-//! Neighbours of one colour are drawn as one line, and each half of the square once: a grid of 256 x 256 different
-//! values takes some 250 kB, where a rectangle for each cell would take 5 MB.
+//! Adjacent cells of one colour are drawn as one line, and one half of the square is mirrored. A grid of
+//! 256 x 256 different values then takes about 250 kB; a rectangle for each cell would take 5 MB.
 
 use crate::chart::{WIDTH, at, line, svg, text};
 use maud::{Markup, PreEscaped, html};
@@ -12,57 +12,57 @@ const TOP: f64 = 22.0;
 const RIGHT: f64 = 8.0;
 const FOOT: f64 = 40.0;
 
-/// Colours of the scale: classes `v0` (near) to `v15` (far) of the style sheet.
+/// Number of colours of the scale: classes `v0` (near) to `v15` (far) of the style sheet.
 pub const SHADES: usize = 16;
 
-/// Things up to which each cell has its value in it.
+/// Maximum number of items for which the cells contain their values.
 const WORDS: usize = 16;
 
-/// Things up to which each cell says its value under the pointer; in larger grids fields do.
+/// Maximum number of items for which each cell has a tooltip. Larger grids have tooltips for fields.
 pub const TITLES: usize = 64;
 
-/// Names along an axis at most.
+/// Maximum number of names along an axis.
 const NAMES: usize = 20;
 
-/// A grid that is the same above and below its diagonal.
+/// A grid that is symmetric about its diagonal.
 pub struct Grid<'a> {
     /// Id of the drawing.
     pub id: &'a str,
-    /// What it shows, for those who do not see it.
+    /// Description for screen readers.
     pub label: &'a str,
-    /// Names of the things, in order.
+    /// Names of the items, in order.
     pub names: Vec<String>,
-    /// Cells below the diagonal: those that are missing stay empty.
+    /// Cells below the diagonal. Missing cells stay empty.
     pub cells: Vec<Cell>,
-    /// Where a line is drawn: before which thing, and how wide.
+    /// Lines: the item before which a line is drawn, and its width.
     pub lines: Vec<(usize, f64)>,
-    /// Fields of a large grid, as ranges of things, with what is said of them under the pointer.
+    /// Fields of a large grid, as ranges of items with a tooltip.
     pub fields: Vec<Field>,
-    /// Least, middle and largest value of the colours, in words.
+    /// Texts for the smallest, middle and largest value of the colours.
     pub scale: [String; 3],
 }
 
-/// The value of a pair.
+/// The value of a pair of items.
 pub struct Cell {
-    /// The row, larger than the column.
+    /// The row; larger than the column.
     pub row: usize,
     /// The column.
     pub column: usize,
-    /// 0 (near) to 1 (far).
+    /// Position on the scale: 0 (near) to 1 (far).
     pub share: f64,
     /// The value, short.
     pub words: String,
-    /// The pair and its value in words.
+    /// The pair and its value, for the tooltip.
     pub title: String,
 }
 
 /// A rectangle of cells.
 pub struct Field {
-    /// First row and the one behind the last.
+    /// First row, and the row after the last.
     pub rows: (usize, usize),
-    /// The same of columns.
+    /// First column, and the column after the last.
     pub columns: (usize, usize),
-    /// What is said of it.
+    /// The tooltip.
     pub title: String,
 }
 
@@ -73,7 +73,7 @@ impl Cell {
 }
 
 impl Grid<'_> {
-    /// The drawing.
+    /// Draws the grid.
     pub fn draw(&self) -> Markup {
         let side = WIDTH - LEFT - RIGHT;
         let step = self.step();
@@ -96,7 +96,7 @@ impl Grid<'_> {
         (WIDTH - LEFT - RIGHT) / self.names.len().max(1) as f64
     }
 
-    /// A square for each cell and the one that mirrors it, each with its title.
+    /// Draws a square for each cell and its mirror image, each with a tooltip.
     fn single(&self) -> Markup {
         html! {
             g class="filled" {
@@ -110,11 +110,12 @@ impl Grid<'_> {
         }
     }
 
-    /// A path for each shade, of lines along rows; its mirror image is the other half.
+    /// Draws one path for each shade, made of lines along rows, and mirrors it for the other half.
     fn joined(&self) -> Markup {
         let name = format!("{}-half", self.id);
         html! {
-            // By attributes, because what the style sheet says of descendants does not reach into a mirror image.
+            // Uses attributes, because style sheet rules for descendants do not apply inside a `use`
+            // element.
             g id=(name) transform="translate(0 .5)" fill="none" stroke-width="1" {
                 @for (shade, path) in self.runs().iter().enumerate().filter(|(_, path)| !path.is_empty()) {
                     path class={ "v" (shade) } stroke="currentColor" d=(PreEscaped(path)) {}
@@ -124,7 +125,7 @@ impl Grid<'_> {
         }
     }
 
-    /// Of each shade, its runs of neighbouring cells.
+    /// Returns the path of each shade, made of its runs of adjacent cells.
     fn runs(&self) -> [String; SHADES] {
         let mut cells: Vec<(usize, usize, usize)> =
             self.cells.iter().map(|cell| (cell.row, cell.column, cell.shade())).collect();
@@ -139,7 +140,7 @@ impl Grid<'_> {
         paths
     }
 
-    /// A line across and one down.
+    /// Draws a horizontal and a vertical line.
     fn rule(&self, before: usize, width: f64) -> Markup {
         let (near, end) = (before as f64 * self.step(), WIDTH - LEFT - RIGHT);
         let (x, y) = (LEFT + near, TOP + near);
@@ -194,7 +195,7 @@ impl Grid<'_> {
     }
 }
 
-/// A field that is not seen but answers the pointer, with its mirror image.
+/// Draws an invisible field with a tooltip, and its mirror image.
 fn over(field: &Field) -> Markup {
     let ((top, bottom), (left, right)) = (field.rows, field.columns);
     let area = |x: (usize, usize), y: (usize, usize)| format!("M{} {}H{}V{}H{}z", x.0, y.0, x.1, y.1, x.0);

@@ -13,7 +13,7 @@ const BOTTOM: f64 = 46.0;
 pub struct Lines<'a> {
     /// Id of the drawing.
     pub id: &'a str,
-    /// What it shows, for those who do not see it.
+    /// Description for screen readers.
     pub label: &'a str,
     /// Name of the horizontal axis.
     pub x_name: &'a str,
@@ -25,7 +25,7 @@ pub struct Lines<'a> {
     pub y: Axis,
     /// A vertical line and its name.
     pub upright: Option<(f64, String)>,
-    /// What is drawn, later ones over earlier ones.
+    /// The series. Later ones are drawn above earlier ones.
     pub series: Vec<Series>,
 }
 
@@ -40,15 +40,15 @@ pub enum Style {
     Ideal,
 }
 
-/// Points that belong together.
+/// A series of points.
 pub struct Series {
-    /// Which colour.
+    /// Index of the colour.
     pub colour: usize,
-    /// Which shape of point.
+    /// Shape of the points.
     pub mark: Mark,
     /// How it is drawn.
     pub style: Style,
-    /// Ascending in `x`.
+    /// The points, ascending in `x`.
     pub points: Vec<Point>,
 }
 
@@ -60,12 +60,12 @@ pub struct Point {
     pub y: f64,
     /// 95 % interval of `y`.
     pub interval: Option<(f64, f64)>,
-    /// Words beside it; empty for none.
+    /// Label of the point; empty for none.
     pub label: String,
 }
 
 impl Lines<'_> {
-    /// The drawing.
+    /// Draws the chart.
     pub fn draw(&self) -> Markup {
         let inside = html! {
             (self.frame())
@@ -129,7 +129,8 @@ impl Lines<'_> {
         }
     }
 
-    /// Labels stand over their points, above the interval; where ticks have no room, labels have none.
+    /// Draws labels above their points and intervals. Points without a tick have no label, for lack of
+    /// space.
     fn labels(&self, series: &Series) -> Markup {
         html! {
             @for point in series.points.iter().filter(|point| self.x.ticks().contains(&point.x)) {
@@ -142,7 +143,7 @@ impl Lines<'_> {
     }
 }
 
-/// The shape of a point, which tells series apart where colours do not.
+/// The shape of a point, which distinguishes series without colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// ●
@@ -158,12 +159,12 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// The shape of series `index`.
+    /// Returns the shape of series `index`.
     pub fn of(index: usize) -> Self {
         [Self::Circle, Self::Square, Self::Triangle, Self::Diamond, Self::Tip][index % 5]
     }
 
-    /// The shape around a place.
+    /// Draws the shape around a position.
     pub fn draw(self, x: f64, y: f64) -> Markup {
         let corners: &[(f64, f64)] = match self {
             Self::Circle => return html! { circle class="mark" cx=(at(x)) cy=(at(y)) r="4.5" {} },
@@ -178,7 +179,7 @@ impl Mark {
     }
 }
 
-/// What a legend shows beside the name of a series.
+/// Draws the sample of a series for a legend.
 pub fn swatch(style: Style, mark: Mark, colour_of: usize) -> Markup {
     let class = match style {
         Style::Measured => "curve",

@@ -1,24 +1,24 @@
-//! Maps of cells: the stronger the colour, the larger the value.
+//! Maps of cells, in which a stronger colour means a larger value.
 
 use crate::chart::{WIDTH, line, rect, shortened, svg, text};
 use maud::{Markup, html};
 
 const LEFT: f64 = 54.0;
-/// Room for words right of the cells.
+/// Space for text to the right of the cells.
 const RIGHT: f64 = 62.0;
 const TOP: f64 = 20.0;
 const GAP: f64 = 10.0;
 const FOOT: f64 = 24.0;
-/// Opacity of the smallest value, so that it differs from a cell without one.
+/// Opacity of the smallest value, so that it differs from an empty cell.
 const FAINTEST: f64 = 0.06;
 
 /// A map of blocks of cells, one below the other.
 pub struct Map<'a> {
     /// Id of the drawing.
     pub id: &'a str,
-    /// What it shows, for those who do not see it.
+    /// Description for screen readers.
     pub label: &'a str,
-    /// What blocks' names and notes are, above them.
+    /// Headings above the names and above the notes of the blocks.
     pub heads: (&'a str, &'a str),
     /// Height of a cell.
     pub cell_height: f64,
@@ -26,30 +26,30 @@ pub struct Map<'a> {
     pub space: f64,
     /// Names of single columns, above the cells: position and name.
     pub columns: Vec<(usize, String)>,
-    /// Column before which a gap is left.
+    /// Column before which there is a gap.
     pub gap_before: Option<usize>,
     /// Number of columns.
     pub width: usize,
-    /// From top to bottom.
+    /// Blocks from top to bottom.
     pub blocks: Vec<Block>,
-    /// Least and largest value of the colours, in words.
+    /// Texts for the smallest and largest value of the colours.
     pub ends: (String, String),
 }
 
-/// Cells that share a name: one line, or several where they are many.
+/// Cells that share a name, in one line or several.
 pub struct Block {
-    /// Left of it.
+    /// Name, to the left of the cells.
     pub name: String,
     /// Lines of cells from 0 (faint) to 1 (strong).
     pub lines: Vec<Vec<f64>>,
-    /// Words in the cells of the first line; none where cells are small.
+    /// Texts in the cells of the first line; empty where cells are small.
     pub words: Vec<String>,
-    /// Right of it.
+    /// Note, to the right of the cells.
     pub note: String,
 }
 
 impl Map<'_> {
-    /// The drawing.
+    /// Draws the map.
     pub fn draw(&self) -> Markup {
         let mut y = TOP;
         let mut rows = Vec::new();
@@ -81,7 +81,8 @@ impl Map<'_> {
 
     fn block(&self, block: &Block, y: f64) -> Markup {
         let height = block.lines.len() as f64 * self.cell_height;
-        // Neighbours overlap a little, so that no seam shows between them when the drawing is scaled.
+        // Adjacent cells overlap slightly, so that no seam is visible between them when the drawing is
+        // scaled.
         let width = self.step() - if self.step() > 6.0 { 1.0 } else { 0.3 };
         let tall = self.cell_height - if self.cell_height > 6.0 { 1.0 } else { 0.3 };
         html! {

@@ -1,4 +1,4 @@
-//! Drawing: axes, lines with intervals, bars, and maps of cells, as SVG. Knows nothing of evaluations.
+//! SVG drawing: axes, lines with intervals, bars, and maps of cells. Independent of evaluations.
 
 mod axis;
 mod bars;
@@ -14,24 +14,25 @@ pub use map::{Block, Map};
 
 use maud::{Markup, html};
 
-/// Width of every drawing in its own units; a drawing is scaled to the page, text with it.
+/// Width of every drawing in its own units. A drawing is scaled to the page, including its text.
 pub const WIDTH: f64 = 480.0;
 
-/// Colours before they come again; marks come again later, so that both together tell many series apart.
+/// Number of colours before they repeat. Marks repeat with another period, so both together distinguish
+/// many series.
 const COLOURS: usize = 6;
 
-/// Class of the colour of series `index`.
+/// Returns the class of the colour of series `index`.
 pub fn colour(index: usize) -> String {
     format!("s{}", index % COLOURS)
 }
 
-/// A coordinate, without digits that nobody can see.
+/// Formats a coordinate without invisible digits.
 fn at(value: f64) -> String {
     let rounded = (value * 100.0).round() / 100.0;
     if rounded.is_finite() { rounded.to_string() } else { "0".to_owned() }
 }
 
-/// The element around a drawing. `label` says to those who do not see it what it shows.
+/// Returns the `svg` element around a drawing. `label` describes the drawing for screen readers.
 fn svg(id: &str, label: &str, height: f64, inside: &Markup) -> Markup {
     html! {
         svg id=(id) role="img" aria-label=(label) xmlns="http://www.w3.org/2000/svg"
@@ -39,17 +40,17 @@ fn svg(id: &str, label: &str, height: f64, inside: &Markup) -> Markup {
     }
 }
 
-/// Text whose anchor is `start`, `middle` or `end`.
+/// Returns a text whose anchor is `start`, `middle` or `end`.
 fn text(x: f64, y: f64, anchor: &str, class: &str, words: &str) -> Markup {
     html! { text x=(at(x)) y=(at(y)) text-anchor=(anchor) class=(class) { (words) } }
 }
 
-/// A straight line.
+/// Returns a straight line.
 fn line(class: &str, from: (f64, f64), to: (f64, f64)) -> Markup {
     html! { line class=(class) x1=(at(from.0)) y1=(at(from.1)) x2=(at(to.0)) y2=(at(to.1)) {} }
 }
 
-/// A rectangle.
+/// Returns a rectangle.
 fn rect(class: &str, corner: (f64, f64), size: (f64, f64), opacity: f64) -> Markup {
     html! {
         rect class=(class) x=(at(corner.0)) y=(at(corner.1)) width=(at(size.0.max(0.0)))
@@ -57,7 +58,7 @@ fn rect(class: &str, corner: (f64, f64), size: (f64, f64), opacity: f64) -> Mark
     }
 }
 
-/// `words` with at most `most` letters.
+/// Shortens `words` to at most `most` characters.
 fn shortened(words: &str, most: usize) -> String {
     if words.chars().count() <= most {
         return words.to_owned();

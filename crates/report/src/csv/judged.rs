@@ -1,4 +1,4 @@
-//! Rows of what a record means.
+//! Rows of the evaluation.
 
 use crate::csv::{cell, ends, estimate};
 use crate::{Named, sections};
@@ -166,7 +166,11 @@ pub(super) fn verdicts(named: &Named) -> Vec<Vec<String>> {
     });
     let affinity = named.evaluation.affinity.iter().filter_map(|affinity| {
         let verdict = affinity.verdict.as_ref()?;
-        Some(row("affinity: bound (b) over free (a)".to_owned(), verdict, affinity.elsewhere.to_string()))
+        Some(row(
+            "affinity: pinned (b) over unpinned (a)".to_owned(),
+            verdict,
+            affinity.elsewhere.to_string(),
+        ))
     });
     let comparison = named.evaluation.comparison.iter().map(|comparison| {
         row(format!("{} (b) over {} (a)", comparison.b, comparison.a), &comparison.verdict, String::new())
@@ -188,7 +192,8 @@ pub(super) fn peers(named: &Named) -> Vec<Vec<String>> {
     rows.collect()
 }
 
-/// Ratios are over the fewest workers, over the first distance, or of ours over the program.
+/// Rows of contention. Ratios are relative to the fewest workers, to the first distance, or of the built-in
+/// load over the other program.
 pub(super) fn contention(named: &Named) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for load in &named.evaluation.contention {

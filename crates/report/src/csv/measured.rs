@@ -1,4 +1,4 @@
-//! Rows of what was measured, as the record has it.
+//! Rows of the measurements, as in the record.
 
 use crate::Named;
 use crate::csv::cell;
@@ -6,7 +6,7 @@ use manycore_experiment::record::{Better, Sample, id};
 
 pub(super) fn metrics(named: &Named) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    // Visits to pairs are in a table of their own.
+    // Visits to pairs of CPUs have their own table.
     for experiment in named.record.experiments.iter().filter(|experiment| experiment.id != id::LATENCY) {
         for sample in &experiment.samples {
             for (metric, value) in experiment.metrics.iter().zip(&sample.values) {

@@ -1,4 +1,4 @@
-//! Memory: kernels by number of workers, and ways from node to node.
+//! Rows of memory bandwidth by kernel and number of workers, and from node to node.
 
 use crate::Named;
 use crate::csv::{cell, estimate};

@@ -1,4 +1,4 @@
-//! The report as one HTML page that needs nothing but itself: no script, no font, no picture from outside.
+//! The report as one self-contained HTML page: no scripts, fonts or images from elsewhere.
 
 mod charts;
 
@@ -15,10 +15,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 
 const STYLE: &str = include_str!("style.css");
 
-/// The browser itself refuses whatever the page would fetch.
+/// Makes the browser refuse to load anything from elsewhere.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// The page of one record, or of several side by side.
+/// Renders the page of one record, or of several side by side.
 pub fn html(all: &[Named]) -> String {
     let sections = sections::of(all);
     let title = title(all);
@@ -53,7 +53,8 @@ pub fn html(all: &[Named]) -> String {
             }
         }
     };
-    // What a record holds was written elsewhere; `maud` escapes what HTML reads, not what turns the writing direction.
+    // A record may come from elsewhere. `maud` escapes HTML, but not characters that change the direction
+    // of text.
     printable_text(&page.into_string())
 }
 
@@ -94,7 +95,7 @@ fn findings(all: &[Named]) -> Markup {
             @for named in all {
                 @if all.len() > 1 { h3 { (named.name) } }
                 ul.findings { @for finding in &named.evaluation.findings { (lay_out_finding(finding)) } }
-                @if named.evaluation.findings.is_empty() { p { "None: too little was measured." } }
+                @if named.evaluation.findings.is_empty() { p { "None: too few measurements." } }
                 @if !named.record.missed.is_empty() {
                     h3 { "Not measured" }
                     ul.missed {
@@ -132,7 +133,7 @@ fn lay_out(section: &Section, all: &[Named]) -> Markup {
         section id=(section.id) {
             h2 { (section.title) }
             @if !section.reading.is_empty() { p.reading { (glued(section.reading)) } }
-            @if section.tables.is_empty() { p.faint { "Not in the record." } }
+            @if section.tables.is_empty() { p.faint { "Not measured in this record." } }
             @if !figures.is_empty() {
                 div.figures { @for figure in &figures { (lay_out_figure(figure)) } }
             }
@@ -187,7 +188,7 @@ fn lay_out_table(table: &Table, with_title: bool) -> Markup {
     }
 }
 
-/// Text in which no line begins with a percent sign.
+/// Replaces the space before each percent sign by a non-breaking one.
 fn glued(text: &str) -> String {
     text.replace(" %", "\u{a0}%")
 }

@@ -1,4 +1,4 @@
-//! Free against bound.
+//! Unpinned processes compared with pinned ones.
 
 use crate::sections::{Named, Table, compare};
 use manycore_analysis::Affinity;
@@ -17,14 +17,14 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
     let mut table = Table::figures(
         "Seconds of one process",
         ("", Align::Left),
-        &["processes", "rounds", "median", "fastest", "slowest", "elsewhere"],
+        &["processes", "rounds", "median", "fastest", "slowest", "on other CPU"],
     );
     for (name, seconds, elsewhere) in [
-        ("free (A)", &affinity.free, ABSENT.to_owned()),
+        ("unpinned (A)", &affinity.free, ABSENT.to_owned()),
         (
-            "bound (B)",
+            "pinned (B)",
             &affinity.bound,
-            format!("{} of {} looks", affinity.elsewhere, grouped(affinity.checks as f64)),
+            format!("{} of {} checks", affinity.elsewhere, grouped(affinity.checks as f64)),
         ),
     ] {
         let all: Vec<f64> = seconds.iter().flatten().copied().collect();
@@ -38,16 +38,16 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
             elsewhere,
         ]);
     }
-    table.notes.extend(affinity.verdict.as_ref().map(|verdict| sentence(verdict, "bound", "free")));
+    table.notes.extend(affinity.verdict.as_ref().map(|verdict| sentence(verdict, "pinned", "unpinned")));
     vec![table, rounds(affinity)]
 }
 
-/// Every process in every round; rounds are rows, so that it fits on paper.
+/// Returns every process in every round. Rounds are rows, so that the table fits on paper.
 fn rounds(affinity: &Affinity) -> Table {
     let processes = affinity.free.len().max(affinity.bound.len());
     let heads: Vec<String> = (1..=processes).map(|process| format!("P{process}")).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let title = "Seconds of each process (P) in each free (A) and bound (B) round";
+    let title = "Seconds of each process (P) in each unpinned (A) and pinned (B) round";
     let mut table = Table::figures(title, ("round", Align::Left), &heads);
     table.raw = true;
     for (letter, side) in [('A', &affinity.free), ('B', &affinity.bound)] {
@@ -61,7 +61,7 @@ fn rounds(affinity: &Affinity) -> Table {
     table
 }
 
-/// A verdict on `b` against `a` in a sentence.
+/// Formats a verdict on `b` relative to `a` as a sentence.
 pub(super) fn sentence(verdict: &Verdict, b: &str, a: &str) -> String {
     let answer = match verdict.verdict {
         Answer::ABetter => format!("{a} faster"),
@@ -76,7 +76,7 @@ pub(super) fn sentence(verdict: &Verdict, b: &str, a: &str) -> String {
     )
 }
 
-/// A p-value with the digits that anybody reads.
+/// Formats a p-value with the digits that matter.
 fn probability(p: f64) -> String {
     if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
 }
@@ -87,24 +87,30 @@ pub(super) fn beside(all: &[Named]) -> Vec<Table> {
         let mid =
             |side: &[Vec<f64>]| optional(median(&side.iter().flatten().copied().collect::<Vec<_>>()), number);
         let mut rows = vec![
-            ((0, "seconds of a free process, median"), mid(&affinity.free)),
-            ((1, "seconds of a bound process, median"), mid(&affinity.bound)),
+            ((0, "seconds of an unpinned process, median"), mid(&affinity.free)),
+            ((1, "seconds of a pinned process, median"), mid(&affinity.bound)),
         ];
         if let Some(verdict) = &affinity.verdict {
             let (low, high) = verdict.interval.unwrap_or((f64::NAN, f64::NAN));
-            rows.push(((2, "bound over free"), format!("{:.3} ({low:.3} to {high:.3})", verdict.ratio)));
+            rows.push(((2, "pinned over unpinned"), format!("{:.3} ({low:.3} to {high:.3})", verdict.ratio)));
             rows.push(((3, "verdict"), answer(verdict.verdict).to_owned()));
         }
-        rows.push(((4, "seen elsewhere"), affinity.elsewhere.to_string()));
+        rows.push(((4, "on other CPU"), affinity.elsewhere.to_string()));
         rows
     };
-    vec![compare("Free and bound", ("", Align::Left), all, |(_, name): &(u8, &str)| (*name).to_owned(), rows)]
+    vec![compare(
+        "Unpinned and pinned",
+        ("", Align::Left),
+        all,
+        |(_, name): &(u8, &str)| (*name).to_owned(),
+        rows,
+    )]
 }
 
 fn answer(answer: Answer) -> &'static str {
     match answer {
-        Answer::ABetter => "free faster",
-        Answer::BBetter => "bound faster",
+        Answer::ABetter => "unpinned faster",
+        Answer::BBetter => "pinned faster",
         Answer::Equivalent => "equivalent",
         Answer::Inconclusive => "inconclusive",
     }

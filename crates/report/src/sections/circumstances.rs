@@ -1,4 +1,4 @@
-//! Steal, waiting, migrations and the like during the scaling test.
+//! Scheduler counters of the scaling test: steal, run delay, migrations and others.
 
 use crate::sections::{Named, Table, by_workers};
 use manycore_analysis::Circumstances;
@@ -7,7 +7,7 @@ use manycore_render::{
     table::Align,
 };
 
-/// Head, how the figure is written, and where it is.
+/// Header of a column, the format of its figure, and the figure.
 type Column = (&'static str, fn(f64) -> String, fn(&Circumstances) -> Option<f64>);
 
 const COLUMNS: [Column; 11] = [
@@ -21,12 +21,12 @@ const COLUMNS: [Column; 11] = [
     ("migr/s", number, |around| around.migrations),
     ("preempt/s", number, |around| around.preemptions),
     ("events/CPU s", number, |around| around.rate_per_cpu_second),
-    ("too hot", |events| format!("{events:.0}"), |around| around.thermal_events.map(|events| events as f64)),
+    ("thermal", |events| format!("{events:.0}"), |around| around.thermal_events.map(|events| events as f64)),
 ];
 
 pub(super) fn own(named: &Named) -> Vec<Table> {
     let Some(scaling) = &named.evaluation.scaling else { return Vec::new() };
-    // A column that this machine never fills is left out.
+    // A column without any figure is omitted.
     let told: Vec<&Column> = COLUMNS
         .iter()
         .filter(|(_, _, pick)| scaling.points.iter().any(|point| pick(&point.circumstances).is_some()))
@@ -38,9 +38,9 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
         table.rows.push(std::iter::once(point.workers.to_string()).chain(cells).collect());
     }
     table.notes.push(
-        "Used and throttled are shares of the time that the workers could have had, steal of the time in which CPUs had \
-         something to do. Run delay is the share of the workers' own time in which they were ready and waited for a \
-         CPU. Other is the share of the whole machine's time that everything else took. Migrations and preemptions are \
+        "Used and throttled are shares of the time that the workers could have had, steal of the time in which CPUs \
+         were busy. Run delay is the share of the workers' time in which they were runnable and waited for a CPU. \
+         Other is the share of the whole machine's time that other work used. Migrations and preemptions are \
          per second and worker."
             .to_owned(),
     );
@@ -56,7 +56,7 @@ pub(super) fn beside(all: &[Named]) -> Vec<Table> {
         })
     };
     vec![
-        column("Steal: time that the hypervisor took", 1),
+        column("Steal: time taken by the hypervisor", 1),
         column("Other work's share of the CPU time", 2),
         column("Run delay: time that workers waited for a CPU", 3),
     ]

@@ -1,4 +1,4 @@
-//! B beside A, metric by metric.
+//! Variants A and B, metric by metric.
 
 use crate::sections::{Named, Table};
 use manycore_analysis::{Compared, Comparison};
@@ -24,11 +24,11 @@ fn of_comparison(comparison: &Comparison) -> Table {
     let interim = match analyses {
         1 => String::new(),
         _ => format!(
-            " It ended at analysis {analysis} of {analyses}, and its interval holds over all of them."
+            " It ended at interim analysis {analysis} of {analyses}; its interval holds over all of them."
         ),
     };
     table.notes.push(format!(
-        "{} pairs in random order; the first metric decides.{interim} Each of the others holds at 95 % by itself.",
+        "{} pairs in random order; the first metric decides.{interim} The other intervals are at 95 % each.",
         comparison.verdict.pairs
     ));
     table

@@ -18,13 +18,13 @@ pub(super) fn beside(all: &[Named]) -> Vec<Table> {
     vec![of(all)]
 }
 
-/// Order of the rows, whichever of them a record has.
+/// Order of the rows.
 const ORDER: [&str; 19] = [
     "host",
     "hardware",
     "CPU",
     "CPUs",
-    "may use",
+    "allowed",
     "caches",
     "memory",
     "hypervisor",
@@ -37,12 +37,12 @@ const ORDER: [&str; 19] = [
     "swap in use",
     "CPU pressure (PSI, 10 s)",
     "started",
-    "took",
+    "duration",
     "run",
 ];
 
-/// Needs no title beside the section's. The column's head is "value" for one record, whose name says nothing
-/// then.
+/// Returns the table. Its title is that of the section. For one record, the head of the column is "value",
+/// because the record's name would not be informative.
 fn of(all: &[Named]) -> Table {
     let position = |name: &str| ORDER.iter().position(|other| *other == name);
     let show = |key: &(Option<usize>, &str)| key.1.to_owned();
@@ -59,16 +59,16 @@ fn of(all: &[Named]) -> Table {
 fn rows(named: &Named) -> Vec<(&'static str, String)> {
     let record = &named.record;
     let system = &record.machine.system;
-    let unknown = |value: &Option<String>| value.clone().unwrap_or_else(|| "not told".to_owned());
+    let unknown = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
     let mut rows = vec![
         ("host", unknown(&system.hostname)),
         ("hardware", unknown(&system.hardware)),
         ("CPU", unknown(&system.cpu_model)),
         ("CPUs", cpus(&record.machine)),
-        ("may use", may_use(&record.machine)),
+        ("allowed", may_use(&record.machine)),
         ("caches", caches(&record.machine)),
         ("memory", memory(&record.machine)),
-        ("hypervisor", system.hypervisor.clone().unwrap_or_else(|| "none seen".to_owned())),
+        ("hypervisor", system.hypervisor.clone().unwrap_or_else(|| "none detected".to_owned())),
         ("operating system", unknown(&system.os)),
         (
             "kernel",
@@ -80,7 +80,7 @@ fn rows(named: &Named) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Counts of what the machine is made of: `16 online, 8 cores with SMT, 1 package, 1 NUMA node`.
+/// Formats the counts of the machine's parts: `16 online, 8 cores with SMT, 1 package, 1 NUMA node`.
 pub fn cpus(machine: &Machine) -> String {
     let counted = |count: usize, name: &str| {
         (count > 0).then(|| format!("{count} {name}{}", if count == 1 { "" } else { "s" }))
@@ -98,7 +98,7 @@ pub fn cpus(machine: &Machine) -> String {
 
 fn may_use(machine: &Machine) -> String {
     let allowed = &machine.allowed;
-    let cpus = if allowed.cpus.is_empty() { "not told".to_owned() } else { format!("CPUs {}", allowed.cpus) };
+    let cpus = if allowed.cpus.is_empty() { "unknown".to_owned() } else { format!("CPUs {}", allowed.cpus) };
     let quota =
         allowed.quota_cpus.map(|quota| format!(", {quota:.2} CPUs' worth of time")).unwrap_or_default();
     let binding = match allowed.binding.as_str() {
@@ -108,7 +108,7 @@ fn may_use(machine: &Machine) -> String {
     format!("{cpus}{quota}{binding}")
 }
 
-/// Each kind of cache with its size and how many there are: `8 x L1d 32 KiB`.
+/// Lists each kind of cache with its number and size: `8 x L1d 32 KiB`.
 fn caches(machine: &Machine) -> String {
     let mut kinds: BTreeMap<(u32, CacheKind, Option<u64>), usize> = BTreeMap::new();
     for cache in &machine.caches {
@@ -123,11 +123,11 @@ fn caches(machine: &Machine) -> String {
         format!("{count} x L{level}{letter} {}", size.map(bytes).unwrap_or_default()).trim_end().to_owned()
     };
     let text = kinds.into_iter().map(one).collect::<Vec<_>>().join(", ");
-    if text.is_empty() { "not told".to_owned() } else { text }
+    if text.is_empty() { "unknown".to_owned() } else { text }
 }
 
 fn memory(machine: &Machine) -> String {
-    let total = machine.system.memory_bytes.map_or_else(|| "not told".to_owned(), bytes);
+    let total = machine.system.memory_bytes.map_or_else(|| "unknown".to_owned(), bytes);
     match machine.nodes.len() {
         0 | 1 => total,
         nodes => format!("{total} on {nodes} NUMA nodes"),
@@ -143,7 +143,7 @@ fn state(conditions: &Conditions) -> Vec<(&'static str, String)> {
             None => "",
         };
         let governors = match conditions.governors.join(", ") {
-            none if none.is_empty() => "not told".to_owned(),
+            none if none.is_empty() => "unknown".to_owned(),
             governors => governors,
         };
         rows.push(("frequency governor", format!("{governors}{turbo}")));
@@ -165,7 +165,7 @@ fn run(record: &Record) -> Vec<(&'static str, String)> {
         format!("{} s{}", grouped(record.seconds), if record.interrupted { ", interrupted" } else { "" });
     vec![
         ("started", record.started.clone()),
-        ("took", took),
+        ("duration", took),
         ("run", format!("manycore {} {}, seed {}", record.version, record.command(), record.seed)),
     ]
 }

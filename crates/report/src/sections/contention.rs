@@ -1,4 +1,5 @@
-//! Loads whose workers share something: by their number, by distance, and beside other programs.
+//! Loads whose workers share something: by number of workers, by distance, and compared with other
+//! programs.
 
 use crate::sections::{Named, Table, compare, peer};
 use manycore_analysis::{Contention, ContentionPair, ContentionPoint, UnixBench};
@@ -20,16 +21,17 @@ fn of_load(load: &Contention) -> Vec<Table> {
 fn points(load: &Contention) -> Table {
     let counted = &*load.counted;
     let mut table = Table::figures(
-        format!("{}: {} per second, left to the scheduler", load.load, load.unit),
+        format!("{}: {} per second, unpinned", load.load, load.unit),
         ("variant", Align::Left),
-        &[counted, "together", "95 % interval", "each", "ratio", "95 % interval", "fairness"],
+        &[counted, "total", "95 % interval", "per worker", "ratio", "95 % interval", "fairness"],
     );
     table.rows = load.points.iter().map(point).collect();
     table.notes.push(
-        "The ratio is over the fewest of the same variant, from pairs of neighbours in time.".to_owned(),
+        "The ratio is relative to the smallest count of the same variant, from pairs of the same block."
+            .to_owned(),
     );
     if load.points.iter().any(|point| point.fairness.is_some()) {
-        table.notes.push("Fairness is 1 where every worker did the same, 1/n where one did all.".to_owned());
+        table.notes.push("Fairness is 1 where all workers did the same, 1/n where one did all.".to_owned());
     }
     table.notes.extend(load.unixbench.as_ref().map(unixbench));
     table
@@ -59,11 +61,11 @@ fn unixbench(unixbench: &UnixBench) -> String {
         "its ten passes of 10 s".to_owned()
     } else {
         format!(
-            "{passes} passes of {seconds} s, not of its ten of 10 s (manycore bench pipe --unixbench makes those)"
+            "{passes} passes of {seconds} s instead of ten of 10 s (for those: manycore bench pipe --unixbench)"
         )
     };
     format!(
-        "UnixBench's index of pipe-based context switching: {index:.1} ({} round trips per second), of {of}; the worst \
+        "UnixBench's index of pipe-based context switching: {index:.1} ({} round trips per second), from {of}; the worst \
          third is dropped, the geometric mean of the others is divided by 4,000 and multiplied by 10.",
         number(*rate)
     )
@@ -71,12 +73,12 @@ fn unixbench(unixbench: &UnixBench) -> String {
 
 fn pairs(load: &Contention) -> Table {
     let mut table = Table::figures(
-        format!("{}: {} per second of two tasks on two CPUs, by what these share", load.load, load.unit),
+        format!("{}: {} per second of two pinned tasks, by distance", load.load, load.unit),
         ("variant", Align::Left),
-        &["CPUs", "distance", "together", "95 % interval", "ratio", "95 % interval"],
+        &["CPUs", "distance", "total", "95 % interval", "ratio", "95 % interval"],
     );
     table.rows = load.pairs.iter().map(pair).collect();
-    table.notes.push("The ratio is over the first of the same variant.".to_owned());
+    table.notes.push("The ratio is relative to the first row of the same variant.".to_owned());
     if load.pairs.iter().all(|pair| pair.over_nearest.is_none()) {
         table.head.truncate(5);
         table.rows.iter_mut().for_each(|row| row.truncate(5));
@@ -101,19 +103,18 @@ fn pair(pair: &ContentionPair) -> Vec<String> {
 fn peers(load: &Contention) -> Table {
     let program = load.peer.as_deref().unwrap_or("the other program");
     let mut table = Table::figures(
-        format!("{}: {} per second beside {program}, in turns", load.load, load.unit),
+        format!("{}: {} per second, interleaved with {program}", load.load, load.unit),
         (&load.counted, Align::Right),
-        &["manycore", "the other", "ratio", "95 % interval", "pairs"],
+        &["manycore", "other", "ratio", "95 % interval", "pairs"],
     );
     table.rows = peer::rows(&load.peers);
     if program.starts_with("stress-ng") {
         let note = match load.load.as_str() {
             "sem" => {
-                "stress-ng's operation is another one (it tries, waits with a time-out and yields in turns), so there is no \
-                 ratio."
+                "stress-ng's operation differs (it combines tries, waits with a time-out and yields), so there is no ratio."
             }
             _ => {
-                "The operation is the same; stress-ng also asks the kernel for statistics between operations."
+                "The operation is the same. However, stress-ng also reads statistics from the kernel between operations."
             }
         };
         table.notes.push(format!("{note} Compare its figures with those of the same version only."));
@@ -131,7 +132,7 @@ pub(super) fn beside(all: &[Named]) -> Vec<Table> {
         });
         cells(points)
     });
-    let title = "Operations per second of two bound tasks (95 % interval)";
+    let title = "Operations per second of two pinned tasks (95 % interval)";
     let bound = compare(title, ("what", Align::Left), all, name, |named| {
         let pairs = named.evaluation.contention.iter().flat_map(|load| {
             load.pairs
@@ -143,7 +144,7 @@ pub(super) fn beside(all: &[Named]) -> Vec<Table> {
     vec![free, bound]
 }
 
-/// Rows in the order in which they come.
+/// Returns the rows in the order in which they come.
 fn cells(rows: impl Iterator<Item = (String, Estimate)>) -> Vec<((usize, String), String)> {
     rows.enumerate()
         .map(|(place, (name, rate))| ((place, name), with_interval(&rate, short, short)))

@@ -1,4 +1,4 @@
-//! How long a cache line takes between CPUs.
+//! Core-to-core latency.
 
 use crate::sections::{Named, Table, compare};
 use manycore_analysis::{AtDistance, CoreLatency};
@@ -7,15 +7,15 @@ use manycore_render::{
     table::Align,
 };
 
-/// CPUs up to which the matrix is a table.
+/// Maximum number of CPUs for which the matrix is shown as a table.
 const MATRIX: usize = 16;
 
 pub(super) fn own(named: &Named) -> Vec<Table> {
     let Some(latency) = &named.evaluation.latency else { return Vec::new() };
     let mut table = Table::figures(
-        "Nanoseconds of one way, by what two CPUs share",
+        "One-way latency in ns, by what the two CPUs share",
         ("", Align::Left),
-        &["pairs", "median", "middle half", "least", "most"],
+        &["pairs", "median", "IQR", "min", "max"],
     );
     table.rows = latency.distances.iter().map(row).collect();
     table.notes.push(note(latency));
@@ -47,17 +47,17 @@ fn note(latency: &CoreLatency) -> String {
         if latency.rounds == 1 { "once".to_owned() } else { format!("up to {} times", latency.rounds) };
     let noise = latency
         .noise
-        .map_or_else(String::new, |noise| format!("; 95 % of the figures hold to {} %", hundredths(noise)));
+        .map_or_else(String::new, |noise| format!("; 95 % of figures agree within {} %", hundredths(noise)));
     format!("{measured}{rule} were visited {visits}{noise}.")
         .replace("The only pair were", "The only pair was")
 }
 
-/// Every pair, in whole nanoseconds.
+/// Returns every pair, in whole nanoseconds.
 fn matrix(latency: &CoreLatency) -> Table {
     let cpus: Vec<u32> = latency.cpus.iter().collect();
     let heads: Vec<String> = cpus.iter().map(ToString::to_string).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut table = Table::figures("Nanoseconds from CPU to CPU", ("CPU", Align::Right), &heads);
+    let mut table = Table::figures("Latency from CPU to CPU, in ns", ("CPU", Align::Right), &heads);
     let figure = |a: u32, b: u32| {
         let ends = (a.min(b), a.max(b));
         let pair = latency.pairs.iter().find(|pair| (pair.a, pair.b) == ends);
@@ -71,7 +71,7 @@ fn matrix(latency: &CoreLatency) -> Table {
 }
 
 pub(super) fn beside(all: &[Named]) -> Vec<Table> {
-    let title = "Nanoseconds of one way, median (least to most)";
+    let title = "One-way latency in ns, median (min to max)";
     vec![compare(
         title,
         ("", Align::Left),

@@ -1,4 +1,4 @@
-//! GFLOPS by size, on one core and on all.
+//! GFLOPS by size, on one core and on all cores.
 
 use crate::sections::{Named, Table, compare};
 use manycore_analysis::MatrixPoint;
@@ -38,12 +38,11 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
             row.push(optional(point.peak, number));
             row.push(optional(point.peak.map(|peak| point.one.median / peak), percent));
         }
-        one.notes
-            .push("The peak is what the core's SIMD units can do at the clock measured here.".to_owned());
+        one.notes.push("The peak is the maximum of the core's SIMD units at the measured clock.".to_owned());
     } else {
         one.notes.push(
-            "The core's peak is not known: that takes a CPU in manycore's table and its clock (section scaling), at which \
-             no product is faster than the peak."
+            "The core's peak is unknown: the CPU is not in manycore's table, its clock was not measured (section \
+             scaling), or a product was faster than the computed peak."
                 .to_owned(),
         );
     }

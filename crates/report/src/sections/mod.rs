@@ -1,4 +1,4 @@
-//! What a report shows, section by section, as tables: each record's own, or all side by side.
+//! The content of a report, section by section, as tables: of one record, or of several side by side.
 
 mod affinity;
 mod circumstances;
@@ -24,23 +24,23 @@ use std::collections::BTreeMap;
 
 /// One section.
 pub struct Section {
-    /// Name in links and in findings' topics.
+    /// Name in links, and topic of its findings.
     pub id: &'static str,
     /// Heading.
     pub title: &'static str,
-    /// How to read it, in a sentence or two.
+    /// How to read it, in one or two sentences.
     pub reading: &'static str,
-    /// Its tables; none where nothing of it was measured.
+    /// Its tables. Empty where nothing was measured.
     pub tables: Vec<Table>,
 }
 
-/// A section's tables of one record.
+/// Returns a section's tables for one record.
 type Own = fn(&Named) -> Vec<Table>;
 
-/// A section's tables of several records, one column for each.
+/// Returns a section's tables for several records, one column for each.
 type Beside = fn(&[Named]) -> Vec<Table>;
 
-/// Id, title, how to read it, and where its tables come from.
+/// Id, title, how to read it, and the functions that return its tables.
 type Recipe = (&'static str, &'static str, &'static str, Own, Beside);
 
 const RECIPES: [Recipe; 14] = [
@@ -48,31 +48,32 @@ const RECIPES: [Recipe; 14] = [
     (
         "noise",
         "Noise floor (A/A)",
-        "The same thing was measured as A and as B in turns. B over A is 1 in truth; what it shows beyond that \
-         is the machine's noise, and no smaller difference is believed anywhere in this report.",
+        "The same thing was measured as A and as B, interleaved. The true ratio of B over A is 1; any difference \
+         is the machine's noise.",
         noise::own,
         noise::beside,
     ),
     (
         "scaling",
         "Scaling",
-        "Workers that compute and share nothing (those of `eval` search primes) can do as many times the work of one as \
-         there are CPUs; workers that wait for something else can do more. Intervals of ratios hold the true one in 95 % of runs; those of rates are the spread of this run.",
+        "CPU-bound workers that share nothing (those of `eval` search for primes) can at most do the work of one times the \
+         number of CPUs; workers that wait for something else can do more. Intervals of ratios contain the true ratio in \
+         95 % of runs; those of rates show the spread of this run.",
         scaling::own,
         scaling::beside,
     ),
     (
         "circumstances",
-        "What the kernel counted meanwhile",
-        "Shares of the CPU time that the workers of the scaling test could have had. High steal, other work or \
-         throttling makes the figures above those of the surroundings, not of the machine.",
+        "Scheduler counters",
+        "Shares of the CPU time that the workers of the scaling test could have had. With high steal, other \
+         work or throttling, the figures above show the disturbance and not the machine.",
         circumstances::own,
         circumstances::beside,
     ),
     (
         "modes",
         "Serial, threads, processes",
-        "The same tasks one after another, in threads and in processes, in turns. Speed-up is over serial.",
+        "The same tasks one after another, in threads and in processes, interleaved. Speed-up is relative to serial.",
         modes::own,
         modes::beside,
     ),
@@ -85,78 +86,77 @@ const RECIPES: [Recipe; 14] = [
     ),
     (
         "affinity",
-        "Binding processes to CPUs",
-        "Processes left to the scheduler (free) and bound to one CPU each (bound), in turns. Bound processes \
-         look where they run: \"elsewhere\" must be 0.",
+        "Pinning processes to CPUs",
+        "Processes that the scheduler places (unpinned) and processes that are pinned to one CPU each, interleaved. \
+         Pinned processes check which CPU they run on: \"on other CPU\" must be 0.",
         affinity::own,
         affinity::beside,
     ),
     (
         "latency",
-        "Cache lines between CPUs",
-        "Two threads on two CPUs pass one cache line back and forth by compare-and-swap, as core-to-core-latency does; \
-         a figure is half a round trip, the median of many short bursts.",
+        "Core-to-core latency",
+        "Two threads on two CPUs pass one cache line back and forth by compare-and-swap, as the program \
+         core-to-core-latency does. A figure is half a round trip, the median of many short bursts.",
         latency::own,
         latency::beside,
     ),
     (
         "stream",
         "Memory bandwidth and latency",
-        "Bytes are counted as STREAM counts them: what is read and what is written, each once. Each worker has a CPU of \
-         its own.",
+        "Bytes are counted as in STREAM: every byte read and every byte written counts once. Each worker has its own CPU.",
         stream::own,
         stream::beside,
     ),
     (
         "peer",
-        "Beside sysbench",
-        "Our prime events and sysbench's, in turns on the same machine. A ratio near 1 means that figures of \
-         both can be compared.",
+        "Comparison with sysbench",
+        "The built-in prime events and sysbench's, interleaved on the same machine. With a ratio near 1, the \
+         figures of both are comparable.",
         peer::own,
         peer::beside,
     ),
     (
         "contention",
-        "What sharing costs",
-        "Workers that share something, in turns with those that do not, or share it in another way. Operations are \
-         those of all workers together.",
+        "Contention",
+        "Workers that share something, interleaved with workers that do not or that share it in another way. \
+         Operations are those of all workers in total.",
         contention::own,
         contention::beside,
     ),
     (
         "comparison",
         "B against A",
-        "Runs of A and B alternated in random order; the ratio is the median over pairs of neighbours.",
+        "Runs of A and B alternated in random order; the ratio is estimated from pairs of the same block.",
         comparison::own,
         comparison::beside,
     ),
     (
         "tuning",
-        "The search",
-        "Candidates ran in turns; after each round the worse half was dropped. The finalists were then measured anew \
-         against today's behaviour.",
+        "Search",
+        "Candidates ran interleaved; after each round the worse half was dropped. The finalists were then measured \
+         again, against today's behaviour.",
         tuning::own,
         tuning::beside,
     ),
     (
         "spawn",
         "Light processes",
-        "Started at once, held, and ended. Memory is what the kernel counts for the runtime: PSS is its part of what it \
-         shares, RSS all of it. What each takes is by how much memory grew from before to held.",
+        "Started together, held, and ended. Memory is what the kernel counts for the runtime: PSS includes its part of \
+         shared pages, RSS all of them. The memory of each is the growth from before the start to the hold.",
         spawning::own,
         spawning::beside,
     ),
 ];
 
-/// Sections that no evaluation has.
+/// Sections that evaluations do not have.
 const OF_STUDIES: [&str; 3] = ["comparison", "tuning", "spawn"];
 
-/// The sections that have tables; for evaluations, also those that were left out.
+/// Returns the sections that have tables; for evaluations, also those that were left out.
 pub fn of(all: &[Named]) -> Vec<Section> {
     let mut sections = every(all);
     let evaluated = all.iter().any(|named| named.record.verb == "eval");
     sections.retain(|section| !section.tables.is_empty() || evaluated && !OF_STUDIES.contains(&section.id));
-    // Who measures a command wants to know of it; the machine is what `eval` is about.
+    // For a measured command, the conditions come last. For `eval`, the machine is the subject.
     sections.sort_by_key(|section| !evaluated && section.id == "conditions");
     sections
 }
@@ -176,8 +176,8 @@ fn every(all: &[Named]) -> Vec<Section> {
         .collect()
 }
 
-/// The common tables, then each record's own for those who look closer. What has no title is the same in
-/// both, and not shown twice.
+/// Returns the common tables, then the tables of each record as raw ones. A table without a title is the
+/// same in both and is not repeated.
 fn side_by_side(all: &[Named], own: Own, beside: Beside) -> Vec<Table> {
     let mut tables = beside(all);
     tables.retain(|table| !table.rows.is_empty());
@@ -191,7 +191,7 @@ fn side_by_side(all: &[Named], own: Own, beside: Beside) -> Vec<Table> {
     tables
 }
 
-/// A table with one column for each record and one row for each key that any of them has.
+/// Returns a table with one column for each record and one row for each key that occurs in any of them.
 fn compare<K: Ord>(
     title: &str,
     key: (&str, Align),
@@ -213,7 +213,7 @@ fn compare<K: Ord>(
     table
 }
 
-/// [`compare`] by the number of workers.
+/// [`compare`] by number of workers.
 fn by_workers(title: &str, all: &[Named], cells: impl Fn(&Named) -> Vec<(usize, String)>) -> Table {
     compare(title, ("workers", Align::Right), all, ToString::to_string, cells)
 }

@@ -1,4 +1,4 @@
-//! Serial, threads and processes, for our own code and for Python.
+//! Serial, threads and processes, for the built-in program and for Python.
 
 use crate::sections::{Named, Table, compare};
 use manycore_analysis::{Mode, Modes};
@@ -42,7 +42,7 @@ fn of_modes(modes: &Modes) -> Table {
     table
 }
 
-/// What was run: `Python, one BLAS thread (libopenblas.so.0): 4 tasks, n = 1000, k = 50`.
+/// Describes the program that ran: `Python, one BLAS thread (libopenblas.so.0): 4 tasks, n = 1000, k = 50`.
 pub fn title(modes: &Modes) -> String {
     let parameter = |name: &str| modes.parameters.get(name).map(String::as_str);
     let what = ["tasks", "n", "k"]
@@ -58,7 +58,7 @@ pub fn title(modes: &Modes) -> String {
     format!("{}{}{what}", program(modes), if what.is_empty() { "" } else { ": " })
 }
 
-/// The program and its BLAS.
+/// Returns the program and its BLAS.
 pub fn program(modes: &Modes) -> String {
     let parameter = |name: &str| modes.parameters.get(name).map(String::as_str);
     if parameter("program") != Some("python") {
@@ -66,7 +66,7 @@ pub fn program(modes: &Modes) -> String {
     }
     let threads = match parameter("blas_threads") {
         Some("1") => "one BLAS thread",
-        _ => "BLAS threads as they come",
+        _ => "default BLAS threads",
     };
     let blas = parameter("blas").map(|blas| format!(" ({blas})")).unwrap_or_default();
     format!("Python, {threads}{blas}")
@@ -91,7 +91,7 @@ pub(super) fn beside(all: &[Named]) -> Vec<Table> {
     ]
 }
 
-/// The program without its BLAS, whose name differs between machines.
+/// Returns the program without its BLAS, whose name differs between machines.
 pub fn short(modes: &Modes) -> String {
     program(modes).split(" (").next().unwrap_or_default().to_owned()
 }

@@ -1,4 +1,4 @@
-//! What two identical things showed.
+//! The noise floor: the ratio of two identical variants.
 
 use crate::sections::{Named, Table, by_workers};
 use manycore_render::{
@@ -8,7 +8,7 @@ use manycore_render::{
 
 pub(super) fn own(named: &Named) -> Vec<Table> {
     let mut table = Table::figures(
-        "B over A by workers",
+        "B over A, by number of workers",
         ("workers", Align::Right),
         &["B over A", "95 % interval", "pairs", "noise floor", "detectable"],
     );
@@ -29,8 +29,8 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
         })
         .collect();
     table.notes.push(
-        "Detectable: the minimum detectable effect at 80 % power of this many pairs. The floor is for information and \
-         decides nothing."
+        "Detectable is the minimum detectable effect at 80 % power of this many pairs. The noise floor is informative \
+         only and decides nothing."
             .to_owned(),
     );
     if table.rows.is_empty() { Vec::new() } else { vec![table] }

@@ -1,4 +1,4 @@
-//! Ours beside sysbench.
+//! The built-in load compared with sysbench.
 
 use crate::sections::{Named, Table, by_workers};
 use manycore_analysis::Peer;
@@ -12,7 +12,8 @@ fn ratio(value: f64) -> String {
     format!("{value:.3}")
 }
 
-/// Workers, ours, theirs, ratio, its interval and pairs: a row for each number of workers.
+/// Returns a row for each number of workers: workers, built-in rate, other rate, ratio, its interval and
+/// pairs.
 pub(super) fn rows(peers: &[Peer]) -> Vec<Vec<String>> {
     let row = |peer: &Peer| {
         vec![
@@ -38,7 +39,7 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
 }
 
 pub(super) fn beside(all: &[Named]) -> Vec<Table> {
-    vec![by_workers("Ratio of our events per second to sysbench's (95 % interval)", all, |named| {
+    vec![by_workers("Events per second of manycore over sysbench's (95 % interval)", all, |named| {
         let peers = named.evaluation.peers.iter();
         let cell = |over: &Estimate| with_interval(over, ratio, ratio);
         peers.filter_map(|peer| Some((peer.workers, cell(peer.ratio.as_ref()?)))).collect()

@@ -22,14 +22,14 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
     tables
 }
 
-/// A metric of which less is better: what it is, and over that with one worker.
+/// Returns the table of a metric of which less is better: its value, and the value relative to one worker.
 fn of_levels(levels: &Levels) -> Table {
     let metric = &levels.metric;
     let unit = if metric.unit.is_empty() { String::new() } else { format!(", in {}", metric.unit) };
     let mut table = Table::figures(
         format!("{}{unit}: less is better", metric.name),
         (&levels.counted, Align::Right),
-        &["median", "95 % interval", "over one", "95 % interval", "samples"],
+        &["median", "95 % interval", "relative to 1", "95 % interval", "samples"],
     );
     let row = |level: &Level| {
         let over = level.over_one.as_ref();
@@ -43,7 +43,7 @@ fn of_levels(levels: &Levels) -> Table {
         ]
     };
     table.rows = levels.levels.iter().map(row).collect();
-    let note = "This metric counts no work per time: speed-ups are those of the wall time or of a rate.";
+    let note = "This metric does not count work per time. Use the wall time or a rate for speed-ups.";
     table.notes.push(note.to_owned());
     table
 }
@@ -65,7 +65,7 @@ fn of_scaling(scaling: &Scaling, unit: &str) -> Vec<Table> {
     );
     let told = scaling.points.iter().any(|point| point.fairness.is_some());
     throughput.notes.extend(
-        told.then(|| "Fairness is 1 where every worker did the same, 1/n where one did all.".to_owned()),
+        told.then(|| "Fairness is 1 where all workers did the same, 1/n where one did all.".to_owned()),
     );
     let title = if scaling.computes() {
         "Speed-up over one worker, and efficiency for each CPU in use"
@@ -87,7 +87,7 @@ fn of_scaling(scaling: &Scaling, unit: &str) -> Vec<Table> {
     speedup.notes.extend(scaling.usl.as_ref().map(law));
     speedup.notes.extend(wants(scaling));
     if scaling.usl.is_none() && scaling.computes() {
-        let note = "No scalability law: it needs five numbers of workers up to that of the CPUs.";
+        let note = "No scalability law: it needs five numbers of workers up to the number of CPUs.";
         speedup.notes.push(note.to_owned());
     }
     let latency = points(
@@ -122,17 +122,16 @@ fn milliseconds(times: LatencySummary) -> [String; 5] {
     [times.min_ms, times.mean_ms, times.p95_ms, times.p99_ms, times.max_ms].map(number)
 }
 
-/// How linear is meant where a worker does not fill a CPU.
+/// Explains what linear means where workers are not CPU-bound.
 fn wants(scaling: &Scaling) -> Option<String> {
     match scaling.demand {
         _ if scaling.computes() => None,
         Some(demand) => Some(format!(
-            "One worker uses a CPU for {} of its time: linear is the number of workers, until they fill the CPUs.",
+            "One worker uses a CPU for {} of its time: linear is the number of workers until the CPUs are full.",
             percent(demand)
         )),
         None => Some(
-            "How much of a CPU one worker wants is not in the record: linear is the number of workers."
-                .to_owned(),
+            "The CPU demand of one worker is not in the record: linear is the number of workers.".to_owned(),
         ),
     }
 }
@@ -154,7 +153,8 @@ fn law(fit: &UslFit) -> String {
     )
 }
 
-/// How busy the CPUs were: few enough for a line each number of workers, whatever the machine.
+/// Returns how busy the CPUs were, in one line for each number of workers, whatever the size of the
+/// machine.
 fn shares(scaling: &Scaling) -> Table {
     let columns = ["CPUs", "least busy", "median", "most busy", "busy above 50 %"];
     points("Share of time in which CPUs were busy", scaling, &columns, |point| {
@@ -186,13 +186,13 @@ fn of_clock(clock: &Clock) -> Table {
     }
     if let Some(together) = &clock.together {
         table.rows.push(vec![
-            "each CPU, all at work".to_owned(),
+            "each CPU, all busy".to_owned(),
             gigahertz(together.median),
             interval(together, gigahertz),
         ]);
     }
     if let Some(ratio) = &clock.ratio {
-        table.notes.push(format!("Together over alone: {}.", with_interval(ratio, times, factor)));
+        table.notes.push(format!("All busy relative to alone: {}.", with_interval(ratio, times, factor)));
     }
     table
 }

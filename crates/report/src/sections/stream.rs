@@ -1,4 +1,4 @@
-//! What memory gives: by kernel and number of workers, and from node to node.
+//! Memory bandwidth by kernel and number of workers, and bandwidth and latency from node to node.
 
 use crate::sections::{Named, Table, compare};
 use manycore_analysis::{Route, StreamPoint, Streaming};
@@ -9,7 +9,7 @@ use manycore_render::{
 use manycore_stats::Estimate;
 use manycore_text::units::bytes;
 
-/// Nodes up to which what goes from each to each is a matrix.
+/// Maximum number of nodes for which figures from node to node are shown as a matrix.
 const MATRIX: usize = 16;
 
 pub(super) fn own(named: &Named) -> Vec<Table> {
@@ -18,15 +18,15 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
     let sides = streaming.nodes();
     if sides.iter().any(|side| side.len() > 1) && sides.iter().all(|side| side.len() <= MATRIX) {
         tables.push(matrix(
-            "GB/s that all CPUs of a node read from the memory of a node",
+            "Read bandwidth from all CPUs of a node to the memory of a node, in GB/s",
             streaming,
             |route| Some(gigabytes(route.rate?.median)),
         ));
-        tables.push(matrix("Nanoseconds of a load from a random place, idle", streaming, |route| {
+        tables.push(matrix("Latency of a load from a random address, idle, in ns", streaming, |route| {
             Some(nanoseconds(route.idle_ns?.median))
         }));
         tables.push(matrix(
-            "The same while the other CPUs of the node read from there",
+            "The same while the other CPUs of the node read from that memory",
             streaming,
             |route| Some(nanoseconds(route.loaded_ns?.median)),
         ));
@@ -47,7 +47,7 @@ fn nanoseconds(time: f64) -> String {
     format!("{time:.1}")
 }
 
-/// A figure and its interval.
+/// Returns a figure and its interval.
 fn both(estimate: Option<Estimate>, show: fn(f64) -> String) -> [String; 2] {
     match estimate {
         Some(estimate) => [show(estimate.median), interval(&estimate, show)],
@@ -64,7 +64,7 @@ fn kernels(streaming: &Streaming) -> Table {
     let mut table = Table::figures(
         format!("GB/s{whose}, by kernel and number of workers"),
         ("kernel, stores", Align::Left),
-        &["workers", "GB/s", "95 % interval", "over one", "95 % interval"],
+        &["workers", "GB/s", "95 % interval", "speed-up", "95 % interval"],
     );
     table.rows = streaming.points.iter().map(kernel).collect();
     let size = |array| format!("Each of the three arrays has {}", bytes(array));
@@ -86,7 +86,7 @@ fn kernel(point: &StreamPoint) -> Vec<String> {
     vec![point.title(), point.workers.to_string(), rate, ends, over, over_ends]
 }
 
-/// A line for each way from CPUs to memory.
+/// Returns a row for each route from CPUs to memory.
 fn routes(streaming: &Streaming) -> Table {
     let mut table = Table::figures(
         "From the CPUs of a node to the memory of a node",
@@ -104,8 +104,8 @@ fn routes(streaming: &Streaming) -> Table {
     );
     table.rows = streaming.routes.iter().map(route).collect();
     table.notes.push(
-        "GB/s are those that all CPUs of the node read; idle is the time of a load from a random place, loaded the same \
-         while the other CPUs of the node read from there, at the last column's rate."
+        "GB/s is the read rate of all CPUs of the node. Idle is the latency of a load from a random address; loaded is \
+         the same while the other CPUs of the node read from that memory at the rate in the last column."
             .to_owned(),
     );
     table
@@ -118,7 +118,7 @@ fn route(route: &Route) -> Vec<String> {
     names.into_iter().chain(figures.into_iter().flatten()).chain([optional(route.load, gigabytes)]).collect()
 }
 
-/// One figure of every way: rows are nodes of CPUs, columns nodes of memory.
+/// Returns one figure of every route: rows are nodes of CPUs, columns nodes of memory.
 fn matrix(title: &str, streaming: &Streaming, figure: fn(&Route) -> Option<String>) -> Table {
     let [from, to] = streaming.nodes();
     let heads: Vec<String> = to.iter().map(|node| format!("to {node}")).collect();

@@ -1,4 +1,4 @@
-//! What a search tried, and how its finalists did on fresh pairs.
+//! The candidates of a search, and the results of its finalists on fresh pairs.
 
 use crate::sections::{Named, Table};
 use manycore_analysis::Tuning;
@@ -13,7 +13,7 @@ pub(super) fn own(named: &Named) -> Vec<Table> {
 
 fn of_tuning(tuning: &Tuning) -> Vec<Table> {
     let mut tried = Table::figures(
-        "What was tried, best first",
+        "Candidates, best first",
         ("candidate", Align::Left),
         &["over today", "95 % interval", "runs", "dropped after"],
     );
@@ -31,8 +31,8 @@ fn of_tuning(tuning: &Tuning) -> Vec<Table> {
         })
         .collect();
     tried.notes.push(
-        "Ratios of the search are for orientation: the best of many seems better than it is. Today's behaviour runs \
-         in every round."
+        "Ratios of the search are exploratory: the best of many looks better than it is. Today's behaviour ran in \
+         every round."
             .to_owned(),
     );
     let mut confirmed = Table::figures(
@@ -52,9 +52,7 @@ fn of_tuning(tuning: &Tuning) -> Vec<Table> {
             vec![finalist.name.clone(), times(verdict.ratio), ends, verdict.pairs.to_string()]
         })
         .collect();
-    confirmed
-        .notes
-        .push("All intervals together hold at 95 % (Holm, and over all interim analyses).".to_owned());
+    confirmed.notes.push("The intervals hold jointly at 95 % (Holm, over all interim analyses).".to_owned());
     [tried, confirmed].into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 

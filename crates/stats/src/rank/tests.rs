@@ -36,8 +36,8 @@ fn signed_rank_knows_textbook_values() {
     assert_eq!(signed_rank_p(&[0.0, 0.0]), 1.0);
 }
 
-/// Hollander, Wolfe and Chicken, example 3.1 (Hamilton depression scale factor IV): estimate -0.46, interval of
-/// 96.1 % from -0.786 to -0.010, p = 0.039.
+/// Hollander, Wolfe and Chicken, example 3.1 (Hamilton depression scale factor IV): estimate -0.46,
+/// interval of 96.1 % from -0.786 to -0.010, p = 0.039.
 #[test]
 #[allow(clippy::approx_constant, reason = "a measured value of the example")]
 fn the_textbook_example_comes_out() {
@@ -61,14 +61,14 @@ fn the_approximation_continues_the_exact_distribution() {
     }
 }
 
-/// The defect that this procedure replaces: a sign-test interval beside a signed-rank p.
+/// Regression test for the defect that this procedure fixed: a sign-test interval next to a signed-rank p.
 #[test]
 fn interval_and_test_never_contradict_each_other() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
     for case in 0..4000 {
         let n = 6 + case % 140;
         let level = [0.0005, 0.0142, 0.0451, 0.05][case % 4];
-        // Rounded, so that there are ties and zeros, and sometimes infinite ones.
+        // Rounded, so that there are ties and zeros; in every tenth case one difference is infinite.
         let mut differences: Vec<f64> =
             (0..n).map(|_| ((rng.random::<f64>() - 0.45) * 20.0).round() / 100.0).collect();
         if case % 10 == 0 {
@@ -88,7 +88,7 @@ fn the_interval_holds_its_level_for_small_and_heavy_tailed_samples() {
     for n in [6, 9, 12, 20, 31] {
         let covered = (0..4000)
             .filter(|_| {
-                // Cauchy: no mean, no variance.
+                // Cauchy distribution: no mean, no variance.
                 let draw = |uniform: f64| (std::f64::consts::PI * (uniform - 0.5)).tan();
                 let sample: Vec<f64> = (0..n).map(|_| draw(rng.random())).collect();
                 let (low, high) = Estimate::of_differences(&sample, 0.05).unwrap().interval.unwrap();

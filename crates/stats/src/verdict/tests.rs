@@ -3,7 +3,7 @@ use crate::signed_rank_p;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Standard normal deviates (Box and Muller).
+/// Returns a standard normal deviate (Box and Muller).
 fn normal(rng: &mut Xoshiro256PlusPlus) -> f64 {
     let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
@@ -39,7 +39,7 @@ fn equivalent_is_within_the_margin_that_was_fixed() {
     assert_eq!(judge(&pairs).verdict, Answer::Equivalent);
     let narrow = Rule { margin: 0.001, ..Rule::default() };
     assert_eq!(Verdict::of(&pairs, narrow, None).unwrap().verdict, Answer::Inconclusive);
-    assert_eq!(judge(&[0.0; 6]).verdict, Answer::Equivalent, "six pairs of the very same figure");
+    assert_eq!(judge(&[0.0; 6]).verdict, Answer::Equivalent, "six pairs of identical figures");
 }
 
 #[test]
@@ -49,8 +49,9 @@ fn few_or_scattered_pairs_are_inconclusive() {
     assert_eq!(Verdict::of(&[], Rule::default(), None), None);
 }
 
-/// B is truly 50 % faster, in 12 pairs so noisy that it often cannot be shown. It was "No difference larger than
-/// 33..79 %" in 14 of 25 runs, because the floor came from the same noise.
+/// B is truly 50 % faster, in 12 pairs so noisy that this often cannot be shown. Regression test: the
+/// answer was "No difference larger than 33..79 %" in 14 of 25 runs, because the noise floor came from the
+/// same noise.
 #[test]
 fn noise_never_makes_a_large_difference_equivalent() {
     let (mut equivalent, mut worse) = (0, 0);
@@ -63,14 +64,16 @@ fn noise_never_makes_a_large_difference_equivalent() {
     assert!(worse <= 20, "{worse} of 2000 in the wrong direction");
 }
 
-/// nginx: 28,930 against 14,646 requests, interval 0.254 to 0.968, was "No difference larger than 75 %".
+/// Regression test: nginx with 28,930 against 14,646 requests and the interval 0.254 to 0.968 was reported
+/// as "No difference larger than 75 %".
 #[test]
 fn an_interval_that_excludes_one_is_a_difference_whatever_the_noise_floor() {
     let rule = Rule::default();
     assert_eq!(rule.decide(Some((0.254, 0.968))), Answer::ABetter);
-    // A sign-test interval beside a signed-rank p: "Not enough evidence: 2.9 % better (95 %: 2.7 to 3.1 %)".
+    // A sign-test interval next to a signed-rank p: "Not enough evidence: 2.9 % better (95 %: 2.7 to 3.1
+    // %)".
     assert_eq!(rule.decide(Some((1.027, 1.031))), Answer::BBetter);
-    // 'tune': "could not be told from today's" beside 1.152 (1.096 to 1.409).
+    // 'tune' reported "could not be told from today's" for 1.152 (1.096 to 1.409).
     assert_eq!(rule.decide(Some((1.096, 1.409))), Answer::BBetter);
 }
 
@@ -117,7 +120,7 @@ fn the_rule_comes_from_the_record() {
         parameters.insert(name.to_owned(), value.to_owned());
         Rule::of(&parameters)
     };
-    // Before there was an analysis in the record, each had a third of the level.
+    // Older records do not contain an analysis; each analysis had a third of the level.
     assert!((set("looks", "3").level - 0.05 / 3.0).abs() < 1e-3);
     assert_eq!(set("analyses", "3").level, 0.0451);
     assert_eq!(set("analysis", "1").level, 0.0005);

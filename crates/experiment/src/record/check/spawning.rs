@@ -1,13 +1,14 @@
-//! Light processes that can have been measured.
+//! Rejects light processes with values that cannot have been measured.
 
 use super::{MOST_COUNTED, MOST_WORKERS};
 use crate::spawning::{Io, Memory, Run, Spawning, Spin};
 use manycore_stats::histogram::BUCKETS;
 
-/// Shares above this are damaged; ticks come in whole, so a short interval may see one more than it holds.
+/// Shares above this are damaged. Ticks are whole numbers, so a short interval may count one more than it
+/// contains.
 const MOST_SHARE: f32 = 1.5;
 
-/// Cells of a table of shares beyond which it would only eat memory.
+/// Maximum number of cells in a table of shares. Larger tables would only consume memory.
 const MOST_CELLS: usize = 1 << 26;
 
 pub(super) fn check(spawning: &Spawning) -> Result<(), String> {
@@ -75,7 +76,7 @@ fn check_spin(spin: &Spin) -> Result<(), String> {
     let lengths = [
         ("stolen", spin.stolen.len()),
         ("running", spin.running.len()),
-        // The runtime need not tell it, and is late at times where all CPUs are busy.
+        // The runtime may not report it, or may report it late while all CPUs are busy.
         ("queued", spin.queued.len().max(intervals)),
     ];
     if let Some((name, length)) = lengths.into_iter().find(|&(_, length)| length != intervals) {
@@ -104,6 +105,6 @@ fn check_io(io: &Io) -> Result<(), String> {
     let counted = io.latency.iter().try_fold(0u64, |sum, &(_, count)| sum.checked_add(count));
     match counted {
         Some(counted) if counted.max(io.operations) <= MOST_COUNTED => Ok(()),
-        _ => Err("io: more rounds were counted than can happen".to_owned()),
+        _ => Err("io: more rounds were counted than are possible".to_owned()),
     }
 }

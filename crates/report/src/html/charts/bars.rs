@@ -26,15 +26,15 @@ pub(super) fn modes(all: &[Named]) -> Option<Figure> {
     Some(Figure {
         title: "Speed-up of threads and processes over serial".to_owned(),
         caption:
-            "Longer is faster; beside each bar the speed-up and the seconds for all tasks. Whiskers are 95 % \
-                  intervals."
+            "Longer is faster. The text beside a bar is the speed-up and the seconds for all tasks. Whiskers are \
+                  95 % intervals."
                 .to_owned(),
         legend: Vec::new(),
         drawing: chart.draw(),
     })
 }
 
-/// One group for each program, one bar for each mode.
+/// Returns one group for each program, with one bar for each mode.
 fn of_modes(modes: &Modes) -> Group {
     let parallel = modes.modes.iter().filter(|mode| mode.name != "serial");
     let bars = parallel.enumerate().map(|(index, mode)| bar(mode.name.clone(), mode, index)).collect();
@@ -44,7 +44,7 @@ fn of_modes(modes: &Modes) -> Group {
     Group { name: format!("{}{seconds}", short(modes)), bars }
 }
 
-/// One group for each program and mode, one bar for each record.
+/// Returns one group for each program and mode, with one bar for each record.
 fn by_mode(all: &[Named]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for (index, named) in all.iter().enumerate() {
@@ -93,7 +93,7 @@ pub(super) fn matrix(all: &[Named]) -> Vec<Figure> {
             None => format!("{} ({})", number(value.median), interval(value, number)),
         },
         if peak_said {
-            "The line is what the core's SIMD units can do at the clock measured here. Whiskers are 95 % intervals."
+            "The line is the maximum of the core's SIMD units at the measured clock. Whiskers are 95 % intervals."
         } else {
             "Longer is faster. Whiskers are 95 % intervals."
         },
@@ -107,7 +107,7 @@ pub(super) fn matrix(all: &[Named]) -> Vec<Figure> {
             let speedup = point.speedup.map(|speedup| format!(" ({}x one)", factor(speedup.median)));
             format!("{}{}", number(value.median), speedup.unwrap_or_default())
         },
-        "All processes together; in brackets the speed-up over one process alone. Whiskers are 95 % intervals.",
+        "Total of all processes; in brackets the speed-up over one process alone. Whiskers are 95 % intervals.",
     );
     one.into_iter().chain(every).collect()
 }
@@ -157,7 +157,7 @@ fn figure(
     })
 }
 
-/// A length that can be drawn.
+/// Replaces a length that cannot be drawn by 0.
 fn finite(value: f64) -> f64 {
     if value.is_finite() { value } else { 0.0 }
 }

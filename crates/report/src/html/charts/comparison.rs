@@ -1,4 +1,4 @@
-//! How the ratio of two sides settled as pairs came in.
+//! How the ratio of two variants settled with the number of pairs.
 
 use crate::Named;
 use crate::html::charts::Figure;
@@ -7,10 +7,10 @@ use manycore_experiment::record::{Experiment, id};
 use manycore_render::chart::{Axis, Lines, Mark, Point, Series, Style, swatch};
 use manycore_stats::{Estimate, LEVEL};
 
-/// Points of the curve.
+/// Number of points of the curve.
 const POINTS: usize = 10;
 
-/// Fewest pairs of which there is an interval.
+/// Minimum number of pairs for an interval.
 const FEWEST: usize = 6;
 
 pub(super) fn of(all: &[Named]) -> Vec<Figure> {
@@ -53,7 +53,7 @@ fn settling(index: usize, named: &Named, all: &[Named]) -> Option<Figure> {
     Some(Figure {
         title: crate::html::charts::titled("How the ratio settled (above 1: B is better)", named, all),
         caption:
-            "The ratio of the pairs made until then, with its plain 95 % interval. Only the planned interim \
+            "The ratio of the first pairs, with its uncorrected 95 % interval. Only the planned interim \
                   analyses decide."
                 .to_owned(),
         legend: vec![
@@ -64,7 +64,7 @@ fn settling(index: usize, named: &Named, all: &[Named]) -> Option<Figure> {
     })
 }
 
-/// Estimates from the first few pairs to all of them.
+/// Returns the estimates from the first few pairs up to all of them.
 fn prefixes(experiment: &Experiment) -> Option<Vec<Estimate>> {
     compare(experiment)?;
     let side = |name: &str| {

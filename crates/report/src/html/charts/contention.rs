@@ -1,4 +1,4 @@
-//! Rates over the number of workers for each way of sharing, and by distance.
+//! Rates by number of workers for each way of sharing, and by distance.
 
 use crate::Named;
 use crate::html::charts::{Figure, titled};
@@ -9,10 +9,10 @@ use manycore_render::{
 };
 use manycore_topology::Distance;
 
-/// Least space between the labels of the horizontal axis, as a share of it.
+/// Minimum distance between the labels of the horizontal axis, as a share of the axis.
 const APART: f64 = 0.075;
 
-/// A load with its number in the page, so that drawings have ids of their own.
+/// A load with its number in the page, which makes the ids of drawings unique.
 type Nth<'a> = (usize, &'a Named, &'a Contention);
 
 pub(super) fn of(all: &[Named]) -> Vec<Figure> {
@@ -22,7 +22,7 @@ pub(super) fn of(all: &[Named]) -> Vec<Figure> {
     loads.iter().flat_map(|load| rates(load, all).into_iter().chain(distances(load, all))).collect()
 }
 
-/// Variants in their order.
+/// Returns the distinct variants in their order.
 fn variants<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut variants: Vec<&str> = Vec::new();
     for name in names {
@@ -69,8 +69,8 @@ fn rates((nth, named, load): &Nth, all: &[Named]) -> Option<Figure> {
         .map(|(index, variant)| (swatch(Style::Measured, Mark::of(index), index), (*variant).to_owned()));
     Some(Figure {
         title: titled(&title, named, all),
-        caption: "Both axes double with each step. What rises gains from more CPUs; what falls pays more for sharing \
-                  than they bring. Bars are 95 % intervals."
+        caption: "Both axes double with each step. A rising line gains from more CPUs; a falling line loses more to \
+                  contention than it gains. Bars are 95 % intervals."
             .to_owned(),
         legend: legend.collect(),
         drawing: drawing.draw(),
@@ -104,13 +104,14 @@ fn distances((nth, named, load): &Nth, all: &[Named]) -> Option<Figure> {
     };
     Some(Figure {
         title: titled(&title, named, all),
-        caption: "Longer is faster; beside each bar the rate. Whiskers are 95 % intervals.".to_owned(),
+        caption: "Longer is faster. The text beside a bar is the rate. Whiskers are 95 % intervals."
+            .to_owned(),
         legend: Vec::new(),
         drawing: chart.draw(),
     })
 }
 
-/// A name with room beside a bar.
+/// Returns a name that fits beside a bar.
 fn shown(pair: &ContentionPair) -> String {
     if pair.distance == Some(Distance::Llc) { "same last cache".to_owned() } else { pair.title().to_owned() }
 }

@@ -1,4 +1,4 @@
-//! The map of how long a cache line takes from each CPU to each other.
+//! The map of core-to-core latency.
 
 use crate::Named;
 use crate::html::charts::{Figure, titled};
@@ -8,13 +8,13 @@ use manycore_stats::{median, quantile};
 use manycore_topology::{CpuId, CpuSet, Distance, Machine};
 use std::collections::BTreeMap;
 
-/// Fields of a large map in a row at most.
+/// Maximum number of fields in a row of a large map.
 const MOST_FIELDS: usize = 32;
 
-/// Least ratio between the ends of the scale, so that noise does not look like a shape.
+/// Minimum ratio between the ends of the scale, so that noise does not look like structure.
 const LEAST_RATIO: f64 = 2.0;
 
-/// Levels between which lines are drawn, with their width.
+/// Levels between which lines are drawn, with the widths of the lines.
 const LINES: [(Distance, f64); 3] = [(Distance::Node, 1.8), (Distance::Llc, 1.0), (Distance::Cluster, 0.4)];
 
 pub(super) fn of(all: &[Named]) -> Vec<Figure> {
@@ -23,7 +23,7 @@ pub(super) fn of(all: &[Named]) -> Vec<Figure> {
         .filter_map(|(index, named)| {
             let latency = named.evaluation.latency.as_ref()?;
             Some(Figure {
-                title: titled("Nanoseconds of a cache line from CPU to CPU", named, all),
+                title: titled("Core-to-core latency in ns", named, all),
                 caption: caption(latency, &named.record.machine),
                 legend: Vec::new(),
                 drawing: draw(&format!("chart-latency-map-{}", index + 1), latency, &named.record.machine)?,
@@ -42,17 +42,22 @@ fn caption(latency: &CoreLatency, machine: &Machine) -> String {
             _ => "clusters",
         })
         .collect();
-    let lines = if drawn.is_empty() { String::new() } else { format!("; lines part {}", drawn.join(", ")) };
+    let lines =
+        if drawn.is_empty() { String::new() } else { format!("; lines separate {}", drawn.join(", ")) };
     let pointer = if latency.cpus.len() > TITLES { "a field" } else { "a pair" };
-    let missing =
-        if latency.pairs.len() < latency.possible { " Pairs that were not measured are empty." } else { "" };
+    let missing = if latency.pairs.len() < latency.possible {
+        " Cells of pairs that were not measured are empty."
+    } else {
+        ""
+    };
     format!(
-        "Each cell is a pair of CPUs, in the order of the topology{lines}. The scale is logarithmic; what lies beyond \
-         its ends has the colour of the end. The pointer on {pointer} shows its value.{missing}"
+        "Each cell is a pair of CPUs, in the order of the topology{lines}. The scale is logarithmic; values beyond its \
+         ends have the colour of the end. Pointing at {pointer} shows its value.{missing}"
     )
 }
 
-/// The CPUs by node, last-level cache, cluster and core, so that those that share something are neighbours.
+/// Returns the CPUs sorted by node, last-level cache, cluster and core, so that CPUs that share something
+/// are adjacent.
 fn order(machine: &Machine, cpus: &CpuSet) -> Vec<CpuId> {
     let levels = [Distance::Node, Distance::Llc, Distance::Cluster, Distance::Core];
     let places = levels.map(|level| groups(machine, cpus, level));
@@ -61,14 +66,15 @@ fn order(machine: &Machine, cpus: &CpuSet) -> Vec<CpuId> {
     order
 }
 
-/// The group of each CPU.
+/// Returns the group of each CPU.
 fn groups(machine: &Machine, cpus: &CpuSet, level: Distance) -> BTreeMap<CpuId, usize> {
     let groups = level.groups(machine, cpus);
     let numbered = groups.iter().enumerate();
     numbered.flat_map(|(index, group)| group.iter().map(move |cpu| (cpu, index))).collect()
 }
 
-/// Positions before which another group of `level` begins; none where groups are single CPUs or cores.
+/// Returns the positions before which another group of `level` begins. Empty where groups are single CPUs
+/// or cores.
 fn borders(machine: &Machine, order: &[CpuId], level: Distance) -> Vec<usize> {
     let cpus: CpuSet = order.iter().copied().collect();
     let of = groups(machine, &cpus, level);
@@ -82,7 +88,8 @@ fn draw(id: &str, latency: &CoreLatency, machine: &Machine) -> Option<maud::Mark
     let order = order(machine, &latency.cpus);
     let place: BTreeMap<CpuId, usize> = order.iter().enumerate().map(|(at, &cpu)| (cpu, at)).collect();
     let figures: Vec<f64> = latency.pairs.iter().map(|pair| pair.latency_ns).collect();
-    // Single outliers would make all other cells look alike; few pairs that share more than others are none.
+    // Single outliers would make all other cells look alike. Few pairs that share more than others are not
+    // outliers.
     let medians = || latency.distances.iter().map(|at| at.median_ns);
     let low = medians().fold(quantile(&figures, 0.02)?, f64::min);
     let high = medians().fold(quantile(&figures, 0.98)?, f64::max);
@@ -101,12 +108,12 @@ fn draw(id: &str, latency: &CoreLatency, machine: &Machine) -> Option<maud::Mark
         .iter()
         .flat_map(|&(level, width)| borders(machine, &order, level).into_iter().map(move |at| (at, width)))
         .collect();
-    // Where levels end together, the widest line is drawn.
+    // Where several levels have a common border, the widest line is drawn.
     lines.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
     lines.dedup_by_key(|line| line.0);
     let grid = Grid {
         id,
-        label: "Time that a cache line takes from each CPU to each other",
+        label: "Core-to-core latency of all pairs of CPUs",
         names: order.iter().map(ToString::to_string).collect(),
         cells: latency.pairs.iter().filter_map(cell).collect(),
         lines,
@@ -116,7 +123,7 @@ fn draw(id: &str, latency: &CoreLatency, machine: &Machine) -> Option<maud::Mark
     Some(grid.draw())
 }
 
-/// A nanosecond figure in as few digits as tell it.
+/// Formats nanoseconds with few digits.
 fn short(ns: f64) -> String {
     if ns < 9.95 { format!("{ns:.1}") } else { format!("{ns:.0}") }
 }
@@ -126,7 +133,8 @@ fn widened(low: f64, high: f64) -> (f64, f64) {
     (low / more, high * more)
 }
 
-/// What the pointer tells on a large map: the pairs between two groups of the innermost level that has few enough.
+/// Returns the fields of a large map: the pairs between two groups of the innermost level that has few
+/// enough groups.
 fn fields(
     machine: &Machine,
     latency: &CoreLatency,
@@ -136,7 +144,7 @@ fn fields(
     let levels = [Distance::Core, Distance::Cluster, Distance::Llc, Distance::Node];
     let mut starts = levels.map(|level| borders(machine, order, level)).into_iter();
     let starts = starts.find(|starts| !starts.is_empty() && starts.len() < MOST_FIELDS);
-    // A machine that tells nothing is divided evenly.
+    // A machine without known groups is divided evenly.
     let even =
         || (1..order.len()).filter(|at| at.is_multiple_of(order.len().div_ceil(MOST_FIELDS / 2))).collect();
     let edges: Vec<usize> = [0].into_iter().chain(starts.unwrap_or_else(even)).chain([order.len()]).collect();

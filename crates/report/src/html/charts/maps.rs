@@ -1,4 +1,4 @@
-//! Maps: how busy each CPU was, and how long each process took free and bound.
+//! Maps: how busy each CPU was, and the seconds of each process, unpinned and pinned.
 
 use crate::Named;
 use crate::html::charts::{Figure, titled};
@@ -9,10 +9,10 @@ use manycore_render::{
 };
 use manycore_stats::{mean, quantile};
 
-/// Most CPUs in one line of cells; more take several lines.
+/// Maximum number of CPUs in one line of cells. More CPUs take several lines.
 const LINE: usize = 64;
 
-/// Most CPUs whose cells have room for words.
+/// Maximum number of CPUs whose cells have space for text.
 const WORDS: usize = 8;
 
 pub(super) fn cpus(all: &[Named]) -> Vec<Figure> {
@@ -39,8 +39,8 @@ fn cpu_caption(scaling: &Scaling) -> String {
         String::new()
     };
     format!(
-        "Each cell is a CPU{lines}; the stronger its colour, the busier it was, time taken by the hypervisor \
-         included. On the right, the mean over all CPUs."
+        "Each cell is a CPU{lines}; the stronger its colour, the busier it was, including steal time. On the \
+         right is the mean over all CPUs."
     )
 }
 
@@ -49,7 +49,7 @@ fn cpu_map(id: &str, scaling: &Scaling) -> Option<maud::Markup> {
     let cpus = first.cpu_share.len();
     let width = cpus.min(LINE);
     let numbers: Vec<u32> = first.cpu_share.iter().map(|&(cpu, _)| cpu).collect();
-    // Above lines that are folded, numbers would be those of the first line only.
+    // Above several lines, the numbers would be those of the first line only.
     let named = |column: &usize| cpus <= LINE && (width <= 16 || column.is_multiple_of(8));
     let map = Map {
         id,
@@ -84,7 +84,7 @@ pub(super) fn affinity(all: &[Named]) -> Vec<Figure> {
             let affinity = named.evaluation.affinity.as_ref()?;
             let drawing = affinity_map(&format!("chart-affinity-{}", index + 1), affinity)?;
             Some(Figure {
-                title: titled("Seconds of each process, free (A) and bound (B)", named, all),
+                title: titled("Seconds of each process, unpinned (A) and pinned (B)", named, all),
                 caption: affinity_caption(affinity),
                 legend: Vec::new(),
                 drawing,
@@ -95,11 +95,11 @@ pub(super) fn affinity(all: &[Named]) -> Vec<Figure> {
 
 fn affinity_caption(affinity: &Affinity) -> String {
     let verdict = affinity.verdict.as_ref().map_or_else(String::new, |verdict| {
-        format!(" Rate of bound over free: {}.", verdict.ratio_in_words())
+        format!(" Rate of pinned over unpinned: {}.", verdict.ratio_in_words())
     });
     format!(
-        "Rows are processes, columns are rounds; the stronger the colour, the longer it took. A block that is \
-         fainter on one side was faster there.{verdict} Bound processes saw themselves elsewhere {} times.",
+        "Rows are processes, columns are rounds; the stronger the colour, the longer it took. A row that is fainter \
+         on one side was faster there.{verdict} Pinned processes were on another CPU {} times.",
         affinity.elsewhere
     )
 }
@@ -119,7 +119,7 @@ fn affinity_map(id: &str, affinity: &Affinity) -> Option<maud::Markup> {
     let map = Map {
         id,
         heads: ("", ""),
-        label: "Seconds of each process in each free and bound round",
+        label: "Seconds of each process in each unpinned and pinned round",
         cell_height: if affinity.free.len() > 40 { 7.0 } else { 14.0 },
         space: 0.0,
         columns: name('A', 0, free).chain(name('B', free, bound)).collect(),

@@ -1,4 +1,4 @@
-//! Which charts a section has, and what each says.
+//! The charts of each section, with their captions.
 
 mod bars;
 mod comparison;
@@ -12,19 +12,19 @@ mod stream;
 use crate::Named;
 use maud::Markup;
 
-/// A chart with the words around it.
+/// A chart with its title, caption and legend.
 pub struct Figure {
     /// What is shown, with the unit.
     pub title: String,
     /// How to read it.
     pub caption: String,
-    /// Signs and what they stand for.
+    /// Samples of the series and their names.
     pub legend: Vec<(Markup, String)>,
     /// The drawing.
     pub drawing: Markup,
 }
 
-/// The charts of the section `id`; none where nothing was measured.
+/// Returns the charts of the section `id`. Empty where nothing was measured.
 pub fn of(id: &str, all: &[Named]) -> Vec<Figure> {
     match id {
         "scaling" => scaling::of(all).into_iter().chain(maps::cpus(all)).collect(),
@@ -40,7 +40,7 @@ pub fn of(id: &str, all: &[Named]) -> Vec<Figure> {
     }
 }
 
-/// `title`, with the record's name where there are several.
+/// Returns `title`, with the record's name where there are several.
 fn titled(title: &str, named: &Named, all: &[Named]) -> String {
     if all.len() > 1 { format!("{title}: {}", named.name) } else { title.to_owned() }
 }

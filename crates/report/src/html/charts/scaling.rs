@@ -1,4 +1,4 @@
-//! Speed-up, efficiency and event times over the number of workers.
+//! Speed-up, efficiency and event times by number of workers.
 
 use crate::Named;
 use crate::html::charts::Figure;
@@ -6,16 +6,16 @@ use manycore_analysis::{LatencySummary, Scaling, ScalingPoint};
 use manycore_render::chart::{Axis, Lines, Mark, Point, Series, Style, swatch};
 use manycore_stats::Estimate;
 
-/// Points at which a fitted law is drawn.
+/// Number of points with which a fitted law is drawn.
 const CURVE: usize = 64;
 
-/// Least space between the labels of the horizontal axis, as a share of it.
+/// Minimum distance between the labels of the horizontal axis, as a share of the axis.
 const APART: f64 = 0.075;
 
-/// Most points that have room for a label each.
+/// Maximum number of points that have space for a label each.
 const LABELS: usize = 12;
 
-/// A judged scaling experiment with the place of its record.
+/// An evaluated scaling experiment with the index of its record.
 type Run<'a> = (usize, &'a Named, &'a Scaling);
 
 pub(super) fn of(all: &[Named]) -> Vec<Figure> {
@@ -42,7 +42,7 @@ fn speedup(runs: &[Run]) -> Figure {
     series.extend(measured(runs, |point| point.speedup, short));
     let mut legend = vec![(swatch(Style::Ideal, Mark::Circle, 5), "linear".to_owned())];
     legend.extend(names(runs));
-    // A law on its own points would vanish in their colour.
+    // A law in the colour of its own points would not be visible.
     let colour_of = |index: usize| if runs.len() > 1 { index } else { 1 };
     let fits: Vec<Series> =
         runs.iter().filter_map(|(index, _, scaling)| fit(colour_of(*index), scaling)).collect();
@@ -59,15 +59,15 @@ fn speedup(runs: &[Run]) -> Figure {
     let drawing = lines("chart-speedup", "Speed-up over the number of workers", "speed-up", y, runs, series);
     Figure {
         title: "Speed-up over one worker".to_owned(),
-        caption: "Both axes double with each step, so that linear is a straight line, until the CPUs are full; the \
-                  lower a point lies under it, the more is lost. Bars are 95 % intervals."
+        caption: "Both axes double with each step, so linear is a straight line until the CPUs are full. The further \
+                  a point is below it, the more is lost. Bars are 95 % intervals."
             .to_owned(),
         legend,
         drawing,
     }
 }
 
-/// The most that workers can do: each adds one until the CPUs are full.
+/// Returns the maximum speed-up: each worker adds one until the CPUs are full.
 fn ideal(runs: &[Run]) -> Vec<Point> {
     let cpus = runs.iter().map(|(_, _, scaling)| scaling.cpus).max().unwrap_or(1) as f64;
     match runs {
@@ -75,7 +75,7 @@ fn ideal(runs: &[Run]) -> Vec<Point> {
             scaling.points.iter().map(|point| bare(point.workers as f64, point.linear)).collect()
         }
         [(_, _, scaling)] => {
-            // Workers beyond the CPUs add nothing, even in the ideal.
+            // Workers beyond the number of CPUs add nothing, even ideally.
             let last = scaling.points.last().map(|last| bare((last.workers as f64).max(cpus), cpus));
             [bare(1.0, 1.0), bare(cpus, cpus)].into_iter().chain(last).collect()
         }
@@ -98,8 +98,8 @@ fn efficiency(runs: &[Run]) -> Figure {
         lines("chart-efficiency", "Efficiency over the number of workers", "% of the ideal", y, runs, series);
     Figure {
         title: "Speed-up as a share of linear, in %".to_owned(),
-        caption: "100 % where each worker, or each CPU once they are full, does the work of one alone. Bars are 95 % \
-                  intervals."
+        caption: "100 % means that each worker, or each CPU once they are full, does the work of one alone. Bars are \
+                  95 % intervals."
             .to_owned(),
         legend: if runs.len() > 1 { names(runs) } else { Vec::new() },
         drawing,
@@ -155,8 +155,8 @@ fn latency(
     Some(Figure {
         title: "Time of one event, in ms".to_owned(),
         caption:
-            "Both axes double with each step. More workers than CPUs take turns, so each event takes longer \
-                  without more work being done."
+            "Both axes double with each step. Workers beyond the number of CPUs take turns, so each event \
+                  takes longer although no more work is done."
                 .to_owned(),
         legend,
         drawing: chart.draw(),
@@ -172,7 +172,7 @@ fn times(index: usize, scaling: &Scaling, pick: fn(&LatencySummary) -> f64, labe
     Series { colour: index, mark: Mark::of(index), style: Style::Measured, points: points.collect() }
 }
 
-/// One series for each run, labelled at its points where it is alone.
+/// Returns one series for each run. The points have labels where there is only one run.
 fn measured(
     runs: &[Run],
     estimate: impl Fn(&ScalingPoint) -> Estimate,
@@ -199,7 +199,7 @@ fn measured(
     runs.iter().map(series).collect()
 }
 
-/// The law, over the rate that was measured with one worker, up to the number of CPUs.
+/// Returns the law relative to the measured rate of one worker, up to the number of CPUs.
 fn fit(colour: usize, scaling: &Scaling) -> Option<Series> {
     let law = &scaling.usl.as_ref()?.law;
     let one = scaling.points.first()?.rate.median;
@@ -210,7 +210,7 @@ fn fit(colour: usize, scaling: &Scaling) -> Option<Series> {
     Some(Series { colour, mark: Mark::Circle, style: Style::Fit, points: points.collect() })
 }
 
-/// A value with the digits that fit over a point.
+/// Formats a value with digits that fit above a point.
 fn short(value: f64) -> String {
     match value {
         small if small < 9.995 => format!("{small:.2}"),
@@ -236,7 +236,8 @@ fn all_cpus(scaling: &Scaling) -> (f64, String) {
     (scaling.cpus as f64, format!("all {} CPUs", scaling.cpus))
 }
 
-/// Ticks at the numbers of workers that were measured; those that matter most are kept where room is short.
+/// Returns an axis with ticks at the measured numbers of workers. The most important ticks are kept where
+/// space is short.
 fn workers_axis<'a>(scalings: impl Iterator<Item = &'a Scaling> + Clone) -> Axis {
     let points = scalings.clone().flat_map(|scaling| &scaling.points);
     let counts: Vec<f64> = points.map(|point| point.workers as f64).collect();

@@ -1,4 +1,4 @@
-//! Bandwidth over the number of workers, and maps from the CPUs of each node to the memory of each.
+//! Bandwidth by number of workers, and maps from the CPUs of each node to the memory of each node.
 
 use crate::Named;
 use crate::html::charts::{Figure, titled};
@@ -6,10 +6,10 @@ use manycore_analysis::{Route, StreamPoint, Streaming};
 use manycore_render::chart::{Axis, Block, Lines, Map, Mark, Point, Series, Style, swatch};
 use manycore_stats::mean;
 
-/// Least space between the labels of the horizontal axis, as a share of it.
+/// Minimum distance between the labels of the horizontal axis, as a share of the axis.
 const APART: f64 = 0.075;
 
-/// Most nodes whose cells have room for words.
+/// Maximum number of nodes whose cells have space for text.
 const WORDS: usize = 10;
 
 /// One of the maps.
@@ -24,21 +24,21 @@ struct Kind {
 const MAPS: [Kind; 3] = [
     Kind {
         id: "chart-stream-nodes",
-        title: "GB/s that all CPUs of a node read from the memory of a node",
+        title: "Read bandwidth from all CPUs of a node to the memory of a node, in GB/s",
         unit: "GB/s",
         value: |route| Some(route.rate?.median / 1e9),
         show: |rate| if rate < 9.95 { format!("{rate:.1}") } else { format!("{rate:.0}") },
     },
     Kind {
         id: "chart-stream-idle",
-        title: "Nanoseconds of a load from the memory of a node, idle",
+        title: "Latency of a load from the memory of a node, idle, in ns",
         unit: "ns",
         value: |route| Some(route.idle_ns?.median),
         show: |time| format!("{time:.0}"),
     },
     Kind {
         id: "chart-stream-loaded",
-        title: "Nanoseconds of such a load while the node's other CPUs read from there",
+        title: "Latency of such a load while the node's other CPUs read from that memory, in ns",
         unit: "ns",
         value: |route| Some(route.loaded_ns?.median),
         show: |time| format!("{time:.0}"),
@@ -53,8 +53,8 @@ pub(super) fn of(all: &[Named]) -> Vec<Figure> {
             let maps = MAPS.iter().filter_map(move |kind| {
                 Some(Figure {
                     title: titled(kind.title, named, all),
-                    caption: "Rows are the nodes whose CPUs work, columns those whose memory they work on; the stronger \
-                              the colour, the larger the figure. On the right, the mean of the row."
+                    caption: "Rows are the nodes of the CPUs, columns the nodes of the memory. The stronger the colour, \
+                              the larger the figure. On the right is the mean of the row."
                         .to_owned(),
                     legend: Vec::new(),
                     drawing: map(kind, &format!("{}-{number}", kind.id), streaming)?,
@@ -71,7 +71,7 @@ fn rates(number: usize, named: &Named, streaming: &Streaming, all: &[Named]) -> 
     let of = |title: &str| {
         streaming.points.iter().filter(|point| point.title() == title).collect::<Vec<&StreamPoint>>()
     };
-    // One number of workers is a row of the table, and no line.
+    // A single number of workers is in the table and makes no line.
     titles.retain(|title| of(title).len() > 1);
     let counts: Vec<f64> = streaming.points.iter().map(|point| point.workers as f64).collect();
     let series: Vec<Series> = titles
@@ -106,7 +106,7 @@ fn rates(number: usize, named: &Named, streaming: &Streaming, all: &[Named]) -> 
     let sign = |index| swatch(Style::Measured, Mark::of(index), index);
     Some(Figure {
         title: titled(title, named, all),
-        caption: "Both axes double with each step. Where a line is level, the memory gives no more, and further workers \
+        caption: "Both axes double with each step. Where a line is level, the memory is saturated, and further workers \
                   only wait. Bars are 95 % intervals."
             .to_owned(),
         legend: titles.iter().enumerate().map(|(index, title)| (sign(index), title.clone())).collect(),
@@ -126,7 +126,7 @@ fn map(kind: &Kind, id: &str, streaming: &Streaming) -> Option<maud::Markup> {
     let values: Vec<f64> =
         from.iter().flat_map(|&from| to.iter().filter_map(move |&to| value(from, to))).collect();
     let high = values.iter().copied().reduce(f64::max)?;
-    // From nought on, so that the colours say how many times as much.
+    // The scale begins at 0, so that colours are proportional to values.
     let share = |value: Option<f64>| value.map_or(0.0, |value| if high > 0.0 { value / high } else { 0.0 });
     let row = |&from: &u32| {
         let cells: Vec<Option<f64>> = to.iter().map(|&to| value(from, to)).collect();
