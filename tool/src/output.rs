@@ -1,4 +1,4 @@
-//! Where results go: standard output and files that are either whole or absent.
+//! Writes results: to standard output, and to files that are either complete or absent.
 
 use crate::failure::{Failure, Outcome};
 use manycore_model::names::{printable_json, printable_text};
@@ -13,16 +13,17 @@ use std::{
     path::Path,
 };
 
-/// Writes `text` to standard output; a reader that went away ends the run quietly. A terminal gets it without what
-/// would command it ([`printable_text`]), wherever in the text that comes from; a file or a program gets all of it.
+/// Writes `text` to standard output. On a terminal, control characters are replaced ([`printable_text`]),
+/// whatever part of the text they come from. Files and pipes get the text unchanged.
 ///
 /// # Errors
-/// [`Failure::ReaderGone`] on a closed pipe, [`Failure::Missing`] on any other error.
+/// [`Failure::ReaderGone`] on a closed pipe, which ends the run without a message. [`Failure::Missing`] on
+/// any other error.
 pub fn print(text: &str) -> Outcome {
     if io::stdout().is_terminal() { print_raw(&printable_text(text)) } else { print_raw(text) }
 }
 
-/// Writes `text`, which commands the terminal itself, to standard output.
+/// Writes `text`, which contains control sequences for the terminal, to standard output unchanged.
 ///
 /// # Errors
 /// Those of [`print()`].
@@ -33,38 +34,38 @@ pub fn print_raw(text: &str) -> Outcome {
         .map_err(|error| failure("to standard output", &error))
 }
 
-/// `value` as JSON that people can read too, with a last newline.
+/// Returns `value` as indented JSON with a final newline.
 ///
 /// # Errors
-/// [`Failure::Missing`] where it cannot be put into JSON.
+/// [`Failure::Missing`] if it cannot be converted to JSON.
 pub fn json(value: &impl Serialize) -> Outcome<String> {
     serde_json::to_string_pretty(value).map(|json| printable_json(&json) + "\n").map_err(Failure::missing)
 }
 
-/// Prints a line for people on standard error, in which names that others have chosen cannot command the terminal.
-/// Where nobody can read it, nothing is lost: the run goes on.
+/// Prints a line on standard error. Control characters are replaced, as names in the line may come from other
+/// users. Errors are ignored, so that a run goes on without a reader.
 pub fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{}", printable_text(line));
 }
 
-/// Writes a file whole or not at all: to a temporary file beside it, then renamed over it. A symbolic link
-/// stays one, and the file behind it is written. What is there and is no regular file (`/dev/stdout`, a
-/// FIFO, a device) is opened and written in place.
+/// Writes a file completely or not at all: to a temporary file in the same folder, which is then renamed. A
+/// symbolic link stays, and its target is written. An existing path that is not a regular file
+/// (`/dev/stdout`, a FIFO, a device) is opened and written in place.
 ///
-/// An older file keeps its permissions; a new one has those that the umask leaves.
+/// An existing file keeps its permissions; a new one has those that the umask leaves.
 ///
 /// # Errors
-/// [`Failure::Missing`] with the path where the folder cannot be written or the disk is full: nothing is
-/// left behind and an older file of that name stays as it was. [`Failure::ReaderGone`] where the path is a
-/// pipe that was closed.
+/// [`Failure::Missing`] with the path if the folder cannot be written or the disk is full: nothing is left
+/// behind, and an existing file of that name stays as it was. [`Failure::ReaderGone`] if the path is a pipe
+/// that was closed.
 pub fn write_file(path: &Path, contents: &[u8]) -> Outcome {
     write(path, contents).map_err(|error| failure(&path.display().to_string(), &error))
 }
 
-/// Whether [`write_file`] could begin now: what is seen in a long run should not be lost for want of a place.
+/// Checks that [`write_file`] could start now, so that the results of a long run are not lost at its end.
 ///
 /// # Errors
-/// [`Failure::Missing`] with the path where no file can be made beside it, or it cannot be looked at.
+/// [`Failure::Missing`] with the path if no file can be created in its folder or its metadata cannot be read.
 pub fn check_file(path: &Path) -> Outcome {
     let check = || match fs::metadata(path) {
         Ok(older) if older.is_dir() => Err(ErrorKind::IsADirectory.into()),
@@ -97,8 +98,8 @@ fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => return replace(path, contents, None),
         Err(error) => return Err(error),
     };
-    // What we hold already may have no name that can be opened (a socket, a deleted file), and a file that
-    // the rest of the output goes to must not be replaced.
+    // A stream that is open already may have no name that can be opened (a socket, a deleted file). A file
+    // that receives the rest of the output must not be replaced.
     if let Some(mut open) = held(&older)? {
         open.write_all(contents)
     } else if older.is_file() {
@@ -108,7 +109,7 @@ fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Standard output or standard error, where that is the file meant.
+/// Returns standard output or standard error, if that is the file with the metadata `wanted`.
 fn held(wanted: &Metadata) -> io::Result<Option<File>> {
     let (out, error) = (io::stdout(), io::stderr());
     for stream in [out.as_fd(), error.as_fd()] {
@@ -121,25 +122,26 @@ fn held(wanted: &Metadata) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// A file beside `path`, which takes its place later.
+/// Creates a temporary file in the folder of `path`, to be renamed over it later.
 fn temporary(path: &Path, older: Option<&Metadata>) -> io::Result<tempfile::NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".manycore-");
     if older.is_none() {
-        // The kernel takes the umask off when it makes the file.
+        // The kernel subtracts the umask when it creates the file.
         builder.permissions(Permissions::from_mode(0o666));
     }
-    // Its message would name the temporary file.
+    // The original message would name the temporary file.
     builder.tempfile_in(folder).map_err(|error| error.kind().into())
 }
 
-/// Puts a whole file in the place of `older`.
+/// Replaces the file at `path`, whose metadata are `older`, by a complete new one.
 fn replace(path: &Path, contents: &[u8], older: Option<&Metadata>) -> io::Result<()> {
     let mut file = temporary(path, older)?;
     file.write_all(contents)?;
     if let Some(older) = older {
-        // Only root can give a file away; whoever else may replace one gets it, as with any editor.
+        // Only root can change the owner of a file. For other users who may replace it, the new file is their
+        // own, as with any editor.
         let _ = fchown(file.as_file(), Some(older.uid()), Some(older.gid()));
         file.as_file().set_permissions(Permissions::from_mode(older.mode() & 0o777))?;
     }

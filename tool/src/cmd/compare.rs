@@ -1,4 +1,4 @@
-//! `manycore compare`: is B better than A, by how much, and is the difference real?
+//! `manycore compare`: measures whether B is better than A, and by how much.
 
 use crate::{
     cli::Compare,
@@ -28,7 +28,7 @@ pub fn run(args: &Compare) -> Outcome {
 fn measure(args: &Compare, study: &mut Study, subject: &mut Commands, names: &[String; 2]) -> Outcome {
     let pair: f64 = study.pilot(subject, args.measuring.warmup as usize)?.iter().sum();
     let budget = study::budget(&args.measuring, "a pair", pair)?;
-    // A fixed number of pairs is made in any case, unless they may stop at some precision.
+    // A fixed number of pairs is always measured in full, unless --precision may end it earlier.
     let analyses = match (args.measuring.pairs, args.measuring.precision) {
         (Some(_), None) => 1,
         (Some(pairs), Some(_)) => study::analyses_for(f64::from(pairs)),
@@ -52,7 +52,7 @@ fn measure(args: &Compare, study: &mut Study, subject: &mut Commands, names: &[S
     study.experiment(plot, subject, &mut |experiment| enough(experiment, precision)).map(drop)
 }
 
-/// Both sides with their names.
+/// Returns both variants with their names.
 fn sides(args: &Compare, machine: &Machine) -> Outcome<(Vec<Side>, [String; 2])> {
     let workers = args.workers.map_or_else(|| machine.usable().len(), |workers| workers as usize);
     let a = study::with_workers(&args.command.command, workers).0;
@@ -67,16 +67,16 @@ fn sides(args: &Compare, machine: &Machine) -> Outcome<(Vec<Side>, [String; 2])>
     let a = side(a, &args.a_env, args.a.as_ref(), &args.a_memory)?;
     let b = side(b, &args.b_env, args.b.as_ref(), &args.b_memory)?;
     if a == b {
-        output::note("A and B are the same: this measures the noise of this machine.");
+        output::note("A and B are the same, so this measures the noise of this machine.");
     }
     let names = [name(&a, args.a.as_ref(), &args.a_memory), name(&b, args.b.as_ref(), &args.b_memory)];
-    // Treatments of one name could not be told apart.
+    // Two treatments of the same name could not be distinguished.
     let [first, second] = names;
     let second = if first == second { format!("{second} (again)") } else { second };
     Ok((vec![a, b], [first, second]))
 }
 
-/// `NAME=VALUE command args (close, interleave)`.
+/// Names a variant: `NAME=VALUE command args (close, interleave)`.
 fn name(side: &Side, policy: Option<&Policy>, memory: &Memory) -> String {
     let env = side.env.iter().map(|(name, value)| format!("{name}={value}"));
     let command = study::line(&side.command);

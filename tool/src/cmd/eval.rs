@@ -1,4 +1,4 @@
-//! `manycore eval`: evaluates this machine and says what follows.
+//! `manycore eval`: evaluates this machine and gives advice.
 
 use crate::{
     cli::{Eval, EvalBudget, Results},
@@ -20,7 +20,7 @@ pub fn run(args: &Eval) -> Outcome {
     measure(machine, asked, &chosen(&args.only), &args.results)
 }
 
-/// Has the suite measure `sections`, saves the record, writes the report and prints it.
+/// Runs the suite on `sections`, saves the record, writes the report and prints it.
 pub(super) fn measure(machine: Machine, asked: Asked, sections: &[Section], to: &Results) -> Outcome {
     interrupt::catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))?;
     let (verb, quiet) = (asked.verb, to.quiet);
@@ -29,7 +29,8 @@ pub(super) fn measure(machine: Machine, asked: Asked, sections: &[Section], to: 
     let (record, ending) = suite::run(machine, asked, sections, &mut |event| match event {
         Event::Begin(section) => progress.section(section.title),
         Event::Progress { left, .. } => progress.left(left),
-        // So that not even a kill loses the sections that are done; a full disk is told at the end.
+        // Saved after each section, so that not even SIGKILL loses completed sections. The final save reports
+        // write errors such as a full disk.
         Event::Measured(record) if !record.experiments.is_empty() => drop(folder.write_record(record)),
         Event::Measured(_) => {}
         Event::Missed(missed) => progress.note(&format!("{}: {}", missed.what, missed.why)),
@@ -46,7 +47,7 @@ pub(super) fn measure(machine: Machine, asked: Asked, sections: &[Section], to: 
     match (saved, ending) {
         (Err(failure), _) => Err(failure),
         (Ok(()), Err(Failure::Interrupted(_))) => Err(Failure::Interrupted(format!(
-            "interrupted; what was measured is in {} (manycore report {0})",
+            "interrupted; the results so far are in {} (show them with: manycore report {0})",
             place.display()
         ))),
         (Ok(()), ending) => ending,

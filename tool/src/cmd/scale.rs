@@ -1,4 +1,4 @@
-//! `manycore scale`: what more workers, or more copies at once, bring a command.
+//! `manycore scale`: measures how a command scales with more workers or more copies at once.
 
 use crate::{
     cli::Scale,
@@ -11,7 +11,7 @@ use crate::{
 use manycore_model::{Machine, evaluation::id, record::Treatment};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Measures rounds of all numbers of workers, saves the record and prints what they say.
+/// Measures rounds of all numbers of workers, saves the record and prints the report.
 pub fn run(args: &Scale) -> Outcome {
     let (mut study, mut subject, counts) =
         Study::begin("scale", &args.measuring, &args.command, |machine| {
@@ -47,7 +47,7 @@ fn measure(args: &Scale, study: &mut Study, subject: &mut Commands, counts: &[us
     study.experiment(plot, subject, &mut |_| false).map(drop)
 }
 
-/// Numbers of workers, ascending; one is always there, as the baseline.
+/// Returns the numbers of workers in ascending order. They always include 1, the baseline.
 fn counts(args: &Scale, cpus: usize) -> Vec<usize> {
     let asked: BTreeSet<usize> = args.workers.iter().map(|&count| count as usize).collect();
     let powers = (0..usize::BITS).map(|power| 1 << power).take_while(|&count| count < cpus);

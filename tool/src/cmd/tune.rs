@@ -1,4 +1,5 @@
-//! `manycore tune`: searches workers, placement, SMT and memory for what serves a command best, and proves it.
+//! `manycore tune`: searches for the number of workers, placement, SMT use and memory policy that serve a
+//! command best, and confirms the result.
 
 use crate::{
     cli::Tune,
@@ -18,13 +19,13 @@ use manycore_model::{
 };
 use std::collections::BTreeMap;
 
-/// Part of the budget that the search takes; the rest is for the proof.
+/// Share of the budget for the search; the rest is for the confirmation.
 const SEARCH: f64 = 0.6;
 
-/// Candidates that are confirmed on fresh pairs.
+/// Number of candidates that are confirmed on fresh pairs.
 const FINALISTS: usize = 2;
 
-/// Searches, confirms, saves the record and the winner's plan, and prints what to do.
+/// Searches, confirms, saves the record and the winner's plan, and prints the advice.
 pub fn run(args: &Tune) -> Outcome {
     let (mut study, mut subject, field) = Study::begin("tune", &args.measuring, &args.command, |machine| {
         let field = candidates::of(args, machine, &machine.usable())?;
@@ -39,16 +40,20 @@ pub fn run(args: &Tune) -> Outcome {
         let text = serde_json::to_vec_pretty(plan).map_err(Failure::missing)?;
         output::write_file(&path, &text)?;
         if !args.measuring.quiet {
-            output::note(&format!("The winner's plan is {}.", path.display()));
+            output::note(&format!("The plan of the winner is {}.", path.display()));
         }
     }
     Ok(())
 }
 
-/// Halves the field until the finalists are left, then confirms them.
+/// Halves the field of candidates until the finalists are left, then confirms them.
 fn search(args: &Tune, study: &mut Study, subject: &mut Commands, field: &[Candidate]) -> Outcome {
-    let (today, others) = field.split_first().ok_or_else(|| Failure::input("nothing to search"))?;
-    study.say(&format!("{} candidates differ on this machine, beside today's behaviour", others.len()));
+    let (today, others) =
+        field.split_first().ok_or_else(|| Failure::input("there is no candidate to search"))?;
+    study.say(&format!(
+        "{} candidates differ on this machine, besides the command as it runs today",
+        others.len()
+    ));
     subject.set_sides(vec![today.side.clone()]);
     let one: f64 = study.pilot(subject, args.measuring.warmup as usize)?.iter().sum();
     let (mut left, round) = willing(study, subject, others)?;
@@ -61,12 +66,12 @@ fn search(args: &Tune, study: &mut Study, subject: &mut Commands, field: &[Candi
         subject.set_sides(sides(today, &left));
         let experiment = study.experiment(plot, subject, &mut |_| false)?;
         let keep = left.len().div_ceil(2).max(FINALISTS.min(left.len()));
-        // Today's behaviour is treatment 0 and stays in every round.
+        // Today's behaviour is treatment 0 and takes part in every round.
         let best = ranking(experiment).into_iter().filter(|(index, _)| *index > 0).take(keep);
         left = best.map(|(index, _)| left[index - 1]).collect();
     }
     left.truncate(FINALISTS);
-    // A fixed number of pairs is made in any case.
+    // A fixed number of pairs is always measured in full.
     let analyses = match pairs {
         Some(_) => 1,
         None => study::analyses_for(total * (1.0 - SEARCH) / (one * (left.len() + 1) as f64)),
@@ -76,7 +81,7 @@ fn search(args: &Tune, study: &mut Study, subject: &mut Commands, field: &[Candi
     study.experiment(plot, subject, &mut confirmed).map(drop)
 }
 
-/// A part of the budget, or the number of rounds that was asked for, however long they take.
+/// Returns a budget of `seconds`, or of the requested number of rounds, however long they take.
 fn part(seconds: f64, pairs: Option<usize>) -> Budget {
     pairs.map_or(Budget::seconds(seconds), |pairs| Budget {
         seconds,
@@ -85,10 +90,11 @@ fn part(seconds: f64, pairs: Option<usize>) -> Budget {
     })
 }
 
-/// Candidates of which a first run succeeds, and the seconds that these took together.
+/// Runs each candidate once. Returns those that succeed, and the seconds that all of these runs took.
 ///
 /// # Errors
-/// Those that are not the candidate's own, and that of the last one where none succeeds.
+/// Failures other than that of a candidate's own command. If no candidate succeeds, the failure of the last
+/// one.
 fn willing<'a>(
     study: &mut Study,
     subject: &mut Commands,
@@ -112,7 +118,8 @@ fn willing<'a>(
     }
 }
 
-/// Halvings until no more than the finalists are left; at least one round, so that something is tried.
+/// Returns the number of halvings until at most the finalists are left; at least one, so that some round is
+/// measured.
 fn rounds(candidates: usize) -> usize {
     let mut left = candidates;
     let mut rounds = 0;
@@ -141,7 +148,11 @@ fn plot(id: String, today: &Candidate, left: &[&Candidate], budget: Budget, anal
         }
     };
     Plot {
-        title: if id == id::TUNE_CONFIRM { "the finalists anew" } else { "candidates in turns" },
+        title: if id == id::TUNE_CONFIRM {
+            "confirmation of the finalists"
+        } else {
+            "candidates in interleaved rounds"
+        },
         id,
         treatments: std::iter::once(today).chain(left.iter().copied()).enumerate().map(treatment).collect(),
         parameters: BTreeMap::new(),
@@ -150,7 +161,7 @@ fn plot(id: String, today: &Candidate, left: &[&Candidate], budget: Budget, anal
     }
 }
 
-/// The candidate that the record shows to be better than today's behaviour.
+/// Returns the candidate that the record shows to be better than today's behaviour.
 fn winner<'a>(record: &Record, field: &'a [Candidate]) -> Option<&'a Candidate> {
     let tuning = Evaluation::of(record).tuning?;
     let name = &tuning.finalists.get(tuning.winner?)?.name;

@@ -1,4 +1,4 @@
-//! Programs that run to their end and are measured whole.
+//! Runs programs to their end and captures their output.
 
 use super::interrupt;
 use crate::failure::{Failure, Outcome};
@@ -9,10 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long is waited before the program is looked at again: short at first, then at most this.
+/// Longest pause between two checks of whether the program has ended. The first pauses are shorter.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a program left behind.
+/// The output and the wall time of a program.
 pub struct Output {
     /// Everything that it wrote to standard output.
     pub text: String,
@@ -22,11 +22,12 @@ pub struct Output {
     pub wall: Duration,
 }
 
-/// Runs `command` to its end. Its standard output is kept, its standard error is shown where it fails.
+/// Runs `command` to its end and captures its output.
 ///
 /// # Errors
-/// [`Failure::Missing`] where it cannot be started, [`Failure::Measured`] with its last words where it fails,
-/// [`Failure::Interrupted`] after a signal; then it is killed with all that it started.
+/// [`Failure::Missing`] if it cannot be started. [`Failure::Measured`] with the last line of its standard
+/// error if it fails. [`Failure::Interrupted`] after a signal; the program is then killed with all its
+/// children.
 pub fn run(command: &mut Command) -> Outcome<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
     let began = Instant::now();
@@ -43,7 +44,8 @@ pub fn run(command: &mut Command) -> Outcome<Output> {
     if status.success() {
         return Ok(Output { text, complaints, wall });
     }
-    let last = complaints.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    let last =
+        complaints.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no message on standard error");
     Err(Failure::Measured(format!("{name} failed ({status}): {last}")))
 }
 

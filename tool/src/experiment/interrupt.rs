@@ -1,4 +1,4 @@
-//! Ctrl-C and its kin: a flag that long work looks at, so that what was measured can be saved.
+//! Signals such as Ctrl-C set a flag, which long work checks so that the results so far can be saved.
 
 use crate::failure::{Failure, Outcome};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -13,10 +13,10 @@ use std::{
 
 static REQUESTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Longest sleep after which the flag is looked at.
+/// Longest sleep between two checks of the flag.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Catches SIGINT, SIGTERM and SIGHUP. The first one sets the flag; a second one ends the program at once
+/// Catches SIGINT, SIGTERM and SIGHUP. The first signal sets the flag. A second one ends the program at once
 /// with exit code 130.
 ///
 /// # Errors
@@ -30,12 +30,12 @@ pub fn catch() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a signal asked for the end.
+/// Returns whether a signal has requested the end of the run.
 pub fn requested() -> bool {
     REQUESTED.get().is_some_and(|flag| flag.load(Relaxed))
 }
 
-/// Goes on, or not.
+/// Checks whether the run may go on.
 ///
 /// # Errors
 /// [`Failure::Interrupted`] after a signal.
@@ -46,7 +46,7 @@ pub fn check() -> Outcome {
 /// Sleeps for `time`.
 ///
 /// # Errors
-/// [`Failure::Interrupted`] as soon as a signal was seen.
+/// [`Failure::Interrupted`] soon after a signal.
 pub fn sleep(time: Duration) -> Outcome {
     let end = Instant::now() + time;
     loop {

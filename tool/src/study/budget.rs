@@ -1,4 +1,4 @@
-//! How long an experiment takes, and at which moments it may end early.
+//! The budget of an experiment, and the interim analyses at which it may end early.
 
 use crate::{
     cli::Measuring,
@@ -8,25 +8,26 @@ use crate::{
 };
 use manycore_model::stats::interim_level;
 
-/// Planned interim analyses of a comparison under way, the last one counted.
+/// Largest number of planned analyses of a comparison, including the last one.
 const ANALYSES: usize = 3;
 
-/// Fewest pairs of which an interval at the level of the first of that many analyses can be made: 2 * 0.5^n must not be
-/// above it.
+/// Returns the smallest number of pairs for an interval at the level of the first of that many analyses: 2 *
+/// 0.5^n must not be above the level.
 pub fn least_pairs(analyses: usize) -> usize {
     ((2.0 / interim_level(1, analyses)).log2()).ceil() as usize
 }
 
-/// How many interim analyses a budget has room for, so that each has pairs enough for an answer.
+/// Returns the number of interim analyses for that many pairs, so that each analysis has enough pairs for an
+/// interval.
 pub fn analyses_for(pairs: f64) -> usize {
     let fits = |&analyses: &usize| pairs / analyses as f64 >= least_pairs(analyses) as f64;
     (1..=ANALYSES).rev().find(fits).unwrap_or(1)
 }
 
-/// When an experiment stops whose rounds (`what`: "a pair") take `round` seconds each.
+/// Returns the budget of an experiment whose rounds (`what`: "a pair") take `round` seconds each.
 ///
 /// # Errors
-/// [`Failure::Input`] where not even one round fits.
+/// [`Failure::Input`] if not even one round fits into the budget.
 pub fn budget(args: &Measuring, what: &str, round: f64) -> Outcome<Budget> {
     if let Some(rounds) = args.pairs {
         let rounds = rounds as usize;
@@ -36,13 +37,13 @@ pub fn budget(args: &Measuring, what: &str, round: f64) -> Outcome<Budget> {
     let least = least_pairs(1) as f64;
     if budget < round {
         return Err(Failure::input(format!(
-            "{what} takes {round:.1} s, more than the budget of {budget} s; for an answer give --budget {:.0}s",
+            "{what} takes {round:.1} s, more than the budget of {budget} s; for a result, give at least --budget {:.0}s",
             (least * round * 1.1).ceil()
         )));
     }
     if budget < least * round && !args.quiet {
         output::note(&format!(
-            "The budget has room for {:.0} rounds, and an answer needs {least}: --budget {:.0}s would do.",
+            "The budget allows {:.0} rounds, but a result needs {least}: give at least --budget {:.0}s.",
             (budget / round).floor(),
             (least * round * 1.1).ceil()
         ));

@@ -1,20 +1,20 @@
-//! Command lines as people write them.
+//! Splits and formats command lines.
 
 use crate::failure::{Failure, Outcome};
 
-/// A command line as a shell would split it, without running one.
+/// Splits a command line into words as a shell does, without running a shell.
 ///
 /// # Errors
-/// [`Failure::Input`] where a quote is not closed or nothing is there.
+/// [`Failure::Input`] if a quote is not closed or the command is empty.
 pub fn words(line: &str) -> Outcome<Vec<String>> {
     match shlex::split(line) {
         Some(words) if words.first().is_some_and(|program| !program.is_empty()) => Ok(words),
-        Some(_) => Err(Failure::input("an empty command was given")),
-        None => Err(Failure::input(format!("a quote is not closed in {line:?}"))),
+        Some(_) => Err(Failure::input("the command is empty")),
+        None => Err(Failure::input(format!("a quote is not closed in the command {line:?}"))),
     }
 }
 
-/// A command as one could type it: words are quoted only where a shell would change them.
+/// Formats a command so that it can be typed into a shell. Only words that a shell would change are quoted.
 pub fn line(command: &[String]) -> String {
     let plain = |word: &str| {
         !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "_@%+=:,./{}-".contains(c))
@@ -29,7 +29,7 @@ pub fn line(command: &[String]) -> String {
     command.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// `command` with every `{workers}` replaced; whether there was one.
+/// Replaces every `{workers}` in `command`. Also returns whether there was one.
 pub fn with_workers(command: &[String], workers: usize) -> (Vec<String>, bool) {
     const HOLE: &str = "{workers}";
     let filled = command.iter().map(|word| word.replace(HOLE, &workers.to_string())).collect();

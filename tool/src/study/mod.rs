@@ -1,4 +1,4 @@
-//! Experiments on the user's own commands and services: what the verbs `compare`, `scale` and `tune` share.
+//! Experiments on the user's own commands and services; shared by the verbs `compare`, `scale` and `tune`.
 
 mod budget;
 pub mod candidates;
@@ -40,34 +40,35 @@ pub struct Study {
     observer: Rc<Observer>,
     rng: Rng,
     origin_ns: u64,
-    /// Differences within this share are equivalent.
+    /// Margin of equivalence: differences within this share do not matter.
     margin: f64,
     quiet: bool,
     format: Format,
 }
 
-/// What an experiment of a study is to be.
+/// The specification of one experiment of a study.
 pub struct Plot {
     /// Id in the record.
     pub id: String,
-    /// What is measured, for people.
+    /// Displayed title.
     pub title: &'static str,
-    /// Treatments, one for each side of the subject.
+    /// Treatments, one for each variant of the subject.
     pub treatments: Vec<manycore_model::record::Treatment>,
-    /// What else the record shall say.
+    /// Further parameters for the record.
     pub parameters: BTreeMap<String, String>,
     /// When to stop.
     pub budget: Budget,
-    /// Planned interim analyses, the last one counted.
+    /// Number of planned analyses, including the last one.
     pub analyses: usize,
 }
 
 impl Study {
-    /// Begins a run of `verb`, with the subject for the sides that `prepare` makes for this machine, and what
-    /// else the verb wants to know of them.
+    /// Starts a run of `verb`. `prepare` returns the variants for this machine, and further data of the verb,
+    /// which are passed through.
     ///
     /// # Errors
-    /// Those of `prepare`, of [`Service::start`], and what a run needs and cannot have. Nothing is left behind.
+    /// Those of `prepare` and of [`Service::start`], and [`Failure`]s of the set-up. Nothing is left behind
+    /// then.
     pub fn begin<T>(
         verb: &str,
         args: &Measuring,
@@ -87,17 +88,18 @@ impl Study {
         }
     }
 
-    /// Signals are caught, orphans of measured commands come to us, the folder for the results is there.
+    /// Catches signals, becomes the reaper of orphans of measured commands, and creates the folder for the
+    /// results.
     fn open(verb: &str, args: &Measuring, command: &Command) -> Outcome<Self> {
         if args.precision.is_some() && verb != "compare" {
             return Err(Failure::input(format!(
-                "--precision is for compare: {verb} measures for its --budget, or as many rounds as --pairs says"
+                "--precision applies to compare only: {verb} measures for --budget, or the rounds given by --pairs"
             )));
         }
         interrupt::catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))?;
         child::allow_many_files();
         job::adopt_orphans()
-            .map_err(|error| Failure::missing(format!("cannot look after orphans of commands: {error}")))?;
+            .map_err(|error| Failure::missing(format!("cannot become a child subreaper: {error}")))?;
         let machine = source::live()?;
         let folder = Folder::make(args.out.clone(), args.force, verb)?;
         let observer = Rc::new(Observer::new(&machine));
@@ -118,43 +120,43 @@ impl Study {
         })
     }
 
-    /// Tells something on standard error, unless nothing shall be told.
+    /// Prints a line on standard error, unless --quiet was given.
     pub fn say(&self, text: &str) {
         if !self.quiet {
             output::note(text);
         }
     }
 
-    /// Notes something that could not be had.
+    /// Records that something could not be measured, and prints it.
     pub fn miss(&mut self, what: &str, why: &str) {
         let missed = Missed { what: what.to_owned(), why: why.to_owned() };
         self.progress.note(&format!("{}: {}", missed.what, missed.why));
         self.record.missed.push(missed);
     }
 
-    /// What was measured until now.
+    /// Returns the record so far.
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// Where the results go.
+    /// Returns the folder for the results.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The machine that is measured on.
+    /// Returns the machine that is measured.
     pub fn machine(&self) -> &Machine {
         &self.record.machine
     }
 
-    /// The subject for `sides`, with its service started.
+    /// Creates the subject for `sides`, and starts its service if there is one.
     fn subject(&self, args: &Measuring, sides: Vec<Side>) -> Outcome<Commands> {
         if sides.iter().any(|side| side.command.first().is_none_or(String::is_empty)) {
-            return Err(Failure::input("an empty command was given"));
+            return Err(Failure::input("the command is empty"));
         }
         if args.service.is_some() && sides.iter().any(|side| side.place.memory != MemoryPolicy::Default) {
             return Err(Failure::input(
-                "a service keeps its memory while its CPUs are switched: memory policies need commands that start anew",
+                "memory policies do not work with --service: a running service keeps its memory when its CPUs change",
             ));
         }
         let load_cpus = self.load_cpus(args, &sides)?;
@@ -179,13 +181,14 @@ impl Study {
         Commands::new(sides, rules, service, Rc::clone(&self.observer), self.origin_ns)
     }
 
-    /// CPUs of the load beside a service: those asked for, or those that no side of the service has.
+    /// Returns the CPUs for the load on a service: the requested ones, or those that no variant of the
+    /// service uses.
     fn load_cpus(&self, args: &Measuring, sides: &[Side]) -> Outcome<Option<CpuSet>> {
         let usable = self.machine().usable();
         if let Some(cpus) = &args.load_cpus {
             if !cpus.iter().all(|cpu| usable.contains(cpu)) {
                 return Err(Failure::input(format!(
-                    "--load-cpus {cpus}: only CPUs {usable} may be used here"
+                    "--load-cpus {cpus} has CPUs that may not be used here; expected some of {usable}"
                 )));
             }
             return Ok(Some(cpus.clone()));
@@ -200,15 +203,15 @@ impl Study {
         Ok((args.service.is_some() && every_side_placed && !left.is_empty()).then_some(left))
     }
 
-    /// Runs every side `warmups` times and once more for its time, outside the record: a command that cannot work is
-    /// found before anything is measured, and a first run that is slow (a cold cache, a compiler) does not decide the
-    /// plan. Returns the seconds of the last run of each.
+    /// Runs every variant `warmups` times, and once more to time it. None of these runs is recorded. A
+    /// command that cannot work is found before anything is measured, and a slow first run (a cold cache, a
+    /// compiler) does not affect the plan. Returns the seconds of the last run of each variant.
     ///
     /// # Errors
     /// Those of the commands.
     pub fn pilot(&mut self, subject: &mut Commands, warmups: usize) -> Outcome<Vec<f64>> {
         use experiment::Subject as _;
-        self.progress.section("warm-up, and a run of each for its time");
+        self.progress.section("warm-up and timing runs");
         (0..subject.sides().len())
             .map(|side| {
                 for _ in 0..warmups {
@@ -221,10 +224,11 @@ impl Study {
             .collect()
     }
 
-    /// Runs an experiment to its end, or until `enough` says so at one of its analyses; it is saved in the record.
+    /// Runs an experiment until its budget is spent, or until `enough` returns true at one of its analyses.
+    /// Adds it to the record.
     ///
     /// # Errors
-    /// Those of the subject; what was measured is kept.
+    /// Those of the subject. The samples so far are kept in the record.
     pub fn experiment(
         &mut self,
         plot: Plot,
@@ -260,13 +264,13 @@ impl Study {
             self.record.experiments.pop();
         }
         ending?;
-        self.record.experiments.last().ok_or_else(|| Failure::Measured("nothing was measured".to_owned()))
+        self.record.experiments.last().ok_or_else(|| Failure::Measured("no sample was measured".to_owned()))
     }
 
-    /// Saves the record, prints its judgement, and says how the run ended.
+    /// Saves the record, prints its evaluation, and returns how the run ended.
     ///
     /// # Errors
-    /// The failure in `ending`, or that the record cannot be saved.
+    /// The failure in `ending`, or that of saving the record.
     pub fn end(mut self, subject: &Commands, ending: Outcome) -> Outcome {
         self.progress.finish();
         self.record.interrupted = !experiment::goes_on(&ending);
@@ -281,7 +285,7 @@ impl Study {
         match (saved, ending) {
             (Err(failure), _) => Err(failure),
             (Ok(()), Err(Failure::Interrupted(_))) => Err(Failure::Interrupted(format!(
-                "interrupted; what was measured is in {} (manycore report {0})",
+                "interrupted; the results so far are in {} (show them with: manycore report {0})",
                 self.folder.record().display()
             ))),
             (Ok(()), ending) => ending,
@@ -289,8 +293,8 @@ impl Study {
     }
 }
 
-/// What [`manycore_model::record::Sample::work`] counts in where `primary` decides: so that work per second is the
-/// metric's value, or its inverse where less is better.
+/// Returns the unit of [`manycore_model::record::Sample::work`] for the primary metric. It is such that work
+/// per second is the metric's value, or its inverse if less is better.
 fn unit(primary: &Metric) -> String {
     match (primary.name.as_str(), primary.better, primary.unit.strip_suffix("/s")) {
         ("wall", ..) => "runs".to_owned(),

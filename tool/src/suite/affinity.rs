@@ -1,4 +1,4 @@
-//! Processes that each sum an array in cache: free against bound to their CPU.
+//! Processes that each sum an array in cache: unpinned against pinned to a CPU.
 
 use super::{Plan, Stage, parameters, pilot};
 use crate::{
@@ -13,22 +13,22 @@ use manycore_model::{CpuId, CpuSet, evaluation::id, record::Treatment};
 use manycore_workload::Kind;
 use std::collections::BTreeMap;
 
-/// Processes on each CPU in the published evaluation: 20 on two.
+/// Processes on each CPU; the published evaluation has 20 on two CPUs.
 const PER_CPU: usize = 10;
 
-/// CPUs that take part at most, so that a heat map of the processes can be read.
+/// Largest number of CPUs, so that a heat map of the processes stays readable.
 const MOST_CPUS: usize = 16;
 
-/// Rounds of each side: A1 to A10, B1 to B10. A larger budget makes them longer.
+/// Rounds of each variant: A1 to A10 and B1 to B10. A larger budget makes them longer.
 const ROUNDS: usize = 10;
 
-/// Share of the budget that rounds fill; the rest is for what lies between them.
+/// Share of the budget that the rounds fill; the rest is for the time between them.
 const MEASURED: f64 = 0.8;
 
-/// Looks of each process at its CPU in a round, at least, as in the published evaluation.
+/// Smallest number of CPU checks of each process in a round, as in the published evaluation.
 const LOOKS: u64 = 10_000;
 
-/// Size of the array where the caches are not known.
+/// Size in bytes of the array if the cache sizes are unknown.
 const UNKNOWN_CACHE: u64 = 32 << 10;
 
 pub(super) fn measure(stage: &mut Stage) -> Outcome {
@@ -37,7 +37,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
     let bytes =
         stage.record.machine.caches_at(1).filter_map(|cache| cache.size_bytes).min().unwrap_or(UNKNOWN_CACHE)
             / 2;
-    // All processes of a CPU share it for a round, and both sides have their rounds.
+    // The processes of a CPU share it during a round, and both variants have their rounds.
     let seconds = stage.profile.affinity * MEASURED / (2 * ROUNDS * PER_CPU) as f64;
     let ticks = LOOKS.max((seconds / pilot(Kind::Sum, bytes)) as u64);
     let processes = cpus.len() * PER_CPU;
@@ -76,7 +76,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
     stage.crew_experiment(Crew::hire(Kind::Sum, 0, processes)?, plan)
 }
 
-/// At most `most` of `cpus`, evenly spread over them.
+/// Returns at most `most` of `cpus`, evenly spread over them.
 fn spread(cpus: &CpuSet, most: usize) -> Vec<CpuId> {
     let step = cpus.len().div_ceil(most).max(1);
     cpus.iter().step_by(step).collect()

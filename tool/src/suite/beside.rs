@@ -1,4 +1,4 @@
-//! Ours and another program's, in turns.
+//! Our load and another program, in interleaved samples.
 
 use crate::{
     experiment::{Subject, live::Live, observe::Observer},
@@ -8,13 +8,13 @@ use manycore_host::clock::now_ns;
 use manycore_model::record::Sample;
 use std::rc::Rc;
 
-/// Runs the other program with that many workers; the work that it says it did, and the seconds in which.
+/// Runs the other program with that many workers. Returns its work, and the seconds in which it was done.
 pub(super) type Theirs = Box<dyn FnMut(usize) -> Outcome<(f64, f64)>>;
 
-/// A crew of ours, at rest while the other program runs.
+/// Our workers, which are idle while the other program runs.
 pub(super) struct Both {
     pub(super) ours: Live,
-    /// Workers and program of each treatment; ours is `manycore`.
+    /// Number of workers and program of each treatment; our program is called `manycore`.
     pub(super) sides: Vec<(usize, &'static str)>,
     pub(super) theirs: Theirs,
     pub(super) observer: Rc<Observer>,

@@ -1,4 +1,4 @@
-//! A against A: what this machine shows between two identical things.
+//! A against A: the differences that this machine shows between two identical treatments.
 
 use super::{Plan, Stage, parameters, profile::slices, scaling::prime_trial, treatment};
 use crate::{

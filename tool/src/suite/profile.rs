@@ -1,4 +1,4 @@
-//! How much time each section gets.
+//! The time budget of each section, and the length of slices.
 
 use super::{latency, scaling::worker_counts};
 use crate::experiment::live::Pace;
@@ -10,38 +10,38 @@ use std::time::Duration;
 pub struct Profile {
     /// Name in the record.
     pub name: &'static str,
-    /// A/A.
+    /// Noise floor (A/A).
     pub noise: f64,
-    /// Clock of the CPUs.
+    /// Clock of the CPUs, measured by additions.
     pub clock: f64,
-    /// Prime events by workers.
+    /// Prime events by number of workers.
     pub scaling: f64,
-    /// Serial, threads, processes in our own code.
+    /// Serial, threads and processes, in our own code.
     pub modes: f64,
-    /// The same in Python, both BLAS settings together.
+    /// The same in Python, for both BLAS settings.
     pub python: f64,
     /// Matrix products.
     pub matrix: f64,
-    /// Free against bound.
+    /// Unpinned against pinned.
     pub affinity: f64,
-    /// Cache lines between CPUs; less where few pairs need less.
+    /// Core-to-core latency; reduced for few pairs, which need less.
     pub latency: f64,
     /// Memory bandwidth and latency.
     pub stream: f64,
     /// Counters, pipes and locks that workers share.
     pub contention: f64,
-    /// Beside sysbench.
+    /// Comparison with sysbench.
     pub sysbench: f64,
-    /// One load of `bench`; no part of `eval`.
+    /// One load of `bench`; not part of `eval`.
     pub bench: f64,
-    /// Whether sizes and repetitions are those of openEuler's published multi-core evaluation, whatever time they take:
-    /// 30 s of prime events for each number of workers, 50 inverses of 1000 x 1000.
+    /// Whether sizes and repetitions are those of openEuler's published multi-core evaluation, however long
+    /// they take: 30 s of prime events for each number of workers, 50 inversions of 1000 x 1000 matrices.
     pub published: bool,
 }
 
-/// At most 90 s on 2 CPUs that are free.
+/// At most 90 s on 2 idle CPUs.
 ///
-/// Where others hold them, the least numbers of whole runs (Python above all) take longer.
+/// If other work uses the CPUs, the minimum numbers of whole runs (of Python above all) take longer.
 pub const QUICK: Profile = Profile {
     name: "quick",
     noise: 7.0,
@@ -77,7 +77,7 @@ pub const STANDARD: Profile = Profile {
     published: false,
 };
 
-/// The published parameters; tens of minutes.
+/// The published parameters. Takes tens of minutes.
 pub const FULL: Profile = Profile {
     name: "full",
     noise: 120.0,
@@ -96,7 +96,7 @@ pub const FULL: Profile = Profile {
 };
 
 impl Profile {
-    /// The same profile with `factor` times the time for everything.
+    /// Returns the profile with all times multiplied by `factor`.
     pub fn scaled(self, factor: f64) -> Self {
         Self {
             noise: self.noise * factor,
@@ -115,15 +115,15 @@ impl Profile {
         }
     }
 
-    /// The same profile with what the published parameters take on `cpus` CPUs, and no more time for their pairs than
-    /// helps.
+    /// Returns the profile for `cpus` CPUs: with the time that the published parameters need, and no more
+    /// time for pairs of CPUs than is useful.
     pub fn on(mut self, cpus: usize) -> Self {
         self.latency = self.latency.min(latency::enough_seconds(cpus));
         if !self.published {
             return self;
         }
         let counts = worker_counts(cpus).len() as f64;
-        // Beside the slices that count there is what is thrown away, and the reading of counters.
+        // Besides the measured slices, settling and the reading of counters take time.
         Self { scaling: self.scaling.max(counts * PUBLISHED_SECONDS * 1.3), ..self }
     }
 }
@@ -134,26 +134,26 @@ pub const PUBLISHED_SECONDS: f64 = 30.0;
 /// Seconds of UnixBench's ten passes.
 pub const UNIXBENCH_SECONDS: f64 = 100.0;
 
-/// Length of a slice: the shortest that is long beside a switch. Longer ones see more of the drift of a shared
-/// machine (`make bench` measures it).
+/// Length of a slice: the shortest that is long compared with a switch of treatments. Longer slices see more
+/// of the drift of a shared machine (`make bench` measures it).
 pub const SLICE: Duration = Duration::from_millis(50);
 
-/// Time thrown away after a switch: workers wake, migrate, warm their caches.
+/// Time after a switch that is not measured: workers wake up, migrate and warm their caches.
 const SETTLE: Duration = Duration::from_millis(10);
 
-/// Period of a CPU quota, unless somebody changed it (`Documentation/scheduler/sched-bwc.rst`).
+/// Default period of a CPU quota (`Documentation/scheduler/sched-bwc.rst`).
 const QUOTA_PERIOD: Duration = Duration::from_millis(100);
 
-/// The pace of sliced sections on `machine`.
+/// Returns the pace of sliced sections on `machine`.
 ///
-/// Where a quota can hold workers back, a slice must be long beside the quota's period and may not begin in one
-/// that the treatment before has used up.
+/// If a CPU quota can throttle workers, a slice must be long compared with the period of the quota. It must
+/// not begin in a period whose quota the previous treatment has used up.
 pub fn slices(machine: &Machine) -> Pace {
     let slice = if under_quota(machine) { 3 * QUOTA_PERIOD } else { SLICE };
     Pace::Slices { slice, settle: settle(machine) }
 }
 
-/// Time thrown away after a switch on `machine`.
+/// Returns the time after a switch that is not measured on `machine`.
 pub fn settle(machine: &Machine) -> Duration {
     if under_quota(machine) { QUOTA_PERIOD + SETTLE } else { SETTLE }
 }
@@ -172,7 +172,7 @@ mod tests {
         machine.allowed.cpus = "0-7".parse().unwrap();
         let length = |machine: &Machine| match slices(machine) {
             Pace::Slices { slice, settle } => (slice, settle),
-            Pace::Whole => unreachable!("slices are no whole work"),
+            Pace::Whole => unreachable!("sections are measured in slices"),
         };
         assert_eq!(length(&machine), (SLICE, SETTLE));
         machine.allowed.quota_cpus = Some(8.0);

@@ -1,4 +1,5 @@
-//! Prime events at 1, 2, 4, ... all CPUs and twice as many, and the clock of the CPUs alone and together.
+//! Prime events with 1, 2, 4, ... all CPUs and twice as many workers, and the clock of the CPUs, one at a
+//! time and all at once.
 
 use super::{
     Plan, Stage, free, parameters,
@@ -16,14 +17,14 @@ use crate::{
 use manycore_model::{CpuId, CpuSet, evaluation::id};
 use manycore_workload::{ADDITIONS_PER_TICK, DEFAULT_MAX_PRIME, Kind};
 
-/// The clock is asked of at most this many CPUs alone.
+/// Largest number of CPUs whose clock is measured one at a time.
 const MOST_ALONE: usize = 8;
 
 pub(super) fn measure(stage: &mut Stage) -> Outcome {
     let total = stage.profile.clock + stage.profile.scaling;
     let until_clock = stage.profile.clock / total;
     match clock(stage, (0.0, until_clock)) {
-        // The clock explains the scaling; it is not the reason to be here.
+        // The clock explains the scaling, but the section is useful without it.
         Err(Failure::Measured(why)) => stage.miss("clock of the CPUs", &why),
         other => other?,
     }
@@ -50,11 +51,11 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
     stage.crew_experiment(Crew::hire(Kind::Prime, cpus.len() * 2, 0)?, plan)
 }
 
-/// Numbers of workers up to that of the CPUs that a scalability law needs.
+/// Numbers of workers, up to the number of CPUs, that a scalability law needs.
 const LAW: usize = 5;
 
-/// Powers of two up to `cpus`, `cpus` itself, and twice as many; with one and a half times the powers where
-/// there would be too few for a law.
+/// Returns the powers of two up to `cpus`, `cpus` itself, and twice as many. If these are too few for a law,
+/// one and a half times the powers are added.
 pub(super) fn worker_counts(cpus: usize) -> Vec<usize> {
     let powers = || (0..usize::BITS).map(|power| 1 << power).take_while(|&count| count < cpus);
     let mut counts: Vec<usize> = powers().chain([cpus]).collect();
@@ -67,7 +68,7 @@ pub(super) fn worker_counts(cpus: usize) -> Vec<usize> {
     counts
 }
 
-/// `workers` workers at prime events, free on `cpus`.
+/// Returns a trial of `workers` workers at prime events, unpinned on `cpus`.
 pub(super) fn prime_trial(workers: usize, cpus: &CpuSet) -> Trial {
     let mut load = Kind::Prime.load();
     load.prepare(DEFAULT_MAX_PRIME);
@@ -78,7 +79,7 @@ pub(super) fn prime_trial(workers: usize, cpus: &CpuSet) -> Trial {
     }
 }
 
-/// Additions per second of single CPUs alone, and of all together.
+/// Measures additions per second of CPUs one at a time, and of all of them at once.
 fn clock(stage: &mut Stage, part: (f64, f64)) -> Outcome {
     let cpus: Vec<CpuId> = stage.record.machine.usable().iter().collect();
     let order = |worker: usize| Order {

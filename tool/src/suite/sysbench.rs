@@ -1,4 +1,4 @@
-//! Our prime events beside sysbench's, interleaved, at the same parameters.
+//! Our prime events and those of sysbench, in interleaved samples with the same parameters.
 
 use super::{Stage, beside::Both, optional, parameters, profile::settle, scaling::prime_trial, treatment};
 use crate::{
@@ -77,10 +77,10 @@ fn sysbench(threads: usize, events: u64) -> Command {
     command
 }
 
-/// What sysbench says that it did.
+/// The totals that sysbench prints.
 struct Printed {
     events: f64,
-    /// Mean time of the threads at work: their start is no part of it.
+    /// Mean execution time of the threads. Their start is not included.
     seconds: f64,
 }
 
@@ -92,7 +92,7 @@ fn parse(text: &str) -> Outcome<Printed> {
     value("total number of events")
         .zip(value("execution time (avg/stddev)"))
         .map(|(events, seconds)| Printed { events, seconds })
-        .ok_or_else(|| Failure::Measured("sysbench printed no totals; is it version 1.0?".to_owned()))
+        .ok_or_else(|| Failure::Measured("sysbench 1.0 was expected to print totals, but did not".to_owned()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Loads whose workers share something, by the number of workers and by how far two of them are apart.
+//! Loads whose workers share an object, by the number of workers and by the distance between two of them.
 
 mod loads;
 mod peer;
@@ -28,33 +28,33 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Blocks without which there is no interval.
+/// Smallest number of blocks from which an interval can be computed.
 const LEAST_BLOCKS: usize = 6;
 
-/// UnixBench's passes.
+/// Number and length of UnixBench's passes.
 const PASSES: usize = 10;
 const PASS: Duration = Duration::from_secs(10);
 
-/// Share of a load's time for the other program, where there is one.
+/// Share of a load's time for another program, if there is one.
 const BESIDE: f64 = 0.4;
 
-/// How long what is under way may take to arrive where it is counted.
+/// Longest time for operations in progress to arrive where they are counted.
 const ARRIVAL: Duration = Duration::from_secs(1);
 
 /// What is measured of a load.
 struct Scope {
     /// Numbers of workers.
     counts: Vec<usize>,
-    /// Whether two tasks are also bound to CPUs at every distance.
+    /// Whether two tasks are also measured pinned to CPUs at every distance.
     distances: bool,
     seconds: f64,
     /// Part of the section's time.
     part: (f64, f64),
-    /// Whether passes are as long and as many as UnixBench's.
+    /// Whether there are as many passes, of the same length, as UnixBench has.
     unixbench: bool,
 }
 
-/// The section of `eval`: counters, locks and pipes, with one worker, with two and with one on each CPU.
+/// The section of `eval`: counters, pipes and locks, with one worker, with two, and with one on each CPU.
 pub(super) fn section(stage: &mut Stage) -> Outcome {
     let cpus = stage.record.machine.usable().len();
     let mut few = vec![1, 2.min(cpus), cpus];
@@ -74,13 +74,13 @@ pub(super) fn section(stage: &mut Stage) -> Outcome {
     Ok(())
 }
 
-/// One load for `bench`, with another program's beside it where there is one.
+/// Measures one load for `bench`, and the same load of another program if that is available.
 fn bench(stage: &mut Stage, load: &Contended) -> Outcome {
     let cpus = stage.record.machine.usable().len();
     let least = load.least();
     let mut counts = worker_counts(cpus);
     if load.pairs {
-        // As many pairs as CPUs are twice as many processes already.
+        // With as many pairs as CPUs, there are twice as many processes as CPUs already.
         counts.pop();
     }
     if !stage.wish.workers.is_empty() {
@@ -90,7 +90,7 @@ fn bench(stage: &mut Stage, load: &Contended) -> Outcome {
     }
     counts.retain(|&count| count >= least);
     if counts.is_empty() {
-        let what = format!("--workers: {} needs at least {least}", load.section.name);
+        let what = format!("--workers: {} needs at least {least} workers", load.section.name);
         return Err(Failure::input(what));
     }
     let unixbench = stage.wish.unixbench;
@@ -105,18 +105,18 @@ fn bench(stage: &mut Stage, load: &Contended) -> Outcome {
     peer.map_or(Ok(()), |peer| peer.measure(stage, load, total * BESIDE, (own, 1.0)))
 }
 
-/// Makes the object for at most `workers` workers.
+/// Creates the shared object for at most `workers` workers.
 fn open(load: &Contended, workers: usize) -> Outcome<(Arc<dyn Shared>, Option<Guard>)> {
     let object = (load.open)(workers).map_err(|error| {
         let cure = match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
             Some(rustix::io::Errno::NOSPC) => {
-                "; the system's limit is reached (ipcs -l tells it, ipcs lists who has them, ipcrm removes them)"
+                "; the system's limit is reached (ipcs -l shows it, ipcs lists the objects, ipcrm removes them)"
             }
-            Some(rustix::io::Errno::NOSYS) => "; this kernel is built without them (CONFIG_SYSVIPC)",
+            Some(rustix::io::Errno::NOSYS) => "; this kernel is built without System V IPC (CONFIG_SYSVIPC)",
             Some(rustix::io::Errno::MFILE) => "; see ulimit -n",
             _ => "",
         };
-        Failure::missing(format!("{}: cannot make what {workers} workers share: {error}{cure}", load.section.title))
+        Failure::missing(format!("{}: cannot create the object that {workers} workers share: {error}{cure}", load.section.title))
     })?;
     let guard = Guard::over(&object.remains())?;
     Ok((object, guard))
@@ -151,7 +151,7 @@ fn measure(stage: &mut Stage, load: &Contended, scope: &Scope) -> Outcome {
     balance(&mut live, &*object)
 }
 
-/// Every variant with every number of workers, and bound to CPUs at every distance.
+/// Returns every variant with every number of workers, and with two tasks pinned to CPUs at every distance.
 fn treatments(
     load: &Contended,
     scope: &Scope,
@@ -191,7 +191,7 @@ fn treatment(name: String, workers: usize, factors: &[(&str, &str)]) -> Treatmen
     Treatment { name, workers, factors: factors.collect::<BTreeMap<_, _>>(), latency: None }
 }
 
-/// A team at work, whose tasks, workers before servers, run where `place` says.
+/// Returns the trial of a team. Its tasks, workers before servers, run on the CPUs that `place` returns.
 fn trial(object: &dyn Shared, variant: usize, workers: usize, place: &dyn Fn(usize) -> CpuSet) -> Trial {
     let team = object.team(variant, workers);
     let order = |(task, worker): (usize, &usize)| Order {
@@ -210,7 +210,8 @@ fn trial(object: &dyn Shared, variant: usize, workers: usize, place: &dyn Fn(usi
     }
 }
 
-/// Whether the workers counted what the object did: a load that loses counts has measured nothing.
+/// Checks that the workers' counts equal that of the object. A load that loses counts is not measured
+/// correctly.
 fn balance(live: &mut Live, object: &dyn Shared) -> Outcome {
     live.rest()?;
     let ours = live.ticks_done() * object.per_tick();
@@ -222,12 +223,12 @@ fn balance(live: &mut Live, object: &dyn Shared) -> Outcome {
     match object.counted().filter(|&own| own != ours) {
         None => Ok(()),
         Some(own) => Err(Failure::Measured(format!(
-            "the workers counted {ours} operations, and what they share {own}"
+            "the workers counted {ours} operations, but the object that they share counted {own}"
         ))),
     }
 }
 
-/// Length of a sample of another program, and of ours beside it.
+/// Returns the length of a sample of another program, and of our samples interleaved with it.
 fn beside() -> Duration {
     SLICE.max(Duration::from_secs(1))
 }

@@ -1,4 +1,4 @@
-//! The same by programs that others have written, in turns with ours on the same machine.
+//! The same loads by other programs, interleaved with ours on the same machine.
 
 use super::{Contended, PASS, PASSES, beside, open, trial};
 use crate::{
@@ -21,17 +21,17 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Most processes of a semaphore that stress-ng starts.
+/// Largest number of processes that stress-ng starts on a semaphore.
 const STRESS_NG_MOST: usize = 64;
 
-/// A program that does what a load of ours does.
+/// Another program that does the same as one of our loads.
 #[derive(Clone)]
 pub(super) enum Peer {
     StressNg { version: String, counts: Vec<usize> },
     UnixBench { program: PathBuf },
 }
 
-/// The program that is there for `load`; what is not there is noted.
+/// Finds the program for `load`. A program that is not installed is noted.
 pub(super) fn of(stage: &mut Stage, load: &Contended, counts: &[usize]) -> Outcome<Option<Peer>> {
     match load.section.name {
         "sem" | "sem-sysv" | "msg" => stress_ng(stage, load, counts),
@@ -46,12 +46,12 @@ fn stress_ng(stage: &mut Stage, load: &Contended, counts: &[usize]) -> Outcome<O
         Err(Failure::Interrupted(why)) => return Err(Failure::Interrupted(why)),
         Err(_) => {
             let cure = "stress-ng is not installed (Debian: apt install stress-ng; openEuler: dnf install stress-ng)";
-            stage.miss(&format!("{} beside stress-ng", load.section.name), cure);
+            stage.miss(&format!("comparison of {} with stress-ng", load.section.name), cure);
             return Ok(None);
         }
     };
     let cpus = stage.record.machine.usable().len();
-    // Its semaphores have at least two processes; more than CPUs are no figure that anybody compares.
+    // Its semaphores need at least two processes. More processes than CPUs are not a useful comparison.
     let least = if load.pairs { 1 } else { 2 };
     let fits = |count: &&usize| (least..=cpus.max(least).min(STRESS_NG_MOST)).contains(*count);
     let fitting: Vec<usize> = counts.iter().filter(fits).copied().collect();
@@ -63,7 +63,7 @@ fn stress_ng(stage: &mut Stage, load: &Contended, counts: &[usize]) -> Outcome<O
 fn unixbench(stage: &mut Stage) -> Outcome<Option<Peer>> {
     let asked = stage.wish.unixbench_dir.clone();
     let places: Vec<PathBuf> = match &asked {
-        // Its programs are built into pgms/.
+        // UnixBench builds its programs into pgms/.
         Some(folder) => vec![folder.join("pgms"), folder.clone()],
         None => std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect(),
     };
@@ -71,7 +71,7 @@ fn unixbench(stage: &mut Stage) -> Outcome<Option<Peer>> {
     match (found, asked) {
         (Some(program), _) => Ok(Some(Peer::UnixBench { program })),
         (None, Some(folder)) => Err(Failure::input(format!(
-            "--unixbench-dir {}: no context1 in it nor in its pgms/ (make builds it there)",
+            "--unixbench-dir {}: found no context1 there or in its pgms/ (build it with make)",
             folder.display()
         ))),
         (None, None) => Ok(None),
@@ -86,7 +86,7 @@ impl Peer {
         }
     }
 
-    /// Measures ours and theirs in turns.
+    /// Measures our load and the other program in interleaved samples.
     pub(super) fn measure(
         self,
         stage: &mut Stage,
@@ -134,7 +134,7 @@ impl Peer {
         stage.experiment(design, &mut subject, part).map_err(optional)
     }
 
-    /// Operations, and seconds in which they were done.
+    /// Runs the program. Returns its operations, and the seconds in which they were done.
     fn run(&self, load: &str, workers: usize, time: Duration) -> Outcome<(f64, f64)> {
         let seconds = time.as_secs_f64();
         let rate = match self {
@@ -142,7 +142,7 @@ impl Peer {
             Self::UnixBench { program } => {
                 let run = command::run(Command::new(program).arg(time.as_secs().to_string()))?;
                 count(&run.complaints).or_else(|| count(&run.text)).map(|count| count / seconds).ok_or_else(
-                    || Failure::Measured("context1 printed no COUNT; is it UnixBench's?".to_owned()),
+                    || Failure::Measured("UnixBench's context1 printed no line with COUNT".to_owned()),
                 )?
             }
         };
@@ -163,12 +163,12 @@ fn stress_ng_rate(load: &str, workers: usize, time: Duration) -> Outcome<f64> {
     let reader: Reader = "stress-ng".parse().map_err(Failure::Measured)?;
     let output = Output { stdout: &run.text, stderr: &run.complaints, since };
     let figures = reader.read(&output).map_err(Failure::Measured)?;
-    // A run in which nothing was done is one of rate 0: it counts.
+    // A run without any operation has rate 0 and counts as well.
     let rate = figures.first().map(|(_, rate)| *rate).filter(|rate| *rate >= 0.0);
     rate.ok_or_else(|| Failure::Measured("stress-ng printed no rate".to_owned()))
 }
 
-/// The number in `COUNT|118226|1|lps`, as UnixBench's programs print it.
+/// Reads the number from `COUNT|118226|1|lps`, as UnixBench's programs print it.
 fn count(text: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix("COUNT|"))?;
     line.split('|').next()?.parse().ok().filter(|&count: &f64| count >= 0.0 && count.is_finite())

@@ -1,5 +1,5 @@
-//! Memory: what kernels move by number of workers, what each node's CPUs read from each node's memory, and how long a
-//! load from there takes, idle and under load.
+//! Memory: bandwidth of kernels by number of workers, read bandwidth from each node's CPUs to each node's
+//! memory, and the latency of a load from there, idle and under load.
 
 mod ground;
 mod size;
@@ -26,31 +26,31 @@ use manycore_workload::stream::{Kernel, Streams, Work};
 use size::Room;
 use std::{collections::BTreeMap, path::Path, rc::Rc};
 
-/// Samples beyond which no block is made before the budget is looked at.
+/// Number of samples to which the minimum number of blocks is limited.
 const MOST_AT_LEAST: usize = 120;
 
-/// Blocks without which there is no interval.
+/// Smallest number of blocks from which an interval can be computed.
 const BLOCKS: usize = 6;
 
-/// Kernels that are measured with every number of workers, unless it is said which.
+/// Kernels that are measured with every number of workers by default.
 const LADDER: [Kernel; 2] = [Kernel::Triad, Kernel::Read];
 
-/// What `bench stream` is told.
+/// The options of `bench stream`.
 #[derive(Clone, Debug, Default)]
 pub struct StreamWish {
-    /// Kernels; all of them where there are none.
+    /// Kernels; all of them if empty.
     pub kernels: Vec<Kernel>,
-    /// Bytes of an array; by the caches and the memory where it is not said.
+    /// Bytes of an array; by default chosen from the caches and the memory.
     pub array: Option<u64>,
-    /// Nodes that have a part; all of them where it is not said.
+    /// Nodes that take part; all of them by default.
     pub nodes: Option<CpuSet>,
 }
 
-/// Arrays on each node, and who works on them.
+/// The arrays on each node, and the CPUs that work on them.
 struct Field {
     ground: Ground,
     streams: Streams,
-    /// What every experiment on it is told.
+    /// Parameters of every experiment on them.
     sizes: BTreeMap<String, String>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn measure(stage: &mut Stage) -> Outcome {
     loads(stage, &field, left * 0.3, (0.7, 1.0))
 }
 
-/// Makes the arrays. Nodes whose memory cannot be had are noted and left out.
+/// Allocates the arrays. Nodes whose memory cannot be allocated are noted and left out.
 fn lay_out(stage: &mut Stage) -> Outcome<Field> {
     let machine = &stage.record.machine;
     let wish = &stage.wish.stream;
@@ -92,7 +92,7 @@ fn lay_out(stage: &mut Stage) -> Outcome<Field> {
         match streams.add(array, Some(node).filter(|_| ground.bound), hands) {
             Ok(_) => ground.memories.push(node),
             Err(error) => {
-                let why = format!("{} cannot be bound to it: {error}{}", bytes(array), cure(&error));
+                let why = format!("cannot bind {} to it: {error}{}", bytes(array), cure(&error));
                 stage.miss(&format!("memory of node {node}"), &why);
                 refused = Some(Failure::missing(format!("memory of node {node}: {why}")));
             }
@@ -116,12 +116,13 @@ fn cure(error: &std::io::Error) -> &'static str {
     }
 }
 
-/// Notes where the kernel gave small pages: then loads from random places are mostly walks of page tables.
+/// Notes if the kernel provided small pages. Loads from random addresses then mostly measure page-table
+/// walks.
 fn tell_small_pages(stage: &mut Stage, tree: Option<&Tree>, wanted: u64) {
     if let Some(huge) = tree.and_then(memory::in_huge_pages).filter(|&huge| huge < wanted / 2) {
         let why = format!(
-            "the kernel gave {} of {} (see /sys/kernel/mm/transparent_hugepage/enabled); times of loads hold the \
-             translation of their addresses",
+            "the kernel provided {} of {} (see /sys/kernel/mm/transparent_hugepage/enabled); load latencies include the \
+             translation of addresses",
             bytes(huge),
             bytes(wanted)
         );
@@ -130,18 +131,19 @@ fn tell_small_pages(stage: &mut Stage, tree: Option<&Tree>, wanted: u64) {
 }
 
 impl Field {
-    /// The place of a node's memory, by its number among those that have some.
+    /// Returns the index of a node's memory among the nodes with memory.
     fn place(&self, node: u32) -> usize {
         self.ground.memories.iter().position(|&known| known == node).unwrap_or(0)
     }
 
-    /// From the CPUs of every node to the memory of every node.
+    /// Returns all routes: from the CPUs of every node to the memory of every node.
     fn routes(&self) -> impl Iterator<Item = (&Crowd, u32)> {
         let to = &self.ground.memories;
         self.ground.crowds.iter().flat_map(move |crowd| to.iter().map(move |&node| (crowd, node)))
     }
 
-    /// Workers from number `first` on, one for each of `cpus`, at `work` on the memory of `node`.
+    /// Returns orders for the workers from number `first` on, one on each of `cpus`, for `work` on the memory
+    /// of `node`.
     fn orders(&self, first: usize, cpus: &[CpuId], work: Work, node: u32) -> Vec<Order> {
         let parameter = Streams::parameter(self.place(node), work);
         let order = |(index, &cpu): (usize, &CpuId)| Order {
@@ -173,7 +175,7 @@ impl Field {
     }
 }
 
-/// The kernels on the home node, by number of workers.
+/// Measures the kernels on the home node, by number of workers.
 fn kernels(stage: &mut Stage, field: &Field, seconds: f64, part: (f64, f64)) -> Outcome {
     let (crowd, memory) = field.ground.home();
     let counts = counts(&stage.wish.workers, crowd)?;
@@ -200,7 +202,7 @@ fn kernels(stage: &mut Stage, field: &Field, seconds: f64, part: (f64, f64)) -> 
     stage.experiment(design, &mut live, part)
 }
 
-/// Numbers of workers: those that were asked for, or 1, 2, 4, ... and all CPUs of the node.
+/// Returns the numbers of workers: the requested ones, or 1, 2, 4, ... and all CPUs of the node.
 fn counts(asked: &[usize], crowd: &Crowd) -> Outcome<Vec<usize>> {
     let cpus = crowd.cpus.len();
     let mut counts = asked.to_vec();
@@ -212,7 +214,7 @@ fn counts(asked: &[usize], crowd: &Crowd) -> Outcome<Vec<usize>> {
     counts.dedup();
     match counts.last() {
         Some(&most) if most > cpus => Err(Failure::input(format!(
-            "--workers {most}: each has a CPU of its own, and {cpus} of node {} may be used",
+            "--workers {most} is too large: each worker gets its own CPU, and {cpus} of node {} may be used",
             crowd.node
         ))),
         _ => Ok(counts),
@@ -238,7 +240,7 @@ fn of_route(crowd: &Crowd, node: u32, workers: usize, loaded: Option<bool>) -> T
     Treatment { name, workers, factors, latency: None }
 }
 
-/// What all CPUs of each node read from each node.
+/// Measures what all CPUs of each node read from each node.
 fn reading(stage: &mut Stage, field: &Field, seconds: f64, part: (f64, f64)) -> Outcome {
     let work = Work::READ;
     let arm = |(crowd, node): (&Crowd, u32)| {
@@ -253,7 +255,8 @@ fn reading(stage: &mut Stage, field: &Field, seconds: f64, part: (f64, f64)) -> 
     stage.experiment(design, &mut live, part)
 }
 
-/// How long a load takes from each node to each, while nobody else works and while the others of the node read.
+/// Measures the latency of a load from each node to each, with no other work and while the node's other CPUs
+/// read.
 fn loads(stage: &mut Stage, field: &Field, seconds: f64, part: (f64, f64)) -> Outcome {
     let mut arms = Vec::new();
     for (crowd, node) in field.routes() {
@@ -278,7 +281,7 @@ fn loads(stage: &mut Stage, field: &Field, seconds: f64, part: (f64, f64)) -> Ou
     stage.experiment(design, &mut live, part)
 }
 
-/// A crew whose first worker follows a chain while the others, if any, read.
+/// Workers of which the first follows a chain while the others, if any, read.
 struct Loads(Live);
 
 impl Subject for Loads {
@@ -291,13 +294,13 @@ impl Subject for Loads {
     }
 }
 
-/// A sample of ticks as one of loads, with the time of a load and what the others read meanwhile.
+/// Converts a sample of ticks to one of loads, with the latency of a load and the bandwidth of the others.
 fn of_loads(sample: Sample) -> Sample {
     let (chaser, others) = sample.per_worker.split_first().unwrap_or((&0.0, &[]));
     let done = chaser * Work::CHASE.per_tick() as f64;
     let read = others.iter().sum::<f64>() * Work::READ.per_tick() as f64;
     let wall_ns = sample.wall_ns as f64;
-    // A worker that did not run in this slice has no time to tell; work of 0 says so.
+    // A worker that did not run in this slice has no latency; its work is 0.
     let latency = if done > 0.0 { wall_ns / done } else { 0.0 };
     Sample { work: done, per_worker: vec![done], values: vec![latency, read / wall_ns * 1e9], ..sample }
 }
