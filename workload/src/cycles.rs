@@ -66,7 +66,7 @@ fn chain_of_256(mut value: u64) -> u64 {
     value | 1
 }
 
-/// 256 additions, each waiting for the one before: as far as a portable compiler can be held to it.
+/// Does 256 additions, each of which depends on the one before, as far as portable code can enforce that.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn chain_of_256(value: u64) -> u64 {
     (0..256).fold(value, |value, _| std::hint::black_box(value.wrapping_add(value))) | 1
