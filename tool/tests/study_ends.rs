@@ -163,13 +163,19 @@ fn a_process_left_behind_is_ended_and_told_and_no_other() {
 #[test]
 fn a_budget_too_small_for_a_pair_is_answered_with_one_that_would_do() {
     let said = Bench::new().refused(2, &["compare", "--budget", "100ms", "--", "sleep", "0.1"]);
-    assert!(said.contains("a pair takes 0.2 s") && said.contains("give at least --budget "), "{said}");
+    assert!(
+        said.contains("a pair takes 0.2 s") && said.contains("a result needs at least --budget "),
+        "{said}"
+    );
     let copies = ["scale", "--copies", "--workers", "1,2", "--budget", "100ms", "--", "sleep", "0.1"];
     let said = Bench::new().refused(2, &copies);
-    assert!(said.contains("a round takes 0.2 s") && said.contains("give at least --budget "), "{said}");
+    assert!(
+        said.contains("a round takes 0.2 s") && said.contains("a result needs at least --budget "),
+        "{said}"
+    );
     let said = Bench::new()
         .refused(2, &["tune", "--workers", "1,2", "--budget", "100ms", "--", "sleep", "0.{workers}"]);
-    assert!(said.contains("give at least --budget "), "{said}");
+    assert!(said.contains("a result needs at least --budget "), "{said}");
 }
 
 #[test]

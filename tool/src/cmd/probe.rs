@@ -31,7 +31,7 @@ pub fn run(args: &Probe) -> Outcome {
             thread::Builder::new().name(format!("probe-{number}")).stack_size(256 << 10).spawn(look)
         })
         .collect();
-    let mut text = "thread  bound to  after us  looks  elsewhere\n".to_owned();
+    let mut text = "thread    pinned  after us  looks  elsewhere\n".to_owned();
     let (mut delays, mut elsewhere) = (Vec::new(), 0);
     for (number, thread) in threads.into_iter().enumerate() {
         let Some(seen) = thread.ok().and_then(|thread| thread.join().ok()) else {

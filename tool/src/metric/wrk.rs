@@ -21,7 +21,7 @@ pub(super) fn read(text: &str) -> Result<Figures, String> {
     if errors > requests * FAILURES {
         return Err(format!(
             "wrk counted {errors} socket errors and responses other than 2xx and 3xx in {requests} requests, so its rate \
-             is not a rate of successful responses; check that the server is up and the address is right"
+             is not that of successful responses; check that the server is up and the address is right"
         ));
     }
     let mut figures = vec![higher("requests", "requests/s", rate)];

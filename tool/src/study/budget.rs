@@ -37,7 +37,7 @@ pub fn budget(args: &Measuring, what: &str, round: f64) -> Outcome<Budget> {
     let least = least_pairs(1) as f64;
     if budget < round {
         return Err(Failure::input(format!(
-            "{what} takes {round:.1} s, more than the budget of {budget} s; for a result, give at least --budget {:.0}s",
+            "{what} takes {round:.1} s, more than the budget of {budget} s; a result needs at least --budget {:.0}s",
             (least * round * 1.1).ceil()
         )));
     }

@@ -35,7 +35,7 @@ fn wrk_that_got_errors_for_answers_is_no_measurement() {
     let message = |errors: &str, requests: &str| {
         Err(format!(
             "wrk counted {errors} socket errors and responses other than 2xx and 3xx in {requests} requests, so its \
-             rate is not a rate of successful responses; check that the server is up and the address is right"
+             rate is not that of successful responses; check that the server is up and the address is right"
         ))
     };
     assert_eq!(read("wrk", printed!("wrk-non2xx")), message("66162", "66162"));

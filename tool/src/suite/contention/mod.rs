@@ -116,7 +116,7 @@ fn open(load: &Contended, workers: usize) -> Outcome<(Arc<dyn Shared>, Option<Gu
             Some(rustix::io::Errno::MFILE) => "; see ulimit -n",
             _ => "",
         };
-        Failure::missing(format!("{}: cannot create the object that {workers} workers share: {error}{cure}", load.section.title))
+        Failure::missing(format!("{}: cannot create the object of {workers} workers: {error}{cure}", load.section.title))
     })?;
     let guard = Guard::over(&object.remains())?;
     Ok((object, guard))

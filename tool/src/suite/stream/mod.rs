@@ -121,8 +121,8 @@ fn cure(error: &std::io::Error) -> &'static str {
 fn tell_small_pages(stage: &mut Stage, tree: Option<&Tree>, wanted: u64) {
     if let Some(huge) = tree.and_then(memory::in_huge_pages).filter(|&huge| huge < wanted / 2) {
         let why = format!(
-            "the kernel provided {} of {} (see /sys/kernel/mm/transparent_hugepage/enabled); load latencies include the \
-             translation of addresses",
+            "the kernel provided {} of {} (see /sys/kernel/mm/transparent_hugepage/enabled); latencies include address \
+             translation",
             bytes(huge),
             bytes(wanted)
         );
