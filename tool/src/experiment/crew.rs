@@ -57,7 +57,7 @@ impl Crew {
         Self::gather((0..threads).map(thread).chain((0..processes).map(process)).collect(), None)
     }
 
-    /// Starts `members`. Those that work are idle. Nothing has to be closed at their end.
+    /// Starts `members`. Those that work are idle. Their memory is freed when they end.
     ///
     /// # Errors
     /// As [`Crew::hire`].

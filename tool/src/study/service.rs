@@ -89,7 +89,7 @@ impl Service {
                 return Ok(());
             }
             if let Ready::Command(command) = ready {
-                last = format!("; {} keeps failing", command.join(" "));
+                last = format!("; {} did not succeed", command.join(" "));
             }
             if began.elapsed() > timeout {
                 return Err(Failure::Measured(format!(
