@@ -1,8 +1,8 @@
-/* What the benchmark `contention` holds ours against, for as many seconds as it is told; prints operations per second.
+/* The loads with which the benchmark `contention` compares ours. Runs for SECONDS and prints operations per second.
  *
- *   contention counter SECONDS   threads 1: additions to one atomic
+ *   contention counter SECONDS   one thread: additions to one atomic
  *   contention pipe SECONDS      round trips of an unsigned long through two pipes and another process
- *   contention SECONDS           the same; tells them as UnixBench's context1 does: COUNT|round trips|1|lps
+ *   contention SECONDS           the same, with the output of UnixBench's context1: COUNT|round trips|1|lps
  */
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,4 +1,5 @@
-//! Counters and pipes beside C programs that do the same, in turns: left to the scheduler, and on one CPU.
+//! Compares counters and pipes with C programs that do the same, in interleaved samples: unpinned, and on one
+//! CPU.
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 mod common;
@@ -25,13 +26,13 @@ use std::{
     time::Duration,
 };
 
-/// Length of a sample of either.
+/// Length of a sample of either program.
 const SAMPLE: Duration = Duration::from_millis(500);
 
-/// Seconds for each comparison, unless `SECONDS` says otherwise.
+/// Default seconds for each comparison; the environment variable `SECONDS` overrides it.
 const SECONDS: f64 = 60.0;
 
-/// Ours (treatment 0) and the program in C (1).
+/// Our load (treatment 0) and the program in C (1).
 struct Both<'a> {
     ours: Live,
     program: &'a Path,
@@ -64,7 +65,7 @@ impl Subject for Both<'_> {
 }
 
 fn main() -> ExitCode {
-    // The crew starts this very program for its worker processes.
+    // Worker processes run this executable.
     if std::env::args().nth(1).is_some_and(|verb| verb == "worker") {
         return manycore::cmd::run(manycore::cli::Cli::parse())
             .map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS);

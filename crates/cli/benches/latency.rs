@@ -1,4 +1,4 @@
-//! The time of a cache line between two CPUs against a C program of the same definition, compiled here.
+//! Compares core-to-core latency with a C program of the same definition, which is compiled here.
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 mod common;
@@ -17,8 +17,8 @@ use manycore_workload::latency::Visit;
 use rand::SeedableRng;
 use std::{path::Path, process::Command, time::Duration};
 
-/// core-to-core-latency's compare-and-swap test: 100 round trips between two readings of the clock, 200 times, half a
-/// round trip is one way. Prints the median in nanoseconds.
+/// The compare-and-swap test of core-to-core-latency: 100 round trips between two readings of the clock, 200
+/// times. Half a round trip is one way. Prints the median in nanoseconds.
 const PEER: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -68,7 +68,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Time for bursts: about that of the peer's 200.
+/// Time for bursts: about that of the C program's 200.
 const VISIT: Visit = Visit { length: Duration::from_millis(4), patience: Duration::from_secs(1) };
 
 struct Both<'a> {
@@ -91,7 +91,7 @@ impl Subject for Both<'_> {
         if ns <= 0.0 {
             return Err(Error::Failed("the CPUs could not be had".to_owned()));
         }
-        // Picoseconds, so that nothing is lost: only ratios are looked at.
+        // In picoseconds, so that no precision is lost; only ratios are used.
         Ok(Sample { wall_ns: (ns * 1000.0) as u64, work: 1.0, ..Sample::default() })
     }
 
@@ -126,7 +126,7 @@ fn main() {
         let [ours, theirs] = [0, 1].map(|side| Estimate::of(&figures(side)).expect("samples").median);
         let [a, b]: [CpuId; 2] = pair;
         println!(
-            "a cache line between CPUs {a} and {b} ({}), manycore over C: {}; {ours:.1} and {theirs:.1} ns",
+            "latency between CPUs {a} and {b} ({}), manycore over C: {}; {ours:.1} and {theirs:.1} ns",
             distance.title(),
             common::show(&ratio)
         );

@@ -1,4 +1,4 @@
-//! The matrix product on one core against OpenBLAS, which NumPy calls.
+//! Compares the matrix product on one core with that of OpenBLAS, which NumPy calls.
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 mod common;
@@ -12,7 +12,7 @@ use manycore_stats::Estimate;
 use manycore_workload::{Kind, Load};
 use std::{path::PathBuf, process::Command};
 
-/// Prints the BLAS in use and the seconds of the products, the first one not counted.
+/// Prints the BLAS in use and the seconds of the products, without the first one.
 const SCRIPT: &str = "
 import sys, time, numpy
 n, k = int(sys.argv[1]), int(sys.argv[2])
@@ -31,7 +31,8 @@ struct All {
     load: Box<dyn Load>,
     size: u64,
     repeats: u64,
-    /// OpenBLAS as it comes, and told its kernel for the widest vectors of this CPU: it may not know the CPU.
+    /// OpenBLAS with its default kernel, and with the kernel for the widest vectors of this CPU, which it may
+    /// not recognise.
     kernels: Vec<Option<&'static str>>,
 }
 
@@ -94,7 +95,7 @@ fn main() {
         load.prepare(size);
         let mut all = All { python: python.clone(), load, size, repeats, kernels: kernels.clone() };
         let names: Vec<&str> =
-            kernels.iter().map(|kernel| kernel.unwrap_or("as it comes")).chain(["manycore"]).collect();
+            kernels.iter().map(|kernel| kernel.unwrap_or("default kernel")).chain(["manycore"]).collect();
         let experiment = common::compare(&names, &mut all, seconds);
         for (index, name) in names.iter().enumerate().take(kernels.len()) {
             let ratios = experiment.log_ratios(index, kernels.len());

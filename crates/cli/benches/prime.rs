@@ -1,4 +1,4 @@
-//! Prime events per second against sysbench, one thread and one on each CPU.
+//! Compares prime events per second with sysbench, with one thread and with one on each CPU.
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 mod common;
@@ -9,7 +9,7 @@ use manycore_experiment::record::id;
 fn main() {
     let record = common::section("sysbench");
     for peer in Evaluation::of(&record).peers {
-        let ratio = peer.ratio.as_ref().map_or_else(|| "pairs too few for a ratio".to_owned(), common::show);
+        let ratio = peer.ratio.as_ref().map_or_else(|| "too few pairs for a ratio".to_owned(), common::show);
         println!("{} threads: manycore over sysbench {ratio}", peer.workers);
     }
     if record.experiment(id::SYSBENCH).is_none() {

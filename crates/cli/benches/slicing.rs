@@ -1,5 +1,5 @@
-//! What slicing costs: prime events in 50 ms slices, switched on and off, against one uninterrupted run of
-//! the same length in a plain loop.
+//! The overhead of slicing: prime events in slices of 50 ms that alternate between two workers, compared with
+//! one uninterrupted run of the same length in a plain loop.
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 mod common;
@@ -18,10 +18,10 @@ use manycore_topology::CpuSet;
 use manycore_workload::{DEFAULT_MAX_PRIME, Kind};
 use std::rc::Rc;
 
-/// Slices in a sample.
+/// Slices per sample.
 const SLICES_EACH: usize = 10;
 
-/// Length of an uninterrupted run: as long as the slices count.
+/// Length of an uninterrupted run: the same as that of the slices of a sample.
 const RUN_NS: u64 = 500_000_000;
 
 struct Both {
@@ -42,7 +42,7 @@ impl Both {
         Ok(sum)
     }
 
-    /// On the CPU of the slices, while the coordinator sleeps as it does during a slice.
+    /// Runs on the CPU of the slices, while the coordinator sleeps as it does during a slice.
     fn uninterrupted(&self) -> Sample {
         let cpu = self.cpu.clone();
         let run = std::thread::spawn(move || {
@@ -80,9 +80,9 @@ fn main() {
     let mut load = Kind::Prime.load();
     load.prepare(DEFAULT_MAX_PRIME);
     let unit_per_tick = 1.0 / load.ticks_per_event() as f64;
-    // One CPU for both, another one for the coordinator: two CPUs of a guest need not be equally fast.
+    // Both variants use one CPU, the coordinator another one: two CPUs of a guest may differ in speed.
     let cpus: Vec<CpuSet> = machine.allowed.cpus.iter().map(CpuSet::single).collect();
-    let [coordinator, .., cpu] = &cpus[..] else { return println!("SKIPPED: this takes two CPUs") };
+    let [coordinator, .., cpu] = &cpus[..] else { return println!("SKIPPED: needs two CPUs") };
     affinity::restrict(0, coordinator).expect("a CPU of ours");
     let trial = |worker| Trial {
         orders: vec![Order {

@@ -1,9 +1,9 @@
-/* STREAM's kernels as McCalpin defines them, for the benchmark `stream` to hold ours against.
+/* STREAM's kernels as McCalpin defines them, for comparison with ours in the benchmark `stream`.
  *
- *   stream BYTES    arrays of so many bytes each, on as many threads as OMP_NUM_THREADS says
+ *   stream BYTES    arrays of BYTES bytes each, on OMP_NUM_THREADS threads
  *
- * Reads lines such as "triad 0.5" and works through the arrays for about so many seconds; prints bytes per second, each
- * element that is read or written counted once. Stays alive, so that its memory is touched once.
+ * Reads lines such as "triad 0.5" and runs that kernel for about that many seconds; prints bytes per second, where each
+ * element that is read or written counts once. Keeps running, so that its memory is touched only once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static double now(void) {
 }
 
 static double *array(size_t bytes, size_t shift) {
-    /* Shifted against each other, as STREAM's OFFSET asks for, so that no two begin at the same place of a page. */
+    /* Shifted relative to each other, like STREAM's OFFSET, so that no two start at the same offset in a page. */
     char *memory = aligned_alloc(4096, bytes + 8192);
     if (!memory) exit(1);
     return (double *)(memory + shift);

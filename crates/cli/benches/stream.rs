@@ -1,5 +1,5 @@
-//! Memory bandwidth beside STREAM's definition in C, and beside likwid-bench, where that is installed, in turns: with one
-//! worker and with one on each CPU of a node.
+//! Compares memory bandwidth with STREAM's definition in C, and with likwid-bench if that is installed, in
+//! interleaved samples: with one worker and with one on each CPU of a node.
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 mod common;
@@ -26,13 +26,14 @@ use std::{
     time::Duration,
 };
 
-/// Length of a sample of either.
+/// Length of a sample of either program.
 const SAMPLE: Duration = Duration::from_millis(500);
 
-/// Seconds for each comparison, unless `SECONDS` says otherwise.
+/// Default seconds for each comparison; the environment variable `SECONDS` overrides it.
 const SECONDS: f64 = 30.0;
 
-/// What likwid-bench calls what we do, plain and past the caches; the widest that there is comes first.
+/// likwid-bench's names of our kernels, with ordinary and with non-temporal stores; the widest vectors come
+/// first.
 const LIKWID: [(Work, &[&str]); 6] = [
     (work(Kernel::Copy, Stores::Ordinary), &["copy_avx512", "copy_avx", "copy_sse", "copy"]),
     (
@@ -73,7 +74,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Workers of ours on some CPUs, and how many bytes an array of either side has.
+/// Our workers on some CPUs, and the bytes of an array of either program.
 struct Field<'a> {
     machine: &'a Machine,
     cpus: &'a [CpuId],
@@ -84,7 +85,7 @@ struct Field<'a> {
 impl<'a> Field<'a> {
     fn new(machine: &'a Machine, cpus: &'a [CpuId], array: u64) -> Self {
         let mut streams = Streams::new();
-        // With several nodes the first one's, where the other programs are bound, too.
+        // With several nodes, memory of the first one, to which the other programs are bound, too.
         let node = (machine.nodes.len() > 1).then_some(machine.nodes[0].id);
         streams.add(array, node, cpus.len()).expect("memory");
         Self { machine, cpus, array, streams }
@@ -116,7 +117,7 @@ impl<'a> Field<'a> {
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join("stream");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/stream.c");
-        // Without the call of memcpy, which would choose its stores by itself.
+        // Without calls of memcpy, which would select its stores by itself.
         let options = ["-O3", "-fopenmp", "-fno-tree-loop-distribute-patterns", "-o"];
         let built = Command::new("gcc").args(options).arg(&program).arg(source).status();
         assert!(built.is_ok_and(|status| status.success()), "gcc builds stream.c");
@@ -145,7 +146,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Bytes per second of a test of likwid-bench.
+    /// Runs a test of likwid-bench. Returns bytes per second.
     fn likwid(&self, name: &str, work: Work, time: Duration) -> f64 {
         let arrays = match work.kernel {
             Kernel::Read => 1,
@@ -178,7 +179,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The program in C, which waits for what it is told.
+/// The program in C, which waits for orders.
 struct Started {
     program: Child,
     to: ChildStdin,
@@ -193,7 +194,7 @@ impl Started {
             .arg(array.to_string())
             .env("OMP_NUM_THREADS", threads.to_string())
             .env("OMP_PROC_BIND", "true")
-            // Threads that wait for the next kernel must not take our workers' time.
+            // Threads that wait for the next kernel must not use CPU time of our workers.
             .env("OMP_WAIT_POLICY", "passive")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -204,7 +205,7 @@ impl Started {
     }
 
     fn rate(&mut self, kernel: &str, time: Duration) -> f64 {
-        writeln!(self.to, "{kernel} {}", time.as_secs_f64()).expect("it takes orders");
+        writeln!(self.to, "{kernel} {}", time.as_secs_f64()).expect("it reads orders");
         let mut line = String::new();
         self.from.read_line(&mut line).expect("it answers");
         line.trim().parse().expect("a rate")
@@ -218,7 +219,7 @@ impl Drop for Started {
     }
 }
 
-/// Ours (treatment 0) and the other program (1).
+/// Our load (treatment 0) and the other program (1).
 struct Both<'a> {
     ours: Live,
     theirs: Box<dyn FnMut(Duration) -> f64 + 'a>,

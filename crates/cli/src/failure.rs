@@ -1,24 +1,26 @@
-//! How a run can end badly, and the exit code that says so.
+//! The reasons for which a run fails, and their exit codes.
 
 use crate::output;
 use std::{fmt::Display, process::ExitCode};
 
-/// Why the run failed; each variant has its documented exit code and one message for standard error.
+/// The reason for which a run failed. Each variant has one documented exit code and one message for standard
+/// error.
 #[derive(Debug)]
 pub enum Failure {
-    /// 1: the check that was asked for does not hold.
+    /// 1: the requested check failed.
     Check(String),
     /// 2: the command line or an input file is wrong.
     Input(String),
-    /// 3: a needed right, file system or program is missing, or an output cannot be written.
+    /// 3: a required permission, file system or program is missing, or an output cannot be written.
     Missing(String),
     /// 4: a measured command or worker failed.
     Measured(String),
-    /// 130: interrupted; what was measured is saved.
+    /// 130: interrupted; the results so far are saved.
     Interrupted(String),
-    /// The status of a command that ran in our place, which has said what there was to say.
+    /// The exit status of a command that was run on behalf of the user. The command has printed its own
+    /// messages.
     Status(u8),
-    /// The reader of our output went away (`manycore topo | head`): nothing to say.
+    /// The reader of our output closed the pipe (`manycore topo | head`); nothing is printed.
     ReaderGone,
 }
 
@@ -41,7 +43,7 @@ impl Failure {
         ExitCode::from(code)
     }
 
-    /// The message; empty where there is nothing to say.
+    /// Returns the message; empty for variants that print nothing.
     pub fn message(&self) -> &str {
         match self {
             Self::Check(message)
@@ -53,12 +55,12 @@ impl Failure {
         }
     }
 
-    /// An input that cannot be used: exit code 2.
+    /// Returns the failure of an input that cannot be used: exit code 2.
     pub fn input(message: impl Display) -> Self {
         Self::Input(message.to_string())
     }
 
-    /// Something that the machine lacks: exit code 3.
+    /// Returns the failure of something that the machine lacks: exit code 3.
     pub fn missing(message: impl Display) -> Self {
         Self::Missing(message.to_string())
     }

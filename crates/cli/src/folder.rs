@@ -14,69 +14,71 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// `2026-11-21T19:40:58Z` as `20261121T194058Z`, which needs no quoting in a shell.
+/// Converts `2026-11-21T19:40:58Z` into `20261121T194058Z`, which needs no quoting in a shell.
 fn compact(utc: &str) -> String {
     utc.chars().filter(|character| !matches!(character, '-' | ':')).collect()
 }
 
-/// A folder of this name, or with a number behind it where another run of the same second has that.
+/// Returns a path of this name that does not exist yet. A number is appended where another run of the same
+/// second has taken the name.
 fn unused(name: &str) -> PathBuf {
     let numbered = (2..).map(|number| PathBuf::from(format!("{name}-{number}")));
     [PathBuf::from(name)].into_iter().chain(numbered).find(|path| !path.exists()).unwrap_or_default()
 }
 
-/// Where the results of a run go.
+/// The folder for the results of one run.
 pub struct Folder {
     path: PathBuf,
-    /// Whether it was made for this run.
+    /// Whether the folder was created for this run.
     made: bool,
-    /// Whether an earlier run has left its record here.
+    /// Whether the folder holds the record of an earlier run.
     used: bool,
 }
 
 impl Folder {
-    /// The folder at `path`, or a new one named after the verb and the moment. Sees to it before anything is
-    /// measured that files can be written there. The record of an earlier run is overwritten with `force` only.
+    /// Creates or opens the folder at `path`, or a new one named after the verb and the time. Checks before
+    /// anything is measured that files can be written there. The record of an earlier run is overwritten with
+    /// `force` only.
     ///
     /// # Errors
-    /// [`Failure::Input`] where there is such a record, [`Failure::Missing`] where files cannot be written.
+    /// [`Failure::Input`] if there is such a record, [`Failure::Missing`] if files cannot be written.
     pub fn make(path: Option<PathBuf>, force: bool, verb: &str) -> Outcome<Self> {
         let path = path.unwrap_or_else(|| unused(&format!("manycore-{verb}-{}", compact(&clock::utc()))));
         let used = path.join("record.json").exists();
         if used && !force {
             return Err(Failure::input(format!(
-                "{} has the record of an earlier run: --force overwrites it, another --out keeps it",
+                "{} has the record of an earlier run: give --force to overwrite it, or another --out to keep it",
                 path.display()
             )));
         }
         let made = !path.exists();
         fs::create_dir_all(&path).map_err(|error| {
-            Failure::missing(format!("cannot make the folder {}: {error}", path.display()))
+            Failure::missing(format!("cannot create the folder {}: {error}", path.display()))
         })?;
         tempfile::tempfile_in(&path)
             .map_err(|error| Failure::missing(format!("cannot write into {}: {error}", path.display())))?;
         Ok(Self { path, made, used })
     }
 
-    /// The folder.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file of the record.
+    /// Returns the path of the record.
     pub fn record(&self) -> PathBuf {
         self.path.join("record.json")
     }
 
-    /// Removes a folder that was made for a run of which nothing is to be kept.
+    /// Removes the folder if it was created for this run. Called when a run has no result worth keeping.
     pub fn give_up(&self) {
         if self.made {
-            // It holds nothing; where something has come in meanwhile, it stays.
+            // A folder that is not empty stays: `remove_dir` refuses it.
             let _ = fs::remove_dir(&self.path);
         }
     }
 
-    /// Writes the record alone.
+    /// Writes only the record.
     ///
     /// # Errors
     /// Those of [`output::write_file`].
@@ -86,11 +88,12 @@ impl Folder {
         output::write_file(&self.record(), &text)
     }
 
-    /// Writes the record first, before it is judged: whatever else fails, that is what took the time. The
-    /// judgement is printed even where the disk is full.
+    /// Writes the record first, then evaluates it and prints the evaluation. If a later step fails, the
+    /// measurement, which took the time, is still saved. The evaluation is printed even if the disk is full.
     ///
     /// # Errors
-    /// [`Failure::Missing`] where a file cannot be written, [`Failure::ReaderGone`].
+    /// [`Failure::Missing`] if a file cannot be written, [`Failure::ReaderGone`] if standard output is
+    /// closed.
     pub fn save(&self, name: &str, record: Record, quiet: bool, format: Format) -> Outcome {
         let (all, written) = self.keep(name, record, quiet);
         let printed = output::print(&match format {
@@ -100,7 +103,7 @@ impl Folder {
         written.and(printed)
     }
 
-    /// Writes the record, then its judgement, and prints nothing of it.
+    /// Writes the record, its report and its tables. Prints only a note that names the report.
     pub fn keep(&self, name: &str, record: Record, quiet: bool) -> ([Named; 1], Outcome) {
         let kept = self.write_record(&record);
         let all = [Named::judge(name.to_owned(), record)];
@@ -109,13 +112,16 @@ impl Folder {
             .and_then(|()| output::write_file(&page, manycore_report::html(&all).as_bytes()))
             .and_then(|()| self.write_tables(&manycore_report::csv(&all)));
         if written.is_ok() && !quiet {
-            output::note(&format!("The report is {}, beside the record and its tables.", page.display()));
+            output::note(&format!(
+                "The report is {}; the record and its tables are in the same folder.",
+                page.display()
+            ));
         }
         (all, written)
     }
 
-    /// Writes the tables; those of an earlier run that this one has not are removed, and its plan: they would
-    /// look like its results.
+    /// Writes the tables. Tables that an earlier run left here and this run does not have are removed, as is
+    /// an earlier plan: they would pass for results of this run.
     fn write_tables(&self, tables: &[(String, String)]) -> Outcome {
         let stale = |name: &&str| self.used && !tables.iter().any(|(written, _)| written == name);
         let names = manycore_report::CSV_NAMES.iter().copied().filter(stale);

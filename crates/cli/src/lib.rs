@@ -1,9 +1,10 @@
-//! `manycore`: shows a machine, and measures how it and work on it scale over its cores, each figure with its
-//! spread and the conditions under which it was taken.
+//! `manycore`: shows a machine, and measures how the machine and the work on it scale over its cores. Each
+//! figure comes with its interval and the conditions under which it was taken.
 //!
-//! A table of contents: [`cli`] is the command line, [`cmd`] has one file per verb, [`experiment`] runs
-//! trials and emits events but never prints, [`suite`] is what `eval` measures, [`study`] measures the user's
-//! own commands, [`spawn`] starts light processes, [`metric`] reads figures from what they print, [`output`] is where results go.
+//! The parts: [`cli`] is the command line. [`cmd`] has one file per verb. [`experiment`] runs trials and
+//! emits events but never prints. [`suite`] is what `eval` and `bench` measure. [`study`] measures the user's
+//! own commands. [`spawn`] starts light processes. [`metric`] reads figures from the output of commands.
+//! [`output`] writes results.
 #![forbid(unsafe_code)]
 
 pub mod cli;

@@ -1,4 +1,4 @@
-//! Input files that an earlier run wrote.
+//! Reads the input files that an earlier run wrote.
 
 use crate::failure::{Failure, Outcome};
 use manycore_experiment::{Record, record::RECORD_SCHEMA};
@@ -13,21 +13,22 @@ use std::{
     path::Path,
 };
 
-/// Reads a record and checks that it can be judged.
+/// Reads a record and checks that it can be evaluated.
 ///
 /// # Errors
-/// [`Failure::Input`] that names the file and what is wrong with it: absent, empty, cut, another kind of
-/// file, written by a newer version, or holding what no measurement can give.
+/// [`Failure::Input`] that names the file and what is wrong with it: missing, empty, truncated, another kind
+/// of file, written by a newer version, or with values that no measurement can produce.
 pub fn record(path: &Path) -> Outcome<Record> {
     let bytes = fs::read(path)
         .map_err(|error| Failure::input(format!("cannot read the record {}: {error}", path.display())))?;
     parse(&bytes).map_err(|what| Failure::input(format!("{}: {what}", path.display())))
 }
 
-/// Longest file of `falseshare --out`, in bytes.
+/// Size limit for a file of `falseshare --out`, in bytes.
 const LARGEST_OBSERVATION: u64 = 1 << 30;
 
-/// What a file holds, or standard input where `path` is `-`: `most` bytes, and nothing without an end.
+/// Returns the contents of a file, or of standard input if `path` is `-`. At most `most` bytes are accepted;
+/// devices are refused, as some of them never end.
 fn whole(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let read = |source: &mut dyn Read| {
         let mut bytes = Vec::new();
@@ -42,24 +43,27 @@ fn whole(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     }
     let kind = fs::metadata(path).map_err(|error| error.to_string())?;
     if kind.is_dir() || kind.file_type().is_char_device() || kind.file_type().is_block_device() {
-        return Err("it is no file (- reads standard input)".to_owned());
+        return Err("it is not a regular file or pipe (use - for standard input)".to_owned());
     }
     read(&mut File::open(path).map_err(|error| error.to_string())?)
 }
 
-/// Reads the XML of a domain, from standard input where `path` is `-`. Whether it is a domain is not looked at.
+/// Reads the XML of a libvirt domain, from standard input if `path` is `-`. Does not check that it describes
+/// a domain.
 ///
 /// # Errors
-/// [`Failure::Input`] where it cannot be read, is too large, or is in an encoding other than UTF-8.
+/// [`Failure::Input`] if it cannot be read, is too large, or is in an encoding other than UTF-8.
 pub fn domain(path: &Path) -> Outcome<String> {
     let shown = path.display();
     let bytes = whole(path, domain::LARGEST as u64)
         .map_err(|error| Failure::input(format!("cannot read {shown}: {error}")))?;
     let text = domain::decode(&bytes);
-    text.map(str::to_owned).map_err(|error| Failure::input(format!("{shown} is no domain: {error}")))
+    text.map(str::to_owned)
+        .map_err(|error| Failure::input(format!("{shown} is not the XML of a domain: {error}")))
 }
 
-/// Reads what a guest shall get: from the XML of its domain, or from what `vm plan --format json` wrote.
+/// Reads the planned resources of a guest, from the XML of its libvirt domain or from the output of `vm plan
+/// --format json`.
 ///
 /// # Errors
 /// [`Failure::Input`] that names the file and what is wrong with it.
@@ -71,7 +75,7 @@ pub fn guest(path: &Path) -> Outcome<Guest> {
     } else {
         text.parse().map_err(|error: domain::XmlError| error.to_string())
     };
-    parsed.map_err(|error| Failure::input(format!("{shown} is no plan of a guest: {error}")))
+    parsed.map_err(|error| Failure::input(format!("{shown} is not a plan of a guest: {error}")))
 }
 
 fn guest_json(text: &str) -> Result<Guest, String> {
@@ -85,7 +89,7 @@ fn guest_json(text: &str) -> Result<Guest, String> {
     }
 }
 
-/// Reads what `falseshare --out` wrote, from standard input where `path` is `-`.
+/// Reads a file written by `falseshare --out`, from standard input if `path` is `-`.
 ///
 /// # Errors
 /// [`Failure::Input`] that names the file and what is wrong with it.
@@ -108,14 +112,14 @@ pub fn observation(path: &Path) -> Outcome<Observation> {
     })
 }
 
-/// What `bytes` say, or why they are not a record.
+/// Parses a record, or returns why `bytes` are not a record.
 fn parse(bytes: &[u8]) -> Result<Record, String> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err("the file is empty; a record is the record.json that a measuring verb writes".to_owned());
     }
     let value: Value = serde_json::from_slice(bytes).map_err(|error| {
         if error.is_eof() {
-            format!("the record is cut off ({error}); copy the file again")
+            format!("the record is truncated ({error}); copy the file again")
         } else {
             format!("not JSON ({error}); a record is the record.json that a measuring verb writes")
         }
@@ -126,10 +130,10 @@ fn parse(bytes: &[u8]) -> Result<Record, String> {
     Ok(record)
 }
 
-/// Tells a record from other files by its `schema`, `manycore/KIND/VERSION`.
+/// Checks by the `schema` field (`manycore/KIND/VERSION`) that a JSON file is a record.
 fn check_schema(value: &Value) -> Result<(), String> {
     let Some(schema) = value.get("schema").and_then(Value::as_str) else {
-        return Err(format!("JSON, but no record: it has no \"schema\" (expected {RECORD_SCHEMA:?})"));
+        return Err(format!("JSON, but not a record: it has no \"schema\" (expected {RECORD_SCHEMA:?})"));
     };
     if schema == RECORD_SCHEMA {
         return Ok(());
@@ -142,7 +146,7 @@ fn check_schema(value: &Value) -> Result<(), String> {
         ["manycore", kind, _] if kind != "record" => {
             format!("a file of kind {kind:?} ({schema:?}), not a record ({RECORD_SCHEMA:?})")
         }
-        _ => format!("schema {schema:?} is not known; expected {RECORD_SCHEMA:?}"),
+        _ => format!("unknown schema {schema:?}; expected {RECORD_SCHEMA:?}"),
     })
 }
 
@@ -158,7 +162,7 @@ mod tests {
         serde_json::to_string(&record).unwrap()
     }
 
-    /// Whatever loads must also be judged and rendered without a panic.
+    /// Evaluates and renders everything that loads; none of it may panic.
     fn render(bytes: &[u8]) {
         if let Ok(record) = parse(bytes) {
             let all = [Named::judge("mutated".to_owned(), record)];
@@ -175,7 +179,7 @@ mod tests {
     fn a_record_survives_the_way_through_a_file() {
         let record = World::server().record();
         let read = parse(serde_json::to_string(&record).unwrap().as_bytes()).unwrap();
-        assert!(read == record, "every number must come back as it was");
+        assert!(read == record, "every number must be read back unchanged");
     }
 
     /// Replaces the `nth` number of a JSON text.

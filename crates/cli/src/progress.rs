@@ -1,5 +1,5 @@
-//! How far a long run is: a bar with the time left on a terminal, plain lines elsewhere; always on standard
-//! error.
+//! Progress of a long run, on standard error: a bar with the remaining time on a terminal, plain lines
+//! elsewhere.
 
 use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -18,7 +18,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A run that is planned to take `seconds`.
+    /// Returns the progress of a run that is planned to take `seconds`.
     pub fn new(seconds: f64, quiet: bool) -> Self {
         let total = Duration::from_secs_f64(seconds);
         let bar = (!quiet && stderr().is_terminal()).then(|| {
@@ -30,7 +30,7 @@ impl Progress {
         Self { total, bar, quiet, left: total }
     }
 
-    /// A section begins.
+    /// Starts a section.
     pub fn section(&mut self, title: &str) {
         match &self.bar {
             Some(bar) => {
@@ -42,7 +42,7 @@ impl Progress {
         }
     }
 
-    /// The run still needs `left`.
+    /// Sets the remaining time.
     pub fn left(&mut self, left: Duration) {
         self.left = left;
         if let Some(bar) = &self.bar {
@@ -51,7 +51,7 @@ impl Progress {
         }
     }
 
-    /// Something worth a line.
+    /// Prints that something was skipped.
     pub fn note(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(format!("skipped {text}")),
@@ -68,7 +68,7 @@ impl Progress {
     }
 }
 
-/// `1 min 23 s`.
+/// Formats a time as `1 min 23 s`.
 fn clock(time: Duration) -> String {
     match (time.as_secs() / 60, time.as_secs() % 60) {
         (0, seconds) => format!("{seconds} s"),

@@ -1,4 +1,4 @@
-//! Signals that are passed on to a command which runs in our place, or that end what we do.
+//! Catches signals, which are passed on to a command run on behalf of the user, or end our own work.
 
 use crate::failure::{Failure, Outcome};
 use manycore_experiment::interrupt;
@@ -27,10 +27,10 @@ use std::{
     time::Duration,
 };
 
-/// Those that ask for the end.
+/// Signals that request termination.
 pub const ENDS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
-/// Those, and the ones that users send to programs.
+/// Those signals, and the ones that users send to programs.
 pub const ALL: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM];
 
 /// Sets [`interrupt::flag`] on SIGINT, SIGTERM and SIGHUP. A second signal ends the program at once with exit code 130.
@@ -52,12 +52,13 @@ pub fn catch_interrupts() -> Outcome {
 /// Signals that came and were not taken yet.
 pub struct Signals {
     flags: Vec<(Signal, Arc<AtomicBool>)>,
-    /// Becomes readable when one comes.
+    /// Becomes readable when a signal is received.
     bell: UnixStream,
 }
 
 impl Signals {
-    /// Catches these, but for those that we were told to ignore (`nohup`): what we start shall ignore them too.
+    /// Catches these signals, except those that this process inherited as ignored (`nohup`): the commands
+    /// that it starts must inherit them as ignored as well.
     ///
     /// # Errors
     /// [`Failure::Missing`]: those of `sigaction(2)`.
@@ -77,18 +78,18 @@ impl Signals {
         catch().map_err(|error| Failure::missing(format!("cannot catch signals: {error}")))
     }
 
-    /// What becomes readable when one comes.
+    /// Returns the descriptor that becomes readable when a signal is received.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
-    /// Those that came since the last call.
+    /// Returns the signals received since the last call.
     pub fn take(&self) -> Vec<Signal> {
         while (&self.bell).read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
         self.flags.iter().filter(|(_, flag)| flag.swap(false, Relaxed)).map(|(signal, _)| *signal).collect()
     }
 
-    /// Waits until one comes, or so long.
+    /// Waits until a signal is received, or for `most` at the longest.
     ///
     /// # Errors
     /// [`Failure::Missing`]: those of `poll(2)`.
@@ -100,8 +101,9 @@ impl Signals {
         }
     }
 
-    /// [`take`](Self::take) without keys, where the terminal has sent them to our whole process group. A SIGINT that
-    /// somebody sends with `kill` while we are in the foreground is taken for a key.
+    /// Returns the signals received since the last call, for passing on to the command. Leaves out those of
+    /// terminal keys, which the terminal has sent to the whole process group, the command included. A SIGINT
+    /// sent with `kill` while the group is in the foreground is taken for a key.
     pub fn take_for_command(&self) -> Vec<Signal> {
         let mut came = self.take();
         let is_key = |signal: &Signal| matches!(*signal, Signal::INT | Signal::QUIT);
@@ -112,7 +114,8 @@ impl Signals {
     }
 }
 
-/// Whether a signal is ignored (`SigIgn` in `/proc/self/status`, a mask in hexadecimal whose lowest bit is signal 1).
+/// Returns whether a signal is ignored (`SigIgn` in `/proc/self/status`, a hexadecimal mask whose lowest bit
+/// is signal 1).
 fn is_ignored(number: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -120,7 +123,7 @@ fn is_ignored(number: i32) -> bool {
     mask >> (number - 1) & 1 == 1
 }
 
-/// Whether keys of our terminal reach our process group, and with it the command.
+/// Returns whether the terminal's keys send signals to our process group, and with it to the command.
 fn is_foreground() -> bool {
     let terminal = File::open("/dev/tty");
     terminal.is_ok_and(|terminal| tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp()))

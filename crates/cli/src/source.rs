@@ -1,4 +1,4 @@
-//! The machine that the command line means: a live or copied tree, a saved capture, or Machine JSON.
+//! Reads the machine that the command line names: a live or copied tree, a saved capture, or Machine JSON.
 
 use crate::{
     cli::Source,
@@ -12,16 +12,17 @@ use manycore_topology::{
 };
 use std::path::Path;
 
-/// Longest Machine JSON; that of 4,096 CPUs has two megabytes.
+/// Size limit for Machine JSON, in bytes; that of 4,096 CPUs takes two megabytes.
 const LARGEST_JSON: u64 = 64 << 20;
 
-/// Linux can be built for 8,192 CPUs; this leaves room, and bounds what a file can ask for.
+/// Limit for the number of CPUs in a file. Linux supports up to 8,192; the limit bounds the memory that a
+/// file can make us allocate.
 const MOST_CPUS: usize = 1 << 20;
 
-/// Reads the machine that `--root` or `--machine` name; without either, this one.
+/// Reads the machine that `--root` or `--machine` names, or else this one.
 ///
 /// # Errors
-/// [`Failure::Input`] where the folder or file describes no machine.
+/// [`Failure::Input`] if the folder or file does not describe a machine.
 pub fn machine(source: &Source) -> Outcome<Machine> {
     match source.machine.as_deref() {
         Some(path) if !is_capture(path) => from_json(path),
@@ -29,22 +30,23 @@ pub fn machine(source: &Source) -> Outcome<Machine> {
     }
 }
 
-/// The machine that this program runs on.
+/// Reads the machine that this program runs on.
 ///
 /// # Errors
-/// [`Failure::Input`] where its sysfs or procfs cannot be read.
+/// [`Failure::Input`] if its sysfs or procfs cannot be read.
 pub fn live() -> Outcome<Machine> {
     read(&Tree::open(Path::new("/")).map_err(Failure::input)?)
 }
 
-/// The same as [`machine`], and all files that were read for it, which are enough to read it again elsewhere.
+/// Like [`machine`], and also returns all files that were read. They are enough to read the machine again
+/// elsewhere.
 ///
 /// # Errors
-/// As [`machine`]; also where the machine comes from JSON, which no files were read for.
+/// Those of [`machine`]. Also [`Failure::Input`] if the machine comes from JSON, for which no files are read.
 pub fn machine_and_files(source: &Source) -> Outcome<(Machine, Capture)> {
     if let Some(path) = source.machine.as_deref().filter(|path| path.exists() && !is_capture(path)) {
         return Err(Failure::input(format!(
-            "{} is no capture: --save keeps the kernel's files, and Machine JSON has none",
+            "{} is not a capture: --save stores the kernel's files, and Machine JSON has none",
             path.display()
         )));
     }
@@ -61,10 +63,11 @@ fn read(tree: &Tree) -> Outcome<Machine> {
     manycore_topology::read(tree).map_err(Failure::input)
 }
 
-/// The plan in a file, for this machine.
+/// Reads a plan from a file and checks that it fits this machine.
 ///
 /// # Errors
-/// [`Failure::Input`] where it is no plan, is for another machine, or names CPUs that may not be used here.
+/// [`Failure::Input`] if it is not a plan, is for another machine, or names CPUs that are offline or may not
+/// be used here.
 pub fn plan(path: &Path, machine: &Machine) -> Outcome<Plan> {
     let shown = path.display();
     let text =
@@ -73,7 +76,7 @@ pub fn plan(path: &Path, machine: &Machine) -> Outcome<Plan> {
         parse_plan(&text).map_err(|problem| Failure::input(format!("{shown} is not a plan: {problem}")))?;
     if plan.machine != machine.fingerprint() {
         return Err(Failure::input(format!(
-            "{shown} is for another machine (fingerprint {}, this one is {}): make one here with 'manycore plan'",
+            "{shown} is for another machine (fingerprint {}, this one has {}): make a plan here with 'manycore plan'",
             plan.machine,
             machine.fingerprint()
         )));
@@ -103,16 +106,16 @@ fn parse_plan(text: &str) -> Result<Plan, String> {
     let plan: Plan = serde_json::from_value(value).map_err(|error| error.to_string())?;
     let workers = plan.workers.len();
     if workers == 0 || workers > MOST_WORKERS {
-        return Err(format!("it has {workers} workers; 1 to {MOST_WORKERS} are possible"));
+        return Err(format!("it has {workers} workers, expected 1 to {MOST_WORKERS}"));
     }
     if plan.workers.iter().any(|worker| worker.cpus.is_empty()) {
         return Err("it has workers without CPUs".to_owned());
     }
-    plan.place.parse::<Policy>().map_err(|error| format!("its place is none: {error}"))?;
+    plan.place.parse::<Policy>().map_err(|error| format!("its place is invalid: {error}"))?;
     Ok(plan)
 }
 
-/// Whether a file begins like a capture of any version.
+/// Returns whether a file starts like a capture, of any version.
 fn is_capture(path: &Path) -> bool {
     use std::io::Read;
     let mark = CAPTURE_SCHEMA.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -129,7 +132,7 @@ fn from_json(path: &Path) -> Outcome<Machine> {
     parse(&text).map_err(|problem| Failure::input(format!("{shown} is not a machine: {problem}")))
 }
 
-/// The text of a file, or of a pipe, of a size that JSON of ours can have.
+/// Returns the text of a file or a pipe; fails above [`LARGEST_JSON`] bytes.
 fn read_whole(path: &Path) -> Result<String, String> {
     use std::io::Read;
     let mut text = String::new();
@@ -142,8 +145,8 @@ fn read_whole(path: &Path) -> Result<String, String> {
     }
 }
 
-/// Machine JSON of the version that this program reads. The schema is looked at before the rest, so that a
-/// file of another kind is called what it is.
+/// Parses Machine JSON of the version that this program supports. Checks the schema before the rest, so that
+/// the error for another kind of file names that kind.
 fn parse(text: &str) -> Result<Machine, String> {
     let value: serde_json::Value = serde_json::from_str(text)
         .map_err(|error| format!("neither '{CAPTURE_SCHEMA}' nor JSON ({error})"))?;
@@ -155,11 +158,11 @@ fn parse(text: &str) -> Result<Machine, String> {
             Err(format!("schema {other} is newer than this program, which reads {MACHINE_SCHEMA}"))
         }
         Some(other) => Err(format!("schema is {other:?}, expected {MACHINE_SCHEMA:?}")),
-        None => Err(format!("no \"schema\" in it, expected {MACHINE_SCHEMA:?}")),
+        None => Err(format!("it has no \"schema\", expected {MACHINE_SCHEMA:?}")),
     }
 }
 
-/// A list of four thousand million CPUs is twelve characters long and no machine.
+/// Checks the number of CPUs. A list of four thousand million CPUs takes only twelve characters.
 fn plausible(machine: Machine) -> Result<Machine, String> {
     let count = machine.online.len().max(machine.offline.len());
     match count {
@@ -182,14 +185,14 @@ mod tests {
         serde_json::to_value(machine).unwrap()
     }
 
-    /// Whatever loads must also be shown and drawn without a panic.
+    /// Renders and draws every machine that loads; none of it may panic.
     fn render(text: &str) {
         if let Ok(machine) = parse(text) {
             let _ = (text::render(&machine), svg::render(&machine, None));
         }
     }
 
-    /// Replaces the `nth` value that is no list or object, or else the whole.
+    /// Replaces the `nth` value that is not a list or an object.
     fn with_leaf(value: &mut Value, nth: usize, other: &Value) {
         fn leaves<'a>(value: &'a mut Value, out: &mut Vec<&'a mut Value>) {
             match value {
@@ -243,7 +246,7 @@ mod tests {
         prop::collection::vec(of, 0..5).prop_map(Value::from)
     }
 
-    /// JSON of a machine's shape whose parts need not fit together.
+    /// Generates JSON in the shape of a machine whose parts need not fit together.
     fn odd() -> impl Strategy<Value = Value> {
         let kind = select(vec!["data", "instruction", "unified"]);
         let cache = (number(), kind, wide(), cpus()).prop_map(|(level, kind, size, cpus)| {
@@ -330,14 +333,14 @@ mod tests {
         let mut runner = TestRunner::deterministic();
         let loaded =
             (0..200).filter(|_| parse(&odd().new_tree(&mut runner).unwrap().current().to_string()).is_ok());
-        assert!(loaded.count() > 5, "otherwise the property says nothing");
+        assert!(loaded.count() > 5, "otherwise the property tests nothing");
     }
 
     #[test]
     fn other_files_are_called_what_they_are() {
         for (text, problem) in [
             ("x", "neither '# manycore/capture/1' nor JSON (expected value at line 1 column 1)"),
-            ("{}", "no \"schema\" in it, expected \"manycore/machine/1\""),
+            ("{}", "it has no \"schema\", expected \"manycore/machine/1\""),
             (
                 r#"{"schema": "manycore/machine/2"}"#,
                 "schema manycore/machine/2 is newer than this program, which reads manycore/machine/1",

@@ -1,4 +1,4 @@
-//! `manycore bench` as a whole: every load on the real kernel, and what it leaves behind.
+//! `manycore bench` as a whole: every load on the real kernel, and what it leaves on the machine.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 mod common;
@@ -16,14 +16,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Tests that make System V objects look at all of this machine's: one at a time.
+/// Tests that create System V objects check those of the whole machine, so only one of them runs at a time.
 static SYSV: Mutex<()> = Mutex::new(());
 
 fn alone() -> std::sync::MutexGuard<'static, ()> {
     SYSV.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// System V semaphores and queues that processes of ours have made, as `ipcs` would list them.
+/// Returns the System V semaphores and queues of this machine, as `ipcs` would list them.
 fn objects() -> BTreeSet<String> {
     ["sem", "msg"]
         .iter()
@@ -35,7 +35,7 @@ fn objects() -> BTreeSet<String> {
         .collect()
 }
 
-/// Waits until no object is there that was not `before`.
+/// Waits until all objects that were not in `before` are removed.
 fn gone(before: &BTreeSet<String>) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !objects().is_subset(before) {
@@ -48,7 +48,7 @@ fn record(folder: &Path) -> Value {
     serde_json::from_slice(&fs::read(folder.join("record.json")).unwrap()).unwrap()
 }
 
-/// Starts a load and returns once it has done `wait`.
+/// Starts a load and returns when it has begun to measure.
 fn start(load: &str, folder: &Path) -> Child {
     let mut child = Command::new(cargo_bin("manycore"))
         .args(["bench", load, "--workers", "2", "--seconds", "60", "--out"])
@@ -64,7 +64,7 @@ fn start(load: &str, folder: &Path) -> Child {
     child
 }
 
-/// Worker processes of `parent` that have taken CPU time, once there are some.
+/// Returns the worker processes of `parent` that have used CPU time. Waits until there are some.
 fn workers(parent: u32) -> Vec<i32> {
     let deadline = Instant::now() + Duration::from_mins(1);
     loop {
@@ -112,7 +112,7 @@ fn every_load_is_measured_judged_and_leaves_nothing() {
                 "--out",
             ])
             .arg(folder.path())
-            // Without the programs beside which it would measure.
+            // Without the programs with which it would be compared.
             .env("PATH", "/nonexistent")
             .assert();
         let run = run.get_output();
@@ -137,7 +137,7 @@ fn every_load_is_measured_judged_and_leaves_nothing() {
         assert_eq!((&record["verb"], &record["subject"]), (&"bench".into(), &load.into()));
         manycore().arg("report").arg(folder.path().join("record.json")).assert().success();
     }
-    // Others on this machine may have some for a moment, too.
+    // Other programs on this machine may create some for a moment, too.
     gone(&before);
 }
 
@@ -150,7 +150,7 @@ fn a_section_of_eval_is_measured_alone_and_on_some_cpus() {
         .assert()
         .success();
     let record = record(folder.path());
-    // Beneath a quota slices are long, and fewer than six pairs have no interval.
+    // Under a quota, slices are long, and fewer than six pairs have no interval.
     let pairs = record["experiments"][0]["samples"].as_array().unwrap().len() / 2;
     assert!(
         pairs < 6 || String::from_utf8_lossy(&run.get_output().stdout).contains("NOISE FLOOR"),
@@ -164,7 +164,7 @@ fn no_signal_leaves_an_object_behind() {
     let _alone = alone();
     let before = objects();
     for load in ["sem-sysv", "msg"] {
-        // KILL last: nobody but the guard can clean up then.
+        // KILL last: only the cleanup process can remove the objects then.
         for (name, code) in [("INT", Some(130)), ("TERM", Some(130)), ("KILL", None)] {
             let folder = tempfile::tempdir().unwrap();
             let mut child = start(load, folder.path());
@@ -175,7 +175,7 @@ fn no_signal_leaves_an_object_behind() {
             gone(&before);
             let deadline = Instant::now() + Duration::from_secs(30);
             while workers.iter().any(|worker| Path::new(&format!("/proc/{worker}/cwd/.")).exists()) {
-                assert!(Instant::now() < deadline, "{load} {name}: a worker lives on");
+                assert!(Instant::now() < deadline, "{load} {name}: a worker is still running");
                 std::thread::yield_now();
             }
         }
@@ -208,24 +208,24 @@ fn names_are_listed_and_near_ones_are_told() {
     manycore().args(["bench", "list"]).assert().success().stdout(list);
     let wrong = manycore().args(["bench", "countr"]).assert().code(2);
     let said = String::from_utf8_lossy(&wrong.get_output().stderr).into_owned();
-    assert!(said.contains("near it are: counter"), "{said}");
+    assert!(said.contains("similar names are: counter"), "{said}");
 }
 
 #[test]
 fn options_that_mean_nothing_here_are_refused() {
     for (arguments, expected) in [
-        (&["noise", "--workers", "2"][..], "--workers is for loads and stream"),
-        (&["noise", "--array", "1G"], "--array is for stream"),
-        (&["pipe", "--kernel", "copy"], "--kernel is for stream"),
-        (&["counter", "--nodes", "0"], "--nodes is for stream"),
-        (&["lock", "--unixbench"], "--unixbench is for pipe"),
-        (&["lock", "--unixbench-dir", "/"], "--unixbench-dir is for pipe"),
-        (&["pipe", "--unixbench", "--workers", "2"], "cannot be had with --workers"),
-        (&["pipe", "--unixbench", "--seconds", "2"], "cannot be had with --seconds"),
-        (&["pipe", "--unixbench-dir", "/nonexistent"], "no context1 in it"),
+        (&["noise", "--workers", "2"][..], "--workers applies to loads and stream"),
+        (&["noise", "--array", "1G"], "--array applies to stream"),
+        (&["pipe", "--kernel", "copy"], "--kernel applies to stream"),
+        (&["counter", "--nodes", "0"], "--nodes applies to stream"),
+        (&["lock", "--unixbench"], "--unixbench applies to pipe"),
+        (&["lock", "--unixbench-dir", "/"], "--unixbench-dir applies to pipe"),
+        (&["pipe", "--unixbench", "--workers", "2"], "cannot be combined with --workers"),
+        (&["pipe", "--unixbench", "--seconds", "2"], "cannot be combined with --seconds"),
+        (&["pipe", "--unixbench-dir", "/nonexistent"], "found no context1"),
         (&["queue", "--workers", "1"], "needs at least 2"),
-        (&["counter", "--cpus", "4000"], "--cpus 4000: only CPUs"),
-        (&["counter", "--cpus", ""], "--cpus names no CPU"),
+        (&["counter", "--cpus", "4000"], "--cpus 4000 has CPUs that may not be used here"),
+        (&["counter", "--cpus", ""], "--cpus is empty"),
         (&["counter", "--cpus", "x"], "--cpus"),
         (&["counter", "--workers", "0"], "--workers"),
         (&["counter", "--seconds", "0"], "--seconds"),
@@ -246,7 +246,8 @@ fn options_that_mean_nothing_here_are_refused() {
 #[test]
 fn a_limit_of_the_process_is_told_with_its_cure() {
     let folder = tempfile::tempdir().unwrap();
-    // Eight workers share 32 ends of pipes: too few for those, and just enough for those and nothing else.
+    // Eight workers share 32 pipe ends. The first limit is too small for these; the second allows them and
+    // little else.
     for files in [20, 36] {
         let out = folder.path().join("out");
         let script = format!("ulimit -n {files}; exec \"$0\" bench pipe --workers 8 --quiet --out \"$1\"");
@@ -259,7 +260,7 @@ fn a_limit_of_the_process_is_told_with_its_cure() {
     }
 }
 
-/// The C program of the benchmark `contention`, under the name and with the output of UnixBench's.
+/// Uses the C program of the benchmark `contention`, which has the name and the output of UnixBench's.
 #[test]
 fn pipes_are_measured_beside_a_context1() {
     let folder = tempfile::tempdir().unwrap();
@@ -296,7 +297,7 @@ fn pipes_are_measured_beside_a_context1() {
 fn a_limit_of_the_system_is_told_with_its_cure() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
-    // A namespace of its own, in which nobody else is limited.
+    // In a namespace of its own, so that the limit affects no other process.
     let script = "echo 0 > /proc/sys/kernel/msgmni || exit 77; exec \"$0\" bench msg --quiet --out \"$1\"";
     let run = Command::new("unshare")
         .args(["--ipc", "sh", "-c", script])
@@ -304,7 +305,7 @@ fn a_limit_of_the_system_is_told_with_its_cure() {
         .arg(folder.path().join("out"))
         .output();
     let Some(run) = run.ok().filter(|run| !matches!(run.status.code(), Some(1 | 77))) else {
-        eprintln!("SKIPPED: to lower the limit needs a namespace");
+        eprintln!("SKIPPED: lowering the limit needs a namespace");
         return;
     };
     let said = String::from_utf8_lossy(&run.stderr).into_owned();

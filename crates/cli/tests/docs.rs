@@ -1,4 +1,4 @@
-//! Completions and man pages, made from the definition of the command line.
+//! Completions and man pages, which are generated from the definition of the command line.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use assert_cmd::cargo::cargo_bin;
@@ -91,7 +91,7 @@ fn man_pages_are_written_and_man_reads_them() {
     ] {
         match Command::new("man").arg("-l").arg(folder.path().join(page)).env("MANWIDTH", "100").output() {
             Ok(run) => {
-                // Lines are broken and stretched as they come out.
+                // man breaks and fills lines, so white space is normalised.
                 let text = String::from_utf8_lossy(&run.stdout);
                 let text: Vec<&str> = text.split_whitespace().collect();
                 let text = text.join(" ");

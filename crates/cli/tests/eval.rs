@@ -188,7 +188,7 @@ fn ctrl_c_saves_what_was_measured() {
     signal(pid, "INT");
     let run = child.wait_with_output().unwrap();
     assert_eq!(run.status.code(), Some(130), "{}", words(&run));
-    assert!(words(&run).contains("interrupted; what was measured is in"), "{}", words(&run));
+    assert!(words(&run).contains("interrupted; the results so far are in"), "{}", words(&run));
     assert_eq!(record(folder.path())["interrupted"], true);
     assert!(workers.iter().all(|worker| !Path::new(&format!("/proc/{worker}")).exists()));
     let report = manycore().arg("report").arg(folder.path().join("record.json")).output().unwrap();
@@ -218,7 +218,11 @@ fn workers_do_not_outlive_a_killed_coordinator() {
 fn an_output_folder_that_cannot_be_is_refused_before_anything_is_measured() {
     let run = manycore().args(["eval", "--out", "/dev/null/folder"]).output().unwrap();
     assert_eq!(run.status.code(), Some(3));
-    assert!(words(&run).starts_with("manycore: cannot make the folder /dev/null/folder"), "{}", words(&run));
+    assert!(
+        words(&run).starts_with("manycore: cannot create the folder /dev/null/folder"),
+        "{}",
+        words(&run)
+    );
     assert!(run.stdout.is_empty());
 }
 

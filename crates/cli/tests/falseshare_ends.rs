@@ -269,7 +269,7 @@ fn what_is_observed_ends_with_us_also_where_we_are_killed() {
 #[test]
 fn an_endless_file_is_no_observation_and_standard_input_can_be_one() {
     let (code, said) = refused(&["--from", "/dev/zero"]);
-    assert!(code == Some(2) && said.contains("/dev/zero: it is no file"), "{said}");
+    assert!(code == Some(2) && said.contains("/dev/zero: it is not a regular file"), "{said}");
     let run = manycore().args(["falseshare", "--from", "-"]).write_stdin("").output().unwrap();
     assert!(
         run.status.code() == Some(2) && text(&run.stderr).contains("-: not JSON"),

@@ -1,4 +1,4 @@
-//! The matrix of `manycore eval` on this machine: real threads, real CPUs.
+//! The core-to-core latency of `manycore eval`, with real threads on the CPUs of this machine.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use assert_cmd::cargo::cargo_bin;
@@ -26,7 +26,7 @@ fn record(folder: &Path) -> serde_json::Value {
     json(&fs::read(folder.join("record.json")).unwrap())
 }
 
-/// CPUs that this process may use.
+/// Returns the CPUs that this process may use.
 fn cpus() -> CpuSet {
     manycore_linux::affinity::allowed().unwrap()
 }
@@ -34,7 +34,7 @@ fn cpus() -> CpuSet {
 fn two_cpus() -> bool {
     let two = cpus().len() > 1;
     if !two {
-        eprintln!("SKIPPED: it takes two CPUs");
+        eprintln!("SKIPPED: needs two CPUs");
     }
     two
 }
@@ -47,9 +47,9 @@ fn every_pair_has_a_plausible_figure() {
     let folder = tempfile::tempdir().unwrap();
     let run = eval(&mut Command::new(cargo_bin("manycore")), folder.path());
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
-    assert!(String::from_utf8_lossy(&run.stdout).contains("CORE-TO-CORE LATENCY"));
-    if record(folder.path())["missed"].to_string().contains("not had at the same time") {
-        eprintln!("SKIPPED: others held the CPUs all the time");
+    assert!(String::from_utf8_lossy(&run.stdout).contains("CACHE LINES BETWEEN CPUS"));
+    if record(folder.path())["missed"].to_string().contains("not available at the same time") {
+        eprintln!("SKIPPED: other work used the CPUs all the time");
         return;
     }
     let table = fs::read_to_string(folder.path().join("latency.csv")).unwrap();
@@ -73,7 +73,7 @@ fn every_pair_has_a_plausible_figure() {
     );
     let samples = experiment["samples"].as_array().unwrap();
     assert!(samples.iter().all(|sample| sample["values"].as_array().unwrap().len() == 3));
-    // Whoever serves: both directions are in the samples, and no counter of every CPU is.
+    // Either CPU may serve, so the samples cover both directions. They have no counters of all CPUs.
     assert!(samples.iter().all(|sample| sample["around"]["busy_ticks"].is_null()));
     assert!(fs::read_to_string(folder.path().join("report.html")).unwrap().contains("chart-latency-map-1"));
 }
@@ -89,14 +89,14 @@ fn one_cpu_alone_has_no_pair_and_that_is_no_failure() {
     let record = record(folder.path());
     assert_eq!(record["experiments"], serde_json::json!([]));
     let why = record["missed"][0]["why"].as_str().unwrap();
-    assert_eq!(why, format!("a cache line goes from one CPU to another, and only CPU {first} may be used"));
+    assert_eq!(why, format!("core-to-core latency needs two CPUs, and only CPU {first} may be used"));
 }
 
 #[test]
 fn only_cpus_that_may_be_used_are_visited() {
     let cpus = cpus();
     if cpus.len() < 3 {
-        eprintln!("SKIPPED: it takes three CPUs to leave one out");
+        eprintln!("SKIPPED: needs three CPUs");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -109,7 +109,7 @@ fn only_cpus_that_may_be_used_are_visited() {
     assert!(table.lines().skip(1).all(|line| line.starts_with(&format!("{first},{last},"))), "{table}");
 }
 
-/// Voluntary context switches of the thread of `pid` that measures: it sleeps between visits.
+/// Returns the voluntary context switches of the measuring thread of `pid`, which sleeps between visits.
 fn sleeps_of_server(pid: u32) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let status = tasks.map(|task| fs::read_to_string(task.path().join("status")).unwrap_or_default());
@@ -127,7 +127,7 @@ fn ctrl_c_saves_the_visits_that_were_made() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // A run takes half a second on two CPUs: one may be over before it is interrupted.
+    // A run takes half a second on two CPUs and may be over before it is interrupted.
     let interrupted = (0..10).any(|_| {
         let mut child = Command::new(cargo_bin("manycore"))
             .args(["eval", "--quiet", "--only", "latency", "--out"])
@@ -139,7 +139,7 @@ fn ctrl_c_saves_the_visits_that_were_made() {
         while child.try_wait().unwrap().is_none() && sleeps_of_server(child.id()) < 6 {
             std::thread::yield_now();
         }
-        // Where it has ended, it is not waited for a second time.
+        // If it has ended already, it has not been waited for, so that its id is not reused.
         drop(Command::new("kill").args(["-INT", &child.id().to_string()]).stderr(Stdio::null()).status());
         match child.wait().unwrap().code() {
             Some(130) => true,

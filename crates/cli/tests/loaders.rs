@@ -1,5 +1,5 @@
-//! Processes that load memory. They are this very program, which is why it has no harness: a crew starts its own
-//! executable for its workers.
+//! Processes that load memory. Worker processes run the executable of the coordinator, which is this test
+//! program. So it has no test harness.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 use clap::Parser;
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         return manycore::cmd::run(manycore::cli::Cli::parse())
             .map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS);
     }
-    // What `cargo test -- NAME` and `--list` ask for has no answer here.
+    // The filters of `cargo test -- NAME` and `--list` are not supported.
     if std::env::args().any(|argument| argument == "--list") {
         return ExitCode::SUCCESS;
     }
@@ -35,7 +35,8 @@ fn live(cpus: &[CpuId], task: Task) -> Live {
     Live::new(crew, observer, pace, vec![trial], now_ns())
 }
 
-/// Bytes of the process that are bound to `node`, on it and elsewhere (`numa(7)`).
+/// Returns the bytes of the process that are bound to `node`: those on that node, and those elsewhere
+/// (`numa(7)`).
 fn bound(pid: u32, node: u16) -> Option<(u64, u64)> {
     let maps = fs::read_to_string(format!("/proc/{pid}/numa_maps")).ok()?;
     let (mut here, mut elsewhere) = (0, 0);
@@ -74,7 +75,7 @@ fn every_process_has_its_cpu_and_its_memory() {
             Some((here, elsewhere)) => {
                 assert!(here >= 3 * BYTES && elsewhere == 0, "{here} here, {elsewhere} elsewhere");
             }
-            None => eprintln!("SKIPPED: no numa_maps to look at"),
+            None => eprintln!("SKIPPED: there is no numa_maps"),
         }
     }
     let sample = team.measure(0).unwrap();

@@ -168,9 +168,9 @@ fn files_that_are_no_records_are_refused_with_what_they_are() {
     let cut = serde_json::to_vec(&stolen_guest()).unwrap();
     for (name, bytes, expected) in [
         ("empty.json", &b""[..], "empty.json: the file is empty"),
-        ("cut.json", &cut[..cut.len() / 2], "cut.json: the record is cut off"),
+        ("cut.json", &cut[..cut.len() / 2], "cut.json: the record is truncated"),
         ("noise.bin", &[0x7f, b'E', b'L', b'F', 0xff], "noise.bin: not JSON"),
-        ("list.json", b"[1, 2]", "list.json: JSON, but no record: it has no \"schema\""),
+        ("list.json", b"[1, 2]", "list.json: JSON, but not a record: it has no \"schema\""),
         (
             "newer.json",
             br#"{"schema": "manycore/record/2"}"#,
@@ -181,7 +181,7 @@ fn files_that_are_no_records_are_refused_with_what_they_are() {
             br#"{"schema": "manycore/machine/1"}"#,
             "machine.json: a file of kind \"machine\" (\"manycore/machine/1\"), not a record",
         ),
-        ("other.json", br#"{"schema": "else"}"#, "other.json: schema \"else\" is not known"),
+        ("other.json", br#"{"schema": "else"}"#, "other.json: unknown schema \"else\""),
         ("bare.json", br#"{"schema": "manycore/record/1"}"#, "bare.json: damaged record: missing field"),
     ] {
         let message = refused(name, bytes);

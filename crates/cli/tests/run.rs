@@ -29,7 +29,10 @@ fn each_thread_gets_its_own_cpu_and_is_seen_there() {
     let run = house.run(&[&arguments[..], &[program, "probe", "--threads", "2"]].concat());
     let printed = String::from_utf8_lossy(&run.stdout).into_owned();
     assert_eq!(run.status.code(), Some(0), "{printed}{}", String::from_utf8_lossy(&run.stderr));
-    assert!(printed.contains("2 of 2 threads bound") && printed.contains("; 0 looks elsewhere"), "{printed}");
+    assert!(
+        printed.contains("2 of 2 threads pinned") && printed.contains("; 0 samples elsewhere"),
+        "{printed}"
+    );
     let mut bound: Vec<u32> = printed
         .lines()
         .skip(1)
@@ -239,7 +242,7 @@ fn in_a_process_namespace_threads_are_found_by_asking() {
         return eprintln!("SKIPPED: {said}");
     }
     let printed = String::from_utf8_lossy(&run.stdout).into_owned();
-    assert!(printed.contains("2 of 2 threads bound"), "{printed}{said}");
+    assert!(printed.contains("2 of 2 threads pinned"), "{printed}{said}");
     let mut bound: Vec<&str> =
         printed.lines().skip(1).take(2).filter_map(|line| line.split_whitespace().nth(1)).collect();
     bound.sort_unstable();

@@ -1,4 +1,5 @@
-//! `scripts/need` beside installers that only write down what they should install, and the time limit of tests.
+//! `scripts/need` with fake installers that only record what they should install, and the time limit of
+//! tests.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 mod common;
@@ -12,7 +13,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// The first folder of the PATH, with programs that stand before those of the machine.
+/// The first folder in PATH, with programs that replace those of the machine.
 struct Programs(TempDir);
 
 impl Programs {
@@ -36,7 +37,7 @@ impl Programs {
         Command::new("timeout").arg("120").arg(script).arg(step).env("PATH", path).output().unwrap()
     }
 
-    /// What a program wrote into this file.
+    /// Returns the contents of a file that a program wrote.
     fn written(&self, name: &str) -> String {
         fs::read_to_string(self.0.path().join(name)).unwrap_or_default()
     }
@@ -49,7 +50,7 @@ fn a_compiler_that_cannot_link_needs_the_c_library() {
     let run = programs.need("build");
     let installed = programs.written("installed");
     assert!(installed.lines().any(|line| line.ends_with("gcc libc6-dev")), "{installed}");
-    // Nothing was installed in truth, and that is an error with its reason.
+    // Nothing was really installed, which is an error that states its reason.
     let said = text(&run.stderr);
     assert_eq!(run.status.code(), Some(3), "{said}");
     assert!(said.contains("cannot find Scrt1.o") && said.contains("libc6-dev"), "{said}");
@@ -58,7 +59,7 @@ fn a_compiler_that_cannot_link_needs_the_c_library() {
 #[test]
 fn a_compiler_that_links_needs_nothing() {
     let programs = Programs::new();
-    // What comes after -o, as any linker leaves it.
+    // Creates the file after -o, as a linker does.
     programs.add("cc", "shift\n: >\"$1\"");
     let run = programs.need("build");
     assert!(run.status.success(), "{}", text(&run.stderr));
@@ -87,7 +88,7 @@ fn a_target_that_cannot_be_added_is_named_and_stops_nothing() {
     assert!(said.contains("could not add aarch64-unknown-linux-gnu (error: no way to the server)"), "{said}");
 }
 
-/// Runs `deps/tests`, a shell script, as cargo runs tests, with a limit of one second.
+/// Runs `deps/tests`, a shell script, as cargo runs tests, with a time limit of one second.
 fn limited(script: &str, words: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("deps/tests");
@@ -108,7 +109,7 @@ fn a_program_that_a_test_starts_is_ended_after_its_time_with_all_below_it() {
 
 #[test]
 fn tests_that_hang_themselves_are_ended() {
-    // Nothing that it starts is old.
+    // No process that it starts runs for long.
     let run = limited("while :; do sleep 0.2; done", &[]);
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&run.status), Some(9));
     assert!(text(&run.stderr).contains("the tests are not done after 6 s"), "{}", text(&run.stderr));

@@ -1,4 +1,4 @@
-//! Services that `manycore compare --service` starts, moves and ends.
+//! Services that `manycore compare --service` starts, moves and stops.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 mod common;
@@ -9,13 +9,13 @@ use common::{
 };
 use std::{collections::BTreeSet, fs, net::TcpListener};
 
-/// A port of the loopback address that nobody listens on.
+/// Returns a port of the loopback address on which no process listens.
 fn free_port() -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     listener.local_addr().unwrap().port().to_string()
 }
 
-/// A service of a shell that is up when the file `up` is there.
+/// Returns the command line of a shell service, which is ready when the file `up` exists.
 fn shell(script: &str) -> String {
     format!("sh -c '{script}'")
 }
@@ -37,7 +37,7 @@ fn a_service_lives_on_while_its_place_is_switched() {
         "python3 -c \"import http.server as s, os; open('pids','a').write(str(os.getpid())); \
         s.HTTPServer(('127.0.0.1', {port}), s.SimpleHTTPRequestHandler).serve_forever()\""
     );
-    // The load asks for nothing but notes where the service may run.
+    // The load makes no requests; it only notes where the service may run.
     let load = "grep Cpus_allowed_list /proc/$(cat pids)/status >> places";
     let place = ["--a", &first, "--b", &last, "--pairs", "3", "--timeout", "10s"];
     let service = ["--service", &server, "--ready-port", &port, "--", "sh", "-c", load];
@@ -48,7 +48,7 @@ fn a_service_lives_on_while_its_place_is_switched() {
     assert_eq!(places.lines().count(), 10);
     let pid: u32 = fs::read_to_string(bench.path("pids")).unwrap().parse().unwrap();
     assert!(!fs::exists(format!("/proc/{pid}")).unwrap());
-    assert!(!findings(&judged).contains("left a process behind"), "{judged}");
+    assert!(!findings(&judged).contains("left a process running"), "{judged}");
     let metrics = bench.record()["experiments"][0]["metrics"].to_string();
     assert!(metrics.contains("service_cpu"), "{metrics}");
     assert!(!bench.report().is_empty());
@@ -132,7 +132,7 @@ fn a_port_in_use_is_refused() {
     let port = listener.local_addr().unwrap().port().to_string();
     let arguments = ["compare", "--service", "sleep 1000", "--ready-port", &port, "--", "true"];
     let said = Bench::new().refused(2, &arguments);
-    assert!(said.contains(&format!("port {port} is in use already")), "{said}");
+    assert!(said.contains(&format!("port {port} is already in use")), "{said}");
 }
 
 #[test]
@@ -156,11 +156,12 @@ fn a_service_that_goes_into_the_background_is_kept_and_ended() {
     let load = "pgrep -f \"sleep $0\" > /dev/null; ls /proc/*/cmdline | wc -l > all; sleep 0.02";
     let start = ["compare", "--pairs", "3", "--service", &server];
     let judged = bench.judged(&with(&[&start, &READY, &["--", "sh", "-c", load]]));
-    assert!(!findings(&judged).contains("left a process behind"), "{judged}");
+    assert!(!findings(&judged).contains("left a process running"), "{judged}");
     assert!(running(&time).is_empty());
 }
 
-/// The launcher still lives when the first run begins, and its daemon comes to us in the middle of that.
+/// The launcher is still running when the first run begins. Its daemon becomes our child in the middle of
+/// that run.
 #[test]
 fn a_service_that_goes_into_the_background_late_is_not_taken_for_a_stray() {
     let (bench, time) = (Bench::new(), unique());
@@ -169,7 +170,7 @@ fn a_service_that_goes_into_the_background_late_is_not_taken_for_a_stray() {
     let load = "touch first; while kill -0 $(cat launcher) 2> /dev/null; do sleep 0.01; done";
     let start = ["compare", "--pairs", "2", "--service", &server];
     let judged = bench.judged(&with(&[&start, &READY, &["--", "sh", "-c", load]]));
-    assert!(!findings(&judged).contains("left a process behind"), "{judged}");
+    assert!(!findings(&judged).contains("left a process running"), "{judged}");
     assert!(running(&time).is_empty());
 }
 
@@ -180,7 +181,7 @@ fn a_stray_of_the_load_is_told_apart_from_the_service() {
     let load = format!("setsid sleep {stray} & exit 0");
     let start = ["compare", "--pairs", "2", "--service", &server];
     let judged = bench.judged(&with(&[&start, &READY, &["--", "sh", "-c", &load]]));
-    assert!(findings(&judged).contains("left a process behind ("), "{judged}");
+    assert!(findings(&judged).contains("left a process running ("), "{judged}");
     assert!(running(&time).is_empty() && running(&stray).is_empty());
 }
 
@@ -197,12 +198,12 @@ fn nginx_in_the_background_is_found_and_ended() {
     );
     fs::write(bench.path("nginx.conf"), configuration).unwrap();
     let server = format!("/usr/sbin/nginx -c {folder}/nginx.conf");
-    // It binds its port before it goes into the background: the first run meets it on its way.
+    // It binds its port before it goes into the background, so the first run may begin before that.
     let load = "until test -s pid; do sleep 0.01; done; cp pid seen; kill -0 $(cat pid)";
     let start = ["compare", "--pairs", "3", "--service", &server, "--ready-port", &port];
     let first = format!("cpus={}", first_cpu());
     let judged = bench.judged(&with(&[&start, &["--a", &first, "--", "sh", "-c", load]]));
-    assert!(!findings(&judged).contains("left a process behind"), "{judged}");
+    assert!(!findings(&judged).contains("left a process running"), "{judged}");
     let pid = fs::read_to_string(bench.path("seen")).unwrap();
     assert!(!fs::exists(format!("/proc/{}", pid.trim())).unwrap());
 }
@@ -212,7 +213,7 @@ fn what_a_shell_around_a_service_leaves_is_asked_to_end_too() {
     let bench = Bench::new();
     let server = "trap 'touch asked; exit' TERM\necho $$ > pid\ntouch up\nwhile :; do sleep 0.01; done\n";
     fs::write(bench.path("server"), server).unwrap();
-    // The outer shell ends at SIGTERM without a word to the inner one.
+    // The outer shell ends on SIGTERM without passing it on to the inner one.
     let server = shell("sh server; exit 5");
     bench.judged(&with(&[&["compare", "--pairs", "1", "--service", &server], &READY, &["--", "true"]]));
     assert!(bench.path("asked").exists(), "it was killed");
@@ -226,7 +227,7 @@ fn memory_policies_and_services_do_not_go_together() {
     let server = shell(&format!("touch up; exec sleep {time}"));
     let start = ["compare", "--b-memory", "local", "--service", &server];
     let said = bench.refused(2, &with(&[&start, &READY, &["--", "true"]]));
-    assert!(said.contains("memory policies need commands that start anew"), "{said}");
-    assert!(!bench.path("up").exists(), "the service was started in vain");
+    assert!(said.contains("memory policies do not work with --service"), "{said}");
+    assert!(!bench.path("up").exists(), "the service was started needlessly");
     assert!(running(&time).is_empty());
 }

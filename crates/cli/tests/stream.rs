@@ -13,7 +13,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Runs it with small arrays; gives what it prints and its folder.
+/// Runs it with small arrays. Returns its JSON output and its folder.
 fn bench(arguments: &[&str]) -> (Value, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let run = manycore()
@@ -44,7 +44,7 @@ fn rows(folder: &Path, name: &str) -> Vec<Vec<String>> {
 }
 
 fn number(cell: &str) -> f64 {
-    cell.parse().unwrap_or_else(|_| panic!("{cell:?} is no number"))
+    cell.parse().unwrap_or_else(|_| panic!("{cell:?} is not a number"))
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn every_kernel_and_every_way_has_a_plausible_figure() {
     assert_eq!(ways.len(), stream["routes"].as_array().unwrap().len());
     for way in &ways {
         assert!(number(&way[3]) > 1e7 && (1.0..1e6).contains(&number(&way[6])), "{way:?}");
-        // One CPU alone has nobody beside it.
+        // A single CPU has no other CPUs that could read meanwhile.
         let workers = number(&way[2]);
         assert!(workers < 2.0 || number(&way[9]) > 1.0 && number(&way[12]) >= 0.0, "{way:?}");
     }
@@ -101,7 +101,7 @@ fn a_section_of_eval_is_the_same() {
     let ids: Vec<&Value> =
         record["experiments"].as_array().unwrap().iter().map(|experiment| &experiment["id"]).collect();
     assert_eq!(ids, ["stream", "stream-nodes", "stream-latency"]);
-    // Either the arrays are large beside the caches, or it is told that they are not, and why.
+    // Either the arrays are large compared with the caches, or the record states why they are not.
     let parameters = &record["experiments"][0]["parameters"];
     let size = |name: &str| parameters[name].as_str().and_then(|text| text.parse::<u64>().ok());
     let small =
@@ -113,16 +113,16 @@ fn a_section_of_eval_is_the_same() {
 fn what_cannot_be_is_refused_before_anything_is_measured() {
     for (arguments, expected) in [
         (&["--array", "64k"][..], "is too small: "),
-        (&["--array", "4096T"], "a quarter of the memory that is available"),
+        (&["--array", "4096T"], "a quarter of the available memory"),
         (&["--array", "-1"], "--array"),
         (&["--array", "much"], "expected a size"),
-        (&["--kernel", "daxpy"], "the kernels are copy, scale, add, triad, read"),
-        (&["--nodes", "4000"], "no node 4000; this machine has nodes"),
+        (&["--kernel", "daxpy"], "expected one of copy, scale, add, triad, read"),
+        (&["--nodes", "4000"], "there is no node 4000; this machine has nodes"),
         (&["--nodes", "x"], "--nodes"),
-        (&["--nodes", ""], "names no node"),
-        (&["--workers", "4000"], "each has a CPU of its own"),
+        (&["--nodes", ""], "the list is empty"),
+        (&["--workers", "4000"], "each worker gets its own CPU"),
         (&["--workers", "0"], "--workers"),
-        (&["--unixbench"], "--unixbench is for pipe"),
+        (&["--unixbench"], "--unixbench applies to pipe"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
@@ -142,7 +142,8 @@ fn what_cannot_be_is_refused_before_anything_is_measured() {
 #[test]
 fn too_little_memory_is_told() {
     let folder = tempfile::tempdir().unwrap();
-    // The address space of the process, not the machine's memory: large enough to start, too small for arrays.
+    // Limits the address space of the process, not the memory of the machine: large enough to start, too
+    // small for arrays.
     let script = "ulimit -v 3000000; exec \"$0\" bench stream --array 1G --quiet --out \"$1\"";
     let run = Command::new("bash")
         .args(["-c", script])

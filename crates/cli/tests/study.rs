@@ -1,4 +1,4 @@
-//! `manycore compare`, `scale` and `tune` on real commands: where they run, and what they find.
+//! `manycore compare`, `scale` and `tune` on real commands: where they run, and what they report.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 mod common;
@@ -12,16 +12,16 @@ use std::{collections::BTreeSet, fs, process::Command};
 /// Two pairs of a command against itself.
 const TWO: [&str; 3] = ["compare", "--pairs", "2"];
 
-/// CPUs that this process may use.
+/// Returns the number of CPUs that this process may use.
 fn cpus() -> usize {
     allowed().len()
 }
 
-/// Whether a command can be placed in more than one way; says so aloud where it cannot.
+/// Returns whether a command can be placed in more than one way. Prints a note if it cannot.
 fn have_a_choice() -> bool {
     let choice = cpus() > 1;
     if !choice {
-        eprintln!("SKIPPED: one CPU leaves no choice");
+        eprintln!("SKIPPED: needs two CPUs");
     }
     choice
 }
@@ -35,7 +35,8 @@ fn a_command_that_sets_its_own_affinity_is_told() {
     if !has("taskset") {
         return;
     }
-    // The first CPU is the first place of `close`: a command that goes there does what would be done to it.
+    // `close` uses the first CPU first. A command that moves there itself would be indistinguishable from a
+    // placed one.
     for (cpu, place) in [(first_cpu(), "free"), (last_cpu(), "close")] {
         if !have_a_choice() {
             return;
@@ -77,7 +78,7 @@ fn threads_of_a_bound_command_sit_one_on_each_cpu() {
     if !has("python3") {
         return;
     }
-    // Threads are seated as they appear: the script waits for that, not for a time.
+    // Threads are pinned as they appear. The script waits for that, not for a fixed time.
     let script = "
 import sys, threading, time, glob
 count = int(sys.argv[1])
@@ -96,7 +97,7 @@ end.set()
     let place = ["--a", "close", "--b", "spread", "--workers", &workers];
     bench.judged(&[&TWO[..], &place, &["--", "python3", "-c", script, "{workers}"]].concat());
     let seen = fs::read_to_string(bench.path("seen")).unwrap();
-    // A warm-up, a run that is timed, and two pairs.
+    // A warm-up, a timing run, and two pairs.
     assert_eq!(seen.lines().count(), 8);
     for line in seen.lines() {
         let cpus_seen: BTreeSet<u32> = line.split(' ').map(|cpu| cpu.parse().unwrap()).collect();
@@ -175,7 +176,7 @@ fn more_copies_than_files_may_be_open_do_run_with_the_limit_that_was_given() {
     assert!(seen.lines().count() == 123 && seen.lines().all(|limit| limit == "64"), "{seen}");
 }
 
-/// Files that may be open: now, and at most.
+/// Returns the limit of open files: the soft and the hard one.
 fn limits() -> (u64, u64) {
     let text = fs::read_to_string("/proc/self/limits").unwrap();
     let line = text.lines().find(|line| line.starts_with("Max open files")).unwrap();
@@ -232,7 +233,8 @@ fn pairs_and_precision_say_when_it_ends() {
     assert!((14..120).contains(&samples), "{samples}");
 }
 
-/// A first run that is quick, and all later ones slow: the time that was planned for the pairs was not enough for them.
+/// The first runs are quick and all later ones slow, so the time that was planned for the pairs does not
+/// suffice.
 const SLOW_AFTER_THREE: &str = "echo >> runs; test $(wc -l < runs) -le 3 || sleep 0.1; : {workers}";
 
 #[test]
@@ -333,7 +335,7 @@ fn a_search_without_a_winner_writes_no_plan_and_leaves_no_older_one() {
 
 #[test]
 fn tune_goes_on_without_candidates_that_fail() {
-    // It fails with more than two workers.
+    // The command fails with more than two workers.
     let script = "test \"$0\" -le 2 || { echo too many >&2; exit 1; }; exec sleep 0.01";
     let bench = Bench::new();
     let start = ["tune", "--budget", "2s", "--workers", "1,2,4", "--", "sh", "-c"];

@@ -1,4 +1,4 @@
-//! `manycore compare`, `scale` and `tune` on real commands: how they end where something goes wrong.
+//! `manycore compare`, `scale` and `tune` on real commands: how they end after errors and signals.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 mod common;
@@ -25,7 +25,7 @@ fn a_command_that_does_not_exist_is_named() {
 fn an_empty_command_is_refused() {
     for arguments in [&["--", ""][..], &["--vs", "''", "--", "true"], &["--vs", " ", "--", "true"]] {
         let said = Bench::new().refused(2, &with(&TWO, arguments));
-        assert!(said.contains("an empty command was given"), "{said}");
+        assert!(said.contains("the command is empty"), "{said}");
     }
 }
 
@@ -36,7 +36,7 @@ fn a_command_that_fails_leaves_its_status_and_last_words() {
     assert!(said.contains("exit status: 7") && said.contains("): the disk is gone"), "{said}");
 }
 
-/// A command that fails at once was "faster" than one that works.
+/// Regression test: a command that fails at once was "faster" than one that works.
 #[test]
 fn failures_that_are_ignored_are_counted_and_a_side_that_always_fails_has_no_verdict() {
     let bench = Bench::new();
@@ -49,7 +49,7 @@ fn failures_that_are_ignored_are_counted_and_a_side_that_always_fails_has_no_ver
         let exits = if sample["treatment"] == 1 { serde_json::json!([1]) } else { serde_json::Value::Null };
         assert_eq!(sample["exits"], exits, "{sample}");
     }
-    // Every third: in pairs of any order, no side always fails.
+    // Every third run fails, so no variant always fails, whatever the order of the pairs.
     let script = "n=$(cat n || echo 0); echo $((n + 1)) >n; test $((n % 3)) != 0 || exit 7";
     let judged = bench.judged(&with(&eight, &["--", "sh", "-c", script]));
     assert!(findings(&judged).contains("failed; they are included in the figures."), "{judged}");
@@ -68,13 +68,13 @@ fn a_record_is_overwritten_with_force_only() {
     let first = record();
     let refused = run(&[]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(words(&refused).contains("out has the record of an earlier run: --force overwrites it"));
+    assert!(words(&refused).contains("out has the record of an earlier run: give --force to overwrite it"));
     assert_eq!(record(), first);
     assert_eq!(run(&["--force"]).status.code(), Some(0));
     assert_ne!(record(), first);
 }
 
-/// The time of a slow first run left room for one analysis only, or refused the budget.
+/// Regression test: a slow first run left time for only one analysis, or exceeded the budget.
 #[test]
 fn a_slow_first_run_does_not_decide_the_plan() {
     let bench = Bench::new();
@@ -87,7 +87,7 @@ fn a_slow_first_run_does_not_decide_the_plan() {
 fn a_command_that_hangs_is_ended() {
     let time = unique();
     let said = Bench::new().refused(4, &with(&TWO, &["--timeout", "300ms", "--", "sleep", &time]));
-    assert!(said.contains("did not end within 0.3 s") && !said.contains("ignored SIGTERM"), "{said}");
+    assert!(said.contains("did not end within 0.3 s") && !said.contains("did not end on SIGTERM"), "{said}");
     assert!(running(&time).is_empty());
 }
 
@@ -96,7 +96,7 @@ fn a_command_that_ignores_sigterm_is_killed_with_all_that_it_started() {
     let time = unique();
     let script = format!("trap '' TERM; sleep {time} & setsid sleep {time} & while :; do wait; done");
     let said = Bench::new().refused(4, &with(&TWO, &["--timeout", "300ms", "--", "sh", "-c", &script]));
-    assert!(said.contains("it ignored SIGTERM and was killed"), "{said}");
+    assert!(said.contains("it did not end on SIGTERM and was killed"), "{said}");
     assert!(running(&time).is_empty());
 }
 
@@ -106,13 +106,13 @@ fn a_metric_that_is_not_there_or_twice_is_told() {
     assert!(said.contains("metric rate: ") && said.contains("the last line is \"hi\""), "{said}");
     let twice = ["--metric", r"rate=is (\d+)", "--", "printf", "is 1\nis 2\n"];
     let said = Bench::new().refused(4, &with(&TWO, &twice));
-    assert!(said.contains("printed 2 times"), "{said}");
+    assert!(said.contains("found 2 times"), "{said}");
 }
 
 #[test]
 fn an_unknown_primary_metric_is_answered_with_the_names_there_are() {
     let said = Bench::new().refused(4, &with(&TWO, &["--primary", "p99", "--", "true"]));
-    assert!(said.contains("no metric is called \"p99\"; there are wall, cpu, memory"), "{said}");
+    assert!(said.contains("no metric is called \"p99\"; found wall, cpu, memory"), "{said}");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_process_left_behind_is_ended_and_told_and_no_other() {
     let mut bystander = Command::new("sleep").arg(&ours).spawn().unwrap();
     let script = format!("setsid sleep {stray} & exit 0");
     let judged = bench.judged(&with(&TWO, &["--", "sh", "-c", &script]));
-    assert!(findings(&judged).contains("left a process behind ("), "{judged}");
+    assert!(findings(&judged).contains("left a process running ("), "{judged}");
     assert!(running(&stray).is_empty());
     assert_eq!(running(&ours), [bystander.id()]);
     bystander.kill().unwrap();
@@ -163,13 +163,19 @@ fn a_process_left_behind_is_ended_and_told_and_no_other() {
 #[test]
 fn a_budget_too_small_for_a_pair_is_answered_with_one_that_would_do() {
     let said = Bench::new().refused(2, &["compare", "--budget", "100ms", "--", "sleep", "0.1"]);
-    assert!(said.contains("a pair takes 0.2 s") && said.contains("give --budget "), "{said}");
+    assert!(
+        said.contains("a pair takes 0.2 s") && said.contains("a result needs at least --budget "),
+        "{said}"
+    );
     let copies = ["scale", "--copies", "--workers", "1,2", "--budget", "100ms", "--", "sleep", "0.1"];
     let said = Bench::new().refused(2, &copies);
-    assert!(said.contains("a round takes 0.2 s") && said.contains("give --budget "), "{said}");
+    assert!(
+        said.contains("a round takes 0.2 s") && said.contains("a result needs at least --budget "),
+        "{said}"
+    );
     let said = Bench::new()
         .refused(2, &["tune", "--workers", "1,2", "--budget", "100ms", "--", "sleep", "0.{workers}"]);
-    assert!(said.contains("give --budget "), "{said}");
+    assert!(said.contains("a result needs at least --budget "), "{said}");
 }
 
 #[test]
@@ -179,7 +185,10 @@ fn command_lines_that_cannot_be_meant_are_refused() {
         (&["compare", "--a", "cpus=70000", "--", "true"], "70000 not in this machine"),
         (&["compare", "--vs", "sh -c 'open", "--", "true"], "a quote is not closed"),
         (&["compare", "--service", "sh -c 'open", "--", "true"], "a quote is not closed"),
-        (&["tune", "--place", "free", "--today", "2", "--workers", "2", "--", "true"], "nothing differs"),
+        (
+            &["tune", "--place", "free", "--today", "2", "--workers", "2", "--", "true"],
+            "no candidate differs",
+        ),
         (&["compare", "--load-cpus", "70000", "--service", "sleep 9", "--", "true"], "--load-cpus 70000"),
         (&["compare", "--a-memory", "bind=900", "--", "true"], "no memory on node 900"),
         (&["compare", "--budget", "0s", "--", "true"], "--budget"),
@@ -188,8 +197,8 @@ fn command_lines_that_cannot_be_meant_are_refused() {
         (&["compare", "--timeout", "18446744073709551615s 999999999ns", "--", "true"], "--timeout"),
         (&["compare", "--precision", "NaN", "--", "true"], "--precision"),
         (&["compare", "--precision", "0", "--", "true"], "--precision"),
-        (&["scale", "--copies", "--precision", "1%", "--", "true"], "--precision is for compare"),
-        (&["tune", "--precision", "1%", "--", "true"], "--precision is for compare"),
+        (&["scale", "--copies", "--precision", "1%", "--", "true"], "--precision applies to compare"),
+        (&["tune", "--precision", "1%", "--", "true"], "--precision applies to compare"),
         (&["compare", "--pairs", "0", "--", "true"], "--pairs"),
         (&["compare", "--workers", "0", "--", "true"], "--workers"),
         (&["scale", "--copies", "--workers", "0", "--", "true"], "--workers"),
@@ -201,7 +210,7 @@ fn command_lines_that_cannot_be_meant_are_refused() {
     }
 }
 
-/// Runs that are quick eight times; the next one sleeps until it is ended.
+/// Returns a script that is quick eight times, and then sleeps until it is ended.
 fn hangs_later(time: &str) -> String {
     format!("echo >> runs; test $(wc -l < runs) -le 8 || exec sleep {time}")
 }
@@ -214,7 +223,7 @@ fn ctrl_c_saves_the_pairs_there_are_and_ends_the_command() {
     signal(child.id(), "INT");
     let (ended, said, _) = end_of(child);
     assert_eq!(ended, Some(130), "{said}");
-    assert!(said.contains("interrupted; what was measured is in out/record.json"), "{said}");
+    assert!(said.contains("interrupted; the results so far are in out/record.json"), "{said}");
     assert_eq!(bench.record()["interrupted"], true);
     assert_eq!(bench.record()["experiments"][0]["samples"].as_array().unwrap().len(), 4);
     assert!(running(&time).is_empty());

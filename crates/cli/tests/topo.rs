@@ -222,7 +222,7 @@ fn json_has_no_files_to_save() {
     fails(
         &["--machine", file.to_str().unwrap(), "--save", save.to_str().unwrap()],
         2,
-        "--save keeps the kernel's files",
+        "--save stores the kernel's files",
     );
     assert!(!save.exists());
 }

@@ -223,8 +223,8 @@ fn what_cannot_be_read_is_refused_and_nothing_is_written() {
     let bomb = b"<!DOCTYPE d [<!ENTITY a 'aaaa'>]><domain type='kvm'><name>&a;</name></domain>";
     for (domain, message) in [
         ("/nonexistent.xml".to_owned(), "cannot read /nonexistent.xml: No such file"),
-        (folder.path().display().to_string(), "it is no file"),
-        ("/dev/zero".to_owned(), "it is no file"),
+        (folder.path().display().to_string(), "it is not a regular file"),
+        ("/dev/zero".to_owned(), "it is not a regular file"),
         (file("empty.xml", b""), "it is not XML"),
         (file("broken.xml", b"<domain type='kvm'><name></domain>"), "it is not XML"),
         (file("xen.xml", b"<domain type='xen'/>"), "its domain is of type 'xen'"),

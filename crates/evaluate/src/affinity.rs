@@ -1,4 +1,4 @@
-//! Processes that each sum an array in cache: free against bound to their CPU.
+//! Processes that each sum an array in cache: unpinned against pinned to a CPU.
 
 use crate::error::Result;
 use crate::{Plan, Stage, parameters, pilot};
@@ -13,22 +13,22 @@ use manycore_topology::{CpuId, CpuSet};
 use manycore_workload::Kind;
 use std::collections::BTreeMap;
 
-/// Processes on each CPU in the published evaluation: 20 on two.
+/// Processes on each CPU; the published evaluation has 20 on two CPUs.
 const PER_CPU: usize = 10;
 
-/// CPUs that take part at most, so that a heat map of the processes can be read.
+/// Largest number of CPUs, so that a heat map of the processes stays readable.
 const MOST_CPUS: usize = 16;
 
-/// Rounds of each side: A1 to A10, B1 to B10. A larger budget makes them longer.
+/// Rounds of each variant: A1 to A10 and B1 to B10. A larger budget makes them longer.
 const ROUNDS: usize = 10;
 
-/// Share of the budget that rounds fill; the rest is for what lies between them.
+/// Share of the budget that the rounds fill; the rest is for the time between them.
 const MEASURED: f64 = 0.8;
 
-/// Looks of each process at its CPU in a round, at least, as in the published evaluation.
+/// Smallest number of CPU checks of each process in a round, as in the published evaluation.
 const LOOKS: u64 = 10_000;
 
-/// Size of the array where the caches are not known.
+/// Size in bytes of the array if the cache sizes are unknown.
 const UNKNOWN_CACHE: u64 = 32 << 10;
 
 pub(super) fn measure(stage: &mut Stage) -> Result {
@@ -82,7 +82,7 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
     stage.crew_experiment(Crew::hire(Kind::Sum, 0, processes)?, plan)
 }
 
-/// At most `most` of `cpus`, evenly spread over them.
+/// Returns at most `most` of `cpus`, evenly spread over them.
 fn spread(cpus: &CpuSet, most: usize) -> Vec<CpuId> {
     let step = cpus.len().div_ceil(most).max(1);
     cpus.iter().step_by(step).collect()

@@ -1,4 +1,4 @@
-//! Ours and another program's, in turns.
+//! Our load and another program, in interleaved samples.
 
 use crate::error::{Error, Result};
 use manycore_experiment::record::Sample;
@@ -9,10 +9,10 @@ use std::rc::Rc;
 /// Runs the other program with that many workers; the work that it says it did, and the seconds in which.
 pub(super) type Theirs = Box<dyn FnMut(usize) -> Result<(f64, f64)>>;
 
-/// A crew of ours, at rest while the other program runs.
+/// Our workers, which are idle while the other program runs.
 pub(super) struct Both {
     pub(super) ours: Live,
-    /// Workers and program of each treatment; ours is `manycore`.
+    /// Number of workers and program of each treatment; our program is called `manycore`.
     pub(super) sides: Vec<(usize, &'static str)>,
     pub(super) theirs: Theirs,
     pub(super) observer: Rc<Observer>,

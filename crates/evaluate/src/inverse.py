@@ -1,7 +1,7 @@
 """Four tasks of k x inverse(M Mt) with NumPy: serial, in threads, or in processes.
 
 usage: python3 -c SCRIPT MODE TASKS N K     prints one line of JSON
-MODE probe tells the versions, the BLAS in use, the seconds of one inverse and the GFLOPS of a product.
+MODE probe reports the versions, the BLAS in use, the seconds of one inverse and the GFLOPS of a product.
 """
 import json
 import multiprocessing
@@ -21,7 +21,7 @@ def task(argument):
 
 
 def blas():
-    """File names of the BLAS libraries that this process has mapped."""
+    """Return the file names of the BLAS libraries that this process has mapped."""
     with open("/proc/self/maps") as maps:
         files = {line.split()[-1] for line in maps if "/" in line}
     names = {file.rsplit("/", 1)[-1] for file in files}
@@ -29,7 +29,7 @@ def blas():
 
 
 def gflops(n=500):
-    """GFLOPS of a product of two n x n matrices: the best of five, after one that warms up."""
+    """Return the GFLOPS of a product of two n x n matrices: the best of five, after a warm-up."""
     matrix = numpy.ones((n, n))
     matrix @ matrix
     seconds = []
@@ -52,7 +52,7 @@ elif mode == "threads":
     with ThreadPoolExecutor(tasks) as pool:
         list(pool.map(task, work))
 else:
-    # Fork, because this script has no file that a fresh interpreter could import.
+    # Fork, because this script is not a file that a fresh interpreter could import.
     with ProcessPoolExecutor(tasks, mp_context=multiprocessing.get_context("fork")) as pool:
         list(pool.map(task, work))
 elapsed = time.perf_counter() - began

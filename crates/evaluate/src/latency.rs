@@ -1,4 +1,4 @@
-//! How long a cache line takes from each CPU to each other.
+//! Core-to-core latency: the time in which a cache line gets from one CPU to another, for every pair.
 
 use crate::error::{Error, Result};
 use crate::{Stage, parameters};
@@ -16,22 +16,22 @@ use manycore_workload::latency::{ROUND_TRIPS, Visit};
 use rand::{RngExt, SeedableRng};
 use std::time::Duration;
 
-/// Rounds after which figures move no more.
+/// Number of rounds after which the figures no longer change.
 const ROUNDS: usize = 50;
 
-/// Shortest and longest time of bursts in a visit.
+/// Shortest and longest time of the bursts in a visit.
 const VISIT: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(10)];
 
-/// Seconds of the shortest visit with the way there: two threads change their CPU and wake.
+/// Seconds of the shortest visit, including the set-up: two threads change their CPU and wake up.
 const SHORTEST: f64 = 0.001_3;
 
-/// A visit that has nothing to show by then was kept from its CPUs.
+/// A visit without a burst after this time was prevented from using its CPUs.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Times the budget after which nothing more is visited, where visits take longer than they should.
+/// Multiple of the budget after which no further visit begins, in case visits take longer than planned.
 const OVERTIME: f64 = 3.0;
 
-/// Seconds that [`ROUNDS`] rounds over `cpus` CPUs take at most.
+/// Returns the seconds that [`ROUNDS`] rounds over `cpus` CPUs take at most.
 pub(super) fn enough_seconds(cpus: usize) -> f64 {
     possible(cpus) as f64 * ROUNDS as f64 * VISIT[1].as_secs_f64() * 1.2
 }
@@ -83,7 +83,8 @@ pub(super) fn measure_pairs(stage: &mut Stage, cpus: &CpuSet, seconds: f64, part
     ending
 }
 
-/// Time of bursts in a visit, so that [`ROUNDS`] rounds fit where they can.
+/// Returns the time of the bursts in a visit, chosen so that [`ROUNDS`] rounds fit into the budget if
+/// possible.
 fn length(seconds: f64, pairs: usize) -> Duration {
     let each = seconds / (pairs.max(1) * ROUNDS) as f64 / 1.2;
     Duration::from_secs_f64(each.max(0.0)).clamp(VISIT[0], VISIT[1])
@@ -103,7 +104,7 @@ fn treatment(machine: &Machine, [a, b]: Pair) -> Treatment {
     }
 }
 
-/// Notes the pairs that never gave a figure.
+/// Notes the pairs that have no figure.
 fn tell_silent(stage: &mut Stage) {
     let Some(experiment) = stage.session.record.experiments.last().filter(|last| last.id == id::LATENCY)
     else {
@@ -126,7 +127,7 @@ fn tell_silent(stage: &mut Stage) {
         let what = format!("cache lines between {} pairs of CPUs, such as {first}", names.len());
         stage.session.miss(
             &what,
-            "the two CPUs were not had at the same time: offline, held by others, or not ours any more",
+            "the two CPUs were not available at the same time: offline, busy with other tasks, or no longer allowed",
         );
     }
 }

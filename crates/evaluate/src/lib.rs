@@ -38,7 +38,7 @@ pub use stream::StreamWish;
 pub struct Section {
     /// Name on the command line.
     pub name: &'static str,
-    /// What is measured, for people.
+    /// Displayed title.
     pub title: &'static str,
     seconds: fn(&Profile) -> f64,
     run: fn(&mut Stage) -> Result,
@@ -63,16 +63,11 @@ pub const SECTIONS: [Section; 10] = [
     Section { name: "matrix", title: "matrix product", seconds: |p| p.matrix, run: matrix::measure },
     Section {
         name: "affinity",
-        title: "free against bound",
+        title: "unpinned against pinned",
         seconds: |p| p.affinity,
         run: affinity::measure,
     },
-    Section {
-        name: "latency",
-        title: "cache lines between CPUs",
-        seconds: |p| p.latency,
-        run: latency::measure,
-    },
+    Section { name: "latency", title: "core-to-core latency", seconds: |p| p.latency, run: latency::measure },
     Section {
         name: "stream",
         title: "memory bandwidth and latency",
@@ -81,47 +76,52 @@ pub const SECTIONS: [Section; 10] = [
     },
     Section {
         name: "contention",
-        title: "sharing: counters, pipes, locks",
+        title: "contention on counters, pipes and locks",
         seconds: |p| p.contention,
         run: contention::section,
     },
-    Section { name: "sysbench", title: "beside sysbench", seconds: |p| p.sysbench, run: sysbench::measure },
+    Section {
+        name: "sysbench",
+        title: "comparison with sysbench",
+        seconds: |p| p.sysbench,
+        run: sysbench::measure,
+    },
 ];
 
-/// What a run is asked for.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// The verb, for the record.
     pub verb: &'static str,
-    /// What the verb measures, where it has a name.
+    /// Name of the load of `bench`; empty for `eval`.
     pub subject: String,
     /// The budget.
     pub profile: Profile,
-    /// All else.
+    /// Options of single loads.
     pub wish: Wish,
-    /// Differences within this share are equivalent.
+    /// Margin of equivalence: differences within this share do not matter.
     pub margin: f64,
     /// Seed of all random orders.
     pub seed: u64,
 }
 
 impl Asked {
-    /// An evaluation.
+    /// Returns the options of an evaluation.
     pub fn eval(profile: Profile, margin: f64, seed: u64) -> Self {
         Self { verb: "eval", subject: String::new(), profile, wish: Wish::default(), margin, seed }
     }
 }
 
-/// What single loads are told.
+/// Options of single loads.
 #[derive(Clone, Debug, Default)]
 pub struct Wish {
-    /// Numbers of workers; those of the load where there are none.
+    /// Numbers of workers; if empty, the load's own.
     pub workers: Vec<usize>,
-    /// Whether pipes are measured in passes as long and as many as UnixBench's.
+    /// Whether pipes are measured in as many passes of the same length as UnixBench's.
     pub unixbench: bool,
-    /// Where UnixBench is, if not on the PATH.
+    /// Folder of UnixBench, if it is not found through PATH.
     pub unixbench_dir: Option<PathBuf>,
-    /// What is measured of the memory.
+    /// Options of `stream`.
     pub stream: StreamWish,
 }
 
@@ -131,18 +131,18 @@ pub struct Stage<'a> {
     wish: Wish,
     /// The section under way.
     section: Section,
-    /// Seconds that the sections after this one will take.
+    /// Planned seconds of the sections after this one.
     after: f64,
     session: Session<'a>,
 }
 
-/// Seconds that `sections` are planned to take.
+/// Returns the planned seconds of `sections`.
 pub fn seconds(profile: &Profile, sections: &[Section]) -> f64 {
     sections.iter().map(|section| (section.seconds)(profile)).sum()
 }
 
-/// Measures `sections` on the running machine. The record comes back whatever happens, beside the failure
-/// that the run ended with: an interruption, or the first measured thing that failed.
+/// Measures `sections` on the running machine. Returns the record in any case, with the failure that ended
+/// the run: an interruption, or the first section that failed.
 pub fn run(
     machine: Machine,
     asked: Asked,
@@ -158,7 +158,7 @@ pub fn run(
     (stage.session.end(matches!(ending, Err(Error::Interrupted))), ending)
 }
 
-/// An experiment on a crew of ours.
+/// An experiment on our own workers.
 struct Plan {
     id: &'static str,
     pace: Pace,
@@ -166,11 +166,11 @@ struct Plan {
     parameters: BTreeMap<String, String>,
     trials: Vec<(Treatment, Trial)>,
     budget: Budget,
-    /// Part of the section's time that this experiment fills.
+    /// Part of the section's time for this experiment, from 0 to 1.
     part: (f64, f64),
 }
 
-/// Seconds of one tick of a load: the fastest of three.
+/// Measures the seconds of one tick of a load: the fastest of three.
 fn pilot(kind: Kind, parameter: u64) -> f64 {
     let mut load = kind.load();
     load.prepare(parameter);
@@ -190,17 +190,17 @@ fn optional(failure: Error) -> Error {
     }
 }
 
-/// Names and values as the record holds them.
+/// Returns names and values as a record stores them.
 fn parameters<const N: usize>(pairs: [(&str, String); N]) -> BTreeMap<String, String> {
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// A treatment with one factor that sets it apart.
+/// Returns a treatment with one factor.
 fn treatment(name: String, workers: usize, factor: (&str, String)) -> Treatment {
     Treatment { name, workers, factors: parameters([factor]), latency: None }
 }
 
-/// Workers 0 to `count`, free on `cpus`, without an end.
+/// Returns orders for workers 0 to `count`, unpinned on `cpus`, without an end.
 fn free(count: usize, cpus: &CpuSet, parameter: u64) -> Vec<Order> {
     (0..count).map(|worker| Order { worker, cpus: cpus.clone(), parameter, ticks: 0, watch: None }).collect()
 }

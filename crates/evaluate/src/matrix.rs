@@ -1,4 +1,4 @@
-//! Matrix products of 500 to 2000 rows: on one core, and one process on each core at once.
+//! Matrix products of 500 to 2000 rows: on one core, and in one process on each core at once.
 
 use crate::error::Result;
 use crate::{Plan, Stage, parameters, pilot, treatment};
@@ -16,13 +16,13 @@ use manycore_workload::{Kind, product_operations};
 /// Sizes of the published evaluation.
 const SIZES: [u64; 4] = [500, 1000, 1500, 2000];
 
-/// Seconds that a sample shall take at least.
+/// Smallest duration of a sample in seconds.
 const SAMPLE_SECONDS: f64 = 0.1;
 
-/// Share of the available memory that the matrices may take.
+/// Largest share of the available memory for the matrices.
 const MEMORY_SHARE: f64 = 0.5;
 
-/// Matrices that a product needs: two factors and a result.
+/// Matrices of a product: two factors and a result.
 const MATRICES: u64 = 3;
 
 pub(super) fn measure(stage: &mut Stage) -> Result {
@@ -67,7 +67,7 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
     stage.crew_experiment(Crew::hire(Kind::Product, 0, cores.len())?, plan)
 }
 
-/// CPUs of each core that may be used.
+/// Returns the usable CPUs of each core.
 fn cores(stage: &Stage) -> Vec<CpuSet> {
     let allowed = stage.session.record.machine.usable();
     let cores: Vec<CpuSet> = stage
@@ -82,7 +82,7 @@ fn cores(stage: &Stage) -> Vec<CpuSet> {
     if cores.is_empty() { allowed.iter().map(CpuSet::single).collect() } else { cores }
 }
 
-/// Sizes whose matrices fit the memory with a process on each core; what does not fit is noted.
+/// Returns the sizes whose matrices fit into memory with a process on each core. Larger sizes are noted.
 fn fitting(stage: &mut Stage, processes: u64) -> Vec<u64> {
     let available = stage.session.record.conditions.memory_available_bytes.unwrap_or(u64::MAX);
     let (fit, too_large): (Vec<u64>, Vec<u64>) = SIZES
@@ -92,7 +92,7 @@ fn fitting(stage: &mut Stage, processes: u64) -> Vec<u64> {
         stage.session.miss(
             &format!("matrix product of {size} on all cores"),
             &format!(
-                "{processes} processes would take {}, and {} are available",
+                "{processes} processes would need {}, and {} are available",
                 units::bytes(bytes(size, processes)),
                 units::bytes(available)
             ),

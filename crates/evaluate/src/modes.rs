@@ -1,4 +1,4 @@
-//! Four tasks of k inverses of M times its transpose: one after another, in threads, in processes.
+//! Four tasks of k inversions of M times its transpose: serial, in threads, and in processes.
 
 use crate::error::Result;
 use crate::{Plan, Stage, parameters, pilot, treatment};
@@ -12,19 +12,19 @@ use manycore_experiment::{
 use manycore_topology::CpuSet;
 use manycore_workload::Kind;
 
-/// Tasks of the published evaluation.
+/// Number of tasks, as in the published evaluation.
 pub(super) const TASKS: usize = 4;
 
-/// Rows of M and inverses in a task, in the published evaluation.
+/// Rows of M and inversions per task, in the published evaluation.
 pub(super) const PUBLISHED: (u64, u64) = (1000, 50);
 
 /// Rows of M in the shorter profiles.
 const SIZE: u64 = 300;
 
-/// Seconds that the four tasks shall take one after another in the shorter profiles.
+/// Planned seconds of the four tasks in serial, in the shorter profiles.
 const SERIAL_SECONDS: f64 = 0.3;
 
-/// Blocks without which there is no interval.
+/// Smallest number of blocks from which an interval can be computed.
 pub(super) const LEAST_BLOCKS: usize = 6;
 
 pub(super) fn measure(stage: &mut Stage) -> Result {
@@ -64,7 +64,8 @@ fn order(worker: usize, cpus: &CpuSet, parameter: u64, ticks: u64) -> Order {
     Order { worker, cpus: cpus.clone(), parameter, ticks, watch: None }
 }
 
-/// Inverses in a task so that four tasks take [`SERIAL_SECONDS`], from the seconds of one.
+/// Returns the inversions per task with which four tasks take [`SERIAL_SECONDS`]. The argument is the seconds
+/// of one inversion.
 pub(super) fn repeats(seconds_of_one: f64) -> u64 {
     (SERIAL_SECONDS / TASKS as f64 / seconds_of_one).round().clamp(1.0, PUBLISHED.1 as f64) as u64
 }

@@ -1,4 +1,4 @@
-//! A against A: what this machine shows between two identical things.
+//! A against A: the differences that this machine shows between two identical treatments.
 
 use crate::error::Result;
 use crate::{Plan, Stage, parameters, scaling::prime_trial, treatment};

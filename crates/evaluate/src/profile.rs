@@ -1,4 +1,4 @@
-//! How much time each section gets.
+//! The time budget of each section, and the length of slices.
 
 use crate::{latency, scaling::worker_counts};
 
@@ -7,38 +7,38 @@ use crate::{latency, scaling::worker_counts};
 pub struct Profile {
     /// Name in the record.
     pub name: &'static str,
-    /// A/A.
+    /// Noise floor (A/A).
     pub noise: f64,
-    /// Clock of the CPUs.
+    /// Clock of the CPUs, measured by additions.
     pub clock: f64,
-    /// Prime events by workers.
+    /// Prime events by number of workers.
     pub scaling: f64,
-    /// Serial, threads, processes in our own code.
+    /// Serial, threads and processes, in our own code.
     pub modes: f64,
-    /// The same in Python, both BLAS settings together.
+    /// The same in Python, for both BLAS settings.
     pub python: f64,
     /// Matrix products.
     pub matrix: f64,
-    /// Free against bound.
+    /// Unpinned against pinned.
     pub affinity: f64,
-    /// Cache lines between CPUs; less where few pairs need less.
+    /// Core-to-core latency; reduced for few pairs, which need less.
     pub latency: f64,
     /// Memory bandwidth and latency.
     pub stream: f64,
     /// Counters, pipes and locks that workers share.
     pub contention: f64,
-    /// Beside sysbench.
+    /// Comparison with sysbench.
     pub sysbench: f64,
-    /// One load of `bench`; no part of `eval`.
+    /// One load of `bench`; not part of `eval`.
     pub bench: f64,
-    /// Whether sizes and repetitions are those of openEuler's published multi-core evaluation, whatever time they take:
-    /// 30 s of prime events for each number of workers, 50 inverses of 1000 x 1000.
+    /// Whether sizes and repetitions are those of openEuler's published multi-core evaluation, however long
+    /// they take: 30 s of prime events for each number of workers, 50 inversions of 1000 x 1000 matrices.
     pub published: bool,
 }
 
-/// At most 90 s on 2 CPUs that are free.
+/// At most 90 s on 2 idle CPUs.
 ///
-/// Where others hold them, the least numbers of whole runs (Python above all) take longer.
+/// If other work uses the CPUs, the minimum numbers of whole runs (of Python above all) take longer.
 pub const QUICK: Profile = Profile {
     name: "quick",
     noise: 7.0,
@@ -74,7 +74,7 @@ pub const STANDARD: Profile = Profile {
     published: false,
 };
 
-/// The published parameters; tens of minutes.
+/// The published parameters. Takes tens of minutes.
 pub const FULL: Profile = Profile {
     name: "full",
     noise: 120.0,
@@ -93,7 +93,7 @@ pub const FULL: Profile = Profile {
 };
 
 impl Profile {
-    /// The same profile with `factor` times the time for everything.
+    /// Returns the profile with all times multiplied by `factor`.
     pub fn scaled(self, factor: f64) -> Self {
         Self {
             noise: self.noise * factor,
@@ -112,15 +112,15 @@ impl Profile {
         }
     }
 
-    /// The same profile with what the published parameters take on `cpus` CPUs, and no more time for their pairs than
-    /// helps.
+    /// Returns the profile for `cpus` CPUs: with the time that the published parameters need, and no more
+    /// time for pairs of CPUs than is useful.
     pub fn on(mut self, cpus: usize) -> Self {
         self.latency = self.latency.min(latency::enough_seconds(cpus));
         if !self.published {
             return self;
         }
         let counts = worker_counts(cpus).len() as f64;
-        // Beside the slices that count there is what is thrown away, and the reading of counters.
+        // Besides the measured slices, settling and the reading of counters take time.
         Self { scaling: self.scaling.max(counts * PUBLISHED_SECONDS * 1.3), ..self }
     }
 }

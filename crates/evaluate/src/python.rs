@@ -1,4 +1,4 @@
-//! The parallel modes in real Python with NumPy: with one BLAS thread, and with BLAS as it comes.
+//! The parallel modes in Python with NumPy: with one BLAS thread, and with the default number of them.
 
 use crate::error::{Error, Result};
 use crate::{
@@ -25,7 +25,7 @@ const SCRIPT: &str = include_str!("inverse.py");
 /// Rows of M in the shorter profiles: small, because the reference BLAS is 20 to 100 times slower.
 const SIZE: u64 = 200;
 
-/// Variables by which BLAS libraries are told their number of threads.
+/// Variables that set the number of threads of BLAS libraries.
 const BLAS_THREADS: [&str; 5] = [
     "OPENBLAS_NUM_THREADS",
     "OMP_NUM_THREADS",
@@ -38,7 +38,7 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
     let (python, probe) = find()?;
     let (size, repeats) = if stage.profile.published { PUBLISHED } else { (SIZE, repeats(probe.seconds)) };
     let settings = [("modes-python-1", "1", true), ("modes-python", "default", false)];
-    // At the published size a reference BLAS takes hours for a block: then one block must do.
+    // At the published size, a block takes hours with a reference BLAS. One block has to be enough then.
     let least_blocks = if stage.profile.published { 1 } else { LEAST_BLOCKS };
     let described = describe(stage, &python, &probe);
     for (index, (id, threads, one_thread)) in settings.into_iter().enumerate() {
@@ -80,8 +80,8 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
     Ok(())
 }
 
-/// What Python is, and how fast its BLAS is on one thread: as it comes, and told which kernel suits this CPU
-/// (an OpenBLAS that is older than the CPU takes its oldest one).
+/// Describes Python, and the speed of its BLAS on one thread: with the default kernel, and with the kernel
+/// that suits this CPU (an OpenBLAS that is older than the CPU selects its oldest kernel).
 fn describe(stage: &Stage, python: &Path, probe: &Printed) -> Vec<(String, String)> {
     let mut described = parameters([
         ("program", "python".to_owned()),
@@ -105,7 +105,7 @@ fn describe(stage: &Stage, python: &Path, probe: &Printed) -> Vec<(String, Strin
     described.into_iter().collect()
 }
 
-/// OpenBLAS's name of the kernel for the widest vectors that the CPU has.
+/// Returns OpenBLAS's name of the kernel for the widest vectors of the CPU.
 pub fn best_kernel(flags: &[String]) -> Option<&'static str> {
     let has = |wanted: &str| flags.iter().any(|flag| flag == wanted);
     if has("avx512f") && has("avx512vl") {
@@ -142,7 +142,7 @@ impl Subject for Python {
             .seconds;
         Ok(Sample {
             start_ns,
-            // The tasks alone: the start of the interpreter is no part of any mode.
+            // The time of the tasks only. The start of the interpreter is not part of any mode.
             wall_ns: (seconds * 1e9) as u64,
             work: TASKS as f64,
             around,
@@ -161,7 +161,7 @@ fn script(python: &Path, mode: &str, tasks: usize, size: u64, repeats: u64) -> C
     command
 }
 
-/// What the script prints.
+/// The line that the script prints.
 struct Printed {
     seconds: f64,
     gflops: Option<f64>,
@@ -221,7 +221,7 @@ mod tests {
         }
     }
 
-    /// A line as the script prints it, of which values may be of any kind.
+    /// Generates a line in the script's format, whose values may be of any kind.
     fn line() -> impl Strategy<Value = String> {
         let number = || prop_oneof![any::<f64>().prop_map(|number| format!("{number:e}")), "-?[0-9]{1,4}"];
         let value = move || {

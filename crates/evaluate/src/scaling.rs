@@ -1,4 +1,5 @@
-//! Prime events at 1, 2, 4, ... all CPUs and twice as many, and the clock of the CPUs alone and together.
+//! Prime events with 1, 2, 4, ... all CPUs and twice as many workers, and the clock of the CPUs, one at a
+//! time and all at once.
 
 use crate::error::{Error, Result};
 use crate::{Plan, Stage, free, parameters, profile::PUBLISHED_SECONDS, treatment};
@@ -13,7 +14,7 @@ use manycore_experiment::{
 use manycore_topology::{CpuId, CpuSet};
 use manycore_workload::{ADDITIONS_PER_TICK, DEFAULT_MAX_PRIME, Kind};
 
-/// The clock is asked of at most this many CPUs alone.
+/// Largest number of CPUs whose clock is measured one at a time.
 const MOST_ALONE: usize = 8;
 
 pub(super) fn measure(stage: &mut Stage) -> Result {
@@ -47,11 +48,11 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
     stage.crew_experiment(Crew::hire(Kind::Prime, cpus.len() * 2, 0)?, plan)
 }
 
-/// Numbers of workers up to that of the CPUs that a scalability law needs.
+/// Numbers of workers, up to the number of CPUs, that a scalability law needs.
 const LAW: usize = 5;
 
-/// Powers of two up to `cpus`, `cpus` itself, and twice as many; with one and a half times the powers where
-/// there would be too few for a law.
+/// Returns the powers of two up to `cpus`, `cpus` itself, and twice as many. If these are too few for a law,
+/// one and a half times the powers are added.
 pub(super) fn worker_counts(cpus: usize) -> Vec<usize> {
     let powers = || (0..usize::BITS).map(|power| 1 << power).take_while(|&count| count < cpus);
     let mut counts: Vec<usize> = powers().chain([cpus]).collect();
@@ -64,7 +65,7 @@ pub(super) fn worker_counts(cpus: usize) -> Vec<usize> {
     counts
 }
 
-/// `workers` workers at prime events, free on `cpus`.
+/// Returns a trial of `workers` workers at prime events, unpinned on `cpus`.
 pub(super) fn prime_trial(workers: usize, cpus: &CpuSet) -> Trial {
     let mut load = Kind::Prime.load();
     load.prepare(DEFAULT_MAX_PRIME);

@@ -1,4 +1,4 @@
-//! Our prime events beside sysbench's, interleaved, at the same parameters.
+//! Our prime events and those of sysbench, in interleaved samples with the same parameters.
 
 use crate::error::{Error, Result};
 use crate::{Stage, beside::Both, optional, parameters, scaling::prime_trial, treatment};
@@ -78,10 +78,10 @@ fn sysbench(threads: usize, events: u64) -> Command {
     command
 }
 
-/// What sysbench says that it did.
+/// The totals that sysbench prints.
 struct Printed {
     events: f64,
-    /// Mean time of the threads at work: their start is no part of it.
+    /// Mean execution time of the threads. Their start is not included.
     seconds: f64,
 }
 

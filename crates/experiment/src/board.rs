@@ -1,11 +1,11 @@
-//! The board on which a coordinator and its workers meet: shared memory, so that threads and processes are
-//! driven and observed in the same way.
+//! The control block through which a coordinator drives its workers. It is in shared memory, so that threads
+//! and processes are driven and observed in the same way.
 //!
-//! Each worker has a slot. The coordinator writes what it wants (`parameter`, `goal`, `watch_cpu`), bumps
-//! `command` and wakes the worker; the worker works in ticks until `ticks` reaches `goal`, then answers with
-//! the command that it has finished in `idle_at`. No lock is taken on either side, and nothing but atomics is
-//! shared, so a worker that dies leaves nothing broken.
-#![allow(unsafe_code, reason = "a memory mapping is seen as a slice of atomics")]
+//! Each worker has a slot. The coordinator writes an order (`parameter`, `goal`, `watch_cpu`), increments
+//! `command` and wakes the worker. The worker works in ticks until `ticks` reaches `goal`, and then stores
+//! the number of the finished command in `idle_at`. Neither side takes a lock, and only atomics are shared,
+//! so a worker that is killed leaves no broken state.
+#![allow(unsafe_code, reason = "a memory mapping is accessed as a slice of atomics")]
 
 use manycore_stats::histogram::{BUCKETS, bucket};
 use rustix::{
@@ -28,14 +28,14 @@ use std::{
 /// Value of [`Slot::command`] that ends a worker.
 pub const QUIT: u32 = u32::MAX;
 
-/// Value of [`Slot::goal`] for a worker that shall go on until told otherwise.
+/// Value of [`Slot::goal`] for a worker that works until its next order.
 pub const ENDLESS: u64 = u64::MAX;
 
-/// Value of [`Slot::watch_cpu`] where the worker need not look where it runs.
+/// Value of [`Slot::watch_cpu`] for a worker that does not check its CPU.
 pub const NOT_WATCHED: u32 = u32::MAX;
 
-/// What one worker and the coordinator tell each other. Two cache lines apart from its neighbours, because
-/// prefetchers fetch lines in pairs.
+/// The fields by which the coordinator and one worker communicate. A slot is aligned to two cache lines,
+/// because prefetchers fetch lines in pairs.
 #[repr(C, align(128))]
 pub struct Slot {
     /// Number of the latest order; a futex. [`QUIT`] ends the worker.
@@ -44,25 +44,25 @@ pub struct Slot {
     pub idle_at: AtomicU32,
     /// Thread id of the worker, 0 until it has started; a futex.
     pub tid: AtomicU32,
-    /// Whether event times are counted now (0 or 1).
+    /// Whether event times are recorded now (0 or 1).
     pub measuring: AtomicU32,
-    /// Why the worker has ended by itself (an errno); 0 where it has not.
+    /// The error for which the worker ended by itself (an errno); 0 if it did not.
     pub error: AtomicI32,
-    /// CPU on which the worker should find itself after each tick, or [`NOT_WATCHED`].
+    /// CPU on which the worker expects to run, checked after each tick, or [`NOT_WATCHED`].
     pub watch_cpu: AtomicU32,
     /// The load's parameter.
     pub parameter: AtomicU64,
-    /// Ticks at which the worker becomes idle.
+    /// Value of `ticks` at which the worker becomes idle.
     pub goal: AtomicU64,
-    /// Ticks done since the worker started.
+    /// Ticks done since the worker was started.
     pub ticks: AtomicU64,
-    /// When the worker became idle, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Time at which the worker became idle, in nanoseconds of `CLOCK_MONOTONIC`.
     pub idle_since_ns: AtomicU64,
-    /// How often the worker looked where it runs.
+    /// How often the worker checked its CPU.
     pub checks: AtomicU64,
-    /// How often it was elsewhere.
+    /// How often it was on another CPU.
     pub elsewhere: AtomicU64,
-    /// Sum, shortest and longest of the event times since the last [`Slot::drain`].
+    /// Sum, minimum and maximum of the event times since the last [`Slot::drain`].
     sum_ns: AtomicU64,
     min_ns: AtomicU64,
     max_ns: AtomicU64,
@@ -74,16 +74,16 @@ pub struct Slot {
 pub struct Times {
     /// Sum in nanoseconds.
     pub sum_ns: u64,
-    /// Shortest in nanoseconds; `u64::MAX` where there were none.
+    /// Shortest in nanoseconds; `u64::MAX` if there were none.
     pub min_ns: u64,
     /// Longest in nanoseconds.
     pub max_ns: u64,
-    /// Buckets that are not empty: index and count.
+    /// Non-empty buckets of the histogram: index and count.
     pub buckets: Vec<(u32, u32)>,
 }
 
 impl Slot {
-    /// Counts an event of `ns` nanoseconds. For the worker.
+    /// Records an event of `ns` nanoseconds. Called by the worker.
     pub fn count_event(&self, ns: u64) {
         self.sum_ns.fetch_add(ns, Relaxed);
         self.min_ns.fetch_min(ns, Relaxed);
@@ -91,7 +91,7 @@ impl Slot {
         self.histogram[bucket(ns)].fetch_add(1, Relaxed);
     }
 
-    /// Takes all event times out. For the coordinator.
+    /// Returns all recorded event times and resets them. Called by the coordinator.
     pub fn drain(&self) -> Times {
         let filled = self.histogram.iter().enumerate().filter(|(_, count)| count.load(Relaxed) > 0);
         Times {
@@ -102,26 +102,27 @@ impl Slot {
         }
     }
 
-    /// Gives the next order: work until `goal` ticks. For the coordinator.
+    /// Gives the next order: work until `goal` ticks. Called by the coordinator.
     pub fn order(&self, goal: u64) {
         self.goal.store(goal, Relaxed);
-        // QUIT is never reached by counting: 2^32 orders at 20 a second take seven years.
+        // Counting does not reach QUIT: 2^32 orders at 20 per second take seven years.
         self.command.fetch_add(1, Release);
         wake(&self.command);
     }
 
-    /// Ends the worker. For the coordinator.
+    /// Ends the worker. Called by the coordinator.
     pub fn quit(&self) {
         self.command.store(QUIT, Release);
         wake(&self.command);
     }
 
-    /// Whether the latest order is finished. For the coordinator.
+    /// Returns whether the latest order is finished. Called by the coordinator.
     pub fn is_idle(&self) -> bool {
         self.idle_at.load(Acquire) == self.command.load(Relaxed)
     }
 
-    /// Reports `command` as finished and sleeps until another one comes; returns it. For the worker.
+    /// Reports `command` as finished and sleeps until there is another one, which it returns. Called by the
+    /// worker.
     pub fn rest(&self, command: u32, now_ns: u64) -> u32 {
         self.idle_since_ns.store(now_ns, Relaxed);
         self.idle_at.store(command, Release);
@@ -135,7 +136,8 @@ impl Slot {
         }
     }
 
-    /// Waits at most `timeout` for the worker to become idle; returns whether it is. For the coordinator.
+    /// Waits at most `timeout` for the worker to become idle. Returns whether it is. Called by the
+    /// coordinator.
     pub fn wait_idle(&self, timeout: Duration) -> bool {
         let seen = self.idle_at.load(Acquire);
         if !self.is_idle() {
@@ -144,13 +146,13 @@ impl Slot {
         self.is_idle()
     }
 
-    /// Announces the calling thread as the slot's worker. For the worker.
+    /// Announces the calling thread as the slot's worker. Called by the worker.
     pub fn enter(&self) {
         self.tid.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Release);
         wake(&self.tid);
     }
 
-    /// Waits at most `timeout` for a worker to enter; returns its thread id. For the coordinator.
+    /// Waits at most `timeout` for a worker to enter. Returns its thread id. Called by the coordinator.
     pub fn wait_entered(&self, timeout: Duration) -> Option<u32> {
         if self.tid.load(Acquire) == 0 {
             wait(&self.tid, 0, Some(timeout));
@@ -159,7 +161,7 @@ impl Slot {
     }
 }
 
-/// Spurious returns are fine: every caller looks again.
+/// Waits for a change of `word`. Spurious returns are possible; every caller checks again.
 fn wait(word: &AtomicU32, seen: u32, timeout: Option<Duration>) {
     let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
     let _ = futex::wait(word, futex::Flags::empty(), seen, timeout.as_ref());
@@ -176,13 +178,13 @@ pub struct Board {
     memory: OwnedFd,
 }
 
-// SAFETY: the mapping lives as long as the board and holds atomics only.
+// SAFETY: the mapping lives as long as the control block and contains only atomics.
 unsafe impl Send for Board {}
 // SAFETY: as above.
 unsafe impl Sync for Board {}
 
 impl Board {
-    /// A board with `count` slots, at least one.
+    /// Creates a control block with `count` slots, at least one.
     ///
     /// # Errors
     /// Those of `memfd_create(2)`, `ftruncate(2)` and `mmap(2)`.
@@ -197,16 +199,16 @@ impl Board {
         Ok(board)
     }
 
-    /// The board in `memory`, which another process made.
+    /// Opens the control block in `memory`, which another process created.
     ///
     /// # Errors
-    /// `InvalidData` where it is no board; else those of `mmap(2)`.
+    /// `InvalidData` if it is not a control block; else those of `mmap(2)`.
     pub fn open(memory: OwnedFd) -> io::Result<Self> {
         let bytes = rustix::fs::fstat(&memory)?.st_size as usize;
         if bytes == 0 || !bytes.is_multiple_of(size_of::<Slot>()) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a board of this version"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a control block of this version"));
         }
-        // SAFETY: a new mapping of a file of exactly this size, at an address of the kernel's choice.
+        // SAFETY: a new mapping of a file of exactly this size, at an address chosen by the kernel.
         let address = unsafe {
             mmap(
                 std::ptr::null_mut(),
@@ -221,10 +223,10 @@ impl Board {
         Ok(Self { slots, count: bytes / size_of::<Slot>(), memory })
     }
 
-    /// All slots.
+    /// Returns all slots.
     pub fn slots(&self) -> &[Slot] {
         // SAFETY: the mapping covers `count` slots, is aligned to a page, and every bit pattern is a valid
-        // slot, because a slot holds only atomics. It is unmapped in `drop` alone.
+        // slot, because a slot contains only atomics. It is unmapped only in `drop`.
         unsafe { std::slice::from_raw_parts(self.slots.as_ptr(), self.count) }
     }
 }
@@ -237,7 +239,8 @@ impl AsFd for Board {
 
 impl Drop for Board {
     fn drop(&mut self) {
-        // SAFETY: the address and size of the mapping made in `open`; no slice of it outlives the board.
+        // SAFETY: the address and size of the mapping created in `open`; no slice of it outlives the control
+        // block.
         let _ = unsafe { munmap(self.slots.as_ptr().cast(), self.count * size_of::<Slot>()) };
     }
 }

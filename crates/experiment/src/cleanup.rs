@@ -1,4 +1,4 @@
-//! One who removes what the kernel would keep after us, should we be killed.
+//! A cleanup process that removes System V objects which the kernel would keep after our end.
 
 use crate::error::{Error, Result};
 use std::{
@@ -7,14 +7,15 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// The name by which the process is told what it is.
+/// The load name with which a worker process is started as a cleanup process.
 pub const NAME: &str = "guard";
 
-/// A process that waits for our end, however it comes, and then removes objects of the kernel.
+/// A process that waits for our end, even by SIGKILL, and then removes objects of the kernel.
 pub struct Guard(Child);
 
 impl Guard {
-    /// A guard over objects as [`manycore_workload::contention::remove`] takes them; none for none.
+    /// Starts a cleanup process for `objects`, in the notation of [`manycore_workload::contention::remove`].
+    /// Returns `None` if there are none.
     ///
     /// # Errors
     /// [`Error::Unavailable`] where no process can be started.
@@ -22,7 +23,7 @@ impl Guard {
         if objects.is_empty() {
             return Ok(None);
         }
-        // In a group of its own, so that no signal of a terminal ends it with us.
+        // In a process group of its own, so that signals of the terminal do not end it together with us.
         let child = Command::new("/proc/self/exe")
             .args(["worker", NAME, "0", &objects.join(",")])
             .stdin(Stdio::piped())
@@ -42,12 +43,13 @@ impl Drop for Guard {
     }
 }
 
-/// What that process does.
+/// The body of the cleanup process.
 pub fn stand(objects: &str) {
-    // The kernel closes the other end when its last holder is gone.
+    // The kernel closes the other end of the pipe when its last holder has ended.
     let _ = stdin().read_to_end(&mut Vec::new());
     for object in objects.split(',') {
-        // It is there only where its maker could not remove it; ids are not given again soon.
+        // The object still exists only if its creator could not remove it. The kernel does not reuse its id
+        // soon.
         let _ = manycore_workload::contention::remove(object);
     }
 }

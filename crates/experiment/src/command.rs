@@ -1,4 +1,4 @@
-//! Programs that run to their end and are measured whole.
+//! Runs programs to their end and captures their output.
 
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -9,10 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long is waited before the program is looked at again: short at first, then at most this.
+/// Longest pause between two checks of whether the program has ended. The first pauses are shorter.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a program left behind.
+/// The output and the wall time of a program.
 pub struct Output {
     /// Everything that it wrote to standard output.
     pub text: String,
@@ -22,7 +22,7 @@ pub struct Output {
     pub wall: Duration,
 }
 
-/// Runs `command` to its end. Its standard output is kept, its standard error is shown where it fails.
+/// Runs `command` to its end and captures its output.
 ///
 /// # Errors
 /// [`Error::Unavailable`] where it cannot be started, [`Error::Failed`] with its last words where it fails,

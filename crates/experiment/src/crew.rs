@@ -1,4 +1,4 @@
-//! Workers that stay alive while treatments are switched under them.
+//! Workers that stay alive while treatments are switched.
 
 use crate::board::{Board, ENDLESS, NOT_WATCHED, Slot};
 use crate::error::{Error, Result};
@@ -19,33 +19,33 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often the state of the workers is looked at while they are waited for.
+/// Interval at which the state of the workers is checked while waiting for them.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long workers may take to start.
+/// Longest time for the start of all workers.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a worker process may take to end before it is killed.
+/// Grace period for the workers to end; after it, worker processes are killed.
 const LAST_TICK: Duration = Duration::from_secs(2);
 
-/// Threads and processes, each with a slot on one board.
+/// Worker threads and processes, each with a slot in one worker control block.
 pub struct Crew {
     board: Arc<Board>,
     hands: Vec<Hand>,
     active: Vec<bool>,
-    /// What they share, beside the board.
+    /// The object that the workers share, besides the control block.
     object: Option<Arc<dyn Shared>>,
 }
 
-/// One of a crew.
+/// One worker.
 enum Hand {
-    /// Absent once it was joined.
+    /// `None` after the thread was joined.
     Thread(Option<JoinHandle<()>>),
     Process(Child),
 }
 
 impl Crew {
-    /// Starts `threads` threads and `processes` processes with the load `kind`; all idle.
+    /// Starts `threads` threads and `processes` processes with the load `kind`. All of them are idle.
     ///
     /// # Errors
     /// [`Error::Unavailable`] where the machine cannot give so many.
@@ -55,7 +55,7 @@ impl Crew {
         Self::gather((0..threads).map(thread).chain((0..processes).map(process)).collect(), None)
     }
 
-    /// Starts `members`, whose memory ends with them; those that work are idle.
+    /// Starts `members`. Those that work are idle. Their memory is freed when they end.
     ///
     /// # Errors
     /// As [`Crew::hire`].
@@ -63,7 +63,7 @@ impl Crew {
         Self::gather(members, None)
     }
 
-    /// Starts the members of an object that they share; those that work are idle.
+    /// Starts the members of an object that they share. Those that work are idle.
     ///
     /// # Errors
     /// As [`Crew::hire`].
@@ -111,12 +111,12 @@ impl Crew {
         Ok(crew)
     }
 
-    /// The workers' slots.
+    /// Returns the slots of the workers.
     pub fn slots(&self) -> &[Slot] {
         self.board.slots()
     }
 
-    /// Makes exactly the workers in `wanted` active without end; the others become idle.
+    /// Makes exactly the workers in `wanted` active, without an end. The others become idle.
     pub fn activate(&mut self, wanted: &[usize]) {
         let mut next = vec![false; self.active.len()];
         for &worker in wanted {
@@ -157,7 +157,7 @@ impl Crew {
         Ok(())
     }
 
-    /// Looks whether all workers live.
+    /// Checks that all workers are alive.
     ///
     /// # Errors
     /// [`Error::Failed`] with the number of the worker and how it ended.
@@ -191,8 +191,9 @@ impl Crew {
         }
     }
 
-    /// Sets what `worker` works on, and the CPU on which it looks for itself after each tick, from its next
-    /// order on; one that is active without end becomes idle where this changes something.
+    /// Sets the parameter of the load of `worker`, and the CPU that the worker compares with its own after
+    /// each tick. Both take effect with its next order. If a value changes, a worker that is active without
+    /// an end becomes idle.
     pub fn set(&mut self, worker: usize, parameter: u64, watch: Option<u32>) {
         let slot = &self.board.slots()[worker];
         let watch = watch.unwrap_or(NOT_WATCHED);
@@ -206,7 +207,7 @@ impl Crew {
 
 fn start_process(board: &Board, name: &str, slot: usize, object: &str) -> std::io::Result<Child> {
     let memory = board.as_fd().try_clone_to_owned()?;
-    // Our own program, even where its file was replaced since we started.
+    // The running program, even if its file has been replaced since it was started.
     let mut command = Command::new("/proc/self/exe");
     command.args(["worker", name, &slot.to_string()]).stdin(memory).stdout(Stdio::null());
     if !object.is_empty() {
@@ -218,16 +219,16 @@ fn start_process(board: &Board, name: &str, slot: usize, object: &str) -> std::i
 impl Drop for Crew {
     fn drop(&mut self) {
         self.board.slots().iter().for_each(Slot::quit);
-        // Nobody waits for anybody after this.
+        // After this, no worker waits for another one.
         if let Some(object) = self.object.take() {
             object.close();
         }
-        // A worker quits within a tick, and an idle one at once: those that do not are in the way.
+        // A worker quits within a tick, an idle one at once. Processes that do not quit in time are killed.
         let deadline = Instant::now() + LAST_TICK;
         for hand in &mut self.hands {
             match hand {
                 Hand::Thread(thread) => {
-                    // A thread that panicked has said so on standard error.
+                    // A thread that panicked has printed a message on standard error.
                     let _ = thread.take().map(JoinHandle::join);
                 }
                 Hand::Process(process) => {

@@ -1,4 +1,4 @@
-//! Ctrl-C and its kin: a flag that long work looks at, so that what was measured can be saved.
+//! Signals such as Ctrl-C set a flag, which long work checks so that the results so far can be saved.
 
 use crate::error::{Error, Result};
 use std::{
@@ -11,7 +11,7 @@ use std::{
 
 static REQUESTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Longest sleep after which the flag is looked at.
+/// Longest sleep between two checks of the flag.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The flag: a signal handler sets it, and work that checks it ends early.
@@ -19,12 +19,12 @@ pub fn flag() -> Arc<AtomicBool> {
     Arc::clone(REQUESTED.get_or_init(Arc::default))
 }
 
-/// Whether a signal asked for the end.
+/// Returns whether a signal has requested the end of the run.
 pub fn requested() -> bool {
     REQUESTED.get().is_some_and(|flag| flag.load(Relaxed))
 }
 
-/// Goes on, or not.
+/// Checks whether the run may go on.
 ///
 /// # Errors
 /// [`Error::Interrupted`] after a signal.

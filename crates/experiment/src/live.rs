@@ -1,4 +1,4 @@
-//! A crew as the subject of an experiment: in slices, or in whole pieces of work.
+//! Workers as the subject of an experiment, measured in slices or in whole pieces of work.
 
 use crate::error::{Error, Result};
 use crate::record::{Around, Latency, Sample};
@@ -12,28 +12,28 @@ use std::{
     time::Duration,
 };
 
-/// What one worker does under a treatment.
+/// The work of one worker under a treatment.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// Its index in the crew.
+    /// Index of the worker.
     pub worker: usize,
     /// CPUs on which it may run.
     pub cpus: CpuSet,
     /// The load's parameter.
     pub parameter: u64,
-    /// Ticks to do, for whole work; slices have no end of their own.
+    /// Ticks to do, for whole pieces of work; unused for slices, which have no end of their own.
     pub ticks: u64,
-    /// Looks after each tick whether it is on this CPU. Treatments that are compared look alike, because a look
-    /// costs time.
+    /// After each tick, the worker checks whether it is on this CPU. A check costs time, so treatments that
+    /// are compared must all check, or none.
     pub watch: Option<CpuId>,
 }
 
-/// What a crew does under one treatment.
+/// The work of all workers under one treatment.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// What each worker does; those without an order are idle.
+    /// The work of each worker. Workers without an order are idle.
     pub orders: Vec<Order>,
-    /// Members that serve the workers, and the CPUs on which they may run.
+    /// Workers that serve the others, and the CPUs on which they may run.
     pub servers: Vec<(usize, CpuSet)>,
     /// Units of work in a tick.
     pub unit_per_tick: f64,
@@ -45,13 +45,13 @@ pub struct Live {
     observer: Rc<Observer>,
     pace: Pace,
     trials: Vec<Trial>,
-    /// Where each worker may run now.
+    /// The CPUs on which each worker may run now.
     placed: Vec<Option<CpuSet>>,
     latencies: Vec<Gathered>,
     origin_ns: u64,
 }
 
-/// Event times of one treatment while they are gathered.
+/// Histogram of event times of one treatment, while it is collected.
 #[derive(Clone, Default)]
 struct Gathered {
     latency: Latency,
@@ -59,14 +59,15 @@ struct Gathered {
 }
 
 impl Live {
-    /// A crew under one trial for each treatment. `origin_ns` is the start of the run on the monotonic clock.
+    /// Creates a subject with one trial per treatment. `origin_ns` is the start of the run on the monotonic
+    /// clock.
     pub fn new(crew: Crew, observer: Rc<Observer>, pace: Pace, trials: Vec<Trial>, origin_ns: u64) -> Self {
         let placed = vec![None; crew.slots().len()];
         let latencies = vec![Gathered::default(); trials.len()];
         Self { crew, observer, pace, trials, placed, latencies, origin_ns }
     }
 
-    /// Ticks that all workers have done; whole where they rest.
+    /// Returns the sum of the ticks of all workers. It is exact only while they are idle.
     pub fn ticks_done(&self) -> u64 {
         self.crew.slots().iter().map(|slot| slot.ticks.load(Acquire)).sum()
     }
@@ -79,8 +80,9 @@ impl Live {
         self.crew.rest()
     }
 
-    /// Has each worker get ready for the first trial that it has a part in, in that trial's place, and waits for it. For
-    /// loads that take long to get ready: otherwise they would do so in the first slices.
+    /// Makes each worker prepare its load for the first trial that it takes part in, on the CPUs of that
+    /// trial, and waits for all of them. For loads with a long preparation, which would otherwise fall into
+    /// the first slices.
     ///
     /// # Errors
     /// As [`Crew::wait`].
@@ -96,7 +98,7 @@ impl Live {
         self.crew.wait(&workers)
     }
 
-    /// The kernel's ids of the workers: of processes, those of the processes.
+    /// Returns the thread ids of the workers. The id of a worker process is its process id.
     pub fn worker_ids(&self) -> Vec<u32> {
         (0..self.crew.slots().len()).map(|worker| self.tid(worker)).collect()
     }
@@ -115,7 +117,7 @@ impl Live {
         if self.placed[member].as_ref() != Some(cpus) {
             let tid = self.crew.slots()[member].tid.load(Relaxed);
             affinity::restrict(tid, cpus).map_err(|error| {
-                // One that is gone cannot be moved, and how it went says more.
+                // A worker that has ended cannot be moved; the reason of its end is the better message.
                 self.crew.check().err().unwrap_or_else(|| {
                     Error::Failed(format!("worker {member} cannot be moved to CPUs {cpus}: {error}"))
                 })
@@ -175,7 +177,7 @@ impl Live {
         let Trial { orders, unit_per_tick, .. } = self.trials[treatment].clone();
         let workers: Vec<usize> = orders.iter().map(|order| order.worker).collect();
         self.place(&orders)?;
-        // An order that is fulfilled already lets each worker get ready outside the measured time.
+        // An order of no ticks makes each worker prepare its load outside the measured time.
         self.give(&orders, 0);
         self.crew.wait(&workers)?;
         let tids = self.tids(&orders);
@@ -204,7 +206,7 @@ impl Live {
         })
     }
 
-    /// Orders each worker to do its ticks `times` times more.
+    /// Orders each worker to do `times` times its ticks, in addition to those done.
     fn give(&self, orders: &[Order], times: u64) {
         for order in orders {
             let slot = &self.crew.slots()[order.worker];
@@ -212,7 +214,8 @@ impl Live {
         }
     }
 
-    /// Sums over the workers: how often they looked where they were, and how often they were elsewhere.
+    /// Returns the sums over the workers: how often they checked their CPU, and how often they were on
+    /// another one.
     fn looks(&self, orders: &[Order]) -> (u64, u64) {
         orders.iter().map(|order| &self.crew.slots()[order.worker]).fold((0, 0), |sum, slot| {
             (sum.0 + slot.checks.load(Relaxed), sum.1 + slot.elsewhere.load(Relaxed))
@@ -233,7 +236,8 @@ impl Live {
             if times.buckets.is_empty() {
                 continue;
             }
-            // A worker may be halfway through counting an event: what is missing here comes with the next slice.
+            // A worker may be in the middle of counting an event. What is missing here is collected with the
+            // next slice.
             if times.min_ns != u64::MAX {
                 latency.min_ns =
                     if latency.count == 0 { times.min_ns } else { latency.min_ns.min(times.min_ns) };

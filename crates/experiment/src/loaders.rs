@@ -1,7 +1,7 @@
-//! Processes that load memory: each on a CPU of its own, with arrays of its own on a node of one's choice.
+//! Processes that load memory. Each is pinned to one CPU and has its own arrays on a chosen node.
 //!
-//! For whoever has to tell them apart from all other tasks, as control groups of the kernel do: [`Live::worker_ids`] are
-//! the ids of the processes, and they stay alive through all treatments.
+//! They are processes, so that they can be put into control groups: [`Live::worker_ids`] returns their ids.
+//! They stay alive through all treatments.
 //!
 //! [`Live::worker_ids`]: crate::live::Live::worker_ids
 
@@ -13,8 +13,9 @@ use crate::{
 use manycore_topology::{CpuId, CpuSet};
 use manycore_workload::{Kind, stream::Task};
 
-/// A process for each of `cpus`, and the trial in which all of them do `task`; the work of a sample is bytes as STREAM
-/// counts them, or loads for [`manycore_workload::stream::Kernel::Chase`].
+/// Starts a process for each of `cpus`, and returns them with the trial in which all of them do `task`. The
+/// work of a sample is in bytes, counted as STREAM does; for [`manycore_workload::stream::Kernel::Chase`] it
+/// is in loads.
 ///
 /// Getting ready takes as long as it takes to touch the arrays: [`crate::live::Live::get_ready`] comes first. Other trials
 /// may leave processes out, or give them another task; one with another size or node costs the same again.

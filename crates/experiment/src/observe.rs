@@ -1,24 +1,24 @@
-//! The kernel's counters from just before a sample to just after it.
+//! Reads the kernel's counters just before and just after a sample.
 
 use crate::record::Around;
 use manycore_linux::counters::{CpuTicks, Kernel, TaskCounters, ticks_per_second};
 use manycore_topology::{CpuId, Machine};
 use std::path::{Path, PathBuf};
 
-/// Frequencies are asked of at most this many CPUs: each may cost an interrupt on that CPU.
+/// Frequencies are read on at most this many CPUs, as each reading may interrupt its CPU.
 const MOST_FREQUENCIES: usize = 16;
 
-/// Knows which counters to read on this machine.
+/// The counters to read on this machine.
 pub struct Observer {
     kernel: Kernel,
-    /// Order of the ticks in a record.
+    /// The online CPUs, in the order of the ticks in a record.
     online: Vec<CpuId>,
     frequency_cpus: Vec<CpuId>,
     package_cpus: Vec<CpuId>,
     cpu_stat_files: Vec<PathBuf>,
 }
 
-/// Counters at one moment.
+/// Counters at one point in time.
 pub struct Snapshot {
     ns: u64,
     ticks: Vec<CpuTicks>,
@@ -29,7 +29,7 @@ pub struct Snapshot {
 }
 
 impl Observer {
-    /// An observer of the running kernel.
+    /// Returns an observer of the running kernel.
     pub fn new(machine: &Machine) -> Self {
         let cpus: Vec<CpuId> = machine.online.iter().collect();
         let step = cpus.len().div_ceil(MOST_FREQUENCIES).max(1);
@@ -42,12 +42,12 @@ impl Observer {
         }
     }
 
-    /// The kernel that is observed.
+    /// Returns the observed kernel.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 
-    /// Reads everything now, for the threads `tids`.
+    /// Reads all counters now; per-task counters are those of the threads `tids`.
     pub fn snapshot(&self, tids: &[u32], now_ns: u64) -> Snapshot {
         Snapshot {
             ns: now_ns,
@@ -59,14 +59,14 @@ impl Observer {
         }
     }
 
-    /// What happened between two snapshots of the same threads.
+    /// Returns the differences between two snapshots of the same threads.
     pub fn between(&self, before: &Snapshot, after: &Snapshot) -> Around {
         let tasks = |pick: fn(&TaskCounters) -> Option<u64>| -> Option<u64> {
             let pairs = before.tasks.iter().zip(&after.tasks);
             let differences: Option<Vec<u64>> = pairs.map(|(b, a)| difference(pick(b), pick(a))).collect();
             differences.filter(|each| !each.is_empty()).map(|each| each.iter().sum())
         };
-        // A CPU that went off line has no ticks; then the sample carries none.
+        // A CPU that went offline has no ticks. The sample then has no ticks at all.
         let of = |snapshot: &Snapshot, cpu| {
             let position = snapshot.ticks.binary_search_by_key(&cpu, |ticks| ticks.cpu);
             position.ok().map(|position| snapshot.ticks[position])
@@ -98,7 +98,7 @@ impl Observer {
 }
 
 impl Observer {
-    /// CPUs whose frequency means something: those that were busy for most of the time.
+    /// Returns the CPUs whose frequency is meaningful: those that were busy for at least 70 % of the time.
     fn at_work(&self, busy_ticks: &[u32], span_ns: u64) -> Vec<CpuId> {
         let most = span_ns as f64 / 1e9 * ticks_per_second() as f64 * 0.7;
         let busy = |cpu: &CpuId| {
@@ -115,7 +115,7 @@ fn difference(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     before.zip(after).map(|(before, after)| after.saturating_sub(before))
 }
 
-/// The `cpu.stat` files beside every quota that holds this process.
+/// Returns the `cpu.stat` files next to every CPU quota that applies to this process.
 fn cpu_stat_files(machine: &Machine) -> Vec<PathBuf> {
     machine
         .allowed

@@ -1,4 +1,4 @@
-//! The start of a record: the machine and its state before anything is measured.
+//! The start of a record: the machine and its conditions before anything is measured.
 
 use crate::observe::Observer;
 use crate::{
@@ -10,7 +10,7 @@ use manycore_topology::Machine;
 use manycore_topology::{Tree, cgroup};
 use std::path::Path;
 
-/// A record without experiments, of what is about to be measured by `verb`.
+/// Returns a record of `verb` without experiments.
 pub fn open(verb: &str, machine: Machine, seed: u64, observer: &Observer) -> Record {
     Record {
         schema: RECORD_SCHEMA.to_owned(),
@@ -24,7 +24,7 @@ pub fn open(verb: &str, machine: Machine, seed: u64, observer: &Observer) -> Rec
     }
 }
 
-/// Memory that our control groups leave us, where they have a limit.
+/// Returns the bytes of memory that the limits of our control groups leave, if there are such limits.
 fn memory_left() -> Option<u64> {
     cgroup::memory_left(&Tree::open(Path::new("/")).ok()?)
 }

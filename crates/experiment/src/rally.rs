@@ -1,8 +1,9 @@
-//! Pairs of CPUs that pass a cache line, as the subject of an experiment: a treatment is a pair, a sample a visit.
+//! Pairs of CPUs between which a cache line is passed, as the subject of an experiment. A treatment is a
+//! pair; a sample is one visit to it.
 //!
-//! Two threads stay alive and go from pair to pair: the server, which measures, and the answerer. Which CPU of a pair
-//! serves is random, and so is the line. Lines lie in memory that their server's CPU was the first to write to, so on
-//! the node of one of the two.
+//! Two threads stay alive and move from pair to pair: the server, which measures, and the answerer. Which CPU
+//! of a pair serves is random, and so is the line. The server's CPU is the first to write to its lines, so
+//! their memory is on the node of one of the two CPUs.
 
 use crate::error::{Error, Result};
 use crate::record::{Around, Better, Metric, Sample};
@@ -25,26 +26,28 @@ use std::{
     time::Duration,
 };
 
-/// How often a signal is looked for while a visit lasts.
+/// Interval at which signals are checked for during a visit.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Nanoseconds of one way that no line takes: two CPUs were had in turns, and not at once.
+/// Latency in nanoseconds that no cache line takes. Above it, the two threads did not run at the same time
+/// but in turns.
 const IN_TURNS_NS: f64 = 100_000.0;
 
-/// Pairs under visit.
+/// The pairs that are visited, and the two threads.
 pub struct Rallies {
     pairs: Vec<Pair>,
     visit: Visit,
     rng: Rng,
     origin_ns: u64,
-    /// When visits are given up altogether, on the monotonic clock.
+    /// No visit begins after this time on the monotonic clock.
     end_ns: u64,
     server: Sender<Serve>,
     answerer: Sender<Answer>,
     told: Receiver<Told>,
 }
 
-/// One side of a visit. The answerer gets its line from the server, and leaves where it gets none.
+/// The orders for the two threads. The answerer gets its line from the server, and gives up the visit if it
+/// gets none.
 struct Serve {
     cpu: CpuId,
     line: usize,
@@ -59,23 +62,23 @@ struct Answer {
     page: Receiver<Arc<Page>>,
 }
 
-/// What a side tells of its visit.
+/// The report of one thread on its visit.
 struct Told {
-    /// Of the server; none where a side could not go to its CPU.
+    /// The measurement; `None` from the answerer, or if the server could not be pinned to its CPU.
     rally: Option<Rally>,
-    /// Whether it was still on its CPU at the end: one that goes offline loses its threads.
+    /// Whether the thread was still on its CPU at the end. A CPU that goes offline loses its threads.
     stayed: bool,
 }
 
-/// What the values of samples are.
+/// Returns the metrics of the values of a sample.
 pub fn metrics() -> Vec<Metric> {
     let metric = |name: &str| Metric { name: name.to_owned(), unit: "ns".to_owned(), better: Better::Lower };
     ["latency", "fastest", "spread"].map(metric).into()
 }
 
 impl Rallies {
-    /// Visits to `pairs`, none of which begins after `end_ns` on the monotonic clock; `origin_ns` is the start of the
-    /// run on it.
+    /// Prepares visits to `pairs`. No visit begins after `end_ns` on the monotonic clock; `origin_ns` is the
+    /// start of the run on that clock.
     ///
     /// # Errors
     /// [`Error::Unavailable`] where no thread can be started.
@@ -84,7 +87,7 @@ impl Rallies {
         let (answerer, to_answer) = channel();
         let (tell, told) = channel();
         let tell_too = tell.clone();
-        // They end when they are told nothing more, and nobody has to wait for that.
+        // The threads end when their channels are closed. No one joins them.
         start("server", move || serve(&to_serve, &tell))?;
         start("answerer", move || answer(&to_answer, &tell_too))?;
         Ok(Self { pairs, visit, rng, origin_ns, end_ns, server, answerer, told })
@@ -127,7 +130,7 @@ impl Subject for Rallies {
         let rally = rally.filter(|rally| figures(&rally.bursts)[0] < IN_TURNS_NS).unwrap_or_default();
         Ok(Sample {
             start_ns: began - self.origin_ns,
-            // What lies between bursts is no part of any figure.
+            // The time between bursts is part of no figure.
             wall_ns: (rally.time.as_nanos() as u64).max(1),
             work: rally.transfers as f64,
             values: figures(&rally.bursts),
@@ -145,10 +148,11 @@ impl Subject for Rallies {
     }
 }
 
-/// Values of [`metrics`]: the median burst, the fastest, and the width of the middle half; 0 where there are none.
+/// Returns the values of [`metrics`]: the median burst, the fastest burst, and the interquartile range. All
+/// are 0 without bursts.
 fn figures(bursts: &[f64]) -> Vec<f64> {
     let at = |q: f64| quantile(bursts, q).unwrap_or(0.0);
-    // To a hundredth of a nanosecond, which is finer than any clock.
+    // Rounded to a hundredth of a nanosecond, which is finer than any clock.
     [at(0.5), at(0.0), at(0.75) - at(0.25)].map(|ns| (ns * 100.0).round() / 100.0).into()
 }
 
@@ -160,7 +164,7 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result {
     thread.map(drop).map_err(cannot)
 }
 
-/// Goes to `cpu`; whether that is possible.
+/// Pins the thread to `cpu`. Returns whether that succeeded.
 fn enter(cpu: CpuId) -> bool {
     affinity::restrict(0, &CpuSet::single(cpu)).is_ok()
 }
@@ -172,7 +176,7 @@ fn serve(orders: &Receiver<Serve>, tell: &Sender<Told>) {
             let mine = Arc::clone(pages.entry(cpu).or_default());
             let line = mine.line(line);
             line.open();
-            // Where nobody is there to take it, the line is left when patience ends.
+            // If the answerer does not take the line, the server gives up when the visit's patience ends.
             if page.send(Arc::clone(&mine)).is_ok() { line.serve(visit) } else { Rally::default() }
         });
         drop(page);
@@ -210,7 +214,7 @@ mod tests {
     fn neighbours_pass_a_line_within_a_plausible_time() {
         let cpus: Vec<CpuId> = affinity::allowed().unwrap().iter().collect();
         let [a, b, ..] = cpus[..] else {
-            eprintln!("SKIPPED: it takes two CPUs");
+            eprintln!("SKIPPED: needs two CPUs");
             return;
         };
         let mut rallies = rallies(vec![[a, b]], u64::MAX);

@@ -1,4 +1,4 @@
-//! What a worker does, as a thread of ours or as a process of its own.
+//! The body of a worker, in a thread of this process or in a process of its own.
 
 use crate::board::{NOT_WATCHED, QUIT, Slot};
 use manycore_linux::{affinity::current_cpu, clock::now_ns};
@@ -8,12 +8,13 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Does a part: follows the orders on `slot` until told to quit, or serves until its object is closed.
+/// Takes part in an object: follows the orders on `slot` until the order to quit, or serves until the object
+/// is closed.
 pub fn take_part(slot: &Slot, part: Part) {
     slot.enter();
     match part {
         Part::Works(load) => work(slot, load),
-        // A server is idle for whoever gives orders: it has none.
+        // A server gets no orders, so its slot stays idle.
         Part::Serves(serve) => serve(),
     }
 }
@@ -29,7 +30,8 @@ fn work(slot: &Slot, load: Box<dyn Load>) {
     }
 }
 
-/// Adds to a number that only this worker writes: a locked instruction would cost a round through a pipe 1 %.
+/// Adds to a number that only this worker writes. An atomic addition would make a round through a pipe 1 %
+/// slower.
 fn add(number: &AtomicU64, more: u64) {
     number.store(number.load(Relaxed) + more, Relaxed);
 }
@@ -42,16 +44,16 @@ struct Worker<'a> {
     event: Event,
 }
 
-/// The event under way.
+/// The current event.
 #[derive(Default)]
 struct Event {
     ticks: u64,
-    /// When it began; absent where a pause fell into it, so that its time means nothing.
+    /// When it began. `None` if a pause interrupted it, so that its duration is not valid.
     began_ns: Option<u64>,
 }
 
 impl Worker<'_> {
-    /// Works until the goal is reached, or until another order comes, which is returned.
+    /// Works until the target is reached, or until another order is given, which it returns.
     fn follow(&mut self, command: u32) -> Option<u32> {
         let slot = self.slot;
         let parameter = slot.parameter.load(Relaxed);

@@ -1,4 +1,4 @@
-//! Files that are either whole or absent.
+//! Writes results: to standard output, and to files that are either complete or absent.
 
 use std::{
     fs::{self, File, Metadata, Permissions},
@@ -47,8 +47,8 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => return replace(path, contents, None),
         Err(error) => return Err(error),
     };
-    // What we hold already may have no name that can be opened (a socket, a deleted file), and a file that
-    // the rest of the output goes to must not be replaced.
+    // A stream that is open already may have no name that can be opened (a socket, a deleted file). A file
+    // that receives the rest of the output must not be replaced.
     if let Some(mut open) = held(&older)? {
         open.write_all(contents)
     } else if older.is_file() {
@@ -58,7 +58,7 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Standard output or standard error, where that is the file meant.
+/// Returns standard output or standard error, if that is the file with the metadata `wanted`.
 fn held(wanted: &Metadata) -> io::Result<Option<File>> {
     let (out, error) = (io::stdout(), io::stderr());
     for stream in [out.as_fd(), error.as_fd()] {
@@ -71,25 +71,26 @@ fn held(wanted: &Metadata) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// A file beside `path`, which takes its place later.
+/// Creates a temporary file in the folder of `path`, to be renamed over it later.
 fn temporary(path: &Path, older: Option<&Metadata>) -> io::Result<tempfile::NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".manycore-");
     if older.is_none() {
-        // The kernel takes the umask off when it makes the file.
+        // The kernel subtracts the umask when it creates the file.
         builder.permissions(Permissions::from_mode(0o666));
     }
-    // Its message would name the temporary file.
+    // The original message would name the temporary file.
     builder.tempfile_in(folder).map_err(|error| error.kind().into())
 }
 
-/// Puts a whole file in the place of `older`.
+/// Replaces the file at `path`, whose metadata are `older`, by a complete new one.
 fn replace(path: &Path, contents: &[u8], older: Option<&Metadata>) -> io::Result<()> {
     let mut file = temporary(path, older)?;
     file.write_all(contents)?;
     if let Some(older) = older {
-        // Only root can give a file away; whoever else may replace one gets it, as with any editor.
+        // Only root can change the owner of a file. For other users who may replace it, the new file is their
+        // own, as with any editor.
         let _ = fchown(file.as_file(), Some(older.uid()), Some(older.gid()));
         file.as_file().set_permissions(Permissions::from_mode(older.mode() & 0o777))?;
     }

@@ -1,13 +1,15 @@
-//! What an add costs, beside plain adds, a shared atomic, and the counters of others: one run, interleaved rounds.
+//! The cost of an add, compared with plain adds, with a shared atomic, and with the counters of other crates,
+//! in one run of interleaved rounds.
 //!
-//! Built by `../peers`, which has the other crates (`make bench`, or `cargo bench --manifest-path
-//! percpu/peers/Cargo.toml`). Of each contender and round, one short burst is timed, in an order that rotates from
-//! round to round; shown are medians over rounds with quartiles, and the medians of ratios of bursts of one round.
-//! `--rounds N` sets how many (default 201, the fewest for a first impression 21).
+//! Built by `../peers`, which depends on the other crates (`make bench`, or `cargo bench --manifest-path
+//! percpu/peers/Cargo.toml`). In each round, one short burst of each contender is timed, in an order that
+//! rotates from round to round. The output shows medians over the rounds with quartiles, and medians of the
+//! ratios of two bursts of the same round. `--rounds N` sets the number of rounds (default 201; 21 are enough
+//! for a first impression).
 //!
-//! Not here: `metered` (its counters are one shared atomic, which is here), `counters` (no threads), `percpu` and
-//! `cpu-local` (kernels only), `rseq` (an empty name), `wbase` (padded atomics by an index of the caller's, as the
-//! hand-made array is).
+//! Not included: `metered` (its counters are one shared atomic, which is included), `counters` (not for
+//! threads), `percpu` and `cpu-local` (for kernels only), `rseq` (an empty crate), `wbase` (padded atomics
+//! with an index chosen by the caller, like the hand-made array here).
 
 use manycore_percpu::PerCpuCounter;
 use std::{
@@ -20,7 +22,7 @@ use std::{
     time::Instant,
 };
 
-/// Someone who adds 1 as often as he is told to.
+/// A counter under test: adds 1 the given number of times.
 struct Contender {
     name: &'static str,
     adds: Box<dyn Fn(u64) + Sync>,
@@ -30,7 +32,7 @@ fn contender(name: &'static str, adds: impl Fn(u64) + Sync + 'static) -> Contend
     Contender { name, adds: Box::new(adds) }
 }
 
-/// One that is called for each add; the call is inlined.
+/// Returns a contender that is called for each add. The call is inlined.
 fn each(name: &'static str, add: impl Fn() + Sync + 'static) -> Contender {
     contender(name, move |n| (0..n).for_each(|_| add()))
 }
@@ -43,7 +45,7 @@ thread_local! {
     };
 }
 
-/// This thread's pointer to its count, made once.
+/// Returns this thread's pointer to its count, which is created once.
 fn own() -> *mut u64 {
     if OWN.get().is_null() {
         OWN.set(Box::leak(Box::new(0)));
@@ -51,12 +53,12 @@ fn own() -> *mut u64 {
     OWN.get()
 }
 
-/// A plain load, add and store through a thread-local pointer, which each add reads anew.
+/// Returns a plain load, add and store through a thread-local pointer, which is read again for each add.
 fn plain() -> Contender {
     contender("plain add through a thread-local pointer", |n| {
         own();
         for _ in 0..n {
-            // SAFETY: the pointer of this thread, to a count that lives for ever.
+            // SAFETY: this thread's own pointer, to a count that is never freed.
             unsafe {
                 let count = OWN.with(|pointer| pointer.as_ptr().read_volatile());
                 count.write_volatile(count.read_volatile() + 1);
@@ -65,7 +67,7 @@ fn plain() -> Contender {
     })
 }
 
-/// As above, as one instruction with the pointer in a register: x86-64 only.
+/// Returns the same as one instruction with the pointer in a register: x86-64 only.
 #[cfg(target_arch = "x86_64")]
 fn instruction() -> Contender {
     contender("plain `add [pointer], 1`", |n| {
@@ -77,13 +79,14 @@ fn instruction() -> Contender {
     })
 }
 
-/// Work that waits for itself: a few dependent multiplications, about 6 ns. The CPU does other things meanwhile.
+/// Work that waits for its own results: a few dependent multiplications, about 6 ns. Execution units are idle
+/// meanwhile.
 #[inline(always)]
 fn waiting(state: u64) -> u64 {
     (0..4).fold(state, |state, _| (state ^ (state >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9))
 }
 
-/// Work that keeps the CPU from anything else: simple instructions in eight independent chains.
+/// Work that leaves no execution unit idle: simple instructions in eight independent chains.
 #[inline(always)]
 fn filling(mut state: [u64; 8]) -> [u64; 8] {
     for one in &mut state {
@@ -104,7 +107,7 @@ fn atomic() -> Contender {
     })
 }
 
-/// The first is ours, the rest what it is held against.
+/// Returns the contenders. The first one is ours; the others are compared with it.
 fn contenders(shards: usize) -> Vec<Contender> {
     let atomics = PerCpuCounter::with_atomics();
     let [padded, by_cpu] = [0; 2].map(|_| {
@@ -126,7 +129,7 @@ fn contenders(shards: usize) -> Vec<Contender> {
             padded[SLOT.with(|slot| *slot) & (padded.len() - 1)].fetch_add(1, Relaxed);
         }),
         each("CachePadded atomics, by sched_getcpu", move || {
-            // SAFETY: takes nothing and returns a number.
+            // SAFETY: has no arguments and returns a number.
             let cpu = unsafe { libc::sched_getcpu() } as usize;
             by_cpu[cpu & (by_cpu.len() - 1)].fetch_add(1, Relaxed);
         }),
@@ -151,10 +154,11 @@ fn contenders(shards: usize) -> Vec<Contender> {
     ]
 }
 
-/// Nanoseconds of one add of each contender in each round.
+/// Nanoseconds of one add, of each contender in each round.
 type Rounds = Vec<Vec<f64>>;
 
-/// Bursts of `n` adds of everyone, on `threads` threads at once; the time is that of the slowest.
+/// Times bursts of `n` adds of each contender, on `threads` threads at once. The time is that of the slowest
+/// thread.
 fn measure(contenders: &[Contender], threads: usize, n: u64, rounds: usize) -> Rounds {
     let mut times = vec![Vec::new(); contenders.len()];
     let (start, end) = (Barrier::new(threads + 1), Barrier::new(threads + 1));
@@ -194,7 +198,7 @@ fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
     [1, 2, 3].map(|quarter| values[(values.len() - 1) * quarter / 4])
 }
 
-/// A line for each contender: its time, and how many times that of the first it is.
+/// Prints a line for each contender: its time, and its ratio to the first one.
 fn show(contenders: &[Contender], times: &Rounds) {
     println!("  {:<44}{:>9}{:>20}{:>12}{:>18}", "", "ns/add", "quartiles", "x of ours", "quartiles");
     for (contender, own) in contenders.iter().zip(times) {
@@ -210,12 +214,12 @@ fn show(contenders: &[Contender], times: &Rounds) {
     }
 }
 
-/// The ratio of the first to the second, in rounds, with quartiles.
+/// Returns the ratio of the first to the second over the rounds, with quartiles.
 fn ratio(times: &Rounds, of: usize, to: usize) -> [f64; 3] {
     quartiles(times[of].iter().zip(&times[to]).map(|(of, to)| of / to).collect())
 }
 
-/// Such a ratio with a target beside it; whether that is met.
+/// Prints such a ratio and its target. Returns whether the target is met.
 fn target(text: &str, times: &Rounds, of: usize, to: usize, holds: impl Fn(f64) -> bool) -> bool {
     let [low, median, high] = ratio(times, of, to);
     let word = if holds(median) { "holds" } else { "missed" };
@@ -236,8 +240,8 @@ fn one_thread(rounds: usize) {
     if !target(text, &times, 0, others, |x| x <= 1.5) {
         let [_, fastest, _] = quartiles(times[others].clone());
         println!(
-            "    A loop of {fastest:.2} ns an add carries the value from store to load in hardly any time, and is as fast\n    \
-             as a loop can be that does nothing else; a sequence has a dozen instructions more."
+            "    A loop of {fastest:.2} ns an add forwards the value from store to load in almost no time, and is as fast\n    \
+             as a loop without other work can be; a sequence has a dozen instructions more."
         );
     }
     for (index, them) in them.iter().enumerate().take(others).skip(1) {
@@ -245,7 +249,7 @@ fn one_thread(rounds: usize) {
     }
 }
 
-/// The loop without an add is the first, the one with ours the second, and that with a plain add the third.
+/// Returns four loops: without an add, with ours, with a plain add, and with one atomic.
 fn loops_with<S: Copy + Sync + 'static>(
     start: S,
     work: impl Fn(S) -> S + Copy + Sync + 'static,
@@ -265,7 +269,7 @@ fn loops_with<S: Copy + Sync + 'static>(
         contender("work, plain add", move |n| {
             own();
             black_box((0..n).fold(start, |state, _| {
-                // SAFETY: the pointer of this thread, to a count that lives for ever.
+                // SAFETY: this thread's own pointer, to a count that is never freed.
                 unsafe {
                     let count = OWN.with(|pointer| pointer.as_ptr().read_volatile());
                     count.write_volatile(count.read_volatile() + 1);
@@ -282,12 +286,12 @@ fn loops_with<S: Copy + Sync + 'static>(
     ]
 }
 
-/// Nanoseconds that no ratio is taken of: less than half a cycle.
+/// Nanoseconds below which no ratio is computed: less than half a cycle.
 const NOTHING: f64 = 0.1;
 
-/// What an add costs where it is one thing among others: what it adds to the time of a loop that does some work.
+/// Measures the cost of an add among other work: the time that it adds to a loop.
 fn among_work(kind: &str, them: &[Contender], rounds: usize) {
-    println!("\nOne thread, between two adds work that {kind}");
+    println!("\nOne thread, with work between two adds that {kind}");
     let times = measure(them, 1, 50_000, rounds);
     println!("  {:<44}{:>9}{:>20}{:>12}{:>18}", "", "ns/turn", "quartiles", "add's part", "quartiles");
     let mut costs = Vec::new();
@@ -308,13 +312,14 @@ fn among_work(kind: &str, them: &[Contender], rounds: usize) {
         let (ratio, word) = (ours / plain, if ours <= 1.5 * plain { "holds" } else { "missed" });
         println!("  {word}: the part of ours at most 1.5 times that of a plain add: {ratio:.2}");
     } else {
-        println!("  no ratio of parts: that of a plain add is {least:.2} to {most:.2} ns, which is nothing;");
+        println!("  no ratio of parts: that of a plain add is {least:.2} to {most:.2} ns, which is too little;");
         println!("    that of ours is {low:.2} to {high:.2} ns");
     }
     target("the loop with ours at most 1.5 times that with a plain add", &times, 1, 2, |x| x <= 1.5);
 }
 
-/// Cores that the CPUs of this machine are in, where `/sys` tells: threads of one core share its cache.
+/// Returns the number of cores of this machine's CPUs if `/sys` reports them. Threads of one core share its
+/// cache.
 fn cores(cpus: usize) -> Option<usize> {
     let of = |cpu| {
         std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"))
@@ -333,7 +338,7 @@ fn all_cpus(cpus: usize, rounds: usize) {
     }
 }
 
-/// How far ahead of one shared atomic this is with 1, 2, 4, ... and all CPUs.
+/// Measures the ratio to one shared atomic with 1, 2, 4, ... and all CPUs.
 fn by_number_of_cpus(cpus: usize, rounds: usize) {
     println!("\nOne shared AtomicU64, times of ours, by the number of threads");
     let counts = (0..usize::BITS).map(|power| 1 << power).take_while(|count| *count < cpus).chain([cpus]);
@@ -346,9 +351,9 @@ fn by_number_of_cpus(cpus: usize, rounds: usize) {
             let reached = target("at least 10 times with all CPUs", &times, 1, 0, |x| x >= 10.0);
             if let (false, Some(cores)) = (reached, cores(cpus)) {
                 println!(
-                    "    {cpus} CPUs in {cores} cores, as far as this system is told. The fewer CPUs share a line, and the"
+                    "    {cpus} CPUs in {cores} cores, as reported by this system. The fewer CPUs share a line, and the"
                 );
-                println!("    nearer they are, the less it costs them: the target is meant for many.");
+                println!("    nearer they are, the less it costs. The target applies to many CPUs.");
             }
         }
     }
@@ -361,8 +366,8 @@ fn main() {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     println!("engine: {}; {cpus} CPUs; {rounds} rounds, medians\n", manycore_percpu::engine());
     one_thread(rounds);
-    among_work("waits for itself", &loops_with(1, waiting), rounds);
-    among_work("fills the CPU", &loops_with([1, 2, 3, 4, 5, 6, 7, 8], filling), rounds);
+    among_work("waits for its own results", &loops_with(1, waiting), rounds);
+    among_work("keeps all execution units busy", &loops_with([1, 2, 3, 4, 5, 6, 7, 8], filling), rounds);
     all_cpus(cpus, rounds);
     by_number_of_cpus(cpus, rounds);
 }

@@ -1,7 +1,7 @@
-//! A thread for each CPU adds there until standard input ends: for tests that take CPUs away meanwhile.
+//! One thread on each CPU adds until standard input ends. For tests that take CPUs offline meanwhile.
 //!
-//! Prints the engine, and how often threads found themselves on another CPU than before. Exit code 1 where the sum
-//! is not what the threads have added.
+//! Prints the engine, and how often threads found themselves on another CPU than before. Exits with code 1 if
+//! the sum differs from the number of adds.
 
 use manycore_percpu::{PerCpuCounter, engine};
 use std::{
@@ -12,12 +12,12 @@ use std::{
     time::Duration,
 };
 
-/// Adds between two looks around.
+/// Adds between two checks of the CPU.
 const ADDS: i64 = 20_000;
-/// What a thread leaves to others after each: emulated CPUs are many more than those that emulate them.
+/// Pause after each batch of adds. Emulated CPUs outnumber the CPUs that emulate them.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Has the calling thread run on `cpu`; what becomes of that where the CPU is off line does not matter.
+/// Moves the calling thread to `cpu`. A failure, such as for a CPU that is offline, is ignored.
 fn go_to(cpu: usize) {
     // SAFETY: the set is a plain bit mask, of which the kernel reads as many bytes as it is long.
     unsafe {
@@ -28,11 +28,11 @@ fn go_to(cpu: usize) {
 }
 
 fn here() -> usize {
-    // SAFETY: takes nothing.
+    // SAFETY: has no arguments.
     unsafe { libc::sched_getcpu() }.try_into().unwrap_or(usize::MAX)
 }
 
-/// Adds until it is told to stop, on `cpu` whenever that is on line. Returns adds and moves.
+/// Adds until `stop` is set, on `cpu` whenever that is online. Returns the number of adds and of moves.
 fn add_on(cpu: usize, counter: &PerCpuCounter, stop: &AtomicBool) -> (i64, u64) {
     go_to(cpu);
     let (mut added, mut moves, mut last) = (0, 0, here());
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     let (added, moves) = thread::scope(|scope| {
         let (counter, stop) = (&counter, &stop);
         let adders: Vec<_> = (0..cpus).map(|cpu| scope.spawn(move || add_on(cpu, counter, stop))).collect();
-        // Whatever ends it.
+        // An error ends it as well.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         stop.store(true, SeqCst);
         adders

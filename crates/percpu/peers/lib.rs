@@ -1,1 +1,1 @@
-//! Nothing: the package is there for its benchmark.
+//! Empty: the package exists for its benchmark.

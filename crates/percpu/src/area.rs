@@ -5,10 +5,10 @@
 //! in a row   counter 0, counter 1, ... counter N-1, up to a multiple of 128 bytes
 //! ```
 //!
-//! All rows are equally long, so one counter's cells are a fixed stride apart. Two rows never share a pair of cache
-//! lines. CPU rows are written by sequences of threads that run on that CPU, and by nothing else; shards only by
-//! atomic instructions. No cell is ever set back: all but `base` just take adds, so nothing that runs beside an add
-//! can undo it.
+//! All rows have the same length, so one counter's cells are a fixed stride apart. Two rows never share a
+//! pair of cache lines. The row of a CPU is written only by sequences of threads that run on that CPU. Shards
+//! are written only by atomic instructions. No cell is ever reset: all of them but `base` only take adds, so
+//! nothing that runs concurrently with an add can undo it.
 
 use crate::{
     engine::{Engine, Registration},
@@ -25,29 +25,29 @@ use std::{
     },
 };
 
-/// Bytes of two cache lines, which the hardware fetches as a pair.
+/// Bytes of two cache lines; hardware prefetches lines in pairs.
 const PAIR: usize = 128;
 
-/// Rows for a number of counters.
+/// The rows of a number of counters.
 pub(crate) struct Area {
-    /// The first cell of the first row. A raw pointer and not a box: cells point into the area, and moving a box
-    /// would invalidate these pointers.
+    /// The first cell of the first row. This is a raw pointer and not a box, because cells point into the
+    /// area, and moving a box would invalidate these pointers.
     start: NonNull<AtomicI64>,
     layout: Layout,
     registration: Registration,
-    /// Rows for threads without registration: a power of two.
+    /// Rows for threads without a registration: a power of two.
     shards: usize,
-    /// Bytes from row to row.
+    /// Bytes from one row to the next.
     stride: usize,
 }
 
-/// Shards where nearly all threads have CPU rows.
+/// Number of shards if nearly all threads have CPU rows.
 const FEW_SHARDS: usize = 4;
 
 impl Area {
-    /// Zeroes for `counters` counters. Their pages are not touched until they are used.
+    /// Allocates zeroed rows for `counters` counters. Pages are not touched before they are used.
     ///
-    /// Panics where `Vec::with_capacity` does: the size in bytes exceeds `isize::MAX`.
+    /// Panics as `Vec::with_capacity` does, if the size in bytes exceeds `isize::MAX`.
     pub fn new(counters: usize, registration: Registration) -> Self {
         let online = (possible::online() as usize).next_power_of_two();
         let shards = if registration.cpus > 0 { online.min(FEW_SHARDS) } else { online };
@@ -68,12 +68,13 @@ impl Area {
         if self.registration.cpus > 0 { Engine::Rseq } else { Engine::Atomics }
     }
 
-    /// Bytes that the rows take.
+    /// Returns the size of all rows in bytes.
     pub fn bytes(&self) -> usize {
         self.layout.size()
     }
 
-    /// The cells of counter `index`, which has to be below the number of counters: valid as long as this area.
+    /// Returns the cells of counter `index`, which must be below the number of counters. They are valid as
+    /// long as this area.
     pub fn cells(&self, index: usize) -> Cells {
         debug_assert!(index * size_of::<AtomicI64>() < self.stride);
         let first = self.start.as_ptr().cast_const().wrapping_add(index);
@@ -96,18 +97,18 @@ impl Drop for Area {
     }
 }
 
-// SAFETY: the rows are atomics that the area owns.
+// SAFETY: the rows consist of atomics and are owned by the area.
 unsafe impl Send for Area {}
 // SAFETY: as above.
 unsafe impl Sync for Area {}
 
 #[cold]
-#[allow(clippy::panic)] // As `Vec` does: no program can go on from here.
+#[allow(clippy::panic)] // As `Vec` does: a program cannot continue from here.
 fn too_many(counters: usize) -> ! {
     panic!("{counters} counters exceed the address space")
 }
 
-/// The cell `bytes` after `first`, in a later row.
+/// Returns the cell `bytes` after `first`, in a later row.
 fn below(first: *const AtomicI64, bytes: usize) -> *const AtomicI64 {
     first.wrapping_add(bytes / size_of::<AtomicI64>())
 }
@@ -116,34 +117,34 @@ fn below(first: *const AtomicI64, bytes: usize) -> *const AtomicI64 {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Cells {
-    /// The cell in the row of shard 0, to which interrupted sequences add, too. The first field: sequences read it
-    /// at offset 0.
+    /// The cell in the row of shard 0, to which interrupted sequences add as well. It is the first field:
+    /// sequences read it at offset 0.
     pub shard: *const AtomicI64,
     /// CPU numbers below this have a row.
     pub cpus: u32,
-    /// From the thread pointer to the area of restartable sequences.
+    /// Bytes from the thread pointer to the thread's area of restartable sequences.
     pub offset: isize,
-    /// Bytes from row to row.
+    /// Bytes from one row to the next.
     pub stride: usize,
     /// The cell in the row of CPU 0.
     pub first: *const AtomicI64,
     shards: usize,
 }
 
-// SAFETY: the cells are atomics, and sequences write them as atomics of this thread's CPU.
+// SAFETY: the cells are atomics, and sequences write those of their thread's CPU like atomics.
 unsafe impl Send for Cells {}
 // SAFETY: as above.
 unsafe impl Sync for Cells {}
 
 impl Cells {
-    /// Adds to this CPU's cell, or to a shard where this thread has no CPU that is known.
+    /// Adds to this CPU's cell, or to a shard if this thread's CPU is unknown.
     #[inline]
     pub fn add(&self, n: i64) {
         let cpu = sequence::cpu_id(self.offset);
-        // Numbers of threads that are not registered are negative, which is beyond any CPU.
+        // The CPU number of an unregistered thread is negative, which as unsigned is above that of any CPU.
         let new = if cpu < self.cpus {
-            // SAFETY: `cpus` is not 0, so the offset leads to this thread's area, and it has just told that it is
-            // registered on a CPU that has a row.
+            // SAFETY: `cpus` is not 0, so the offset leads to this thread's area. The CPU number that was
+            // just read shows that the thread is registered and on a CPU that has a row.
             unsafe { sequence::add(self, cpu, n) }
         } else {
             self.add_to_shard(n)
@@ -153,7 +154,7 @@ impl Cells {
         }
     }
 
-    /// Returns the shard's new value.
+    /// Adds to a shard and returns its new value.
     #[inline(never)]
     fn add_to_shard(&self, n: i64) -> i64 {
         let shard = turn() as usize & (self.shards - 1);
@@ -169,21 +170,23 @@ impl Cells {
         }
     }
 
-    /// All that was added since the area was made.
+    /// Returns the sum of all adds since the area was created.
     fn all(&self) -> i64 {
         (0..self.rows()).fold(0, |sum: i64, row| sum.wrapping_add(self.row(row).load(Relaxed)))
     }
 
     /// See `PerCpuCounter::sum`.
     pub fn sum(&self) -> i64 {
-        // The base first: the rows are then seen at least as they were when the base was taken from them.
+        // The base is read first: the rows then hold at least what they held when the base was computed from
+        // them.
         let base = self.base().load(Acquire);
         self.all().wrapping_sub(base)
     }
 
     /// See `PerCpuCounter::approx`.
     pub fn approx(&self) -> i64 {
-        // The base first, as in `sum`: a reset in between is then one that has not happened yet.
+        // The base is read first, as in `sum`: a reset in between then counts as one that has not happened
+        // yet.
         let base = self.base().load(Acquire);
         self.published().load(Relaxed).wrapping_sub(base)
     }
@@ -205,7 +208,7 @@ impl Cells {
         }
     }
 
-    /// Rows that take adds.
+    /// Returns the number of rows that take adds.
     fn rows(&self) -> usize {
         self.cpus as usize + self.shards
     }
@@ -220,7 +223,8 @@ impl Cells {
 
     fn row(&self, row: usize) -> &AtomicI64 {
         debug_assert!(row < self.rows() + 2);
-        // SAFETY: the area has that many rows, each with a cell of this counter at this place, and lives.
+        // SAFETY: the area has that many rows, each with a cell of this counter at this offset, and is still
+        // allocated.
         unsafe { &*below(self.first, row * self.stride) }
     }
 }
@@ -230,7 +234,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Cells of counters never overlap, stay inside, and rows never share a pair of lines.
+    /// Checks that cells of counters never overlap and stay inside the area, and that rows never share a pair
+    /// of lines.
     fn check(counters: usize, cpus: u32) {
         let area = Area::new(counters, Registration { offset: 0, cpus });
         let start = area.start.as_ptr() as usize;

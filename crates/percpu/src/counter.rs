@@ -1,4 +1,4 @@
-//! The counters: what users see.
+//! The counters, which are the public interface.
 
 use crate::{
     area::{Area, Cells},
@@ -6,10 +6,10 @@ use crate::{
 };
 use std::{fmt, marker::PhantomData, ops::Range, sync::OnceLock};
 
-/// A counter that many threads add to, and that is read now and then.
+/// A counter for frequent adds by many threads and occasional reads.
 ///
-/// It takes 128 bytes for each possible CPU and a few more, allocated at its first use; where there are many
-/// counters, [`PerCpuCounters`] packs them. The type is meant to be shared: in a `static`, in an `Arc`, or borrowed by
+/// It takes 128 bytes for each possible CPU and a few more, allocated at its first use. For many counters,
+/// [`PerCpuCounters`] packs them. The type is meant to be shared: in a `static`, in an `Arc`, or borrowed by
 /// scoped threads.
 ///
 /// ```
@@ -23,7 +23,7 @@ use std::{fmt, marker::PhantomData, ops::Range, sync::OnceLock};
 /// ```
 pub struct PerCpuCounter {
     rows: OnceLock<Rows>,
-    /// Whether restartable sequences are left unused.
+    /// Whether to use atomics even if restartable sequences are available.
     atomics: bool,
 }
 
@@ -33,7 +33,8 @@ struct Rows {
     area: Area,
 }
 
-/// Counters that lie side by side in each CPU's rows: 1,000 of them take 8,064 bytes for each CPU and not 128,000.
+/// Counters that are adjacent in each CPU's row: 1,000 of them take 8,064 bytes for each CPU instead of
+/// 128,000.
 ///
 /// ```
 /// use crate::PerCpuCounters;
@@ -50,7 +51,7 @@ pub struct PerCpuCounters {
     len: usize,
 }
 
-/// One of [`PerCpuCounters`]. Keep it where adds are frequent: they do not check the index again.
+/// One of [`PerCpuCounters`]. Keep it if adds are frequent: they do not check the index again.
 #[derive(Clone, Copy)]
 pub struct Counter<'a> {
     cells: Cells,
@@ -58,15 +59,15 @@ pub struct Counter<'a> {
 }
 
 impl PerCpuCounter {
-    /// A counter at 0.
+    /// Creates a counter with value 0.
     ///
-    /// Its memory is allocated by the first use. Use it once, by [`sum`](Self::sum) for example, before a signal
-    /// handler adds to it.
+    /// Its memory is allocated by its first use. Use it once, for example with [`sum`](Self::sum), before a
+    /// signal handler adds to it.
     pub const fn new() -> Self {
         Self { rows: OnceLock::new(), atomics: false }
     }
 
-    /// A counter at 0 with [`Engine::Atomics`], to compare with.
+    /// Creates a counter with value 0 that uses [`Engine::Atomics`], for comparisons.
     pub const fn with_atomics() -> Self {
         Self { rows: OnceLock::new(), atomics: true }
     }
@@ -83,7 +84,7 @@ impl PerCpuCounter {
 
     /// Adds `n`: a plain load, add and store in the cache line of this CPU. The count wraps modulo 2⁶⁴.
     ///
-    /// It never waits and never fails, and it is async-signal-safe once the counter was used.
+    /// It never waits and never fails. It is async-signal-safe after the first use of the counter.
     #[inline]
     pub fn add_local(&self, n: i64) {
         self.cells().add(n);
@@ -95,56 +96,59 @@ impl PerCpuCounter {
         self.cells().add(n.wrapping_neg());
     }
 
-    /// What was added since the counter was made or [`reset`](Self::reset), by reading the line of each CPU.
+    /// Returns the sum of all adds since the counter was created or [`reset`](Self::reset). Reads the line of
+    /// each CPU.
     ///
-    /// It has every add that happened before the call (one by this thread, or by one that was joined or synchronised
-    /// with since), and of those that are made meanwhile some. So it is exact when nobody adds. Where all amounts
-    /// are positive and nobody resets, sums that one thread reads never shrink.
+    /// The sum includes every add that happened before the call (by this thread, or by one that has been
+    /// joined or synchronised with since), and some of the concurrent adds. So it is exact if there are no
+    /// concurrent adds. If all amounts are positive and there are no resets, the sums that one thread reads
+    /// never decrease.
     pub fn sum(&self) -> i64 {
         self.cells().sum()
     }
 
-    /// Nearly the [`sum`](Self::sum), by reading one shared value, however many CPUs there are.
+    /// Returns an approximation of the [`sum`](Self::sum). Reads one shared value, however many CPUs there
+    /// are.
     ///
-    /// The error is at most [`approx_error`](Self::approx_error) when nobody is in the middle of an add; a thread
-    /// that is in the middle of adding `n` may change it by 1,024 + |n| more.
+    /// The error is at most [`approx_error`](Self::approx_error) if no add is in progress. Each thread that
+    /// is in the middle of adding `n` may increase it by 1,024 + |n|.
     ///
-    /// *Proof.* Let a row (a CPU's, or a shard) have the value v. An add takes the row from v to v + n, and then adds
-    /// p(v + n) − p(v) to the shared value, where p rounds to the nearest multiple of 1,024. Adds that are finished
-    /// thus leave the shared value at the sum of p(v) over all rows, whatever their order, and |v − p(v)| ≤ 512. So the
-    /// shared value is within 512 × rows of the sum. An add between its two steps misses p(v + n) − p(v), which is
-    /// at most 1,024 + |n| in size. A reset takes the same number
-    /// from both; beside one, the value is near the count as if that reset had not happened yet. ∎
+    /// *Proof.* Let a row (of a CPU, or a shard) have the value v. An add takes the row from v to v + n, and
+    /// then adds p(v + n) − p(v) to the shared value, where p rounds to the nearest multiple of 1,024.
+    /// Completed adds thus leave the shared value at the sum of p(v) over all rows, whatever their order, and
+    /// |v − p(v)| ≤ 512. So the shared value is within 512 × rows of the sum. An add between its two steps
+    /// misses p(v + n) − p(v), which is at most 1,024 + |n| in size. A reset subtracts the same number from
+    /// both; during a reset, the value approximates the count as if that reset had not happened yet. ∎
     ///
-    /// For one add in 1,024 that leads across an odd multiple of 512, an add is followed by an atomic add to the shared
-    /// value. A row that is taken to and fro across one such value by each add pays it each time: the count stays
-    /// right, and the cost is that of a shared counter.
+    /// One add in 1,024 crosses an odd multiple of 512 and is followed by an atomic add to the shared value.
+    /// A row whose value crosses such a multiple back and forth with each add pays for it each time: the
+    /// count stays correct, at the cost of a shared counter.
     pub fn approx(&self) -> i64 {
         self.cells().approx()
     }
 
-    /// The most that [`approx`](Self::approx) differs from the sum when nobody is in the middle of an add: 512 for
-    /// each row, of which there is one for each possible CPU and a few more.
+    /// Returns the largest difference of [`approx`](Self::approx) from the sum if no add is in progress: 512
+    /// for each row. There is one row for each possible CPU and a few more.
     pub fn approx_error(&self) -> i64 {
         self.cells().approx_error()
     }
 
-    /// Starts at 0 anew, and returns what the counter was at.
+    /// Resets the counter to 0, and returns its value before.
     ///
-    /// Nothing is zeroed: what the rows add up to becomes the base that later sums are counted from. So an add that is
-    /// made meanwhile is either in what is returned, or in what comes after, and never in neither or both; and all
-    /// that ever was returned, together with [`sum`](Self::sum), is all that was added. That holds for resets
-    /// beside each other, too.
+    /// No memory is zeroed: the sum of the rows becomes the base from which later sums are counted. So a
+    /// concurrent add is counted exactly once, either in the returned value or after it. All returned values
+    /// and the final [`sum`](Self::sum) together are the sum of all adds. That holds for concurrent resets as
+    /// well.
     pub fn reset(&self) -> i64 {
         self.cells().reset()
     }
 
-    /// How adds of registered threads are made.
+    /// Returns the engine that adds of registered threads use.
     pub fn engine(&self) -> Engine {
         self.rows().area.engine()
     }
 
-    /// Bytes that this counter takes. Those of CPUs that never add are not touched.
+    /// Returns the size of this counter in bytes. Memory for CPUs that never add is not touched.
     pub fn bytes(&self) -> usize {
         self.rows().area.bytes()
     }
@@ -172,9 +176,9 @@ impl fmt::Debug for PerCpuCounter {
 }
 
 impl PerCpuCounters {
-    /// `len` counters at 0.
+    /// Creates `len` counters with value 0.
     ///
-    /// Their memory is allocated by the first use. That use panics where the size in bytes exceeds `isize::MAX`.
+    /// Their memory is allocated by their first use, which panics if the size in bytes exceeds `isize::MAX`.
     pub const fn new(len: usize) -> Self {
         Self { area: OnceLock::new(), len }
     }
@@ -184,23 +188,23 @@ impl PerCpuCounters {
         self.area.get_or_init(|| Area::new(self.len, Registration::of_process()))
     }
 
-    /// How many there are.
+    /// Returns the number of counters.
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no counters.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The counter at `index`, where there is one.
+    /// Returns the counter at `index`, or `None` if it is out of range.
     #[inline]
     pub fn get(&self, index: usize) -> Option<Counter<'_>> {
         (index < self.len).then(|| Counter { cells: self.area().cells(index), of: PhantomData })
     }
 
-    /// All counters, in order.
+    /// Returns an iterator over all counters, in order.
     pub fn iter(&self) -> Iter<'_> {
         Iter { counters: self, indices: 0..self.len }
     }
@@ -208,7 +212,7 @@ impl PerCpuCounters {
     /// Adds `n` to the counter at `index`, as [`PerCpuCounter::add_local`] does.
     ///
     /// # Panics
-    /// Where there is no counter of that index.
+    /// If `index` is out of range.
     #[inline]
     pub fn add_local(&self, index: usize, n: i64) {
         assert!(index < self.len, "counter {index} of {}", self.len);
@@ -218,23 +222,23 @@ impl PerCpuCounters {
     /// Subtracts `n` from the counter at `index`, as [`PerCpuCounter::sub_local`] does.
     ///
     /// # Panics
-    /// Where there is no counter of that index.
+    /// If `index` is out of range.
     #[inline]
     pub fn sub_local(&self, index: usize, n: i64) {
         self.add_local(index, n.wrapping_neg());
     }
 
-    /// Each counter's [`sum`](PerCpuCounter::sum), in order.
+    /// Returns each counter's [`sum`](PerCpuCounter::sum), in order.
     pub fn sums(&self) -> Vec<i64> {
         self.iter().map(Counter::sum).collect()
     }
 
-    /// How adds of registered threads are made.
+    /// Returns the engine that adds of registered threads use.
     pub fn engine(&self) -> Engine {
         self.area().engine()
     }
 
-    /// Bytes that all counters take together.
+    /// Returns the size of all counters in bytes.
     pub fn bytes(&self) -> usize {
         self.area().bytes()
     }
@@ -328,8 +332,8 @@ impl fmt::Debug for Counter<'_> {
 mod tests {
     use super::PerCpuCounter;
 
-    /// A counter's cells were addresses into a box that moved with it, which Rust's rules of aliasing forbid: Miri saw
-    /// it.
+    /// Regression test: a counter's cells pointed into a box that was moved with the counter, which Rust's
+    /// aliasing rules forbid. Miri found it.
     #[test]
     fn a_counter_that_is_moved_counts_on() {
         let counter = PerCpuCounter::new();

@@ -1,15 +1,16 @@
-//! Which mechanism adds: what glibc registered, found without needing it at link time.
+//! The mechanism of adds: finds glibc's registration of restartable sequences, without needing it at link
+//! time.
 
 use crate::possible;
 use std::{fmt, sync::OnceLock};
 
-/// How adds are made.
+/// The mechanism of adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Engine {
-    /// Plain adds in the line of the CPU, guarded by restartable sequences that glibc registered.
+    /// Plain adds in the line of the CPU, as restartable sequences in areas that glibc has registered.
     Rseq,
-    /// Atomic adds in lines of threads.
+    /// Atomic adds in lines that belong to threads.
     Atomics,
 }
 
@@ -23,33 +24,33 @@ impl fmt::Display for Engine {
 }
 
 impl Engine {
-    /// The engine of the calling thread. It differs from [`engine`] where this thread is not registered and others
-    /// are.
+    /// Returns the engine of the calling thread. It differs from [`engine`] if this thread is not registered
+    /// and others are.
     pub fn of_thread() -> Self {
         let Registration { offset, cpus } = Registration::of_process();
         if crate::sequence::cpu_id(offset) < cpus { Self::Rseq } else { Self::Atomics }
     }
 }
 
-/// The mechanism of this process. It does not change while the process lives.
+/// Returns the mechanism of this process. It does not change while the process runs.
 pub fn engine() -> Engine {
     if Registration::of_process().cpus > 0 { Engine::Rseq } else { Engine::Atomics }
 }
 
-/// Where the area of restartable sequences (`struct rseq` of `linux/rseq.h`) is.
+/// Location of the area of restartable sequences (`struct rseq` of `linux/rseq.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Registration {
-    /// Bytes from a thread's thread pointer to its area; 0 where there is none.
+    /// Bytes from a thread's thread pointer to its area; 0 if there is none.
     pub offset: isize,
-    /// CPU numbers below this have a row; 0 where there is no area, so that no number has.
+    /// CPU numbers below this have a row. 0 if there is no area, so that no number has a row.
     pub cpus: u32,
 }
 
 impl Registration {
-    /// No area in any thread.
+    /// No thread has an area.
     pub const NONE: Self = Self { offset: 0, cpus: 0 };
 
-    /// What glibc registered in this process.
+    /// Returns the registration that glibc has made in this process.
     pub fn of_process() -> Self {
         static FOUND: OnceLock<Registration> = OnceLock::new();
         *FOUND.get_or_init(|| {
@@ -70,8 +71,8 @@ mod glibc {
     /// Bytes of the area up to the end of `flags`: the fields that the first kernels with restartable sequences had.
     const LEAST: u32 = 20;
 
-    /// `__rseq_offset`, where `__rseq_size` says that there is a registration: it is 0 where the kernel refused or
-    /// the user switched it off (glibc manual, "Restartable Sequences").
+    /// Returns `__rseq_offset`, if `__rseq_size` shows that there is a registration. The size is 0 if the
+    /// kernel refused the registration or the user disabled it (glibc manual, "Restartable Sequences").
     pub fn offset() -> Option<isize> {
         let size = symbol(b"__rseq_size\0")?.cast::<u32>();
         let offset = symbol(b"__rseq_offset\0")?.cast::<isize>();
@@ -81,7 +82,7 @@ mod glibc {
         (size >= LEAST && offset != 0).then_some(offset)
     }
 
-    /// `name` ends in a zero byte.
+    /// Looks up a symbol; `name` ends in a zero byte.
     fn symbol(name: &'static [u8]) -> Option<*const c_void> {
         debug_assert_eq!(name.last(), Some(&0));
         // SAFETY: the name ends in a zero byte; the default handle needs no opening.
@@ -89,13 +90,14 @@ mod glibc {
         (!found.is_null()).then_some(found.cast_const())
     }
 
-    /// Keeps the library that this code is in from being unloaded: threads keep a pointer to a descriptor in it.
-    /// The program itself is never unloaded, and `dlopen` then finds nothing to do.
+    /// Keeps the library that contains this code from being unloaded, because threads keep a pointer to a
+    /// descriptor in it. If the code is in the program itself, which is never unloaded, `dlopen` has no
+    /// effect.
     pub fn stay_loaded() {
         let here = stay_loaded as fn() as *const c_void;
         let mut of = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-        // SAFETY: `dladdr` writes a `Dl_info`, whose name is a string that lives as long as the object that this
-        // code is in; with RTLD_NOLOAD, `dlopen` runs no code of any library.
+        // SAFETY: `dladdr` writes a `Dl_info`, whose name is a string that lives as long as the object that
+        // contains this code. With RTLD_NOLOAD, `dlopen` runs no code of any library.
         unsafe {
             if libc::dladdr(here, of.as_mut_ptr()) != 0 && !of.assume_init().dli_fname.is_null() {
                 libc::dlopen(
@@ -107,7 +109,7 @@ mod glibc {
     }
 }
 
-/// No registration: another C library, or glibc linked statically, which has nothing to look names up in.
+/// No registration: another C library, or a statically linked glibc, in which symbols cannot be looked up.
 #[cfg(not(all(target_env = "gnu", not(target_feature = "crt-static"))))]
 mod glibc {
     pub fn offset() -> Option<isize> {

@@ -1,30 +1,31 @@
-//! What of a row's value is in the shared part that `approx` reads.
+//! The part of a row's value that is contained in the shared value, which `approx` reads.
 //!
-//! A row with value `v` has published `v` rounded to the nearest multiple of [`BATCH`]. That is a function of `v`
-//! alone, so there is nothing to store and to keep in step: whoever takes a row from one value to another adds the
-//! difference of the two roundings to the shared part, which is 0 for nearly all adds of small amounts.
+//! A row with value `v` has published `v` rounded to the nearest multiple of [`BATCH`]. That is a function of
+//! `v` only, so there is no further state to keep consistent. A thread that takes a row from one value to
+//! another adds the difference of the two roundings to the shared value. For nearly all adds of small
+//! amounts, it is 0.
 
-/// How many adds of 1 to one row there are between two that reach the shared part.
+/// Number of adds of 1 to one row between two that change the shared value.
 pub(crate) const BATCH: i64 = 1024;
 
 const HALF: i64 = BATCH / 2;
 const MASK: i64 = BATCH - 1;
 
-/// The most that a row's value and what it has published differ by.
+/// Largest difference between a row's value and its published value.
 pub(crate) const MOST: i64 = HALF;
 
-/// What a row of this value has published.
+/// Returns the published value of a row with this value.
 fn published(value: i64) -> i64 {
     value.wrapping_add(HALF) & !MASK
 }
 
-/// What an add of `n` that took a row to `new` has to add to the shared part.
+/// Returns what an add of `n` that took a row to `new` has to add to the shared value.
 pub(crate) fn owed(new: i64, n: i64) -> i64 {
     published(new).wrapping_sub(published(new.wrapping_sub(n)))
 }
 
-/// Whether [`owed`] can be other than 0: exact for amounts below [`BATCH`], always true for those beyond. Where `n` is
-/// a constant, this is one addition and one test.
+/// Returns whether [`owed`] can differ from 0: exact for amounts below [`BATCH`], always true for larger
+/// ones. If `n` is a constant, this is one addition and one test.
 #[inline]
 pub(crate) fn owes(new: i64, n: i64) -> bool {
     let above = (new.wrapping_add(HALF) & MASK) as u64;
@@ -43,7 +44,7 @@ mod tests {
         fn what_is_owed_adds_up_to_what_is_published(amounts in proptest::collection::vec(any::<i64>(), 0..50)) {
             let (mut value, mut shared) = (0_i64, 0_i64);
             for n in amounts {
-                // Small amounts and large ones by turns.
+                // Alternates between small and large amounts.
                 let n = if n & 1 == 0 { n % 2000 } else { n };
                 value = value.wrapping_add(n);
                 shared = shared.wrapping_add(owed(value, n));

@@ -1,18 +1,20 @@
-//! How many CPUs there can be.
+//! The number of possible CPUs.
 
 use std::sync::OnceLock;
 
-/// Above this, `/sys` is not believed: the kernel's `NR_CPUS` is at most 8192.
+/// Limit above which the value in `/sys` is rejected: the kernel's `NR_CPUS` is at most 8192.
 const MOST: u32 = 1 << 16;
 
-/// One more than the highest number of a CPU that can come on line while the system runs
-/// (`/sys/devices/system/cpu/possible`; what the C library says where that cannot be read). At least 1.
+/// Returns one more than the highest number of a possible CPU, that is of one that can come online while the
+/// system runs (`/sys/devices/system/cpu/possible`, or the C library's value if that cannot be read). At
+/// least 1.
 pub(crate) fn cpus() -> u32 {
     static CPUS: OnceLock<u32> = OnceLock::new();
     *CPUS.get_or_init(|| listed().unwrap_or_else(|| told(libc::_SC_NPROCESSORS_CONF)))
 }
 
-/// CPUs on line, which the shards of threads without registration are as many as. At least 1.
+/// Returns the number of online CPUs, which is that of the shards for threads without a registration. At
+/// least 1.
 pub(crate) fn online() -> u32 {
     told(libc::_SC_NPROCESSORS_ONLN)
 }
@@ -30,7 +32,7 @@ fn listed() -> Option<u32> {
     end_of(&std::fs::read_to_string("/sys/devices/system/cpu/possible").ok()?)
 }
 
-/// One more than the last CPU of a kernel list such as `0-3,8`, whose parts ascend.
+/// Returns one more than the last CPU of a kernel list such as `0-3,8`, whose parts are in ascending order.
 fn end_of(list: &str) -> Option<u32> {
     let end: u32 = list.trim().rsplit([',', '-']).next()?.parse().ok()?;
     (end < MOST).then(|| end + 1)

@@ -1,8 +1,8 @@
-//! Which shard a thread without registration adds to.
+//! The choice of a shard for a thread without a registration.
 //!
-//! By the thread and not by its CPU: asking for the CPU (`sched_getcpu`) makes an add about a third slower even where
-//! glibc answers from its registration (the benchmark has both); without one it asks the vDSO or, on AArch64, the
-//! kernel.
+//! The shard depends on the thread and not on its CPU. Getting the CPU (`sched_getcpu`) makes an add about a
+//! third slower even if glibc reads it from its registration (the benchmark measures both). Without a
+//! registration, glibc has to call the vDSO or, on AArch64, the kernel.
 
 use std::{
     cell::Cell,
@@ -10,18 +10,19 @@ use std::{
 };
 
 thread_local! {
-    // Without destructor and lazy initialisation, so that a signal handler may use it.
+    // Has no destructor and no lazy initialisation, so that a signal handler may use it.
     static TURN: Cell<u32> = const { Cell::new(u32::MAX) };
 }
 
-/// A number that this thread keeps, given in turn: neighbours differ in the low bits.
+/// Returns this thread's number. Numbers are assigned in sequence, so that consecutive ones differ in their
+/// low bits.
 #[inline]
 pub(crate) fn turn() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // The thread's storage can be gone only where there is a destructor, and here is none.
+    // A thread's storage can be destroyed only if there is a destructor, and there is none here.
     TURN.try_with(|turn| {
         if turn.get() == u32::MAX {
-            // A handler that comes in between takes a number too; the thread keeps one of the two.
+            // A signal handler that runs in between takes a number too; the thread keeps one of the two.
             turn.set(NEXT.fetch_add(1, Ordering::Relaxed) & (u32::MAX >> 1));
         }
         turn.get()

@@ -1,4 +1,4 @@
-//! Counters as users have them, on this machine's kernel and C library.
+//! Tests of the public interface, with this machine's kernel and C library.
 #![allow(clippy::unwrap_used, reason = "a test that cannot run fails")]
 
 use manycore_percpu::{Engine, PerCpuCounter, PerCpuCounters, engine};
@@ -12,7 +12,7 @@ use std::{
 mod common;
 use common::{move_to, on_signal, rseq, symbol, tid};
 
-/// Adds of the big test; fewer where they are emulated.
+/// Returns the number of adds of the large test, which is smaller under emulation.
 fn adds() -> u64 {
     std::env::var("PERCPU_ADDS").map_or(1_000_000_000, |adds| adds.parse().unwrap())
 }
@@ -25,10 +25,11 @@ extern "C" fn add_in_handler(_: i32) {
     BY_HANDLERS.fetch_add(7, SeqCst);
 }
 
-/// Threads on all CPUs, moved about by others and interrupted by signals whose handlers add, too.
+/// Threads on all CPUs add while they are migrated by another thread and interrupted by signals whose
+/// handlers add, too.
 #[test]
 fn a_billion_adds_among_migrations_and_signals_are_all_counted() {
-    // Allocates, which a handler may not.
+    // Allocates the memory, which a handler must not do.
     assert_eq!(STORM.sum(), 0);
     on_signal(libc::SIGUSR2, add_in_handler);
     let cpus = thread::available_parallelism().unwrap().get();
@@ -125,7 +126,8 @@ fn sums_that_are_read_beside_adds_never_shrink() {
     assert_eq!(counter.sum(), 1_500_000);
 }
 
-/// The base was read after the shared value, so that a reset in between was taken off without what it had added to it.
+/// Regression test: the base was read after the shared value, so a reset in between was subtracted without
+/// the adds that it belonged to.
 #[test]
 fn approx_beside_resets_never_takes_one_off_twice() {
     let counter = PerCpuCounter::new();
@@ -138,7 +140,7 @@ fn approx_beside_resets_never_takes_one_off_twice() {
             }
             done.store(true, SeqCst);
         });
-        // An add that is under way may be missing.
+        // An add in progress may be missing.
         let least = -(counter.approx_error() + 1024 + 100_000);
         while !done.load(SeqCst) {
             let seen = counter.approx();
@@ -227,22 +229,23 @@ fn threads_that_end_leave_their_adds() {
 fn parent_and_child_of_a_fork_count_on_their_own() {
     let counter = PerCpuCounter::new();
     counter.add_local(10);
-    // SAFETY: the child adds, reads, and leaves at once: all of that may be done after a fork with threads.
+    // SAFETY: the child adds, reads and exits at once, which is allowed after a fork of a process with
+    // threads.
     let child = unsafe { libc::fork() };
     if child == 0 {
         (0..1000).for_each(|_| counter.add_local(1));
         let right = counter.sum() == 1010 && Engine::of_thread() == engine();
-        // SAFETY: ends the child without running what belongs to the parent.
+        // SAFETY: ends the child without running exit handlers of the parent.
         unsafe { libc::_exit(i32::from(!right)) };
     }
     (0..500).for_each(|_| counter.add_local(1));
     let mut status = 0;
-    // SAFETY: the status is written for a child of ours.
+    // SAFETY: the status is written for a child of this process.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!((status, counter.sum()), (0, 510));
 }
 
-/// A thread that takes its registration back, among others that have theirs.
+/// A thread unregisters its area while other threads are registered.
 #[test]
 fn a_thread_without_registration_is_counted_beside_those_that_have_it() {
     if engine() == Engine::Atomics {
@@ -266,7 +269,7 @@ fn a_thread_without_registration_is_counted_beside_those_that_have_it() {
     assert_eq!(counter.sum(), 800_000);
 }
 
-/// Run by itself, and by the tests below in other surroundings, which say what they expect.
+/// Run by itself, and by the tests below in other environments, which set the expected engine.
 #[test]
 fn the_engine_is_the_one_that_the_c_library_offers() {
     let registered = symbol(c"__rseq_size").is_some_and(|size| size > 0);
@@ -284,7 +287,7 @@ fn the_engine_is_the_one_that_the_c_library_offers() {
     println!("counted with {}", counter.engine());
 }
 
-/// Runs the test above as `command` starts it, where atomics are expected.
+/// Runs the test above in the way that `command` starts it, and expects atomics.
 fn counts_with_atomics(mut command: Command) {
     let output = command
         .args(["--exact", "the_engine_is_the_one_that_the_c_library_offers", "--nocapture"])
@@ -299,7 +302,7 @@ fn counts_with_atomics(mut command: Command) {
 #[test]
 fn switched_off_by_the_user_it_counts_with_atomics() {
     if std::env::var_os("PERCPU_EMULATED").is_some() {
-        println!("SKIPPED: the program is emulated, and cannot start itself");
+        println!("SKIPPED: the program is emulated and cannot start itself");
         return;
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -310,7 +313,7 @@ fn switched_off_by_the_user_it_counts_with_atomics() {
 #[test]
 fn refused_by_a_seccomp_filter_it_counts_with_atomics() {
     if std::env::var_os("PERCPU_EMULATED").is_some() {
-        println!("SKIPPED: the program is emulated, and a filter would be the emulator's");
+        println!("SKIPPED: the program is emulated, and a filter would apply to the emulator");
         return;
     }
     for error in [libc::EPERM, libc::ENOSYS] {
@@ -327,7 +330,7 @@ fn under_valgrind_it_counts_with_atomics() {
         return;
     }
     if cfg!(target_feature = "crt-static") || std::env::var_os("PERCPU_EMULATED").is_some() {
-        println!("SKIPPED: valgrind checks neither static programs nor emulated ones");
+        println!("SKIPPED: valgrind supports neither static programs nor emulated ones");
         return;
     }
     let mut command = Command::new("valgrind");
@@ -335,7 +338,7 @@ fn under_valgrind_it_counts_with_atomics() {
     counts_with_atomics(command);
 }
 
-/// `dlclose` leaves the library where it is, so that the kernel can read descriptors in it at any time.
+/// `dlclose` does not unload the library, so that the kernel can read descriptors in it at any time.
 #[test]
 fn a_library_with_counters_stays_after_it_was_closed() {
     let folder = std::env::current_exe().unwrap().parent().unwrap().with_file_name("examples");

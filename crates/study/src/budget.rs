@@ -1,20 +1,21 @@
-//! How long an experiment takes, and at which moments it may end early.
+//! The budget of an experiment, and the interim analyses at which it may end early.
 
 use crate::Options;
 use crate::error::{Error, Result};
 use manycore_experiment::engine::Budget;
 use manycore_stats::interim_level;
 
-/// Planned interim analyses of a comparison under way, the last one counted.
+/// Largest number of planned analyses of a comparison, including the last one.
 const ANALYSES: usize = 3;
 
-/// Fewest pairs of which an interval at the level of the first of that many analyses can be made: 2 * 0.5^n must not be
-/// above it.
+/// Returns the smallest number of pairs for an interval at the level of the first of that many analyses: 2 *
+/// 0.5^n must not be above the level.
 pub fn least_pairs(analyses: usize) -> usize {
     ((2.0 / interim_level(1, analyses)).log2()).ceil() as usize
 }
 
-/// How many interim analyses a budget has room for, so that each has pairs enough for an answer.
+/// Returns the number of interim analyses for that many pairs, so that each analysis has enough pairs for an
+/// interval.
 pub fn analyses_for(pairs: f64) -> usize {
     let fits = |&analyses: &usize| pairs / analyses as f64 >= least_pairs(analyses) as f64;
     (1..=ANALYSES).rev().find(fits).unwrap_or(1)

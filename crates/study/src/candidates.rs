@@ -1,4 +1,4 @@
-//! What `tune` tries: numbers of workers, placements and memory policies that this machine's topology tells apart.
+//! The candidates of `tune`: numbers of workers, placements and memory policies that differ on this machine.
 
 use crate::error::{Error, Result};
 use crate::tune::Search;
@@ -8,25 +8,25 @@ use manycore_placement::{Level, Memory, Plan, Policy, PolicyKind};
 use manycore_topology::{CpuSet, Machine};
 use std::collections::{BTreeSet, HashSet};
 
-/// Fields beyond this would spend the budget before anything is known.
+/// Limit for the number of candidates. More would spend the budget before there is any result.
 const MOST: usize = 256;
 
 /// One way to run the command.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// For people: `4 workers, close, interleave`.
+    /// Displayed name: `4 workers, close, interleave`.
     pub name: String,
-    /// Workers that it is for.
+    /// Number of workers.
     pub workers: usize,
-    /// What is run, and where.
+    /// The command and its placement.
     pub side: Side,
-    /// The placement; absent where the scheduler decides.
+    /// The plan of the placement; `None` if the scheduler places the command.
     pub plan: Option<Plan>,
-    /// The same by other programs: `taskset -c 0-3 COMMAND`.
+    /// An equivalent command line with standard tools: `taskset -c 0-3 COMMAND`.
     pub line: String,
 }
 
-/// Today's behaviour first, then all candidates that differ from it and from each other on this machine.
+/// Returns today's behaviour, then all candidates that differ from it and from each other on this machine.
 ///
 /// # Errors
 /// [`Error::Invalid`] where a placement that was asked for cannot be met.
@@ -45,8 +45,8 @@ pub fn of(search: &Search, service: bool, machine: &Machine, usable: &CpuSet) ->
                     Err(_) if search.place.is_empty() => continue,
                     Err(failure) => return Err(failure),
                 };
-                // Where nobody tells the command its number of workers, more of them than CPUs take the same seats
-                // in turns, under the same name.
+                // If the command does not take its number of workers, more workers than CPUs use the same
+                // CPUs in turns, under the same name.
                 let is_named = field.iter().any(|known| known.name == candidate.name);
                 if seen.insert(key(&candidate, machine, &memory)) && !is_named {
                     field.push(candidate);
@@ -68,10 +68,11 @@ pub fn of(search: &Search, service: bool, machine: &Machine, usable: &CpuSet) ->
     Ok(field)
 }
 
-/// What makes candidates the same: what is run, which CPUs it may use up to the machine's symmetries, and memory.
+/// Returns the identity of a candidate: its command, its CPUs up to the symmetries of the machine, and its
+/// memory policy.
 fn key(candidate: &Candidate, machine: &Machine, memory: &Memory) -> String {
     let place = candidate.plan.as_ref().map(|plan| plan.shape(machine).to_string()).unwrap_or_default();
-    // Binding to the only nodes there are changes nothing.
+    // Binding memory to the only node changes nothing.
     let nodes = machine.nodes.iter().filter(|node| node.memory_bytes != Some(0)).count();
     let memory = if nodes > 1 { memory.to_string() } else { String::new() };
     format!("{:?} {place} {memory}", candidate.side.command)
@@ -118,7 +119,7 @@ fn worker_counts(search: &Search, machine: &Machine, usable: &CpuSet) -> BTreeSe
     let has_hole = with_workers(&search.command, 1).1;
     let cores = machine.cores.iter().filter(|core| core.cpus.iter().any(|cpu| usable.contains(cpu))).count();
     let powers = (0..usize::BITS).map(|power| 1 << power).take_while(|&count| count < cpus);
-    // Only a command that takes its number of workers can have more of them than CPUs.
+    // More workers than CPUs make sense only if the command takes their number.
     let beyond = has_hole.then_some(2 * cpus);
     powers.chain([cores.max(1), cpus]).chain(beyond).collect()
 }

@@ -1,5 +1,5 @@
-//! Commands as subjects of an experiment: run to their end, one treatment at a time, with what they print and
-//! what they use.
+//! Commands as the subject of an experiment. Each treatment runs a command to its end, and measures its
+//! output and its resource usage.
 
 use crate::error::{Error, Result};
 use crate::{
@@ -25,45 +25,46 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// Time that a command has to end after SIGTERM.
+/// Time that a command has to end after SIGTERM, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Variable that tells the load from a service, and from all that either starts.
+/// Environment variable that marks the load, and all processes that it starts. It distinguishes them from
+/// those of the service.
 const MARK: &str = "MANYCORE_LOAD";
 
-/// Longest time without a look at signals and time limits.
+/// Longest time between two checks of signals and time limits.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// One treatment: what runs, and where.
+/// One variant: a command and its placement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Side {
     /// Program and arguments.
     pub command: Vec<String>,
-    /// Environment on top of ours.
+    /// Variables that are added to our own environment.
     pub env: Vec<(String, String)>,
-    /// How many of it run at once.
+    /// Number of copies that run at once.
     pub copies: usize,
-    /// Where the command runs, or the service where there is one.
+    /// Placement of the command, or of the service if there is one.
     pub place: Place,
 }
 
-/// How runs are measured.
+/// Settings for measuring runs.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// What is read from the output.
+    /// Readers of the output.
     pub readers: Vec<Reader>,
-    /// Name of the primary metric; the first reader's first, or the wall time, where it is absent.
+    /// Name of the primary metric. `None` means the first metric of the first reader, or wall time.
     pub primary: Option<String>,
-    /// Longest time of one run.
+    /// Time limit for one run.
     pub timeout: Duration,
-    /// Whether a run that ends with an error counts like any other.
+    /// Whether a run that ends with an error counts like any other one.
     pub ignore_failure: bool,
-    /// CPUs of the load that measures a service.
+    /// CPUs for the load on a service.
     pub load_cpus: Option<CpuSet>,
 }
 
 impl Default for Rules {
-    /// Wall time decides, and a run may take ten minutes.
+    /// Returns settings in which wall time is the primary metric and a run may take ten minutes.
     fn default() -> Self {
         Self {
             readers: Vec::new(),
@@ -75,7 +76,7 @@ impl Default for Rules {
     }
 }
 
-/// Runs sides.
+/// Runs the commands of all variants.
 pub struct Commands {
     sides: Vec<Side>,
     rules: Rules,
@@ -84,15 +85,16 @@ pub struct Commands {
     origin_ns: u64,
     inherited: CpuSet,
     figures: Figures,
-    /// Remarkable things, each once.
+    /// Notes for the report, each only once.
     notes: BTreeSet<String>,
 }
 
 impl Commands {
-    /// Runs `sides` as `rules` say, against `service` where there is one.
+    /// Creates a subject for `sides`, with the settings `rules`. If there is a `service`, the commands are
+    /// the load on it.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] where our own affinity cannot be read.
+    /// [`Failure::Missing`] if our own affinity cannot be read.
     pub fn new(
         sides: Vec<Side>,
         rules: Rules,
@@ -106,22 +108,23 @@ impl Commands {
         Ok(Self { sides, rules, service, observer, origin_ns, inherited, figures, notes })
     }
 
-    /// What the values of samples are; known after the first.
+    /// Returns the metrics of the values of samples. They are empty before the first run.
     pub fn metrics(&self) -> Vec<Metric> {
         self.figures.metrics().to_vec()
     }
 
-    /// What was remarkable: affinities that a command set itself, processes that it left behind.
+    /// Returns notes for the report: affinities that a command set itself, and processes that it left
+    /// running.
     pub fn notes(&self) -> &BTreeSet<String> {
         &self.notes
     }
 
-    /// Sides that are measured.
+    /// Returns the variants.
     pub fn sides(&self) -> &[Side] {
         &self.sides
     }
 
-    /// Measures these sides from now on.
+    /// Replaces the variants.
     pub fn set_sides(&mut self, sides: Vec<Side>) {
         self.sides = sides;
     }
@@ -246,8 +249,9 @@ impl Commands {
         })
     }
 
-    /// Ends what the command left behind. A service that goes into the background may come to us in the middle of
-    /// a run: beside one, strays are those that were started as the load.
+    /// Ends the processes that the command left running. Processes of a service that goes into the background
+    /// may become our children in the middle of a run. With a service, only processes that were started as
+    /// the load are therefore ended.
     fn end_strays(&self, known: &BTreeSet<u32>) -> Vec<String> {
         let mark = format!("{MARK}={}", std::process::id());
         job::end_strays(known, &|pid| self.service.is_none() || tasks::has_environment(pid, &mark))
@@ -256,16 +260,16 @@ impl Commands {
     fn remark(&mut self, name: &str, keeper: &Keeper, known: &BTreeSet<u32>) {
         for (task, cpus) in keeper.own_affinities() {
             self.notes.insert(format!(
-                "{name}: {task} set its own affinity to CPUs {cpus}; the placement does not hold for it"
+                "{name}: {task} set its own affinity to CPUs {cpus}; the placement does not apply to it"
             ));
         }
         for stray in self.end_strays(known) {
-            self.notes.insert(format!("{name} left a process behind ({stray}), which was ended"));
+            self.notes.insert(format!("{name} left a process running ({stray}); it was ended"));
         }
     }
 }
 
-/// How commands ended of which one failed; none where all succeeded.
+/// Returns the exit statuses if at least one command failed; empty if all of them succeeded.
 fn exits(ended: &[Ended]) -> Vec<i32> {
     let exit =
         |end: &Ended| end.status.code().or(end.status.signal().map(|signal| 128 + signal)).unwrap_or(-1);

@@ -1,8 +1,8 @@
-//! Command lines as people write them.
+//! Splits and formats command lines.
 
 use crate::error::{Error, Result};
 
-/// A command line as a shell would split it, without running one.
+/// Splits a command line into words as a shell does, without running a shell.
 ///
 /// # Errors
 /// [`Error::Invalid`] where a quote is not closed or nothing is there.
@@ -14,7 +14,7 @@ pub fn words(line: &str) -> Result<Vec<String>> {
     }
 }
 
-/// A command as one could type it: words are quoted only where a shell would change them.
+/// Formats a command so that it can be typed into a shell. Only words that a shell would change are quoted.
 pub fn line(command: &[String]) -> String {
     let plain = |word: &str| {
         !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "_@%+=:,./{}-".contains(c))
@@ -29,7 +29,7 @@ pub fn line(command: &[String]) -> String {
     command.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// `command` with every `{workers}` replaced; whether there was one.
+/// Replaces every `{workers}` in `command`. Also returns whether there was one.
 pub fn with_workers(command: &[String], workers: usize) -> (Vec<String>, bool) {
     const HOLE: &str = "{workers}";
     let filled = command.iter().map(|word| word.replace(HOLE, &workers.to_string())).collect();

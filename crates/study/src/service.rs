@@ -1,4 +1,4 @@
-//! A service that stays alive while its placement is switched, and is ended afterwards.
+//! A service that stays alive while its placement is switched, and is stopped at the end.
 
 use crate::error::{Error, Result};
 use manycore_control::placing::{Keeper, Place};
@@ -17,38 +17,38 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time between looks whether a service is ready, and time of the last ones.
+/// Interval between checks whether a service is ready, or has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Time that a service has to end after SIGTERM.
+/// Time that a service has to end after SIGTERM, before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Time that threads get to settle where they were moved.
+/// Time for threads to settle after they were moved.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// What says that a service is up.
+/// The sign that a service is ready.
 #[derive(Clone, Debug)]
 pub enum Ready {
-    /// It has started.
+    /// Its process has started.
     Started,
-    /// This command ends with success.
+    /// This command succeeds.
     Command(Vec<String>),
-    /// Something listens on this TCP port of the loopback address.
+    /// A process listens on this TCP port of the loopback address.
     Port(u16),
 }
 
-/// A service under way.
+/// A running service.
 pub struct Service {
     name: String,
     jobs: [Job; 1],
-    /// Children of ours that were there before it.
+    /// Our children that existed before the service was started.
     others: BTreeSet<u32>,
     keeper: Option<Keeper>,
     place: Option<Place>,
 }
 
 impl Service {
-    /// Starts `command` and waits until it is ready, at most for `timeout`.
+    /// Starts `command` and waits until it is ready, for `timeout` at most.
     ///
     /// # Errors
     /// [`Error::Invalid`] where the port is taken already, [`Error::Unavailable`] where it cannot be started,
@@ -86,7 +86,7 @@ impl Service {
                 return Ok(());
             }
             if let Ready::Command(command) = ready {
-                last = format!("; {} does not succeed", command.join(" "));
+                last = format!("; {} did not succeed", command.join(" "));
             }
             if began.elapsed() > timeout {
                 return Err(Error::Failed(format!(
@@ -99,7 +99,7 @@ impl Service {
         }
     }
 
-    /// Whether it lives.
+    /// Checks that the service is running.
     ///
     /// # Errors
     /// [`Error::Failed`] with its last words where it has ended.
@@ -107,7 +107,7 @@ impl Service {
         job::wait(&mut self.jobs, Duration::ZERO, &mut |_| {})
             .map_err(|error| Error::unavailable(format!("cannot wait for {}: {error}", self.name)))?;
         let Some(ended) = self.jobs[0].ended() else { return Ok(()) };
-        // One that went into the background lives on in processes that came to us.
+        // A service that went into the background goes on in processes that have become our children.
         if ended.status.success() && !self.processes().is_empty() {
             return Ok(());
         }
@@ -119,7 +119,8 @@ impl Service {
         )))
     }
 
-    /// Its first processes: one, or those that went into the background and came to us.
+    /// Returns its root processes: the one that was started, or those that went into the background and
+    /// became our children.
     fn processes(&self) -> Vec<u32> {
         if self.jobs[0].ended().is_none() {
             return vec![self.jobs[0].pid()];
@@ -128,12 +129,12 @@ impl Service {
         children.filter(|pid| !self.others.contains(pid) && tasks::is_alive(*pid)).collect()
     }
 
-    /// CPU time of its living processes until now, in nanoseconds.
+    /// Returns the CPU time of its living processes so far, in nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
         tasks::tree(&self.processes()).into_iter().filter_map(clock::process_cpu_ns).sum()
     }
 
-    /// Moves it, all its threads and those to come.
+    /// Applies a placement to all its threads, present and future.
     ///
     /// # Errors
     /// [`Error::Interrupted`].
@@ -149,13 +150,13 @@ impl Service {
         Ok(interrupt::sleep(SETTLE)?)
     }
 
-    /// Seats tasks that have appeared; returns how long nobody need look again.
+    /// Applies the placement to new tasks. Returns the time after which this has to be repeated.
     pub fn look(&mut self) -> Option<Duration> {
         let roots = self.processes();
         self.keeper.as_mut().map(|keeper| keeper.look(&roots))
     }
 
-    /// What its tasks did to their affinity themselves.
+    /// Returns a note for each task that set its own affinity.
     pub fn own_affinities(&self) -> Vec<String> {
         let own = self.keeper.iter().flat_map(Keeper::own_affinities);
         own.map(|(task, cpus)| format!("{}: {task} set its own affinity to CPUs {cpus}", self.name)).collect()
@@ -163,7 +164,7 @@ impl Service {
 }
 
 impl Drop for Service {
-    /// Asks it to end, and kills what does not.
+    /// Ends the service with SIGTERM, and kills processes that do not end.
     fn drop(&mut self) {
         let (began, mut asked) = (Instant::now(), BTreeSet::new());
         while began.elapsed() < GRACE {
@@ -171,14 +172,14 @@ impl Drop for Service {
             if living.is_empty() {
                 break;
             }
-            // One that ends may leave to us what it started: that is asked in its turn.
+            // Children of a process that ends may become our children. They get SIGTERM in turn.
             for pid in living.into_iter().filter(|pid| asked.insert(*pid)) {
                 if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
                     let _ = rustix::process::kill_process(pid, Signal::TERM);
                 }
             }
             match job::wait(&mut self.jobs, LOOK, &mut |_| {}) {
-                // Those in the background are no jobs of ours: they are looked at.
+                // Processes in the background are not jobs of ours, so they have to be polled.
                 Ok(true) => std::thread::sleep(LOOK),
                 Ok(false) => {}
                 Err(_) => break,

@@ -1,4 +1,4 @@
-//! The figures of one run: what its output says, and what it used.
+//! The figures of one run: those in its output, and its resource usage.
 
 use manycore_experiment::metric::{self, Reader};
 use manycore_experiment::record::{Better, Metric};
@@ -6,24 +6,24 @@ use manycore_linux::job::{Job, MOST_OUTPUT};
 use manycore_stats::median;
 use std::time::SystemTime;
 
-/// What a run used.
+/// Resource usage of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Used {
     /// From the start of the first copy to the end of the last.
     pub wall_ns: u64,
     /// CPU time of all copies.
     pub cpu_ns: u64,
-    /// Largest resident set of each copy, summed.
+    /// Largest resident set size of each copy, summed.
     pub max_rss_bytes: u64,
-    /// CPU time of the service meanwhile, where there is one.
+    /// CPU time of the service during the run, if there is one.
     pub service_ns: Option<u64>,
 }
 
-/// All figures of one run. Over copies, rates are summed; of times and sizes that copies print, the median is
+/// Returns all figures of one run. Of several copies, rates are summed; for times and sizes, the median is
 /// taken.
 ///
 /// # Errors
-/// What is wrong with the output, as the end of a sentence about the command.
+/// What is wrong with the output, phrased as the end of a sentence about the command.
 pub fn figures(
     readers: &[Reader],
     jobs: &[Job],
@@ -58,13 +58,16 @@ pub fn figures(
 
 fn read(readers: &[Reader], job: &Job, since: SystemTime) -> Result<Vec<(Metric, f64)>, String> {
     if job.cut() {
-        return Err(format!("it wrote more than {} MiB, too much to look for metrics in", MOST_OUTPUT >> 20));
+        return Err(format!(
+            "it wrote more than {} MiB, the limit for output with metrics",
+            MOST_OUTPUT >> 20
+        ));
     }
     let text = String::from_utf8_lossy(job.output());
     metric::read_all(readers, &metric::Output { stdout: &text, stderr: &job.complaints(), since })
 }
 
-/// Which figures an experiment has, and which of them decides; settled by its first run.
+/// The metrics of an experiment and which of them is primary; fixed by its first run.
 #[derive(Clone, Debug)]
 pub struct Figures {
     primary: Option<String>,
@@ -72,34 +75,34 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// The metric called `primary` decides, or the first one.
+    /// Makes the metric called `primary` the primary one, or else the first metric.
     pub fn new(primary: Option<String>) -> Self {
         Self { primary, metrics: Vec::new() }
     }
 
-    /// The metrics in their order, the primary one first; none before the first run.
+    /// Returns the metrics in order, the primary one first. Empty before the first run.
     pub fn metrics(&self) -> &[Metric] {
         &self.metrics
     }
 
-    /// The values of a run in that order.
+    /// Returns the values of a run in that order.
     ///
     /// # Errors
-    /// No metric has the name that was asked for, others were found than the time before, or the one that decides
-    /// is below 0, or 0 where less is better: nothing is half of nothing. A rate of 0 is a figure like any other.
+    /// No metric has the requested name; the metrics differ from those of the run before; or the primary
+    /// metric is below 0, or is 0 where less is better, as no ratio to 0 exists. A rate of 0 is valid.
     pub fn ordered(&mut self, mut found: Vec<(Metric, f64)>) -> Result<Vec<f64>, String> {
         if let Some(primary) = &self.primary {
             let names: Vec<&str> = found.iter().map(|(metric, _)| metric.name.as_str()).collect();
             let position = names.iter().position(|name| name == primary);
             let position = position
-                .ok_or_else(|| format!("no metric is called {primary:?}; there are {}", names.join(", ")))?;
+                .ok_or_else(|| format!("no metric is called {primary:?}; found {}", names.join(", ")))?;
             found[..=position].rotate_right(1);
         }
         if self.metrics.is_empty() {
             self.metrics = found.iter().map(|(metric, _)| metric.clone()).collect();
         }
         if self.metrics.iter().ne(found.iter().map(|(metric, _)| metric)) {
-            return Err("it printed other metrics than the time before".to_owned());
+            return Err("it printed other metrics than in the run before".to_owned());
         }
         match &found[0] {
             (metric, value) if *value > 0.0 || (*value == 0.0 && metric.better == Better::Higher) => {
@@ -109,8 +112,9 @@ impl Figures {
         }
     }
 
-    /// Work such that work per second of wall time is what the primary metric says: runs for the wall time, the
-    /// value for a rate, its inverse for a time or size, of each copy.
+    /// Returns the work, such that work per second of wall time is the value of the primary metric. For wall
+    /// time, the work is the number of runs; for a rate, the value times the seconds; for a time or size, the
+    /// seconds divided by the value, for each copy.
     pub fn work(&self, values: &[f64], wall_ns: u64, copies: usize) -> f64 {
         let seconds = wall_ns as f64 / 1e9;
         match self.metrics.first().map(|primary| (primary.name.as_str(), primary.better)) {
@@ -144,7 +148,7 @@ mod tests {
         }
     }
 
-    /// A run in which a server answered nothing ended the whole comparison.
+    /// Regression test: a run in which a server answered no request ended the whole comparison.
     #[test]
     fn a_rate_of_zero_is_a_sample() {
         let mut figures = Figures::new(None);
@@ -164,7 +168,7 @@ mod tests {
         let mut named = Figures::new(Some("p99".to_owned()));
         assert_eq!(
             named.ordered(found(&[("a", Better::Higher, 1.0)])).unwrap_err(),
-            "no metric is called \"p99\"; there are a"
+            "no metric is called \"p99\"; found a"
         );
     }
 }

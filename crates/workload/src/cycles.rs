@@ -1,10 +1,11 @@
-//! A chain of dependent additions: one a cycle on every current core, so its rate is the core's clock.
+//! A chain of dependent additions. Every current core does one per cycle, so the rate is the core's clock
+//! frequency.
 //!
-//! It needs no counter, so it tells the clock inside a virtual machine too.
+//! It needs no performance counter, so it measures the clock inside a virtual machine as well.
 
 use crate::Load;
 
-/// Additions in a tick: about 5 microseconds.
+/// Additions per tick: about 5 microseconds.
 pub const ADDITIONS_PER_TICK: u64 = 16_384;
 
 /// The chain.
@@ -30,8 +31,8 @@ impl Load for Cycles {
     }
 }
 
-/// 256 additions, each waiting for the one before. A register is added to itself, because newer cores fold
-/// additions of constants before they reach an adder.
+/// Does 256 additions, each of which depends on the one before. A register is added to itself, because newer
+/// cores fold additions of constants before they reach an adder.
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "a compiler would fold the chain into one operation")]
 fn chain_of_256(mut value: u64) -> u64 {
@@ -48,7 +49,7 @@ fn chain_of_256(mut value: u64) -> u64 {
     value | 1
 }
 
-/// 256 additions, each waiting for the one before.
+/// Does 256 additions, each of which depends on the one before.
 #[cfg(target_arch = "aarch64")]
 #[allow(unsafe_code, reason = "a compiler would fold the chain into one operation")]
 fn chain_of_256(mut value: u64) -> u64 {
@@ -65,7 +66,7 @@ fn chain_of_256(mut value: u64) -> u64 {
     value | 1
 }
 
-/// 256 additions, each waiting for the one before: as far as a portable compiler can be held to it.
+/// Does 256 additions, each of which depends on the one before, as far as portable code can enforce that.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn chain_of_256(value: u64) -> u64 {
     (0..256).fold(value, |value, _| std::hint::black_box(value.wrapping_add(value))) | 1

@@ -1,4 +1,4 @@
-//! The inverse of M times its transpose, by the faer library, on one thread.
+//! The inverse of M times its transpose, computed by the faer library on one thread.
 
 use crate::{
     Load,
@@ -7,7 +7,7 @@ use crate::{
 use faer::{Accum, Mat, Par, linalg::matmul::matmul, linalg::solvers::DenseSolveCore};
 use std::hint::black_box;
 
-/// M and its symmetric product. One tick is one product and one inverse.
+/// M and its symmetric product. One tick is one product and one inversion.
 pub(crate) struct Inverse {
     matrix: Mat<f64>,
     square: Mat<f64>,
@@ -29,7 +29,7 @@ impl Inverse {
 
 impl Load for Inverse {
     fn prepare(&mut self, size: u64) {
-        // faer takes its parallelism from a global; a worker is one thread.
+        // faer's parallelism is a global setting; a worker has one thread.
         faer::set_global_parallelism(Par::Seq);
         self.matrix = matrix(size as usize, 3);
         self.square = filled(size as usize, |_, _| 0.0);

@@ -1,80 +1,80 @@
-//! Two threads that pass one cache line back and forth: how long a line takes from one CPU to another.
+//! Two threads that pass one cache line back and forth, which measures core-to-core latency.
 //!
-//! The definition is that of core-to-core-latency's compare-and-swap test. One thread serves and the other
-//! answers; each tries `compare_exchange` on the same word, without a pause, until the other side's value is there
-//! and its own is put in its place. So each try takes the line over, as that of a contended lock does. Two
-//! takings-over make a round trip, and a figure is the time of one way: half a round trip.
+//! The definition is that of the compare-and-swap test of core-to-core-latency. One thread serves and the
+//! other one answers. Each tries `compare_exchange` on the same word, without a pause, until it replaces the
+//! other side's value by its own. So each try transfers the line, as with a contended lock. Two transfers
+//! make a round trip. The latency is the time of one way: half a round trip.
 //!
-//! It is no [`crate::Load`], because it takes two: threads, their CPUs and their start are the caller's. Neither side
-//! can hang: a side that waits looks at the clock now and then, and leaves when the other has left.
+//! This is not a [`crate::Load`], because it takes two threads, which the caller starts and pins. Neither
+//! side can hang: a waiting side checks the clock now and then, and leaves when the other side has left.
 
 use std::{
     sync::atomic::{AtomicU32, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
-/// Round trips in a burst: 5 to 50 microseconds between most CPUs, so that the clock, which is read once for each
-/// burst, costs less than a hundredth, and a burst seldom meets a preemption.
+/// Round trips per burst: 5 to 50 microseconds between most CPUs. The clock is read once per burst, which
+/// then takes less than a hundredth of the time, and few bursts are preempted.
 pub const ROUND_TRIPS: u32 = 100;
 
-/// Bursts of a visit at least, however long they take.
+/// Smallest number of bursts in a visit, however long they take.
 const LEAST_BURSTS: usize = 3;
 
-/// Lines in a page.
+/// Lines per page.
 pub const LINES: usize = 32;
 
-/// Tries between two looks at the clock: more than a partner that runs ever takes.
+/// Tries between two checks of the clock: more than a running partner ever needs.
 const TRIES: u32 = 1024;
 
-/// The server has it: the answer is due.
+/// The server has written the word; the answer is due.
 const SERVED: u32 = 0;
-/// It was answered: the server is due.
+/// The answer has been written; the server is due.
 const ANSWERED: u32 = 1;
 /// A side has left.
 const OVER: u32 = 2;
 
-/// A word that shares its line with nothing, nor the line beside it, which some CPUs fetch along.
+/// A word that shares neither its line nor the adjacent one, which some CPUs prefetch with it.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 pub struct Line(AtomicU32);
 
-/// Lines that lie on a page of their own, which is where its first writer's memory is.
+/// Lines on a page of their own. The memory of the page is on the node of its first writer.
 ///
-/// How long a line takes also depends on its address, which says what part of a cache keeps track of it: many lines
-/// make a figure one of the CPUs and not of the address.
+/// Latency also depends on the address of the line, which selects the part of a cache that tracks the line.
+/// Many lines make a figure depend on the CPUs and not on the address.
 #[repr(align(4096))]
 #[derive(Debug, Default)]
 pub struct Page([Line; LINES]);
 
-/// How long two CPUs are kept at it.
+/// Duration of the visit of two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visit {
     /// Time for bursts.
     pub length: Duration,
-    /// Time after which a side gives up, whatever was reached.
+    /// Time after which a side gives up in any case.
     pub patience: Duration,
 }
 
-/// What a visit gave.
+/// Result of a visit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rally {
-    /// Time of one way in nanoseconds, by burst, in the order taken; empty where the partner never came.
+    /// Time of one way in nanoseconds, by burst, in order; empty if the partner never came.
     pub bursts: Vec<f64>,
-    /// Takings-over in all bursts, two for each round trip.
+    /// Line transfers in all bursts, two for each round trip.
     pub transfers: u64,
     /// Time of all bursts.
     pub time: Duration,
 }
 
 impl Page {
-    /// Line `index`, counted on from the first one again after the last.
+    /// Returns line `index`, modulo the number of lines.
     pub fn line(&self, index: usize) -> &Line {
         &self.0[index % LINES]
     }
 }
 
 impl Line {
-    /// Makes the line ready for a visit. Nobody may be at it.
+    /// Prepares the line for a visit. It must not be in use.
     pub fn open(&self) {
         self.0.store(SERVED, Relaxed);
     }
@@ -84,8 +84,9 @@ impl Line {
         self.0.store(OVER, Relaxed);
     }
 
-    /// Serves for one visit; [`Line::answer`] is to run on the other CPU. The first burst warms up and is thrown
-    /// away. A burst that ends by impatience counts with the round trips that it has.
+    /// Serves for one visit, while [`Line::answer`] runs on the other CPU. The first burst is a warm-up and
+    /// is discarded. A burst that is cut short when the patience ends counts with the round trips that it
+    /// has.
     pub fn serve(&self, visit: Visit) -> Rally {
         let end = Instant::now() + visit.patience;
         let mut rally = Rally::default();
@@ -110,22 +111,23 @@ impl Line {
         rally
     }
 
-    /// Answers until the server closes the line, or patience ends.
+    /// Answers until the server closes the line, or until twice the patience.
     pub fn answer(&self, visit: Visit) {
-        // Later than the server, so that it never waits for one who has just left.
+        // Waits longer than the server, so that the server never waits for an answerer that has just left.
         let end = Instant::now() + 2 * visit.patience;
         while self.turn(SERVED, ANSWERED, end) {}
         self.close();
     }
 
-    /// Round trips done, at most `most`, and the time from the first to the last.
+    /// Does at most `most` round trips. Returns their number, and the time from the first to the last.
     fn burst(&self, most: u32, end: Instant) -> (u32, Duration) {
         let began = Instant::now();
         let done = (0..most).take_while(|_| self.turn(ANSWERED, SERVED, end)).count();
         (done as u32, began.elapsed())
     }
 
-    /// Takes the line over once the other side's value is there; not where that side left or does not come.
+    /// Replaces the other side's value by ours when it is there. Returns false if the other side left or does
+    /// not come.
     #[inline]
     fn turn(&self, theirs: u32, ours: u32, end: Instant) -> bool {
         loop {
@@ -177,7 +179,7 @@ mod tests {
         assert_eq!(line.serve(VISIT), Rally::default(), "a closed line is left at once");
         line.open();
         line.answer(visit);
-        assert_eq!(line.serve(VISIT), Rally::default(), "who leaves closes the line");
+        assert_eq!(line.serve(VISIT), Rally::default(), "a side that leaves closes the line");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The built-in loads, one file each, behind [`Load`].
+//! The built-in loads, one file each, behind the trait [`Load`].
 //!
-//! A load does its work in ticks of a few microseconds where it can, so that a worker can be paused at once
-//! and a slice of 50 ms is counted to a fraction of an event.
+//! A load does its work in ticks, of a few microseconds if possible. A worker can then be paused at once, and
+//! the work of a slice of 50 ms is counted to a fraction of an event.
 #![deny(unsafe_code)]
 
 pub mod contention;
@@ -17,30 +17,30 @@ pub use cycles::ADDITIONS_PER_TICK;
 pub use prime::{DEFAULT_MAX_PRIME, Prime};
 pub use product::operations as product_operations;
 
-/// Work that one worker does, over and over.
+/// Work that one worker repeats.
 pub trait Load {
-    /// Gets ready for a parameter, whose meaning is the load's own (a size, a limit). Not part of the
+    /// Prepares for a parameter, whose meaning depends on the load (a size, a limit). Not part of the
     /// measured time.
     fn prepare(&mut self, parameter: u64);
 
-    /// Ticks that make one event, for the present parameter; at least 1.
+    /// Returns the number of ticks per event, for the current parameter; at least 1.
     fn ticks_per_event(&self) -> u64;
 
     /// Does the next tick.
     fn tick(&mut self);
 
-    /// Why no tick can be done any more (an errno); absent as long as all is well.
+    /// Returns why no further tick is possible (an errno), or `None`.
     fn broken(&self) -> Option<i32> {
         None
     }
 }
 
-/// The loads by name.
+/// The loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// sysbench's prime event; the parameter is `cpu-max-prime`.
     Prime,
-    /// A chain of dependent additions, one a cycle; the parameter is their number in an event.
+    /// A chain of dependent additions, one per cycle; the parameter is their number per event.
     Cycles,
     /// Sum of an array of 64-bit floats; the parameter is its size in bytes.
     Sum,
@@ -48,7 +48,7 @@ pub enum Kind {
     Product,
     /// Inverse of M times its transpose; the parameter is the size of M.
     Inverse,
-    /// Memory bandwidth or latency, on memory of the worker's own; the parameter is a [`stream::Task`].
+    /// Memory bandwidth or latency, on the worker's own memory; the parameter is a [`stream::Task`].
     Stream,
 }
 
@@ -62,17 +62,17 @@ impl Kind {
         (Self::Stream, "stream"),
     ];
 
-    /// The name by which a worker process is told its load.
+    /// Returns the name of the load on the command line of a worker process.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
     }
 
-    /// The load of that name.
+    /// Returns the load with that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)
     }
 
-    /// A load of this kind, not yet prepared.
+    /// Creates a load of this kind, not yet prepared.
     pub fn load(self) -> Box<dyn Load> {
         match self {
             Self::Prime => Box::new(Prime::default()),

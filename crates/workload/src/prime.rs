@@ -1,16 +1,16 @@
-//! sysbench's prime event, the same work to the last division.
+//! sysbench's prime event, with exactly the same divisions.
 //!
-//! One event looks at every c from 3 up to `max_prime` (exclusive), divides it by 2, 3, ... up to its square
-//! root and stops at the first divisor, all in 64 bits: 117,526 divisions and 1,228 primes at 10,000
-//! (sysbench 1.0.20, `src/tests/cpu/sb_cpu.c`). The event is cut into ticks of equal numbers of divisions.
+//! One event divides every c from 3 up to `max_prime` (exclusive) by 2, 3, ... up to its square root and
+//! stops at the first divisor, all in 64 bits: 117,526 divisions and 1,228 primes at 10,000 (sysbench 1.0.20,
+//! `src/tests/cpu/sb_cpu.c`). The event is split into ticks with equal numbers of divisions.
 
 use crate::Load;
 use std::hint::black_box;
 
-/// The limit that the field's published figures use.
+/// The limit that published figures commonly use.
 pub const DEFAULT_MAX_PRIME: u64 = 10_000;
 
-/// Ticks to an event: 5 microseconds each at 10,000 on a 2020s core.
+/// Ticks per event: 5 microseconds each at 10,000, on a core of the 2020s.
 const TICKS: u64 = 64;
 
 /// The prime event.
@@ -22,17 +22,17 @@ pub struct Prime {
     primes: u64,
 }
 
-/// What one event does.
+/// The work of one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Census {
-    /// Divisions, those by two included.
+    /// Divisions, including those by two.
     pub divisions: u64,
-    /// Primes found, 2 left out as sysbench does.
+    /// Primes found, without 2, as in sysbench.
     pub primes: u64,
 }
 
 impl Prime {
-    /// Counts divisions and primes of one event.
+    /// Counts the divisions and primes of one event.
     pub fn census(max_prime: u64) -> Census {
         let each = (3..max_prime).map(|c| (divisions(c), u64::from(is_prime(c))));
         let (divisions, primes) = each.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
@@ -73,14 +73,14 @@ impl Load for Prime {
     }
 }
 
-/// Primes among `from..to`.
+/// Counts the primes in `from..to`.
 #[inline(never)]
 fn count_primes(from: u64, to: u64) -> u64 {
     (from..to).filter(|&c| is_prime(c)).count() as u64
 }
 
-/// Trial division as sysbench's compiled loop does it: the root as a double, the first division (by two) as
-/// a bit test, a true 64-bit division for each further divisor.
+/// Trial division as in sysbench's compiled loop: the root as a double, the first division (by two) as a bit
+/// test, and a true 64-bit division for each further divisor.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "the divisions must stay in one loop, as in sysbench")]
 fn is_prime(c: u64) -> bool {
@@ -101,7 +101,8 @@ fn is_prime(c: u64) -> bool {
     true
 }
 
-/// Divisions that the event spends on `c`: up to the first divisor, or all up to the root.
+/// Returns the number of divisions that the event spends on `c`: up to the first divisor, or else up to the
+/// root.
 fn divisions(c: u64) -> u64 {
     let root = (c as f64).sqrt();
     let tried = || (2..c).take_while(|&divisor| divisor as f64 <= root);
@@ -109,16 +110,16 @@ fn divisions(c: u64) -> u64 {
     first.map_or_else(|| tried().count(), |index| index + 1) as u64
 }
 
-/// `dividend % divisor` by the 64-bit instruction. LLVM would test for small operands and take the much
-/// faster 32-bit one, which makes events incomparable with sysbench's.
+/// Computes `dividend % divisor` with the 64-bit instruction. LLVM would test for small operands and use the
+/// much faster 32-bit one, which would make events incomparable with sysbench's.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-#[allow(clippy::inline_always, unsafe_code, reason = "one instruction, which only assembly can demand")]
+#[allow(clippy::inline_always, unsafe_code, reason = "one instruction, which only assembly can enforce")]
 fn remainder(dividend: u64, divisor: u64) -> u64 {
     let rest: u64;
-    // SAFETY: `div` reads rdx:rax and its operand and writes rax and rdx, all declared; it touches neither
-    // memory nor stack. It faults only for a zero divisor or a quotient beyond 64 bits: divisors start at
-    // 3, and with rdx = 0 the quotient fits.
+    // SAFETY: `div` reads rdx:rax and its operand and writes rax and rdx, all of which are declared; it uses
+    // neither memory nor stack. It faults only for a zero divisor or a quotient of more than 64 bits:
+    // divisors start at 3, and with rdx = 0 the quotient fits.
     unsafe {
         std::arch::asm!(
             "div {divisor}",
@@ -131,7 +132,7 @@ fn remainder(dividend: u64, divisor: u64) -> u64 {
     rest
 }
 
-/// `dividend % divisor`; compilers for other architectures emit their 64-bit division.
+/// Computes `dividend % divisor`; compilers for other architectures emit their 64-bit division.
 #[cfg(not(target_arch = "x86_64"))]
 fn remainder(dividend: u64, divisor: u64) -> u64 {
     dividend % divisor

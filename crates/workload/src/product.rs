@@ -1,4 +1,4 @@
-//! The product of two square matrices of 64-bit floats, by the gemm library, on one thread.
+//! The product of two square matrices of 64-bit floats, computed by the gemm library on one thread.
 
 use crate::Load;
 use faer::Mat;
@@ -6,13 +6,13 @@ use gemm::{Parallelism, gemm};
 use rustix::mm::{Advice, madvise};
 use std::hint::black_box;
 
-/// Floating-point operations of one product of `size` x `size` matrices: a multiplication and an addition
-/// for each of size^3 terms.
+/// Returns the floating-point operations of one product of `size` x `size` matrices: a multiplication and an
+/// addition for each of size^3 terms.
 pub const fn operations(size: u64) -> u64 {
     2 * size * size * size
 }
 
-/// Factors and result. One tick is one product.
+/// The factors and the result. One tick is one product.
 pub(crate) struct Product {
     left: Mat<f64>,
     right: Mat<f64>,
@@ -30,7 +30,7 @@ impl Load for Product {
         let size = size as usize;
         self.left = matrix(size, 1);
         self.right = matrix(size, 2);
-        // Filled, so that its pages are there before the first product.
+        // Filled, so that its pages are allocated before the first product.
         self.result = matrix(size, 3);
     }
 
@@ -43,16 +43,16 @@ impl Load for Product {
     }
 }
 
-/// `result = left * right`, all square and of one size.
+/// Computes `result = left * right`; all three are square and have the same size.
 ///
-/// Not by faer's own product, which reached five sixths of this library's pace on a CPU with AVX-512.
+/// faer's own product reached only five sixths of the speed of this library on a CPU with AVX-512.
 #[allow(unsafe_code, reason = "the library takes addresses")]
 fn multiply(result: &mut Mat<f64>, left: &Mat<f64>, right: &Mat<f64>) {
     let size = result.nrows();
     assert!([left, right].iter().all(|factor| (factor.nrows(), factor.ncols()) == (size, size)));
     let (column, left_column, right_column) = (result.col_stride(), left.col_stride(), right.col_stride());
-    // SAFETY: the three matrices are square and of one size, each with a row stride of one and its own column
-    // stride, and the result is borrowed alone.
+    // SAFETY: the three matrices are square and have the same size, each with a row stride of one and its own
+    // column stride, and the result is borrowed exclusively.
     unsafe {
         gemm(
             size,
@@ -78,8 +78,8 @@ fn multiply(result: &mut Mat<f64>, left: &Mat<f64>, right: &Mat<f64>) {
     }
 }
 
-/// A square matrix whose memory the kernel is asked to back with huge pages, as NumPy asks for its own:
-/// otherwise the translation of addresses, and not the arithmetic, sets the pace of large products.
+/// Returns a square matrix for whose memory huge pages are requested from the kernel, as NumPy does.
+/// Otherwise address translation, and not arithmetic, limits the speed of large products.
 #[allow(unsafe_code, reason = "advice to the kernel takes an address")]
 pub(crate) fn filled(size: usize, value: impl FnMut(usize, usize) -> f64) -> Mat<f64> {
     const HUGE_PAGE: usize = 2 << 20;
@@ -89,18 +89,18 @@ pub(crate) fn filled(size: usize, value: impl FnMut(usize, usize) -> f64) -> Mat
     let start = memory.addr().next_multiple_of(HUGE_PAGE);
     if start < end {
         let whole_pages = (end - start) / HUGE_PAGE * HUGE_PAGE;
-        // SAFETY: the range lies within the matrix's allocation, and this advice changes no contents. Where the
-        // kernel has no huge pages it refuses, and nothing is lost.
+        // SAFETY: the range lies within the matrix's allocation, and this advice changes no contents. A
+        // kernel without huge pages returns an error, which does no harm.
         let _ = unsafe { madvise(memory.with_addr(start).cast(), whole_pages, Advice::LinuxHugepage) };
     }
-    // Only now are the pages touched.
+    // The pages are touched only now.
     matrix.resize_with(size, size, value);
     matrix
 }
 
-/// A well-conditioned matrix of values in (-0.5, 0.5), the same on every machine.
+/// Returns a well-conditioned matrix of values in (-0.5, 0.5), the same on every machine.
 pub(crate) fn matrix(size: usize, salt: u64) -> Mat<f64> {
-    // The finaliser of SplitMix64: bits that look random, from the position alone.
+    // The finaliser of SplitMix64: pseudorandom bits that depend on the position only.
     let scramble = |position: u64| {
         let mut bits = (position ^ salt << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! The sum of an array that fits a cache: the load of the affinity experiment.
+//! The sum of an array that fits into a cache: the load of the affinity experiment.
 
 use crate::Load;
 use std::hint::black_box;
@@ -24,7 +24,7 @@ impl Load for Sum {
     }
 }
 
-/// Four partial sums: with one, the latency of the addition would hide the cache.
+/// Computes four partial sums: with one sum, the latency of additions would hide that of the cache.
 fn sum(values: &[f64]) -> f64 {
     let quads = values.chunks_exact(4);
     let rest: f64 = quads.remainder().iter().sum();

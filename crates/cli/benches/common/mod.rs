@@ -1,4 +1,4 @@
-//! What the benchmarks share.
+//! Shared by the benchmarks.
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 #![allow(dead_code, reason = "each benchmark uses a part")]
 
@@ -15,7 +15,7 @@ use manycore_topology::Machine;
 use rand::SeedableRng;
 use std::collections::BTreeMap;
 
-/// This machine.
+/// Returns this machine.
 pub fn machine() -> Machine {
     manycore::source::live().expect("a machine")
 }
@@ -54,7 +54,7 @@ pub fn compare(
     experiment
 }
 
-/// A ratio with its spread.
+/// Formats a ratio with its interval.
 pub fn show(ratio: &Estimate) -> String {
     let ends = interval(ratio.interval, |end| format!("{end:.4}"));
     format!("{:.4} ({ends}, {} pairs)", ratio.median, ratio.n)

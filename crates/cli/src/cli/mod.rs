@@ -1,5 +1,8 @@
-//! The command line, from which help, completions and man pages are made.
-#![allow(missing_docs, reason = "a comment on a flattened part or a verb would replace the one on its type")]
+//! The command line. Help, completions and man pages are generated from it.
+#![allow(
+    missing_docs,
+    reason = "a doc comment on a flattened field or a verb would replace the one on its type"
+)]
 
 mod audit;
 mod bench;
@@ -41,13 +44,13 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
     0  done
-    1  the check that was asked for does not hold
+    1  the requested check failed
     2  the command line or an input file is wrong
-    3  a needed right, file system or program is missing, or an output cannot be written
+    3  a required permission, file system or program is missing, or an output cannot be written
     4  a measured command or worker failed
-  130  interrupted; what was measured is saved";
+  130  interrupted; the results so far are saved";
 
-/// What to do.
+/// The verb to run.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     Topo(Topo),
@@ -81,34 +84,34 @@ pub enum Verb {
     Cookie(Cookie),
 }
 
-/// Which machine is meant.
+/// Which machine to describe.
 #[derive(Debug, Args)]
 pub struct Source {
-    /// Read the machine from the sysfs and procfs trees below DIR, or from a file that --save wrote
+    /// Read the machine from the sysfs and procfs trees below DIR, or from a file written by `topo --save`
     #[arg(long, value_name = "DIR", default_value = "/", conflicts_with = "machine")]
     pub root: PathBuf,
-    /// Read the machine from FILE, as `topo --save` or `topo --format json` wrote it
+    /// Read the machine from FILE, written by `topo --save` or `topo --format json`
     #[arg(long, value_name = "FILE")]
     pub machine: Option<PathBuf>,
 }
 
 impl Source {
-    /// Whether it is the machine that this runs on.
+    /// Returns whether this is the machine on which the program runs.
     pub fn is_this(&self) -> bool {
         self.machine.is_none() && self.root == std::path::Path::new("/")
     }
 }
 
-/// How a result is written.
+/// The output format of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// Text for reading.
     Text,
-    /// For programs.
+    /// JSON for other programs.
     Json,
 }
 
-/// A switch, as the kernel's files write it too.
+/// Parses a switch: `on` or `off`, or `1` or `0` as the kernel's files have it.
 fn on_or_off(text: &str) -> Result<bool, String> {
     match text {
         "on" | "1" => Ok(true),

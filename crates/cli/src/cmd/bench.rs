@@ -12,10 +12,10 @@ use manycore_stats::verdict::MARGIN;
 use manycore_text::names::similar;
 use manycore_topology::{CpuSet, Machine};
 
-/// What `list` stands for.
+/// The name that lists the loads.
 const LIST: &str = "list";
 
-/// Measures the load, saves the record, writes the report and prints it; lists the loads without one.
+/// Measures the load, saves the record, writes the report and prints it. Without a name, lists the loads.
 pub fn run(args: &Bench) -> Outcome {
     let Some(name) = args.name.as_deref().filter(|name| *name != LIST) else {
         return output::print(&list());
@@ -39,7 +39,7 @@ pub fn run(args: &Bench) -> Outcome {
     eval::measure(machine, asked, &[section], &args.results)
 }
 
-/// Every name that can be measured: loads first, then what `eval` measures.
+/// Returns everything that can be measured: the loads, then the sections of `eval`.
 fn all() -> impl Iterator<Item = Section> {
     LOADS.into_iter().chain(SECTIONS)
 }
@@ -47,11 +47,13 @@ fn all() -> impl Iterator<Item = Section> {
 fn find(name: &str) -> Outcome<Section> {
     all().find(|section| section.name == name).ok_or_else(|| {
         let near = similar(all().map(|section| section.name), name).join(", ");
-        Failure::input(format!("there is no load {name:?}; near it are: {near} (manycore bench lists all)"))
+        Failure::input(format!(
+            "there is no load {name:?}; similar names are: {near} ('manycore bench' lists all)"
+        ))
     })
 }
 
-/// One line for each.
+/// Returns the list of the loads, one per line.
 fn list() -> String {
     let line = |section: &Section| format!("  {:<11} {}\n", section.name, section.title);
     let lines = |sections: &[Section]| sections.iter().map(line).collect::<String>();
@@ -62,14 +64,14 @@ fn is_load(section: &Section) -> bool {
     LOADS.iter().any(|load| load.name == section.name)
 }
 
-/// Refuses options that the load would not follow.
+/// Rejects options that do not apply to the load.
 fn check(args: &Bench, section: &Section) -> Outcome {
     let refuse = |option: &str, whose: &str| {
-        Err(Failure::input(format!("{option} is for {whose}, and {} is a different one", section.name)))
+        Err(Failure::input(format!("{option} applies to {whose}, not to {}", section.name)))
     };
     let stream = section.name == "stream";
     if !args.workers.is_empty() && !is_load(section) && !stream {
-        return refuse("--workers", "loads and stream, not for other sections of eval");
+        return refuse("--workers", "loads and stream");
     }
     let of_stream = [
         ("--kernel", !args.kernel.is_empty()),
@@ -86,10 +88,14 @@ fn check(args: &Bench, section: &Section) -> Outcome {
         return refuse("--unixbench-dir", "pipe");
     }
     if unixbench(args) && !args.workers.is_empty() && args.unixbench {
-        return Err(Failure::input("--unixbench measures one pair: it cannot be had with --workers"));
+        return Err(Failure::input(
+            "--unixbench measures one pair of processes and cannot be combined with --workers",
+        ));
     }
     if args.unixbench && args.seconds.is_some() {
-        return Err(Failure::input("--unixbench makes ten passes of 10 s: it cannot be had with --seconds"));
+        return Err(Failure::input(
+            "--unixbench takes ten passes of 10 s and cannot be combined with --seconds",
+        ));
     }
     Ok(())
 }
@@ -99,22 +105,26 @@ fn unixbench(args: &Bench) -> bool {
     args.unixbench || full && args.workers.is_empty() && args.seconds.is_none()
 }
 
-/// The machine as if no other CPUs could be used.
+/// Restricts the machine to `cpus`, as if no other CPUs could be used.
 fn restricted(mut machine: Machine, cpus: Option<&CpuSet>) -> Outcome<Machine> {
     if let Some(cpus) = cpus {
         let usable = machine.usable();
         if cpus.is_empty() {
-            return Err(Failure::input(format!("--cpus names no CPU: {usable} may be used here")));
+            return Err(Failure::input(format!(
+                "--cpus is empty; expected some of {usable}, which may be used here"
+            )));
         }
         if !cpus.iter().all(|cpu| usable.contains(cpu)) {
-            return Err(Failure::input(format!("--cpus {cpus}: only CPUs {usable} may be used here")));
+            return Err(Failure::input(format!(
+                "--cpus {cpus} has CPUs that may not be used here; expected some of {usable}"
+            )));
         }
         machine.allowed.cpus = cpus.clone();
     }
     Ok(machine)
 }
 
-/// The profile, stretched or shortened so that the section takes the time that was asked for.
+/// Returns the profile, scaled so that the section takes the requested time.
 fn budget(args: &Bench, section: &Section, cpus: usize) -> profile::Profile {
     let profile = eval::choose(&args.budget).on(cpus);
     if unixbench(args) {

@@ -1,4 +1,4 @@
-//! `manycore completions`: tab completion, from the definition of the command line.
+//! `manycore completions`: prints completion scripts, generated from the command line's definition.
 
 use crate::{
     cli::{Cli, Completions},
@@ -7,7 +7,7 @@ use crate::{
 };
 use clap::CommandFactory;
 
-/// Prints the completions of a shell.
+/// Prints the completion script of a shell.
 pub fn run(args: &Completions) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "manycore", &mut script);

@@ -1,4 +1,4 @@
-//! `manycore man`: the man pages, from the definition of the command line.
+//! `manycore man`: writes the man pages, generated from the command line's definition.
 
 use crate::{
     cli::{Cli, Man},
@@ -9,23 +9,23 @@ use clap::{Command, CommandFactory};
 use clap_mangen::Man as Page;
 use std::{fs, io, path::Path};
 
-/// Writes `manycore.1` and a page for each verb; what a verb has below it stands on the verb's page.
+/// Writes `manycore.1` and a page for each verb. Nested verbs are described on the page of their parent.
 pub fn run(args: &Man) -> Outcome {
     fs::create_dir_all(&args.out)
-        .map_err(|error| Failure::missing(format!("cannot make {}: {error}", args.out.display())))?;
+        .map_err(|error| Failure::missing(format!("cannot create {}: {error}", args.out.display())))?;
     let mut command = Cli::command();
     command.build();
     write(&command, "manycore", &args.out)?;
     verbs(&command).try_for_each(|verb| write(verb, &format!("manycore-{}", verb.get_name()), &args.out))
 }
 
-/// What people may type behind `command`.
+/// Returns the visible subcommands of `command`.
 fn verbs(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help")
 }
 
 fn write(command: &Command, name: &str, folder: &Path) -> Outcome {
-    // The page's name is the file's; what the user types stays in the synopsis.
+    // The page is named like its file; the synopsis keeps what the user types.
     let page = Page::new(command.clone().display_name(name.to_owned())).title(name.to_uppercase());
     let mut text = Vec::new();
     let is_verb_with_verbs = name != command.get_name() && command.has_subcommands();
@@ -36,7 +36,7 @@ fn write(command: &Command, name: &str, folder: &Path) -> Outcome {
     output::write_file(&folder.join(format!("{name}.1")), text.as_bytes())
 }
 
-/// A page whose examples and samples of files keep their lines (`.nf`, man(7)).
+/// Marks the examples and sample files of a page so that their lines are not filled (`.nf`, man(7)).
 fn unfilled(page: &str) -> String {
     let mut text = String::new();
     let mut is_open = false;
@@ -55,7 +55,7 @@ fn unfilled(page: &str) -> String {
     text
 }
 
-/// A page with a section for each verb below its own: those have no pages to refer to.
+/// Renders a page with a section for each nested verb: nested verbs have no pages of their own.
 fn with_verbs(command: &Command, page: &Page, text: &mut Vec<u8>) -> io::Result<()> {
     page.render_title(text)?;
     page.render_name_section(text)?;

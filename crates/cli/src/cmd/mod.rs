@@ -1,4 +1,4 @@
-//! One file per verb; each reads from top to bottom.
+//! One file per verb. Each reads from top to bottom.
 
 mod audit;
 mod bench;
@@ -32,7 +32,7 @@ use crate::{
 /// Runs the verb of the command line.
 ///
 /// # Errors
-/// Whatever ended the verb, with its exit code.
+/// The failure of the verb, which has its exit code.
 pub fn run(cli: Cli) -> Outcome {
     match cli.verb {
         Verb::Topo(args) => topo::run(&args),

@@ -1,25 +1,25 @@
-//! `manycore probe`: threads that look where they run.
+//! `manycore probe`: threads that report on which CPUs they run.
 
 use crate::{cli::Probe, failure::Outcome, output};
 use manycore_linux::{affinity, clock::now_ns};
 use manycore_topology::{CpuId, CpuSet};
 use std::{hint::black_box, thread, time::Duration};
 
-/// Longest time that a thread waits until it is bound to one CPU.
+/// Longest time that a thread waits until it is pinned to one CPU.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What one thread saw.
+/// The observations of one thread.
 struct Seen {
-    /// The CPU that it was bound to last.
+    /// The CPU to which it was pinned last.
     bound: Option<CpuId>,
-    /// From its first instruction until it was bound there, in nanoseconds.
+    /// Nanoseconds from its first instruction until it was pinned there.
     delay_ns: u64,
-    /// Looks that found it on another CPU than it was bound to.
+    /// Samples that found it on a CPU other than the one to which it was pinned.
     elsewhere: u32,
 }
 
-/// Starts the threads and prints a line for each: the CPU that it was bound to last, after how many microseconds, and
-/// how many of its looks (`sched_getcpu(3)`) found it elsewhere than it was bound to.
+/// Starts the threads and prints a line for each: the CPU to which it was pinned last, after how many
+/// microseconds, and how many of its samples (`sched_getcpu(3)`) found it on another CPU.
 ///
 /// # Errors
 /// The output cannot be written.
@@ -31,7 +31,7 @@ pub fn run(args: &Probe) -> Outcome {
             thread::Builder::new().name(format!("probe-{number}")).stack_size(256 << 10).spawn(look)
         })
         .collect();
-    let mut text = "thread  bound to  after us  looks  elsewhere\n".to_owned();
+    let mut text = "thread    pinned  after us  looks  elsewhere\n".to_owned();
     let (mut delays, mut elsewhere) = (Vec::new(), 0);
     for (number, thread) in threads.into_iter().enumerate() {
         let Some(seen) = thread.ok().and_then(|thread| thread.join().ok()) else {
@@ -47,9 +47,9 @@ pub fn run(args: &Probe) -> Outcome {
     delays.sort_unstable();
     let at = |share: f64| delays[((delays.len() - 1) as f64 * share).round() as usize];
     text += &match delays.len() {
-        0 => "no thread was bound to one CPU\n".to_owned(),
+        0 => "no thread was pinned to one CPU\n".to_owned(),
         bound => format!(
-            "{bound} of {} threads bound: after {} us (median), {} us (90 %), {} us (longest); {elsewhere} looks elsewhere\n",
+            "{bound} of {} threads pinned: after {} us (median), {} us (90 %), {} us (longest); {elsewhere} samples elsewhere\n",
             args.threads,
             at(0.5),
             at(0.9),
@@ -59,7 +59,7 @@ pub fn run(args: &Probe) -> Outcome {
     output::print(&text)
 }
 
-/// The only CPU that this thread may run on.
+/// Returns the CPU to which this thread is pinned, if it may run on one CPU only.
 fn own_cpu() -> Option<u32> {
     affinity::allowed().ok().filter(|cpus| cpus.len() == 1).as_ref().and_then(CpuSet::first)
 }
@@ -67,7 +67,7 @@ fn own_cpu() -> Option<u32> {
 fn see(looks: u32, work: Duration, sleep: bool) -> Seen {
     let began = now_ns();
     let mut bound = None;
-    // The kernel tells the new CPU a moment before it has moved us there.
+    // The affinity mask changes a moment before the kernel has moved the thread.
     while bound.is_none() && Duration::from_nanos(now_ns() - began) < PATIENCE {
         bound = own_cpu().filter(|&cpu| affinity::current_cpu() == cpu);
     }
@@ -76,7 +76,7 @@ fn see(looks: u32, work: Duration, sleep: bool) -> Seen {
         let cpu = affinity::current_cpu();
         if bound != Some(cpu) {
             let now = own_cpu();
-            // A new thread has its maker's CPU until it gets its own.
+            // A new thread is pinned to its parent's CPU until it is pinned to its own.
             if now == seen.bound {
                 seen.elsewhere += 1;
             } else if now.is_none_or(|now| affinity::current_cpu() == now) {

@@ -1,4 +1,4 @@
-//! `manycore report`: renders records without measuring.
+//! `manycore report`: renders records without measuring anything.
 
 use crate::{
     cli::{Format, Report},
@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Prints the judgement of the records and writes the files that were asked for.
+/// Prints the evaluation of the records and writes the requested files.
 pub fn run(args: &Report) -> Outcome {
     let records = args.records.iter().map(|path| load::record(path)).collect::<Outcome<Vec<_>>>()?;
     let all: Vec<Named> = names(&args.records)
@@ -39,8 +39,8 @@ fn write_csv(folder: &Path, all: &[Named]) -> Outcome {
         .try_for_each(|(name, contents)| output::write_file(&folder.join(name), contents.as_bytes()))
 }
 
-/// Short names that tell the records apart: the file's stem, with its folder where several have the same
-/// stem or it is just `record`, and with a number where even that is not enough.
+/// Returns short names that distinguish the records: the stem of the file, with its folder if several have
+/// the same stem or the stem is just `record`, and with a number if that is still ambiguous.
 fn names(paths: &[PathBuf]) -> Vec<String> {
     let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     let stems: Vec<String> = paths.iter().map(|path| part(path.file_stem())).collect();

@@ -1,4 +1,4 @@
-//! A worker process: takes part in the slot that it is told, of the board that is its standard input.
+//! A worker process: works on one slot of the worker control block, which is its standard input.
 
 use crate::{
     cli::Worker,
@@ -12,7 +12,7 @@ use manycore_workload::{
 };
 use std::{io::stdin, os::fd::AsFd};
 
-/// Works until the coordinator ends it.
+/// Works until the coordinator ends the process.
 pub fn run(args: &Worker) -> Outcome {
     let started_by_hand =
         || Failure::input("worker is started by manycore itself, with its board as standard input");
@@ -28,12 +28,12 @@ pub fn run(args: &Worker) -> Outcome {
     Ok(())
 }
 
-/// What is asked for: a load of its own, or a part of one whose workers share something.
+/// Returns the requested work: an independent load, or one part of a load whose workers share an object.
 fn part(args: &Worker) -> Outcome<Option<Part>> {
     let object = args.object.as_deref().unwrap_or_default();
     match join(&args.load, object) {
         Some(part) => part.map(Some).map_err(|error| {
-            Failure::missing(format!("a worker process cannot reach what it shares ({object}): {error}"))
+            Failure::missing(format!("a worker process cannot open the shared object ({object}): {error}"))
         }),
         None => Ok(Kind::from_name(&args.load).map(|kind| Part::Works(kind.load()))),
     }

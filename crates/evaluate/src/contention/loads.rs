@@ -1,4 +1,4 @@
-//! The loads by name.
+//! The loads of `bench`.
 
 use crate::Section;
 use crate::contention::{Stage, bench};
@@ -8,31 +8,31 @@ use manycore_workload::contention::{
 };
 use std::{io, sync::Arc};
 
-/// A load whose workers share something.
+/// A load whose workers share an object.
 pub(super) struct Contended {
     pub(super) section: Section,
-    /// What is counted.
+    /// The unit of the work.
     pub(super) unit: &'static str,
     pub(super) variants: &'static [&'static str],
-    /// Whether each worker has a process that serves it, so that one of them is a pair.
+    /// Whether each worker has a process that serves it, so that a worker is a pair of processes.
     pub(super) pairs: bool,
-    /// Whether workers sleep when they wait, so that two of them on one CPU make sense.
+    /// Whether workers sleep while they wait, so that two of them can be measured on one CPU.
     pub(super) blocks: bool,
     pub(super) open: fn(usize) -> io::Result<Arc<dyn Shared>>,
 }
 
 impl Contended {
-    /// Fewest workers: a queue has two ends.
+    /// Returns the smallest number of workers: a queue has two ends.
     pub(super) fn least(&self) -> usize {
         if self.section.name == "queue" { 2 } else { 1 }
     }
 
-    /// Workers whose tasks are two.
+    /// Returns the number of workers that makes two tasks.
     pub(super) fn of_two(&self) -> usize {
         if self.pairs { 1 } else { 2 }
     }
 
-    /// What a worker is called.
+    /// Returns the noun for workers.
     pub(super) fn counted(&self) -> &'static str {
         if self.pairs { "pairs" } else { "workers" }
     }
@@ -44,7 +44,7 @@ const fn named(name: &'static str, title: &'static str, run: fn(&mut Stage) -> R
 }
 
 pub(super) const COUNTER: Contended = Contended {
-    section: named("counter", "atomic counters: one for all, neighbours in a line, on own lines", |stage| {
+    section: named("counter", "atomic counters: shared, packed in a line, padded, per CPU", |stage| {
         bench(stage, &COUNTER)
     }),
     unit: "additions",
@@ -57,7 +57,7 @@ pub(super) const COUNTER: Contended = Contended {
 pub(super) const LOCK: Contended = Contended {
     section: named(
         "lock",
-        "locks: the standard mutex, spinning, with tickets, with a queue (MCS)",
+        "locks: standard mutex, spin lock, ticket lock, queue-based lock (MCS)",
         |stage| bench(stage, &LOCK),
     ),
     unit: "acquisitions",
@@ -68,7 +68,7 @@ pub(super) const LOCK: Contended = Contended {
 };
 
 const QUEUE: Contended = Contended {
-    section: named("queue", "queues of many producers and one consumer: a channel, a ring", |stage| {
+    section: named("queue", "queues with many producers and one consumer: channel, ring", |stage| {
         bench(stage, &QUEUE)
     }),
     unit: "messages",
@@ -79,7 +79,7 @@ const QUEUE: Contended = Contended {
 };
 
 const SEM: Contended = Contended {
-    section: named("sem", "a POSIX semaphore: wait and post, by threads and by processes", |stage| {
+    section: named("sem", "POSIX semaphore: wait and post, by threads and by processes", |stage| {
         bench(stage, &SEM)
     }),
     unit: "waits and posts",
@@ -90,7 +90,7 @@ const SEM: Contended = Contended {
 };
 
 const SEM_SYSV: Contended = Contended {
-    section: named("sem-sysv", "a System V semaphore: wait and signal, by processes", |stage| {
+    section: named("sem-sysv", "System V semaphore: wait and signal, by processes", |stage| {
         bench(stage, &SEM_SYSV)
     }),
     unit: "waits and signals",
@@ -124,6 +124,6 @@ pub(super) const PIPE: Contended = Contended {
     open: |workers| Ok(Arc::new(Pipes::new(workers)?)),
 };
 
-/// What `bench` measures beside the sections of `eval`.
+/// The loads of `bench`, in addition to the sections of `eval`.
 pub const LOADS: [Section; 7] =
     [COUNTER.section, LOCK.section, QUEUE.section, SEM.section, SEM_SYSV.section, MSG.section, PIPE.section];

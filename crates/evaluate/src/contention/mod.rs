@@ -1,4 +1,4 @@
-//! Loads whose workers share something, by the number of workers and by how far two of them are apart.
+//! Loads whose workers share an object, by the number of workers and by the distance between two of them.
 
 mod loads;
 mod peer;
@@ -26,29 +26,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Blocks without which there is no interval.
+/// Smallest number of blocks from which an interval can be computed.
 const LEAST_BLOCKS: usize = 6;
 
-/// UnixBench's passes.
+/// Number and length of UnixBench's passes.
 const PASSES: usize = 10;
 const PASS: Duration = Duration::from_secs(10);
 
-/// Share of a load's time for the other program, where there is one.
+/// Share of a load's time for another program, if there is one.
 const BESIDE: f64 = 0.4;
 
-/// How long what is under way may take to arrive where it is counted.
+/// Longest time for operations in progress to arrive where they are counted.
 const ARRIVAL: Duration = Duration::from_secs(1);
 
 /// What is measured of a load.
 struct Scope {
     /// Numbers of workers.
     counts: Vec<usize>,
-    /// Whether two tasks are also bound to CPUs at every distance.
+    /// Whether two tasks are also measured pinned to CPUs at every distance.
     distances: bool,
     seconds: f64,
     /// Part of the section's time.
     part: (f64, f64),
-    /// Whether passes are as long and as many as UnixBench's.
+    /// Whether there are as many passes, of the same length, as UnixBench has.
     unixbench: bool,
 }
 
@@ -78,7 +78,7 @@ fn bench(stage: &mut Stage, load: &Contended) -> Result {
     let least = load.least();
     let mut counts = worker_counts(cpus);
     if load.pairs {
-        // As many pairs as CPUs are twice as many processes already.
+        // With as many pairs as CPUs, there are twice as many processes as CPUs already.
         counts.pop();
     }
     if !stage.wish.workers.is_empty() {
@@ -108,9 +108,9 @@ fn open(load: &Contended, workers: usize) -> Result<(Arc<dyn Shared>, Option<Gua
     let object = (load.open)(workers).map_err(|error| {
         let cure = match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
             Some(rustix::io::Errno::NOSPC) => {
-                "; the system's limit is reached (ipcs -l tells it, ipcs lists who has them, ipcrm removes them)"
+                "; the system's limit is reached (ipcs -l shows it, ipcs lists the objects, ipcrm removes them)"
             }
-            Some(rustix::io::Errno::NOSYS) => "; this kernel is built without them (CONFIG_SYSVIPC)",
+            Some(rustix::io::Errno::NOSYS) => "; this kernel is built without System V IPC (CONFIG_SYSVIPC)",
             Some(rustix::io::Errno::MFILE) => "; see ulimit -n",
             _ => "",
         };
@@ -149,7 +149,7 @@ fn measure(stage: &mut Stage, load: &Contended, scope: &Scope) -> Result {
     balance(&mut live, &*object)
 }
 
-/// Every variant with every number of workers, and bound to CPUs at every distance.
+/// Returns every variant with every number of workers, and with two tasks pinned to CPUs at every distance.
 fn treatments(
     load: &Contended,
     scope: &Scope,
@@ -189,7 +189,7 @@ fn treatment(name: String, workers: usize, factors: &[(&str, &str)]) -> Treatmen
     Treatment { name, workers, factors: factors.collect::<BTreeMap<_, _>>(), latency: None }
 }
 
-/// A team at work, whose tasks, workers before servers, run where `place` says.
+/// Returns the trial of a team. Its tasks, workers before servers, run on the CPUs that `place` returns.
 fn trial(object: &dyn Shared, variant: usize, workers: usize, place: &dyn Fn(usize) -> CpuSet) -> Trial {
     let team = object.team(variant, workers);
     let order = |(task, worker): (usize, &usize)| Order {
@@ -225,7 +225,7 @@ fn balance(live: &mut Live, object: &dyn Shared) -> Result {
     }
 }
 
-/// Length of a sample of another program, and of ours beside it.
+/// Returns the length of a sample of another program, and of our samples interleaved with it.
 fn beside() -> Duration {
     SLICE.max(Duration::from_secs(1))
 }

@@ -1,4 +1,4 @@
-//! The same by programs that others have written, in turns with ours on the same machine.
+//! The same loads by other programs, interleaved with ours on the same machine.
 
 use crate::contention::{Contended, PASS, PASSES, beside, open, trial};
 use crate::error::{Error, Result};
@@ -22,10 +22,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Most processes of a semaphore that stress-ng starts.
+/// Largest number of processes that stress-ng starts on a semaphore.
 const STRESS_NG_MOST: usize = 64;
 
-/// A program that does what a load of ours does.
+/// Another program that does the same as one of our loads.
 #[derive(Clone)]
 pub(super) enum Peer {
     StressNg { version: String, counts: Vec<usize> },
@@ -64,7 +64,7 @@ fn stress_ng(stage: &mut Stage, load: &Contended, counts: &[usize]) -> Result<Op
 fn unixbench(stage: &mut Stage) -> Result<Option<Peer>> {
     let asked = stage.wish.unixbench_dir.clone();
     let places: Vec<PathBuf> = match &asked {
-        // Its programs are built into pgms/.
+        // UnixBench builds its programs into pgms/.
         Some(folder) => vec![folder.join("pgms"), folder.clone()],
         None => std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect(),
     };
@@ -87,7 +87,7 @@ impl Peer {
         }
     }
 
-    /// Measures ours and theirs in turns.
+    /// Measures our load and the other program in interleaved samples.
     pub(super) fn measure(
         self,
         stage: &mut Stage,
@@ -169,7 +169,7 @@ fn stress_ng_rate(load: &str, workers: usize, time: Duration) -> Result<f64> {
     rate.ok_or_else(|| Error::Failed("stress-ng printed no rate".to_owned()))
 }
 
-/// The number in `COUNT|118226|1|lps`, as UnixBench's programs print it.
+/// Reads the number from `COUNT|118226|1|lps`, as UnixBench's programs print it.
 fn count(text: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix("COUNT|"))?;
     line.split('|').next()?.parse().ok().filter(|&count: &f64| count >= 0.0 && count.is_finite())

@@ -1,4 +1,4 @@
-//! Whose CPUs work, and on whose memory.
+//! The nodes of a memory measurement: whose CPUs work, and whose memory they use.
 
 use crate::error::{Error, Result};
 use manycore_placement::{Policy, PolicyKind, Reserve};
@@ -8,22 +8,22 @@ use manycore_topology::{CpuId, CpuSet, Machine, machine::Node};
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Crowd {
     pub(super) node: u32,
-    /// In the order in which workers take them: as far apart as can be.
+    /// In the order in which workers use them: spread as far apart as possible.
     pub(super) cpus: Vec<CpuId>,
 }
 
-/// The nodes that have a part.
+/// The nodes that take part.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Ground {
     pub(super) crowds: Vec<Crowd>,
     /// Nodes with memory.
     pub(super) memories: Vec<u32>,
-    /// Whether memory has to be bound: where there is one node, it could come from nowhere else.
+    /// Whether memory is bound to nodes. With one node there is no need to.
     pub(super) bound: bool,
 }
 
 impl Ground {
-    /// The nodes of `machine`, or those among them that were `asked` for.
+    /// Returns the nodes of `machine`, or those among them that are in `asked`.
     ///
     /// # Errors
     /// [`Error::Invalid`] where those that were asked for are not there, or have no CPU or no memory;
@@ -53,7 +53,7 @@ impl Ground {
         let named: CpuSet = chosen().map(|node| node.id).collect();
         if crowds.is_empty() {
             let usable = machine.usable();
-            return refused(format!("no CPU of nodes {named} may be used to load memory: CPUs {usable} may"));
+            return refused(format!("no CPU of nodes {named} may be used; usable are CPUs {usable}"));
         }
         if memories.is_empty() {
             return refused(format!("nodes {named} have no memory"));
@@ -61,19 +61,21 @@ impl Ground {
         Ok(Self { crowds, memories, bound: nodes.len() > 1 })
     }
 
-    /// The crowd and the memory by which kernels are compared: the first of one and the same node, or the first of each.
+    /// Returns the CPUs and the memory on which kernels are compared: those of the first node with both, or
+    /// else the first of each.
     pub(super) fn home(&self) -> (&Crowd, u32) {
         let own = self.crowds.iter().find(|crowd| self.memories.contains(&crowd.node));
         own.map_or((&self.crowds[0], self.memories[0]), |crowd| (crowd, crowd.node))
     }
 
-    /// The most workers at once.
+    /// Returns the largest number of workers at once.
     pub(super) fn most(&self) -> usize {
         self.crowds.iter().map(|crowd| crowd.cpus.len()).max().unwrap_or(1)
     }
 }
 
-/// CPUs of `node` that may be used; a node without CPUs of its own has none, whoever is near.
+/// Returns the usable CPUs of `node`. A node without CPUs of its own has none, even if CPUs of other nodes
+/// are listed as near.
 fn crowd(machine: &Machine, node: &Node) -> Option<Crowd> {
     let cpus = node.cpus.intersection(&machine.usable());
     if node.memory_only || cpus.is_empty() {
@@ -82,7 +84,8 @@ fn crowd(machine: &Machine, node: &Node) -> Option<Crowd> {
     let mut here = machine.clone();
     here.allowed.cpus = cpus.clone();
     let spread = Policy::of(PolicyKind::Spread, false);
-    // Those that the scheduler leaves alone are no CPUs for a policy, and meant where they were named.
+    // A policy does not use isolated CPUs. If they were requested, they are used in the order of their
+    // numbers.
     let order = spread
         .plan(&here, cpus.len(), &Reserve::Nothing)
         .map(|plan| plan.workers.iter().filter_map(|worker| worker.cpus.first()).collect::<Vec<CpuId>>())
@@ -91,7 +94,8 @@ fn crowd(machine: &Machine, node: &Node) -> Option<Crowd> {
     Some(Crowd { node: node.id, cpus: order.unwrap_or_else(|| cpus.iter().collect()) })
 }
 
-/// Bytes of the last-level caches of the crowd that has the most; absent where the machine does not tell.
+/// Returns the bytes of the last-level caches of the node with the most. `None` if the machine does not
+/// report them.
 pub(super) fn caches(machine: &Machine, crowds: &[Crowd]) -> Option<u64> {
     let of = |crowd: &Crowd| {
         let cpus: CpuSet = crowd.cpus.iter().copied().collect();
@@ -106,7 +110,7 @@ mod tests {
     use super::*;
     use manycore_testkit::World;
 
-    /// Two nodes of eight CPUs, two of each core.
+    /// Returns a machine with two nodes of eight CPUs, two on each core.
     fn machine() -> Machine {
         World { nodes: 2, ..World::server() }.record().machine
     }
@@ -135,10 +139,7 @@ mod tests {
         machine.nodes[1].memory_only = true;
         let ground = Ground::of(&machine, None).unwrap();
         assert_eq!((ground.crowds.len(), ground.memories.len()), (1, 2));
-        assert_eq!(
-            refused(&machine, "1"),
-            (2, "no CPU of nodes 1 may be used to load memory: CPUs 0-15 may".into())
-        );
+        assert_eq!(refused(&machine, "1"), (2, "no CPU of nodes 1 may be used; usable are CPUs 0-15".into()));
         machine.nodes[0].memory_bytes = Some(0);
         let ground = Ground::of(&machine, None).unwrap();
         let (crowd, memory) = ground.home();
@@ -151,9 +152,9 @@ mod tests {
         let machine = machine();
         assert_eq!(
             refused(&machine, "0,7"),
-            (2, "--nodes 0,7: no node 7; this machine has nodes 0-1".into())
+            (2, "--nodes 0,7: there is no node 7; this machine has nodes 0-1".into())
         );
-        assert!(refused(&machine, "").1.contains("names no node"));
+        assert!(refused(&machine, "").1.contains("the list is empty"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Memory: what kernels move by number of workers, what each node's CPUs read from each node's memory, and how long a
-//! load from there takes, idle and under load.
+//! Memory: bandwidth of kernels by number of workers, read bandwidth from each node's CPUs to each node's
+//! memory, and the latency of a load from there, idle and under load.
 
 mod ground;
 mod size;
@@ -24,31 +24,31 @@ use manycore_workload::stream::{Kernel, Streams, Work};
 use size::Room;
 use std::{collections::BTreeMap, path::Path, rc::Rc};
 
-/// Samples beyond which no block is made before the budget is looked at.
+/// Number of samples to which the minimum number of blocks is limited.
 const MOST_AT_LEAST: usize = 120;
 
-/// Blocks without which there is no interval.
+/// Smallest number of blocks from which an interval can be computed.
 const BLOCKS: usize = 6;
 
-/// Kernels that are measured with every number of workers, unless it is said which.
+/// Kernels that are measured with every number of workers by default.
 const LADDER: [Kernel; 2] = [Kernel::Triad, Kernel::Read];
 
-/// What `bench stream` is told.
+/// The options of `bench stream`.
 #[derive(Clone, Debug, Default)]
 pub struct StreamWish {
-    /// Kernels; all of them where there are none.
+    /// Kernels; all of them if empty.
     pub kernels: Vec<Kernel>,
-    /// Bytes of an array; by the caches and the memory where it is not said.
+    /// Bytes of an array; by default chosen from the caches and the memory.
     pub array: Option<u64>,
-    /// Nodes that have a part; all of them where it is not said.
+    /// Nodes that take part; all of them by default.
     pub nodes: Option<CpuSet>,
 }
 
-/// Arrays on each node, and who works on them.
+/// The arrays on each node, and the CPUs that work on them.
 struct Field {
     ground: Ground,
     streams: Streams,
-    /// What every experiment on it is told.
+    /// Parameters of every experiment on them.
     sizes: BTreeMap<String, String>,
 }
 
@@ -114,12 +114,13 @@ fn cure(error: &std::io::Error) -> &'static str {
     }
 }
 
-/// Notes where the kernel gave small pages: then loads from random places are mostly walks of page tables.
+/// Notes if the kernel provided small pages. Loads from random addresses then mostly measure page-table
+/// walks.
 fn tell_small_pages(stage: &mut Stage, tree: Option<&Tree>, wanted: u64) {
     if let Some(huge) = tree.and_then(memory::in_huge_pages).filter(|&huge| huge < wanted / 2) {
         let why = format!(
-            "the kernel gave {} of {} (see /sys/kernel/mm/transparent_hugepage/enabled); times of loads hold the \
-             translation of their addresses",
+            "the kernel provided {} of {} (see /sys/kernel/mm/transparent_hugepage/enabled); latencies include address \
+             translation",
             bytes(huge),
             bytes(wanted)
         );
@@ -128,18 +129,19 @@ fn tell_small_pages(stage: &mut Stage, tree: Option<&Tree>, wanted: u64) {
 }
 
 impl Field {
-    /// The place of a node's memory, by its number among those that have some.
+    /// Returns the index of a node's memory among the nodes with memory.
     fn place(&self, node: u32) -> usize {
         self.ground.memories.iter().position(|&known| known == node).unwrap_or(0)
     }
 
-    /// From the CPUs of every node to the memory of every node.
+    /// Returns all routes: from the CPUs of every node to the memory of every node.
     fn routes(&self) -> impl Iterator<Item = (&Crowd, u32)> {
         let to = &self.ground.memories;
         self.ground.crowds.iter().flat_map(move |crowd| to.iter().map(move |&node| (crowd, node)))
     }
 
-    /// Workers from number `first` on, one for each of `cpus`, at `work` on the memory of `node`.
+    /// Returns orders for the workers from number `first` on, one on each of `cpus`, for `work` on the memory
+    /// of `node`.
     fn orders(&self, first: usize, cpus: &[CpuId], work: Work, node: u32) -> Vec<Order> {
         let parameter = Streams::parameter(self.place(node), work);
         let order = |(index, &cpu): (usize, &CpuId)| Order {
@@ -276,7 +278,7 @@ fn loads(stage: &mut Stage, field: &Field, seconds: f64, part: (f64, f64)) -> Re
     stage.experiment(design, &mut live, part)
 }
 
-/// A crew whose first worker follows a chain while the others, if any, read.
+/// Workers of which the first follows a chain while the others, if any, read.
 struct Loads(Live);
 
 impl Subject for Loads {
@@ -291,13 +293,13 @@ impl Subject for Loads {
     }
 }
 
-/// A sample of ticks as one of loads, with the time of a load and what the others read meanwhile.
+/// Converts a sample of ticks to one of loads, with the latency of a load and the bandwidth of the others.
 fn of_loads(sample: Sample) -> Sample {
     let (chaser, others) = sample.per_worker.split_first().unwrap_or((&0.0, &[]));
     let done = chaser * Work::CHASE.per_tick() as f64;
     let read = others.iter().sum::<f64>() * Work::READ.per_tick() as f64;
     let wall_ns = sample.wall_ns as f64;
-    // A worker that did not run in this slice has no time to tell; work of 0 says so.
+    // A worker that did not run in this slice has no latency; its work is 0.
     let latency = if done > 0.0 { wall_ns / done } else { 0.0 };
     Sample { work: done, per_worker: vec![done], values: vec![latency, read / wall_ns * 1e9], ..sample }
 }

@@ -1,4 +1,4 @@
-//! How large the arrays are: large beside the caches, and small beside the memory.
+//! The size of the arrays: large compared with the caches, and small compared with the memory.
 
 use crate::error::{Error, Result};
 use manycore_experiment::record::id::TIMES_CACHES;
@@ -8,27 +8,28 @@ use manycore_workload::stream::RUN_BYTES;
 /// Parts of equal size on each node: three arrays, and the chain that loads follow.
 const PARTS: u64 = 4;
 
-/// Share of the available memory that is taken at most, as its reciprocal.
+/// Reciprocal of the largest share of the available memory that is used.
 const SHARE: u64 = 4;
 
-/// Bytes of an array where caches are small or the machine does not tell theirs.
+/// Bytes of an array if the caches are small or their size is unknown.
 const USUAL: u64 = 64 << 20;
 
-/// What there is.
+/// The available memory and the caches.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
-    /// Bytes available on each node that has a part; none where a node does not tell.
+    /// Bytes available on each node that takes part; `None` if unknown.
     pub(super) nodes: Vec<(u32, Option<u64>)>,
-    /// Bytes available in all.
+    /// Bytes available on the whole machine.
     pub(super) total: u64,
-    /// Bytes of last-level caches; none where the machine does not tell.
+    /// Bytes of last-level caches; `None` if unknown.
     pub(super) caches: Option<u64>,
-    /// Workers at once.
+    /// Largest number of workers at once.
     pub(super) workers: usize,
 }
 
 impl Room {
-    /// Bytes of an array: as many as were `asked` for, or [`TIMES_CACHES`] times the caches as far as the memory allows.
+    /// Returns the bytes of an array: as many as `asked`, or [`TIMES_CACHES`] times the caches as far as the
+    /// memory allows.
     ///
     /// # Errors
     /// [`Error::Invalid`] where what was asked for is too large or too small, [`Error::Unavailable`] where there is too
@@ -37,7 +38,7 @@ impl Room {
         let (most, why) = self.most();
         let least = self.least();
         let needs = format!(
-            "{} workers need at least {} in an array, {} for each at a time",
+            "{} workers need arrays of at least {}, as each worker takes {} at a time",
             self.workers,
             bytes(least),
             bytes(RUN_BYTES)
@@ -59,26 +60,26 @@ impl Room {
         }
     }
 
-    /// Why arrays of `array` bytes are smaller than they should be; absent where they are not.
+    /// Returns why arrays of `array` bytes are smaller than they should be; `None` if they are not.
     pub(super) fn shortfall(&self, array: u64) -> Option<String> {
         let wanted = self.caches? * TIMES_CACHES;
-        (array < wanted).then(|| format!("{}, so they have {}", self.most().1, bytes(array)))
+        (array < wanted).then(|| format!("{}, so the arrays have {}", self.most().1, bytes(array)))
     }
 
     fn wanted(&self) -> u64 {
         (self.caches.unwrap_or(0) * TIMES_CACHES).max(USUAL).next_multiple_of(RUN_BYTES)
     }
 
-    /// Every worker has a run, and finds another one when it has done that.
+    /// Returns the smallest array: every worker has a run, and another one to go on with after it.
     fn least(&self) -> u64 {
         2 * self.workers as u64 * RUN_BYTES
     }
 
-    /// The largest array, and which memory says so.
+    /// Returns the size of the largest array, and a sentence with the memory that limits it.
     fn most(&self) -> (u64, String) {
         let in_all = self.total / SHARE / PARTS / self.nodes.len().max(1) as u64;
         let told = |available: u64, whose: &str| {
-            format!("a quarter of the memory that is available{whose} is {}", bytes(available / SHARE))
+            format!("a quarter of the available memory{whose} is {}", bytes(available / SHARE))
         };
         let of_node = |&(node, available): &(u32, Option<u64>)| {
             let available = available?;
@@ -126,14 +127,11 @@ mod tests {
         let array = small.array(None).unwrap();
         assert_eq!(array, GIB / 16);
         let why = small.shortfall(array).unwrap();
-        assert_eq!(
-            why,
-            "a quarter of the memory that is available on node 1 is 256 MiB, so they have 64 MiB"
-        );
-        // What a control group leaves counts for all nodes together.
+        assert_eq!(why, "a quarter of the available memory on node 1 is 256 MiB, so the arrays have 64 MiB");
+        // The limit of a control group applies to all nodes together.
         let limited = Room { total: GIB, ..room() };
         assert_eq!(limited.array(None).unwrap(), GIB / 32);
-        // Nodes that do not tell are held by what there is in all.
+        // Nodes of unknown memory are limited by the memory of the machine.
         let silent = Room { nodes: vec![(0, None)], total: GIB, ..room() };
         assert_eq!(silent.array(None).unwrap(), GIB / 16);
     }
@@ -143,12 +141,12 @@ mod tests {
         assert_eq!(room().array(Some(9 << 20)).unwrap(), 9 << 20);
         assert_eq!(
             input(room().array(Some(1 << 20))),
-            "--array 1 MiB is too small: 8 workers need at least 8 MiB in an array, 512 KiB for each at a time"
+            "--array 1 MiB is too small: 8 workers need arrays of at least 8 MiB, as each worker takes 512 KiB at a time"
         );
         assert_eq!(
             input(room().array(Some(3 * GIB))),
-            "--array 3 GiB is too large: three arrays and a chain of that size on each node take 12 GiB, and a quarter \
-             of the memory that is available on node 1 is 8 GiB; 2 GiB is the most"
+            "--array 3 GiB is too large: three arrays and a chain of that size on each node take 12 GiB, but a quarter \
+             of the available memory on node 1 is 8 GiB; at most 2 GiB are possible"
         );
         assert!(input(room().array(Some(u64::MAX))).contains("is too large"));
         let none = Room { total: 1 << 20, ..room() }.array(None);

@@ -1,9 +1,9 @@
-//! Runs trials and tells what happens as events. It never prints.
+//! The engine of experiments. It runs trials and reports progress through callbacks; it never prints.
 //!
-//! [`run`] takes a [`Design`] (what is compared) and a [`Subject`] (that which can be measured under a
-//! treatment) and gives back an [`Experiment`]: blocks that hold every treatment once, in seeded random
-//! order, until the budget is spent. The subject is the only part that touches the machine, so the engine is
-//! tested on a simulated one.
+//! [`run`] takes a [`Design`] (what is compared) and a [`Subject`] (what is measured under each treatment)
+//! and returns an [`Experiment`]. An experiment consists of blocks. Each block holds every treatment once, in
+//! seeded random order, and blocks are added until the budget is spent. Only the subject touches the machine,
+//! so the engine is tested on a simulated one.
 
 use crate::error::Result;
 use crate::record::{Experiment, Latency, Method, Metric, Sample, Treatment};
@@ -12,10 +12,10 @@ use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
 
-/// Source of all random orders.
+/// The generator of all random orders.
 pub type Rng = Xoshiro256PlusPlus;
 
-/// What is compared, and for how long.
+/// The plan of an experiment: what is compared, and for how long.
 #[derive(Clone, Debug)]
 pub struct Design {
     /// Id in the record.
@@ -24,30 +24,30 @@ pub struct Design {
     pub method: Method,
     /// Unit of the work.
     pub unit: String,
-    /// What the load was told.
+    /// Parameters of the load.
     pub parameters: BTreeMap<String, String>,
-    /// What the subject's values are; see [`Experiment::metrics`].
+    /// The metrics of the subject's values; see [`Experiment::metrics`].
     pub metrics: Vec<Metric>,
-    /// What is compared.
+    /// The levels that are compared.
     pub treatments: Vec<Treatment>,
     /// When to stop.
     pub budget: Budget,
 }
 
-/// When an experiment stops: after the last whole block that fits `seconds`, but never before `least_blocks`
-/// and never after `most_blocks`.
+/// When an experiment stops: after the last whole block that fits into `seconds`, but not before
+/// `least_blocks` and not after `most_blocks`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     /// Wall time in seconds.
     pub seconds: f64,
-    /// Blocks made whatever they take.
+    /// Smallest number of blocks, however long they take.
     pub least_blocks: usize,
-    /// Blocks after which more would not help.
+    /// Largest number of blocks.
     pub most_blocks: usize,
 }
 
 impl Budget {
-    /// Blocks for `seconds`, at least one.
+    /// Returns a budget of `seconds`, and of one block at least.
     pub fn seconds(seconds: f64) -> Self {
         Self { seconds, least_blocks: 1, most_blocks: usize::MAX }
     }
@@ -65,16 +65,16 @@ pub trait Subject {
     /// The sample is lost, those before are kept.
     fn measure(&mut self, treatment: usize) -> Result<Sample, Self::Error>;
 
-    /// Nanoseconds on the clock that budgets are kept by.
+    /// Returns the time in nanoseconds, on the clock by which budgets are kept.
     fn now_ns(&self) -> u64;
 
-    /// Event times by treatment, gathered so far.
+    /// Returns the event times collected so far, by treatment.
     fn latencies(&mut self) -> Vec<Option<Latency>> {
         Vec::new()
     }
 }
 
-/// How far an experiment is.
+/// Progress of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Share of the budget that is spent, 0 to 1.
@@ -83,14 +83,16 @@ pub struct Progress {
     pub samples: usize,
 }
 
-/// Interim analyses of an experiment under way, planned before it begins: the only moments at which it may end early.
+/// Interim analyses of an experiment, planned before it begins. An experiment may end early at these points
+/// only.
 ///
-/// Their number and the one at which the experiment is or ended are parameters of it, since the level of its verdicts
-/// depends on both ([`manycore_stats::verdict::Rule::of`]). One that was interrupted has the level of the next.
+/// Their number, and the analysis at which the experiment ended, are stored in its parameters, because the
+/// level of its verdicts depends on both ([`manycore_stats::verdict::Rule::of`]). An interrupted experiment
+/// has the level of the next analysis.
 pub struct Interim<'a> {
-    /// Number of analyses, evenly over the budget, the one at its end counted.
+    /// Number of analyses, spread evenly over the budget, including the one at its end.
     pub planned: usize,
-    /// Whether what was measured is enough.
+    /// Returns whether the samples so far are enough.
     pub enough: &'a mut dyn FnMut(&Experiment) -> bool,
 }
 
@@ -134,7 +136,7 @@ pub fn run_until<S: Subject + ?Sized>(
     (experiment, ending)
 }
 
-/// Notes which analysis is the next.
+/// Stores the number of the next analysis.
 fn analysis(experiment: &mut Experiment, number: usize) {
     experiment.parameters.insert(parameter::ANALYSIS.to_owned(), number.to_string());
 }
@@ -162,7 +164,7 @@ fn blocks<S: Subject + ?Sized>(
         let spent = by_time.max(block as f64 / budget.most_blocks as f64);
         let due = (spent * interim.planned as f64) as usize;
         if due > made && made + 1 < interim.planned {
-            // Where a block took longer than the time between two of them, the earlier one is left out.
+            // If a block took longer than the time between two analyses, the earlier one is skipped.
             made = due.min(interim.planned - 1);
             analysis(experiment, made);
             if (interim.enough)(experiment) {
@@ -175,7 +177,8 @@ fn blocks<S: Subject + ?Sized>(
         for treatment in order {
             let sample = subject.measure(treatment)?;
             experiment.samples.push(Sample { block, treatment, ..sample });
-            // Whichever is later ends the experiment: the time, or the blocks that are made at least.
+            // The experiment ends when both the time and the minimum of blocks are used up, so progress is
+            // the smaller of the two shares.
             let by_time = elapsed(subject) as f64 / budget_ns as f64;
             let samples = experiment.samples.len();
             let by_blocks = samples as f64 / (budget.least_blocks * treatments) as f64;
@@ -206,7 +209,8 @@ mod tests {
     };
     use rand::{RngExt, SeedableRng};
 
-    /// A machine whose speed drifts, with treatments of known effect, and a clock that only samples move.
+    /// A simulated machine whose speed drifts, with treatments of known effect. Only samples advance its
+    /// clock.
     struct Simulated {
         rates: Vec<f64>,
         sample_ns: u64,
@@ -232,7 +236,7 @@ mod tests {
             self.fails_after -= 1;
             let start_ns = self.now_ns;
             self.now_ns += self.sample_ns;
-            // A neighbour takes up to 40 % in waves of 7 s, plus 1 % of white noise.
+            // Other work takes up to 40 % in waves of 7 s; 1 % of white noise is added.
             let drift = 1.0 - 0.2 * (1.0 + (start_ns as f64 / 1e9 / 7.0 * std::f64::consts::TAU).sin());
             let noise = 1.0 + 0.01 * (self.noise.random::<f64>() - 0.5);
             let work = self.rates[treatment] * drift * noise * self.sample_ns as f64 / 1e9;

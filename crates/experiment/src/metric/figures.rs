@@ -1,4 +1,4 @@
-//! What readers share: figures, the lines in which they are found, and what is said where they are not.
+//! Shared by the readers: figures, searching them in lines, and error messages.
 
 use crate::metric::number;
 use crate::record::{Better, Metric};
@@ -9,38 +9,38 @@ pub(super) type Figures = Vec<Figure>;
 /// A metric and its value.
 pub(super) type Figure = (Metric, f64);
 
-/// A rate.
+/// Returns a figure of which more is better, such as a rate.
 pub(super) fn higher(name: &str, unit: &str, value: f64) -> Figure {
     (Metric { name: name.to_owned(), unit: unit.to_owned(), better: Better::Higher }, value)
 }
 
-/// A time, or a count of errors.
+/// Returns a figure of which less is better, such as a time or a count of errors.
 pub(super) fn lower(name: &str, unit: &str, value: f64) -> Figure {
     (Metric { name: name.to_owned(), unit: unit.to_owned(), better: Better::Lower }, value)
 }
 
-/// What follows `label` on the first line that starts with it, indentation aside.
+/// Returns the text after `label` on the first line that starts with it; indentation is ignored.
 pub(super) fn after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.trim().strip_prefix(label)).map(str::trim)
 }
 
-/// The number that follows `label`, up to a space: see [`after`].
+/// Returns the number after `label`, up to the next space: see [`after`].
 pub(super) fn number_after(text: &str, label: &str) -> Option<f64> {
     number::plain(after(text, label)?.split_whitespace().next()?)
 }
 
-/// The number between `before` and `behind` in `text`: `3097.10` in `(3097.10 MiB/sec)`.
+/// Returns the number between `before` and `behind` in `text`: `3097.10` in `(3097.10 MiB/sec)`.
 pub(super) fn number_between(text: &str, before: &str, behind: &str) -> Option<f64> {
     let (_, rest) = text.split_once(before)?;
     number::plain(rest.split_once(behind)?.0.trim())
 }
 
-/// Says that some text is not of `program`, where `expected` should have stood.
+/// Returns the message that `text` is not the output of `program`, as it lacks `expected`.
 pub(super) fn unlike(program: &str, expected: &str, text: &str) -> String {
     format!("this does not look like the output of {program}: no {expected}; {}", ending(text))
 }
 
-/// How an output ends, for messages.
+/// Describes the end of an output, for messages.
 pub(super) fn ending(text: &str) -> String {
     match text.lines().rfind(|line| !line.trim().is_empty()) {
         None => "standard output is empty".to_owned(),
@@ -48,7 +48,7 @@ pub(super) fn ending(text: &str) -> String {
     }
 }
 
-/// `text` in quotes, cut where it is long.
+/// Returns `text` in quotes, shortened if it is long.
 pub(super) fn quote(text: &str) -> String {
     const LONGEST: usize = 60;
     let text = text.trim();
@@ -59,7 +59,7 @@ pub(super) fn quote(text: &str) -> String {
     format!("\"{start}...\"")
 }
 
-/// Names in a sentence: `a, b, c`, at most a dozen.
+/// Joins names for a sentence: `a, b, c`. At most a dozen are shown.
 pub(super) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.into_iter().collect();
     let shown = names.len().min(12);
@@ -67,7 +67,7 @@ pub(super) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names[..shown].join(", ") + &more
 }
 
-/// A title as a name: lower case, runs of other signs than letters and digits as one `_`.
+/// Turns a title into a name: lower case, each run of characters other than letters and digits as one `_`.
 pub(super) fn slug(title: &str) -> String {
     let words: Vec<String> = title
         .split(|sign: char| !sign.is_ascii_alphanumeric())

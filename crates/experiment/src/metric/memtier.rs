@@ -1,13 +1,14 @@
 //! `memtier_benchmark`, which loads Redis and memcached.
 //!
-//! Checked against the format of published reports only; the program was not at hand.
+//! Tested with the format of published reports only, not with the program itself.
 
 use crate::metric::{
     figures::{Figures, higher, lower, unlike},
     number,
 };
 
-/// Operations (primary), latencies and throughput of the row `Totals`; with `--run-count`, of the averages.
+/// Reads operations (primary), latencies and throughput from the row `Totals`. With `--run-count`, reads
+/// those of the averages.
 pub(super) fn read(text: &str) -> Result<Figures, String> {
     let part = text.split_once("AGGREGATED AVERAGE RESULTS").map_or(text, |(_, rest)| rest);
     let mut columns = Vec::new();
@@ -26,7 +27,7 @@ pub(super) fn read(text: &str) -> Result<Figures, String> {
     Ok(figures)
 }
 
-/// Headings, of which some have two words: `Avg. Latency`, `p99 Latency`.
+/// Splits the headings, some of which have two words: `Avg. Latency`, `p99 Latency`.
 fn headings(line: &str) -> Vec<&str> {
     let mut headings: Vec<&str> = Vec::new();
     for word in line.split_whitespace() {

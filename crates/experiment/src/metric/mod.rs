@@ -1,15 +1,15 @@
-//! Figures read from the output of a measured command: what `--metric` asks for.
+//! Figures read from the output of a measured command, as requested by `--metric`.
 //!
 //! | form | value |
 //! |---|---|
-//! | `NAME=REGEX` | the first group of the expression, which must match once; `^` and `$` are ends of lines |
+//! | `NAME=REGEX` | the first group of the expression, which must match once; `^` and `$` match at line ends |
 //! | `NAME=json:PATH` | the number at `a.b.0.c` in the output, or in its last line that is a JSON object |
-//! | `READER` | all that a ready-made reader finds, the primary metric first: see [`READERS`] |
+//! | `READER` | all figures that a built-in reader finds, the primary metric first: see [`READERS`] |
 //! | `READER.FIELD` | one of those: `wrk.p99` |
-//! | `spec=PATTERN` | scores in the newest result file that matches and that the run wrote |
+//! | `spec=PATTERN` | scores in the newest result file that matches and was written by the run |
 //!
-//! A name may carry a unit and a direction: `p99[ms]:lower=...`; higher is better where nothing is said.
-//! Output is standard output; only the reader `stress-ng` looks at standard error as well, where that program
+//! A name may have a unit and a direction: `p99[ms]:lower=...`. Without a direction, higher is better. Output
+//! means standard output. Only the reader `stress-ng` also reads standard error, to which that program
 //! prints.
 
 mod figures;
@@ -31,7 +31,7 @@ use figures::{Figures, list, quote};
 use named::Named;
 use std::{collections::BTreeSet, fmt, str::FromStr, time::SystemTime};
 
-/// Names of the ready-made readers, for help and completion.
+/// Names of the built-in readers, for help and completion.
 pub const READERS: [&str; 9] = [
     "sysbench",
     "wrk",
@@ -44,7 +44,7 @@ pub const READERS: [&str; 9] = [
     "spec",
 ];
 
-/// What `--metric` asks for. Shown ([`fmt::Display`]) as it was given.
+/// A request of `--metric`. Displayed ([`fmt::Display`]) as it was given.
 #[derive(Clone, Debug)]
 pub struct Reader {
     given: String,
@@ -57,14 +57,14 @@ enum Source {
     Ready { reader: &'static str, pattern: Option<String>, field: Option<String> },
 }
 
-/// What a run of the measured command left behind.
+/// The output of one run of the measured command.
 #[derive(Clone, Copy, Debug)]
 pub struct Output<'a> {
     /// Everything that it wrote to standard output.
     pub stdout: &'a str,
-    /// Everything that it wrote to standard error; empty where that was not kept.
+    /// Everything that it wrote to standard error; empty if that was not captured.
     pub stderr: &'a str,
-    /// Start of the run: a result file that is older belongs to another run.
+    /// Start of the run. A result file that is older belongs to another run.
     pub since: SystemTime,
 }
 
@@ -86,7 +86,7 @@ impl FromStr for Reader {
                 Source::Ready { reader, pattern: Some(pattern.to_owned()), field }
             }
             (Some(reader), Some(_)) => {
-                return Err(format!("{reader} is a ready-made reader: choose another name for your metric"));
+                return Err(format!("{reader} is a built-in reader: choose another name for your metric"));
             }
             (None, Some(place)) => Source::Named(Named::parse(head, place)?),
             (None, None) => {
@@ -108,12 +108,12 @@ impl fmt::Display for Reader {
 }
 
 impl Reader {
-    /// The figures in the output of one run, at least one, the primary one first. Values are finite, names
-    /// are unique, and the first value is above zero. Which metrics a ready-made reader gives follows from what
-    /// was run and is the same for each run of the same command.
+    /// Returns the figures in the output of one run: at least one, the primary one first. Values are finite,
+    /// names are unique, and the first value is above zero. The metrics of a built-in reader depend on the
+    /// command only, so they are the same for each of its runs.
     ///
     /// # Errors
-    /// A sentence that says what was expected and what was found.
+    /// A sentence with what was expected and what was found.
     pub fn read(&self, output: &Output) -> Result<Vec<(Metric, f64)>, String> {
         let figures = self.figures(output)?;
         comparable(&figures)?;
@@ -132,11 +132,11 @@ impl Reader {
     }
 }
 
-/// The figures of several readers, in their order: of them all, the first value must be above zero, as with
-/// [`Reader::read`], and names must be unique.
+/// Returns the figures of several readers, in their order. As with [`Reader::read`], the first value must be
+/// above zero and names must be unique.
 ///
 /// # Errors
-/// A sentence that says what was expected and what was found.
+/// A sentence with what was expected and what was found.
 pub fn read_all(readers: &[Reader], output: &Output) -> Result<Vec<(Metric, f64)>, String> {
     let mut figures = Figures::new();
     for reader in readers {
@@ -144,7 +144,7 @@ pub fn read_all(readers: &[Reader], output: &Output) -> Result<Vec<(Metric, f64)
     }
     let mut names = BTreeSet::new();
     if let Some((metric, _)) = figures.iter().find(|(metric, _)| !names.insert(&metric.name)) {
-        return Err(format!("metric {} is asked for twice: give one of them another name", metric.name));
+        return Err(format!("metric {} is requested twice: give one of them another name", metric.name));
     }
     comparable(&figures)?;
     Ok(figures)
@@ -165,17 +165,17 @@ fn ready(reader: &str, pattern: Option<&str>, output: &Output) -> Result<Figures
     }
 }
 
-/// One metric of a reader.
+/// Picks one metric of a reader.
 fn pick(reader: &str, figures: Figures, field: &str) -> Result<Figures, String> {
     let names = list(figures.iter().map(|(metric, _)| metric.name.as_str()));
     let picked: Figures = figures.into_iter().filter(|(metric, _)| metric.name == field).collect();
     if picked.is_empty() {
-        return Err(format!("{reader} gives no {} here; it gives {names}", quote(field)));
+        return Err(format!("{reader} found no metric {} here; it found {names}", quote(field)));
     }
     Ok(picked)
 }
 
-/// Refuses figures that were printed several times, as by a script that runs a program twice.
+/// Rejects figures that were printed several times, such as by a script that runs a program twice.
 fn sound(reader: &str, figures: &Figures) -> Result<(), String> {
     let mut names = BTreeSet::new();
     for (metric, value) in figures {
@@ -192,11 +192,11 @@ fn sound(reader: &str, figures: &Figures) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses a primary figure of which no ratio can be taken.
+/// Rejects a primary figure from which no ratio can be computed.
 fn comparable(figures: &Figures) -> Result<(), String> {
     match figures.first() {
         Some((metric, value)) if *value <= 0.0 => Err(format!(
-            "metric {} is {}: a primary metric has to be above zero to be compared",
+            "metric {} is {}: the primary metric must be above zero to be compared",
             metric.name,
             format!("{value} {}", metric.unit).trim_end()
         )),

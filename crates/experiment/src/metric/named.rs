@@ -1,4 +1,4 @@
-//! Metrics that the user names: `NAME=REGEX` and `NAME=json:PATH`.
+//! Metrics defined by the user: `NAME=REGEX` and `NAME=json:PATH`.
 
 use crate::metric::{
     figures::{ending, list, quote},
@@ -8,7 +8,7 @@ use crate::record::{Better, Metric};
 use regex_lite::{Regex, RegexBuilder};
 use serde_json::Value;
 
-/// One metric and where it is found.
+/// One metric and where to find it.
 #[derive(Clone, Debug)]
 pub(super) struct Named {
     metric: Metric,
@@ -17,14 +17,14 @@ pub(super) struct Named {
 
 #[derive(Clone, Debug)]
 enum Place {
-    /// First group of an expression.
+    /// First group of a regular expression.
     Group(Regex),
     /// Keys and indices from the top of a JSON value.
     Json(Vec<String>),
 }
 
 impl Named {
-    /// From what stands on either side of the `=`: `NAME[UNIT]:DIRECTION` and an expression or `json:PATH`.
+    /// Parses the two sides of the `=`: `NAME[UNIT]:DIRECTION`, and an expression or `json:PATH`.
     pub(super) fn parse(head: &str, place: &str) -> Result<Self, String> {
         let metric = metric(head)?;
         let place = match place.strip_prefix("json:") {
@@ -38,8 +38,8 @@ impl Named {
         &self.metric.name
     }
 
-    /// The metric in `text`. A value with a unit of time comes in the metric's unit where that is one too,
-    /// else in milliseconds; one with a unit of size in bytes.
+    /// Reads the metric from `text`. A value with a time unit is converted to the metric's unit if that is a
+    /// time unit too, otherwise to milliseconds. A value with a size unit is converted to bytes.
     pub(super) fn read(&self, text: &str) -> Result<(Metric, f64), String> {
         let found = match &self.place {
             Place::Group(expression) => group(expression, text),
@@ -64,7 +64,7 @@ fn metric(head: &str) -> Result<Metric, String> {
         Some((rest, "higher")) => (rest, Better::Higher),
         Some((rest, "lower")) => (rest, Better::Lower),
         Some((_, other)) => {
-            return Err(format!("\"{other}\" is no direction: write NAME:higher=... or NAME:lower=..."));
+            return Err(format!("\"{other}\" is not a direction: write NAME:higher=... or NAME:lower=..."));
         }
     };
     let (name, unit) = match rest.split_once('[') {
@@ -72,7 +72,7 @@ fn metric(head: &str) -> Result<Metric, String> {
         Some((name, unit)) => (
             name,
             unit.strip_suffix(']')
-                .ok_or_else(|| format!("the unit in \"{head}\" is not closed: NAME[UNIT]=..."))?,
+                .ok_or_else(|| format!("the unit in \"{head}\" has no ]: write NAME[UNIT]=..."))?,
         ),
     };
     if name.trim().is_empty() {
@@ -86,7 +86,7 @@ fn expression(name: &str, text: &str) -> Result<Regex, String> {
         .multi_line(true)
         .crlf(true)
         .build()
-        .map_err(|error| format!("metric {name}: {text} is no regular expression: {error}"))?;
+        .map_err(|error| format!("metric {name}: {text} is not a regular expression: {error}"))?;
     if expression.captures_len() < 2 {
         return Err(format!("metric {name}: {text} has no group: put the number in parentheses"));
     }
@@ -100,17 +100,18 @@ fn group(expression: &Regex, text: &str) -> Result<Quantity, String> {
         .map(|group| group.as_str())
         .collect();
     match found[..] {
-        [] => Err(format!("{expression} is not on standard output; {}", ending(text))),
+        [] => Err(format!("{expression} does not match standard output; {}", ending(text))),
         [value] => number::quantity(value).ok_or_else(|| format!("{} is not a finite number", quote(value))),
         [..] => {
             let quoted: Vec<String> = found.iter().map(|value| quote(value)).collect();
             let shown = list(quoted.iter().map(String::as_str));
-            Err(format!("printed {} times ({shown}); make the expression match one of them", found.len()))
+            Err(format!("found {} times ({shown}); make the expression match only one of them", found.len()))
         }
     }
 }
 
-/// Keys of `a.b.0`, `$.a.b[0]`, or a JSON pointer `/a/b/0` (RFC 6901), which can name keys that hold dots.
+/// Splits a path into keys: `a.b.0`, `$.a.b[0]`, or a JSON pointer `/a/b/0` (RFC 6901), which allows keys
+/// that contain dots.
 fn keys(path: &str) -> Result<Vec<String>, String> {
     let keys: Vec<String> = if let Some(pointer) = path.strip_prefix('/') {
         pointer.split('/').map(|key| key.replace("~1", "/").replace("~0", "~")).collect()
@@ -119,13 +120,13 @@ fn keys(path: &str) -> Result<Vec<String>, String> {
         path.strip_prefix('.').unwrap_or(&path).split('.').map(str::to_owned).collect()
     };
     if keys.iter().any(String::is_empty) {
-        return Err(format!("\"{path}\" is no path into JSON: write json:KEY.KEY.INDEX"));
+        return Err(format!("\"{path}\" is not a path into JSON: write json:KEY.KEY.INDEX"));
     }
     Ok(keys)
 }
 
 fn json(keys: &[String], text: &str) -> Result<Quantity, String> {
-    let top = document(text).ok_or_else(|| format!("standard output holds no JSON; {}", ending(text)))?;
+    let top = document(text).ok_or_else(|| format!("standard output contains no JSON; {}", ending(text)))?;
     let mut value = &top;
     for (depth, key) in keys.iter().enumerate() {
         let next = match value {
@@ -146,7 +147,7 @@ fn json(keys: &[String], text: &str) -> Result<Quantity, String> {
         .ok_or_else(|| format!("{} is {}, not a finite number", keys.join("."), describe(value)))
 }
 
-/// The whole text as JSON, or its last line that is an object.
+/// Parses the whole text as JSON, or else its last line that is a JSON object.
 fn document(text: &str) -> Option<Value> {
     let object = |line: &str| serde_json::from_str(line).ok().filter(Value::is_object);
     serde_json::from_str(text).ok().or_else(|| text.lines().rev().find_map(object))
@@ -195,16 +196,16 @@ mod tests {
     fn an_expression_that_does_not_match_once_says_what_it_found() {
         assert_eq!(
             read("rps=rps (\\d+)", "rps 123\nrps 456\n"),
-            Err("metric rps: printed 2 times (\"123\", \"456\"); make the expression match one of them"
+            Err("metric rps: found 2 times (\"123\", \"456\"); make the expression match only one of them"
                 .to_owned())
         );
         assert_eq!(
             read("rps=rps (\\d+)", "rps: 123\ndone\n\n"),
-            Err("metric rps: rps (\\d+) is not on standard output; the last line is \"done\"".to_owned())
+            Err("metric rps: rps (\\d+) does not match standard output; the last line is \"done\"".to_owned())
         );
         assert_eq!(
             read("rps=rps (\\d+)", ""),
-            Err("metric rps: rps (\\d+) is not on standard output; standard output is empty".to_owned())
+            Err("metric rps: rps (\\d+) does not match standard output; standard output is empty".to_owned())
         );
         assert_eq!(
             read("rps=rps (\\S+)", "rps nan"),
@@ -215,13 +216,20 @@ mod tests {
     #[test]
     fn a_wrong_request_is_refused_with_the_right_form() {
         let error = |given| named(given).unwrap_err();
-        assert!(error("rps=(").starts_with("metric rps: ( is no regular expression: "), "{}", error("rps=("));
+        assert!(
+            error("rps=(").starts_with("metric rps: ( is not a regular expression: "),
+            "{}",
+            error("rps=(")
+        );
         assert_eq!(error("rps=\\d+"), "metric rps: \\d+ has no group: put the number in parentheses");
-        assert_eq!(error("a:less=(x)"), "\"less\" is no direction: write NAME:higher=... or NAME:lower=...");
-        assert_eq!(error("a[ms=(x)"), "the unit in \"a[ms\" is not closed: NAME[UNIT]=...");
+        assert_eq!(
+            error("a:less=(x)"),
+            "\"less\" is not a direction: write NAME:higher=... or NAME:lower=..."
+        );
+        assert_eq!(error("a[ms=(x)"), "the unit in \"a[ms\" has no ]: write NAME[UNIT]=...");
         assert_eq!(error("=(x)"), "a metric needs a name: NAME=REGEX");
-        assert_eq!(error("a=json:x..y"), "\"x..y\" is no path into JSON: write json:KEY.KEY.INDEX");
-        assert_eq!(error("a=json:"), "\"\" is no path into JSON: write json:KEY.KEY.INDEX");
+        assert_eq!(error("a=json:x..y"), "\"x..y\" is not a path into JSON: write json:KEY.KEY.INDEX");
+        assert_eq!(error("a=json:"), "\"\" is not a path into JSON: write json:KEY.KEY.INDEX");
     }
 
     #[test]
@@ -247,7 +255,7 @@ mod tests {
         assert!(error("n=json:s").ends_with("not a finite number"), "{}", error("n=json:s"));
         assert_eq!(
             read("n=json:b", "no json\n").unwrap_err(),
-            "metric n: standard output holds no JSON; the last line is \"no json\""
+            "metric n: standard output contains no JSON; the last line is \"no json\""
         );
     }
 

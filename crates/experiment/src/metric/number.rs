@@ -1,15 +1,15 @@
-//! Numbers as programs print them: `12,345.6`, `1.23k`, `45.6MB`, `789.00us`, `1e6`.
+//! Parses numbers as programs print them: `12,345.6`, `1.23k`, `45.6MB`, `789.00us`, `1e6`.
 
-/// A number and what its suffix said that it counts.
+/// A number and the kind of quantity given by its suffix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Quantity {
     /// Plain value, milliseconds, bytes or percent.
     pub value: f64,
-    /// What the suffix said.
+    /// The kind of quantity.
     pub kind: Kind,
 }
 
-/// What a number counts, as far as its suffix tells.
+/// Kind of a quantity, known from its suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// No suffix, or `k`, `M`, `G`, `T`.
@@ -23,7 +23,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Unit in which [`Quantity::value`] is.
+    /// Returns the unit of [`Quantity::value`].
     pub(super) fn unit(self) -> &'static str {
         match self {
             Self::Plain => "",
@@ -34,7 +34,7 @@ impl Kind {
     }
 }
 
-/// Milliseconds in a unit of time.
+/// Returns the number of milliseconds in a unit of time.
 pub(super) fn milliseconds(unit: &str) -> Option<f64> {
     Some(match unit {
         "ns" | "nsec" | "nsecs" => 1e-6,
@@ -47,14 +47,14 @@ pub(super) fn milliseconds(unit: &str) -> Option<f64> {
     })
 }
 
-/// A finite number without a suffix; commas may set off its thousands.
+/// Parses a finite number without a suffix. Commas may separate thousands.
 pub(super) fn plain(text: &str) -> Option<f64> {
     quantity(text).filter(|quantity| quantity.kind == Kind::Plain && !text.ends_with(char::is_alphabetic))?;
     quantity(text).map(|quantity| quantity.value)
 }
 
-/// A finite number with or without a suffix. `k`, `M`, `G` and `T` are powers of 1000, also before a `B`;
-/// `KiB` and its like are powers of 1024. A rate (`MB/s`) is taken like its count.
+/// Parses a finite number with or without a suffix. `k`, `M`, `G` and `T` are powers of 1000, also before a
+/// `B`. `Ki`, `Mi` and so on are powers of 1024. A rate (`MB/s`) is read like its count.
 pub(super) fn quantity(text: &str) -> Option<Quantity> {
     let text = text.trim();
     let end = numeral(text);
@@ -93,7 +93,7 @@ fn counted(suffix: &str) -> Option<(Kind, f64)> {
     Some((kind, base.powi(power)))
 }
 
-/// Where the number at the start of `text` ends.
+/// Returns the length of the number at the start of `text`.
 fn numeral(text: &str) -> usize {
     let bytes = text.as_bytes();
     let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -150,7 +150,7 @@ mod tests {
             ("86.19%", 86.19, Kind::Percent),
         ];
         for (text, value, kind) in cases {
-            let read = quantity(text).unwrap_or_else(|| panic!("{text} is no number"));
+            let read = quantity(text).unwrap_or_else(|| panic!("{text} is not a number"));
             assert!((read.value - value).abs() <= value.abs() * 1e-12, "{text}: {read:?}");
             assert_eq!(read.kind, kind, "{text}");
         }

@@ -1,21 +1,22 @@
-//! redis-benchmark: plain, `-q` and `--csv`.
+//! redis-benchmark: its default output, that of `-q` and that of `--csv`.
 //!
-//! Checked against redis-benchmark 7.0.15. Output of version 6.0, which has rates without latencies, was not at
-//! hand.
+//! Tested with redis-benchmark 7.0.15. The output of version 6.0, which has rates without latencies, was not
+//! available for tests.
 
 use crate::metric::{
     figures::{Figures, higher, lower, quote, slug, unlike},
     number,
 };
 
-/// What was measured of one command.
+/// The figures of one Redis command.
 struct Test {
     title: String,
-    /// Name and value: `requests`, then latencies in milliseconds.
+    /// Names and values: `requests`, then latencies in milliseconds.
     values: Vec<(String, f64)>,
 }
 
-/// Requests (primary) and latencies; of several tests, each with its name: `get.requests`.
+/// Reads requests (primary) and latencies. With several tests, each name starts with that of its test:
+/// `get.requests`.
 pub(super) fn read(text: &str) -> Result<Figures, String> {
     let lines: Vec<&str> = text.split(['\n', '\r']).map(str::trim).collect();
     let mut tests = csv(&lines)?;
@@ -45,13 +46,14 @@ pub(super) fn read(text: &str) -> Result<Figures, String> {
     Ok(figures)
 }
 
-/// `lrange_100` for `LRANGE_100 (first 100 elements)`; what is in parentheses is added where the name is taken.
+/// Returns `lrange_100` for `LRANGE_100 (first 100 elements)`. The part in parentheses is added if the name
+/// is taken.
 fn name(title: &str, taken: &[String]) -> String {
     let short = slug(title.split(" (").next().unwrap_or(title));
     if taken.contains(&short) { slug(title) } else { short }
 }
 
-/// Rows of `--csv`; version 6.0 has no header and only the rate.
+/// Reads the rows of `--csv`. Version 6.0 prints no header and only the rate.
 fn csv(lines: &[&str]) -> Result<Vec<Test>, String> {
     let rows = lines.iter().filter_map(|line| {
         let line = line.strip_prefix('"')?.strip_suffix('"')?;
@@ -79,7 +81,7 @@ fn column_name(column: &str) -> &str {
     }
 }
 
-/// Lines of `-q`: `SET: 58139.53 requests per second, p50=0.047 msec`.
+/// Reads the lines of `-q`: `SET: 58139.53 requests per second, p50=0.047 msec`.
 fn quiet(lines: &[&str]) -> Vec<Test> {
     let test = |line: &&str| {
         let (title, rest) = line.rsplit_once(": ")?;
@@ -93,7 +95,7 @@ fn quiet(lines: &[&str]) -> Vec<Test> {
     lines.iter().filter_map(test).collect()
 }
 
-/// Sections `====== SET ======` with a summary, or in version 6.0 with a rate alone.
+/// Reads sections `====== SET ======` with a summary, or, of version 6.0, with a rate only.
 fn plain(lines: &[&str]) -> Result<Vec<Test>, String> {
     let mut tests: Vec<Test> = Vec::new();
     for (at, line) in lines.iter().enumerate() {

@@ -1,13 +1,13 @@
-//! hackbench and `perf bench`, which share their ancestry.
+//! hackbench and `perf bench`, which have a common origin.
 //!
-//! Checked against hackbench of rt-tests 2.4 and perf 6.1, in its default format.
+//! Tested with hackbench of rt-tests 2.4 and perf 6.1, in its default format.
 
 use crate::metric::{
     figures::{Figure, Figures, higher, lower, slug, unlike},
     number,
 };
 
-/// The time of `hackbench`.
+/// Reads the time of `hackbench`.
 pub(super) fn hackbench(text: &str) -> Result<Figures, String> {
     let times: Figures = text
         .lines()
@@ -17,8 +17,8 @@ pub(super) fn hackbench(text: &str) -> Result<Figures, String> {
     if times.is_empty() { Err(unlike("hackbench", "\"Time:\"", text)) } else { Ok(times) }
 }
 
-/// What the benchmarks print: `time`, `latency`, `operations`, or the throughput of each function; of several
-/// benchmarks, each with its name: `pipe.time`.
+/// Reads what the benchmarks print: `time`, `latency`, `operations`, or the throughput of each function. With
+/// several benchmarks, each name starts with that of its benchmark: `pipe.time`.
 pub(super) fn perf_bench(text: &str) -> Result<Figures, String> {
     let text = format!("\n{text}");
     let sections: Vec<(&str, &str)> = text.split("\n# Running ").skip(1).filter_map(section).collect();
@@ -39,7 +39,8 @@ pub(super) fn perf_bench(text: &str) -> Result<Figures, String> {
     Ok(figures)
 }
 
-/// Name and text of what starts with `'sched/pipe' benchmark:`, or with `sched/pipe benchmark...` of several.
+/// Splits a section into its name and text. It starts with `'sched/pipe' benchmark:`, or, among several, with
+/// `sched/pipe benchmark...`.
 fn section(text: &str) -> Option<(&str, &str)> {
     let (name, section) = text.split_once(" benchmark")?;
     Some((name.trim_matches('\''), section))
@@ -57,7 +58,7 @@ fn benchmark(section: &str) -> Figures {
     figures
 }
 
-/// The figure of one line. Lines of single threads and single runs start with `[`.
+/// Reads the figure of one line. Lines of single threads and single runs start with `[` and are skipped.
 fn figure(line: &str, function: &str) -> Option<Figure> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (name, unit, value) = match words[..] {

@@ -1,7 +1,7 @@
-//! SPEC CPU 2006, 2017 and their successors: scores in a result file (`.csv`, `.rsf`, `.txt`), or in what
-//! `runcpu` prints.
+//! SPEC CPU 2006, 2017 and later: scores from a result file (`.csv`, `.rsf`, `.txt`), or from the output of
+//! `runcpu`.
 //!
-//! Checked against the format of published reports only; the suites were not at hand.
+//! Tested with the format of published reports only, not with the suites themselves.
 
 use crate::metric::{
     Output,
@@ -15,10 +15,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Kernels stamp files by a clock that lags by up to a tick.
+/// File times come from a kernel clock that lags behind by up to a tick.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Scores such as `SPECrate2017_int_base`, `base` and `peak` in `.rsf`; the first of the report is primary.
+/// Reads scores such as `SPECrate2017_int_base`, or `base` and `peak` from `.rsf`. The first one in the
+/// report is primary.
 pub(super) fn read(pattern: Option<&str>, output: &Output) -> Result<Figures, String> {
     let Some(pattern) = pattern else {
         return found(scores(output.stdout), || {
@@ -28,7 +29,7 @@ pub(super) fn read(pattern: Option<&str>, output: &Output) -> Result<Figures, St
     let path = newest(pattern, output.since)?;
     let bytes = fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     found(scores(&String::from_utf8_lossy(&bytes)), || {
-        format!("{} holds no score of SPEC CPU: a suite that ran in part has none", path.display())
+        format!("{} contains no SPEC CPU score; a suite that ran only in part has none", path.display())
     })
 }
 
@@ -36,13 +37,13 @@ fn found(scores: Figures, otherwise: impl Fn() -> String) -> Result<Figures, Str
     if scores.is_empty() { Err(otherwise()) } else { Ok(scores) }
 }
 
-/// The file last written in the folder of `pattern`, whose last part may hold `*` and `?`.
+/// Returns the file written last in the folder of `pattern`. The file name may contain `*` and `?`.
 fn newest(pattern: &str, since: SystemTime) -> Result<PathBuf, String> {
     let path = Path::new(pattern);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if folder.to_string_lossy().contains(['*', '?']) {
-        return Err(format!("spec={pattern}: only the name of the file may hold * and ?, not its folder"));
+        return Err(format!("spec={pattern}: only the file name may contain * and ?, not its folder"));
     }
     let glob = regex_lite::escape(&name).replace("\\*", ".*").replace("\\?", ".");
     let glob = Regex::new(&format!("^(?s:{glob})$")).map_err(|error| format!("spec={pattern}: {error}"))?;
@@ -55,16 +56,16 @@ fn newest(pattern: &str, since: SystemTime) -> Result<PathBuf, String> {
         .filter_map(|(file, path)| Some((file.is_file().then(|| file.modified().ok())??, path)))
         .max();
     match newest {
-        None => Err(format!("spec={pattern}: no such file after the run")),
+        None => Err(format!("spec={pattern}: no file matches after the run")),
         Some((written, path)) if written + TICK < since => Err(format!(
-            "{} is older than the run, which wrote no file that spec={pattern} names",
+            "{} is older than the run, which wrote no file that matches spec={pattern}",
             path.display()
         )),
         Some((_, path)) => Ok(path),
     }
 }
 
-/// Each score once; one that is "Not Run", `--` or zero is none.
+/// Returns each score once. Scores that are "Not Run", `--` or zero are left out.
 fn scores(text: &str) -> Figures {
     let mut figures = Figures::new();
     for figure in text.lines().filter_map(score).filter(|(_, value)| *value > 0.0) {

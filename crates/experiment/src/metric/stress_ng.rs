@@ -1,13 +1,14 @@
 //! stress-ng with `--metrics` or `--metrics-brief`.
 //!
-//! Checked against stress-ng 0.15.06. It prints on standard error, or with `--stdout` on standard output.
+//! Tested with stress-ng 0.15.06. It prints to standard error, or with `--stdout` to standard output.
 
 use crate::metric::{
     figures::{Figure, Figures, higher, unlike},
     number,
 };
 
-/// Bogo operations per second of real time, of each stressor by its name; the first one is primary.
+/// Reads bogo operations per second of real time, of each stressor by its name. The first stressor is
+/// primary.
 pub(super) fn read(stdout: &str, stderr: &str) -> Result<Figures, String> {
     let mut figures = rows(stdout);
     if figures.is_empty() {
@@ -26,13 +27,14 @@ fn rows(text: &str) -> Figures {
     lines.filter_map(row).collect()
 }
 
-/// A line without `stress-ng: metrc: [123] `, which `--log-brief` leaves out.
+/// Strips `stress-ng: metrc: [123] ` from a line. Lines of `--log-brief` do not have it.
 fn message(line: &str) -> &str {
     let rest = line.trim().strip_prefix("stress-ng:").and_then(|line| line.split_once("] "));
     rest.map_or(line, |(_, rest)| rest).trim()
 }
 
-/// Name, bogo operations, real, user and system time, and the rates over real and over CPU time.
+/// Reads a row: name, bogo operations, real, user and system time, and the rates by real time and by CPU
+/// time.
 fn row(line: &str) -> Option<Figure> {
     let mut words = line.split_whitespace();
     let name = words.next()?;

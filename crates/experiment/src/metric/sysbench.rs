@@ -1,13 +1,14 @@
-//! sysbench: tests `cpu`, `memory`, `fileio`, `threads`, `mutex`, and the `oltp` scripts.
+//! sysbench: the tests `cpu`, `memory`, `fileio`, `threads` and `mutex`, and the `oltp` scripts.
 //!
-//! Checked against sysbench 1.0.20; output of `oltp` and of version 1.1 was not at hand.
+//! Tested with sysbench 1.0.20. Output of `oltp` and of version 1.1 was not available for tests.
 
 use crate::metric::{
     figures::{Figures, after, higher, lower, number_after, number_between, unlike},
     number,
 };
 
-/// Primary: of `memory` and `fileio` the throughput, of `oltp` transactions, of all others events.
+/// Reads the figures. The primary metric is throughput for `memory` and `fileio`, transactions for `oltp`,
+/// and events for all others.
 pub(super) fn read(text: &str) -> Result<Figures, String> {
     let total = number_after(text, "total number of events:");
     let seconds = after(text, "total time:")
@@ -23,7 +24,7 @@ pub(super) fn read(text: &str) -> Result<Figures, String> {
     Ok(figures)
 }
 
-/// What the test counts apart from events.
+/// Reads what the test counts besides events.
 fn work(text: &str) -> Figures {
     let mut figures = Figures::new();
     if let Some(line) = text.lines().find(|line| line.contains(" transferred (")) {

@@ -1,13 +1,13 @@
 //! UnixBench: the report that `Run` prints.
 //!
-//! Checked against the format of published reports of version 5.1.3 only; the program was not at hand.
+//! Tested with the format of published reports of version 5.1.3 only, not with the program itself.
 
 use crate::metric::{
     figures::{Figure, Figures, higher, slug, unlike},
     number,
 };
 
-/// Titles in the report and UnixBench's own names of the tests.
+/// Titles in the report, and UnixBench's own names of the tests.
 const TESTS: [(&str, &str); 13] = [
     ("Dhrystone 2 using register variables", "dhry2reg"),
     ("Double-Precision Whetstone", "whetstone-double"),
@@ -24,8 +24,8 @@ const TESTS: [(&str, &str); 13] = [
     ("System Call Overhead", "syscall"),
 ];
 
-/// The index (primary where there is one) and the rate of each test; of several passes, each with its number
-/// of copies: `copies8.index`.
+/// Reads the index (primary if there is one) and the rate of each test. With several passes, each name starts
+/// with the number of copies: `copies8.index`.
 pub(super) fn read(text: &str) -> Result<Figures, String> {
     let mut passes: Vec<(&str, &str)> = Vec::new();
     let mut rest = text;
@@ -60,7 +60,7 @@ fn pass(report: &str) -> Figures {
     index.into_iter().chain(report.lines().filter_map(test)).collect()
 }
 
-/// `Execl Throughput   4334.0 lps   (29.8 s, 2 samples)`.
+/// Reads a line `Execl Throughput   4334.0 lps   (29.8 s, 2 samples)`.
 fn test(line: &str) -> Option<Figure> {
     let line = line.trim().strip_suffix(" samples)")?;
     let mut words = line.rsplit_once(" (")?.0.split_whitespace().rev();

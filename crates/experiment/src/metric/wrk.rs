@@ -1,16 +1,17 @@
 //! wrk, which loads a web server.
 //!
-//! Checked against wrk 4.1.0, without and with `--latency`.
+//! Tested with wrk 4.1.0, with and without `--latency`.
 
 use crate::metric::{
     figures::{Figures, after, higher, lower, number_after, unlike},
     number::{self, Kind},
 };
 
-/// Share of requests that may fail before the rate, which counts failures as well, says nothing.
+/// Largest share of failed requests. The rate counts failures as well, so with more of them it is
+/// meaningless.
 const FAILURES: f64 = 0.01;
 
-/// Requests (primary), transfer, mean latency, percentiles with `--latency`, and errors of all kinds.
+/// Reads requests (primary), transfer, mean latency, percentiles with `--latency`, and errors of all kinds.
 pub(super) fn read(text: &str) -> Result<Figures, String> {
     let (Some(rate), Some(latency)) = (number_after(text, "Requests/sec:"), latency(text)) else {
         return Err(unlike("wrk", "\"Requests/sec:\" and \"Latency\"", text));
@@ -19,8 +20,8 @@ pub(super) fn read(text: &str) -> Result<Figures, String> {
     let requests = requests(text).unwrap_or_default();
     if errors > requests * FAILURES {
         return Err(format!(
-            "wrk counted {errors} socket errors and responses other than 2xx and 3xx in {requests} requests: its rate \
-             is not one of answers; is the server up, and the address right?"
+            "wrk counted {errors} socket errors and responses other than 2xx and 3xx in {requests} requests, so its rate \
+             is not that of successful responses; check that the server is up and the address is right"
         ));
     }
     let mut figures = vec![higher("requests", "requests/s", rate)];
@@ -35,13 +36,13 @@ pub(super) fn read(text: &str) -> Result<Figures, String> {
     Ok(figures)
 }
 
-/// Mean latency in milliseconds, from the row `Latency` of `Thread Stats`.
+/// Reads the mean latency in milliseconds, from the row `Latency` of `Thread Stats`.
 fn latency(text: &str) -> Option<f64> {
     let (_, stats) = text.split_once("Thread Stats")?;
     milliseconds(after(stats, "Latency ")?.split_whitespace().next()?)
 }
 
-/// The lines `99%  4.49ms` below `Latency Distribution`.
+/// Reads the lines `99%  4.49ms` below `Latency Distribution`.
 fn percentiles(text: &str) -> Vec<(f64, f64)> {
     let distribution = text.split_once("Latency Distribution").map_or("", |(_, rest)| rest);
     let mut rows = distribution.lines().skip(1);
@@ -56,7 +57,7 @@ fn milliseconds(text: &str) -> Option<f64> {
     number::quantity(text).filter(|quantity| quantity.kind == Kind::Time).map(|quantity| quantity.value)
 }
 
-/// Bytes as wrk prints them, in MiB: its `KB`, `MB` and `GB` are powers of 1024.
+/// Converts a size as wrk prints it to MiB: wrk's `KB`, `MB` and `GB` are powers of 1024.
 fn binary(text: &str) -> Option<f64> {
     let (number, power) = match text.strip_suffix('B')? {
         rest if rest.ends_with('K') => (&rest[..rest.len() - 1], -1),

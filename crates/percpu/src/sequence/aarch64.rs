@@ -1,4 +1,4 @@
-//! AArch64: the thread pointer is `tpidr_el0`.
+//! The sequence on AArch64. The thread pointer is `tpidr_el0`.
 
 use crate::area::Cells;
 use std::arch::asm;
@@ -6,7 +6,7 @@ use std::arch::asm;
 /// Whether there is a sequence for this architecture.
 pub(crate) const PRESENT: bool = true;
 
-/// This thread's area at `offset` from the thread pointer.
+/// Returns the address of this thread's area, at `offset` from the thread pointer.
 #[inline]
 fn area(offset: isize) -> usize {
     let thread: usize;
@@ -15,12 +15,13 @@ fn area(offset: isize) -> usize {
     thread.wrapping_add_signed(offset)
 }
 
-/// `cpu_id` of this thread's area at `offset` from the thread pointer. At offset 0 there is no area: any number.
+/// Returns `cpu_id` of this thread's area, at `offset` from the thread pointer. At offset 0 there is no area,
+/// and the result is arbitrary.
 #[inline]
 pub(crate) fn cpu_id(offset: isize) -> u32 {
     let cpu;
-    // SAFETY: the load is in the thread's area, or (offset 0) in the 16 bytes that the ABI of thread-local storage
-    // keeps at the thread pointer.
+    // SAFETY: the load is within the thread's area, or (offset 0) within the 16 bytes that the ABI of
+    // thread-local storage reserves at the thread pointer.
     unsafe {
         asm!(
             "ldr {cpu:w}, [{area}, 4]",
@@ -32,17 +33,19 @@ pub(crate) fn cpu_id(offset: isize) -> u32 {
     cpu
 }
 
-/// Adds `n` in the row of `cpu` if the thread stays there until that is done, or else to the shard. Returns the new
-/// value of the one of the two.
+/// Adds `n` in the row of `cpu` if the thread stays on that CPU until the add is complete, or else to the
+/// shard. Returns the new value of the cell that was changed.
 ///
 /// # Safety
-/// The thread is registered with an area at `cells.offset`, `cpu` has a row, and the area of `cells` lives.
+/// The thread is registered with an area at `cells.offset`, `cpu` has a row, and the area of `cells` is
+/// allocated.
 #[inline]
 pub(crate) unsafe fn add(cells: &Cells, cpu: u32, n: i64) -> i64 {
     let new;
-    // SAFETY: between 24 and 25 the kernel lets only one thread of this CPU at a time come to the store, so it loses
-    // no add; the store is of 8 aligned bytes, which other threads see as a relaxed one. On the other path, the
-    // add is atomic. The stack is not used; the flags are given up.
+    // SAFETY: between labels 24 and 25, the kernel lets only one thread of this CPU at a time reach the
+    // store, so the store loses no add. It stores 8 aligned bytes, which other threads see like a relaxed
+    // store. On the other path, the add is atomic. The stack is not used; the flags are declared as
+    // clobbered.
     unsafe {
         asm!(
             "adrp {new}, 37f",

@@ -1,29 +1,29 @@
 //! The add as a restartable sequence: one file for each architecture that has one.
 //!
-//! What the kernel demands (`kernel/rseq.c`, `linux/rseq.h`), and what all files here do:
+//! The requirements of the kernel (`kernel/rseq.c`, `linux/rseq.h`), which all files here fulfil:
 //!
 //! ```text
-//!     rseq_cs = descriptor            the thread says which sequence it is about to enter
-//! 24: if cpu != cpu_id goto 26        from here on, whoever is preempted, migrated or signalled goes on at 26
+//!     rseq_cs = descriptor            announces the sequence that the thread is about to enter
+//! 24: if cpu != cpu_id goto 26        from here on, preemption, migration or a signal leads to 26
 //!     cell = first + cpu * stride
 //!     new = *cell
 //!     new += n
 //!     *cell = new                     the commit is one instruction, the last one
 //! 25: ...
 //!
-//!     RSEQ_SIG                        the kernel jumps only to where the registered signature stands before
+//!     RSEQ_SIG                        the kernel jumps only to code that follows the registered signature
 //! 26: new = atomic add of n to shard 0
 //!     goto 25
 //! ```
 //!
-//! `rseq_cs` is written only by registered threads, and right before the first instruction of the sequence, so that a
-//! handler that comes between and enters a sequence of its own does no harm: either the write is still to come, or
-//! the thread is already in the sequence and is sent to 26. It is left as it is afterwards, as the interface
-//! allows: the kernel sees that the thread is elsewhere, and clears it. `cpu_id` is only read, and nothing else of the
-//! area is looked at.
+//! `rseq_cs` is written only by registered threads, and directly before the first instruction of the
+//! sequence. A signal handler that runs in between and enters a sequence of its own therefore does no harm:
+//! either the write is still to come, or the thread is already in the sequence and is sent to 26. `rseq_cs`
+//! is not cleared afterwards, which the interface allows: the kernel sees that the thread is outside of the
+//! sequence, and clears it. `cpu_id` is only read, and no other field of the area is used.
 //!
-//! The descriptor's section bears the name by which debuggers and tracers find such sequences. The way out lies in the
-//! same section as the function, behind it, so that the two are kept or thrown away together.
+//! The descriptor's section has the name by which debuggers and tracers find such sequences. The abort
+//! handler is in the same section as the function, behind it, so that the linker keeps or discards both.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64", not(miri)))]
 #[path = "x86_64.rs"]

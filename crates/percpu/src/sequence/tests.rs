@@ -1,9 +1,9 @@
-//! The sequences with a made-up area and a kernel made of a signal handler, so that every path runs on any machine,
-//! under emulation, and whichever kernel and C library there are.
+//! Tests of the sequences with a fake area and a signal handler that acts as the kernel, so that every path
+//! runs on any machine, under emulation, and with any kernel and C library.
 //!
-//! The handler does what the kernel does to a thread that it preempts and puts on another CPU: where the thread is in
-//! the sequence that `rseq_cs` names, it goes on at the abort handler; `rseq_cs` is cleared, and the CPU changed.
-//! Then it adds, too, in the row of that CPU: what a thread that came in between would do.
+//! The handler does what the kernel does to a thread that it preempts and moves to another CPU. If the thread
+//! is in the sequence that `rseq_cs` names, it resumes at the abort handler; `rseq_cs` is cleared, and the
+//! CPU changes. Then the handler adds in the row of that CPU as well, as a thread that ran in between would.
 #![allow(clippy::unwrap_used, reason = "a test that cannot run fails")]
 #![allow(clippy::incompatible_msrv, reason = "tests are built with the workspace's Rust")]
 
@@ -46,7 +46,7 @@ impl Made {
         Self { cpu_id_start: cpu.into(), cpu_id: cpu.into(), rseq_cs: 0.into(), flags: 0.into() }
     }
 
-    /// An area with rows for four CPUs, for this thread only.
+    /// Returns an area with rows for four CPUs, for this thread only.
     fn area(&self) -> Area {
         let offset = std::ptr::from_ref(self).addr().wrapping_sub(thread_pointer()).cast_signed();
         Area::new(1, Registration { offset, cpus: CPUS })
@@ -55,7 +55,7 @@ impl Made {
 
 fn thread_pointer() -> usize {
     let pointer: usize;
-    // SAFETY: x86-64 keeps the thread pointer in the word it points to; AArch64 in a register.
+    // SAFETY: x86-64 stores the thread pointer in the word that it points to; AArch64 has it in a register.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         std::arch::asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags));
@@ -65,7 +65,7 @@ fn thread_pointer() -> usize {
     pointer
 }
 
-/// Where an add went: values of the four CPU rows, and the sum, which has the shards too.
+/// Returns the values of the four CPU rows, and the sum, which includes the shards.
 fn rows(cells: &Cells) -> ([i64; 4], i64) {
     // SAFETY: the rows of these CPUs.
     let row = |cpu| unsafe { &*cells.first.wrapping_byte_add(cpu * cells.stride) }.load(Relaxed);
@@ -83,7 +83,7 @@ fn an_add_goes_to_the_row_of_the_cpu_and_leaves_its_descriptor_behind() {
         cells.add(10 + i64::from(cpu));
         let descriptor = made.rseq_cs.load(SeqCst) as *const Descriptor;
         assert!(descriptor.is_aligned());
-        // SAFETY: an aligned descriptor that the sequence has named.
+        // SAFETY: an aligned descriptor that the sequence has announced.
         let descriptor = unsafe { &*descriptor };
         assert_eq!((descriptor.version, descriptor.flags), (0, 0));
         assert!((12..64).contains(&descriptor.length), "{}", descriptor.length);
@@ -96,7 +96,7 @@ fn an_add_goes_to_the_row_of_the_cpu_and_leaves_its_descriptor_behind() {
 
 #[test]
 fn an_add_without_registration_is_in_the_sum_and_writes_nothing_to_the_area() {
-    // Uninitialised, refused, and a CPU that is beyond the rows.
+    // Uninitialised, refused, and a CPU number beyond the rows.
     for cpu in [-1_i32 as u32, -2_i32 as u32, CPUS, i32::MAX as u32] {
         let made = Made::on(cpu);
         let area = made.area();
@@ -114,7 +114,7 @@ fn an_add_that_finds_itself_on_another_cpu_takes_the_other_path() {
     let made = Made::on(1);
     let area = made.area();
     let cells = area.cells(0);
-    // SAFETY: the area is this thread's; on CPU 1 it tells that it was on CPU 0.
+    // SAFETY: the area is this thread's. The thread is on CPU 1, and the sequence is called for CPU 0.
     let new = unsafe { add(&cells, 0, 3) };
     assert_eq!(new, 3);
     // SAFETY: as above.
@@ -128,31 +128,32 @@ const SIGNATURE: u32 = 0x5305_3053;
 #[cfg(target_arch = "aarch64")]
 const SIGNATURE: u32 = 0xd428_bc00;
 
-/// What stands before the abort handler.
+/// Returns the four bytes before the abort handler.
 fn signature(of: &Descriptor) -> u32 {
-    // SAFETY: four bytes of code that are there to be read.
+    // SAFETY: four readable bytes of code.
     unsafe { ((of.abort - 4) as *const u32).read_unaligned() }
 }
 
-/// What the handler works on: the made-up area and the cells of the test that runs it. One test at a time.
+/// The fake area and the cells of the running test, for the handler. One test runs at a time.
 static AREA: AtomicPtr<Made> = AtomicPtr::new(std::ptr::null_mut());
 static CELLS: AtomicPtr<Cells> = AtomicPtr::new(std::ptr::null_mut());
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 static BROKEN_OFF: AtomicU64 = AtomicU64::new(0);
 
-/// What the kernel does on the way back to a thread that it interrupted, and an add of another thread on that CPU.
+/// Does what the kernel does before it resumes an interrupted thread, and adds as another thread on that CPU
+/// would.
 fn interrupt(context: *mut c_void) {
     let (made, cells) = (AREA.load(SeqCst), CELLS.load(SeqCst));
     if made.is_null() {
         return;
     }
-    // SAFETY: the test that set these is this thread's, and takes them away before they end.
+    // SAFETY: the test that set these runs on this thread, and resets them before they are dropped.
     let (made, cells) = unsafe { (&*made, &*cells) };
-    // SAFETY: the kernel has made the context for this handler.
+    // SAFETY: the kernel has created the context for this handler.
     let pc = unsafe { program_counter(context) };
     let descriptor = made.rseq_cs.swap(0, SeqCst) as *const Descriptor;
-    // SAFETY: null, or what a sequence of this crate has named.
+    // SAFETY: null, or announced by a sequence of this crate.
     let entered = unsafe { descriptor.as_ref() };
     if let Some(descriptor) = entered.filter(|it| pc.wrapping_sub(it.start) < it.length) {
         if signature(descriptor) != SIGNATURE {
@@ -164,7 +165,7 @@ fn interrupt(context: *mut c_void) {
     let cpu = (made.cpu_id.load(SeqCst) + 1) % CPUS;
     made.cpu_id_start.store(cpu, SeqCst);
     made.cpu_id.store(cpu, SeqCst);
-    // To all rows, so also to the one that the interrupted thread has read.
+    // Adds to all rows, so also to the one that the interrupted thread has read.
     for _ in 0..CPUS {
         cells.add(1);
         made.cpu_id.store((made.cpu_id.load(SeqCst) + 1) % CPUS, SeqCst);
@@ -183,8 +184,8 @@ unsafe fn program_counter<'a>(context: *mut c_void) -> &'a mut u64 {
 }
 
 fn on_signal(signal: i32, handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void)) {
-    // SAFETY: zeroes are a valid `sigaction` without flags; the handler has the signature of SA_SIGINFO, and does
-    // nothing but what is async-signal-safe.
+    // SAFETY: zeroes are a valid `sigaction` without flags; the handler has the signature of SA_SIGINFO, and
+    // only does what is async-signal-safe.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as *const () as usize;
@@ -193,8 +194,8 @@ fn on_signal(signal: i32, handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut
     }
 }
 
-/// Runs `test` with the handler at work on its area. Returns how many interrupts there were, and how many of them
-/// broke a sequence off.
+/// Runs `test` with the handler acting on its area. Returns the number of interrupts, and how many of them
+/// aborted a sequence.
 fn interrupted(test: impl FnOnce(&Cells)) -> (u64, u64) {
     let _alone = ONE_AT_A_TIME.lock().unwrap();
     let mut made = Made::on(0);
@@ -213,11 +214,11 @@ extern "C" fn storm(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
     interrupt(context);
 }
 
-/// Another thread interrupts this one as fast as it can, at whatever instruction it is.
+/// Another thread interrupts this one as fast as it can, at arbitrary instructions.
 #[test]
 fn a_storm_of_interrupts_loses_nothing() {
     on_signal(libc::SIGUSR1, storm);
-    // SAFETY: tells who this thread is.
+    // SAFETY: returns the id of this thread.
     let this = unsafe { libc::pthread_self() } as usize;
     let stop = AtomicBool::new(false);
     let enough = std::time::Instant::now() + std::time::Duration::from_secs(20);
@@ -230,7 +231,7 @@ fn a_storm_of_interrupts_loses_nothing() {
                     let before = HANDLED.load(SeqCst);
                     // SAFETY: the thread lives until this one has been joined.
                     unsafe { libc::pthread_kill(this as libc::pthread_t, libc::SIGUSR1) };
-                    // Not before it has come, or a storm of signals would leave no time for adds.
+                    // Waits until it has been handled: otherwise signals would leave no time for adds.
                     while HANDLED.load(SeqCst) == before && !stop.load(SeqCst) {
                         std::hint::spin_loop();
                     }
@@ -247,10 +248,10 @@ fn a_storm_of_interrupts_loses_nothing() {
         sum = cells.sum();
     });
     assert_eq!(sum, added + i64::from(CPUS) * handled.cast_signed(), "after {handled} interrupts");
-    assert!(broken_off > 0, "none of {handled} interrupts came within a sequence");
+    assert!(broken_off > 0, "none of {handled} interrupts was within a sequence");
 }
 
-/// Interrupts an add at every instruction, one after the other, by stepping through it.
+/// Interrupts an add at every instruction, one after the other, by single-stepping through it.
 #[cfg(target_arch = "x86_64")]
 mod stepped {
     use super::*;
@@ -269,8 +270,8 @@ mod stepped {
 
     #[inline(never)]
     fn step_through(cells: &Cells, n: i64) {
-        // SAFETY: sets and clears the trap flag by way of the stack, whose red zone is left alone because the
-        // block does not say `nostack`.
+        // SAFETY: sets and clears the trap flag through the stack. The red zone is not used, because the
+        // block is not declared `nostack`.
         unsafe {
             std::arch::asm!("pushfq", "or qword ptr [rsp], {}", "popfq", const TRAP);
         }

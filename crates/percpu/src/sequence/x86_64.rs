@@ -1,11 +1,12 @@
-//! x86-64: the thread pointer is the base of `fs`.
+//! The sequence on x86-64. The thread pointer is the base of `fs`.
 //!
-//! Three instructions and not one `add` to memory: beside the fact that the new value is needed, recent cores forward
-//! a store to the next load of the same address at no cost only for plain loads and stores. The address is worked out
-//! within the sequence because that measured a third faster than ahead of it. Measured beside this, interleaved, and
-//! not faster: `cpu_id` loaded only within the sequence, a shift for the multiplication, stride and first row as
-//! operands in memory, a look whether `rseq_cs` is set already. Even without any protection, an add to the row that
-//! `cpu_id` names takes four fifths of the time.
+//! The sequence uses three instructions and not one `add` to memory. The new value is needed in a register,
+//! and recent cores forward a store to the next load of the same address at no cost only for plain loads and
+//! stores. The address is computed within the sequence, because that measured a third faster than before it.
+//! Other forms were measured interleaved with this one, and were not faster: `cpu_id` loaded only within the
+//! sequence, a shift instead of the multiplication, stride and first row as operands in memory, and a check
+//! whether `rseq_cs` is set already. Even without any protection, an add to the row that `cpu_id` names takes
+//! four fifths of the time.
 
 use crate::area::Cells;
 use std::arch::asm;
@@ -13,12 +14,13 @@ use std::arch::asm;
 /// Whether there is a sequence for this architecture.
 pub(crate) const PRESENT: bool = true;
 
-/// `cpu_id` of this thread's area at `offset` from the thread pointer. At offset 0 there is no area: any number.
+/// Returns `cpu_id` of this thread's area, at `offset` from the thread pointer. At offset 0 there is no area,
+/// and the result is arbitrary.
 #[inline]
 pub(crate) fn cpu_id(offset: isize) -> u32 {
     let cpu;
-    // SAFETY: the load is in the thread's area, or (offset 0) in the thread control block, whose first word the ABI
-    // of thread-local storage keeps for the thread pointer itself.
+    // SAFETY: the load is within the thread's area, or (offset 0) within the thread control block, whose
+    // first word the ABI of thread-local storage reserves for the thread pointer itself.
     unsafe {
         asm!(
             "mov {cpu:e}, fs:[{area} + 4]",
@@ -30,17 +32,19 @@ pub(crate) fn cpu_id(offset: isize) -> u32 {
     cpu
 }
 
-/// Adds `n` in the row of `cpu` if the thread stays there until that is done, or else to the shard. Returns the new
-/// value of the one of the two.
+/// Adds `n` in the row of `cpu` if the thread stays on that CPU until the add is complete, or else to the
+/// shard. Returns the new value of the cell that was changed.
 ///
 /// # Safety
-/// The thread is registered with an area at `cells.offset`, `cpu` has a row, and the area of `cells` lives.
+/// The thread is registered with an area at `cells.offset`, `cpu` has a row, and the area of `cells` is
+/// allocated.
 #[inline]
 pub(crate) unsafe fn add(cells: &Cells, cpu: u32, n: i64) -> i64 {
     let new;
-    // SAFETY: between 24 and 25 the kernel lets only one thread of this CPU at a time come to the store, so it loses
-    // no add; the store is of 8 aligned bytes, which other threads see as a relaxed one. On the other path, the
-    // add is atomic. The stack is not used; the flags are given up.
+    // SAFETY: between labels 24 and 25, the kernel lets only one thread of this CPU at a time reach the
+    // store, so the store loses no add. It stores 8 aligned bytes, which other threads see like a relaxed
+    // store. On the other path, the add is atomic. The stack is not used; the flags are declared as
+    // clobbered.
     unsafe {
         asm!(
             "lea {new}, [rip + 37f]",

@@ -1,5 +1,5 @@
-//! Counters: one for all; one for each worker, in one cache line or on lines of their own; one that has a line for
-//! each CPU.
+//! Counters: one for all workers; one for each worker, in a shared cache line or in its own; and one with a
+//! line for each CPU.
 
 use super::{Member, Shared, Team, threads};
 use crate::Load;
@@ -9,13 +9,13 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// Additions in a tick: about a microsecond where nobody else adds.
+/// Additions in a tick: about a microsecond if no other worker adds.
 const PER_TICK: u64 = 256;
 
 /// Counters in a line of 64 bytes.
 const IN_A_LINE: usize = 8;
 
-/// Two lines, because prefetchers fetch lines in pairs.
+/// Aligned to two lines, because prefetchers fetch lines in pairs.
 #[derive(Default)]
 #[repr(align(128))]
 struct Line([AtomicU64; IN_A_LINE]);
@@ -38,18 +38,18 @@ impl All {
     }
 }
 
-/// Counters for some workers.
+/// Counters for a number of workers.
 pub struct Counters {
     all: Arc<All>,
     workers: usize,
 }
 
 impl Counters {
-    /// Names of the variants: one counter for all; each worker its own, eight in a line; each worker its own line;
-    /// one counter for all that has a line for each CPU.
+    /// Names of the variants: one counter for all workers; one for each worker, eight in a line; one for each
+    /// worker in its own line; one counter for all workers with a line for each CPU.
     pub const VARIANTS: &[&str] = &["shared", "packed", "padded", "per-cpu"];
 
-    /// Counters of `workers` workers.
+    /// Creates counters for `workers` workers.
     pub fn new(workers: usize) -> Self {
         let lines = |count: usize| (0..count).map(|_| Line::default()).collect();
         let all = All {

@@ -1,4 +1,4 @@
-//! Locks: each worker takes the lock, adds one to what it guards, and gives it back.
+//! Locks: each worker acquires the lock, adds one to the data that it protects, and releases it.
 
 use super::{Member, Shared, Team, threads};
 use crate::Load;
@@ -13,14 +13,14 @@ use std::{
     },
 };
 
-/// Acquisitions in a tick: few, because each may wait for all others.
+/// Acquisitions per tick: few, because each may wait for all other workers.
 const PER_TICK: u64 = 16;
 
-/// Turns that a worker waits before it lets others have its CPU, one of whom may hold the lock.
+/// Polls before a waiting worker yields its CPU to other workers, one of which may hold the lock.
 const PATIENCE: u32 = 1_000;
 
-/// Waits while `busy`; gives the CPU away from time to time, so that a worker that was interrupted with the lock
-/// in its hands can go on.
+/// Waits while `busy`. Yields the CPU from time to time, so that a worker that was preempted while it held
+/// the lock can run again.
 fn wait_while(busy: impl Fn() -> bool) {
     let mut turns = 0;
     while busy() {
@@ -33,8 +33,8 @@ fn wait_while(busy: impl Fn() -> bool) {
     }
 }
 
-/// What a lock guards. It is read and written apart, as any data would be: a lock that let two in at once would
-/// lose counts, and [`Shared::counted`] would tell.
+/// The data that a lock protects. It is read and written separately, like any other data: a lock that two
+/// workers hold at once would lose counts, which [`Shared::counted`] reveals.
 #[derive(Default)]
 #[repr(align(128))]
 struct Guarded(AtomicU64);
@@ -45,16 +45,16 @@ impl Guarded {
     }
 }
 
-/// Alone on its line.
+/// Alone in its cache lines.
 #[derive(Default)]
 #[repr(align(128))]
 struct Alone<T>(T);
 
-/// A worker's place in the queue of a queue lock.
+/// The node of a worker in the queue of an MCS lock.
 #[derive(Default)]
 #[repr(align(128))]
 struct Place {
-    /// The worker behind, plus one; 0 for none.
+    /// The next worker in the queue, plus one; 0 for none.
     next: AtomicUsize,
     waits: AtomicBool,
 }
@@ -68,19 +68,19 @@ struct All {
     next_ticket: Alone<AtomicU64>,
     serving: Alone<AtomicU64>,
     ticketed: Guarded,
-    /// The last in the queue, plus one; 0 where the lock is free.
+    /// The last worker in the queue, plus one; 0 if the lock is free.
     tail: Alone<AtomicUsize>,
     places: Vec<Place>,
     queued: Guarded,
 }
 
 impl All {
-    /// The standard library's mutex, which sleeps on a futex.
+    /// Uses the standard library's mutex, which sleeps on a futex.
     fn mutex(&self) {
         *self.mutex.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
     }
 
-    /// Test, and only then test and set.
+    /// Test-and-test-and-set lock.
     fn spin(&self) {
         while self.spin.0.swap(true, Acquire) {
             wait_while(|| self.spin.0.load(Relaxed));
@@ -89,7 +89,7 @@ impl All {
         self.spin.0.store(false, Release);
     }
 
-    /// First come, first served; all look at one word.
+    /// Ticket lock: first come, first served; all waiting workers poll the same word.
     fn ticket(&self) {
         let mine = self.next_ticket.0.fetch_add(1, Relaxed);
         wait_while(|| self.serving.0.load(Acquire) != mine);
@@ -97,7 +97,8 @@ impl All {
         self.serving.0.store(mine + 1, Release);
     }
 
-    /// First come, first served; each looks at a word of its own (Mellor-Crummey and Scott 1991).
+    /// Queue lock: first come, first served; each waiting worker polls its own word (Mellor-Crummey and Scott
+    /// 1991).
     fn queue(&self, worker: usize) {
         let place = &self.places[worker];
         place.next.store(0, Relaxed);
@@ -109,14 +110,14 @@ impl All {
         }
         self.queued.add();
         if self.tail.0.compare_exchange(worker + 1, 0, Release, Relaxed).is_err() {
-            // Somebody is behind us, and perhaps about to say so.
+            // Another worker is queued behind this one, and may not have set `next` yet.
             wait_while(|| place.next.load(Acquire) == 0);
             self.places[place.next.load(Relaxed) - 1].waits.store(false, Release);
         }
     }
 }
 
-/// Locks for some workers.
+/// Locks for a number of workers.
 pub struct Locks {
     all: Arc<All>,
     workers: usize,
@@ -126,7 +127,7 @@ impl Locks {
     /// Names of the variants.
     pub const VARIANTS: &[&str] = &["mutex", "spin", "ticket", "mcs"];
 
-    /// Locks of `workers` workers.
+    /// Creates locks for `workers` workers.
     pub fn new(workers: usize) -> Self {
         let places = (0..workers).map(|_| Place::default()).collect();
         Self { all: Arc::new(All { places, ..All::default() }), workers }

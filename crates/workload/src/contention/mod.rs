@@ -1,8 +1,8 @@
-//! Loads whose workers share something: a counter, a lock, a queue, a semaphore, a pipe.
+//! Loads whose workers share an object: a counter, a lock, a queue, a semaphore, a pipe.
 //!
-//! An object ([`Shared`]) is made once and kept for all its variants, with [`Member`]s that stay alive. Some of
-//! them work when they are told to, in ticks like any load; others serve: they wait for what those who work give
-//! them. Who serves never has to be stopped, so a worker always ends its tick, and no stop can be a deadlock.
+//! An object ([`Shared`]) is created once and used for all its variants, with [`Member`]s that stay alive.
+//! Some members work on orders, in ticks like any load. Others serve: they wait for what the workers give
+//! them. Serving members never have to be stopped for a worker to end its tick, so stopping cannot deadlock.
 
 mod counter;
 mod lock;
@@ -22,65 +22,66 @@ pub use sysv::{Messages, SysvSemaphore, remove};
 use crate::Load;
 use std::io;
 
-/// What workers share.
+/// An object that workers share.
 pub trait Shared: Send + Sync {
-    /// The members, by whose place in this list a [`Team`] names them.
+    /// Returns the members. A [`Team`] names them by their index in this list.
     fn members(&self) -> Vec<Member>;
 
-    /// Who takes part where `workers` workers use variant number `variant`.
+    /// Returns the members that take part if `workers` workers use variant number `variant`.
     fn team(&self, variant: usize, workers: usize) -> Team;
 
-    /// Operations in a tick.
+    /// Returns the number of operations in a tick.
     fn per_tick(&self) -> u64;
 
-    /// Operations of all workers since the start, as the object itself counted them: at rest, no more and no
-    /// fewer than what the workers counted. Absent where the object does not count.
+    /// Returns the operations of all workers since the start, as counted by the object itself. While all are
+    /// idle, this must equal the workers' own counts. `None` if the object does not count.
     fn counted(&self) -> Option<u64> {
         None
     }
 
-    /// Objects that the kernel keeps after the end of all processes, as [`remove`] takes them.
+    /// Returns the objects that the kernel keeps after the end of all processes, in the notation of
+    /// [`remove`].
     fn remains(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Ends the object: whoever waits for it comes back, whoever serves ends.
+    /// Closes the object: waiting workers return, and serving members end.
     fn close(&self) {}
 }
 
-/// What a member does.
+/// The role of a member.
 pub enum Part {
-    /// Follows orders.
+    /// Works on orders.
     Works(Box<dyn Load>),
     /// Serves until the object is closed.
     Serves(Box<dyn FnOnce()>),
 }
 
-/// One who takes part.
+/// A thread or process that takes part.
 pub enum Member {
-    /// A thread, which begins with this.
+    /// A thread that starts with this function.
     Thread(Box<dyn FnOnce() -> Part + Send>),
-    /// A process, which begins with [`join`] of this name and this object.
+    /// A process that starts with [`join`] of this name and object.
     Process {
-        /// Which part.
+        /// Name of the part.
         name: &'static str,
-        /// Where the object is.
+        /// Description of the object.
         object: String,
     },
 }
 
-/// Members that are at work together, by their places among the [`Shared::members`].
+/// Members that work at the same time, by their indices in [`Shared::members`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Team {
-    /// Those who work.
+    /// Members that work.
     pub workers: Vec<usize>,
-    /// Those who serve them.
+    /// Members that serve them.
     pub servers: Vec<usize>,
-    /// What the workers are told.
+    /// The parameter of the workers' load.
     pub parameter: u64,
 }
 
-/// The part that a process takes; absent where there is none of that name.
+/// Returns the part of this name for a process, or `None` if there is no such part.
 ///
 /// # Errors
 /// Those of opening the object.
@@ -96,17 +97,17 @@ pub fn join(name: &str, object: &str) -> Option<io::Result<Part>> {
     }
 }
 
-/// A number in the text of an object.
+/// Parses a number in the description of an object.
 fn number(text: &str) -> io::Result<i32> {
     text.parse().map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-/// The errno of the calling thread's last call.
+/// Returns the errno of the calling thread's last system call.
 fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }
 
-/// Threads 0 to `count` of which each works on what `load` gives it.
+/// Returns threads 0 to `count`, each of which works on the load that `load` returns for it.
 fn threads<L: Load + Send + 'static>(count: usize, load: impl Fn(usize) -> L) -> Vec<Member> {
     (0..count)
         .map(|worker| {

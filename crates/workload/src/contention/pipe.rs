@@ -1,4 +1,4 @@
-//! Two processes and two pipes: a counter goes to the other one and comes back, as in UnixBench's context1.
+//! Two processes and two pipes: a counter is sent to the other process and back, as in UnixBench's context1.
 
 use super::{Member, Part, Shared, Team};
 use crate::Load;
@@ -17,7 +17,7 @@ pub(super) const ANSWERS: &str = "pipe-answer";
 /// Both pipes of a pair: there and back.
 type Pair = [(PipeReader, PipeWriter); 2];
 
-/// A pair of pipes for each worker, and a process that answers it.
+/// A pair of pipes for each worker, and a process that answers on it.
 pub struct Pipes {
     pairs: Mutex<Vec<Pair>>,
     workers: usize,
@@ -27,7 +27,7 @@ impl Pipes {
     /// Names of the variants.
     pub const VARIANTS: &[&str] = &["processes"];
 
-    /// Pipes for `workers` workers.
+    /// Creates pipes for `workers` workers.
     ///
     /// # Errors
     /// Those of `pipe2(2)`.
@@ -62,25 +62,26 @@ impl Shared for Pipes {
         1
     }
 
-    /// Nobody but the processes themselves holds the ends then, so that one whose partner is gone comes back.
+    /// Drops this process's ends. Then only the processes of a pair hold them, so that a process whose
+    /// partner has ended sees the end of the pipe.
     fn close(&self) {
         self.pairs.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
-/// The end to read from and the end to write to.
+/// Opens the end to read from and the end to write to.
 fn open(object: &str) -> io::Result<(File, File)> {
     let (reader, writer) = object.split_once(',').ok_or(io::ErrorKind::InvalidInput)?;
     Ok((File::open(reader)?, File::options().write(true).open(writer)?))
 }
 
-/// The part of the process that counts.
+/// Returns the part of the process that counts.
 pub(super) fn asks(object: &str) -> io::Result<Part> {
     let (reader, writer) = open(object)?;
     Ok(Part::Works(Box::new(Asks { reader, writer, count: 0, broken: None })))
 }
 
-/// The part of the process that sends back what comes, in its order, until the pipe is closed.
+/// Returns the part of the process that sends back what it receives, in order, until the pipe is closed.
 pub(super) fn answers(object: &str) -> io::Result<Part> {
     let (reader, writer) = open(object)?;
     Ok(Part::Serves(Box::new(move || {
@@ -91,14 +92,15 @@ pub(super) fn answers(object: &str) -> io::Result<Part> {
     })))
 }
 
-/// Eight bytes into a pipe by `write(2)` itself, as context1 has it: after a switch of processes each return from
-/// a function is mispredicted, and the layers of the standard library's `Write` cost a round 4 %.
+/// Writes eight bytes to a pipe with `write(2)` itself, as context1 does. After a context switch each return
+/// from a function is mispredicted, so the layers of the standard library's `Write` would make a round 4 %
+/// slower.
 #[inline]
 fn send(pipe: &File, number: u64) -> io::Result<()> {
     whole(retry_on_intr(|| rustix::io::write(pipe, &number.to_ne_bytes()))?)
 }
 
-/// Eight bytes out of a pipe by `read(2)`; fewer of them are the end of the pipe.
+/// Reads eight bytes from a pipe with `read(2)`. Fewer bytes mean the end of the pipe.
 #[inline]
 fn receive(pipe: &File) -> io::Result<u64> {
     let mut bytes = [0; 8];
@@ -106,7 +108,8 @@ fn receive(pipe: &File) -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// A pipe takes and gives eight bytes at once (pipe(7): fewer than `PIPE_BUF` are atomic), or is broken.
+/// Checks for eight bytes. A pipe transfers eight bytes at once (pipe(7): up to `PIPE_BUF` is atomic), or is
+/// broken.
 #[inline]
 fn whole(bytes: usize) -> io::Result<()> {
     if bytes == 8 { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
@@ -139,7 +142,7 @@ impl Load for Asks {
 
     fn tick(&mut self) {
         if let Err(error) = self.round() {
-            // The end of a pipe has no number of its own.
+            // The end of a pipe has no error number of its own.
             self.broken = Some(error.raw_os_error().unwrap_or(libc::EPIPE));
         }
     }

@@ -1,4 +1,4 @@
-//! Queues: all workers but one put numbers in, and one takes them out.
+//! Queues: all workers but one put in numbers, and one takes them out.
 
 use super::{Member, Part, Shared, Team, ring::Ring};
 use crate::Load;
@@ -15,16 +15,16 @@ use std::{
     time::Duration,
 };
 
-/// Numbers put in in a tick.
+/// Numbers put in per tick.
 const PER_TICK: u64 = 32;
 
-/// Numbers that wait at most.
+/// Capacity of a queue.
 const LENGTH: u64 = 1024;
 
-/// Looks into an empty ring before its consumer sleeps, or at a full one before a producer does.
+/// Polls of an empty ring before its consumer yields, or of a full one before a producer does.
 const PATIENCE: u32 = 1_000;
 
-/// How long the ring's consumer sleeps before it looks again: nothing wakes it, so that producers need not look
+/// How long the ring's consumer sleeps between polls. It is never woken, so that producers need not check
 /// whether it sleeps.
 const NAP: Duration = Duration::from_millis(1);
 
@@ -34,7 +34,7 @@ struct All {
     taken: AtomicU64,
 }
 
-/// A channel and a ring for some workers.
+/// A channel and a ring for a number of workers.
 pub struct Queues {
     all: Arc<All>,
     channel: Mutex<Option<(SyncSender<u64>, Receiver<u64>)>>,
@@ -45,7 +45,7 @@ impl Queues {
     /// Names of the variants: the standard library's bounded channel, and a bounded ring without locks.
     pub const VARIANTS: &[&str] = &["channel", "ring"];
 
-    /// Queues of `workers` workers, at least two: the consumer is one of them.
+    /// Creates queues for `workers` workers, at least two: the consumer is one of them.
     pub fn new(workers: usize) -> Self {
         let all = All { ring: Ring::new(LENGTH), closed: AtomicBool::new(false), taken: AtomicU64::new(0) };
         Self {
@@ -98,18 +98,18 @@ impl Shared for Queues {
 
 impl All {
     fn count(&self) {
-        // The two consumers are never at work at the same time, but for the end of a treatment.
+        // The two consumers never work at the same time, except at the end of a treatment.
         self.taken.fetch_add(1, Release);
     }
 
-    /// Until the last producer is gone.
+    /// Takes numbers until the last producer has ended.
     fn take_from_channel(&self, receiver: &Receiver<u64>) {
         while receiver.recv().is_ok() {
             self.count();
         }
     }
 
-    /// Until the ring is closed.
+    /// Takes numbers until the ring is closed.
     fn take_from_ring(&self) {
         let mut looks = 0;
         while !self.closed.load(Relaxed) {

@@ -1,6 +1,6 @@
-//! A bounded queue of numbers for many producers, as an array that each goes round.
+//! A bounded queue of numbers for many producers and one consumer, as a circular array.
 //!
-//! A cell's turn says what it is ready for: `n` to be filled as the n-th, `n + 1` to be emptied
+//! The turn of a cell says what it is ready for: `n` to be filled as the n-th, `n + 1` to be emptied
 //! (Vyukov's bounded queue).
 
 use std::sync::atomic::{
@@ -13,7 +13,7 @@ struct Cell {
     value: AtomicU64,
 }
 
-/// Alone on its line.
+/// Alone in its cache lines.
 #[derive(Default)]
 #[repr(align(128))]
 struct Alone(AtomicU64);
@@ -39,7 +39,7 @@ impl Ring {
         &self.cells[place as usize & (self.cells.len() - 1)]
     }
 
-    /// Puts `value` in; whether there was room.
+    /// Puts in `value`. Returns false if the queue is full.
     pub(super) fn push(&self, value: u64) -> bool {
         let mut place = self.filled.0.load(Relaxed);
         loop {
@@ -63,7 +63,7 @@ impl Ring {
         }
     }
 
-    /// Takes the oldest value. For one consumer.
+    /// Takes the oldest value. There must be only one consumer.
     pub(super) fn pop(&self) -> Option<u64> {
         let place = self.emptied.0.load(Relaxed);
         let cell = self.cell(place);

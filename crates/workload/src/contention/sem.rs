@@ -1,4 +1,5 @@
-//! POSIX semaphores: each worker waits for one and posts it, as threads of one process and as processes.
+//! POSIX semaphores: each worker waits for the semaphore and posts it, in threads of one process and in
+//! processes.
 #![allow(unsafe_code, reason = "semaphores of the C library live in memory that is mapped here")]
 
 use super::{Member, Part, Shared, Team, errno};
@@ -17,10 +18,10 @@ use std::{
 /// Name of the part of a process.
 pub(super) const PROCESS: &str = "sem";
 
-/// Waits and posts in a tick.
+/// Waits and posts per tick.
 const PER_TICK: u64 = 16;
 
-/// Where the semaphore of the processes lies behind that of the threads: two lines of their own.
+/// Offset of the semaphore for processes from that for threads: they are in different pairs of cache lines.
 const APART: usize = 256;
 
 const BYTES: usize = 4096;
@@ -31,21 +32,21 @@ struct Memory {
     file: OwnedFd,
 }
 
-// SAFETY: the mapping lives as long as this, and semaphores are made to be used by several threads at once.
+// SAFETY: the mapping lives as long as this value, and semaphores may be used by several threads at once.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
 impl Memory {
     fn map(file: OwnedFd) -> io::Result<Self> {
-        // SAFETY: a new mapping of a file of this size, at an address of the kernel's choice.
+        // SAFETY: a new mapping of a file of this size, at an address chosen by the kernel.
         let address = unsafe {
             mmap(std::ptr::null_mut(), BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)?
         };
         Ok(Self { address: NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?, file })
     }
 
-    /// Semaphore 0 (of threads) or 1 (of processes).
+    /// Returns semaphore 0 (for threads) or 1 (for processes).
     fn semaphore(&self, which: usize) -> *mut libc::sem_t {
         // SAFETY: both offsets lie within the mapping and are aligned for a semaphore.
         unsafe { self.address.as_ptr().add(which * APART).cast() }
@@ -54,12 +55,12 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: the mapping made in `map`; every user of the semaphores holds this memory.
+        // SAFETY: the mapping created in `map`; every user of the semaphores holds this value.
         let _ = unsafe { munmap(self.address.as_ptr().cast(), BYTES) };
     }
 }
 
-/// A semaphore of threads and one of processes.
+/// A semaphore for threads and one for processes.
 pub struct Semaphores {
     memory: Arc<Memory>,
     workers: usize,
@@ -69,7 +70,7 @@ impl Semaphores {
     /// Names of the variants.
     pub const VARIANTS: &[&str] = &["threads", "processes"];
 
-    /// Semaphores that one of `workers` workers can have at a time.
+    /// Creates semaphores that one of `workers` workers can hold at a time.
     ///
     /// # Errors
     /// Those of `memfd_create(2)`, `mmap(2)` and `sem_init(3)`.
@@ -78,7 +79,7 @@ impl Semaphores {
         ftruncate(&file, BYTES as u64)?;
         let memory = Memory::map(file)?;
         for which in 0..2 {
-            // SAFETY: memory for a semaphore that nobody uses yet.
+            // SAFETY: memory for a semaphore that is not in use yet.
             if unsafe { libc::sem_init(memory.semaphore(which), which as i32, 1) } != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -109,18 +110,19 @@ impl Shared for Semaphores {
         PER_TICK
     }
 
-    /// Somebody who had a semaphore may be gone with it: everybody who waits gets one.
+    /// Posts often enough for all waiting workers to return, as a worker may have ended while it held a
+    /// semaphore.
     fn close(&self) {
         for which in [0, 1] {
             for _ in 0..self.workers * PER_TICK as usize {
-                // SAFETY: a semaphore that was initialised, in memory that this object holds.
+                // SAFETY: an initialised semaphore, in memory that this object holds.
                 unsafe { libc::sem_post(self.memory.semaphore(which)) };
             }
         }
     }
 }
 
-/// The part of a process.
+/// Returns the part of a process.
 pub(super) fn process(object: &str) -> io::Result<Part> {
     let memory = Memory::map(open(object, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)?;
     Ok(Part::Works(Box::new(Waits { memory: Arc::new(memory), which: 1, broken: None })))
@@ -142,7 +144,7 @@ impl Load for Waits {
     fn tick(&mut self) {
         let semaphore = self.memory.semaphore(self.which);
         for _ in 0..PER_TICK {
-            // SAFETY: a semaphore that was initialised, in memory that `self` holds.
+            // SAFETY: an initialised semaphore, in memory that `self` holds.
             while unsafe { libc::sem_wait(semaphore) } != 0 {
                 if errno() != libc::EINTR {
                     self.broken = Some(errno());

@@ -1,8 +1,8 @@
-//! System V semaphores and message queues, whose operations are those of stress-ng's stressors.
+//! System V semaphores and message queues, with the operations of stress-ng's stressors.
 //!
-//! They live in the kernel until somebody removes them, so their makers remove them when they are dropped, and
-//! tell their names to whoever looks after the maker's death.
-#![allow(unsafe_code, reason = "system calls that only the C library has names for")]
+//! They live in the kernel until they are removed. Their creators remove them when they are dropped. For the
+//! case that the creator is killed, [`Shared::remains`] lists them for a cleanup process.
+#![allow(unsafe_code, reason = "system calls for which only the C library has functions")]
 
 use super::{Member, Part, Shared, Team, errno, number};
 use crate::Load;
@@ -13,29 +13,29 @@ pub(super) const SEMAPHORE: &str = "sem-sysv";
 pub(super) const SENDS: &str = "msg-send";
 pub(super) const TAKES: &str = "msg-take";
 
-/// Waits and signals in a tick, and messages.
+/// Waits and signals per tick, and messages per tick.
 const PER_TICK: u64 = 4;
 
 /// Bytes of a message.
 const MESSAGE: usize = 4;
 
-/// Owner reads and writes.
+/// The owner may read and write.
 const MODE: i32 = 0o600;
 
-/// Removes an object that [`Shared::remains`] named; whether it was there.
+/// Removes an object that [`Shared::remains`] listed. Returns whether it existed.
 ///
 /// # Errors
-/// `InvalidInput` where it is no such name.
+/// `InvalidInput` if `object` is not in that notation.
 pub fn remove(object: &str) -> io::Result<bool> {
     match object.split_once(':') {
         Some(("sem", id)) => {
             let id = number(id)?;
-            // SAFETY: the call takes numbers only.
+            // SAFETY: the arguments are numbers.
             Ok(unsafe { libc::semctl(id, 0, libc::IPC_RMID) } == 0)
         }
         Some(("msg", id)) => {
             let id = number(id)?;
-            // SAFETY: as above; the pointer is not used with this command.
+            // SAFETY: as above; the pointer is not used by this command.
             Ok(unsafe { libc::msgctl(id, libc::IPC_RMID, std::ptr::null_mut()) } == 0)
         }
         _ => Err(io::ErrorKind::InvalidInput.into()),
@@ -52,12 +52,13 @@ impl SysvSemaphore {
     /// Names of the variants.
     pub const VARIANTS: &[&str] = &["processes"];
 
-    /// A semaphore that one of `workers` workers can have at a time.
+    /// Creates a semaphore that one of `workers` workers can hold at a time.
     ///
     /// # Errors
-    /// Those of `semget(2)`: `ENOSPC` where the system's limit is reached, `ENOSYS` where the kernel has none.
+    /// Those of `semget(2)`: `ENOSPC` if the system's limit is reached, `ENOSYS` if the kernel has no
+    /// semaphores.
     pub fn new(workers: usize) -> io::Result<Self> {
-        // SAFETY: the call takes numbers only.
+        // SAFETY: the arguments are numbers.
         let id = unsafe { libc::semget(libc::IPC_PRIVATE, 1, libc::IPC_CREAT | MODE) };
         if id < 0 {
             return Err(io::Error::last_os_error());
@@ -99,7 +100,7 @@ impl Shared for SysvSemaphore {
     }
 }
 
-/// The part of a process that shares the semaphore `object`.
+/// Returns the part of a process that shares the semaphore `object`.
 pub(super) fn semaphore(object: &str) -> io::Result<Part> {
     Ok(Part::Works(Box::new(Signals { id: number(object)?, broken: None })))
 }
@@ -110,7 +111,8 @@ struct Signals {
 }
 
 impl Signals {
-    /// One operation. With `SEM_UNDO`, as stress-ng has it: the kernel gives back what a dead worker took.
+    /// Does one operation. As in stress-ng, it has `SEM_UNDO`: the kernel undoes the operations of a worker
+    /// that was killed.
     fn operate(&self, change: i16) -> Result<(), i32> {
         let mut operation = libc::sembuf { sem_num: 0, sem_op: change, sem_flg: libc::SEM_UNDO as i16 };
         // SAFETY: the kernel reads one operation.
@@ -145,7 +147,7 @@ impl Load for Signals {
     }
 }
 
-/// A message queue for each worker, which sends; another process takes what comes.
+/// A message queue for each worker, which sends; another process receives.
 pub struct Messages {
     ids: Vec<i32>,
 }
@@ -154,15 +156,16 @@ impl Messages {
     /// Names of the variants.
     pub const VARIANTS: &[&str] = &["processes"];
 
-    /// Queues for `workers` workers.
+    /// Creates queues for `workers` workers.
     ///
     /// # Errors
-    /// Those of `msgget(2)`: `ENOSPC` where the system's limit is reached, `ENOSYS` where the kernel has none.
+    /// Those of `msgget(2)`: `ENOSPC` if the system's limit is reached, `ENOSYS` if the kernel has no message
+    /// queues.
     pub fn new(workers: usize) -> io::Result<Self> {
-        // What was made until an error came is removed with it.
+        // After an error, the queues created so far are removed when this value is dropped.
         let mut made = Self { ids: Vec::new() };
         for _ in 0..workers {
-            // SAFETY: the call takes numbers only.
+            // SAFETY: the arguments are numbers.
             let id = unsafe { libc::msgget(libc::IPC_PRIVATE, libc::IPC_CREAT | MODE) };
             if id < 0 {
                 return Err(io::Error::last_os_error());
@@ -203,14 +206,14 @@ impl Shared for Messages {
     }
 }
 
-/// A message as the kernel takes it.
+/// A message in the layout of msgsnd(2).
 #[repr(C)]
 struct Message {
     kind: libc::c_long,
     value: u32,
 }
 
-/// The part of a process that sends into the queue `object`.
+/// Returns the part of a process that sends to the queue `object`.
 pub(super) fn sends(object: &str) -> io::Result<Part> {
     Ok(Part::Works(Box::new(Sends { id: number(object)?, value: 0, broken: None })))
 }
@@ -231,7 +234,7 @@ impl Load for Sends {
     fn tick(&mut self) {
         for _ in 0..PER_TICK {
             let message = Message { kind: 1, value: self.value };
-            // SAFETY: the kernel reads the kind and as many bytes as are told, which the message has.
+            // SAFETY: the kernel reads the kind and as many bytes as given, which the message has.
             while unsafe { libc::msgsnd(self.id, (&raw const message).cast(), MESSAGE, 0) } != 0 {
                 match errno() {
                     libc::EINTR => {}
@@ -250,13 +253,13 @@ impl Load for Sends {
     }
 }
 
-/// The part of a process that takes what comes into the queue `object`, until it is removed.
+/// Returns the part of a process that receives from the queue `object`, until it is removed.
 pub(super) fn takes(object: &str) -> io::Result<Part> {
     let id = number(object)?;
     Ok(Part::Serves(Box::new(move || {
         let mut message = Message { kind: 0, value: 0 };
         loop {
-            // SAFETY: the kernel writes the kind and at most as many bytes as are told, for which there is room.
+            // SAFETY: the kernel writes the kind and at most as many bytes as given, which the message has.
             let taken = unsafe { libc::msgrcv(id, (&raw mut message).cast(), MESSAGE, 0, 0) };
             if taken < 0 && errno() != libc::EINTR {
                 return;

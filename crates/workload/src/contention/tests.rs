@@ -1,9 +1,10 @@
-//! Every load counts what happens, no more and no less.
+//! Every load counts its operations exactly.
 
 use super::*;
 use std::thread;
 
-/// Has `workers` threads do `ticks` ticks each of every variant; what the object and what the workers counted.
+/// Makes `workers` threads do `ticks` ticks each of every variant. Returns the count of the object and that
+/// of the workers.
 fn run(object: &dyn Shared, variants: usize, workers: usize, ticks: u64) -> (u64, u64) {
     let mut works = Vec::new();
     let mut servers = Vec::new();
@@ -72,7 +73,7 @@ fn what_is_put_in_comes_out() {
 fn objects_of_the_kernel_are_there_until_they_are_dropped() {
     let objects: [Box<dyn Shared>; 2] = match (SysvSemaphore::new(2), Messages::new(2)) {
         (Ok(semaphore), Ok(messages)) => [Box::new(semaphore), Box::new(messages)],
-        _ => return eprintln!("SKIPPED: this kernel gives no System V objects"),
+        _ => return eprintln!("SKIPPED: this kernel has no System V objects"),
     };
     let names: Vec<String> = objects.iter().flat_map(|object| object.remains()).collect();
     assert_eq!(names.len(), 3);
@@ -83,7 +84,7 @@ fn objects_of_the_kernel_are_there_until_they_are_dropped() {
 #[test]
 fn an_object_that_is_removed_ends_those_who_use_it() {
     let Ok(semaphore) = SysvSemaphore::new(1) else {
-        return eprintln!("SKIPPED: this kernel gives no System V objects");
+        return eprintln!("SKIPPED: this kernel has no System V objects");
     };
     let Member::Process { name, object } = semaphore.members().remove(0) else { unreachable!() };
     let Some(Ok(Part::Works(mut load))) = join(name, &object) else { unreachable!() };
@@ -113,7 +114,7 @@ fn messages_are_taken_and_a_pipe_answers() {
             _ => unreachable!("it serves"),
         });
         let Some(Ok(Part::Works(mut load))) = join(works.0, &works.1) else { unreachable!() };
-        // Far more than a queue or a pipe holds.
+        // Far more than the capacity of a queue or a pipe.
         (0..20_000).for_each(|_| load.tick());
         assert_eq!(load.broken(), None);
         drop(load);

@@ -1,5 +1,6 @@
-//! A chain through memory in random order: each load waits for the one before, so that its time is the memory's.
-#![allow(unsafe_code, reason = "the chain is read by address: a check of bounds would be part of its time")]
+//! A chain through memory in random order: each load depends on the one before, so that its time is the
+//! memory latency.
+#![allow(unsafe_code, reason = "the chain is read by address: bounds checks would be part of the time")]
 
 use super::memory::Region;
 use std::{
@@ -11,22 +12,23 @@ use std::{
     },
 };
 
-/// Bytes from link to link: two lines, because CPUs fetch lines in pairs, and caches of some have lines of 128 bytes.
+/// Bytes from link to link: two lines, because CPUs fetch lines in pairs, and the caches of some have lines
+/// of 128 bytes.
 pub(super) const LINK_BYTES: usize = 128;
 
-/// Loads in a tick: some microseconds.
+/// Loads per tick, which take some microseconds.
 pub(super) const HOPS: usize = 64;
 
-/// Links that form one ring in an order that no prefetcher follows.
+/// Links that form one ring, in an order that no prefetcher predicts.
 pub(super) struct Chain {
     memory: Region,
     links: usize,
-    /// Where the last chase ended: the next one goes on there, because caches may hold what lies behind.
+    /// Where the last chase ended. The next one continues there, because caches may hold earlier links.
     reached: AtomicUsize,
 }
 
 impl Chain {
-    /// A chain through `bytes` bytes on `node`; see [`Region::new`].
+    /// Creates a chain through `bytes` bytes on `node`; see [`Region::new`].
     pub(super) fn new(bytes: usize, node: Option<u32>, hands: usize) -> io::Result<Arc<Self>> {
         let links = bytes / LINK_BYTES;
         if links == 0 {
@@ -45,30 +47,31 @@ impl Chain {
         Ok(Arc::new(chain))
     }
 
-    /// Has `to` come after `from`.
+    /// Links `from` to `to`.
     fn join(&self, from: usize, to: usize) {
         debug_assert!(from < self.links && to < self.links);
-        // SAFETY: a link lies within the region, at a multiple of its alignment; nobody reads before all are joined.
+        // SAFETY: a link lies within the region, at a multiple of its alignment. Nothing reads links before
+        // all are written.
         unsafe {
             self.memory.start().byte_add(from * LINK_BYTES).write((to * LINK_BYTES) as u64);
         }
     }
 
-    /// Where the link at `offset` leads.
+    /// Returns the offset to which the link at `offset` leads.
     #[inline]
     fn follow(&self, offset: usize) -> usize {
-        // SAFETY: `new` has written the offset of a link into every link, and callers begin at one.
+        // SAFETY: `new` has written the offset of a link into every link, and callers start at a link.
         unsafe { self.memory.start().byte_add(offset).read() as usize }
     }
 }
 
-/// Every number below `count` once, in an order that looks random and is always the same.
+/// Returns every number below `count` once, in a pseudorandom order that is always the same.
 fn order(count: usize) -> impl Iterator<Item = usize> {
     let bits = usize::BITS - count.saturating_sub(1).leading_zeros();
     let mask = 1_usize.checked_shl(bits).map_or(usize::MAX, |end| end - 1);
     let half = bits.div_ceil(2).max(1);
-    // Odd factors and a shift to the right are each reversible below a power of two, so no number comes twice; those
-    // beyond the end are left out.
+    // Multiplication by an odd factor and the xor with a right shift are each reversible modulo a power of
+    // two, so no number occurs twice. Numbers beyond the end are left out.
     (0..=mask)
         .map(move |position| {
             [0x9e37_79b9_7f4a_7c15_u64, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb].iter().enumerate().fold(
@@ -82,7 +85,7 @@ fn order(count: usize) -> impl Iterator<Item = usize> {
         .filter(move |&link| link < count)
 }
 
-/// Somebody on his way along a chain.
+/// A position on a chain.
 pub(super) struct Chase {
     chain: Arc<Chain>,
     at: usize,
@@ -133,7 +136,7 @@ mod tests {
     fn neighbours_in_the_chain_are_no_neighbours_in_memory() {
         let order: Vec<usize> = order(1 << 16).collect();
         let steps: Vec<usize> = order.windows(2).map(|two| two[0].abs_diff(two[1])).collect();
-        // Of random steps one in a thousand stays within a page of 32 links.
+        // Of random steps, one in a thousand stays within a page of 32 links.
         let near = steps.iter().filter(|&&step| step < 32).count();
         assert!(near < steps.len() / 200, "{near} of {}", steps.len());
         let common = steps.iter().fold(std::collections::BTreeMap::new(), |mut counts, step| {
@@ -152,7 +155,7 @@ mod tests {
         let wanted = (0..HOPS).fold(0, |at, _| chain.follow(at));
         assert_eq!(chase.at, wanted);
         drop(chase);
-        assert_eq!(Chase::new(Arc::clone(&chain)).at, wanted, "the next one goes on");
+        assert_eq!(Chase::new(Arc::clone(&chain)).at, wanted, "the next one continues");
         assert!(Chain::new(LINK_BYTES - 1, None, 1).is_err());
     }
 }

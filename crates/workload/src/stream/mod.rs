@@ -1,12 +1,12 @@
-//! Memory bandwidth and latency: STREAM's kernels with ordinary and with non-temporal stores, a sum that only reads, and
-//! a chain of loads of which each waits for the one before.
+//! Memory bandwidth and latency: STREAM's kernels with ordinary and with non-temporal stores, a sum that only
+//! reads, and a chain of loads each of which depends on the one before.
 //!
-//! Bytes are counted as STREAM counts them (J. D. `McCalpin`, "Memory Bandwidth and Machine Balance in Current High
-//! Performance Computers", 1995): each element read or written counts once. Where an ordinary store first fetches the
-//! line that it writes to, that is not counted.
+//! Bytes are counted as STREAM counts them (J. D. `McCalpin`, "Memory Bandwidth and Machine Balance in
+//! Current High Performance Computers", 1995): each element read or written counts once. If an ordinary store
+//! first fetches the line that it writes to, that is not counted.
 //!
-//! Workers of [`Streams`] are threads that share arrays on each node. A load of its own, for threads and processes alike,
-//! is [`crate::Kind::Stream`], whose parameter is a [`Task`].
+//! Workers of [`Streams`] are threads that share arrays on each node. [`crate::Kind::Stream`] is the
+//! corresponding load for threads and processes with their own memory; its parameter is a [`Task`].
 
 mod chain;
 mod kernels;
@@ -21,7 +21,7 @@ pub(crate) use workers::{Own, Worker};
 use chain::HOPS;
 use ring::BLOCK;
 
-/// What is done with the arrays `a`, `b` and `c` and a scalar `q`.
+/// An operation on the arrays `a`, `b` and `c` and a scalar `q`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
     /// `c = a`.
@@ -34,7 +34,7 @@ pub enum Kernel {
     Triad,
     /// The sum of `a`.
     Read,
-    /// Loads from random places, one after the other.
+    /// Loads from random addresses, one after the other.
     Chase,
 }
 
@@ -43,24 +43,24 @@ pub enum Kernel {
 pub enum Stores {
     /// Through the caches: the line is fetched before it is written.
     Ordinary,
-    /// Past the caches, where the CPU can (x86-64 `movntpd`; on AArch64 `stnp`, which is a hint).
+    /// Bypassing the caches, if the CPU can (x86-64 `movntpd`; on AArch64 `stnp`, which is a hint).
     NonTemporal,
 }
 
-/// One of the things that a worker can do.
+/// A kernel with a kind of stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// What.
+    /// The operation.
     pub kernel: Kernel,
-    /// How results are stored; [`Stores::Ordinary`] where nothing is.
+    /// How results are stored; [`Stores::Ordinary`] if there are none.
     pub stores: Stores,
 }
 
 impl Kernel {
-    /// All that move data, in STREAM's order; reading last.
+    /// All kernels that move data, in STREAM's order, followed by reading.
     pub const BANDWIDTH: [Self; 5] = [Self::Copy, Self::Scale, Self::Add, Self::Triad, Self::Read];
 
-    /// `copy`, `scale`, `add`, `triad`, `read`, `chase`.
+    /// Returns the name: `copy`, `scale`, `add`, `triad`, `read` or `chase`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Copy => "copy",
@@ -72,7 +72,7 @@ impl Kernel {
         }
     }
 
-    /// The ways in which it can store its results on this architecture.
+    /// Returns the kinds of stores that the kernel has on this architecture.
     pub const fn stores(self) -> &'static [Stores] {
         match self {
             Self::Read | Self::Chase => &[Stores::Ordinary],
@@ -83,7 +83,7 @@ impl Kernel {
         }
     }
 
-    /// Arrays that it reads or writes.
+    /// Returns the number of arrays that the kernel reads or writes.
     const fn arrays(self) -> usize {
         match self {
             Self::Copy | Self::Scale => 2,
@@ -95,7 +95,7 @@ impl Kernel {
 }
 
 impl Stores {
-    /// `ordinary`, `non-temporal`.
+    /// Returns the name: `ordinary` or `non-temporal`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ordinary => "ordinary",
@@ -108,10 +108,10 @@ impl Work {
     /// Reading in random order.
     pub const CHASE: Self = Self { kernel: Kernel::Chase, stores: Stores::Ordinary };
 
-    /// Only reading.
+    /// Reading only.
     pub const READ: Self = Self { kernel: Kernel::Read, stores: Stores::Ordinary };
 
-    /// All of them; the place in this list is its number in a parameter.
+    /// All combinations. The index in this list is the number in a parameter.
     const ALL: [Self; 10] = [
         Self { kernel: Kernel::Copy, stores: Stores::Ordinary },
         Self { kernel: Kernel::Copy, stores: Stores::NonTemporal },
@@ -125,7 +125,7 @@ impl Work {
         Self::CHASE,
     ];
 
-    /// What a tick counts: bytes as STREAM counts them, or loads for [`Kernel::Chase`].
+    /// Returns the work of a tick: bytes as STREAM counts them, or loads for [`Kernel::Chase`].
     pub const fn per_tick(self) -> u64 {
         match self.kernel {
             Kernel::Chase => HOPS as u64,
@@ -138,28 +138,29 @@ impl Work {
     }
 }
 
-/// What a worker with memory of its own is told: the parameter of [`crate::Kind::Stream`].
+/// The task of a worker with its own memory, encoded in the parameter of [`crate::Kind::Stream`].
 ///
-/// Its memory is made and touched by the worker itself as it gets ready, and kept while the node and the size stay.
+/// The worker allocates and touches its memory when it prepares, and keeps it as long as the node and the
+/// size stay the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// What it does.
+    /// The kernel and its stores.
     pub work: Work,
-    /// The node that its memory is bound to; where the kernel puts what the worker touches, if absent.
+    /// The node to which its memory is bound. If `None`, the kernel places the pages that the worker touches.
     pub node: Option<u16>,
-    /// Bytes of one array, or of the chain; counted in whole [`RUN_BYTES`], at least one of them.
+    /// Bytes of one array, or of the chain; rounded down to a multiple of [`RUN_BYTES`], at least one.
     pub bytes: u64,
 }
 
 impl Task {
-    /// The task as a worker's parameter.
+    /// Returns the task as a worker's parameter.
     pub fn parameter(self) -> u64 {
         let runs = (self.bytes / RUN_BYTES).clamp(1, u32::MAX.into());
         let node = self.node.map_or(0, |node| u64::from(node) + 1);
         runs | node << 32 | self.work.number() << 52
     }
 
-    /// What a parameter stands for; absent where it is none.
+    /// Decodes a parameter; `None` if it is invalid.
     fn of(parameter: u64) -> Option<Self> {
         let node = parameter >> 32 & 0xf_ffff;
         Some(Self {

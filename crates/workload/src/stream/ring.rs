@@ -1,9 +1,9 @@
-//! Three arrays that workers walk through together.
+//! Three arrays that workers process together.
 //!
-//! The arrays are a ring of runs. Whoever has ended a run takes the next one that nobody has taken yet, whatever he does
-//! with it; so all that was touched before is the whole ring away, however treatments alternate and however many take
-//! part, and caches hold none of it.
-#![allow(unsafe_code, reason = "a run is a part of the arrays that one worker has for himself")]
+//! The arrays are a ring of runs. A worker that has finished a run takes the next run that is not taken,
+//! whatever kernel it executes. So the whole ring lies between two uses of the same run, however treatments
+//! alternate and however many workers take part, and caches hold none of it.
+#![allow(unsafe_code, reason = "a run is a part of the arrays that one worker uses exclusively")]
 
 use super::{
     Kernel, Stores,
@@ -21,34 +21,34 @@ use std::{
     },
 };
 
-/// Numbers of each array that are worked on in a tick: some tens of microseconds. In ticks of an eighth of it one worker
-/// moves 4 to 9 % less, since each begins with no load under way.
+/// Numbers of each array that are processed in a tick: some tens of microseconds. With ticks of an eighth of
+/// this, one worker moves 4 to 9 % less, since each tick starts without loads in flight.
 pub(super) const BLOCK: usize = 16384;
 
-/// Blocks of a run: half a mebibyte of each array, so that taking runs costs nothing.
+/// Blocks per run: half a mebibyte of each array, so that the cost of taking runs is negligible.
 pub(super) const BLOCKS: usize = 4;
 
 /// Bytes of a run in each array.
 pub const RUN_BYTES: u64 = (BLOCK * BLOCKS * size_of::<f64>()) as u64;
 
-/// By how much the arrays are shifted against pages: where a load and a store before it agree in the lower twelve bits
-/// of their addresses, the CPU takes them for the same.
+/// Offset of the arrays relative to pages. If a load and an earlier store agree in the lower twelve bits of
+/// their addresses, the CPU assumes that the load depends on the store (4K aliasing).
 const SHIFT: usize = 1344;
 
-/// STREAM's scalar, chosen so that a round of its four kernels leaves all values as they are (`q * q + 2 * q = 1`):
-/// its own 3 multiplies them by 15.
+/// STREAM's scalar. Its value is chosen so that a round of the four kernels leaves all values unchanged (`q *
+/// q + 2 * q = 1`); with STREAM's own value of 3, a round multiplies them by 15.
 const FACTOR: f64 = std::f64::consts::SQRT_2 - 1.0;
 
 /// Three arrays on one node.
 pub(super) struct Ring {
     memory: Region,
-    /// Whether somebody has the run.
+    /// Whether a worker has taken the run.
     taken: Vec<AtomicBool>,
     /// Runs taken since the start.
     next: AtomicUsize,
 }
 
-/// A run that one worker has taken, and the block in it that comes next.
+/// A run that one worker has taken, and the next block in it.
 pub(super) struct Run {
     ring: Arc<Ring>,
     number: usize,
@@ -56,7 +56,7 @@ pub(super) struct Run {
 }
 
 impl Ring {
-    /// Arrays of `runs` runs each on `node`; see [`Region::new`].
+    /// Allocates arrays of `runs` runs each on `node`; see [`Region::new`].
     pub(super) fn new(runs: usize, node: Option<u32>, hands: usize) -> io::Result<Arc<Self>> {
         if runs == 0 {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -69,7 +69,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// STREAM's values at the start.
+    /// Sets STREAM's initial values.
     fn fill(self: &Arc<Self>, hands: usize) {
         let runs = self.taken.len();
         let part = |hand: usize| {
@@ -85,8 +85,9 @@ impl Ring {
         all_hands(hands, &part);
     }
 
-    /// The next run that nobody has. Whoever takes one has given back the one before, so there always is one where runs
-    /// are as many as workers; where they are fewer, one waits for another.
+    /// Takes the next run that is not taken. A worker returns its run before it takes the next one, so there
+    /// is always a free run if there are as many runs as workers. With fewer runs, workers wait for each
+    /// other.
     pub(super) fn take(self: &Arc<Self>) -> Run {
         loop {
             let number = self.next.fetch_add(1, Relaxed) % self.taken.len();
@@ -97,14 +98,14 @@ impl Ring {
         }
     }
 
-    /// Runs in each array.
+    /// Returns the number of runs in each array.
     pub(super) fn runs(&self) -> usize {
         self.taken.len()
     }
 }
 
 impl Run {
-    /// The next block of `a`, `b` and `c`; none at the end of the run.
+    /// Returns the next block of `a`, `b` and `c`; `None` at the end of the run.
     fn next(&mut self) -> Option<[&mut [f64]; 3]> {
         if self.block == BLOCKS {
             return None;
@@ -114,9 +115,10 @@ impl Run {
         self.block += 1;
         Some([0, 1, 2].map(|index| {
             let start = self.ring.memory.start().wrapping_byte_add(index * array).cast::<f64>();
-            // SAFETY: the region holds three arrays of so many bytes, each of them aligned, because the region is to a
-            // page and `array` to a number. The block lies within its run, which nobody else has, and the slice borrows
-            // the run. Any bits are a number.
+            // SAFETY: the region holds three arrays of that many bytes. Each of them is aligned, because the
+            // region is aligned to a page and `array` is a multiple of the size of a number. The block lies
+            // within its run, which no other worker has, and the slice borrows the run. Any bit pattern is a
+            // valid number.
             unsafe { slice::from_raw_parts_mut(start.wrapping_add(first), BLOCK) }
         }))
     }
@@ -124,13 +126,14 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // Stores past the caches are only ordered by a fence, and whoever takes the run next must find them done.
+        // Stores that bypass the caches are ordered only by a fence, and must be visible to the worker that
+        // takes the run next.
         kernels::fence();
         self.ring.taken[self.number].store(false, Release);
     }
 }
 
-/// A worker on his way round.
+/// A worker's position in the ring.
 pub(super) struct Walk {
     ring: Arc<Ring>,
     run: Option<Run>,
@@ -144,7 +147,7 @@ impl Walk {
         Self { ring, run: None, perform: kernels::widest(), kernel, stores }
     }
 
-    /// Works on the next block.
+    /// Processes the next block.
     pub(super) fn step(&mut self) {
         if self.run.as_ref().is_none_or(|run| run.block == BLOCKS) {
             self.run = None;
@@ -160,7 +163,7 @@ impl Walk {
 mod tests {
     use super::*;
 
-    /// Values of the first array, run by run.
+    /// Returns the values of the first array, run by run.
     fn first(ring: &Arc<Ring>) -> Vec<f64> {
         let mut values = vec![0.0; ring.runs() * BLOCKS * BLOCK];
         for _ in 0..ring.runs() {
@@ -178,7 +181,7 @@ mod tests {
     #[test]
     fn a_round_touches_every_number_once() {
         let ring = Ring::new(3, None, 2).unwrap();
-        // Triad: a = b + q * c, of 2 and 0.
+        // Triad computes a = b + q * c from b = 2 and c = 0.
         let mut walk = Walk::new(Arc::clone(&ring), Kernel::Triad, Stores::NonTemporal);
         (0..2 * BLOCKS).for_each(|_| walk.step());
         drop(walk);
@@ -213,7 +216,7 @@ mod tests {
                         let seen = a[0];
                         a[0] = seen + 1.0;
                         std::thread::yield_now();
-                        assert_eq!(a[0], seen + 1.0, "somebody else has it");
+                        assert_eq!(a[0], seen + 1.0, "another worker has the same run");
                     }
                 });
             }

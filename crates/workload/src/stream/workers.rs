@@ -1,4 +1,4 @@
-//! Those who do it: with memory of their own, or together on memory that they share.
+//! Workers of `stream`: each with its own memory, or all on shared memory.
 
 use super::{
     Kernel, Task, Work,
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::{io, sync::Arc};
 
-/// What a worker is at.
+/// The current work of a worker.
 #[derive(Default)]
 enum Doing {
     #[default]
@@ -30,13 +30,13 @@ impl Doing {
     }
 }
 
-/// Memory that a worker can be told to work on.
+/// The memory of a worker.
 trait Memory {
-    /// What a worker does that is told `parameter`.
+    /// Returns the work that `parameter` encodes, with its memory prepared.
     fn get_ready(&mut self, parameter: u64) -> io::Result<Doing>;
 }
 
-/// A worker on memory of one kind or the other.
+/// A worker on its own or on shared memory.
 #[derive(Default)]
 pub(crate) struct Worker<M> {
     memory: M,
@@ -46,7 +46,7 @@ pub(crate) struct Worker<M> {
 
 impl<M: Memory> Load for Worker<M> {
     fn prepare(&mut self, parameter: u64) {
-        // Before its memory goes, a worker leaves it.
+        // The worker stops using its memory before the memory may be freed.
         self.doing = Doing::Nothing;
         match self.memory.get_ready(parameter) {
             Ok(doing) => (self.doing, self.broken) = (doing, None),
@@ -71,10 +71,10 @@ fn invalid() -> io::Error {
     io::Error::from_raw_os_error(libc::EINVAL)
 }
 
-/// A worker's own memory, which it makes when it is told what to do.
+/// A worker's own memory, which is allocated when its task is known.
 #[derive(Default)]
 pub(crate) struct Own {
-    /// Where and how large the memory is.
+    /// Node and size of the memory.
     place: Option<(Option<u16>, u64)>,
     ring: Option<Arc<Ring>>,
     chain: Option<Arc<Chain>>,
@@ -102,12 +102,12 @@ impl Memory for Own {
     }
 }
 
-/// Arrays and a chain on each of some nodes, and threads that work on them.
+/// Arrays and a chain on each of several nodes, and threads that work on them.
 pub struct Streams {
     places: Vec<Place>,
 }
 
-/// What lies on one node.
+/// The arrays and the chain on one node.
 #[derive(Clone)]
 struct Place {
     ring: Arc<Ring>,
@@ -115,16 +115,17 @@ struct Place {
 }
 
 impl Streams {
-    /// No memory yet; [`Streams::add`] makes it.
+    /// Creates an empty set; [`Streams::add`] allocates memory.
     pub fn new() -> Self {
         Self { places: Vec::new() }
     }
 
-    /// Makes three arrays of `bytes` bytes each, and a chain through as many, on `node` (or where the kernel puts what
-    /// the calling thread touches); `hands` threads get them ready. Returns the number of this place.
+    /// Allocates three arrays of `bytes` bytes each, and a chain through as many bytes, on `node` (or else
+    /// where the kernel places pages that the calling thread touches). `hands` threads prepare them. Returns
+    /// the index of this set of arrays.
     ///
     /// # Errors
-    /// Those of `mmap(2)` and `mbind(2)`; `InvalidInput` below [`RUN_BYTES`].
+    /// Those of `mmap(2)` and `mbind(2)`; `InvalidInput` if `bytes` is below [`RUN_BYTES`].
     pub fn add(&mut self, bytes: u64, node: Option<u32>, hands: usize) -> io::Result<usize> {
         let ring = Ring::new((bytes / RUN_BYTES) as usize, node, hands)?;
         let chain = Chain::new(bytes as usize, node, hands)?;
@@ -132,7 +133,8 @@ impl Streams {
         Ok(self.places.len() - 1)
     }
 
-    /// `count` threads, for a crew; no more than there are runs in an array, because each has one to itself.
+    /// Returns `count` threads as members; no more than there are runs in an array, because each needs a run
+    /// of its own.
     pub fn members(&self, count: usize) -> Vec<Member> {
         let runs = self.places.iter().map(|place| place.ring.runs()).min().unwrap_or(0);
         let member = |_| {
@@ -143,7 +145,8 @@ impl Streams {
         (0..count.min(runs)).map(member).collect()
     }
 
-    /// What a worker of [`Streams::members`] is told: to do `work` on the memory of a place.
+    /// Returns the parameter with which a worker of [`Streams::members`] does `work` on the arrays with index
+    /// `place`.
     pub fn parameter(place: usize, work: Work) -> u64 {
         place as u64 | work.number() << 52
     }
@@ -198,7 +201,7 @@ mod tests {
         assert_eq!(streams.add(RUN_BYTES, None, 1).unwrap(), 0);
         assert_eq!(streams.add(2 * RUN_BYTES, None, 1).unwrap(), 1);
         assert!(streams.add(RUN_BYTES - 1, None, 1).is_err());
-        assert_eq!(streams.members(4).len(), 1, "each needs a run for itself");
+        assert_eq!(streams.members(4).len(), 1, "each needs a run of its own");
         let places = streams.places.clone();
         let mut load = Worker { memory: Shared { places }, doing: Doing::Nothing, broken: None };
         for place in 0..2 {

@@ -1,5 +1,5 @@
-//! Ready-made readers on what the programs printed. Files are as printed, except those of `memtier`, UnixBench
-//! and SPEC: invented figures in the format of published reports.
+//! Tests of the built-in readers on the output of real programs. The files are unchanged output, except those
+//! of `memtier`, UnixBench and SPEC, which have invented figures in the format of published reports.
 
 use super::*;
 use crate::record::Better::{self, Higher, Lower};
@@ -22,7 +22,7 @@ fn read(given: &str, stdout: &str) -> Result<Figures, String> {
     given.parse::<Reader>()?.read(&output(stdout))
 }
 
-/// Name, unit, direction and value of each figure.
+/// Checks the name, unit, direction and value of each figure.
 #[track_caller]
 fn gives(given: &str, stdout: &str, expected: &[(&str, &str, Better, f64)]) {
     let figures = read(given, stdout).unwrap();
@@ -56,7 +56,7 @@ fn a_request_is_a_metric_or_a_reader() {
     assert_eq!(parse("p99[ms]:lower=p99 (\\S+)").unwrap().to_string(), "p99[ms]:lower=p99 (\\S+)");
     assert_eq!(
         parse("wrk=Requests: (.*)").unwrap_err(),
-        "wrk is a ready-made reader: choose another name for your metric"
+        "wrk is a built-in reader: choose another name for your metric"
     );
     assert!(
         parse("rps")
@@ -65,7 +65,7 @@ fn a_request_is_a_metric_or_a_reader() {
     );
     assert_eq!(
         read("wrk.p98", printed!("wrk")).unwrap_err(),
-        "wrk gives no \"p98\" here; it gives requests, transfer, latency, errors"
+        "wrk found no metric \"p98\" here; it found requests, transfer, latency, errors"
     );
 }
 
@@ -78,7 +78,7 @@ fn the_primary_metric_is_above_zero_and_names_are_unique() {
     let text = "rate 0\nerrors 0\nscore 5\nloss -3";
     assert_eq!(
         read("rate[req/s]=rate (\\S+)", text).unwrap_err(),
-        "metric rate is 0 req/s: a primary metric has to be above zero to be compared"
+        "metric rate is 0 req/s: the primary metric must be above zero to be compared"
     );
     assert!(read("loss=loss (\\S+)", text).unwrap_err().starts_with("metric loss is -3: "));
     let both = readers(&["score=score (\\S+)", "errors:lower=errors (\\S+)"]);
@@ -88,11 +88,11 @@ fn the_primary_metric_is_above_zero_and_names_are_unique() {
     let twice = readers(&["score=score (\\S+)", "score=errors (\\S+)"]);
     assert_eq!(
         read_all(&twice, &output(text)).unwrap_err(),
-        "metric score is asked for twice: give one of them another name"
+        "metric score is requested twice: give one of them another name"
     );
 }
 
-/// Words that the readers look for, so that hostile text reaches behind their first check.
+/// Words that the readers look for, so that generated text gets past their first check.
 const WORDS: &[&str] = &[
     "total number of events:",
     "total time:",

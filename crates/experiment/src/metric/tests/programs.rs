@@ -1,4 +1,4 @@
-//! Programs that load the machine itself.
+//! Readers of programs that load the machine itself.
 
 use super::*;
 use std::{fs, time::Duration};
@@ -138,7 +138,7 @@ fn spec_gives_scores_of_the_newest_result_file_of_the_run() {
     assert_eq!((value[0].0.name.as_str(), value[0].1, value.len()), ("SPECrate2017_fp_base", 36.742_346, 1));
     assert_eq!(read("CPU2017.00?.fprate.csv", 2000).unwrap(), value);
     assert!(read("*.csv", 2500).unwrap_err().contains("is older than the run"));
-    assert!(read("*.rsf", 0).unwrap_err().ends_with("*.rsf: no such file after the run"));
-    assert!(read("*.log", 0).unwrap_err().contains("holds no score of SPEC CPU"));
+    assert!(read("*.rsf", 0).unwrap_err().ends_with("*.rsf: no file matches after the run"));
+    assert!(read("*.log", 0).unwrap_err().contains("contains no SPEC CPU score"));
     assert!(read("*/x.csv", 0).unwrap_err().ends_with("not its folder"));
 }

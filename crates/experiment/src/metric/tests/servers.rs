@@ -1,4 +1,4 @@
-//! Programs that load a server.
+//! Readers of programs that load a server.
 
 use super::*;
 
@@ -34,8 +34,8 @@ fn wrk_gives_rate_transfer_and_latency() {
 fn wrk_that_got_errors_for_answers_is_no_measurement() {
     let message = |errors: &str, requests: &str| {
         Err(format!(
-            "wrk counted {errors} socket errors and responses other than 2xx and 3xx in {requests} requests: its \
-             rate is not one of answers; is the server up, and the address right?"
+            "wrk counted {errors} socket errors and responses other than 2xx and 3xx in {requests} requests, so its \
+             rate is not that of successful responses; check that the server is up and the address is right"
         ))
     };
     assert_eq!(read("wrk", printed!("wrk-non2xx")), message("66162", "66162"));

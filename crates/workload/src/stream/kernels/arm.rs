@@ -1,5 +1,5 @@
 //! The vectors of AArch64, in pairs.
-#![allow(clippy::cast_ptr_alignment, reason = "whoever stores a vector promises the alignment")]
+#![allow(clippy::cast_ptr_alignment, reason = "callers that store a vector guarantee the alignment")]
 
 use super::{Kernel, Lanes, Stores, perform};
 use std::arch::{
@@ -7,7 +7,7 @@ use std::arch::{
     asm,
 };
 
-/// Two vectors, because the store that asks for no place in the caches takes a pair.
+/// Two vectors, because the non-temporal store takes a pair.
 #[derive(Clone, Copy)]
 struct Pair(float64x2_t, float64x2_t);
 
@@ -16,13 +16,13 @@ impl Lanes for Pair {
 
     #[inline(always)]
     unsafe fn load(from: *const f64) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self(vld1q_f64(from), vld1q_f64(from.add(2))) }
     }
 
     #[inline(always)]
     unsafe fn all(value: f64) -> Self {
-        // SAFETY: every CPU of this architecture has them.
+        // SAFETY: every CPU of this architecture has these instructions.
         unsafe { Self(vdupq_n_f64(value), vdupq_n_f64(value)) }
     }
 
@@ -40,7 +40,7 @@ impl Lanes for Pair {
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f64) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             to.cast::<float64x2_t>().write_volatile(self.0);
             to.add(2).cast::<float64x2_t>().write_volatile(self.1);
@@ -49,7 +49,7 @@ impl Lanes for Pair {
 
     #[inline(always)]
     unsafe fn stream(self, to: *mut f64) {
-        // SAFETY: writes the 32 bytes that the caller promises, and nothing else.
+        // SAFETY: writes only the 32 bytes that the caller guarantees.
         unsafe {
             asm!(
                 "stnp {first:q}, {second:q}, [{to}]",
@@ -63,6 +63,6 @@ impl Lanes for Pair {
 }
 
 pub(super) fn neon(kernel: Kernel, stores: Stores, arrays: [&mut [f64]; 3], factor: f64) -> f64 {
-    // SAFETY: every CPU of this architecture has the instructions.
+    // SAFETY: every CPU of this architecture has these instructions.
     unsafe { perform::<Pair>(kernel, stores, arrays, factor) }
 }

@@ -1,6 +1,7 @@
-//! STREAM's four kernels and a sum, on as many numbers at once as the CPU has lanes.
+//! STREAM's four kernels and a sum, on as many numbers at a time as the CPU's vectors hold.
 //!
-//! Stores are volatile or non-temporal one by one: left to itself, the compiler would call `memcpy` for a copy, which
+//! Every store is volatile or non-temporal. Otherwise the compiler would call `memcpy` for a copy, which
+//! selects the kind of stores by the size.
 //! decides by the size which stores it takes.
 #![allow(
     unsafe_code,
@@ -8,7 +9,7 @@
 )]
 #![allow(
     clippy::inline_always,
-    reason = "vectors of a function without the CPU's feature would go through memory"
+    reason = "without the CPU feature, a function would pass vectors through memory"
 )]
 
 #[cfg(target_arch = "aarch64")]
@@ -19,16 +20,17 @@ mod x86;
 use super::{Kernel, Stores};
 use std::{hint::black_box, sync::OnceLock};
 
-/// A kernel over one part of the three arrays, which are equally long; `factor` is STREAM's scalar.
+/// A kernel over one part of the three arrays, which have equal lengths; the last argument is STREAM's
+/// scalar.
 pub(super) type Perform = fn(Kernel, Stores, [&mut [f64]; 3], f64) -> f64;
 
-/// The widest of [`available`].
+/// Returns the first, widest one of [`available`].
 pub(super) fn widest() -> Perform {
     static WIDEST: OnceLock<Perform> = OnceLock::new();
     *WIDEST.get_or_init(|| available().first().map_or(plain, |&(_, perform)| perform))
 }
 
-/// What this CPU can do, widest first, by name.
+/// Returns the implementations for this CPU with their names, widest first.
 pub(super) fn available() -> Vec<(&'static str, Perform)> {
     let mut all: Vec<(&'static str, Perform)> = Vec::new();
     #[cfg(target_arch = "x86_64")]
@@ -39,12 +41,12 @@ pub(super) fn available() -> Vec<(&'static str, Perform)> {
     all
 }
 
-/// Numbers that are loaded, worked on and stored together.
+/// Numbers that are loaded, computed and stored together.
 trait Lanes: Copy {
-    /// How many.
+    /// How many numbers.
     const COUNT: usize;
     /// # Safety
-    /// For all: the CPU has the instructions. `from` may be read for as many numbers.
+    /// For all functions: the CPU has the instructions. `from` is valid for reads of that many numbers.
     unsafe fn load(from: *const f64) -> Self;
     /// # Safety
     /// As for `load`.
@@ -56,10 +58,10 @@ trait Lanes: Copy {
     /// As for `load`.
     unsafe fn times(self, other: Self) -> Self;
     /// # Safety
-    /// As for `load`; `to` may be written for as many numbers, and is aligned to all of them.
+    /// As for `load`; `to` is valid for writes of that many numbers, and is aligned to all of them.
     unsafe fn store(self, to: *mut f64);
     /// # Safety
-    /// As for `store`. What is stored is ordered by the next fence of this thread only.
+    /// As for `store`. The store is ordered only by the next fence of this thread.
     unsafe fn stream(self, to: *mut f64);
 }
 
@@ -68,7 +70,7 @@ impl Lanes for f64 {
 
     #[inline(always)]
     unsafe fn load(from: *const f64) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { from.read() }
     }
 
@@ -89,30 +91,31 @@ impl Lanes for f64 {
 
     #[inline(always)]
     unsafe fn store(self, to: *mut f64) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { to.write_volatile(self) };
     }
 
     #[inline(always)]
     unsafe fn stream(self, to: *mut f64) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.store(to) };
     }
 }
 
-/// One number at a time, with ordinary stores in either case.
+/// Works on one number at a time, with ordinary stores in either case.
 fn plain(kernel: Kernel, stores: Stores, arrays: [&mut [f64]; 3], factor: f64) -> f64 {
-    // SAFETY: every CPU can do this.
+    // SAFETY: every CPU has these instructions.
     unsafe { perform::<f64>(kernel, stores, arrays, factor) }
 }
 
-/// STREAM's kernels as `stream.c` has them; the sum of `a` for [`Kernel::Read`].
+/// Runs one of STREAM's kernels, as `stream.c` defines them. Returns the sum of `a` for [`Kernel::Read`],
+/// else 0.
 ///
 /// # Safety
 /// The CPU has the instructions of `V`.
 #[inline(always)]
 unsafe fn perform<V: Lanes>(kernel: Kernel, stores: Stores, [a, b, c]: [&mut [f64]; 3], factor: f64) -> f64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let all = V::all(factor);
         match kernel {
@@ -129,7 +132,7 @@ unsafe fn perform<V: Lanes>(kernel: Kernel, stores: Stores, [a, b, c]: [&mut [f6
     0.0
 }
 
-/// `to = f(x, y)`, many at once by `wide`, the rest by `one`.
+/// Computes `to = f(x, y)`: whole vectors with `wide`, the rest with `one`.
 ///
 /// # Safety
 /// The CPU has the instructions of `V`.
@@ -147,8 +150,8 @@ unsafe fn write<V: Lanes>(
     let single = |to: &mut [f64], at: usize| to[at] = one(x[at], y[at]);
     (0..head).for_each(|at| single(to, at));
     let (x_start, y_start, to_start) = (x.as_ptr(), y.as_ptr(), to.as_mut_ptr());
-    // SAFETY: `head` and `body` lie within the three slices, which are equally long, and from `head` on `to` is
-    // aligned to whole vectors.
+    // SAFETY: `head` and `body` lie within the three slices, which have equal lengths, and from `head` on
+    // `to` is aligned to whole vectors.
     unsafe {
         let mut at = head;
         match stores {
@@ -169,7 +172,7 @@ unsafe fn write<V: Lanes>(
     (body..to.len()).for_each(|at| single(to, at));
 }
 
-/// Where whole, aligned vectors begin and end.
+/// Returns where whole, aligned vectors begin and end.
 #[inline(always)]
 fn middle<V: Lanes>(to: &[f64]) -> (usize, usize) {
     let bytes = V::COUNT * size_of::<f64>();
@@ -178,7 +181,7 @@ fn middle<V: Lanes>(to: &[f64]) -> (usize, usize) {
     (head, head + (to.len() - head) / V::COUNT * V::COUNT)
 }
 
-/// The sum, in four chains, so that no addition waits for the one before.
+/// Returns the sum, computed in four chains, so that no addition waits for the one before.
 ///
 /// # Safety
 /// The CPU has the instructions of `V`.
@@ -186,7 +189,8 @@ fn middle<V: Lanes>(to: &[f64]) -> (usize, usize) {
 unsafe fn sum<V: Lanes>(of: &[f64]) -> f64 {
     let steps = of.chunks_exact(4 * V::COUNT);
     let rest: f64 = steps.remainder().iter().sum();
-    // SAFETY: the caller's promise; each step is as long as four vectors, and so is the room for them.
+    // SAFETY: guaranteed by the caller; each step is as long as four vectors, and the array below is as long
+    // as the widest.
     unsafe {
         let mut chains = [V::all(0.0); 4];
         for step in steps {
@@ -201,14 +205,14 @@ unsafe fn sum<V: Lanes>(of: &[f64]) -> f64 {
     }
 }
 
-/// Room for the widest vector, aligned to it.
+/// Space for the widest vector, aligned to it.
 #[repr(align(64))]
 struct Lined([f64; 8]);
 
-/// Has every other thread see what this one has stored before what it stores afterwards, also past the caches.
+/// Orders the stores of this thread, also those that bypass the caches, before its later stores.
 pub(super) fn fence() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: an instruction that every CPU of this architecture has, and that changes nothing.
+    // SAFETY: every CPU of this architecture has this instruction, and it has no other effects.
     unsafe {
         std::arch::x86_64::_mm_sfence();
     }

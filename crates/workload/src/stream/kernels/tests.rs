@@ -1,11 +1,12 @@
 use super::*;
 
-/// Lengths around every number of lanes, and starts at every alignment.
+/// Returns lengths around every number of lanes, and starts at every alignment.
 fn shapes() -> impl Iterator<Item = (usize, usize)> {
     (0..=70).chain([255, 256, 257, 1021]).flat_map(|length| (0..8).map(move |start| (length, start)))
 }
 
-/// What STREAM's arrays hold after a round: `a` = 1, `b` = 2 and `c` = 0 at first, the scalar 3.
+/// Returns the values of STREAM's arrays after a round. At first, `a` = 1, `b` = 2 and `c` = 0; the scalar is
+/// 3.
 fn round(values: [f64; 3]) -> [f64; 3] {
     let [a, ..] = values;
     let c = a;
@@ -67,7 +68,7 @@ fn each_kernel_takes_its_own_arrays() {
 fn sums_hold_every_element_once() {
     for (name, perform) in available() {
         for (length, start) in shapes() {
-            // Squares: one that is missing or counted twice shows in the sum.
+            // Squares, so that a missing element or one that is counted twice changes the sum.
             let mut a: Vec<f64> = (0..length + 16).map(|at| (at * at) as f64).collect();
             let wanted: f64 = a[start..start + length].iter().sum();
             let part = [&mut a[start..start + length], &mut [], &mut []];

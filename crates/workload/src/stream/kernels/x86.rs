@@ -1,5 +1,5 @@
-//! The vectors of x86-64: of two, four or eight numbers.
-#![allow(clippy::cast_ptr_alignment, reason = "whoever stores a vector promises the alignment")]
+//! The vectors of x86-64, with two, four or eight numbers.
+#![allow(clippy::cast_ptr_alignment, reason = "callers that store a vector guarantee the alignment")]
 
 use super::{Kernel, Lanes, Perform, Stores, perform};
 #[allow(clippy::wildcard_imports, reason = "each vector needs six of them")]
@@ -21,37 +21,37 @@ macro_rules! lanes {
 
             #[inline(always)]
             unsafe fn load(from: *const f64) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { $load(from) }
             }
 
             #[inline(always)]
             unsafe fn all(value: f64) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { $all(value) }
             }
 
             #[inline(always)]
             unsafe fn plus(self, other: Self) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { $plus(self, other) }
             }
 
             #[inline(always)]
             unsafe fn times(self, other: Self) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { $times(self, other) }
             }
 
             #[inline(always)]
             unsafe fn store(self, to: *mut f64) {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { to.cast::<Self>().write_volatile(self) };
             }
 
             #[inline(always)]
             unsafe fn stream(self, to: *mut f64) {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { $stream(to, self) };
             }
         }
@@ -67,10 +67,10 @@ macro_rules! level {
         fn $name(kernel: Kernel, stores: Stores, arrays: [&mut [f64]; 3], factor: f64) -> f64 {
             #[target_feature(enable = $feature)]
             unsafe fn with(k: Kernel, stores: Stores, arrays: [&mut [f64]; 3], factor: f64) -> f64 {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { perform::<$vector>(k, stores, arrays, factor) }
             }
-            // SAFETY: `available` gives this to CPUs that have the instructions alone.
+            // SAFETY: `available` returns this function only for CPUs that have the instructions.
             unsafe { with(kernel, stores, arrays, factor) }
         }
     };
