@@ -1,5 +1,5 @@
-//! What this process may use: its affinity mask, the cpusets and the CPU quotas of its control groups and of
-//! all groups above them; and which of these limits is the one that binds.
+//! Reads the CPUs and the CPU time that this process may use: its affinity mask, and the cpusets and CPU
+//! quotas of its control groups and all their ancestors. Finds the limit that is effective.
 
 use crate::{
     cgroup::{self, Flavour, Folder},
@@ -11,10 +11,10 @@ use manycore_model::{
     machine::{AFFINITY, Allowed, Limit},
 };
 
-/// Reads all limits. A tree without processes limits nothing.
+/// Reads all limits. A tree without processes has no limits.
 ///
 /// # Errors
-/// A CPU list of a group or of the process is malformed.
+/// A CPU list of a control group or of the process is malformed.
 pub fn read(tree: &Tree, online: &CpuSet) -> Result<Allowed, ReadError> {
     let mut limits = Vec::new();
     for folder in cgroup::folders(tree, "cpuset") {
@@ -25,8 +25,8 @@ pub fn read(tree: &Tree, online: &CpuSet) -> Result<Allowed, ReadError> {
     Ok(judge(online, limits))
 }
 
-/// CPUs of a group. The effective ones take account of the groups above and of CPUs that went offline; a
-/// group of version 2 without CPUs of its own inherits, and its empty file limits nothing.
+/// Reads the CPUs of a control group. The effective list takes ancestors and offline CPUs into account. A
+/// group of version 2 without its own CPUs inherits them; its file is empty and sets no limit.
 pub(crate) fn cpuset(tree: &Tree, folder: &Folder) -> Result<Option<Limit>, ReadError> {
     let names: &[&str] = match folder.flavour {
         Flavour::Unified => &["cpuset.cpus.effective", "cpuset.cpus"],
@@ -42,7 +42,7 @@ pub(crate) fn cpuset(tree: &Tree, folder: &Folder) -> Result<Option<Limit>, Read
     Ok(None)
 }
 
-/// `sched_getaffinity(2)` as `/proc/self/status` shows it.
+/// Reads the affinity (`sched_getaffinity(2)`) from `/proc/self/status`.
 fn affinity(tree: &Tree) -> Result<Option<Limit>, ReadError> {
     const STATUS: &str = "proc/self/status";
     const KEY: &str = "Cpus_allowed_list:";
@@ -54,7 +54,7 @@ fn affinity(tree: &Tree) -> Result<Option<Limit>, ReadError> {
     Ok(Some(Limit { source: AFFINITY.to_owned(), cpus: Some(cpus), quota_cpus: None }))
 }
 
-/// CPU time that a group may use, in CPUs.
+/// Reads the CPU quota of a control group, in CPUs.
 pub(crate) fn quota(tree: &Tree, folder: &Folder) -> Option<Limit> {
     let file = |name: &str| tree.read(&format!("{}/{name}", folder.path));
     let (name, text) = if folder.flavour == Flavour::Unified {
@@ -66,15 +66,15 @@ pub(crate) fn quota(tree: &Tree, folder: &Folder) -> Option<Limit> {
     Some(Limit { source: format!("/{}/{name}", folder.path), cpus: None, quota_cpus })
 }
 
-/// Quota and period in microseconds as a number of CPUs; `max` and -1 are no quota.
+/// Converts quota and period in microseconds to a number of CPUs; `max` and -1 mean no quota.
 fn quota_of(text: &str) -> Option<f64> {
     let (quota, period) = text.split_once(' ')?;
     let (quota, period) = (quota.parse::<u64>().ok()?, period.trim().parse::<u64>().ok()?);
     (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
 }
 
-/// Intersects the limits and says which binds: the tightest quota if it leaves less than the sets do, else
-/// the first set that leaves as little as all sets together. Sets that leave every CPU are no limits.
+/// Intersects the limits and finds the effective one: the smallest quota if it allows less than the sets
+/// do, otherwise the first set that is equal to the intersection. Sets that contain every CPU are dropped.
 fn judge(online: &CpuSet, mut limits: Vec<Limit>) -> Allowed {
     for limit in &mut limits {
         limit.cpus = limit.cpus.take().map(|cpus| cpus.intersection(online));

@@ -1,8 +1,9 @@
-//! What the kernel tells about the machine and its tasks, and what it lets us set.
+//! Reads the kernel's description of the machine and its tasks, and changes settings through the kernel.
 //!
-//! One module per kernel interface. Readers of the machine take a [`tree::Tree`], which is a live system, a
-//! copy of its files below some folder, or a capture in one text file, and return types of `manycore-model`. A
-//! file that is absent is an answer; a CPU list that cannot be one is an error that names the file.
+//! There is one module per kernel interface. Functions that read the machine take a [`tree::Tree`] and
+//! return types of `manycore-model`. A tree is a live system, a copy of its files below a folder, or a
+//! capture in one text file. A missing file is not an error; a malformed CPU list is one, and the error
+//! names the file.
 #![deny(unsafe_code)]
 
 pub mod affinity;

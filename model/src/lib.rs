@@ -1,7 +1,8 @@
-//! What `manycore` knows and decides, as plain data and pure functions.
+//! The model of `manycore`: plain data, and decisions as pure functions.
 //!
-//! Nothing here reads a file, a clock or a random device, starts a thread or prints. So every decision can
-//! be tested exactly, and a [`machine::Machine`] of last year is judged by the same code as one of today.
+//! This crate reads no files, clocks or random devices, starts no threads and prints nothing. So every
+//! decision can be tested exactly, and a [`machine::Machine`] saved last year is evaluated by the same code
+//! as a new one.
 #![forbid(unsafe_code)]
 
 pub mod audit;

@@ -1,4 +1,4 @@
-//! Making a plan from the command line and keeping it: what `run` and `pin` share.
+//! Makes a plan from the command line and applies it. Used by `run` and `pin`.
 
 use super::{Keeper, Place, Recorder, memory_policy, place_of};
 use crate::{
@@ -28,38 +28,39 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A command that ends sooner is held by its affinity alone: entering a control group takes a grace period of the
-/// kernel.
+/// Lifetime after which a command is moved into a control group. A command that ends earlier is held by its
+/// affinity alone, because entering a control group takes a grace period of the kernel.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// Rounds in which children are sought that were born while their parents entered a group.
+/// Rounds of searching for children that were created while their parents entered a group.
 const ROUNDS: usize = 3;
 
-/// A plan for this machine, and what it comes to.
+/// A plan for this machine, resolved to CPU sets.
 pub struct Aim {
     /// This machine.
     pub machine: Machine,
     /// The plan.
     pub plan: Plan,
-    /// The plan as places.
+    /// CPUs of each worker.
     pub place: Place,
-    /// What we may use ourselves, and whatever we start without a place.
+    /// CPUs that this process may use, and with it every process that is started without a placement.
     pub inherited: CpuSet,
 }
 
 impl Aim {
-    /// For processes that may use other CPUs than we: they are moved also where the plan leaves us all of ours.
+    /// Pins the processes even if the plan has all CPUs of this process. For processes that may use other
+    /// CPUs than this one.
     pub fn bound(self) -> Self {
         let workers = self.plan.workers.iter().map(|worker| worker.cpus.clone()).collect();
         Self { place: Place { workers, ..self.place }, ..self }
     }
 }
 
-/// The plan that the command line asks for.
+/// Makes the plan that the command line requests.
 ///
 /// # Errors
-/// [`Failure::Input`] where it cannot be met here or is for another machine, [`Failure::Missing`] where our own
-/// affinity cannot be read.
+/// [`Failure::Input`] if the plan cannot be made on this machine or is for another machine.
+/// [`Failure::Missing`] if the affinity of this process cannot be read.
 pub fn aim(args: &Placing) -> Outcome<Aim> {
     if let Some(folder) =
         args.out.as_ref().and_then(|out| out.parent()).filter(|folder| !folder.as_os_str().is_empty())
@@ -85,14 +86,14 @@ pub fn aim(args: &Placing) -> Outcome<Aim> {
     let memory = memory_policy(&machine, &args.memory, &plan)?;
     let place = place_of(&machine, &plan, memory);
     let inherited = affinity::allowed()
-        .map_err(|error| Failure::missing(format!("cannot read our own affinity: {error}")))?;
+        .map_err(|error| Failure::missing(format!("cannot read the affinity of this process: {error}")))?;
     Ok(Aim { machine, plan, place, inherited })
 }
 
-/// A journal for `verb`.
+/// Opens a journal for `verb`.
 ///
 /// # Errors
-/// [`Failure::Missing`]: without one nothing must be changed.
+/// [`Failure::Missing`] if it cannot be written; then nothing must be changed.
 pub fn journal(verb: &str, what: &str, stays: bool) -> Outcome<Arc<Journal>> {
     let folder = journal::folder();
     Journal::begin(&folder, verb, what, stays).map(Arc::new).map_err(|error| {
@@ -103,7 +104,7 @@ pub fn journal(verb: &str, what: &str, stays: bool) -> Outcome<Arc<Journal>> {
     })
 }
 
-/// Looks after processes until they end.
+/// Enforces a placement on processes until they end.
 pub struct Follow {
     keeper: Keeper,
     journal: Arc<Journal>,
@@ -113,18 +114,18 @@ pub struct Follow {
     cpus: CpuSet,
 }
 
-/// What holds the processes.
+/// What holds the processes on their CPUs.
 enum Holding {
-    /// Affinities alone, and why; or a group, and who is in it.
+    /// Affinities alone, with the reason; or a control group, with the processes in it.
     Said(String),
-    /// A control group will, when the command has lived long enough.
+    /// A control group, once the command has run for [`SETTLED`].
     Later,
-    /// It is being entered; gives what can be said of that.
+    /// A control group that is being entered. The thread returns a description of the result.
     Entering(JoinHandle<Result<String, String>>),
 }
 
 impl Follow {
-    /// For `subject`, which the journal belongs to.
+    /// Starts enforcing `aim` for `subject`, with changes recorded in `journal`.
     pub fn new(aim: &Aim, args: &Placing, journal: Arc<Journal>, subject: String) -> Self {
         let recorder = Recorder::new(
             Arc::clone(&journal),
@@ -139,7 +140,7 @@ impl Follow {
             _ => CpuSet::new(),
         };
         let hold = match (args.hold, aim.place.cpus()) {
-            (Hold::Affinity, _) => Holding::Said("affinities alone, as asked for".to_owned()),
+            (Hold::Affinity, _) => Holding::Said("affinities alone, as requested".to_owned()),
             (Hold::Auto, None) if nodes.is_empty() => {
                 Holding::Said("nothing: all CPUs may be used".to_owned())
             }
@@ -149,7 +150,7 @@ impl Follow {
         Self { keeper, journal, began: Instant::now(), hold, nodes, cpus }
     }
 
-    /// Why not all tasks that were to be moved could be; absent where they are.
+    /// Returns why not all tasks could be moved; `None` if all were moved.
     pub fn trouble(&mut self) -> Option<String> {
         let broken = self.keeper.recorder().and_then(|recorder| recorder.broken().map(str::to_owned));
         if let Some(error) = broken {
@@ -163,22 +164,22 @@ impl Follow {
         self.keeper.processes().next().is_none().then(|| "it has ended".to_owned())
     }
 
-    /// The keeper.
+    /// Returns the affinity enforcer.
     pub fn keeper(&mut self) -> &mut Keeper {
         &mut self.keeper
     }
 
-    /// Has new tasks seated without delay, although CPUs are busy. To be called when the command has started, which is
-    /// to be no more urgent than it was.
+    /// Gives this process real-time priority, so that new tasks are pinned without delay even if CPUs are
+    /// busy. To be called after the command has started, because the command must not inherit the priority.
     pub fn hurry(&self) {
         urgency::take();
     }
 
-    /// Looks at all that is below `roots` once, then waits until something happens to them or a signal comes, at most
-    /// for `longest`; `pidfd` becomes readable at the end of one. Returns whether it has ended.
+    /// Scans all processes below `roots` once. Then waits for an event, a signal or the end of the process
+    /// of `pidfd`, but not longer than `longest`. Returns whether the process has ended.
     ///
     /// # Errors
-    /// [`Failure::Missing`]: those of `poll(2)`.
+    /// [`Failure::Missing`] with an error of `poll(2)`.
     pub fn wait(
         &mut self,
         roots: &dyn Fn() -> Vec<u32>,
@@ -200,7 +201,7 @@ impl Follow {
         }
     }
 
-    /// Has the processes enter a control group, once they have lived long enough.
+    /// Moves the processes into a control group once they have run long enough.
     fn see_to_hold(&mut self, roots: &dyn Fn() -> Vec<u32>) {
         match &self.hold {
             Holding::Later if self.began.elapsed() >= SETTLED => self.begin_entering(&roots()),
@@ -209,7 +210,7 @@ impl Follow {
         }
     }
 
-    /// Has the processes enter a control group now, and waits for that.
+    /// Moves the processes into a control group now, and waits until that is done.
     pub fn hold_now(&mut self, roots: &[u32]) {
         if matches!(self.hold, Holding::Later) {
             self.begin_entering(roots);
@@ -242,7 +243,7 @@ impl Follow {
         });
     }
 
-    /// Ends the keeping of all below `roots`: what was seen.
+    /// Stops enforcing the placement for all processes below `roots`. Returns the placement trace.
     pub fn end(&mut self, roots: &[u32], seconds: f64) -> Residence {
         self.entered();
         self.keeper.finish(roots);
@@ -256,7 +257,7 @@ impl Follow {
         let hold = match &self.hold {
             Holding::Said(said) => said.clone(),
             Holding::Later | Holding::Entering(_) => {
-                "affinities alone: it ended too soon for a cpuset".to_owned()
+                "affinities alone: the command ended too soon for a cpuset".to_owned()
             }
         };
         let Some(recorder) = self.keeper.recorder() else { return Residence::default() };
@@ -265,28 +266,28 @@ impl Follow {
         Residence { hold, seconds, notes, ..stay }
     }
 
-    /// Gives everything back that was changed.
+    /// Restores everything that was changed.
     ///
     /// # Errors
-    /// [`Failure::Missing`] where something could not be given back.
+    /// [`Failure::Missing`] if something could not be restored.
     pub fn take_back(mut self, quiet: bool) -> Outcome {
         self.entered();
         drop(self.keeper);
         let id = self.journal.id();
         let journal = Arc::try_unwrap(self.journal).map_err(|_| {
-            Failure::missing(format!("{id} is still in use: 'manycore undo {id}' gives back"))
+            Failure::missing(format!("{id} is still in use: run 'manycore undo {id}' to restore"))
         })?;
         match journal.take_back() {
             Ok(restored) => told(&restored, &id, quiet),
-            Err(error) => Err(Failure::missing(format!("cannot read our journal {id}: {error}"))),
+            Err(error) => Err(Failure::missing(format!("cannot read journal {id}: {error}"))),
         }
     }
 }
 
-/// Tells what of a journal could not be taken back.
+/// Reports the changes of a journal that could not be restored.
 ///
 /// # Errors
-/// [`Failure::Missing`] where that is something.
+/// [`Failure::Missing`] if there are any.
 pub fn told(restored: &Restored, id: &str, quiet: bool) -> Outcome {
     if !quiet {
         for line in &restored.left {
@@ -297,12 +298,13 @@ pub fn told(restored: &Restored, id: &str, quiet: bool) -> Outcome {
         [] => Ok(()),
         [first, rest @ ..] => {
             let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-            Err(Failure::missing(format!("{first}{more}; 'manycore undo {id}' tries again")))
+            Err(Failure::missing(format!("{first}{more}; run 'manycore undo {id}' to try again")))
         }
     }
 }
 
-/// Moves `roots` and all below them into a group; says where not all of them could enter.
+/// Moves `roots` and all their descendants into a control group. Returns a note if only some of them could
+/// enter.
 fn enter(journal: &Journal, roots: &[u32], cpus: &CpuSet, nodes: &CpuSet) -> Result<String, String> {
     let first = *roots.first().ok_or("nothing runs")?;
     let hold = cpuset::Hold::make(journal, first, cpus, nodes)?;
@@ -311,7 +313,7 @@ fn enter(journal: &Journal, roots: &[u32], cpus: &CpuSet, nodes: &CpuSet) -> Res
         for pid in tasks::tree(roots) {
             match hold.take(journal, pid) {
                 Ok(()) => drop(inside.insert(pid)),
-                // What has ended needs no hold.
+                // A process that has ended needs no control group.
                 Err(_) if !tasks::is_alive(pid) => {}
                 Err(error) => drop(outside.insert(pid, error.to_string())),
             }
@@ -329,10 +331,11 @@ fn enter(journal: &Journal, roots: &[u32], cpus: &CpuSet, nodes: &CpuSet) -> Res
     }
 }
 
-/// Shows where the tasks ran, and judges where that was asked for.
+/// Prints where the tasks ran, and evaluates `--check`.
 ///
 /// # Errors
-/// [`Failure::Check`] with `--check` where the plan did not hold; the file cannot be written.
+/// [`Failure::Check`] with `--check` if the plan did not hold. An error if the output file cannot be
+/// written.
 pub fn show(stay: &Residence, args: &Placing) -> Outcome {
     if !args.quiet {
         output::note(residence_text::render(stay).trim_end());
@@ -347,7 +350,7 @@ pub fn show(stay: &Residence, args: &Placing) -> Outcome {
         Some(true) => Ok(()),
         Some(false) => Err(Failure::Check("the plan did not hold".to_owned())),
         None => Err(Failure::Check(format!(
-            "not shown that the plan held: {seen} of the CPU time was seen in place, and --check={} was asked for",
+            "not shown that the plan held: {seen} of the CPU time was observed in place, --check={} was requested",
             units::percent(least)
         ))),
     }

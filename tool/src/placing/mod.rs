@@ -1,4 +1,4 @@
-//! Where commands and processes run, and what keeps their tasks there.
+//! Places commands and processes on CPUs, and enforces the placement of their tasks.
 
 mod apply;
 mod family;
@@ -17,42 +17,43 @@ use manycore_model::{
     placement::{Memory, Plan, Policy, PolicyKind, Reserve},
 };
 
-/// CPUs for each worker, and where memory comes from.
+/// The CPUs of each worker, and the memory policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// CPUs of each worker; none: wherever this process may run.
+    /// CPUs of each worker. Empty: wherever this process may run.
     pub workers: Vec<CpuSet>,
-    /// Where memory comes from.
+    /// The memory policy.
     pub memory: MemoryPolicy,
 }
 
 impl Place {
-    /// All on `cpus`.
+    /// Returns a placement of one worker on `cpus`.
     pub fn on(cpus: CpuSet) -> Self {
         Self { workers: vec![cpus], memory: MemoryPolicy::Default }
     }
 
-    /// CPUs of all workers together; absent where they may run anywhere.
+    /// Returns the CPUs of all workers; `None` if they may run anywhere.
     pub fn cpus(&self) -> Option<CpuSet> {
         (!self.workers.is_empty()).then(|| self.workers.iter().flat_map(CpuSet::iter).collect())
     }
 
-    /// The place of one copy of a command out of several: that of the worker of its number.
+    /// Returns the placement of one of several copies of a command: that of the worker with the copy's
+    /// number.
     pub fn of_copy(&self, copy: usize) -> Self {
         let own = self.workers.get(copy % self.workers.len().max(1)).cloned();
         Self { workers: own.into_iter().collect(), memory: self.memory.clone() }
     }
 
-    /// How a command starts here.
+    /// Returns how a command with this placement starts.
     pub fn start(&self) -> Start {
         Start { cpus: self.cpus(), memory: self.memory.clone() }
     }
 }
 
-/// The place that `policy` gives `workers`.
+/// Returns the placement of `workers` workers by `policy`, and its plan.
 ///
 /// # Errors
-/// [`Failure::Input`] where it cannot be met here.
+/// [`Failure::Input`] if this machine cannot meet the policy.
 pub fn placed(
     machine: &Machine,
     policy: Option<&Policy>,
@@ -71,7 +72,7 @@ pub fn placed(
     Ok((place, plan))
 }
 
-/// A plan as a place. Where every worker may use all CPUs, the command runs where it would anyway.
+/// Converts a plan. If every worker may use all CPUs, the command runs where it would run without a plan.
 fn place_of(machine: &Machine, plan: &Plan, memory: MemoryPolicy) -> Place {
     let everywhere = |cpus: &CpuSet| *cpus == machine.allowed.cpus;
     let workers = if plan.workers.iter().all(|worker| everywhere(&worker.cpus)) {
@@ -87,7 +88,7 @@ fn memory_policy(machine: &Machine, memory: &Memory, plan: &Plan) -> Outcome<Mem
     let nodes = memory.nodes(plan);
     if nodes.is_empty() && matches!(memory, Memory::Interleave(_) | Memory::Bind(_)) {
         return Err(Failure::input(format!(
-            "--memory {memory}: the plan names no memory nodes; name them, {memory}=LIST"
+            "--memory {memory}: the plan has no memory nodes; name nodes with {memory}=LIST"
         )));
     }
     Ok(match memory {
