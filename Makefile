@@ -27,39 +27,44 @@ test:
 	lab/libvirt
 	lab/domains sample
 
-# `make eval` and `make test` where nothing is but Rust and make: in a minimal Debian, and on Fedora or openEuler where
-# this machine can make one. Needs root and debootstrap; takes half an hour, not part of `make test`.
+# Runs `make eval` and `make test` with nothing installed but Rust and make: in a minimal Debian root, and
+# in a Fedora or openEuler root if this machine can create one. Needs root and debootstrap; takes half an
+# hour, not part of `make test`.
 fresh:
 	@scripts/need fresh
 	scripts/fresh
 
-# The counters of percpu/ under Miri, with musl, and for AArch64, as far as the tools are there; `make test` runs it.
+# Tests the counters of percpu/ under Miri, with musl and for AArch64, as far as the tools are installed.
+# Part of `make test`.
 percpu:
 	@scripts/need test
 	scripts/percpu
 
-# Emulated machines of many cores for `lab/run`, which `make test` runs.
+# Sets up the emulated many-core machines of `lab/run`, which `make test` runs.
 lab:
 	@scripts/need lab
 	lab/vm setup
 
-# All domains of libvirt's own tests, planned and defined; takes two minutes, and `make test` takes every sixteenth.
+# Plans and defines all domains of libvirt's own tests. Takes two minutes; `make test` uses every sixteenth
+# domain.
 domains:
 	@scripts/need test
 	lab/domains
 
-# Guards against memory that runs out, in emulated small machines; takes half an hour, not part of `make test`.
+# Compares programs that act when memory runs out, in small emulated machines. Takes half an hour, not part
+# of `make test`.
 memory:
 	@scripts/need lab
 	lab/memory
 
-# The counters of percpu/ on an emulated AArch64 kernel, which has restartable sequences; not part of `make test`.
+# Tests the counters of percpu/ on an emulated AArch64 kernel with restartable sequences. Not part of `make
+# test`.
 arm:
 	@scripts/need test
 	@scripts/need lab
 	lab/arm
 
-# Ratios against peers, each measured in one interleaved run; takes about a quarter of an hour.
+# Measures ratios to other programs, each in one interleaved run. Takes about a quarter of an hour.
 bench: build
 	@scripts/need bench
 	cargo bench --locked --bench prime
@@ -91,7 +96,7 @@ man: build
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
-# `make`, then `sudo make install`: cargo need not be there for root.
+# `make`, then `sudo make install`: root does not need cargo.
 install:
 	@test -x $(MANYCORE) || $(MAKE) build
 	$(MANYCORE) man target/man

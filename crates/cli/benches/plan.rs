@@ -1,6 +1,7 @@
-//! Time to plan: many workers on machines with many CPUs, by each policy.
+//! Measures the time to plan many workers on machines with many CPUs, for each policy.
 //!
-//! Prints the median and the middle half of the runs. Planning is pure, so there is no peer to interleave with.
+//! Prints the median and the interquartile range of the runs. Planning is a pure computation, so there is
+//! no competing program to interleave with.
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 use manycore_placement::{Policy, Reserve};
@@ -11,7 +12,7 @@ use manycore_topology::{
 };
 use std::{hint::black_box, time::Instant};
 
-/// Runs of each, of which the first is not counted.
+/// Runs of each policy. The first one is not counted.
 const RUNS: usize = 42;
 
 const PLACES: [&str; 11] = [
@@ -28,7 +29,7 @@ const PLACES: [&str; 11] = [
     "near=eth0",
 ];
 
-/// Two threads on each core, numbered in halves as x86 firmware does.
+/// A machine with two threads per core, numbered in halves as x86 firmware does.
 fn machine(packages: u32, nodes: u32, caches: u32, cores: u32) -> Machine {
     let spec =
         Spec { packages, nodes, caches, cores, threads: 2, numbering: Numbering::Halves, ..Spec::default() };
@@ -43,7 +44,7 @@ fn machine(packages: u32, nodes: u32, caches: u32, cores: u32) -> Machine {
     machine
 }
 
-/// Milliseconds of each counted run, ascending.
+/// Returns the time of each counted run in milliseconds, ascending.
 fn times(machine: &Machine, place: &str, workers: usize) -> Vec<f64> {
     let policy: Policy = place.parse().expect("a placement");
     let reserve = Reserve::Count(2);
@@ -64,13 +65,7 @@ fn main() {
         for place in PLACES {
             let times = times(&machine, place, workers);
             let at = |share: usize| times[times.len() * share / 4];
-            println!(
-                "  {place:<16} {:8.3}   middle half {:.3} to {:.3}, {} runs",
-                at(2),
-                at(1),
-                at(3),
-                times.len()
-            );
+            println!("  {place:<16} {:8.3}   IQR {:.3} to {:.3}, {} runs", at(2), at(1), at(3), times.len());
         }
     }
 }

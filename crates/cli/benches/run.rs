@@ -1,7 +1,8 @@
-//! What `run` adds to a command's start over taskset, and how soon a thread is on its CPU after its birth.
+//! Measures what `run` adds to the start time of a command over taskset, and the delay from a thread's
+//! creation until it is on its CPU.
 //!
-//! Starts alternate in pairs; the command is `date`, which tells when it runs. The births of threads are told by the
-//! kernel, with their times.
+//! Starts alternate in pairs. The command is `date`, which prints the time at which it runs. The kernel
+//! reports the creation times of threads (process events connector).
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 use manycore_placement::Residence;
@@ -14,22 +15,23 @@ use std::{
 /// Pairs of starts.
 const PAIRS: usize = 60;
 
-/// Runs of the program with many threads, and its threads.
+/// Runs of the program with many threads, and its number of threads.
 const RUNS: usize = 12;
 const THREADS: usize = 100;
 
-/// Milliseconds from now until `date` runs below `words`.
+/// Returns the time in milliseconds from now until `date` runs with the prefix `words`.
 fn start(words: &[&str]) -> f64 {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_nanos();
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).args(["date", "+%s%N"]).stderr(Stdio::null());
     let began = now();
     let printed = command.output().expect("the command starts").stdout;
-    let ran: u128 = String::from_utf8_lossy(&printed).trim().parse().expect("date tells the time");
+    let ran: u128 = String::from_utf8_lossy(&printed).trim().parse().expect("date prints the time");
     (ran - began) as f64 / 1e6
 }
 
-/// Milliseconds from the birth of each thread, as the kernel tells it, until it was on its CPU.
+/// Returns the time in milliseconds from each thread's creation, as reported by the kernel, until it was on
+/// its CPU.
 fn delays(program: &str, hold: &str) -> Vec<f64> {
     let (threads, out) = (THREADS.to_string(), std::env::temp_dir().join("manycore-bench-run.json"));
     let mut run = Command::new(program);
@@ -44,15 +46,19 @@ fn delays(program: &str, hold: &str) -> Vec<f64> {
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let stay: Residence =
         serde_json::from_slice(&std::fs::read(&out).expect("a file")).expect("where its threads ran");
-    // Who is born before the first look is found by it, without a time of birth.
-    assert!(stay.delays_ns.len() > THREADS / 2, "{} of {THREADS} births were told", stay.delays_ns.len());
+    // Threads created before the first scan are found by it, without a creation time.
+    assert!(
+        stay.delays_ns.len() > THREADS / 2,
+        "{} of {THREADS} creations were reported",
+        stay.delays_ns.len()
+    );
     stay.delays_ns.iter().map(|ns| *ns as f64 / 1e6).collect()
 }
 
 fn tell(what: &str, unit: &str, values: &[f64]) {
     let at = |share| quantile(values, share).expect("values");
     println!(
-        "  {what:<42} {:8.3} {unit}   middle half {:.3} to {:.3}, 90 % {:.3}, 99 % {:.3}, longest {:.3}",
+        "  {what:<42} {:8.3} {unit}   IQR {:.3} to {:.3}, 90 % {:.3}, 99 % {:.3}, longest {:.3}",
         at(0.5),
         at(0.25),
         at(0.75),

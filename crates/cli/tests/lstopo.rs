@@ -1,5 +1,5 @@
-//! `manycore topo` against hwloc's `lstopo`, on this machine and on built ones. Both read the same files; what
-//! either calls a package, core, cache or node must be the same sets of CPUs.
+//! Tests of `manycore topo` against hwloc's `lstopo`, on this machine and on synthetic ones. Both read the
+//! same files, so packages, cores, caches and nodes must be the same sets of CPUs.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use manycore_topology::synthetic::{Numbering, Spec, extras::write_to};
@@ -8,7 +8,8 @@ use std::{collections::BTreeSet, path::Path, process::Command};
 
 type Sets = BTreeSet<(String, CpuSet)>;
 
-/// The same objects by hwloc's names; `None`, said aloud, where hwloc is not installed.
+/// Returns the objects of `lstopo` by hwloc's names; prints a note and returns `None` if hwloc is not
+/// installed.
 fn lstopo(root: &Path) -> Option<Sets> {
     let mut command = Command::new("lstopo");
     command.args(["--of", "xml", "--disallowed", "--filter", "all:all"]);
@@ -23,7 +24,7 @@ fn lstopo(root: &Path) -> Option<Sets> {
     Some(String::from_utf8_lossy(&output.stdout).lines().filter_map(object).collect())
 }
 
-/// `<object type="L3Cache" os_index="0" cpuset="0x0000000f" ...>`
+/// Parses an object such as `<object type="L3Cache" os_index="0" cpuset="0x0000000f" ...>`.
 fn object(line: &str) -> Option<(String, CpuSet)> {
     let attribute = |name: &str| Some(line.split_once(&format!(" {name}=\""))?.1.split_once('"')?.0);
     let name = match attribute("type")? {
@@ -31,7 +32,7 @@ fn object(line: &str) -> Option<(String, CpuSet)> {
         kind @ ("Package" | "Core" | "L1Cache" | "L2Cache" | "L3Cache") => kind.to_owned(),
         _ => return None,
     };
-    // hwloc leaves words of zeros out: "0x000000ff,,0x0".
+    // hwloc leaves out words that are zero: "0x000000ff,,0x0".
     let mask: Vec<&str> = attribute("cpuset")?
         .split(',')
         .map(|word| word.trim_start_matches("0x"))

@@ -1,4 +1,4 @@
-//! `pin` and `undo` on the real binary and real processes.
+//! Tests of `pin` and `undo` with the real binary on real processes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 mod common;
@@ -22,7 +22,7 @@ fn a_process_is_moved_with_children_to_come_and_moved_back() {
     soon("the pin of a child", || is_on(after, &last(&cpus)));
     let listed = house.run(&["undo", "--list"]);
     assert!(String::from_utf8_lossy(&listed.stdout).contains("running: pin --pid"));
-    // Whose owner lives is not undone by others.
+    // A change is not undone by another process while its owner runs.
     let left = house.run(&["undo"]);
     assert!(String::from_utf8_lossy(&left.stdout).contains("still running, left unchanged"));
     assert!(is_on(shell.pid(), &last(&cpus)));
@@ -144,7 +144,8 @@ fn pins_of_one_process_end_in_any_order() {
                 "--hold",
                 hold,
             ]);
-            // In a cpuset there is nothing but its CPUs for the second one: it is refused, and changes nothing.
+            // The second pin finds only the CPU of the first one in the cpuset. It fails and changes
+            // nothing.
             let code = run.status.code();
             assert!(
                 code == Some(0) || hold == "auto" && code == Some(3),
@@ -167,7 +168,7 @@ fn kernel_threads_and_the_dead_are_not_pinned() {
     let house = House::new();
     match tasks::all().into_iter().find(|&pid| tasks::is_kernel(pid)) {
         Some(pid) => {
-            assert!(house.says(2, &["pin", "--pid", &pid.to_string()]).contains("thread of the kernel"));
+            assert!(house.says(2, &["pin", "--pid", &pid.to_string()]).contains("kernel thread"));
         }
         None => eprintln!("SKIPPED: no kernel thread is seen in this process namespace"),
     }

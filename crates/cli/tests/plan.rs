@@ -1,4 +1,4 @@
-//! `manycore plan` as people and scripts run it: what it says, and each way to go wrong.
+//! Tests of `manycore plan` as users and scripts run it: its output, and each error.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -17,16 +17,16 @@ fn stdout(args: &[&str]) -> String {
     String::from_utf8(assert.get_output().stdout.clone()).unwrap()
 }
 
-/// The plan of a machine of the fixtures.
+/// Runs the plan on a machine from the fixtures.
 fn on(machine: &str, args: &[&str]) -> String {
     stdout(&[&["--root", &fixture(machine)], args].concat())
 }
 
-/// The run fails with this exit code, says this on standard error, and prints nothing.
+/// Checks that the run fails with this exit code and this message on standard error, and prints nothing.
 fn fails(args: &[&str], code: i32, message: &str) {
     let assert = manycore().arg("plan").args(args).assert().code(code).stdout("");
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert!(said.contains(message), "{said:?} should say {message:?}");
+    assert!(said.contains(message), "{said:?} should contain {message:?}");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn the_picture_has_every_worker_on_its_cpu() {
     let json = on("hybrid-16cpu", &["--workers", "18", "--reserve", "1", "--format", "json"]);
     let plan: Plan = serde_json::from_str(&json).unwrap();
     let count = |class: &str| picture.matches(&format!("<rect class=\"{class}\"")).count();
-    // The legend has one of each.
+    // The legend contains one box of each class.
     assert_eq!((count("worker"), count("shared"), count("idle"), count("cpu")), (13, 4, 2, 0));
     for (at, worker) in plan.workers.iter().enumerate().take(15) {
         let also = if at < 3 { format!(" w{}", at + 15) } else { String::new() };
@@ -112,27 +112,27 @@ fn the_picture_has_every_worker_on_its_cpu() {
 fn machines_that_cannot_meet_the_demand_are_told_what_they_can() {
     let server = fixture("server-64cpu");
     for (args, message) in [
-        ("--workers 0", "there are no workers to place; ask for at least 1"),
-        ("--workers 70000", "70000 workers are too many for a plan; ask for at most 65536"),
+        ("--workers 0", "there are no workers to place; request at least 1"),
+        ("--workers 70000", "70000 workers are too many for a plan; request at most 65536"),
         ("--workers 99999999999999999999", "invalid value '99999999999999999999' for '--workers <N>'"),
         ("--workers=-1", "invalid value '-1' for '--workers <N>'"),
-        ("--workers 15 --exclusive", "15 workers on CPUs 0-6,8-15 cannot have one each; at most 15 can"),
-        ("--workers 16 --exclusive", "16 workers on CPUs 0-6,8-15 cannot have one each; at most 15 can"),
-        ("--place near=eth9", "near=eth9: this machine shows no such device; the nearest names are eth0"),
+        ("--workers 15 --exclusive", "15 workers on CPUs 0-6,8-15 cannot have one CPU each; at most 15 can"),
+        ("--workers 16 --exclusive", "16 workers on CPUs 0-6,8-15 cannot have one CPU each; at most 15 can"),
+        ("--place near=eth9", "near=eth9: this machine reports no such device; the nearest names are eth0"),
         ("--place cpus=7", "cpus=7: 7 offline; CPUs that may be used: 0-6,8-15"),
         ("--place cpus=16,99", "99 not in this machine, 16 not allowed (/sys/fs/cgroup"),
-        ("--place cpus=0 --reserve cpus=0", "cpus=0: 0 kept back by the reserve"),
-        ("--reserve 15", "15 CPUs are to be kept back and only 15 may be used; keep back at most 14"),
-        ("--place spread@cluster", "spread@cluster: this machine shows no cluster; the nearest is"),
+        ("--place cpus=0 --reserve cpus=0", "cpus=0: 0 reserved"),
+        ("--reserve 15", "the reserve is 15 CPUs, but only 15 may be used; reserve at most 14"),
+        ("--place spread@cluster", "spread@cluster: this machine reports no cluster; the nearest is"),
         ("--place sideways", "'sideways' is not a placement"),
         (
             "--as numactl --memory bind=9",
-            "bind=9: this machine shows no memory on node 9; nodes with memory: 0",
+            "bind=9: this machine reports no memory on node 9; nodes with memory: 0",
         ),
         ("--memory bind", "--as <PROGRAM>"),
         ("--as slurm --format json", "cannot be used with '--format <FORMAT>'"),
         ("--as perl", "possible values: taskset, numactl, systemd, docker, podman, kubernetes, slurm"),
-        ("--as openmp --together", "--together: openmp tells the workers of one program apart"),
+        ("--as openmp --together", "--together: openmp places the workers of one program separately"),
     ] {
         let args: Vec<&str> = ["--root", &server].into_iter().chain(args.split(' ')).collect();
         if args.contains(&"15") && args.contains(&"--exclusive") {
@@ -156,7 +156,7 @@ fn a_refusal_leaves_no_picture() {
     let root = fixture("guest-2cpu");
     let common = ["--root", &root, "--svg", svg.to_str().unwrap()];
     fails(&[&common[..], &["--as", "libvirt", "--together"]].concat(), 2, "--together");
-    fails(&[&common[..], &["--workers", "3", "--exclusive"]].concat(), 2, "cannot have one each");
+    fails(&[&common[..], &["--workers", "3", "--exclusive"]].concat(), 2, "cannot have one CPU each");
     assert!(!svg.exists());
 }
 

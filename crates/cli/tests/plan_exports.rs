@@ -1,4 +1,4 @@
-//! Each dialect of `manycore plan --as`, held against the program that reads it.
+//! Tests of each output format of `manycore plan --as` against the program that reads it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -9,7 +9,7 @@ use manycore_topology::CpuSet;
 use std::{collections::BTreeMap, fs, process::Command};
 use tempfile::TempDir;
 
-/// Where the kernel says which CPUs a task may use.
+/// The file in which the kernel reports the CPUs that a task may use.
 const STATUS: &str = "/proc/self/status";
 
 fn stdout(args: &[&str]) -> String {
@@ -21,19 +21,19 @@ fn fixture(name: &str) -> String {
     format!("{}/../../fixtures/machines/{name}.machine", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// CPUs of each worker of a plan for this machine.
+/// Returns the CPUs of each worker of a plan for this machine.
 fn planned(args: &[&str]) -> Vec<CpuSet> {
     let plan: Plan = serde_json::from_str(&stdout(&[args, &["--format", "json"]].concat())).unwrap();
     plan.workers.into_iter().map(|worker| worker.cpus).collect()
 }
 
-/// `Cpus_allowed_list` of a status file.
+/// Returns `Cpus_allowed_list` of a status file.
 fn allowed(status: &str) -> CpuSet {
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     line.unwrap_or_else(|| panic!("no list in {status:?}")).parse().unwrap()
 }
 
-/// Whether a program is there; otherwise says that the test is skipped.
+/// Returns whether a program is installed; if not, prints that the test is skipped.
 fn has(program: &str) -> bool {
     let found =
         Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap().status.success();
@@ -43,7 +43,7 @@ fn has(program: &str) -> bool {
     found
 }
 
-/// Plans for this machine: alike workers, one CPU each, more workers than CPUs.
+/// Plans for this machine: equal workers, one CPU per worker, more workers than CPUs.
 const PLANS: [&[&str]; 4] = [
     &["--place", "free", "--workers", "2"],
     &["--place", "close"],
@@ -51,7 +51,7 @@ const PLANS: [&[&str]; 4] = [
     &["--place", "close", "--workers", "5"],
 ];
 
-/// Runs the words of each line before `cat` and compares the CPUs that it may use.
+/// Runs `cat` with each line as its prefix and compares the CPUs that it may use.
 fn words_place_a_command(dialect: &[&str]) {
     for plan in PLANS {
         let mut expected = planned(plan);
@@ -101,7 +101,7 @@ fn numactl_places_a_command_and_its_memory() {
     }
 }
 
-/// What `systemd-analyze verify` complains about in a unit with this drop-in.
+/// Returns the complaints of `systemd-analyze verify` about a unit with this drop-in.
 fn complaints(drop_in: &str) -> String {
     let folder = TempDir::new().unwrap();
     let unit = write(folder.path(), "placed.service", b"[Service]\nExecStart=/bin/true\n");
@@ -109,7 +109,7 @@ fn complaints(drop_in: &str) -> String {
     write(&folder.path().join("placed.service.d"), "placement.conf", drop_in.as_bytes());
     let output = Command::new("systemd-analyze").arg("verify").arg(unit).output().unwrap();
     let said = text(&output.stdout) + &text(&output.stderr);
-    // Units of this machine that it draws in have faults of their own.
+    // Other units of this machine that the unit depends on may have problems of their own.
     said.lines().filter(|line| line.contains("placement.conf")).collect::<Vec<_>>().join("\n")
 }
 
@@ -151,8 +151,8 @@ fn podman_takes_the_options() {
         return;
     }
     if create("--cpuset-cpus=0-x").status.success() {
-        assert!(!rustix::process::geteuid().is_root(), "podman looks at the options");
-        return eprintln!("SKIPPED: podman leaves the options of an ordinary user aside here");
+        assert!(!rustix::process::geteuid().is_root(), "podman checks the options");
+        return eprintln!("SKIPPED: podman ignores the options of an unprivileged user here");
     }
     for dialect in ["podman", "docker"] {
         for (memory, nodes) in [("default", ""), ("bind", "0")] {
@@ -167,7 +167,7 @@ fn podman_takes_the_options() {
     }
 }
 
-/// Whether libvirt's schema allows a domain with these parts; what is said otherwise.
+/// Checks a domain with these parts against libvirt's schema; returns the message of a failure.
 fn domain(parts: &str) -> Result<(), String> {
     let folder = TempDir::new().unwrap();
     let xml = format!(
@@ -187,7 +187,7 @@ fn libvirt_takes_the_domain() {
         eprintln!("SKIPPED: virt-xml-validate cannot check here: {said}");
         return;
     }
-    assert!(domain("<vcpu cpuset='x-y'>2</vcpu>\n").is_err(), "the schema is looked at");
+    assert!(domain("<vcpu cpuset='x-y'>2</vcpu>\n").is_err(), "the schema is checked");
     for memory in ["default", "local", "interleave", "bind", "bind=1"] {
         for (place, reserve) in [("close", "0"), ("spread@node", "2"), ("free", "cpus=0"), ("spread", "0")] {
             let root = fixture("server-64cpu");
@@ -217,7 +217,7 @@ int main(void) {
 }
 "#;
 
-/// CPUs by number of thread or task, from lines such as `3 0-1`.
+/// Parses lines such as `3 0-1` into the CPUs by number of thread or task.
 fn numbered(lines: &str) -> BTreeMap<usize, CpuSet> {
     let pair = |line: &str| {
         let (number, cpus) = line.split_once(' ').unwrap_or_else(|| panic!("{lines}"));
@@ -244,7 +244,7 @@ fn openmp_puts_each_thread_on_its_place() {
         let script = format!("{environment}export OMP_DISPLAY_AFFINITY=true\n{}", program.display());
         let output = sh(&script);
         assert!(output.status.success(), "{}", text(&output.stderr));
-        // With OMP_DISPLAY_AFFINITY the runtime tells its own view, beside the kernel's.
+        // With OMP_DISPLAY_AFFINITY the runtime also prints its own view.
         let lines = text(&output.stdout);
         let seen: Vec<&str> = lines.lines().filter(|line| !line.starts_with("level")).collect();
         let expected: BTreeMap<usize, CpuSet> = planned(plan).into_iter().enumerate().collect();
@@ -341,5 +341,5 @@ fn slurm_gives_each_task_its_cpus() {
     }
     let wrong =
         cluster.run(&format!("salloc --nodes=1 --exclusive srun --ntasks=1 --cpu-bind=map_cpu:9999 {task}"));
-    assert!(!wrong.status.success(), "Slurm looks at the map");
+    assert!(!wrong.status.success(), "Slurm checks the map");
 }

@@ -1,4 +1,4 @@
-//! `run` on the real binary and real processes.
+//! Tests of `run` with the real binary on real processes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 mod common;
@@ -53,7 +53,7 @@ fn each_thread_gets_its_own_cpu_and_is_seen_there() {
 fn a_command_that_leaves_its_place_is_told_and_checked() {
     let Some(cpus) = two_cpus() else { return };
     let (house, all, one) = (House::new(), cpus.to_string(), cpus.first().unwrap().to_string());
-    // Holds itself to other CPUs than the plan: a cpuset would not let it.
+    // The command sets its affinity to CPUs outside the plan, which a cpuset would prevent.
     let command =
         format!("taskset -pc {all} $$ >/dev/null; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done");
     let place = format!("cpus={one}");
@@ -67,7 +67,7 @@ fn a_command_that_leaves_its_place_is_told_and_checked() {
 fn what_a_command_leaves_behind_gets_its_cpus_back() {
     let Some(cpus) = two_cpus() else { return };
     let house = House::new();
-    // The new process is a copy of the shell until it has become `sleep`.
+    // The new process is a copy of the shell until it has executed `sleep`.
     let script = "sleep 1000 >&- 2>&- & until grep -q sleep /proc/$!/comm; do :; done; echo $!";
     let run = house.shell_on(&last(&cpus), script).output().unwrap();
     let sleeper: u32 = String::from_utf8_lossy(&run.stdout).trim().parse().unwrap();
@@ -197,7 +197,10 @@ fn tasks_that_end_between_two_looks_have_not_left() {
             continue;
         }
         let said = house.says(0, &["run", "--check=0%", "--place", place, "--", "sh", "-c", script]);
-        assert!(said.contains("the plan held") || said.contains("what was seen kept to the plan"), "{said}");
+        assert!(
+            said.contains("the plan held") || said.contains("the observed part kept to the plan"),
+            "{said}"
+        );
     }
 }
 
@@ -235,7 +238,7 @@ fn in_a_process_namespace_threads_are_found_by_asking() {
     unshare
         .args(["probe", "--threads", "2", "--looks", "10000"])
         .env("MANYCORE_STATE", house.path("journals"));
-    // A group of its own, so that no signal of ours is lost in there.
+    // In its own process group, so that signals to this one do not reach the namespace.
     let run = unshare.process_group(0).output().unwrap();
     let said = String::from_utf8_lossy(&run.stderr).into_owned();
     if said.contains("unshare") {

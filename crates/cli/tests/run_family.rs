@@ -1,4 +1,5 @@
-//! `run` and what leaves its parents: daemons, zombies, and what nothing has seen.
+//! Tests of `run` with processes that leave their parents: daemons, zombies, and processes that were not
+//! observed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop anywhere")]
 
 mod common;
@@ -9,8 +10,8 @@ use manycore_topology::CpuSet;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{fs, process::Command};
 
-/// Python: a daemon as it is in books, with no environment. It writes its id into the file `daemon`, once it is another
-/// program; `ARGUMENTS` become that program.
+/// Python code that starts a textbook daemon, with an empty environment. The daemon writes its id to the
+/// file `daemon`, then executes `arguments`.
 const DAEMON: &str = "
 import os
 def daemon(arguments):
@@ -36,7 +37,7 @@ fn has_python() -> bool {
     has
 }
 
-/// The id of the daemon, once it is this program.
+/// Returns the id of the daemon once it runs this program.
 fn daemon(house: &House, name: &str) -> u32 {
     let read = || fs::read_to_string(house.path("daemon")).ok()?.parse::<u32>().ok();
     soon("a daemon", || read().is_some_and(|pid| tasks::name(pid).as_deref() == Some(name)));
@@ -47,7 +48,7 @@ fn end(pid: u32) {
     let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
 }
 
-/// `run` of this Python program on the last CPU.
+/// Returns a command that runs this Python program on the last CPU under `run`.
 fn python(house: &House, cpus: &CpuSet, options: &[&str], program: &str) -> Command {
     let place = format!("cpus={}", last(cpus));
     let program = format!("{DAEMON}{program}");
@@ -59,7 +60,7 @@ fn python(house: &House, cpus: &CpuSet, options: &[&str], program: &str) -> Comm
 fn zombies_are_not_running_tasks() {
     let (Some(cpus), true) = (two_cpus(), has_python()) else { return };
     let house = House::new();
-    // They are not waited for, and stay until their parent ends.
+    // The zombies are not reaped and stay until their parent ends.
     let program = "
 for i in range(13):
     if os.fork() == 0:
@@ -72,7 +73,7 @@ for i in range(13):
     assert!(!said.contains("keep creating new tasks") && !said.contains("left running"), "{said}");
     assert!(house.is_clean());
 
-    // Zombies of a program that goes on.
+    // Zombies of a program that keeps running.
     let program = "
 for i in range(13):
     if os.fork() == 0:
@@ -102,7 +103,7 @@ fn a_daemon_gets_its_cpus_back() {
     for options in [&[][..], &["--hold", "affinity"]] {
         for _ in 0..6 {
             let house = House::new();
-            // The command ends while its daemon is still being made.
+            // The command ends while its daemon is still being created.
             let program = "daemon(['/bin/sleep', '1000'])";
             let run = python(&house, &cpus, options, program).output().unwrap();
             let sleeper = daemon(&house, "sleep");
@@ -124,7 +125,7 @@ fn undo_finds_a_daemon_that_was_born_after_sigkill() {
         let fifo = house.path("go");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
             .unwrap();
-        // Its parents end before anything looks at it.
+        // The daemon's parents end before any scan finds it.
         let program = "print(flush=True)\nopen('go').read()\ndaemon(['/bin/sleep', '1000'])";
         let mut run = Guard(python(&house, &cpus, options, program).spawn().unwrap());
         run.line();
@@ -133,7 +134,7 @@ fn undo_finds_a_daemon_that_was_born_after_sigkill() {
         run.0.wait().unwrap();
         fs::write(&fifo, "").unwrap();
         let sleeper = daemon(&house, "sleep");
-        soon("the end of its maker", || !tasks::is_alive(python));
+        soon("the end of its parent", || !tasks::is_alive(python));
         let had_group =
             fs::read_to_string(format!("/proc/{sleeper}/cgroup")).unwrap().contains("manycore-run");
         let undo = house.run(&["undo"]);
@@ -141,7 +142,7 @@ fn undo_finds_a_daemon_that_was_born_after_sigkill() {
         let is_free = is_on(sleeper, &cpus);
         end(sleeper);
         assert_eq!(undo.status.code(), Some(0), "{told}");
-        // Found, or named.
+        // The daemon was either found and restored, or named in the output.
         assert_eq!(
             (is_free, told.contains("were not tracked")),
             (had_group, !had_group),

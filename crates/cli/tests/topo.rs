@@ -1,4 +1,4 @@
-//! `manycore topo` as people and scripts run it: one test for each promise and for each way to go wrong.
+//! Tests of `manycore topo` as users and scripts run it: one test per promise and per error.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use assert_cmd::Command;
@@ -23,11 +23,12 @@ fn stdout(args: &[&str]) -> String {
     String::from_utf8(manycore(args).assert().success().get_output().stdout.clone()).unwrap()
 }
 
-/// The run fails with this exit code, says this on standard error in one line, and prints nothing.
+/// Checks that the run fails with this exit code and this message in one line on standard error, and prints
+/// nothing.
 fn fails(args: &[&str], code: i32, message: &str) {
     let assert = manycore(args).assert().code(code).stdout("");
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert!(said.contains(message) && said.lines().count() == 1, "{said:?} should say {message:?}");
+    assert!(said.contains(message) && said.lines().count() == 1, "{said:?} should contain {message:?}");
 }
 
 fn tree(root: &Path, file: &str, text: &str) -> String {

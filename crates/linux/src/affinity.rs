@@ -1,6 +1,6 @@
-//! Which CPUs a thread may run on (`sched_setaffinity(2)`), and where it runs.
+//! CPU affinity of threads (`sched_setaffinity(2)`), and the CPU that a thread runs on.
 //!
-//! Masks are as long as they need to be: the C library's fixed `cpu_set_t` ends at CPU 1023.
+//! Masks have any length: the C library's fixed `cpu_set_t` ends at CPU 1023.
 #![allow(unsafe_code, reason = "the two system calls take a pointer to a mask of any length")]
 
 use manycore_topology::{CpuId, CpuSet};
@@ -9,31 +9,32 @@ use std::io;
 /// Bits in a word of the kernel's mask.
 const WORD: usize = libc::c_ulong::BITS as usize;
 
-/// Longest mask that is tried, in words: far beyond any kernel's `NR_CPUS`.
+/// Maximum length of a mask in words, far beyond any kernel's `NR_CPUS`.
 const MOST_WORDS: usize = 1 << 16;
 
-/// The CPU that the calling thread runs on at this moment.
+/// Returns the CPU that the calling thread runs on at this moment.
 pub fn current_cpu() -> CpuId {
     rustix::thread::sched_getcpu() as CpuId
 }
 
-/// CPUs that can run work at this moment (`/sys/devices/system/cpu/online`); absent without sysfs.
+/// Returns the CPUs that are online at this moment (`/sys/devices/system/cpu/online`); `None` without
+/// sysfs.
 pub fn online() -> Option<CpuSet> {
     std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?.trim().parse().ok()
 }
 
-/// CPUs that the calling thread may run on.
+/// Returns the CPUs that the calling thread may run on.
 ///
 /// # Errors
-/// Those of `sched_getaffinity(2)`.
+/// An error of `sched_getaffinity(2)`.
 pub fn allowed() -> io::Result<CpuSet> {
     of(0)
 }
 
-/// CPUs that thread `tid` (0: the calling one) may run on; also of one that has ended and was not waited for.
+/// Returns the CPUs that thread `tid` (0: the calling thread) may run on. Also works for a zombie.
 ///
 /// # Errors
-/// Those of `sched_getaffinity(2)`: the thread is gone.
+/// An error of `sched_getaffinity(2)`: the thread does not exist.
 pub fn of(tid: u32) -> io::Result<CpuSet> {
     let mut words = 16;
     loop {
@@ -53,11 +54,12 @@ pub fn of(tid: u32) -> io::Result<CpuSet> {
     }
 }
 
-/// Restricts thread `tid` (0: the calling one) to `cpus`; when this returns, it runs on one of them.
+/// Restricts thread `tid` (0: the calling thread) to `cpus`. When this returns, the thread runs on one of
+/// them.
 ///
 /// # Errors
-/// Those of `sched_setaffinity(2)`: the thread is gone, belongs to somebody else, or none of the CPUs may be
-/// used; a CPU number beyond any kernel's.
+/// An error of `sched_setaffinity(2)`: the thread does not exist, belongs to another user, or may use none
+/// of the CPUs. Or a CPU number is larger than any kernel supports.
 pub fn restrict(tid: u32, cpus: &CpuSet) -> io::Result<()> {
     if cpus.last().is_some_and(|last| last as usize >= MOST_WORDS * WORD) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -65,7 +67,7 @@ pub fn restrict(tid: u32, cpus: &CpuSet) -> io::Result<()> {
     Mask::of(cpus).apply(tid)
 }
 
-/// CPUs as the kernel takes them.
+/// A CPU mask in the kernel's format.
 pub(crate) struct Mask(Vec<libc::c_ulong>);
 
 impl Mask {
@@ -73,7 +75,7 @@ impl Mask {
         Self(to_words(cpus))
     }
 
-    /// As [`restrict`]. Allocates nothing.
+    /// Does the same as [`restrict`]. Allocates no memory.
     pub(crate) fn apply(&self, tid: u32) -> io::Result<()> {
         let Self(mask) = self;
         // SAFETY: the kernel reads the given number of bytes from the vector of that size.

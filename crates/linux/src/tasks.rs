@@ -1,17 +1,17 @@
-//! Processes and their threads, as `/proc` shows them. What has vanished meanwhile is no error: it is not
-//! there.
+//! Reads processes and their threads from `/proc`. A process or thread that has ended meanwhile is not an
+//! error; it is left out.
 
 use manycore_text::names::printable;
 use manycore_topology::CpuId;
 use std::{collections::BTreeSet, fs, path::Path, thread, time::Duration};
 
-/// Longest time in milliseconds that a process is waited for which is between two programs.
+/// Maximum time in milliseconds to wait for a process that is executing a new program.
 const EXEC_MS: u32 = 100;
 
-/// Children of process `pid`, ascending.
+/// Returns the children of process `pid`, ascending.
 ///
-/// From `/proc/PID/task/TID/children` (`CONFIG_PROC_CHILDREN`), or from every process's parent where the kernel
-/// has no such file.
+/// Reads `/proc/PID/task/TID/children` (`CONFIG_PROC_CHILDREN`), or the parent of every process if the
+/// kernel does not have that file.
 pub fn children(pid: u32) -> Vec<u32> {
     let listed: Option<Vec<String>> = threads(pid)
         .into_iter()
@@ -27,10 +27,11 @@ pub fn children(pid: u32) -> Vec<u32> {
     children
 }
 
-/// Threads of process `pid` that have not ended, ascending; none where it is gone or a zombie.
+/// Returns the threads of process `pid` that have not ended, ascending; none if it does not exist or is a
+/// zombie.
 ///
-/// The kernel lists the first thread until the process is reaped, also where it has ended and others go on. It can
-/// neither run nor be placed then.
+/// The kernel lists the first thread until the process is reaped, even if it has ended while other threads
+/// run. Then it can neither run nor be placed.
 pub fn threads(pid: u32) -> Vec<u32> {
     let mut threads = numbers(Path::new(&format!("/proc/{pid}/task")));
     if has_ended(&pid.to_string()) {
@@ -39,7 +40,7 @@ pub fn threads(pid: u32) -> Vec<u32> {
     threads
 }
 
-/// `roots` and all below them.
+/// Returns `roots` and all their descendants.
 pub fn tree(roots: &[u32]) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     let mut open = roots.to_vec();
@@ -51,42 +52,45 @@ pub fn tree(roots: &[u32]) -> BTreeSet<u32> {
     found
 }
 
-/// Whether process `pid` still runs: one of its threads has not ended.
+/// Returns whether process `pid` runs, that is, one of its threads has not ended.
 pub fn is_alive(pid: u32) -> bool {
     let is_listed = read(&format!("/proc/{pid}/stat")).is_some();
     is_listed && (!has_ended(&pid.to_string()) || !threads(pid).is_empty())
 }
 
-/// Whether a process or a thread below it (`PID`, `PID/task/TID`) is there no more, or only as a zombie (state `Z` or
-/// `X` in the third field of `stat`).
+/// Returns whether a process or a thread (`PID`, `PID/task/TID`) does not exist or is a zombie (state `Z`
+/// or `X` in the third field of `stat`).
 fn has_ended(task: &str) -> bool {
     let stat = read(&format!("/proc/{task}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
-/// The name of a process or thread (`/proc/PID/comm`), with a replacement for what cannot be printed.
+/// Returns the name of a process or thread (`/proc/PID/comm`). Unprintable characters are replaced.
 pub fn name(pid: u32) -> Option<String> {
     read(&format!("/proc/{pid}/comm")).map(|name| printable(name.trim_end_matches('\n')))
 }
 
-/// The name of thread `tid` of process `pid`, likewise; `None` where that process has no such thread any more.
+/// Returns the name of thread `tid` of process `pid` in the same way; `None` if the process has no such
+/// thread.
 pub fn thread_name(pid: u32, tid: u32) -> Option<String> {
     read(&format!("/proc/{pid}/task/{tid}/comm")).map(|name| printable(name.trim_end_matches('\n')))
 }
 
-/// When process `pid` was started, in clock ticks since boot (`/proc/PID/stat`, field 22). With the id it names a
-/// process for as long as the system runs: another that gets the id has another start.
+/// Returns the start time of process `pid` in clock ticks since boot (`/proc/PID/stat`, field 22). Id and
+/// start time together identify a process until the system is shut down: a later process with the same id
+/// has another start time.
 pub fn start_time(pid: u32) -> Option<u64> {
     stat_field(&pid.to_string(), 22)?.parse().ok()
 }
 
-/// The CPU that thread `tid` of process `pid` is on, or was on last (`/proc/PID/task/TID/stat`, field 39).
+/// Returns the CPU that thread `tid` of process `pid` runs on or ran on last (`/proc/PID/task/TID/stat`,
+/// field 39).
 pub fn cpu(pid: u32, tid: u32) -> Option<CpuId> {
     stat_field(&format!("{pid}/task/{tid}"), 39)?.parse().ok()
 }
 
-/// CPU time of thread `tid` of process `pid` in nanoseconds (`/proc/PID/task/TID/schedstat`, first field, up to a
-/// tick late; clock ticks of `stat` where the kernel has no such file).
+/// Returns the CPU time of thread `tid` of process `pid` in nanoseconds (`/proc/PID/task/TID/schedstat`,
+/// first field, up to one tick late; clock ticks of `stat` if the kernel does not have that file).
 pub fn cpu_ns(pid: u32, tid: u32) -> Option<u64> {
     let task = format!("{pid}/task/{tid}");
     let schedstat = fs::read_to_string(format!("/proc/{task}/schedstat")).unwrap_or_default();
@@ -97,19 +101,19 @@ pub fn cpu_ns(pid: u32, tid: u32) -> Option<u64> {
     })
 }
 
-/// What the kernel counts of a process for its parent.
+/// Counters of a process that the kernel passes on to its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// Its parent.
     pub parent: u32,
-    /// When it was started, as [`start_time`] has it.
+    /// Start time, as returned by [`start_time`].
     pub start: u64,
-    /// CPU time in nanoseconds of the process and of the children that it has waited for, and of theirs; that of children
+    /// CPU time in nanoseconds of the process and of its reaped descendants. The part of the descendants is
     /// in whole clock ticks.
     pub cpu_ns: u64,
 }
 
-/// The usage of process `pid` (`/proc/PID/stat`, fields 4, 16, 17 and 22, and its CPU-time clock).
+/// Returns the usage of process `pid` (`/proc/PID/stat`, fields 4, 16, 17 and 22, and its CPU-time clock).
 pub fn usage(pid: u32) -> Option<Usage> {
     let stat = Stat::of(&pid.to_string())?;
     let number = |field| stat.field(field)?.parse::<u64>().ok();
@@ -122,12 +126,12 @@ pub fn usage(pid: u32) -> Option<Usage> {
     })
 }
 
-/// All processes, ascending.
+/// Returns all processes, ascending.
 pub fn all() -> Vec<u32> {
     numbers(Path::new("/proc"))
 }
 
-/// Whether process `pid` was started with `assignment` (`NAME=VALUE`) in its environment
+/// Returns whether process `pid` was started with `assignment` (`NAME=VALUE`) in its environment
 /// (`/proc/PID/environ`).
 pub fn has_environment(pid: u32, assignment: &str) -> bool {
     let of = |what: &str| format!("/proc/{pid}/{what}");
@@ -136,8 +140,8 @@ pub fn has_environment(pid: u32, assignment: &str) -> bool {
         if environment.split(|byte| *byte == 0).any(|one| one == assignment.as_bytes()) {
             return true;
         }
-        // Between two programs a process has neither environment nor arguments; threads of the kernel and processes
-        // that have ended have no program either.
+        // During execve(2) a process has neither environment nor arguments. Kernel threads and zombies have
+        // no executable either.
         let is_between = environment.is_empty()
             && fs::read(of("cmdline")).is_ok_and(|arguments| arguments.is_empty())
             && fs::read_link(of("exe")).is_ok();
@@ -149,31 +153,32 @@ pub fn has_environment(pid: u32, assignment: &str) -> bool {
     false
 }
 
-/// Whether process `pid` is alive and the one that began at `start` (clock ticks since boot).
+/// Returns whether process `pid` runs and was started at `start` (clock ticks since boot).
 pub fn runs(pid: u32, start: u64) -> bool {
     start_time(pid) == Some(start) && is_alive(pid)
 }
 
-/// Whether process `pid` is a thread of the kernel (`PF_KTHREAD` among the flags of `/proc/PID/stat`, field 9).
+/// Returns whether process `pid` is a kernel thread (`PF_KTHREAD` in the flags of `/proc/PID/stat`, field
+/// 9).
 pub fn is_kernel(pid: u32) -> bool {
     const PF_KTHREAD: u32 = 0x0020_0000;
     let flags = stat_field(&pid.to_string(), 9).and_then(|flags| flags.parse::<u32>().ok());
     flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
 }
 
-/// The parent of process `pid`.
+/// Returns the parent of process `pid`.
 pub fn parent(pid: u32) -> Option<u32> {
     stat_field(&pid.to_string(), 4)?.parse().ok()
 }
 
-/// The process that thread `tid` belongs to (`Tgid` of `/proc/TID/status`).
+/// Returns the process of thread `tid` (`Tgid` of `/proc/TID/status`).
 pub fn process_of(tid: u32) -> Option<u32> {
     let text = read(&format!("/proc/{tid}/status"))?;
     text.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
-/// The fields of `/proc/PID/stat`, or of a task below it, from the third on: the second is a name in brackets that may
-/// hold anything.
+/// The fields of `/proc/PID/stat`, or of a task below it, from the third field on. The second field is a
+/// name in brackets that may contain any characters.
 struct Stat(String);
 
 impl Stat {
@@ -182,7 +187,7 @@ impl Stat {
         Some(Self(text.rsplit_once(')')?.1.to_owned()))
     }
 
-    /// A field, counted from 1 as in proc(5).
+    /// Returns a field, numbered from 1 as in proc(5).
     fn field(&self, number: usize) -> Option<&str> {
         self.0.split_whitespace().nth(number - 3)
     }
@@ -192,7 +197,7 @@ fn stat_field(task: &str, number: usize) -> Option<String> {
     Stat::of(task)?.field(number).map(str::to_owned)
 }
 
-/// A file whose text need not be UTF-8: it holds a name that its process has chosen.
+/// Reads a file whose text need not be UTF-8, because it contains a name chosen by a process.
 fn read(path: &str) -> Option<String> {
     fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -247,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_process_whose_first_thread_has_ended_is_alive() {
-        // The first thread ends by the system call, and the second one sleeps.
+        // The first thread ends with the exit system call while the second one sleeps.
         const PROGRAM: &str = "import ctypes, platform, threading, time
 threading.Thread(target=time.sleep, args=[1000]).start()
 libc = ctypes.CDLL(None)

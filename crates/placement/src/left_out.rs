@@ -1,4 +1,4 @@
-//! CPUs that a policy leaves out, whatever the number of workers.
+//! CPUs that a policy does not use, whatever the number of workers.
 
 use super::{Policy, Reserve, pool};
 use manycore_topology::{CpuSet, Machine};
@@ -6,18 +6,18 @@ use manycore_topology::{CpuSet, Machine};
 /// CPUs of a machine that no worker gets. The sets do not overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Kept back by the reserve.
+    /// Reserved.
     pub reserved: CpuSet,
-    /// Isolated, and neither named by `cpus=LIST` nor meant by `+isolated`.
+    /// Isolated, neither named by `cpus=LIST` nor included by `+isolated`.
     pub isolated: CpuSet,
-    /// Online, and not allowed for this process.
+    /// Online, but not allowed for this process.
     pub denied: CpuSet,
-    /// Switched off.
+    /// Offline.
     pub offline: CpuSet,
 }
 
 impl LeftOut {
-    /// What `policy` leaves out on this machine.
+    /// Returns the CPUs that `policy` does not use on this machine.
     pub fn of(policy: &Policy, machine: &Machine, reserve: &Reserve) -> Self {
         let (may, named) = (pool::permitted(machine, policy), policy.named());
         let isolated =

@@ -1,4 +1,4 @@
-//! Which CPUs and memory each worker gets: policies, and the plan that they make for a machine.
+//! Placement: the CPUs and the memory of each worker.
 //!
 //! A [`Policy`] is what a user writes, a [`Plan`] what it comes to on one machine. Nothing is applied here.
 #![forbid(unsafe_code)]
@@ -40,51 +40,51 @@ use why::Why;
 /// Value of [`Plan::schema`] that this version writes.
 pub const PLAN_SCHEMA: &str = "manycore/plan/1";
 
-/// Most workers that a plan holds.
+/// Maximum number of workers of a plan.
 pub const MOST_WORKERS: usize = 65_536;
 
-/// Most usable CPUs of a machine that a plan is made for; the largest that Linux runs on have 8,192.
+/// Maximum number of usable CPUs of a machine. The largest machines that run Linux have 8,192.
 pub const MOST_CPUS: usize = 65_536;
 
-/// Who runs where.
+/// The CPUs and the memory of every worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// Always [`PLAN_SCHEMA`] in files that this version writes.
     pub schema: String,
-    /// [`Machine::fingerprint`] of the machine that it is for.
+    /// [`Machine::fingerprint`] of the machine that the plan is for.
     pub machine: String,
-    /// The policy that made it, as on the command line.
+    /// The policy that the plan was made with, as on the command line.
     pub place: String,
-    /// Every worker, in order.
+    /// All workers, in order.
     pub workers: Vec<PlannedWorker>,
 }
 
-/// Where one worker runs.
+/// The CPUs and the memory of one worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedWorker {
-    /// CPUs that it may use.
+    /// CPUs that the worker may use.
     pub cpus: CpuSet,
-    /// NUMA nodes with the memory nearest to them, ascending. Empty where the machine shows no nodes.
+    /// NUMA nodes with the memory nearest to these CPUs, ascending. Empty if the machine reports no nodes.
     pub memory_nodes: Vec<u32>,
-    /// Why there, in a short sentence.
+    /// A short sentence that explains the choice.
     pub why: String,
 }
 
-/// How much workers stand in each other's way.
+/// To what extent workers share CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sharing {
-    /// Workers that may use a CPU which another worker may use too.
+    /// Number of workers that may use a CPU which another worker may use as well.
     pub workers: usize,
-    /// Most workers that may use one and the same CPU.
+    /// Maximum number of workers that may use the same CPU.
     pub most: usize,
 }
 
 impl Policy {
     /// Places `workers` workers on the machine's CPUs that are online, allowed, not isolated (unless
-    /// `cpus=` names them) and not kept back by `reserve`.
+    /// `cpus=` names them or `+isolated` is set) and not reserved.
     ///
     /// # Errors
-    /// What of the policy, the count or the reserve this machine cannot meet.
+    /// Returns the part of the policy, the count or the reserve that this machine cannot meet.
     pub fn plan(&self, machine: &Machine, workers: usize, reserve: &Reserve) -> Result<Plan, Unmet> {
         match workers {
             0 => return Err(Unmet::NoWorkers),
@@ -101,11 +101,11 @@ impl Policy {
         })
     }
 
-    /// How many workers get a CPU each: one for every CPU that the policy may choose, or for every entry of
-    /// `cpus=LIST`.
+    /// Returns the number of workers that get one CPU each: the number of CPUs that the policy may use, or
+    /// the number of entries of `cpus=LIST`.
     ///
     /// # Errors
-    /// As [`Policy::plan`].
+    /// The same as [`Policy::plan`].
     pub fn room(&self, machine: &Machine, reserve: &Reserve) -> Result<usize, Unmet> {
         let pool = pool::usable(machine, self, reserve)?;
         let (tree, _) = self.choice(machine, &pool)?;
@@ -115,7 +115,7 @@ impl Policy {
         })
     }
 
-    /// The CPUs of the pool that the policy may choose, and what is to be said about its device.
+    /// Returns the CPUs of the pool that the policy may use, and a remark on its device.
     fn choice<'a>(&self, machine: &'a Machine, pool: &CpuSet) -> Result<(Tree<'a>, Option<String>), Unmet> {
         let (cpus, device) = match &self.kind {
             PolicyKind::Near(name) => {
@@ -157,13 +157,13 @@ impl Policy {
     }
 }
 
-/// One worker's turn on an order of CPUs.
+/// The turn of one worker in an order of CPUs.
 struct Step<'a> {
     order: &'a [usize],
     worker: usize,
 }
 
-/// One CPU for each worker, in the order, which begins again when it ends.
+/// Gives each worker one CPU in the given order, which starts again at its end.
 fn bound(tree: &Tree, order: &[usize], workers: usize, why: impl Fn(&Step) -> String) -> Vec<PlannedWorker> {
     let memory = NearMemory::new(tree.machine);
     let spot = |worker: usize| {
@@ -173,7 +173,7 @@ fn bound(tree: &Tree, order: &[usize], workers: usize, why: impl Fn(&Step) -> St
     (0..if order.is_empty() { 0 } else { workers }).map(spot).collect()
 }
 
-/// The usable CPUs of a group for each worker.
+/// Gives each worker the usable CPUs of a group.
 fn groups(tree: &Tree, level: Level, workers: usize) -> Result<Vec<PlannedWorker>, Unmet> {
     let groups = pool::groups(tree, level)?;
     let sizes: Vec<usize> = groups.iter().map(|group| group.cpus.len()).collect();
@@ -199,12 +199,13 @@ fn groups(tree: &Tree, level: Level, workers: usize) -> Result<Vec<PlannedWorker
 }
 
 impl Plan {
-    /// CPUs that any worker may use.
+    /// Returns the CPUs that any worker may use.
     pub fn cpus(&self) -> CpuSet {
         CpuSet::union_of(self.classes().into_keys())
     }
 
-    /// The same CPUs for one worker that stands for all of them: one program, one container, one unit.
+    /// Returns a plan with one worker that has the CPUs of all workers: for one program, one container or
+    /// one unit.
     pub fn together(&self) -> Self {
         let nodes = self.workers.iter().flat_map(|worker| worker.memory_nodes.iter().copied());
         let nodes: BTreeSet<u32> = nodes.collect();
@@ -213,12 +214,12 @@ impl Plan {
         Self { workers: vec![all], ..self.clone() }
     }
 
-    /// Whether every worker has exactly one CPU, so that each thread of it goes to its own.
+    /// Returns whether every worker has exactly one CPU, so that each of its threads runs there.
     pub fn one_cpu_each(&self) -> bool {
         self.workers.iter().all(|worker| worker.cpus.len() == 1)
     }
 
-    /// How many workers share CPUs, and how many use the busiest one.
+    /// Returns how many workers share CPUs, and how many use the busiest CPU.
     pub fn shared(&self) -> Sharing {
         let classes = self.classes();
         let mut edges: BTreeMap<u32, isize> = BTreeMap::new();
@@ -243,11 +244,11 @@ impl Plan {
         Sharing { workers, most: most.unsigned_abs() }
     }
 
-    /// Checks that there is a CPU for each worker: in all, and among each set of CPUs for the workers that
-    /// have just this set.
+    /// Checks that there is a CPU for each worker: in total, and for each set of CPUs among the workers
+    /// with exactly this set.
     ///
     /// # Errors
-    /// The CPUs that have more workers than there are of them.
+    /// Returns the CPUs that have more workers than there are CPUs.
     pub fn check_exclusive(&self) -> Result<(), Unmet> {
         let all = self.cpus();
         let sets = std::iter::once((&all, self.workers.len())).chain(self.classes());
@@ -257,12 +258,13 @@ impl Plan {
             .map_or(Ok(()), |(cpus, workers)| Err(Unmet::NotExclusive { workers, cpus: cpus.clone() }))
     }
 
-    /// The plan's form on a machine, whose topology tells which plans are alike; see [`Shape`].
+    /// Returns the canonical form of the plan on a machine, by which equivalent plans are recognized; see
+    /// [`Shape`].
     pub fn shape(&self, machine: &Machine) -> Shape {
         shape::of(self, machine)
     }
 
-    /// Workers by the CPUs that they may use.
+    /// Returns the number of workers for each set of CPUs.
     fn classes(&self) -> BTreeMap<&CpuSet, usize> {
         let mut classes = BTreeMap::new();
         self.workers.iter().for_each(|worker| *classes.entry(&worker.cpus).or_default() += 1);

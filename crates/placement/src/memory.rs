@@ -1,4 +1,4 @@
-//! Which NUMA nodes' memory is nearest to some CPUs.
+//! The NUMA nodes whose memory is nearest to given CPUs.
 
 use super::PlannedWorker;
 use manycore_topology::{CpuSet, Machine, machine::Node};
@@ -14,12 +14,12 @@ impl<'a> NearMemory<'a> {
         Self { nodes: nodes.map(|node| (node, nearest(machine, node))).collect() }
     }
 
-    /// A worker on these CPUs.
+    /// Returns a worker with these CPUs and the memory nearest to them.
     pub fn worker(&self, cpus: CpuSet, why: String) -> PlannedWorker {
         PlannedWorker { memory_nodes: self.of(&cpus), cpus, why }
     }
 
-    /// Ids of the nodes nearest to any of the CPUs, ascending.
+    /// Returns the ids of the nodes nearest to any of the CPUs, ascending.
     pub fn of(&self, cpus: &CpuSet) -> Vec<u32> {
         let single = cpus.first().filter(|_| cpus.len() == 1);
         let holds =
@@ -32,9 +32,9 @@ impl<'a> NearMemory<'a> {
     }
 }
 
-/// The node itself where it has memory (or the kernel does not tell); otherwise the nodes with memory at the
-/// least distance, of these the ones of the fastest tier. All that are equal, and all nodes with memory where
-/// no distances are told.
+/// Returns the node itself if it has memory or if its memory is unknown. Otherwise returns the nodes with
+/// memory at the smallest distance, and among these the ones of the fastest tier. Returns all equally near
+/// nodes; without known distances these are all nodes with memory.
 fn nearest(machine: &Machine, node: &Node) -> Vec<u32> {
     if node.memory_bytes != Some(0) {
         return vec![node.id];

@@ -1,4 +1,4 @@
-//! Memory policies, as the command line writes them, and the nodes that they mean under a plan.
+//! Memory policies as on the command line, and the nodes that they select for a plan.
 
 use super::{Plan, Unmet};
 use manycore_topology::{CpuSet, Machine};
@@ -7,30 +7,31 @@ use std::{collections::BTreeSet, fmt, str::FromStr};
 /// Linux numbers NUMA nodes below this (`NODES_SHIFT` is at most 10).
 const MOST_NODES: u32 = 1024;
 
-/// Where the kernel takes memory from (`set_mempolicy(2)`). Read and written as on the command line.
+/// NUMA memory policy (`set_mempolicy(2)`), parsed and printed as on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Memory {
-    /// `default`: what the process inherits; on Linux the node of the CPU that first touches a page.
+    /// `default`: the inherited policy; on Linux usually the node of the CPU that first touches a page.
     #[default]
     Default,
-    /// `local`: the node of the CPU that first touches a page, whatever is inherited.
+    /// `local`: the node of the CPU that first touches a page, regardless of the inherited policy.
     Local,
-    /// `interleave`, `interleave=0-1`: pages in turn from these nodes; from the plan's where none are given.
+    /// `interleave`, `interleave=0-1`: pages alternate between these nodes, or between the plan's nodes if
+    /// none are given.
     Interleave(Vec<u32>),
-    /// `bind`, `bind=0`: pages from these nodes only, even where they are full; from the plan's where none
-    /// are given.
+    /// `bind`, `bind=0`: pages come only from these nodes, even if they are full, or from the plan's nodes
+    /// if none are given.
     Bind(Vec<u32>),
 }
 
-/// Why a text is not a memory policy.
+/// Reasons why a text is not a memory policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseMemoryError {
-    /// None of the policies.
+    /// The text is not one of the policies.
     #[error(
         "'{0}' is not a memory policy; write default, local, interleave, bind, interleave=NODES or bind=NODES"
     )]
     Unknown(String),
-    /// The nodes are not a list, or are none.
+    /// The text after `=` is not a list of nodes, or is empty.
     #[error("'{0}' is not a list of NUMA nodes below 1024; write a list such as 0-1")]
     Nodes(String),
 }
@@ -76,10 +77,11 @@ impl fmt::Display for Memory {
 }
 
 impl Memory {
-    /// Checks that the machine has the nodes that the policy names. A machine that shows no nodes has none.
+    /// Checks that the machine has the nodes that the policy names. A machine that reports no nodes has
+    /// none.
     ///
     /// # Errors
-    /// The first node that is not there.
+    /// Returns the first node that does not exist or has no memory.
     pub fn check(&self, machine: &Machine) -> Result<(), Unmet> {
         let (Self::Interleave(nodes) | Self::Bind(nodes)) = self else { return Ok(()) };
         let known = machine.nodes.iter().filter(|node| node.memory_bytes != Some(0));
@@ -88,8 +90,8 @@ impl Memory {
         unknown.map_or(Ok(()), |&node| Err(Unmet::NoNode { asked: self.to_string(), node, known }))
     }
 
-    /// The nodes that the policy means under a plan, ascending; none for those that name none. Where the
-    /// machine shows no nodes, the plan has none either.
+    /// Returns the nodes that the policy selects for a plan, ascending; empty for policies without nodes,
+    /// and if the plan has no nodes because the machine reports none.
     pub fn nodes(&self, plan: &Plan) -> Vec<u32> {
         let nodes: BTreeSet<u32> = match self {
             Self::Default | Self::Local => BTreeSet::new(),
@@ -102,7 +104,7 @@ impl Memory {
     }
 }
 
-/// Node ids as the list that programs read.
+/// Converts node ids to a list in the kernel's format.
 pub(super) fn set(nodes: &[u32]) -> CpuSet {
     nodes.iter().copied().collect()
 }

@@ -1,4 +1,4 @@
-//! The order in which workers take CPUs, and how many of them a group gets.
+//! The order in which workers get CPUs, and the number of workers of each group.
 
 use super::tree::{Branch, Tree};
 use std::{
@@ -6,18 +6,19 @@ use std::{
     collections::{BTreeSet, BinaryHeap},
 };
 
-/// Neighbours first, all CPUs of fast cores before those of slower ones; places in [`Tree::leaves`].
+/// Returns indices into [`Tree::leaves`]: adjacent CPUs follow each other, and all CPUs of fast cores come
+/// before those of slower ones.
 pub(super) fn close(tree: &Tree) -> Vec<usize> {
     let mut order: Vec<usize> = (0..tree.leaves.len()).collect();
     order.sort_by_key(|&leaf| tree.leaves[leaf].kind);
     order
 }
 
-/// CPUs that are filled before the next ones are touched: how many CPUs of the core come before, and the
-/// kind of the core.
+/// A tier of CPUs, which is used up before the next tier: the number of CPUs of the same core that come
+/// before it, and the kind of the core.
 type Tier = (usize, usize);
 
-/// As far apart as possible; places in [`Tree::leaves`].
+/// Returns indices into [`Tree::leaves`], each as far from the earlier ones as possible.
 pub(super) fn spread(tree: &Tree) -> Vec<usize> {
     let tiers: BTreeSet<Tier> = (0..tree.leaves.len()).map(|leaf| tier_of(tree, leaf)).collect();
     tiers.into_iter().flat_map(|tier| merge(tree, &tree.root, tier)).collect()
@@ -27,8 +28,9 @@ fn tier_of(tree: &Tree, leaf: usize) -> Tier {
     (tree.leaves[leaf].sibling, tree.leaves[leaf].kind)
 }
 
-/// What is chosen within a group does not depend on its neighbours, so the order of a group is that of its
-/// children, merged: always the one of which the smallest share of cores (then of CPUs) is used.
+/// Returns the order of a branch for one tier. The order within a child does not depend on its siblings, so
+/// the orders of the children are merged: the next CPU is always from the child with the smallest share of
+/// its cores (then of its CPUs) in use.
 fn merge(tree: &Tree, branch: &Branch, tier: Tier) -> Vec<usize> {
     if branch.children.is_empty() {
         return branch.leaves.clone().filter(|&leaf| tier_of(tree, leaf) == tier).collect();
@@ -56,13 +58,13 @@ fn merge(tree: &Tree, branch: &Branch, tier: Tier) -> Vec<usize> {
     order
 }
 
-/// A fraction as a number that compares exactly for groups of up to 65,536 CPUs.
+/// Returns a fraction as a number that compares exactly for groups of up to 65,536 CPUs.
 fn share(used: usize, room: usize) -> u64 {
     ((used as u64) << 32) / room.max(1) as u64
 }
 
-/// Workers for each group in proportion to its size, by largest remainder; among equal remainders the
-/// earlier group. Each count is less than 1 off its exact share.
+/// Distributes workers over groups in proportion to the groups' sizes, by largest remainder; among equal
+/// remainders the earlier group wins. Each count differs from its exact share by less than 1.
 pub(super) fn apportion(workers: usize, sizes: &[usize]) -> Vec<usize> {
     let total = sizes.iter().sum::<usize>().max(1);
     let mut counts: Vec<usize> = sizes.iter().map(|size| workers * size / total).collect();

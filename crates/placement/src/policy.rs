@@ -1,17 +1,17 @@
-//! The ways to place work, as the command line writes them.
+//! Placement policies, as on the command line.
 
 use manycore_topology::{CpuId, CpuSet, Machine, cpuset::ParseCpuSetError};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{fmt, str::FromStr};
 
-/// How work is placed. Read and written as the command line has it: `close`, `spread@llc+nosmt`.
+/// A placement policy, parsed and printed as on the command line: `close`, `spread@llc+nosmt`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Policy {
     /// Which CPUs a worker gets.
     pub kind: PolicyKind,
-    /// Whether only one CPU of each core is used (`+nosmt`): the lowest of those that could be.
+    /// Whether only one CPU of each core is used (`+nosmt`): the lowest usable one.
     pub nosmt: bool,
-    /// Whether isolated CPUs are used, too (`+isolated`).
+    /// Whether isolated CPUs are used as well (`+isolated`).
     pub isolated: bool,
 }
 
@@ -20,37 +20,38 @@ pub struct Policy {
 pub enum PolicyKind {
     /// `free`: every worker may use all usable CPUs, and the kernel's scheduler chooses.
     Free,
-    /// `close`: one CPU for each worker, neighbours first. A core's SMT siblings are filled one after the
-    /// other, then the cluster, the last-level cache, the node and the package around it. On a hybrid machine
-    /// all CPUs of the fastest cores come before those of slower ones. More workers than CPUs begin again.
-    /// For workers that share data.
+    /// `close`: one CPU per worker, adjacent CPUs first. SMT siblings of a core are filled first, then the
+    /// cluster, the last-level cache, the node and the package around it. On a hybrid machine all CPUs of
+    /// the fastest cores come before those of slower ones. If there are more workers than CPUs, the order
+    /// starts again. For workers that share data.
     Close,
-    /// `spread`: one CPU for each worker, as far apart as possible: at every level the next worker goes to
-    /// the group of which the smallest share is used, and among equals to the one with the lowest CPU.
-    /// No core gets a second worker before every core has one; on a hybrid machine the fastest cores get
-    /// theirs first. More workers than CPUs begin again. For workers that want cache and bandwidth each for
-    /// itself.
+    /// `spread`: one CPU per worker, as far apart as possible. At every level the next worker goes to the
+    /// group with the smallest share in use, and among equal groups to the one with the lowest CPU. No core
+    /// gets a second worker before every core has one. On a hybrid machine the fastest cores come first. If
+    /// there are more workers than CPUs, the order starts again. For workers that each need their own cache
+    /// and memory bandwidth.
     Spread,
-    /// `spread@LEVEL`: workers are dealt to the groups of a level in proportion to their usable CPUs
-    /// (largest remainder, so no group is a whole worker off), and each may use all usable CPUs of its
-    /// group. Fewer workers than groups go to groups that are far apart. CPUs in no group of the level stay
-    /// empty. For workers that the kernel may balance, though not out of their cache or memory.
+    /// `spread@LEVEL`: workers are distributed over the groups of a level in proportion to the groups'
+    /// usable CPUs (largest remainder, so each count is off by less than one worker). Each worker may use
+    /// all usable CPUs of its group. If there are fewer workers than groups, they go to groups that are far
+    /// apart. CPUs that belong to no group of the level are not used. For workers that the kernel may
+    /// balance within their cache or memory node.
     SpreadAt(Level),
-    /// `cpus=LIST`: worker *i* gets the *i*-th CPU of the list in the order in which it is written, and the
-    /// list begins again when it ends. Isolated CPUs that it names are used; other policies use them with `+isolated`.
+    /// `cpus=LIST`: worker *i* gets the *i*-th CPU of the list in the order written; the list starts again
+    /// at its end. Isolated CPUs in the list are used; other policies use them with `+isolated`.
     Cpus(CpuList),
-    /// `near=DEVICE`: like `spread` over the CPUs next to a PCI device, which is named by its address (with
-    /// or without the domain `0000:`) or by a network or block device of it, or next to a NUMA node (`node1`).
-    /// Where the firmware gives no place for the device, over all usable CPUs.
+    /// `near=DEVICE`: like `spread` over the CPUs near a PCI device or a NUMA node (`node1`). A device is
+    /// named by its address (with or without the PCI domain `0000:`) or by one of its network or block
+    /// devices. If the firmware does not report the device's location, all usable CPUs are used.
     Near(String),
 }
 
-/// A level of the machine that work is spread over, innermost first.
+/// A level of the machine's topology over which work is spread, innermost first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Level {
     /// Cores.
     Core,
-    /// Clusters, where the kernel tells them.
+    /// Clusters, if the kernel reports them.
     Cluster,
     /// Last-level caches.
     Llc,
@@ -64,7 +65,7 @@ impl Level {
     /// All levels, innermost first.
     pub const ALL: [Self; 5] = [Self::Core, Self::Cluster, Self::Llc, Self::Node, Self::Package];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Core => "core",
@@ -76,20 +77,20 @@ impl Level {
     }
 }
 
-/// CPUs in an order of the user's own, also more than once: `4-7,0,0`.
+/// CPUs in the user's order, possibly with repetitions: `4-7,0,0`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CpuList {
-    /// What stood between the commas.
+    /// The parts between the commas.
     parts: Vec<CpuSet>,
 }
 
 impl CpuList {
-    /// The CPUs in the order in which they were written.
+    /// Returns the CPUs in the order in which they were written.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         self.parts.iter().flat_map(CpuSet::iter)
     }
 
-    /// The CPUs without their order.
+    /// Returns the set of the CPUs.
     pub fn set(&self) -> CpuSet {
         CpuSet::union_of(&self.parts)
     }
@@ -98,7 +99,7 @@ impl CpuList {
 impl FromStr for CpuList {
     type Err = ParseCpuSetError;
 
-    /// Parses numbers and ranges between commas; the empty text is refused.
+    /// Parses numbers and ranges between commas. Rejects an empty text.
     fn from_str(text: &str) -> Result<Self, ParseCpuSetError> {
         let part = |part: &str| match part.trim() {
             "" => Err(ParseCpuSetError::NotANumber(String::new())),
@@ -117,24 +118,24 @@ impl fmt::Display for CpuList {
     }
 }
 
-/// Why a text is not a placement.
+/// Reasons why a text is not a placement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParsePolicyError {
-    /// None of the policies.
+    /// The text is not one of the policies.
     #[error(
         "'{0}' is not a placement; write free, close, spread, spread@core|cluster|llc|node|package, \
-         cpus=LIST, near=DEVICE or near=nodeN; behind it +nosmt for one CPU of each core, +isolated for isolated CPUs, too"
+         cpus=LIST, near=DEVICE or near=nodeN; append +nosmt to use one CPU per core, +isolated to use isolated CPUs as well"
     )]
     Unknown(String),
-    /// `spread@` something else.
+    /// The text after `spread@` is not a level.
     #[error(
         "'{0}' is not a level; write spread@core, spread@cluster, spread@llc, spread@node or spread@package"
     )]
     Level(String),
-    /// `cpus=` something that is no list.
+    /// The text after `cpus=` is not a list of CPUs.
     #[error("cpus={0}: {1}")]
     Cpus(String, ParseCpuSetError),
-    /// `near=` without a name, or with a character that no device name has.
+    /// The name after `near=` is missing or has a character that no device name contains.
     #[error(
         "'near={0}' names no device; write a PCI address, a network or block device or a NUMA node: near=0000:3b:00.0, near=eth0, near=node1"
     )]
@@ -199,17 +200,18 @@ impl fmt::Display for Policy {
 }
 
 impl Policy {
-    /// This kind, over one CPU of each core or all, without isolated ones that it does not name.
+    /// Returns the policy of this kind, which uses one CPU per core (`nosmt`) or all CPUs, and only those
+    /// isolated CPUs that it names.
     pub fn of(kind: PolicyKind, nosmt: bool) -> Self {
         Self { kind, nosmt, isolated: false }
     }
 
-    /// Isolated CPUs that are meant: those that are named, or all.
+    /// Returns the isolated CPUs that the policy may use: the named ones, or all of them.
     pub(super) fn isolated(&self, machine: &Machine) -> CpuSet {
         if self.isolated { machine.isolated.clone() } else { self.named().intersection(&machine.isolated) }
     }
 
-    /// CPUs that `cpus=LIST` names; none for other policies.
+    /// Returns the CPUs that `cpus=LIST` names; empty for other policies.
     pub(super) fn named(&self) -> CpuSet {
         match &self.kind {
             PolicyKind::Cpus(list) => list.set(),

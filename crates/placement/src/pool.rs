@@ -1,4 +1,4 @@
-//! The CPUs that a policy may choose from.
+//! The CPUs that a policy may use.
 
 use super::{
     Level, Policy, PolicyKind, Reserve, Unmet, order,
@@ -9,7 +9,8 @@ use manycore_text::names::similar;
 use manycore_topology::{CpuSet, Machine, outline::Part};
 use std::collections::BTreeMap;
 
-/// CPUs that are online, allowed, not isolated (unless meant) and not kept back.
+/// Returns the CPUs that are online, allowed, not isolated (unless the policy uses isolated CPUs) and not
+/// reserved.
 pub(super) fn usable(machine: &Machine, policy: &Policy, reserve: &Reserve) -> Result<CpuSet, Unmet> {
     let allowed = &machine.allowed.cpus;
     let may = permitted(machine, policy);
@@ -17,7 +18,8 @@ pub(super) fn usable(machine: &Machine, policy: &Policy, reserve: &Reserve) -> R
         return Err(Unmet::TooManyCpus(may.len()));
     }
     let wanted = policy.named();
-    // Isolated CPUs that are meant join the pool; the others are neither used nor counted.
+    // Isolated CPUs that the policy uses are part of the pool; the other isolated CPUs are neither used nor
+    // counted.
     let meant = policy.isolated(machine);
     if policy.isolated
         && matches!(policy.kind, PolicyKind::Free | PolicyKind::SpreadAt(_))
@@ -48,14 +50,14 @@ pub(super) fn usable(machine: &Machine, policy: &Policy, reserve: &Reserve) -> R
     }
 }
 
-/// CPUs that are online and allowed, and isolated ones that the policy means and no control group forbids; a machine that
-/// was read from files allows all.
+/// Returns the CPUs that are online and allowed, and the isolated CPUs that the policy uses and no control
+/// group forbids. A machine that was read from files allows all CPUs.
 pub(super) fn permitted(machine: &Machine, policy: &Policy) -> CpuSet {
     let meant = policy.isolated(machine).intersection(&machine.placeable());
     machine.online.intersection(&machine.usable().union(&meant))
 }
 
-/// What keeps each wanted CPU from being used.
+/// Returns why each wanted CPU cannot be used.
 pub(super) fn obstacles(machine: &Machine, may: &CpuSet, kept: &CpuSet, wanted: &CpuSet) -> String {
     let binding = match machine.allowed.binding.as_str() {
         "" => String::new(),
@@ -67,8 +69,8 @@ pub(super) fn obstacles(machine: &Machine, may: &CpuSet, kept: &CpuSet, wanted: 
         (absent, "not in this machine".to_owned()),
         (wanted.difference(&machine.online).intersection(&machine.offline), "offline".to_owned()),
         (denied.difference(isolated), format!("not allowed{binding}")),
-        (denied.intersection(isolated), "isolated, and outside of the control group's cpuset".to_owned()),
-        (wanted.intersection(kept), "kept back by the reserve".to_owned()),
+        (denied.intersection(isolated), "isolated, and outside the control group's cpuset".to_owned()),
+        (wanted.intersection(kept), "reserved".to_owned()),
     ]
     .into_iter()
     .filter(|(cpus, _)| !cpus.is_empty())
@@ -77,13 +79,14 @@ pub(super) fn obstacles(machine: &Machine, may: &CpuSet, kept: &CpuSet, wanted: 
     .join(", ")
 }
 
-/// Usable CPUs next to a device.
+/// Usable CPUs near a device, and the sentence that explains them.
 pub(super) struct Near {
     pub cpus: CpuSet,
     pub why: String,
 }
 
-/// Usable CPUs of a NUMA node, or those nearest to a node that has none; absent where that is not its name.
+/// Returns the usable CPUs of a NUMA node, or those nearest to a node without CPUs; `None` if the name is
+/// not that of a node.
 fn near_node(machine: &Machine, name: &str, pool: &CpuSet) -> Option<Result<Near, Unmet>> {
     let id: u32 = name.strip_prefix("node")?.parse().ok()?;
     let Some(node) = machine.nodes.iter().find(|node| node.id == id && !node.cpus.is_empty()) else {
@@ -98,7 +101,7 @@ fn near_node(machine: &Machine, name: &str, pool: &CpuSet) -> Option<Result<Near
     Some(within(machine, name, &node.cpus, pool).map(|cpus| Near { cpus, why }))
 }
 
-/// CPUs of `local` that are in the pool.
+/// Returns the CPUs of `local` that are in the pool.
 fn within(machine: &Machine, name: &str, local: &CpuSet, pool: &CpuSet) -> Result<CpuSet, Unmet> {
     let cpus = local.intersection(pool);
     if !cpus.is_empty() {
@@ -108,7 +111,7 @@ fn within(machine: &Machine, name: &str, local: &CpuSet, pool: &CpuSet) -> Resul
     let rest = local.difference(&isolated);
     let mut why = Vec::new();
     if !isolated.is_empty() {
-        why.push(format!("{} isolated (near={name}+isolated takes them)", isolated.brief()));
+        why.push(format!("{} isolated (near={name}+isolated uses them)", isolated.brief()));
     }
     let obstacles = obstacles(machine, &machine.usable(), &rest.intersection(&machine.usable()), &rest);
     why.extend(Some(obstacles).filter(|why| !why.is_empty()));
@@ -132,7 +135,7 @@ pub(super) fn near(machine: &Machine, name: &str, pool: &CpuSet) -> Result<Near,
     };
     let everywhere = local.is_empty() || machine.online.is_subset(local);
     let why = match device.node {
-        None if everywhere => format!("the firmware gives no node for {label}, so all CPUs count as near"),
+        None if everywhere => format!("the firmware reports no node for {label}, so all CPUs count as near"),
         Some(node) if everywhere => format!("{label} is on node {node} and near all CPUs"),
         None => format!("near {label}"),
         Some(node) => format!("near {label} on node {node}"),
@@ -147,12 +150,12 @@ pub(super) struct LevelGroup {
     pub cpus: CpuSet,
 }
 
-/// The groups of a level that have usable CPUs; any first few of them are far apart.
+/// Returns the groups of a level that have usable CPUs, ordered so that the first few groups are far apart.
 pub(super) fn groups(tree: &Tree, level: Level) -> Result<Vec<LevelGroup>, Unmet> {
     let Some(layer) = layer_of(tree, level) else {
         let known = Level::ALL.into_iter().filter(|&other| layer_of(tree, other).is_some());
         let steps = |other: &Level| (level as i32).abs_diff(*other as i32);
-        // Outermost first, so that of two levels that are equally near the outer one wins.
+        // Outermost first, so that the outer of two equally near levels is chosen.
         let nearest = known.rev().min_by_key(steps);
         return Err(Unmet::NoLevel { level, nearest });
     };
@@ -173,7 +176,7 @@ pub(super) fn groups(tree: &Tree, level: Level) -> Result<Vec<LevelGroup>, Unmet
     Ok(cpus.into_iter().map(group).collect())
 }
 
-/// The level among the tree's, where any usable CPU is in a group of it.
+/// Returns the index of the level's layer in the tree if it has a group with usable CPUs.
 fn layer_of(tree: &Tree, level: Level) -> Option<usize> {
     let rank = match level {
         Level::Core => Rank::Core,

@@ -1,4 +1,4 @@
-//! CPUs that are kept back for the system and for others.
+//! CPUs that are reserved for the system and for other work.
 
 use super::{
     Unmet, pool,
@@ -7,28 +7,27 @@ use super::{
 use manycore_topology::{CpuId, CpuSet, Machine, cpuset::ParseCpuSetError};
 use std::{cmp::Reverse, fmt, str::FromStr};
 
-/// CPUs that no worker gets. Read and written as on the command line: `0`, `2`, `cpus=0-1`.
+/// CPUs that no worker gets, parsed and printed as on the command line: `0`, `2`, `cpus=0-1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reserve {
-    /// Keeps back nothing.
+    /// Reserves nothing.
     #[default]
     Nothing,
-    /// Keeps back this many of the CPUs that may be used. Those that `cpus=LIST` names come last. Slow cores
-    /// come before fast ones, and low numbers before high ones, because the kernel leaves interrupts and its
-    /// own work on the lowest CPUs unless told otherwise. Cores are taken whole, and one is divided only
-    /// where no whole one fits into what is still to be kept back.
+    /// Reserves this many of the usable CPUs. Slow cores come first, then low numbers, because the kernel
+    /// puts interrupts and its own work on the lowest CPUs by default. CPUs named by `cpus=LIST` come last.
+    /// Whole cores are taken; a core is split only if no whole core fits into the remaining number.
     Count(usize),
-    /// Keeps back these CPUs, as far as the machine has them.
+    /// Reserves these CPUs, as far as the machine has them.
     Cpus(CpuSet),
 }
 
-/// Why a text is not a reserve.
+/// Reasons why a text is not a reserve.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseReserveError {
-    /// Neither a count nor a list.
-    #[error("'{0}' is not a reserve; write how many CPUs to keep back, or which: 2, cpus=0-1")]
+    /// The text is neither a number nor `cpus=LIST`.
+    #[error("'{0}' is not a reserve; write a number of CPUs or a list, such as 2 or cpus=0-1")]
     Unknown(String),
-    /// `cpus=` something that is no list.
+    /// The text after `cpus=` is not a list of CPUs.
     #[error("cpus={0}: {1}")]
     Cpus(String, ParseCpuSetError),
 }
@@ -62,10 +61,10 @@ impl fmt::Display for Reserve {
 }
 
 impl Reserve {
-    /// Whether all CPUs that it names are online, for those who put threads on them.
+    /// Checks that all CPUs of the reserve are online. Used by verbs that run threads on them.
     ///
     /// # Errors
-    /// Which are not.
+    /// Returns the CPUs that are not online.
     pub fn check_online(&self, machine: &Machine) -> Result<(), Unmet> {
         match self {
             Self::Cpus(asked) if !asked.is_subset(&machine.online) => Err(Unmet::Kept {
@@ -77,7 +76,7 @@ impl Reserve {
         }
     }
 
-    /// Which of the `usable` CPUs are kept back; `wanted` are those that the placement names.
+    /// Returns the reserved CPUs among `usable`. `wanted` are the CPUs that the placement names.
     pub fn cpus(&self, machine: &Machine, usable: &CpuSet, wanted: &CpuSet) -> CpuSet {
         match self {
             Self::Nothing => CpuSet::new(),
@@ -88,7 +87,7 @@ impl Reserve {
     }
 }
 
-/// The usable CPUs of each core, in the order in which they are given up.
+/// Returns the usable CPUs of each core, in the order in which they are reserved.
 fn cores(machine: &Machine, usable: &CpuSet, wanted: &CpuSet) -> Vec<Vec<CpuId>> {
     let ids: Vec<CpuId> = usable.iter().collect();
     let mut told = vec![false; ids.len()];

@@ -1,4 +1,4 @@
-//! Where the tasks of a placed command really ran, and whether its plan held.
+//! The placement trace: where the tasks of a placed command ran, and whether the plan held.
 
 use super::{Plan, Task};
 use manycore_topology::{CpuId, CpuSet};
@@ -8,70 +8,73 @@ use std::collections::BTreeMap;
 /// Value of [`Residence::schema`] that this version writes.
 pub const RESIDENCE_SCHEMA: &str = "manycore/residence/1";
 
-/// Share of the CPU time that must have been seen to say anything.
+/// Share of the CPU time that must have been observed to conclude anything.
 const SEEN: f64 = 0.1;
 
-/// Share of the CPU time that must have been seen to say that a plan held, and not only what was seen of it.
+/// Share of the CPU time that must have been observed to conclude that the plan held, and not only its
+/// observed part.
 pub const SHOWN: f64 = 0.9;
 
-/// What was seen of a placed command, or of processes that were placed while they ran.
+/// What was observed of a placed command, or of processes that were placed while they ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Residence {
     /// Always [`RESIDENCE_SCHEMA`] in files that this version writes.
     pub schema: String,
-    /// What was placed, for people.
+    /// What was placed, as readable text.
     pub subject: String,
     /// The plan.
     pub plan: Option<Plan>,
-    /// What holds the tasks where they are: a control group, or affinities alone, and then why.
+    /// What holds the tasks on their CPUs: a control group, or affinities alone with the reason.
     pub hold: String,
-    /// Wall time in seconds.
+    /// Elapsed time in seconds.
     pub seconds: f64,
-    /// CPU time in nanoseconds of all that was started, as the kernel counted it, also of what left its parents. Of
-    /// processes that ran before: since they were placed, as far as a look at them or at their parents could tell.
+    /// CPU time in nanoseconds of everything that was started, as counted by the kernel, including
+    /// processes that left their parents. For processes that ran before: since they were placed, as far as
+    /// readings of them or their parents show.
     pub cpu_ns: Option<u64>,
-    /// Times from the birth of a task until it was on its seat, ascending, in nanoseconds; where the kernel told
-    /// of the birth.
+    /// Delays from the creation of a task until it was pinned, ascending, in nanoseconds, for creations
+    /// that the kernel reported.
     pub delays_ns: Vec<u64>,
-    /// Tasks, in the order in which they were seen first.
+    /// Tasks, in the order in which they were first observed.
     pub tasks: Vec<TaskStay>,
-    /// What was remarkable, a sentence each.
+    /// Remarks, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// One task's stay.
+/// The trace of one task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskStay {
     /// Thread id.
     pub tid: Task,
-    /// Process that it is a thread of.
+    /// Id of its process.
     pub pid: u32,
     /// Its name.
     pub name: String,
-    /// Number of the worker in whose place it was last, from 0; absent where it was on none.
+    /// The last worker that the task was assigned to, from 0; absent if there was none.
     pub worker: Option<usize>,
-    /// CPUs that it, or who made it, chose instead.
+    /// CPUs that the task, or a task that it inherited them from, chose itself.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub chose: Option<CpuSet>,
-    /// CPU time in nanoseconds from the first look at it to the last.
+    /// CPU time in nanoseconds at the last reading.
     pub cpu_ns: u64,
-    /// Of it: what it had used before it was on its seat.
+    /// CPU time in nanoseconds before the task was pinned.
     pub before_ns: u64,
-    /// Of it: by CPU, after that. Time between two looks counts for the CPU that the second one finds.
+    /// CPU time in nanoseconds after that, by CPU. Time between two readings counts for the CPU of the
+    /// second reading.
     pub on: BTreeMap<CpuId, u64>,
-    /// Of it: on CPUs outside its place.
+    /// CPU time in nanoseconds on CPUs outside the worker's CPUs.
     pub outside_ns: u64,
-    /// Migrations between CPUs since the first look that the kernel counted.
+    /// Migrations between CPUs since the first reading of the counter.
     pub migrations: Option<u64>,
-    /// Times that it woke up after waiting, as its voluntary context switches.
+    /// Number of wake-ups, counted as voluntary context switches.
     pub wakeups: Option<u64>,
-    /// Of them: on a node that its place has no memory on.
+    /// Number of wake-ups on a node without memory of the worker.
     pub wakeups_elsewhere: u64,
     #[serde(skip)]
     last: Last,
 }
 
-/// The look before.
+/// The previous reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Last {
     cpu_ns: u64,
@@ -79,33 +82,34 @@ struct Last {
     wakeups: Option<u64>,
 }
 
-/// One look at a task.
+/// One reading of a task.
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {
-    /// CPU time until now in nanoseconds.
+    /// CPU time so far in nanoseconds.
     pub cpu_ns: u64,
-    /// CPU that it is on, or was last.
+    /// CPU on which the task runs or ran last.
     pub cpu: CpuId,
-    /// Worker in whose place it is.
+    /// Worker that the task is assigned to.
     pub worker: Option<usize>,
-    /// CPUs of that place; all where it has none.
+    /// CPUs of that worker; all CPUs if there is none.
     pub place: &'a CpuSet,
-    /// CPUs of the nodes with the place's memory; empty where the machine has no nodes.
+    /// CPUs of the nodes with the worker's memory; empty if the machine reports no nodes.
     pub near: &'a CpuSet,
-    /// Migrations until now, where they were read and the kernel counts them.
+    /// Migrations so far, if they were read and the kernel counts them.
     pub migrations: Option<u64>,
-    /// Voluntary context switches until now, where they were read.
+    /// Voluntary context switches so far, if they were read.
     pub wakeups: Option<u64>,
 }
 
 impl Residence {
-    /// Of a plan that is about to be applied.
+    /// Creates the trace for a plan that is about to be applied.
     pub fn of(plan: Plan, subject: String) -> Self {
         let schema = RESIDENCE_SCHEMA.to_owned();
         Self { schema, subject, plan: Some(plan), ..Self::default() }
     }
 
-    /// A task is on its seat for the first time, or goes its own way, with this much CPU time used before.
+    /// Adds a task that is pinned for the first time or has chosen its own CPUs, with the CPU time that it
+    /// used before. Returns its index.
     pub fn arrived(
         &mut self,
         tid: Task,
@@ -121,7 +125,8 @@ impl Residence {
         self.tasks.len() - 1
     }
 
-    /// Share of the CPU time after seating that was used within the places; absent where none was seen.
+    /// Returns the share of the CPU time after pinning that was used on the workers' CPUs; `None` if none
+    /// was observed.
     pub fn share_in_place(&self) -> Option<f64> {
         let (outside, all) = self.tasks.iter().fold((0, 0), |(outside, all), task| {
             (outside + task.outside_ns, all + task.cpu_ns - task.before_ns)
@@ -129,27 +134,27 @@ impl Residence {
         (all > 0).then(|| 1.0 - outside as f64 / all as f64)
     }
 
-    /// Share of the command's CPU time that was seen while its tasks were placed; absent where the kernel told no
-    /// total.
+    /// Returns the share of the command's CPU time that was observed while its tasks were pinned; `None` if
+    /// the total is unknown.
     pub fn coverage(&self) -> Option<f64> {
         let seen: u64 = self.tasks.iter().map(|task| task.cpu_ns.saturating_sub(task.before_ns)).sum();
         self.cpu_ns.filter(|&all| all > 0).map(|all| (seen as f64 / all as f64).min(1.0))
     }
 
-    /// Whether all that was seen after seating stayed in its place, and no task chose CPUs of its own; absent where
-    /// next to nothing was seen.
+    /// Returns whether all observed CPU time after pinning was on the planned CPUs and no task chose its
+    /// own CPUs; `None` if almost nothing was observed.
     pub fn held(&self) -> Option<bool> {
         self.shown(SEEN)
     }
 
-    /// The same, where at least this share of the CPU time has to be seen: what was not seen is not shown.
+    /// The same, but requires that at least this share of the CPU time was observed.
     pub fn shown(&self, least: f64) -> Option<bool> {
         let seen = !self.tasks.is_empty() && self.coverage().is_none_or(|share| share >= least);
         let strayed = self.tasks.iter().any(|task| task.outside_ns > 0 || task.chose.is_some());
         if strayed { Some(false) } else { seen.then_some(true) }
     }
 
-    /// The delay that this share of the seated tasks had at most, in nanoseconds.
+    /// Returns the delay in nanoseconds that this share of the pinned tasks did not exceed.
     pub fn delay_ns(&self, share: f64) -> Option<u64> {
         let last = self.delays_ns.len().checked_sub(1)?;
         self.delays_ns.get((share * last as f64).round() as usize).copied()
@@ -157,7 +162,7 @@ impl Residence {
 }
 
 impl TaskStay {
-    /// Takes note of a look.
+    /// Adds a reading.
     pub fn saw(&mut self, look: &Look) {
         let used = look.cpu_ns.saturating_sub(self.last.cpu_ns);
         self.cpu_ns += used;
@@ -211,7 +216,7 @@ mod tests {
         assert_eq!(task.on, BTreeMap::from([(2, 30), (8, 10)]));
         assert_eq!((task.migrations, task.wakeups, task.wakeups_elsewhere), (Some(3), Some(3), 3));
         assert_eq!((stay.held(), stay.share_in_place()), (Some(false), Some(0.75)));
-        // Of the 50 ns that the task has used, 10 were before it was placed.
+        // 10 of the 50 ns were used before the task was pinned.
         stay.cpu_ns = Some(100);
         assert_eq!(stay.coverage(), Some(0.4));
     }

@@ -1,27 +1,28 @@
-//! Which task sits on which worker's CPUs, while tasks come, go, wait and work.
+//! Assigns tasks to workers while tasks are created, end, wait and run.
 //!
-//! A command has tasks that work and others that wait for them: the shell of a pipeline, the thread that joins the
-//! workers. So tasks are weighed by the CPU time that they use. A new one counts as working until it was seen
-//! to wait, and gets the seat with the least work; where the weighing later shows two that work on one seat while
-//! another seat has none, one of them moves. A plan with a seat for every worker so ends with a worker on each.
+//! A command has tasks that work and tasks that wait for them: the shell of a pipeline, or the thread that
+//! joins the workers. So tasks are weighted by the CPU time that they use. A new task counts as working
+//! until it is seen to wait, and is assigned to the worker with the fewest working tasks. If later one
+//! worker has several working tasks and another has none, a task moves. So a plan with enough workers ends
+//! with one working task on each.
 
 use manycore_topology::CpuSet;
 use std::collections::BTreeMap;
 
-/// Share of a CPU, as a mean over the last weighings, from which on a task works rather than waits.
+/// Mean share of a CPU above which a task counts as working.
 const WORKS: f64 = 0.2;
 
-/// Weight of the past in that mean.
+/// Weight of earlier readings in that mean.
 const MEMORY: f64 = 0.5;
 
 /// A task: a thread id of the kernel.
 pub type Task = u32;
 
-/// Seats, in the order of the workers of a plan, and who sits on them.
+/// The workers' CPUs in the order of the plan, and the tasks assigned to them.
 #[derive(Clone, Debug)]
 pub struct Seats {
     places: Vec<CpuSet>,
-    /// Whether a seat has lost all its CPUs.
+    /// For each worker, whether all its CPUs are offline.
     closed: Vec<bool>,
     seated: BTreeMap<Task, Seated>,
     turn: u64,
@@ -30,41 +31,41 @@ pub struct Seats {
 #[derive(Clone, Copy, Debug)]
 struct Seated {
     seat: usize,
-    /// Mean share of a CPU that it used lately.
+    /// Mean share of a CPU that the task used recently.
     busy: f64,
-    /// Who came later moves first.
+    /// Order of assignment. The task assigned last moves first.
     turn: u64,
 }
 
 impl Seats {
-    /// Empty seats with these CPUs.
+    /// Creates workers with these CPUs and without tasks.
     pub fn new(seats: Vec<CpuSet>) -> Self {
         let closed = vec![false; seats.len()];
         Self { places: seats, closed, seated: BTreeMap::new(), turn: 0 }
     }
 
-    /// CPUs of a seat.
+    /// Returns the CPUs of a worker.
     pub fn cpus(&self, seat: usize) -> &CpuSet {
         &self.places[seat]
     }
 
-    /// All seats.
+    /// Returns the CPUs of all workers.
     pub fn all(&self) -> &[CpuSet] {
         &self.places
     }
 
-    /// The seat of a task.
+    /// Returns the worker that a task is assigned to.
     pub fn seat(&self, task: Task) -> Option<usize> {
         self.seated.get(&task).map(|seated| seated.seat)
     }
 
-    /// Tasks that sit somewhere, ascending.
+    /// Returns the assigned tasks, ascending.
     pub fn tasks(&self) -> impl Iterator<Item = Task> + '_ {
         self.seated.keys().copied()
     }
 
-    /// Seats a new task where the least work is done, then where the fewest sit; returns its seat. None where no
-    /// seat is open.
+    /// Assigns a new task to the worker with the fewest working tasks, and among those the fewest tasks.
+    /// Returns the worker; `None` if the CPUs of all workers are offline.
     pub fn take(&mut self, task: Task) -> Option<usize> {
         self.leave(task);
         let load = self.load();
@@ -80,20 +81,20 @@ impl Seats {
         self.seated.remove(&task);
     }
 
-    /// Forgets all tasks but these.
+    /// Forgets all tasks that are not alive.
     pub fn keep(&mut self, is_alive: impl Fn(Task) -> bool) {
         self.seated.retain(|task, _| is_alive(*task));
     }
 
-    /// Takes note that a task used this share of a CPU since it was weighed last.
+    /// Records that a task used this share of a CPU since the last reading.
     pub fn weigh(&mut self, task: Task, share: f64) {
         if let Some(seated) = self.seated.get_mut(&task) {
             seated.busy = seated.busy * MEMORY + share.clamp(0.0, 1.0) * (1.0 - MEMORY);
         }
     }
 
-    /// Moves working tasks, the youngest first, from seats where several work to those where nobody does; returns who
-    /// moved where.
+    /// Moves working tasks, the latest first, from workers with several working tasks to workers with none.
+    /// Returns the moved tasks with their new workers.
     pub fn even_out(&mut self) -> Vec<(Task, usize)> {
         let mut moved = Vec::new();
         loop {
@@ -110,8 +111,8 @@ impl Seats {
         }
     }
 
-    /// Closes seats whose CPUs are all offline and opens those that have some again; returns who moved where from
-    /// seats that closed. Nobody moves where no seat is open.
+    /// Excludes workers whose CPUs are all offline and readmits those with online CPUs. Returns the tasks
+    /// that moved, with their new workers. No task moves if the CPUs of all workers are offline.
     pub fn follow(&mut self, online: &CpuSet) -> Vec<(Task, usize)> {
         self.closed = self.places.iter().map(|cpus| !cpus.intersects(online)).collect();
         if self.closed.iter().all(|closed| *closed) {
@@ -126,12 +127,12 @@ impl Seats {
         homeless.into_iter().filter_map(|task| Some((task, self.take(task)?))).collect()
     }
 
-    /// Whether any seat has lost all its CPUs.
+    /// Returns whether all CPUs of any worker are offline.
     pub fn any_closed(&self) -> bool {
         self.closed.contains(&true)
     }
 
-    /// Of each seat: tasks that work, and all tasks.
+    /// Returns for each worker the number of working tasks and of all tasks.
     fn load(&self) -> Vec<(usize, usize)> {
         let mut load = vec![(0, 0); self.places.len()];
         for seated in self.seated.values() {
@@ -151,7 +152,7 @@ mod tests {
         Seats::new((0..count).map(CpuSet::single).collect())
     }
 
-    /// Weighs tasks until the past is forgotten.
+    /// Adds readings until earlier ones no longer matter.
     fn settle(seats: &mut Seats, working: impl Fn(Task) -> bool) {
         for _ in 0..8 {
             for task in seats.tasks().collect::<Vec<_>>() {
@@ -173,7 +174,7 @@ mod tests {
     #[test]
     fn waiting_parents_take_no_seat_from_workers() {
         let mut seats = seats(4);
-        // Three shells and four workers, as below a pipeline.
+        // Three shells and four workers, as in a pipeline.
         for task in 10..17 {
             seats.take(task);
         }

@@ -1,8 +1,8 @@
-//! When two plans are the same thing on a machine.
+//! Recognizes equivalent plans on a machine.
 //!
-//! The machine is a tree; exchanging equal branches, with what runs on them, changes nothing that can be
-//! measured. So a plan is written down as that tree with its workers, each branch after its children in
-//! sorted order (the canonical form of Aho, Hopcroft and Ullman for rooted trees).
+//! The machine is a tree. Exchanging equal branches, together with the work on them, changes nothing
+//! measurable. So a plan is written as this tree with its workers, each branch after its children in sorted
+//! order (the canonical form of Aho, Hopcroft and Ullman for rooted trees).
 
 mod nodes;
 
@@ -20,13 +20,14 @@ use std::{
     fmt,
 };
 
-/// The form of a plan on one machine. Plans of equal shape differ only by an exchange of parts of the machine
-/// that are alike: in size, in the caches, kinds of cores, memory and distances, in which of their CPUs are
-/// allowed and isolated. Which worker is which does not count, nor do devices.
+/// The canonical form of a plan on one machine. Plans of equal shape differ only in that equivalent parts
+/// of the machine are exchanged: parts that are equal in size, in caches, kinds of cores, memory and
+/// distances, and in which of their CPUs are allowed and isolated. The order of workers does not matter,
+/// nor do devices.
 ///
-/// Equal shapes always mean this. The reverse holds for all plans that policies make, except on machines
-/// whose groups cross each other or whose nodes can be exchanged in more than 64 ways that are not those of a
-/// tree; there, plans that are alike may have different shapes.
+/// Plans of equal shape are always equivalent. The reverse holds for all plans that policies make, except
+/// on machines whose groups overlap or whose nodes can be exchanged in more than 64 ways that do not follow
+/// from the tree; there, equivalent plans may have different shapes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Shape(String);
@@ -38,7 +39,7 @@ impl fmt::Display for Shape {
 }
 
 pub(super) fn of(plan: &Plan, machine: &Machine) -> Shape {
-    // A damaged description is not worth a tree.
+    // A damaged machine description may name billions of CPUs; no tree is built for it.
     let online = if machine.online.len() > super::MOST_CPUS { &CpuSet::new() } else { &machine.online };
     let tree = Tree::new(machine, online);
     let nodes = Nodes::new(&tree);
@@ -50,7 +51,7 @@ pub(super) fn of(plan: &Plan, machine: &Machine) -> Shape {
     Shape(shapes.min().unwrap_or_default() + &strangers.concat())
 }
 
-/// Whether the memory of all workers is what a policy gives them.
+/// Returns whether all workers have the memory that a policy gives them.
 fn by_policy(plan: &Plan, machine: &Machine) -> bool {
     let memory = NearMemory::new(machine);
     let mut last: Option<(&CpuSet, Vec<u32>)> = None;
@@ -65,16 +66,17 @@ fn by_policy(plan: &Plan, machine: &Machine) -> bool {
     })
 }
 
-/// The tree with its workers.
+/// Writes the tree with its workers.
 struct Drawing<'a> {
     tree: &'a Tree<'a>,
-    /// For each leaf, the sets of CPUs that it is in: depth of the set's branch, number of the set there.
+    /// For each leaf, the sets of CPUs that contain it: depth of the set's branch, and number of the set
+    /// there.
     member: Vec<Vec<(usize, usize)>>,
-    /// Workers of each set, by the leaves of the set's branch.
+    /// Number of workers of each set, by the range of leaves of the set's branch.
     sets: HashMap<(usize, usize), Vec<usize>>,
-    /// Sets with CPUs that are not online, and their workers.
+    /// Sets with CPUs that are not online, and their number of workers.
     strangers: Vec<(CpuSet, usize)>,
-    /// Whether CPUs keep their numbers, because the tree does not tell all.
+    /// Whether CPUs are written with their numbers, because the tree does not describe everything.
     rigid: bool,
 }
 
@@ -146,7 +148,8 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// A CPU: kind, whether it is out of reach, its workers' sets.
+    /// Writes a CPU: its kind, whether it is disallowed or isolated, and the sets of workers that contain
+    /// it.
     fn leaf(&self, leaf: usize) -> String {
         let (machine, cpu) = (self.tree.machine, self.tree.leaves[leaf].cpu);
         let mut text = format!("k{}", self.tree.leaves[leaf].kind);

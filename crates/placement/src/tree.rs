@@ -1,12 +1,12 @@
-//! The usable CPUs as a tree, for deciding where work goes.
+//! The usable CPUs as a topology tree, for placement decisions.
 //!
 //! ```text
 //! package > die > node > last-level cache > cluster > inner caches > core > CPU
 //! ```
 //!
-//! is the order where groups are of one size; otherwise the level with larger groups lies outside, since a
-//! node may hold two packages as well as be a half of one. Groups that cross are cut at the outer border.
-//! A level that does not split a group adds no branch.
+//! This is the order of levels whose groups have the same size. Otherwise the level with the larger groups
+//! is the outer one, since a node may contain two packages or be half of one. Groups that overlap are split
+//! at the boundary of the outer group. A level that does not split a group adds no branch.
 
 use manycore_topology::{CpuId, CpuSet, Machine, machine::CacheKind, outline::Part};
 use std::{
@@ -15,23 +15,23 @@ use std::{
     ops::Range,
 };
 
-/// No group of the level.
+/// Index of a CPU that belongs to no group of the level.
 const NONE: usize = usize::MAX;
 
-/// Caches beyond this level are a damaged file's.
+/// Deepest cache level. Higher levels come from damaged files.
 const DEEPEST_CACHE: u32 = 8;
 
 /// The tree over some CPUs of a machine.
 pub(super) struct Tree<'a> {
     pub machine: &'a Machine,
-    /// Parts of each level, outermost level first.
+    /// The groups of each level, outermost level first.
     pub layers: Vec<Layer>,
-    /// CPUs, neighbours next to each other.
+    /// CPUs, adjacent ones next to each other.
     pub leaves: Vec<Leaf>,
     pub root: Branch,
-    /// Whether all groups nest, so that the tree tells all.
+    /// Whether all groups nest, so that the tree describes them completely.
     pub nested: bool,
-    /// Place in `leaves` by CPU, ascending.
+    /// Index in `leaves` by CPU, ascending.
     places: Vec<(CpuId, usize)>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Layer {
     pub parts: Vec<Part>,
 }
 
-/// The order of levels with groups of one size.
+/// Levels, in the order used if their groups have the same size.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     Package,
@@ -55,9 +55,9 @@ pub(super) enum Rank {
 
 pub(super) struct Leaf {
     pub cpu: CpuId,
-    /// Place in [`Machine::core_kinds`], fastest first.
+    /// Index in [`Machine::core_kinds`], fastest first.
     pub kind: usize,
-    /// How many CPUs of its core come before it.
+    /// Number of CPUs of the same core that come before it.
     pub sibling: usize,
     /// Its group in each layer.
     groups: Vec<usize>,
@@ -66,7 +66,7 @@ pub(super) struct Leaf {
 /// A group that is split further, or one CPU.
 #[derive(Default)]
 pub(super) struct Branch {
-    /// Everything that has exactly these CPUs, outermost first.
+    /// All parts that have exactly these CPUs, outermost first.
     pub parts: Vec<Part>,
     pub leaves: Range<usize>,
     /// Empty for one CPU; otherwise two or more.
@@ -97,38 +97,38 @@ impl<'a> Tree<'a> {
         Self { machine, layers, leaves, root, nested, places }
     }
 
-    /// Where a CPU is in `leaves`.
+    /// Returns the index of a CPU in `leaves`.
     pub fn place(&self, cpu: CpuId) -> Option<usize> {
         let at = self.places.binary_search_by_key(&cpu, |place| place.0).ok()?;
         Some(self.places[at].1)
     }
 
-    /// The group of a level that holds a leaf.
+    /// Returns the group of a level that contains a leaf.
     pub fn part(&self, leaf: usize, layer: usize) -> Option<Part> {
         self.layers[layer].parts.get(self.leaves[leaf].groups[layer]).copied()
     }
 
-    /// The group of a level, by its rank, that holds a leaf.
+    /// Returns the group of a level, given by its rank, that contains a leaf.
     pub fn part_at(&self, leaf: usize, rank: Rank) -> Option<Part> {
         let layer = self.layers.iter().position(|layer| layer.rank == rank)?;
         self.part(leaf, layer)
     }
 
-    /// The innermost group that holds both leaves.
+    /// Returns the innermost group that contains both leaves.
     pub fn common(&self, a: usize, b: usize) -> Option<Part> {
         (0..self.layers.len())
             .rev()
             .find_map(|at| self.part(a, at).filter(|&part| self.part(b, at) == Some(part)))
     }
 
-    /// The lowest CPU of each core.
+    /// Returns the lowest CPU of each core.
     pub fn first_siblings(&self) -> CpuSet {
         self.leaves.iter().filter(|leaf| leaf.sibling == 0).map(|leaf| leaf.cpu).collect()
     }
 }
 
 impl Branch {
-    /// The smallest branch that holds both leaves, and how many branches are around it.
+    /// Returns the smallest branch that contains both leaves, and the number of branches around it.
     pub fn around(&self, first: usize, last: usize) -> (&Self, usize) {
         let (mut branch, mut depth) = (self, 0);
         loop {
@@ -141,7 +141,8 @@ impl Branch {
     }
 }
 
-/// Place of a CPU's kind in [`Machine::core_kinds`]; after all kinds for a CPU in none.
+/// Returns the index of a CPU's kind in [`Machine::core_kinds`]; the number of kinds if its kind is
+/// unknown.
 pub(super) fn kind(machine: &Machine, cpu: CpuId) -> usize {
     let known = machine.core_kinds.iter().position(|kind| kind.cpus.contains(cpu));
     known.unwrap_or(machine.core_kinds.len())
@@ -175,15 +176,15 @@ fn layers(machine: &Machine) -> Vec<Layer> {
     layers
 }
 
-/// Where the CPUs of a set are among ascending ids. Costs nothing for ids that are not there, of which a damaged
-/// file may name billions.
+/// Returns the indices of a set's CPUs in an ascending list of ids. Costs nothing for ids that are not in
+/// the list, of which a damaged file may name billions.
 pub(super) fn places_of(cpus: &CpuSet, ids: &[CpuId]) -> impl Iterator<Item = usize> {
     cpus.ranges().flat_map(|(first, last)| {
         ids.partition_point(|&id| id < first)..ids.partition_point(|&id| id <= last)
     })
 }
 
-/// The group of each CPU in one layer.
+/// Returns the group of each CPU in one layer.
 fn membership(machine: &Machine, layer: &Layer, ids: &[CpuId], nested: &mut bool) -> Vec<usize> {
     let mut map = vec![NONE; ids.len()];
     for (group, part) in layer.parts.iter().enumerate() {
@@ -193,7 +194,7 @@ fn membership(machine: &Machine, layer: &Layer, ids: &[CpuId], nested: &mut bool
         }
     }
     if layer.rank == Rank::Core {
-        // A CPU that no core is told for is a core of its own.
+        // A CPU whose core is unknown counts as its own core.
         let own = layer.parts.len()..;
         map.iter_mut().zip(own).filter(|(group, _)| **group == NONE).for_each(|(group, own)| *group = own);
     }
@@ -230,7 +231,7 @@ struct Grower<'a> {
 }
 
 impl Grower<'_> {
-    /// The branch of these CPUs (ascending), split by the layers from `from` on.
+    /// Builds the branch of these CPUs (ascending), split by the layers from `from` on.
     fn grow(&mut self, cpus: &[usize], from: usize) -> Branch {
         let start = self.order.len();
         let mut branch = Branch { leaves: start..start + cpus.len(), ..Branch::default() };
@@ -254,7 +255,7 @@ impl Grower<'_> {
         branch
     }
 
-    /// The groups of one layer among these CPUs, by lowest CPU.
+    /// Returns the groups of one layer among these CPUs, ordered by lowest CPU.
     fn split(&self, cpus: &[usize], layer: usize) -> Vec<(usize, Vec<usize>)> {
         let mut pieces: Vec<(usize, Vec<usize>)> = Vec::new();
         let mut index = HashMap::new();

@@ -1,46 +1,48 @@
-//! What a machine cannot give, and the nearest that it can.
+//! Requests that a machine cannot meet, with the nearest request that it can.
 
 use super::policy::Level;
 use manycore_topology::CpuSet;
 
-/// A demand on the placement that this machine cannot meet. The text names the demand and the nearest one
-/// that can be met.
+/// A request for a placement that this machine cannot meet. The message names the request and the nearest
+/// one that can be met.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unmet {
-    /// Nothing to place.
-    #[error("there are no workers to place; ask for at least 1")]
+    /// There are no workers to place.
+    #[error("there are no workers to place; request at least 1")]
     NoWorkers,
     /// More workers than [`super::MOST_WORKERS`].
-    #[error("{asked} workers are too many for a plan; ask for at most {most}")]
+    #[error("{asked} workers are too many for a plan; request at most {most}")]
     TooManyWorkers {
-        /// Workers asked for.
+        /// Workers requested.
         asked: usize,
-        /// Most that a plan holds.
+        /// Maximum number of workers of a plan.
         most: usize,
     },
     /// The machine's description has more CPUs than [`super::MOST_CPUS`].
-    #[error("the machine is described with {0} CPUs, more than any has; read it again with topo")]
+    #[error(
+        "the machine description has {0} CPUs, more than any real machine; create it again with 'manycore topo'"
+    )]
     TooManyCpus(usize),
     /// No CPU is online, allowed, and not isolated.
     #[error(
-        "no CPU may be used: online {online}, allowed {allowed}, isolated {isolated}; cpus=LIST may name isolated ones, and +isolated takes them all"
+        "no CPU may be used: online {online}, allowed {allowed}, isolated {isolated}; cpus=LIST may name isolated CPUs, and +isolated uses all of them"
     )]
     NoCpus {
         /// Online CPUs.
         online: String,
         /// CPUs that this process may use.
         allowed: String,
-        /// CPUs that the scheduler leaves alone.
+        /// CPUs isolated from the scheduler's load balancing.
         isolated: String,
     },
-    /// The reserve leaves nothing.
-    #[error("{reserved} CPUs are to be kept back and only {usable} may be used; keep back at most {most}")]
+    /// The reserve leaves no CPU.
+    #[error("the reserve is {reserved} CPUs, but only {usable} may be used; reserve at most {most}")]
     Reserved {
-        /// CPUs that the reserve asks for.
+        /// Size of the reserve.
         reserved: usize,
         /// CPUs that may be used.
         usable: usize,
-        /// The largest reserve that leaves a CPU to work on.
+        /// Largest reserve that leaves a CPU for the workers.
         most: usize,
     },
     /// `cpus=` names CPUs that cannot be used.
@@ -48,84 +50,84 @@ pub enum Unmet {
     Cpus {
         /// The list.
         asked: String,
-        /// Which CPUs, and what keeps each of them from being used.
+        /// The CPUs that cannot be used, and why.
         why: String,
         /// CPUs that the list may name.
         usable: CpuSet,
     },
-    /// The reserve names CPUs that are offline, or that the machine does not have.
-    #[error("reserve cpus={asked}: {why}; CPUs that may be kept back: {usable}")]
+    /// The reserve names CPUs that are offline or that the machine does not have.
+    #[error("reserve cpus={asked}: {why}; CPUs that may be reserved: {usable}")]
     Kept {
         /// The list.
         asked: CpuSet,
-        /// Which CPUs, and what is wrong with each of them.
+        /// The CPUs that cannot be reserved, and why.
         why: String,
         /// CPUs that the list may name.
         usable: CpuSet,
     },
-    /// The machine shows no group at this level.
-    #[error("spread@{}: this machine shows no {}; {}", .level.name(), .level.name(), nearest_level(*.nearest))]
+    /// The machine has no group at this level.
+    #[error("spread@{}: this machine reports no {}; {}", .level.name(), .level.name(), nearest_level(*.nearest))]
     NoLevel {
-        /// The level asked for.
+        /// The level requested.
         level: Level,
-        /// The nearest level that has groups.
+        /// The nearest level with groups.
         nearest: Option<Level>,
     },
-    /// No device of this name.
-    #[error("near={name}: this machine shows no such device; {}", near_names(.near))]
+    /// There is no device with this name.
+    #[error("near={name}: this machine reports no such device; {}", near_names(.near))]
     NoDevice {
-        /// The name asked for.
+        /// The name requested.
         name: String,
-        /// Names that are most like it.
+        /// Similar names of devices.
         near: Vec<String>,
     },
-    /// All CPUs next to the device are out of use.
+    /// None of the CPUs near the device may be used.
     #[error(
-        "near={name}: none of its CPUs {cpus} may be used: {why}; CPUs that may be used: {usable} (spread uses them)"
+        "near={name}: none of its CPUs {cpus} may be used: {why}; CPUs that may be used: {usable} (use spread for them)"
     )]
     DeviceOutOfReach {
-        /// The device asked for.
+        /// The device requested.
         name: String,
-        /// CPUs next to it.
+        /// CPUs near the device.
         cpus: CpuSet,
-        /// What keeps them from being used.
+        /// Why they may not be used.
         why: String,
         /// CPUs that may be used.
         usable: CpuSet,
     },
-    /// `near=nodeN` for a node that is not there.
-    #[error("near=node{node}: this machine shows no CPUs of node {node}; {}", with_cpus(.known))]
+    /// `near=nodeN` names a node that has no CPUs or does not exist.
+    #[error("near=node{node}: this machine reports no CPUs of node {node}; {}", with_cpus(.known))]
     NoCpusOfNode {
-        /// The node asked for.
+        /// The node requested.
         node: u32,
-        /// Nodes that CPUs are on or near to.
+        /// Nodes with CPUs on them or near them.
         known: CpuSet,
     },
-    /// Several isolated CPUs for one worker.
+    /// A worker would get several isolated CPUs.
     #[error(
-        "{asked}: the scheduler moves nothing between isolated CPUs ({isolated}), so each worker needs one of its own; \
-         write close+isolated, spread+isolated or cpus=LIST"
+        "{asked}: the scheduler does not balance load between isolated CPUs ({isolated}), so each worker needs \
+         its own; write close+isolated, spread+isolated or cpus=LIST"
     )]
     Unbalanced {
-        /// The placement.
+        /// The placement requested.
         asked: String,
         /// The isolated CPUs.
         isolated: CpuSet,
     },
-    /// A memory policy names a node that is not there or has no memory.
-    #[error("{asked}: this machine shows no memory on node {node}; {}", with_memory(.known))]
+    /// A memory policy names a node that does not exist or has no memory.
+    #[error("{asked}: this machine reports no memory on node {node}; {}", with_memory(.known))]
     NoNode {
-        /// The policy.
+        /// The policy requested.
         asked: String,
         /// The node.
         node: u32,
         /// Nodes with memory.
         known: CpuSet,
     },
-    /// Not every worker can have a CPU of its own.
-    #[error("{workers} workers on CPUs {cpus} cannot have one each; at most {} can", .cpus.len())]
+    /// There is not one CPU per worker.
+    #[error("{workers} workers on CPUs {cpus} cannot have one CPU each; at most {} can", .cpus.len())]
     NotExclusive {
-        /// Workers that are to share the CPUs.
+        /// Workers on these CPUs.
         workers: usize,
         /// The CPUs.
         cpus: CpuSet,
@@ -137,16 +139,16 @@ fn nearest_level(level: Option<Level>) -> String {
 }
 
 fn with_memory(known: &CpuSet) -> String {
-    if known.is_empty() { "it shows no nodes".to_owned() } else { format!("nodes with memory: {known}") }
+    if known.is_empty() { "it reports no nodes".to_owned() } else { format!("nodes with memory: {known}") }
 }
 
 fn with_cpus(known: &CpuSet) -> String {
-    if known.is_empty() { "it shows no nodes".to_owned() } else { format!("nodes with CPUs: {known}") }
+    if known.is_empty() { "it reports no nodes".to_owned() } else { format!("nodes with CPUs: {known}") }
 }
 
 fn near_names(near: &[String]) -> String {
     match near {
-        [] => "it shows no devices at all".to_owned(),
+        [] => "it reports no devices".to_owned(),
         _ => format!("the nearest names are {}", near.join(", ")),
     }
 }

@@ -1,4 +1,4 @@
-//! The sentences that say why a worker is where it is.
+//! The sentences that explain why a worker got its CPUs.
 
 use super::{
     Step,
@@ -8,12 +8,12 @@ use super::{
 use manycore_topology::{CpuSet, Machine, outline::Part};
 use std::collections::BTreeMap;
 
-/// Names of a tree's groups.
+/// Names of the groups of a topology tree.
 pub(super) struct Why<'a> {
     tree: &'a Tree<'a>,
-    /// Last-level caches in words: a long list is told once, not for each worker.
+    /// Last-level caches and their labels. A long list of CPUs is formatted once, not for each worker.
     caches: BTreeMap<Part, String>,
-    /// What the machine is first divided into: `package`, `node`, `L3`.
+    /// Kind of the outermost groups of the machine: `package`, `node`, `L3`.
     outermost: Option<String>,
 }
 
@@ -28,7 +28,7 @@ impl<'a> Why<'a> {
         Self { tree, caches: named.collect(), outermost: outermost.map(|part| part.kind(machine)) }
     }
 
-    /// `CPU 4: core 2 of L3 0-7`.
+    /// Returns the CPU with its core and last-level cache: `CPU 4: core 2 of L3 0-7`.
     fn place(&self, leaf: usize) -> String {
         let core = self.tree.part_at(leaf, Rank::Core);
         let cache = self.tree.part_at(leaf, Rank::Llc).and_then(|part| self.caches.get(&part));
@@ -91,13 +91,13 @@ impl Step<'_> {
         self.order[self.worker % self.order.len()]
     }
 
-    /// The worker that got this CPU a round before.
+    /// Returns the worker that got the same CPU in the previous round.
     fn earlier(&self) -> Option<usize> {
         self.worker.checked_sub(self.order.len())
     }
 }
 
-/// `core 2`, where the kernel numbers it.
+/// Returns `core 2`, or `None` if the kernel gives the core no number.
 pub(super) fn numbered(core: Part, machine: &Machine) -> Option<String> {
     let Part::Core(at) = core else { return None };
     machine.cores[at].id.map(|id| format!("core {id}"))

@@ -1,17 +1,17 @@
-//! The workers of a plan as marks on a picture's CPUs.
+//! Labels the CPUs of a picture with the workers of a plan.
 
 use crate::layout::text_width;
 use manycore_placement::Plan;
 use manycore_topology::{CpuId, CpuSet};
 use std::collections::{BTreeMap, HashMap};
 
-/// Workers that a mark names; more are counted.
+/// Number of workers that a label names; more workers are counted.
 const NAMED: usize = 2;
 
-/// What stands on each CPU.
+/// The label of each CPU.
 pub struct Marks {
     workers: HashMap<CpuId, Workers>,
-    /// Whether there is room for words.
+    /// Whether labels have space for words.
     wordy: bool,
 }
 
@@ -19,7 +19,7 @@ pub struct Marks {
 #[derive(Clone, Default)]
 struct Workers {
     count: usize,
-    /// The first of them.
+    /// Numbers of the first of them, at most [`NAMED`].
     first: Vec<usize>,
 }
 
@@ -33,9 +33,9 @@ impl Workers {
 }
 
 impl Marks {
-    /// The marks of all workers; with `wordy`, those of several workers are written out.
+    /// Returns the labels for all workers. With `wordy`, the label of several workers is written in words.
     pub fn new(plan: &Plan, wordy: bool) -> Self {
-        // Workers with the same CPUs are one: thousands of them may have thousands of CPUs each.
+        // Workers with the same CPUs are added at once: thousands of them may have thousands of CPUs each.
         let mut alike: BTreeMap<&CpuSet, Workers> = BTreeMap::new();
         for (at, worker) in plan.workers.iter().enumerate() {
             alike.entry(&worker.cpus).or_default().add(&Workers { count: 1, first: vec![at] });
@@ -47,7 +47,7 @@ impl Marks {
         Self { workers, wordy }
     }
 
-    /// `w3`, `w0 w4`, `16 workers` or `×16`; empty for a CPU without a worker.
+    /// Returns the label: `w3`, `w0 w4`, `16 workers` or `×16`; empty for a CPU without a worker.
     pub fn label(&self, cpu: CpuId) -> String {
         match self.workers.get(&cpu) {
             None => String::new(),
@@ -59,7 +59,7 @@ impl Marks {
         }
     }
 
-    /// The class of a CPU's box: `idle`, `worker` or `shared`.
+    /// Returns the CSS class of the CPU's box: `idle`, `worker` or `shared`.
     pub fn class(&self, cpu: CpuId) -> &'static str {
         match self.workers.get(&cpu).map(|workers| workers.count) {
             None => "idle",
@@ -68,13 +68,12 @@ impl Marks {
         }
     }
 
-    /// Classes that any of the CPUs has, with what they mean.
+    /// Returns the classes that occur among the CPUs, each with its explanation.
     pub fn legend(&self, cpus: &CpuSet) -> Vec<(&'static str, &'static str)> {
         let counted = !self.wordy && self.workers.values().any(|workers| workers.count > NAMED);
-        let shared =
-            if counted { "CPU of several workers (×3: of three)" } else { "CPU of several workers" };
+        let shared = if counted { "CPU of several workers (×3: three)" } else { "CPU of several workers" };
         let mut entries = vec![
-            ("worker", "CPU of one worker: w0 is the first"),
+            ("worker", "CPU of one worker (w0: the first)"),
             ("shared", shared),
             ("idle", "CPU without a worker"),
         ];
@@ -82,7 +81,7 @@ impl Marks {
         entries
     }
 
-    /// Width of the widest label.
+    /// Returns the width of the widest label.
     pub fn width(&self) -> f64 {
         self.workers.keys().map(|&cpu| text_width(&self.label(cpu), "title")).fold(0.0, f64::max)
     }

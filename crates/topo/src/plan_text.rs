@@ -1,17 +1,17 @@
-//! A plan as text: who runs where and why, what is shared, and what is left out.
+//! Renders a plan as text: the CPUs of each worker and why, shared CPUs, and CPUs that are not used.
 
 use manycore_placement::{LeftOut, Plan, PlannedWorker};
 use manycore_render::table::{Align, Table, WIDTH, fold};
 use manycore_topology::{CpuSet, Machine};
 use std::collections::BTreeMap;
 
-/// More workers than this are grouped, unless all are asked for.
+/// More workers than this are grouped, unless `--all` is given.
 const MOST_LINES: usize = 32;
 
-/// Longest list of CPUs or workers in the table.
+/// Maximum length of a list of CPUs or workers in the table, in characters.
 const LONGEST: usize = 22;
 
-/// The whole report; with `all`, a line for each worker however many there are.
+/// Renders the whole report. With `all`, every worker has its own line.
 pub fn render(plan: &Plan, machine: &Machine, left_out: &LeftOut, all: bool) -> String {
     let one_place = plan.workers.windows(2).all(|pair| pair[0].cpus == pair[1].cpus);
     let grouped = !all && (plan.workers.len() > MOST_LINES || one_place && plan.workers.len() > 1);
@@ -25,7 +25,7 @@ pub fn render(plan: &Plan, machine: &Machine, left_out: &LeftOut, all: bool) -> 
     text.push_str(&table.text());
     text.push('\n');
     if grouped {
-        text.push_str("Alike workers stand together; --all gives each its line.\n");
+        text.push_str("Equal workers are grouped; --all lists each worker.\n");
     }
     text.push_str(&paragraph(&sharing(plan)));
     let facts = facts(plan, machine, left_out);
@@ -53,7 +53,7 @@ fn singles(plan: &Plan) -> Vec<Vec<String>> {
     plan.workers.iter().enumerate().map(row).collect()
 }
 
-/// A row for all workers with the same memory for the same reason, by first worker.
+/// Returns one row for all workers with the same memory and the same reason, ordered by first worker.
 fn groups(plan: &Plan) -> Vec<Vec<String>> {
     let mut index: BTreeMap<(&[u32], String), usize> = BTreeMap::new();
     let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -74,7 +74,7 @@ fn groups(plan: &Plan) -> Vec<Vec<String>> {
     groups.into_iter().map(row).collect()
 }
 
-/// Why the worker is there, without the CPUs, which have a column of their own.
+/// Returns the reason for the worker's placement without the CPUs, which have their own column.
 fn place(worker: &PlannedWorker) -> &str {
     let why = worker.why.as_str();
     let rest = why.strip_prefix("CPU").map_or(why, |rest| rest.trim_start_matches('s').trim_start());
@@ -82,8 +82,9 @@ fn place(worker: &PlannedWorker) -> &str {
     rest.trim_start_matches([':', ',']).trim_start()
 }
 
-/// The same without what is this worker's alone: `core 2 of L3 0-7, shared with worker 3` is `shared with an earlier
-/// worker`. Workers that have several CPUs keep all: they have it in common.
+/// Returns the reason without what applies to this worker only: `core 2 of L3 0-7, shared with worker 3`
+/// becomes `shared with an earlier worker`. The reason of workers with several CPUs is unchanged, because
+/// all workers of the group share it.
 fn reason(worker: &PlannedWorker) -> String {
     let place = place(worker);
     if worker.cpus.len() != 1 {
@@ -93,7 +94,7 @@ fn reason(worker: &PlannedWorker) -> String {
     let reason = place.split_once(", ").filter(|_| numbered_place).map_or(place, |(_, reason)| reason);
     let is_neighbour = |start: &&str| reason.starts_with(*start) && !reason.starts_with("the first free");
     if ["the first", "the next ", "SMT sibling "].iter().any(is_neighbour) {
-        return "neighbours, one after the other".to_owned();
+        return "adjacent CPUs, in order".to_owned();
     }
     let mut words: Vec<&str> = Vec::new();
     for word in reason.split(' ') {
@@ -110,7 +111,7 @@ fn reason(worker: &PlannedWorker) -> String {
     words.join(" ")
 }
 
-/// Lists of equal steps as `0-60:4`, however short; others whole.
+/// Writes lists with a constant step as `0-60:4`, even short ones; other lists as they are.
 fn brief(set: &CpuSet) -> String {
     let mut ranges = set.ranges();
     let first = ranges.next();
@@ -128,7 +129,7 @@ fn brief(set: &CpuSet) -> String {
     }
 }
 
-/// Numbers of workers: only the start of long lists.
+/// Writes numbers of workers; a long list is shortened to its start and its last number.
 fn numbers(workers: &CpuSet) -> String {
     let (list, end) = (brief(workers), format!(",...,{}", workers.last().unwrap_or(0)));
     let start = list.get(..LONGEST.saturating_sub(end.len())).filter(|_| list.len() > LONGEST);
@@ -148,21 +149,21 @@ fn sharing(plan: &Plan) -> String {
     let (count, shared) = (plan.workers.len(), plan.shared());
     let all = if shared.workers == count { "All".to_owned() } else { shared.workers.to_string() };
     match (shared.workers, plan.check_exclusive()) {
-        (0, _) if count == 1 => "Nothing is shared: there is one worker.".to_owned(),
+        (0, _) if count == 1 => "No CPU is shared: there is one worker.".to_owned(),
         (0, _) => "No two workers share a CPU.".to_owned(),
         (_, Ok(())) => {
-            format!("{all} workers may use CPUs of others; there are enough for one each.")
+            format!("{all} workers may use CPUs of other workers; there is at least one CPU per worker.")
         }
         (_, Err(_)) => {
             let most = shared.most;
             format!(
-                "{all} workers share CPUs: up to {most} may use the same one, and there is not one for each."
+                "{all} workers share CPUs: up to {most} may use the same CPU, and there are fewer CPUs than workers."
             )
         }
     }
 }
 
-/// What is left out, one sentence each, for what there is.
+/// Returns one sentence for each kind of CPU that no worker gets.
 fn facts(plan: &Plan, machine: &Machine, left_out: &LeftOut) -> Vec<String> {
     let known = [&left_out.reserved, &left_out.isolated, &left_out.denied];
     let idle = machine.online.difference(&CpuSet::union_of(known)).difference(&plan.cpus());
@@ -171,9 +172,9 @@ fn facts(plan: &Plan, machine: &Machine, left_out: &LeftOut) -> Vec<String> {
         binding => format!(" ({binding})"),
     };
     [
-        (&left_out.reserved, "kept back", ""),
+        (&left_out.reserved, "reserved", ""),
         (&idle, "without a worker", ""),
-        (&left_out.isolated, "isolated", ", and only cpus=LIST uses them"),
+        (&left_out.isolated, "isolated", "; only +isolated or cpus=LIST uses them"),
         (&left_out.denied, "not allowed for this process", binding.as_str()),
         (&left_out.offline, "offline", ""),
     ]

@@ -1,4 +1,4 @@
-//! Where the tasks of a placed command ran, as text.
+//! Renders the placement trace as text: where the tasks of a placed command ran.
 
 use manycore_placement::{Residence, SHOWN, TaskStay};
 use manycore_render::table::{Align, Table};
@@ -6,14 +6,14 @@ use manycore_text::units;
 use manycore_topology::CpuSet;
 use std::collections::BTreeMap;
 
-/// Most tasks that are shown one by one.
+/// Maximum number of tasks that are listed one by one.
 const TASKS: usize = 12;
 
-/// A few lines and a table of the tasks, or of the workers where there are many tasks.
+/// Renders a summary and a table of the tasks, or of the workers if there are many tasks.
 pub fn render(stay: &Residence) -> String {
-    let place = stay.plan.as_ref().map_or("as it was", |plan| plan.place.as_str());
+    let place = stay.plan.as_ref().map_or("none", |plan| plan.place.as_str());
     let mut text = format!(
-        "manycore: {} placed {place} for {:.2} s",
+        "manycore: {}, placement {place}, {:.2} s",
         units::counted(stay.tasks.len(), "task"),
         stay.seconds
     );
@@ -23,7 +23,7 @@ pub fn render(stay: &Residence) -> String {
         let delays = [median, most, longest].map(|ns| format!("{:.2}", ns as f64 / 1e6));
         let [median, most, longest] = delays;
         text += &format!(
-            ", seated {median} ms after birth (median of {}; 99 %: {most}, longest {longest})",
+            ", pinned {median} ms after creation (median of {}; 99 %: {most}, maximum {longest})",
             stay.delays_ns.len()
         );
     }
@@ -40,12 +40,12 @@ pub fn render(stay: &Residence) -> String {
 fn verdict(stay: &Residence) -> String {
     let seen = stay
         .coverage()
-        .map_or(String::new(), |share| format!(" ({} of all was seen)", units::percent(share)));
+        .map_or(String::new(), |share| format!(" ({} of all CPU time was observed)", units::percent(share)));
     match (stay.share_in_place(), stay.held()) {
-        (None, _) => "too short to say where it ran\n".to_owned(),
-        (_, None) => format!("too little was seen to say that the plan held{seen}\n"),
+        (None, _) => "too short to observe where the tasks ran\n".to_owned(),
+        (_, None) => format!("inconclusive: too little was observed to say that the plan held{seen}\n"),
         (_, Some(true)) if stay.shown(SHOWN).is_none() => {
-            format!("what was seen kept to the plan: all CPU time on planned CPUs{seen}\n")
+            format!("the observed part kept to the plan: all CPU time on planned CPUs{seen}\n")
         }
         (_, Some(true)) => format!("the plan held: all CPU time on planned CPUs{seen}\n"),
         (Some(share), Some(false)) => {
@@ -70,7 +70,7 @@ fn table(stay: &Residence) -> Table {
         workers
             .into_iter()
             .map(|(worker, tasks)| {
-                (worker.map_or("own choice".to_owned(), |worker| worker.to_string()), tasks)
+                (worker.map_or("own affinity".to_owned(), |worker| worker.to_string()), tasks)
             })
             .collect()
     };
@@ -103,7 +103,7 @@ fn row(stay: &Residence, name: String, tasks: &[&TaskStay]) -> Vec<String> {
     ]
 }
 
-/// The CPU with most of the time and its share, and the others.
+/// Returns the CPU with most of the CPU time, its share, and the other CPUs.
 fn ran_on(tasks: &[&TaskStay]) -> String {
     let mut on: BTreeMap<u32, u64> = BTreeMap::new();
     for (cpu, ns) in tasks.iter().flat_map(|task| &task.on) {

@@ -1,4 +1,4 @@
-//! The machine as a picture of nested boxes, in one SVG file that any browser shows, light or dark.
+//! Draws the machine as nested boxes in one SVG file that any browser shows, in light and dark mode.
 
 use crate::{
     device_text,
@@ -14,15 +14,16 @@ use manycore_topology::{
 };
 use maud::{PreEscaped, html};
 
-/// Width by height that boxes of many are arranged in.
+/// Preferred ratio of width to height when many boxes are arranged.
 const ASPECT: f64 = 1.7;
-/// The same for cores, which come in few: rows of them read better than columns.
+/// The same for cores. They are few, and rows of them are easier to read than columns.
 const CORES_ASPECT: f64 = 2.6;
-/// Up to so many CPUs, every core shows its caches; beyond, a caption says once what all have.
+/// Up to this many CPUs, every core shows its caches. Above, a caption describes the caches of all cores
+/// once.
 const DETAILED: usize = 40;
-/// A title makes its box no wider than this, but is broken into lines.
+/// A title widens its box up to this width; longer titles are wrapped.
 const WIDEST_TITLE: f64 = 300.0;
-/// Room for the head line, however small the machine.
+/// Minimum width, so that the headline fits however small the machine is.
 const NARROWEST: f64 = 520.0;
 /// Space around the picture.
 const MARGIN: f64 = 16.0;
@@ -44,7 +45,7 @@ rect.efficiency{fill:var(--efficiency)}rect.worker{fill:var(--worker)}rect.share
 rect.idle{fill:var(--idle)}text.idle{fill:var(--soft)}rect.memory{fill:var(--memory)}rect.device{fill:var(--device)}\
 rect.denied{fill:url(#hatch)}rect.off{fill:var(--off);stroke-dasharray:3 2}text.denied,text.off{fill:var(--soft)}";
 
-/// The whole picture; with a plan, its workers stand on their CPUs, and the others are pale.
+/// Draws the whole picture. With a plan, the CPUs of workers are labelled and the others are pale.
 pub fn render(machine: &Machine, plan: Option<&Plan>) -> String {
     let block = picture(machine, plan);
     let (w, h) = ((block.w + 2.0 * MARGIN).ceil(), (block.h + 2.0 * MARGIN).ceil());
@@ -80,7 +81,7 @@ fn draw(shape: &Shape) -> String {
     svg.into_string() + "\n"
 }
 
-/// Head line, facts, the nested boxes, and the legend.
+/// Arranges the headline, the properties, the nested boxes and the legend.
 fn picture(machine: &Machine, plan: Option<&Plan>) -> Block {
     let root = outline(machine).root;
     let detailed = machine.online.len() <= DETAILED;
@@ -139,7 +140,7 @@ fn facts(machine: &Machine) -> Vec<String> {
     facts
 }
 
-/// Breaks a text between words so that no line is wider than `width`.
+/// Wraps a text at spaces so that no line is wider than `width`.
 fn wrap(text: &str, class: &str, width: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -152,7 +153,7 @@ fn wrap(text: &str, class: &str, width: f64) -> Vec<String> {
     lines
 }
 
-/// What colours and hatching mean, for those that the picture has.
+/// Explains the colours and the hatching that occur in the picture.
 fn legend(machine: &Machine, marks: Option<&Marks>, width: f64) -> Block {
     let mut tiles = Vec::new();
     let mut entry = |class: &str, text: &str| tiles.push(Block::tile(text, class, 34.0, ""));
@@ -185,13 +186,13 @@ fn legend(machine: &Machine, marks: Option<&Marks>, width: f64) -> Block {
 struct Drawing<'a> {
     machine: &'a Machine,
     detailed: bool,
-    /// Width of a CPU's box: the same for all, so that equal units look equal.
+    /// Width of a CPU's box. All boxes have the same width, so that equal units look equal.
     cpu_width: f64,
     marks: Option<&'a Marks>,
 }
 
 impl Drawing<'_> {
-    /// A unit with its frame and title.
+    /// Draws a unit with its frame and title.
     fn unit(&self, unit: &Unit) -> Block {
         if unit.children.is_empty() && (unit.is_core() || unit.cpus.len() <= 1) {
             return self.core(unit);
@@ -205,10 +206,10 @@ impl Drawing<'_> {
         stack(blocks, 3.0).framed(class(unit), &format!("{title}: CPUs {}", unit.cpus))
     }
 
-    /// What a unit holds: memory and devices first, then its inner units, run by run.
+    /// Draws the contents of a unit: memory and devices first, then its children, run by run.
     fn contents(&self, unit: &Unit) -> Block {
         let mut blocks = Vec::new();
-        // Runs are put below each other, so each may be the flatter the more there are.
+        // Runs are stacked vertically, so the more runs there are, the flatter each may be.
         let aspect = ASPECT * unit.runs().count() as f64;
         for run in unit.runs() {
             let small = run[0].children.is_empty();
@@ -216,7 +217,8 @@ impl Drawing<'_> {
             if small && !self.detailed {
                 let caption = self.caption(run);
                 let best = best_columns(&drawn, aspect.max(CORES_ASPECT), 3.0);
-                // Full rows that the caption has room for anyway cost no width and save height.
+                // Use as many full rows as fit into the width of the caption: this costs no width and saves
+                // height.
                 let room = (caption.w / (drawn[0].w + 3.0)) as usize;
                 let columns =
                     (best..=room).rev().find(|columns| drawn.len().is_multiple_of(*columns)).unwrap_or(best);
@@ -230,7 +232,7 @@ impl Drawing<'_> {
         if !loose.is_empty() {
             blocks.push(balanced(loose.iter().map(|cpu| self.cpu(cpu)).collect(), ASPECT, 3.0));
         }
-        // Runs of large units stand in a grid of their own, such as packages that differ a little.
+        // Large units that differ a little, such as packages, are arranged in one grid.
         let large = unit.children.iter().all(|child| !child.children.is_empty()) && loose.is_empty();
         let inner = if large && blocks.len() > 1 {
             balanced(unit.children.iter().map(|child| self.unit(child)).collect(), ASPECT, GAP)
@@ -246,13 +248,13 @@ impl Drawing<'_> {
         stack(vec![flow(chips, width, 4.0), inner], GAP)
     }
 
-    /// Memory-only nodes and telling devices of a unit.
+    /// Draws the memory-only nodes and the relevant devices of a unit.
     fn chips(&self, unit: &Unit) -> Vec<Block> {
         let memory = unit.memory.iter().map(|&at| {
             let node = &self.machine.nodes[at];
             let tier = node.tier.map(|tier| format!(", tier {tier}")).unwrap_or_default();
             let size = units::bytes(node.memory_bytes.unwrap_or(0));
-            Block::tile(&format!("node {} · {size}{tier}", node.id), "memory", 0.0, "a node without CPUs")
+            Block::tile(&format!("node {} · {size}{tier}", node.id), "memory", 0.0, "NUMA node without CPUs")
         });
         let devices = unit
             .devices
@@ -267,7 +269,7 @@ impl Drawing<'_> {
         memory.chain(devices).collect()
     }
 
-    /// `8 cores of 2 CPUs · L2 1 MiB · L1d 48 KiB`
+    /// Draws a caption such as `8 cores of 2 CPUs · L2 1 MiB · L1d 48 KiB`.
     fn caption(&self, run: &[Unit]) -> Block {
         let unit = &run[0];
         let kind = kind_of(self.machine, &unit.cpus).map(|kind| format!("{kind} ")).unwrap_or_default();
@@ -283,7 +285,7 @@ impl Drawing<'_> {
         };
         let mut lines = vec![name];
         lines.extend(caches(unit).iter().map(|part| part.shape(self.machine)));
-        // Two lines keep a narrow cluster narrow.
+        // Two lines, so that a narrow cluster stays narrow.
         let (head, tail) = lines.split_at(1);
         let lines = [head.join(""), tail.join(" · ")];
         stack(
@@ -292,7 +294,7 @@ impl Drawing<'_> {
         )
     }
 
-    /// A core: its CPUs, and its caches where there is room.
+    /// Draws a core: its CPUs, and its caches if there is space for them.
     fn core(&self, unit: &Unit) -> Block {
         let mut cpus: Vec<Block> = unit.cpus.iter().map(|cpu| self.cpu(cpu)).collect();
         let columns = cpus.len().min(4);
@@ -353,7 +355,7 @@ fn caches(unit: &Unit) -> Vec<Part> {
     unit.parts.iter().copied().filter(|part| matches!(part, Part::Cache(_))).collect()
 }
 
-/// The colour of a unit is that of its outermost part.
+/// Returns the class that colours a unit, which is that of its outermost part.
 fn class(unit: &Unit) -> &'static str {
     match unit.parts.first() {
         Some(Part::Package(_)) | None => "package",

@@ -1,7 +1,7 @@
-//! The machine as text: what it is, its tree, and what hangs on it.
+//! Renders the machine as text: its properties, its topology as a tree, and its devices.
 //!
-//! Units that differ in numbers only are one line, so that 256 CPUs fit a screen; whatever differs has a line
-//! of its own.
+//! Units that differ only in their numbers share one line, so that 256 CPUs fit on a screen. Units that
+//! differ in anything else have their own line.
 
 use crate::{device_text, node_table};
 use manycore_text::units;
@@ -11,10 +11,10 @@ use manycore_topology::{
     outline::{Outline, Part, Unit, kind_of, outline},
 };
 
-/// Left column never grows wider than this, so that the CPU lists stay beside it.
+/// Maximum width of the left column, so that the CPU lists stay next to it.
 const WIDEST_LABEL: usize = 76;
 
-/// The whole report.
+/// Renders the whole report.
 pub fn render(machine: &Machine) -> String {
     let outline = outline(machine);
     let mut text = header(machine);
@@ -32,7 +32,7 @@ pub fn render(machine: &Machine) -> String {
     text
 }
 
-/// What the machine is and what of it this process may use, one fact a line.
+/// Renders the properties of the machine and what this process may use of it, one per line.
 fn header(machine: &Machine) -> String {
     let system = &machine.system;
     let mut rows: Vec<(&str, String)> = Vec::new();
@@ -108,13 +108,13 @@ fn memory(machine: &Machine, bytes: u64) -> String {
 fn allowed(machine: &Machine) -> String {
     let allowed = &machine.allowed;
     if allowed.binding == "nothing" && allowed.cpus == machine.online {
-        return "all CPUs; no limit binds".to_owned();
+        return "all CPUs; not limited".to_owned();
     }
     let (count, online) = (allowed.cpus.len(), machine.online.len());
-    format!("{} ({count} of {online}); what binds: {}", cpu_list(&allowed.cpus), allowed.binding)
+    format!("{} ({count} of {online}); limited by: {}", cpu_list(&allowed.cpus), allowed.binding)
 }
 
-/// One line of the tree before the columns are aligned.
+/// A line of the tree before the columns are aligned.
 struct Line {
     label: String,
     cpus: String,
@@ -136,8 +136,9 @@ fn tree(machine: &Machine, outline: &Outline) -> String {
         .collect()
 }
 
-/// The units in one: a line for each run of equal ones, and what one of them holds below it. `more` follows
-/// the CPUs where they are those of the first of several equal units.
+/// Renders the children of a unit: one line for each run of equal units, followed by the children of the
+/// first unit of the run. `more` is appended to the CPUs where they are those of the first of several equal
+/// units.
 fn children(machine: &Machine, unit: &Unit, indent: &str, more: &str, lines: &mut Vec<Line>) {
     let runs: Vec<&[Unit]> = unit.runs().collect();
     let loose = if unit.is_core() || unit.children.is_empty() { CpuSet::new() } else { unit.loose() };
@@ -150,7 +151,7 @@ fn children(machine: &Machine, unit: &Unit, indent: &str, more: &str, lines: &mu
             label: format!("{indent}{branch}{}", run_label(machine, run)),
             cpus: cpu_list(&cpus) + more,
         });
-        // Below the top of the tree, what hangs on a unit lines up with what it holds.
+        // Below the top of the tree, memory and devices are aligned with the unit's children.
         let inner = if unit.parts.is_empty() { String::new() } else { format!("{indent}{stem}") };
         attached(machine, &run[0], &inner, lines);
         children(machine, &run[0], &inner, if run.len() > 1 { ", ..." } else { more }, lines);
@@ -166,7 +167,8 @@ fn cpu_list(cpus: &CpuSet) -> String {
     if cpus.len() == 1 { format!("CPU {cpus}") } else { format!("CPUs {}", cpus.brief()) }
 }
 
-/// `package 0 = node 0 16 GiB = L3 32 MiB`, or `8 × core of 2 CPUs: L2 1 MiB, L1d 48 KiB, L1i 32 KiB`.
+/// Returns the label: `package 0 = node 0 16 GiB = L3 32 MiB`, or `8 × core of 2 CPUs: L2 1 MiB, L1d 48
+/// KiB, L1i 32 KiB`.
 fn run_label(machine: &Machine, run: &[Unit]) -> String {
     let unit = &run[0];
     let many = if run.len() > 1 { format!("{} × ", run.len()) } else { String::new() };
@@ -188,14 +190,14 @@ fn run_label(machine: &Machine, run: &[Unit]) -> String {
     format!("{many}{}{inside}", names.join(" = "))
 }
 
-/// A part of a run of units, with the numbers of all of them: `node 0-63 16 GiB`.
+/// Returns the label of a part for a run of units, with the numbers of all of them: `node 0-63 16 GiB`.
 fn plural_label(machine: &Machine, run: &[Unit], part: Part) -> String {
     let place = run[0].parts.iter().position(|other| *other == part);
     let ids: Option<Vec<i64>> =
         run.iter().map(|unit| unit.parts.get(place?).and_then(|part| part.id(machine))).collect();
     let ids: Option<CpuSet> =
         ids.map(|ids| ids.into_iter().filter_map(|id| u32::try_from(id).ok()).collect());
-    // Numbers of dies and clusters repeat or jump; those of packages and nodes are what people pass on.
+    // Numbers of dies and clusters repeat or have gaps, so only those of packages and nodes are shown.
     let telling = matches!(part, Part::Package(_) | Part::Node(_));
     let ids = match ids.filter(|ids| telling && ids.len() == run.len()) {
         Some(ids) => format!(" {ids}"),
@@ -206,7 +208,7 @@ fn plural_label(machine: &Machine, run: &[Unit], part: Part) -> String {
     part.kind(machine) + &ids + &size + each
 }
 
-/// Memory and devices that lie at a unit.
+/// Adds the memory-only nodes and the devices that are attached to a unit.
 fn attached(machine: &Machine, unit: &Unit, indent: &str, lines: &mut Vec<Line>) {
     let bar =
         if unit.children.is_empty() || indent.is_empty() && unit.parts.is_empty() { "  " } else { "│ " };

@@ -1,4 +1,4 @@
-//! A machine's files in one text file, which people can read and compare line by line.
+//! A machine's files in one text file, which can be read and compared line by line.
 //!
 //! ```text
 //! # manycore/capture/1
@@ -10,72 +10,72 @@
 //! sys/devices/system/cpu/online = 0-1
 //! ```
 //!
-//! A file of one line stands behind ` = `, one of several lines behind ` :` with every line indented by one
-//! tab, a symbolic link behind ` -> `, and a folder that holds nothing else ends in `/`. Paths have no
-//! leading slash; white space, `%` and control characters in them are written as `%20`. Empty lines and
-//! lines that begin with `#` are skipped.
+//! A file with one line is written after ` = `. A file with several lines is written after ` :`, with every
+//! line indented by one tab. The target of a symbolic link is written after ` -> `. A folder without other
+//! entries ends in `/`. Paths have no leading slash; white space, `%` and control characters in them are
+//! written as `%20`. Empty lines and lines that begin with `#` are skipped.
 
 use std::{collections::BTreeMap, fmt};
 
 /// First line of every capture that this version writes.
 pub const CAPTURE_SCHEMA: &str = "# manycore/capture/1";
 
-/// What stands at a path.
+/// The entry at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A regular file, without trailing white space.
     File(String),
-    /// A symbolic link and the text that it holds.
+    /// A symbolic link and its target.
     Link(String),
-    /// A folder that exists, whatever else is known to be in it.
+    /// A folder that exists, whatever entries are known in it.
     Folder,
 }
 
-/// Files, links and folders by path, without a leading slash; folders end in one.
+/// Files, links and folders by path, without a leading slash. Paths of folders end in a slash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
     entries: BTreeMap<String, Entry>,
 }
 
-/// Why a text is not a capture.
+/// Reason why a text is not a capture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct CaptureError {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: usize,
     /// What was found and what was expected.
     pub problem: String,
 }
 
 impl Capture {
-    /// Notes a file; trailing white space and NUL bytes carry nothing in sysfs and are dropped.
+    /// Adds a file. Trailing white space and NUL bytes, which have no meaning in sysfs, are dropped.
     pub fn add_file(&mut self, path: &str, text: &str) {
         let text = text.trim_end_matches(|c: char| c.is_whitespace() || c == '\0');
         self.entries.insert(path.to_owned(), Entry::File(text.to_owned()));
     }
 
-    /// Notes a symbolic link.
+    /// Adds a symbolic link.
     pub fn add_link(&mut self, path: &str, target: &str) {
         self.entries.insert(path.to_owned(), Entry::Link(target.to_owned()));
     }
 
-    /// Notes that a folder exists.
+    /// Adds a folder.
     pub fn add_folder(&mut self, path: &str) {
         self.entries.insert(format!("{path}/"), Entry::Folder);
     }
 
-    /// Forgets what stands at and below `path`.
+    /// Removes the entries at and below `path`.
     pub fn remove(&mut self, path: &str) {
         let below = format!("{path}/");
         self.entries.retain(|key, _| key != path && !key.starts_with(&below));
     }
 
-    /// All entries by path.
+    /// Returns all entries, ordered by path.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
         self.entries.iter().map(|(path, entry)| (path.as_str(), entry))
     }
 
-    /// The text of a file.
+    /// Returns the text of a file.
     pub fn file(&self, path: &str) -> Option<&str> {
         match self.entries.get(path)? {
             Entry::File(text) => Some(text),
@@ -83,7 +83,7 @@ impl Capture {
         }
     }
 
-    /// The target of a symbolic link.
+    /// Returns the target of a symbolic link.
     pub fn link(&self, path: &str) -> Option<&str> {
         match self.entries.get(path)? {
             Entry::Link(target) => Some(target),
@@ -91,14 +91,14 @@ impl Capture {
         }
     }
 
-    /// Whether a folder is known.
+    /// Returns whether a folder exists.
     pub fn has_folder(&self, folder: &str) -> bool {
         let prefix = format!("{folder}/");
         self.entries.range(prefix.clone()..).next().is_some_and(|(key, _)| key.starts_with(&prefix))
     }
 
-    /// Names in a folder (the root where empty), ascending. Jumps over what lies deeper, so it costs one look-up for
-    /// each name.
+    /// Returns the names in a folder (in the root if empty), ascending. Skips deeper entries, so it costs
+    /// one look-up per name.
     pub fn list(&self, folder: &str) -> Vec<String> {
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let mut names: Vec<String> = Vec::new();
@@ -109,8 +109,8 @@ impl Capture {
             if !name.is_empty() && names.last().is_none_or(|last| last != name) {
                 names.push(name.to_owned());
             }
-            // '0' follows '/': the first key that is neither this name nor below it. A key that ends here
-            // may still be followed by names that sort before its '/'.
+            // '0' follows '/': this is the first key that is neither this name nor below it. A key that
+            // ends here may still be followed by names that sort before its '/'.
             from = if rest.len() == name.len() || name.is_empty() {
                 format!("{key}\0")
             } else {
@@ -121,7 +121,7 @@ impl Capture {
         names
     }
 
-    /// Reads the text of a capture.
+    /// Parses a capture.
     ///
     /// # Errors
     /// The first line is not [`CAPTURE_SCHEMA`], or a line is none of the four kinds.
@@ -179,7 +179,7 @@ impl fmt::Display for Capture {
         while let Some((path, entry)) = entries.next() {
             let written = escape(path);
             match entry {
-                // What lies in the folder, or a link to it, says that it exists.
+                // A folder is implied by its entries, or by a link to it.
                 Entry::Folder if self.entries.contains_key(path.trim_end_matches('/')) => {}
                 Entry::Folder if entries.peek().is_some_and(|(next, _)| next.starts_with(path.as_str())) => {}
                 Entry::Folder => writeln!(f, "{written}")?,
@@ -198,7 +198,7 @@ impl fmt::Display for Capture {
     }
 }
 
-/// A line as an error message can bear it.
+/// Shortens and escapes a line for an error message.
 fn clip(line: &str) -> String {
     line.chars().take(60).flat_map(char::escape_debug).collect()
 }

@@ -1,22 +1,22 @@
-//! A set of logical CPUs (or NUMA nodes) of any size and any numbering.
+//! A set of logical CPUs (or NUMA nodes) of any size and numbering.
 //!
-//! Kept as sorted, disjoint ranges, as the kernel prints it: `0-3,8`. A set that covers 4,096 CPUs in one
-//! piece costs one range, and there is no largest machine.
+//! Stored as sorted, disjoint ranges, as the kernel prints it: `0-3,8`. A contiguous set of 4,096 CPUs is
+//! one range, and the size of a machine is not limited.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{fmt, str::FromStr};
 
-/// Number of a logical CPU as the kernel counts them (`/sys/devices/system/cpu/cpuN`).
+/// Number of a logical CPU in the kernel (`/sys/devices/system/cpu/cpuN`).
 pub type CpuId = u32;
 
-/// A set of logical CPU ids (or node ids), written and read in the kernel's list format.
+/// A set of logical CPU ids (or node ids), parsed and printed in the kernel's list format.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CpuSet {
-    /// Inclusive ranges, ascending, with at least one absent id between neighbours.
+    /// Inclusive ranges, ascending, with at least one missing id between two ranges.
     ranges: Vec<(CpuId, CpuId)>,
 }
 
-/// Why a text is not a CPU list or mask.
+/// Reasons why a text is not a CPU list or mask.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseCpuSetError {
     /// A part is not a number or a range of numbers.
@@ -33,28 +33,28 @@ pub enum ParseCpuSetError {
     NotAMask(String),
 }
 
-/// Longest list that [`CpuSet::brief`] does not shorten.
+/// Length up to which [`CpuSet::brief`] does not shorten a list, in characters.
 const BRIEF: usize = 44;
 
-/// Most CPUs that one range with a step holds: no machine has more.
+/// Maximum number of CPUs in a range with a step; no machine has more.
 const MOST_STEPS: u32 = 1 << 20;
 
 impl CpuSet {
-    /// The empty set.
+    /// Returns the empty set.
     pub const fn new() -> Self {
         Self { ranges: Vec::new() }
     }
 
-    /// The set of one CPU.
+    /// Returns the set with one CPU.
     pub fn single(cpu: CpuId) -> Self {
         Self { ranges: vec![(cpu, cpu)] }
     }
 
-    /// Parses the kernel's mask format: comma-separated 32-bit words in hexadecimal, most significant
-    /// first (`Documentation/core-api/kernel-api`, `%*pb`).
+    /// Parses the kernel's mask format: comma-separated 32-bit words in hexadecimal, most significant first
+    /// (`Documentation/core-api/kernel-api`, `%*pb`).
     ///
     /// # Errors
-    /// A word that is not hexadecimal or has more than eight digits.
+    /// Returns the first word that is not hexadecimal or has more than eight digits.
     pub fn from_mask(text: &str) -> Result<Self, ParseCpuSetError> {
         let text = text.trim();
         let mut ranges = Vec::new();
@@ -74,7 +74,7 @@ impl CpuSet {
                 ranges.push((base, base + 31));
                 continue;
             }
-            // Most words of a large machine's masks are empty; skip from bit to bit.
+            // Most words in the masks of a large machine are zero, so only set bits are visited.
             let mut rest = bits;
             while rest != 0 {
                 let bit = rest.trailing_zeros();
@@ -85,27 +85,27 @@ impl CpuSet {
         Ok(Self::from_ranges(ranges))
     }
 
-    /// Whether no CPU is in the set.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// How many CPUs the set holds.
+    /// Returns the number of CPUs in the set.
     pub fn len(&self) -> usize {
         self.ranges.iter().map(|&(first, last)| (last - first) as usize + 1).sum()
     }
 
-    /// The lowest CPU.
+    /// Returns the lowest CPU.
     pub fn first(&self) -> Option<CpuId> {
         self.ranges.first().map(|range| range.0)
     }
 
-    /// The highest CPU.
+    /// Returns the highest CPU.
     pub fn last(&self) -> Option<CpuId> {
         self.ranges.last().map(|range| range.1)
     }
 
-    /// Whether `cpu` is in the set.
+    /// Returns whether `cpu` is in the set.
     pub fn contains(&self, cpu: CpuId) -> bool {
         let after = self.ranges.partition_point(|range| range.0 <= cpu);
         after > 0 && self.ranges[after - 1].1 >= cpu
@@ -120,27 +120,27 @@ impl CpuSet {
         }
     }
 
-    /// CPUs in ascending order.
+    /// Iterates over the CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         self.ranges.iter().flat_map(|&(first, last)| first..=last)
     }
 
-    /// The pieces without gaps, ascending: first and last CPU of each.
+    /// Iterates over the contiguous ranges, ascending: first and last CPU of each.
     pub fn ranges(&self) -> impl Iterator<Item = (CpuId, CpuId)> + '_ {
         self.ranges.iter().copied()
     }
 
-    /// CPUs in any of the sets; as cheap as their ranges are few.
+    /// Returns the CPUs in any of the sets. The cost depends on the number of ranges, not of CPUs.
     pub fn union_of<'a>(sets: impl IntoIterator<Item = &'a Self>) -> Self {
         Self::from_ranges(sets.into_iter().flat_map(|set| &set.ranges).copied().collect())
     }
 
-    /// CPUs in this set, the other, or both.
+    /// Returns the CPUs in this set, the other, or both.
     pub fn union(&self, other: &Self) -> Self {
         Self::union_of([self, other])
     }
 
-    /// CPUs in both sets.
+    /// Returns the CPUs in both sets.
     pub fn intersection(&self, other: &Self) -> Self {
         let (mut mine, mut theirs) = (self.ranges.iter().peekable(), other.ranges.iter().peekable());
         let mut ranges = Vec::new();
@@ -157,14 +157,14 @@ impl CpuSet {
         Self { ranges }
     }
 
-    /// CPUs in this set but not in the other.
+    /// Returns the CPUs in this set but not in the other.
     pub fn difference(&self, other: &Self) -> Self {
         let mut ranges = Vec::new();
         let mut cuts = other.ranges.iter().peekable();
         for &(first, last) in &self.ranges {
             while cuts.next_if(|cut| cut.1 < first).is_some() {}
             let mut next = first;
-            // The last cut may reach into the next range too: look without taking.
+            // The last cut may overlap the next range as well, so it is not consumed.
             for &(cut_first, cut_last) in cuts.clone().take_while(|cut| cut.0 <= last) {
                 if next < cut_first {
                     ranges.push((next, cut_first - 1));
@@ -179,23 +179,24 @@ impl CpuSet {
         Self { ranges }
     }
 
-    /// Whether every CPU of this set is in the other.
+    /// Returns whether every CPU of this set is in the other.
     pub fn is_subset(&self, other: &Self) -> bool {
         self.intersection(other) == *self
     }
 
-    /// Whether the sets share a CPU.
+    /// Returns whether the sets have a CPU in common.
     pub fn intersects(&self, other: &Self) -> bool {
         !self.intersection(other).is_empty()
     }
 
-    /// The list as it is written, or in a shorter form that is a list still where it is long.
+    /// Formats the list, in a shorter form if it is long. The short form is a valid list as well.
     pub fn brief(&self) -> String {
         self.within(BRIEF)
     }
 
-    /// The list as it is written where that takes `most` characters at most. Otherwise equal steps are one range with a
-    /// step: `0-508:4` (taskset(1) reads that, too), and `0-499:4/16` for four of each sixteen, as the kernel writes it.
+    /// Formats the list as it is if that takes at most `most` characters. Otherwise writes equal steps as
+    /// one range with a step: `0-508:4`, which taskset(1) also reads, and `0-499:4/16` for four of every
+    /// sixteen, as the kernel writes it.
     pub fn within(&self, most: usize) -> String {
         let whole = self.to_string();
         if whole.len() <= most {
@@ -238,8 +239,8 @@ impl FromIterator<CpuId> for CpuSet {
 impl FromStr for CpuSet {
     type Err = ParseCpuSetError;
 
-    /// Parses the kernel's list format (`0-3,8`, `0-499:4/16`), and ranges with a step as taskset(1) has them (`0-508:4`);
-    /// white space around the text is ignored, and the empty text is the empty set.
+    /// Parses the kernel's list format (`0-3,8`, `0-499:4/16`) and ranges with a step as taskset(1) accepts
+    /// them (`0-508:4`). White space around the text is ignored. An empty text is the empty set.
     fn from_str(text: &str) -> Result<Self, ParseCpuSetError> {
         let text = text.trim();
         if text.is_empty() {
@@ -271,7 +272,7 @@ impl FromStr for CpuSet {
     }
 }
 
-/// How many of the ranges, from the first on, are equally long and equally far apart.
+/// Returns the number of leading ranges that have the same length and distance.
 fn run(ranges: &[(CpuId, CpuId)]) -> usize {
     let form =
         |pair: &[(CpuId, CpuId)]| (pair[0].1 - pair[0].0, pair[1].1 - pair[1].0, pair[1].0 - pair[0].0);
@@ -284,7 +285,7 @@ fn run(ranges: &[(CpuId, CpuId)]) -> usize {
     }
 }
 
-/// `u32::MAX` is kept out so that "one past the last" always exists.
+/// Parses a CPU number. Rejects `u32::MAX`, so that "one past the last" always exists.
 fn number(digits: &str, part: &str) -> Result<CpuId, ParseCpuSetError> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ParseCpuSetError::NotANumber(part.to_owned()));

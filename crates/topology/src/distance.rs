@@ -1,4 +1,4 @@
-//! How far two CPUs are apart, by what they share.
+//! Topological distance of two CPUs: the innermost unit that they share.
 
 use crate::{
     cpuset::{CpuId, CpuSet},
@@ -6,11 +6,11 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What two different CPUs share, innermost first.
+/// The innermost unit that two different CPUs share, nearest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Distance {
-    /// A core: they are SMT siblings.
+    /// A core: the CPUs are SMT siblings.
     Core,
     /// A cluster, or a cache between the core's own and the last level.
     Cluster,
@@ -18,7 +18,7 @@ pub enum Distance {
     Llc,
     /// A NUMA node.
     Node,
-    /// Nothing of these: they are on different nodes.
+    /// None of these: the CPUs are on different nodes.
     Remote,
 }
 
@@ -26,7 +26,7 @@ impl Distance {
     /// All distances, nearest first.
     pub const ALL: [Self; 5] = [Self::Core, Self::Cluster, Self::Llc, Self::Node, Self::Remote];
 
-    /// Its name in records: `core`, `cluster`, `llc`, `node`, `remote`.
+    /// Returns the name in records: `core`, `cluster`, `llc`, `node`, `remote`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Core => "core",
@@ -37,7 +37,7 @@ impl Distance {
         }
     }
 
-    /// What is said of such a pair of CPUs.
+    /// Returns the description of such a pair of CPUs.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Core => "SMT siblings",
@@ -48,7 +48,7 @@ impl Distance {
         }
     }
 
-    /// The distance of two different CPUs. A machine that tells no nodes is one node.
+    /// Returns the distance of two different CPUs. A machine without known nodes counts as one node.
     pub fn of(machine: &Machine, a: CpuId, b: CpuId) -> Self {
         let both = |cpus: &CpuSet| cpus.contains(a) && cpus.contains(b);
         let in_one = |groups: &[Group]| groups.iter().any(|group| both(&group.cpus));
@@ -68,8 +68,8 @@ impl Distance {
         }
     }
 
-    /// `cpus` in groups whose members are at most this far apart by one thing that they share, in the order of their
-    /// first CPUs; a CPU that shares nothing of it is alone.
+    /// Returns the groups of `cpus` that share a unit of at most this distance, ordered by first CPU. A CPU
+    /// that shares no such unit is a group of its own.
     pub fn groups(self, machine: &Machine, cpus: &CpuSet) -> Vec<CpuSet> {
         let last = machine.caches.iter().map(|cache| cache.level).max().unwrap_or(0);
         let below = machine.caches.iter().filter(|cache| cache.level < last).map(|cache| &cache.cpus);
@@ -86,7 +86,7 @@ impl Distance {
         if self == Self::Node && told.is_empty() {
             told.push(cpus);
         }
-        // The largest first: an L1 of a core lies inside the L2 of its cluster.
+        // The largest first: the L1 of a core is inside the L2 of its cluster.
         told.sort_by_key(|set| std::cmp::Reverse(set.len()));
         let (mut rest, mut groups) = (cpus.clone(), Vec::new());
         for set in told {
@@ -101,7 +101,7 @@ impl Distance {
         groups
     }
 
-    /// The first pair among `cpus` at each distance that there is, nearest first.
+    /// Returns the first pair among `cpus` at each distance that occurs, nearest first.
     pub fn examples(machine: &Machine, cpus: &CpuSet) -> Vec<(Self, [CpuId; 2])> {
         let mut found: Vec<(Self, [CpuId; 2])> = Vec::new();
         for a in cpus.iter() {

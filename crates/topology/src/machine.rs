@@ -1,7 +1,8 @@
-//! What a machine is: CPUs, what they share, memory, devices, and what this process may use.
+//! The description of a machine: CPUs, caches and other units that they share, memory, devices, and the
+//! CPUs that this process may use.
 //!
-//! Plain data. The `host` crate reads it from sysfs and procfs; everything else decides on it.
-//! Every `cpus` holds the online CPUs only: work can be placed nowhere else.
+//! Plain data. The `host` crate reads it from sysfs and procfs, and all other code works on it. Every
+//! `cpus` field contains online CPUs only, because work cannot be placed on others.
 
 use crate::cpuset::CpuSet;
 use serde::{Deserialize, Serialize};
@@ -9,41 +10,41 @@ use serde::{Deserialize, Serialize};
 /// Value of [`Machine::schema`] that this version writes.
 pub const MACHINE_SCHEMA: &str = "manycore/machine/1";
 
-/// One machine, or one virtual machine, as Linux shows it.
+/// One machine, physical or virtual, as Linux describes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Always [`MACHINE_SCHEMA`] in files that this version writes.
     pub schema: String,
-    /// What runs on it and what it runs on.
+    /// Names of the hardware and the software.
     pub system: System,
-    /// CPUs that can run work now (`/sys/devices/system/cpu/online`).
+    /// CPUs that are online (`/sys/devices/system/cpu/online`).
     pub online: CpuSet,
-    /// CPUs that are present and switched off.
+    /// CPUs that are present but offline.
     pub offline: CpuSet,
-    /// CPUs that the scheduler leaves alone (`isolcpus=`; `/sys/devices/system/cpu/isolated`).
+    /// CPUs isolated from the scheduler's load balancing (`isolcpus=`; `/sys/devices/system/cpu/isolated`).
     pub isolated: CpuSet,
     /// Physical packages (sockets).
     pub packages: Vec<Group>,
-    /// Dies, where the kernel tells them; one for each package where a package is one die.
+    /// Dies, if the kernel reports them; otherwise the packages.
     pub dies: Vec<Group>,
     /// Clusters: CPUs that share a mid-level resource, such as an L2 or an L3 tag
-    /// (`topology/cluster_cpus_list`). Empty where the kernel does not tell.
+    /// (`topology/cluster_cpus_list`). Empty if the kernel reports none.
     pub clusters: Vec<Group>,
     /// Cores; those with more than one CPU have SMT siblings.
     pub cores: Vec<Group>,
     /// Caches of all levels, each instance once.
     pub caches: Vec<Cache>,
-    /// NUMA nodes, also those without CPUs or without memory.
+    /// NUMA nodes, including those without CPUs or without memory.
     pub nodes: Vec<Node>,
-    /// Kinds of cores, fastest first. One entry on a machine whose cores are all alike.
+    /// Kinds of cores, fastest first. One entry if all cores are equal.
     pub core_kinds: Vec<CoreKind>,
     /// PCI devices.
     pub devices: Vec<Device>,
-    /// What the reading process may use.
+    /// CPUs and CPU time that the reading process may use.
     pub allowed: Allowed,
 }
 
-/// Software and hardware names, each absent where the system does not tell.
+/// Names of the hardware and the software; each is absent if the system does not report it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct System {
     /// Host name.
@@ -56,28 +57,29 @@ pub struct System {
     pub architecture: Option<String>,
     /// CPU model name.
     pub cpu_model: Option<String>,
-    /// Vendor, family, model and stepping, or implementer and part: `GenuineIntel/6/207/2`, `0x48/0xd01`.
+    /// Vendor, family, model and stepping (`GenuineIntel/6/207/2`), or implementer and part (`0x48/0xd01`).
     pub cpu_id: Option<String>,
     /// Instruction-set flags of the first CPU (`flags` or `Features` of `/proc/cpuinfo`).
     pub cpu_flags: Vec<String>,
-    /// Hypervisor that this is a guest of: `KVM`, `Xen`, `VMware`, `Hyper-V`; absent on bare metal.
+    /// Hypervisor of a guest: `KVM`, `Xen`, `VMware`, `Hyper-V`; absent on bare metal.
     pub hypervisor: Option<String>,
     /// Hardware vendor and product (`/sys/class/dmi/id`).
     pub hardware: Option<String>,
-    /// Memory in bytes that the kernel manages (`MemTotal`).
+    /// Memory managed by the kernel in bytes (`MemTotal`).
     pub memory_bytes: Option<u64>,
 }
 
-/// CPUs that belong together: a package, die, cluster or core.
+/// A group of CPUs: a package, die, cluster or core.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Group {
-    /// The kernel's id, which need not be unique over packages nor dense; absent where it gives none.
+    /// The kernel's id, which need not be unique across packages nor contiguous; absent if the kernel
+    /// reports none.
     pub id: Option<i64>,
     /// Online CPUs of the group.
     pub cpus: CpuSet,
 }
 
-/// What a cache holds.
+/// The contents of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheKind {
@@ -92,21 +94,21 @@ pub enum CacheKind {
 /// One instance of a cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cache {
-    /// 1 is nearest to the core.
+    /// Level; 1 is nearest to the core.
     pub level: u32,
-    /// What it holds.
+    /// The contents of the cache.
     pub kind: CacheKind,
-    /// Size in bytes, absent where the kernel does not tell.
+    /// Size in bytes; absent if the kernel does not report it.
     pub size_bytes: Option<u64>,
     /// Line size in bytes.
     pub line_bytes: Option<u64>,
-    /// Ways of associativity; 0 in the kernel means fully associative and is kept.
+    /// Ways of associativity. 0 is stored as the kernel reports it and means fully associative.
     pub ways: Option<u32>,
-    /// The kernel's id, unique among the caches of a level: the domain of resctrl's schemata and of libvirt's
-    /// `<cachetune>`. Absent in machines that were saved before it was read.
+    /// The kernel's id, unique among the caches of a level: the cache id in resctrl's schemata and in
+    /// libvirt's `<cachetune>`. Absent in machines saved by versions that did not read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u32>,
-    /// Online CPUs that share it.
+    /// Online CPUs that share the cache.
     pub cpus: CpuSet,
 }
 
@@ -115,27 +117,27 @@ pub struct Cache {
 pub struct Node {
     /// Number of the node (`/sys/devices/system/node/nodeN`).
     pub id: u32,
-    /// Online CPUs of the node; for a node without CPUs of its own, those nearest to its memory.
+    /// Online CPUs of the node; for a node without CPUs, those nearest to its memory.
     pub cpus: CpuSet,
-    /// Whether the node has no CPUs of its own (expanders, HBM, memory of accelerators).
+    /// Whether the node has no CPUs of its own (CXL expanders, HBM, memory of accelerators).
     pub memory_only: bool,
-    /// Memory in bytes (`MemTotal`); 0 for a node without memory; absent where the kernel does not tell.
+    /// Memory in bytes (`MemTotal`); 0 for a node without memory; absent if the kernel does not report it.
     pub memory_bytes: Option<u64>,
-    /// Distances to the nodes in the order of [`Machine::nodes`]; 10 is local
-    /// (ACPI SLIT). Empty where the kernel does not tell.
+    /// Distances to the nodes in the order of [`Machine::nodes`]; 10 is local (ACPI SLIT). Empty if the
+    /// kernel reports none.
     pub distances: Vec<u32>,
-    /// Memory tier (`/sys/devices/virtual/memory_tiering/memory_tierN`): a smaller number is faster.
+    /// Memory tier (`/sys/devices/virtual/memory_tiering/memory_tierN`); a smaller number is faster.
     pub tier: Option<u32>,
 }
 
 /// Cores of one kind on a hybrid machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreKind {
-    /// `performance`, `efficiency`, or `all` where there is one kind; `kind N` where there are more than two.
+    /// `performance` or `efficiency`; `all` if there is one kind; `kind N` if there are more than two.
     pub name: String,
     /// Online CPUs of this kind.
     pub cpus: CpuSet,
-    /// Relative capacity, 1024 for the largest (`cpuN/cpu_capacity`).
+    /// Relative capacity; the largest is 1024 (`cpuN/cpu_capacity`).
     pub capacity: Option<u32>,
     /// Highest frequency in kHz (`cpuinfo_max_freq`).
     pub max_khz: Option<u64>,
@@ -148,60 +150,60 @@ pub struct Device {
     pub address: String,
     /// The 24-bit class code (`0x020000` is an Ethernet controller).
     pub class: u32,
-    /// What the class is, in words.
+    /// Name of the class.
     pub class_name: String,
     /// Vendor and device id (`8086:10fb`).
     pub id: Option<String>,
-    /// Kernel driver bound to it.
+    /// Kernel driver bound to the device.
     pub driver: Option<String>,
-    /// NUMA node; absent where the firmware gives none (-1).
+    /// NUMA node; absent if the firmware reports none (-1).
     pub node: Option<u32>,
-    /// Online CPUs next to the device (`local_cpulist`).
+    /// Online CPUs near the device (`local_cpulist`).
     pub cpus: CpuSet,
-    /// Names of its network interfaces, block devices and the like.
+    /// Names of its network interfaces, block devices and similar.
     pub names: Vec<String>,
 }
 
-/// What a process may use, and which limit says so.
+/// The CPUs and the CPU time that a process may use, and the limits that determine them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Allowed {
-    /// CPUs that it may run on: the intersection of all limits.
+    /// CPUs that the process may run on: the intersection of all limits.
     pub cpus: CpuSet,
-    /// Most CPU time per second of wall time, in CPUs, where a quota is set.
+    /// Maximum CPU time per second of elapsed time, in CPUs, if a quota is set.
     pub quota_cpus: Option<f64>,
-    /// The limit that binds, in words; "nothing" where all online CPUs may be used without a quota.
+    /// Description of the effective limit; "nothing" if all online CPUs may be used without a quota.
     pub binding: String,
-    /// Every limit found, outermost first.
+    /// All limits found, outermost first.
     pub limits: Vec<Limit>,
 }
 
 /// [`Limit::source`] of the affinity that a process was started with.
 pub const AFFINITY: &str = "affinity mask";
 
-/// One limit on what a process may use.
+/// One limit on CPUs or CPU time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
-    /// Where it stands: a file, or `affinity mask`.
+    /// Where the limit is set: a file, or `affinity mask`.
     pub source: String,
-    /// CPUs that it leaves, for a set.
+    /// Allowed CPUs, for a cpuset or an affinity.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cpus: Option<CpuSet>,
-    /// CPUs' worth of time that it leaves, for a quota.
+    /// Allowed CPU time in CPUs, for a quota.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub quota_cpus: Option<f64>,
 }
 
 impl Machine {
-    /// CPUs that this process may use: those allowed, or all that are online where no limit is known, as in a
-    /// machine that was read from somebody else's files.
+    /// Returns the CPUs that this process may use: the allowed ones, or all online CPUs if no limits are
+    /// known, as for a machine that was read from copied files.
     pub fn usable(&self) -> CpuSet {
         let allowed = &self.allowed.cpus;
         if allowed.is_empty() { self.online.clone() } else { allowed.clone() }
     }
 
-    /// CPUs that this process may put work on: those that it may use, and isolated ones that its control groups leave
-    /// it. The kernel leaves isolated CPUs out of the affinity that everything starts with, and an affinity can be
-    /// widened; a cpuset cannot.
+    /// Returns the CPUs on which this process may place work: the usable ones, and isolated ones that its
+    /// control groups allow. The kernel excludes isolated CPUs from the initial affinity of every process.
+    /// An affinity can be widened; a cpuset cannot.
     pub fn placeable(&self) -> CpuSet {
         let groups = self.allowed.limits.iter().filter(|limit| limit.source != AFFINITY);
         let left = groups
@@ -210,18 +212,18 @@ impl Machine {
         self.usable().union(&left)
     }
 
-    /// The data or unified caches of `level`.
+    /// Returns the data and unified caches of `level`.
     pub fn caches_at(&self, level: u32) -> impl Iterator<Item = &Cache> {
         self.caches.iter().filter(move |cache| cache.level == level && cache.kind != CacheKind::Instruction)
     }
 
-    /// The last-level caches: those of the highest level that holds data.
+    /// Returns the last-level caches: the data and unified caches of the highest level.
     pub fn last_level_caches(&self) -> impl Iterator<Item = &Cache> {
         let level = self.caches.iter().map(|cache| cache.level).max().unwrap_or(0);
         self.caches_at(level)
     }
 
-    /// The device that people or the PCI bus call `name`: `eth0`, `nvme0n1`, `0000:03:00.0`, `03:00.0`.
+    /// Returns the device with this name or PCI address: `eth0`, `nvme0n1`, `0000:03:00.0`, `03:00.0`.
     pub fn device(&self, name: &str) -> Option<&Device> {
         let is_meant = |device: &&Device| {
             let address = device.address.as_str();
@@ -232,7 +234,7 @@ impl Machine {
         self.devices.iter().find(is_meant)
     }
 
-    /// All that [`Machine::device`] knows devices by.
+    /// Returns all names and addresses that [`Machine::device`] accepts.
     pub fn device_names(&self) -> impl Iterator<Item = &str> {
         self.devices
             .iter()
@@ -240,13 +242,14 @@ impl Machine {
             .map(String::as_str)
     }
 
-    /// Whether any core has more than one online CPU.
+    /// Returns whether any core has more than one online CPU.
     pub fn has_smt(&self) -> bool {
         self.cores.iter().any(|core| core.cpus.len() > 1)
     }
 
-    /// Sixteen hexadecimal digits that differ between machines whose CPUs, caches or nodes differ, and
-    /// stay the same over reboots, limits and names. FNV-1a, 64 bits, over the CPU lists.
+    /// Returns sixteen hexadecimal digits that differ between machines whose CPUs, caches or nodes differ,
+    /// and stay the same across reboots and changes of limits and names. FNV-1a, 64 bits, over the CPU
+    /// lists.
     pub fn fingerprint(&self) -> String {
         let groups = [
             ("package", &self.packages),

@@ -1,7 +1,7 @@
-//! The machine as a tree of nested CPU sets, for all that draws it.
+//! The machine as a tree of nested CPU sets, for text and pictures.
 //!
-//! Parts with the same CPUs share one [`Unit`]: a package that is one node and has one L3 is one box with
-//! three names. Parts that overlap without nesting cannot be in a tree; they are in [`Outline::crossing`].
+//! Parts with the same CPUs share one [`Unit`]: a package with one node and one L3 is one box with three
+//! names. Parts that overlap without nesting do not fit into a tree; they are in [`Outline::crossing`].
 
 use crate::{
     CpuId, CpuSet, Machine,
@@ -10,50 +10,51 @@ use crate::{
 use manycore_text::units;
 use std::{cmp::Reverse, collections::HashMap};
 
-/// A part of the machine, by its place in the vector of that kind.
+/// A part of the machine, as an index into the vector of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// Of [`Machine::packages`].
+    /// Index in [`Machine::packages`].
     Package(usize),
-    /// Of [`Machine::nodes`].
+    /// Index in [`Machine::nodes`].
     Node(usize),
-    /// Of [`Machine::dies`].
+    /// Index in [`Machine::dies`].
     Die(usize),
-    /// Of [`Machine::caches`].
+    /// Index in [`Machine::caches`].
     Cache(usize),
-    /// Of [`Machine::clusters`].
+    /// Index in [`Machine::clusters`].
     Cluster(usize),
-    /// Of [`Machine::cores`].
+    /// Index in [`Machine::cores`].
     Core(usize),
 }
 
-/// One CPU set, what it is, and what lies in it.
+/// A CPU set, the parts that consist of it, and the units within it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unit {
-    /// Everything that has exactly these CPUs, outermost first. Empty for the whole machine.
+    /// All parts that have exactly these CPUs, outermost first. Empty for the whole machine.
     pub parts: Vec<Part>,
     /// Its online CPUs.
     pub cpus: CpuSet,
-    /// Nodes without CPUs that lie nearest to it, by place in [`Machine::nodes`].
+    /// Nodes without CPUs that are nearest to the unit, as indices in [`Machine::nodes`].
     pub memory: Vec<usize>,
-    /// PCI devices that lie nearest to it, by place in [`Machine::devices`].
+    /// PCI devices that are nearest to the unit, as indices in [`Machine::devices`].
     pub devices: Vec<usize>,
-    /// The units in it, by first CPU.
+    /// The units within it, ordered by first CPU.
     pub children: Vec<Unit>,
-    /// Equal for units that differ in numbers only.
+    /// A signature that is equal for units that differ only in numbers.
     pub shape: String,
 }
 
-/// The whole machine.
+/// The tree of the whole machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
-    /// All online CPUs.
+    /// The unit of all online CPUs.
     pub root: Unit,
     /// Parts that overlap others without nesting.
     pub crossing: Vec<Part>,
 }
 
-/// The kernel's id of a group, where it is a number that people count by: all are small.
+/// Returns the kernel's id of a group if the ids of all groups are small, so that they are useful as
+/// numbers.
 fn number(groups: &[Group], at: usize) -> Option<i64> {
     let most = i64::try_from(groups.len()).unwrap_or(i64::MAX).max(8);
     let counts = groups.iter().all(|group| group.id.is_some_and(|id| (0..most).contains(&id)));
@@ -61,7 +62,7 @@ fn number(groups: &[Group], at: usize) -> Option<i64> {
 }
 
 impl Part {
-    /// CPUs of the part.
+    /// Returns the CPUs of the part.
     pub fn cpus(self, machine: &Machine) -> &CpuSet {
         match self {
             Self::Package(at) => &machine.packages[at].cpus,
@@ -73,8 +74,9 @@ impl Part {
         }
     }
 
-    /// The number that people know it by: the kernel's, or that of its place in order for packages whose ids are offsets
-    /// in a table of the firmware, as on Arm (36 and 3180 on a Kunpeng 920 with two).
+    /// Returns the number that users know the part by: the kernel's number. For packages whose ids are
+    /// offsets into a firmware table, as on Arm (36 and 3180 on a Kunpeng 920 with two packages), it is the
+    /// index.
     pub fn id(self, machine: &Machine) -> Option<i64> {
         match self {
             Self::Package(at) => number(&machine.packages, at).or_else(|| i64::try_from(at).ok()),
@@ -85,7 +87,7 @@ impl Part {
         }
     }
 
-    /// What kind of part it is: `package`, `node`, `die`, `L3`, `L1d`, `cluster`, `core`.
+    /// Returns the kind of the part: `package`, `node`, `die`, `L3`, `L1d`, `cluster`, `core`.
     pub fn kind(self, machine: &Machine) -> String {
         match self {
             Self::Package(_) => "package".to_owned(),
@@ -105,7 +107,7 @@ impl Part {
         }
     }
 
-    /// How much it holds, for caches and nodes.
+    /// Returns the size of a cache or of a node's memory in bytes.
     pub fn size(self, machine: &Machine) -> Option<u64> {
         match self {
             Self::Cache(at) => machine.caches[at].size_bytes,
@@ -114,13 +116,13 @@ impl Part {
         }
     }
 
-    /// Kind and size: all that units of one shape have in common.
+    /// Returns kind and size, which all units of one shape have in common.
     pub fn shape(self, machine: &Machine) -> String {
         let size = self.size(machine).map(|size| format!(" {}", units::bytes(size))).unwrap_or_default();
         self.kind(machine) + &size
     }
 
-    /// Kind, number and size: `node 0 16 GiB`, `L3 32 MiB`, `package 1`.
+    /// Returns kind, number and size: `node 0 16 GiB`, `L3 32 MiB`, `package 1`.
     pub fn label(self, machine: &Machine) -> String {
         let id = self.id(machine).map(|id| format!(" {id}")).unwrap_or_default();
         let size = self.size(machine).map(|size| format!(" {}", units::bytes(size))).unwrap_or_default();
@@ -129,24 +131,24 @@ impl Part {
 }
 
 impl Unit {
-    /// Whether one of its parts is a core.
+    /// Returns whether one of its parts is a core.
     pub fn is_core(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Core(_)))
     }
 
-    /// CPUs that are in none of its children.
+    /// Returns the CPUs that are in none of its children.
     pub fn loose(&self) -> CpuSet {
         let held: CpuSet = self.children.iter().flat_map(|child| child.cpus.iter()).collect();
         self.cpus.difference(&held)
     }
 
-    /// Its children in runs of equal shape.
+    /// Returns its children in runs of equal shape.
     pub fn runs(&self) -> impl Iterator<Item = &[Self]> {
         self.children.chunk_by(|a, b| a.shape == b.shape)
     }
 }
 
-/// Works out how the parts of a machine nest.
+/// Builds the tree of the machine's parts.
 pub fn outline(machine: &Machine) -> Outline {
     let mut builder = Builder::new(&machine.online);
     let mut parts = all_parts(machine);
@@ -173,7 +175,7 @@ pub fn outline(machine: &Machine) -> Outline {
 
 fn all_parts(machine: &Machine) -> Vec<Part> {
     let nodes = (0..machine.nodes.len()).filter(|&at| !machine.nodes[at].memory_only).map(Part::Node);
-    // Dies that are the packages again would only say it twice.
+    // Dies that are equal to the packages would only repeat them.
     let dies = if machine.dies == machine.packages { 0 } else { machine.dies.len() };
     (0..machine.packages.len())
         .map(Part::Package)
@@ -185,7 +187,7 @@ fn all_parts(machine: &Machine) -> Vec<Part> {
         .collect()
 }
 
-/// Which of two parts with the same CPUs is drawn around the other.
+/// Returns the sort key by which one of two parts with the same CPUs is drawn around the other.
 fn rank(part: Part, machine: &Machine) -> (u32, u32, usize) {
     match part {
         Part::Package(at) => (0, 0, at),
@@ -198,11 +200,11 @@ fn rank(part: Part, machine: &Machine) -> (u32, u32, usize) {
     }
 }
 
-/// Machines nest some ten levels; a damaged file that nests without end must not exhaust the stack.
+/// Maximum depth. Machines have about ten levels; a damaged file must not exhaust the stack.
 const DEEPEST: usize = 64;
 
-/// Units by number while the tree grows: from the largest CPU set to the smallest, so that the deepest unit
-/// that holds a CPU is always the one to put the next part into.
+/// Builds the tree from the largest CPU set to the smallest, so that the deepest unit that contains a CPU
+/// is always the one to add the next part to.
 struct Builder {
     units: Vec<Unit>,
     children: Vec<Vec<usize>>,
@@ -248,7 +250,7 @@ impl Builder {
     }
 }
 
-/// The smallest unit around these CPUs; the whole machine for none.
+/// Returns the smallest unit that contains these CPUs; the whole machine for an empty set.
 fn home<'a>(unit: &'a mut Unit, cpus: &CpuSet) -> &'a mut Unit {
     let inner = unit.children.iter().position(|child| !cpus.is_empty() && cpus.is_subset(&child.cpus));
     match inner {
@@ -257,7 +259,8 @@ fn home<'a>(unit: &'a mut Unit, cpus: &CpuSet) -> &'a mut Unit {
     }
 }
 
-/// Core kinds and what hangs on a unit belong to its shape: a unit that has a device is not like the others.
+/// Sets the shapes. Kinds of cores, memory and devices are part of a shape: a unit with a device differs
+/// from the others.
 fn set_shapes(unit: &mut Unit, machine: &Machine) {
     unit.children.iter_mut().for_each(|child| set_shapes(child, machine));
     let mut shape: Vec<String> = unit.parts.iter().map(|part| part.shape(machine)).collect();
@@ -273,7 +276,7 @@ fn set_shapes(unit: &mut Unit, machine: &Machine) {
     unit.shape = shape.join(",");
 }
 
-/// Name of the kind of core that these CPUs are, on a machine of several kinds.
+/// Returns the name of these CPUs' kind of core if the machine has several kinds.
 pub fn kind_of<'a>(machine: &'a Machine, cpus: &CpuSet) -> Option<&'a str> {
     let first = cpus.first().filter(|_| machine.core_kinds.len() > 1)?;
     machine.core_kinds.iter().find(|kind| kind.cpus.contains(first)).map(|kind| kind.name.as_str())

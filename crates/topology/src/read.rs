@@ -1,4 +1,4 @@
-//! The whole machine, put together from its parts.
+//! Reads the description of the whole machine.
 
 pub mod allowed;
 pub mod caches;
@@ -13,18 +13,18 @@ pub mod system;
 use crate::machine::{MACHINE_SCHEMA, Machine};
 use crate::{read::cpuinfo::CpuInfo, tree::Tree};
 
-/// Why a tree does not describe a machine.
+/// Reasons why a tree does not describe a machine.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// There are no CPUs in it.
+    /// The tree has no CPUs.
     #[error(
-        "{root} has no CPUs in sys/devices/system/cpu; give the root of a copied sysfs and procfs, or a file that 'manycore topo --save' wrote"
+        "{root} has no CPUs in sys/devices/system/cpu; pass the root of a copied sysfs and procfs, or a file written by 'manycore topo --save'"
     )]
     NoCpus {
-        /// The root folder or capture.
+        /// The root folder or the capture.
         root: String,
     },
-    /// A file holds something else than the kernel writes there.
+    /// A file has contents that the kernel does not write.
     #[error("{file}: {problem}")]
     Malformed {
         /// The file, below its root or in its capture.
@@ -37,8 +37,8 @@ pub enum ReadError {
 /// Reads the machine of a tree.
 ///
 /// # Errors
-/// The tree has no CPUs, or one of its CPU lists is malformed. Anything else that is missing or makes no
-/// sense is left out of the result.
+/// The tree has no CPUs, or one of its CPU lists is malformed. Anything else that is missing or malformed
+/// is left out of the result.
 pub fn read(tree: &Tree) -> Result<Machine, ReadError> {
     let cpuinfo = CpuInfo::read(tree);
     let cpus = cpus::read(tree, &cpuinfo)?;

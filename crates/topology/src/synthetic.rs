@@ -1,7 +1,8 @@
-//! Machines that nobody has: a short description becomes the files that Linux would show for it.
+//! Synthetic machines: converts a short specification into the files that Linux would show for such a
+//! machine.
 //!
-//! Tests and benchmarks of every part build on these, from 2 CPUs to many thousands. The files go into a
-//! [`Capture`], which a [`crate::Tree`] reads directly and [`extras::write_to`] lays out as folders for other programs.
+//! Tests and benchmarks use them, from 2 CPUs to many thousands. The files go into a [`Capture`], which a
+//! [`crate::Tree`] reads directly and [`extras::write_to`] writes to disk for other programs.
 
 use crate::capture::Capture;
 use crate::{CpuId, CpuSet};
@@ -14,39 +15,40 @@ const NODE: &str = "sys/devices/system/node";
 /// How the threads of a core are numbered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Numbering {
-    /// Siblings next to each other: 0-1 are a core.
+    /// Siblings have adjacent numbers: CPUs 0 and 1 are a core.
     #[default]
     Adjacent,
-    /// All first threads, then all second threads, as x86 firmware does it: 0 and `cores` are a core.
+    /// All first threads, then all second threads, as x86 firmware numbers them: CPUs 0 and `cores` are a
+    /// core.
     Halves,
 }
 
-/// A machine to build. Every count is per unit of the next larger kind.
+/// Specification of a machine. Every count is per unit of the next larger kind.
 #[derive(Clone, Debug)]
 pub struct Spec {
     /// Sockets.
     pub packages: u32,
-    /// NUMA nodes of a package.
+    /// NUMA nodes per package.
     pub nodes: u32,
-    /// Last-level caches of a node; each is a die where there is more than one.
+    /// Last-level caches per node. If there are several, each is a die.
     pub caches: u32,
-    /// Clusters of a last-level cache; 0 for none.
+    /// Clusters per last-level cache; 0 for none.
     pub clusters: u32,
-    /// Cores of a cluster, or of a last-level cache without clusters.
+    /// Cores per cluster, or per last-level cache without clusters.
     pub cores: u32,
-    /// Threads of a core.
+    /// Threads per core.
     pub threads: u32,
     /// How threads are numbered.
     pub numbering: Numbering,
-    /// Distance between one CPU number and the next, to make them sparse; 1 for none.
+    /// Step between CPU numbers: 1 for contiguous numbers, more for gaps.
     pub stride: u32,
-    /// CPUs that are present and switched off.
+    /// CPUs that are present but offline.
     pub offline: CpuSet,
-    /// Memory of each node in GiB.
+    /// Memory per node in GiB.
     pub memory_gib: u64,
-    /// Nodes that are memory only, each nearest to the node of CPUs of the same order, in GiB.
+    /// Memory-only nodes in GiB, each nearest to the node with CPUs of the same index.
     pub memory_only_gib: Vec<u64>,
-    /// The last so many cores of each package are efficiency cores of one thread.
+    /// Number of efficiency cores per package. They are the last ones and have one thread.
     pub efficiency_cores: u32,
 }
 
@@ -69,7 +71,7 @@ impl Default for Spec {
     }
 }
 
-/// One CPU and the units that it belongs to, counted over the whole machine.
+/// One CPU and the indices of its units, counted over the whole machine.
 #[derive(Clone, Debug)]
 struct Place {
     cpu: CpuId,
@@ -82,12 +84,12 @@ struct Place {
 }
 
 impl Spec {
-    /// CPUs in all, also those that are off.
+    /// Returns the number of CPUs, including offline ones.
     pub fn cpus(&self) -> usize {
         self.places().len()
     }
 
-    /// The files of the machine.
+    /// Returns the files of the machine.
     pub fn capture(&self) -> Capture {
         let mut files = Capture::default();
         let places = self.places();
@@ -249,7 +251,7 @@ fn add_names(files: &mut Capture, spec: &Spec) {
     files.add_file("etc/os-release", "PRETTY_NAME=\"Synthetic Linux\"");
 }
 
-/// A set in the kernel's mask format.
+/// Formats a set in the kernel's mask format.
 fn mask(set: &CpuSet) -> String {
     let words = set.last().map_or(1, |last| last as usize / 32 + 1);
     let mut bits = vec![0_u32; words];

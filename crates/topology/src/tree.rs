@@ -1,4 +1,4 @@
-//! Where the kernel's files are read from: a root folder, or a capture in one text file.
+//! The source of the kernel's files: a root folder, or a capture in one text file.
 
 use crate::CpuSet;
 use crate::{
@@ -17,12 +17,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Longest file that is read to its end; the largest of sysfs and procfs that we need have some kilobytes.
+/// Maximum size of a file in bytes. The files of sysfs and procfs that are read have some kilobytes.
 const LARGEST_FILE: usize = 1 << 20;
-/// Longest capture: 4,096 CPUs with every file of theirs take some ten megabytes.
+/// Maximum size of a capture in bytes. All files of 4,096 CPUs take about ten megabytes.
 const LARGEST_CAPTURE: u64 = 256 << 20;
 
-/// A tree of sysfs and procfs files. Whatever is absent, unreadable or gone by the time it is read is `None`.
+/// A tree of sysfs and procfs files. A file that is missing, unreadable or removed meanwhile reads as
+/// `None`.
 #[derive(Debug)]
 pub struct Tree {
     source: Source,
@@ -36,7 +37,7 @@ enum Source {
     Capture(Capture),
 }
 
-/// Why there is no tree at a path.
+/// Reasons why a tree cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The folder or file cannot be opened.
@@ -44,24 +45,24 @@ pub enum OpenError {
     Unreadable {
         /// The path as given.
         path: String,
-        /// What the system said.
+        /// The error of the system call.
         error: io::Error,
     },
-    /// The file is no capture.
+    /// The file is not a capture.
     #[error("{path}: {error}")]
     NotACapture {
         /// The path as given.
         path: String,
-        /// The line and what is wrong with it.
+        /// The line and its problem.
         error: CaptureError,
     },
 }
 
 impl Tree {
-    /// The tree below a folder, or in a capture file.
+    /// Opens the tree below a folder, or in a capture file.
     ///
     /// # Errors
-    /// There is no such folder or file, or the file is not a capture.
+    /// The folder or file does not exist, or the file is not a capture.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let name = path.display().to_string();
         let unreadable = |error: io::Error| OpenError::Unreadable { path: name.clone(), error };
@@ -79,7 +80,7 @@ impl Tree {
         Ok(Self { source: Source::Folder { path: path.to_owned(), handle, confined }, name, record: None })
     }
 
-    /// The tree in the text of a capture; `name` is for messages.
+    /// Parses the text of a capture; `name` is used in messages.
     ///
     /// # Errors
     /// The text is not a capture.
@@ -89,33 +90,33 @@ impl Tree {
         Ok(Self { source: Source::Capture(capture), name: name.to_owned(), record: None })
     }
 
-    /// The tree of a capture at hand.
+    /// Returns the tree of a capture in memory.
     pub fn from_capture(capture: Capture) -> Self {
         Self { source: Source::Capture(capture), name: CAPTURE_SCHEMA[2..].to_owned(), record: None }
     }
 
-    /// Notes from now on all that is read, for [`Tree::recorded`].
+    /// Records from now on everything that is read, for [`Tree::recorded`].
     pub fn recording(self) -> Self {
         Self { record: Some(RefCell::default()), ..self }
     }
 
-    /// All that was read since [`Tree::recording`].
+    /// Returns everything that was read since [`Tree::recording`].
     pub fn recorded(&self) -> Option<Capture> {
         self.record.as_ref().map(|record| record.borrow().clone())
     }
 
-    /// The root folder or capture file, for messages.
+    /// Returns the root folder or the capture file, for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The text of a file, without trailing white space and NUL bytes. What is not UTF-8 is replaced.
+    /// Returns the text of a file, without trailing white space and NUL bytes. Invalid UTF-8 is replaced.
     pub fn read(&self, path: &str) -> Option<String> {
         self.read_part(path, LARGEST_FILE, str::to_owned)
     }
 
-    /// What `keep` leaves of the first `most` bytes of a file. The record holds no more than that either:
-    /// a capture has no use for counters that change or for 256 CPUs' copies of the same flags.
+    /// Returns the result of `keep` for the first `most` bytes of a file. The recording contains no more
+    /// than that: a capture has no use for changing counters, nor for 256 copies of the same CPU flags.
     pub fn read_part(&self, path: &str, most: usize, keep: impl Fn(&str) -> String) -> Option<String> {
         let text = match &self.source {
             Source::Folder { .. } => String::from_utf8_lossy(&self.bytes(path, most)?).into_owned(),
@@ -126,23 +127,23 @@ impl Tree {
         Some(kept)
     }
 
-    /// A whole file as one number.
+    /// Reads a file that contains one number.
     pub fn number<T: std::str::FromStr>(&self, path: &str) -> Option<T> {
         self.read(path)?.trim().parse().ok()
     }
 
-    /// A file in the kernel's list format.
+    /// Reads a file in the kernel's list format.
     ///
     /// # Errors
-    /// The file is there and is no CPU list.
+    /// The file exists but is not a CPU list.
     pub fn cpu_list(&self, path: &str) -> Result<Option<CpuSet>, ReadError> {
         self.parsed(path, str::parse)
     }
 
-    /// A file in the kernel's mask format.
+    /// Reads a file in the kernel's mask format.
     ///
     /// # Errors
-    /// The file is there and is no CPU mask.
+    /// The file exists but is not a CPU mask.
     pub fn cpu_mask(&self, path: &str) -> Result<Option<CpuSet>, ReadError> {
         self.parsed(path, CpuSet::from_mask)
     }
@@ -156,7 +157,7 @@ impl Tree {
         parse(&text).map(Some).map_err(|error| self.malformed(path, &error.to_string()))
     }
 
-    /// The error that names a file of this tree.
+    /// Returns an error that names a file of this tree.
     pub fn malformed(&self, path: &str, problem: &str) -> ReadError {
         let file = match &self.source {
             Source::Folder { path: root, .. } => root.join(path).display().to_string(),
@@ -165,7 +166,7 @@ impl Tree {
         ReadError::Malformed { file, problem: problem.chars().take(200).collect() }
     }
 
-    /// Names in a folder, ascending; in the root where `path` is empty.
+    /// Returns the names in a folder, ascending; in the root if `path` is empty.
     pub fn list(&self, path: &str) -> Vec<String> {
         let names = self.names(path);
         let inside = |name: &String| format!("{path}/{name}").trim_start_matches('/').to_owned();
@@ -173,7 +174,7 @@ impl Tree {
         names
     }
 
-    /// The numbers of the entries `prefixN` of a folder, ascending.
+    /// Returns the numbers of the entries `prefixN` of a folder, ascending.
     pub fn numbered(&self, path: &str, prefix: &str) -> CpuSet {
         let number = |name: &String| {
             let digits = name.strip_prefix(prefix)?;
@@ -188,7 +189,7 @@ impl Tree {
         numbers
     }
 
-    /// Whether a folder is there.
+    /// Returns whether a folder exists.
     pub fn is_folder(&self, path: &str) -> bool {
         let there = match &self.source {
             Source::Capture(capture) => capture.has_folder(path),
@@ -200,18 +201,18 @@ impl Tree {
         there
     }
 
-    /// Whether this is the running system, whose files change, and not a copy of some.
+    /// Returns whether this is the running system, whose files change, and not a copy.
     pub fn is_live(&self) -> bool {
         matches!(self.source, Source::Folder { confined: false, .. })
     }
 
-    /// Whether the mode of a file allows nobody to write it. A capture keeps no modes.
+    /// Returns whether a file's mode has no write permission. A capture has no modes.
     pub fn is_read_only(&self, path: &str) -> bool {
         let mode = || fstat(self.handle(path, OFlags::PATH)?).ok().map(|about| about.st_mode);
         mode().is_some_and(|mode| mode & 0o222 == 0)
     }
 
-    /// The text of a symbolic link.
+    /// Returns the target of a symbolic link.
     pub fn link(&self, path: &str) -> Option<String> {
         let target = match &self.source {
             Source::Capture(capture) => capture.link(path)?.to_owned(),
@@ -224,7 +225,7 @@ impl Tree {
         Some(target)
     }
 
-    /// A file to be read in places, such as a program. A capture has none, and it is not noted in the record.
+    /// Opens a file for random access, such as a program. A capture has none, and the file is not recorded.
     pub fn file(&self, path: &str) -> Option<File> {
         self.handle(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).map(File::from)
     }
@@ -254,14 +255,15 @@ impl Tree {
     }
 
     fn bytes(&self, path: &str, most: usize) -> Option<Vec<u8>> {
-        // A pipe or a device in a copied tree must not stall us: not blocking, and regular files only.
+        // A pipe or a device in a copied tree must not block, so only regular files are read, without
+        // blocking.
         let file = self.handle(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         let about = fstat(&file).ok()?;
         if FileType::from_raw_mode(about.st_mode) != FileType::RegularFile {
             return None;
         }
-        // Files of sysfs, which claim one page, and plain copies give all they have at once; those of procfs
-        // claim no size and may give a piece at a time.
+        // Files of sysfs, which report a size of one page, and plain copies return their whole contents at
+        // once. Files of procfs report no size and may return parts.
         let gives_all_at_once = about.st_size > 0;
         let mut bytes = vec![0; 4096.min(most)];
         let mut filled = 0;
@@ -283,8 +285,9 @@ impl Tree {
         Some(bytes)
     }
 
-    /// Opens below the root. In a copy of another machine a link such as `/etc/os-release` or `../../..` means
-    /// that machine, so the kernel resolves it inside the root (`openat2`, since Linux 5.6).
+    /// Opens a file below the root. In a copy of another machine a link such as `/etc/os-release` or
+    /// `../../..` refers to that machine, so the kernel resolves it inside the root (`openat2`, since Linux
+    /// 5.6).
     fn handle(&self, path: &str, flags: OFlags) -> Option<OwnedFd> {
         let Source::Folder { path: root, handle, confined } = &self.source else { return None };
         let flags = flags | OFlags::CLOEXEC;
@@ -292,7 +295,7 @@ impl Tree {
             return openat(handle, path, flags, Mode::empty()).ok();
         }
         match openat2(handle, path, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
-            // An older kernel, or a container's filter that does not know the call.
+            // An older kernel, or a container's seccomp filter that blocks the call.
             Err(Errno::NOSYS | Errno::PERM) => open_confined(root, path, flags),
             result => result.ok(),
         }

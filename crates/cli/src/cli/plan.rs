@@ -1,4 +1,4 @@
-//! The verb that plans: who runs where.
+//! Arguments of `manycore plan`.
 
 use super::{Format, Source};
 use clap::{
@@ -8,51 +8,52 @@ use clap::{
 use manycore_placement::{Dialect, Memory, Policy, Reserve};
 use std::path::PathBuf;
 
-/// Say which CPUs and memory each worker gets, draw it, and write it in the words of other programs.
+/// Show which CPUs and memory each worker gets, draw the plan, and write it in the syntax of other
+/// programs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  manycore plan --workers 8 --place spread                   who runs where on this machine, and why
-  manycore plan --workers 8 --svg plan.svg --format json     the map with the workers on it; the plan
-  manycore plan --machine host7.machine --reserve 2 --exclusive      for another machine
-  manycore plan --workers 8 --as openmp > place.sh           OMP_PLACES and the like, to be sourced
+  manycore plan --workers 8 --place spread                   the CPUs of each worker on this machine, and why
+  manycore plan --workers 8 --svg plan.svg --format json     a picture with the workers, and the plan as JSON
+  manycore plan --machine host7.machine --reserve 2 --exclusive      a plan for another machine
+  manycore plan --workers 8 --as openmp > place.sh           OMP_PLACES and related variables, for sourcing
   docker run $(manycore plan --workers 8 --as docker --together) IMAGE
   manycore plan --workers 4 --as taskset | while read -r words; do $words ./worker & done
 
 Placements: free, close, spread, spread@core|cluster|llc|node|package, cpus=LIST, near=DEVICE, each optionally
-+nosmt. --as writes a line for each worker where the program takes one place, and one line where all workers have
-the same CPUs. What a program cannot be told stands in a comment.")]
++nosmt. For programs that place one process, --as writes one line per worker, or a single line if all workers have
+the same CPUs. What the other program cannot express is written as a comment.")]
 pub struct Plan {
     #[command(flatten)]
     pub source: Source,
-    /// How many workers there are [default: one for each CPU that the placement may use]
+    /// Number of workers [default: one per CPU of the placement]
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
-    /// Where they run
+    /// Placement of the workers
     #[arg(long, value_name = "PLACE", default_value = "close")]
     pub place: Policy,
-    /// CPUs that no worker gets: how many, or which: 2, cpus=0-1
+    /// CPUs that no worker gets: a number or a list, such as 2 or cpus=0-1
     #[arg(long, value_name = "RESERVE", default_value = "0")]
     pub reserve: Reserve,
-    /// Refuse a plan in which there is not a CPU for each worker
+    /// Fail if workers would have to share a CPU
     #[arg(long)]
     pub exclusive: bool,
-    /// How to print the plan
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// In text, a line for each worker, however many there are
+    /// In text output, print one line per worker, however many there are
     #[arg(long)]
     pub all: bool,
-    /// Print the plan in the words of another program instead
+    /// Print the plan in the syntax of this program instead
     #[arg(long = "as", value_name = "PROGRAM", value_parser = dialects(), conflicts_with_all = ["format", "all"])]
     pub dialect: Option<Dialect>,
-    /// Where memory comes from, for --as: default, local, interleave, bind, interleave=LIST, bind=LIST
+    /// Memory policy, for --as: default, local, interleave, bind, interleave=LIST, bind=LIST
     #[arg(long, value_name = "MEMORY", default_value = "default", requires = "dialect")]
     pub memory: Memory,
-    /// With --as: one place for all workers together, such as one container, instead of one for each
+    /// With --as: one set of CPUs for all workers, for example for one container, instead of one per worker
     #[arg(long, requires = "dialect")]
     pub together: bool,
-    /// Also draw the machine with the workers on it
+    /// Also draw the machine with its workers to this SVG file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
@@ -61,20 +62,20 @@ fn dialects() -> impl TypedValueParser<Value = Dialect> {
     let value = |dialect: Dialect| PossibleValue::new(dialect.name()).help(about(dialect));
     let named = |name: String| Dialect::ALL.into_iter().find(|dialect| dialect.name() == name);
     PossibleValuesParser::new(Dialect::ALL.map(value))
-        .try_map(move |name| named(name).ok_or("not a program that --as knows"))
+        .try_map(move |name| named(name).ok_or("not a program that --as supports"))
 }
 
-/// What `--as` prints.
+/// Describes the output of `--as` for the help text.
 const fn about(dialect: Dialect) -> &'static str {
     match dialect {
-        Dialect::Taskset => "words before a command: its CPUs",
-        Dialect::Numactl => "words before a command: its CPUs and memory",
+        Dialect::Taskset => "a command prefix: CPUs",
+        Dialect::Numactl => "a command prefix: CPUs and memory",
         Dialect::Systemd => "a drop-in for a service",
         Dialect::Docker => "options of docker run",
         Dialect::Podman => "options of podman run",
-        Dialect::Kubernetes => "the kubelet's configuration and a pod, as near as they come",
-        Dialect::Slurm => "words before a command: a task for each worker",
-        Dialect::OpenMp => "environment of a program whose threads are the workers",
-        Dialect::Libvirt => "parts of a domain whose virtual CPUs are the workers",
+        Dialect::Kubernetes => "the kubelet's configuration and a pod, as close to the plan as possible",
+        Dialect::Slurm => "a command prefix: one task per worker",
+        Dialect::OpenMp => "environment variables of a program whose threads are the workers",
+        Dialect::Libvirt => "parts of the XML of a domain whose virtual CPUs are the workers",
     }
 }

@@ -1,4 +1,4 @@
-//! `manycore pin`: running processes on planned CPUs.
+//! `manycore pin`: places running processes on planned CPUs.
 
 use crate::{
     cli::Pin,
@@ -19,11 +19,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Moves the processes, keeps them there until all have ended or a signal comes, and gives back.
+/// Moves the processes to the planned CPUs and enforces the placement until all of them have ended or a
+/// signal arrives. Then restores their former CPUs.
 ///
 /// # Errors
-/// [`Failure::Input`] where there is no such process or the plan cannot be made, [`Failure::Missing`] where a task may
-/// not be moved: then none is.
+/// [`Failure::Input`] if a process does not exist or the plan cannot be made. [`Failure::Missing`] if a
+/// task may not be moved; then no task is moved.
 pub fn run(args: &Pin) -> Outcome {
     let signals = Signals::catch(&signals::ENDS)?;
     let processes: Vec<(u32, OwnedFd)> =
@@ -54,13 +55,13 @@ pub fn run(args: &Pin) -> Outcome {
             let tasks = units::counted(stay.tasks.len(), "task");
             let held = &stay.hold;
             output::note(&format!(
-                "manycore: {tasks} moved, held by {held}; 'manycore undo {id}' gives back"
+                "manycore: {tasks} moved, held by {held}; 'manycore undo {id}' restores their CPUs"
             ));
         }
         return Ok(());
     }
     if !args.placing.quiet {
-        output::note(&format!("manycore: {what}: until it ends or Ctrl-C"));
+        output::note(&format!("manycore: {what}: until all processes have ended or Ctrl-C"));
     }
     let ended = look_after(&mut follow, &processes, &signals);
     let stay = follow.end(&living(&processes), began.elapsed().as_secs_f64());
@@ -69,23 +70,23 @@ pub fn run(args: &Pin) -> Outcome {
     placing::show(&stay, &args.placing)
 }
 
-/// What cannot be done with processes that run already.
+/// Checks for options that cannot be applied to running processes.
 fn check(args: &Pin) -> Outcome {
     if matches!(args.placing.memory, Memory::Local | Memory::Interleave(_)) {
         return Err(Failure::input(format!(
-            "--memory {}: a running process keeps its memory policy; bind can be had, through a cpuset",
+            "--memory {}: a running process keeps its memory policy; only bind can be applied, through a cpuset",
             args.placing.memory
         )));
     }
     if args.once && (args.placing.out.is_some() || args.placing.check.is_some()) {
         return Err(Failure::input(
-            "--once does not stay to see where tasks run: --out and --check need a pin that does",
+            "--once does not stay to observe where tasks run; leave out --once to use --out or --check",
         ));
     }
     Ok(())
 }
 
-/// Waits until all have ended or a signal comes.
+/// Enforces the placement until all processes have ended or a signal arrives.
 fn look_after(follow: &mut Follow, processes: &[(u32, OwnedFd)], signals: &Signals) -> Outcome {
     let mut living: Vec<&(u32, OwnedFd)> = processes.iter().collect();
     while let Some((first, pidfd)) = living.first() {
@@ -94,7 +95,7 @@ fn look_after(follow: &mut Follow, processes: &[(u32, OwnedFd)], signals: &Signa
             follow.keeper().farewell(*first);
             living.remove(0);
         }
-        // One that has ended may have left its id to another.
+        // The id of a process that has ended may already be in use again.
         living.retain(|(pid, _)| tasks::is_alive(*pid));
         if !signals.take().is_empty() {
             break;
@@ -103,7 +104,8 @@ fn look_after(follow: &mut Follow, processes: &[(u32, OwnedFd)], signals: &Signa
     Ok(())
 }
 
-/// Those that have not ended: another may have the id of one that has.
+/// Returns the ids of the processes that have not ended. The pidfds are used because ids may be in use
+/// again.
 fn living(processes: &[(u32, OwnedFd)]) -> Vec<u32> {
     let lives = |pidfd: &OwnedFd| {
         let mut ended = [PollFd::new(pidfd, PollFlags::IN)];
@@ -118,13 +120,13 @@ fn open(pid: u32) -> Outcome<OwnedFd> {
     if tasks::is_kernel(pid) {
         let name = tasks::name(pid).unwrap_or_default();
         return Err(Failure::input(format!(
-            "{pid} ({name}) is a thread of the kernel, which places it itself"
+            "{pid} ({name}) is a kernel thread and cannot be pinned; name a user process"
         )));
     }
     let pidfd = pidfd_open(number, PidfdFlags::empty()).map_err(|error| match error {
-        // Since Linux 6.9; ENOENT as well.
+        // EINVAL for a thread, and ENOENT since Linux 6.9.
         rustix::io::Errno::INVAL | rustix::io::Errno::NOENT => {
-            Failure::input(format!("{pid} is a thread: name its process"))
+            Failure::input(format!("{pid} is a thread, not a process; pass the id of its process"))
         }
         _ => none(),
     })?;

@@ -1,4 +1,5 @@
-//! `manycore plan`: says who runs where, draws it, and writes it in the words of other programs.
+//! `manycore plan`: prints which CPUs each worker gets, draws the plan, and writes it in the syntax of
+//! other programs.
 
 use crate::{
     cli::{Format, Plan as Args},
@@ -9,15 +10,16 @@ use manycore_placement::{Dialect, Export, LeftOut, Plan};
 use manycore_topo::{plan_text, svg};
 use manycore_topology::Machine;
 
-/// Makes the plan, writes the picture that was asked for, then prints the plan.
+/// Makes the plan, writes the picture if requested, then prints the plan.
 ///
 /// # Errors
-/// The source describes no machine, it cannot meet the demand, or an output cannot be written.
+/// The source does not describe a machine, the machine cannot meet the request, or an output cannot be
+/// written.
 pub fn run(args: &Args) -> Outcome {
     let machine = source::machine(&args.source)?;
     let plan = plan(args, &machine)?;
     let left_out = LeftOut::of(&args.place, &machine, &args.reserve);
-    // Before anything is written, so that a refusal leaves nothing.
+    // The text is made before any file is written, so that an error leaves no files.
     let text = match (args.dialect, args.format) {
         (Some(dialect), _) => export(args, dialect, &machine, &plan, &left_out)?,
         (None, Format::Text) => plan_text::render(&plan, &machine, &left_out, args.all),
@@ -27,7 +29,8 @@ pub fn run(args: &Args) -> Outcome {
         output::write_file(path, svg::render(&machine, Some(&plan)).as_bytes())?;
     }
     match args.dialect {
-        // Such words stand in other lines, where a comment would be taken for words as well.
+        // These lines become part of a command line, where a comment would be read as arguments. So
+        // comments go to standard error.
         Some(dialect) if dialect.is_words() => {
             let (comments, words): (Vec<&str>, Vec<&str>) =
                 text.split_inclusive('\n').partition(|line| line.starts_with('#'));
@@ -66,7 +69,7 @@ fn export(
         (true, false) => {
             let name = dialect.name();
             return Err(Failure::input(format!(
-                "--together: {name} tells the workers of one program apart; leave --together out, or ask for 1 worker"
+                "--together: {name} places the workers of one program separately; leave out --together, or request 1 worker"
             )));
         }
     };

@@ -1,4 +1,4 @@
-//! `manycore run`: a command on planned CPUs.
+//! `manycore run`: runs a command on planned CPUs.
 
 use crate::{
     cli::Run,
@@ -24,16 +24,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Variable that marks what a run has started, for `undo` to find it.
+/// Environment variable that marks the processes of a run, so that `undo` can find them.
 const MARK: &str = "MANYCORE_RUN";
 
-/// Time between looks at what the command has left behind.
+/// Time between two scans for processes that the command has left running.
 const LEFT: Duration = Duration::from_millis(128);
 
-/// Runs the command to its end, keeps its tasks in place, and shows where they ran.
+/// Runs the command to its end, enforces the placement of its tasks, and shows where they ran.
 ///
 /// # Errors
-/// The plan cannot be made, or the command not be started; [`Failure::Status`] with the command's own status.
+/// The plan cannot be made, or the command cannot be started. [`Failure::Status`] with the exit status of
+/// the command if that is not 0.
 pub fn run(args: &Run) -> Outcome {
     let aim = placing::aim(&args.placing)?;
     let (command, _) = with_workers(&args.command.command, aim.plan.workers.len());
@@ -78,7 +79,7 @@ pub fn run(args: &Run) -> Outcome {
     }
 }
 
-/// Writes down what the command will start with.
+/// Records in the journal the CPUs that the command starts with.
 fn note_start(journal: &Journal, aim: &Aim, mark: &str) -> Outcome {
     let Some(new) = aim.place.cpus() else { return Ok(()) };
     let change = Change::Command { mark: format!("{MARK}={mark}"), old: aim.inherited.clone(), new };
@@ -93,7 +94,8 @@ fn cannot_start(program: &str, error: &std::io::Error) -> Failure {
     }
 }
 
-/// What is left running, by whether it has its former CPUs: that is looked at, and not believed.
+/// Returns notes on the processes that are left running: those that have their former CPUs, and those that
+/// have not. The affinities are read again for this.
 fn left_running(family: &Family, aim: &Aim) -> Vec<String> {
     let online = affinity::online();
     let shown = |cpus: &CpuSet| online.as_ref().map_or(cpus.clone(), |online| cpus.intersection(online));
@@ -106,17 +108,20 @@ fn left_running(family: &Family, aim: &Aim) -> Vec<String> {
     let mut notes = Vec::new();
     if !free.is_empty() {
         let names = free.join(", ");
-        notes.push(format!("left running, with their former CPUs: {names} (--wait stays with them)"));
+        notes.push(format!("left running, with their former CPUs: {names} (--wait waits for them)"));
     }
     let kept = kept.into_iter().map(|(pid, cpus)| {
         let wide = &aim.inherited;
-        format!("left running, still on CPUs {cpus}: {}; taskset -acp {wide} {pid} frees it", name(pid))
+        format!(
+            "left running, still pinned to CPUs {cpus}: {}; 'taskset -acp {wide} {pid}' unpins it",
+            name(pid)
+        )
     });
     notes.extend(kept);
     notes
 }
 
-/// Waits for the end of the command; signals to us are passed on to it.
+/// Waits for the end of the command. Signals to this process are passed on to the command.
 fn look_after(follow: &mut Follow, family: &Family, pid: Pid, signals: &Signals) -> Outcome<Ended> {
     let number = pid.as_raw_nonzero().get() as u32;
     let lost =
@@ -136,7 +141,7 @@ fn look_after(follow: &mut Follow, family: &Family, pid: Pid, signals: &Signals)
     }
 }
 
-/// Stays until all that the command has started has ended; signals are passed on to all of it.
+/// Waits until all processes that the command has started have ended. Signals are passed on to all of them.
 fn stay(follow: &mut Follow, family: &Family, signals: &Signals) -> Outcome {
     loop {
         reap_orphans(family, 0);
@@ -152,7 +157,7 @@ fn stay(follow: &mut Follow, family: &Family, signals: &Signals) -> Outcome {
     }
 }
 
-/// Waits for zombies that came to us, but for the command itself.
+/// Reaps zombies that became children of this process, except the command itself.
 fn reap_orphans(family: &Family, command: u32) {
     for pid in family.children() {
         if pid != command && !tasks::is_alive(pid) {
@@ -161,7 +166,7 @@ fn reap_orphans(family: &Family, command: u32) {
     }
 }
 
-/// As shells tell it.
+/// Converts an exit status as shells do: the exit code, or 128 + N after signal N.
 fn status(status: ExitStatus) -> u8 {
     status.code().or_else(|| Some(128 + status.signal()?)).map_or(4, |code| code as u8)
 }

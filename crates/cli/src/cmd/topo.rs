@@ -1,4 +1,4 @@
-//! `manycore topo`: shows, draws and saves the machine.
+//! `manycore topo`: shows, draws and saves the machine's topology.
 
 use crate::{
     cli::{Format, Topo},
@@ -7,10 +7,10 @@ use crate::{
 };
 use manycore_topo::{svg, text};
 
-/// Writes the files that were asked for, then prints the machine.
+/// Writes the requested files, then prints the machine.
 ///
 /// # Errors
-/// The source describes no machine, or an output cannot be written.
+/// The source does not describe a machine, or an output cannot be written.
 pub fn run(args: &Topo) -> Outcome {
     let machine = if let Some(path) = &args.save {
         let (machine, files) = source::machine_and_files(&args.source)?;

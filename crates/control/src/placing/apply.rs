@@ -1,4 +1,4 @@
-//! Making a plan from the command line and keeping it: what `run` and `pin` share.
+//! Makes a plan from the command line and applies it. Used by `run` and `pin`.
 
 use crate::error::{Error, Result};
 use crate::placing::{Keeper, Place, Recorder, memory_policy, place_of};
@@ -18,22 +18,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A command that ends sooner is held by its affinity alone: entering a control group takes a grace period of the
-/// kernel.
+/// Lifetime after which a command is moved into a control group. A command that ends earlier is held by its
+/// affinity alone, because entering a control group takes a grace period of the kernel.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// Rounds in which children are sought that were born while their parents entered a group.
+/// Rounds of searching for children that were created while their parents entered a group.
 const ROUNDS: usize = 3;
 
-/// A plan for this machine, and what it comes to.
+/// A plan for this machine, resolved to CPU sets.
 pub struct Aim {
     /// This machine.
     pub machine: Machine,
     /// The plan.
     pub plan: Plan,
-    /// The plan as places.
+    /// CPUs of each worker.
     pub place: Place,
-    /// What we may use ourselves, and whatever we start without a place.
+    /// CPUs that this process may use, and with it every process that is started without a placement.
     pub inherited: CpuSet,
     /// The requested memory policy.
     pub memory: Memory,
@@ -70,7 +70,8 @@ pub enum Hold {
 }
 
 impl Aim {
-    /// For processes that may use other CPUs than we: they are moved also where the plan leaves us all of ours.
+    /// Pins the processes even if the plan has all CPUs of this process. For processes that may use other
+    /// CPUs than this one.
     pub fn bound(self) -> Self {
         let workers = self.plan.workers.iter().map(|worker| worker.cpus.clone()).collect();
         Self { place: Place { workers, ..self.place }, ..self }
@@ -102,7 +103,7 @@ pub fn aim(machine: Machine, request: Request) -> Result<Aim> {
     Ok(Aim { machine, plan, place, inherited, memory, hold })
 }
 
-/// A journal for `verb`.
+/// Opens a journal for `verb`.
 ///
 /// # Errors
 /// [`Error::Unavailable`]: without one nothing must be changed.
@@ -116,7 +117,7 @@ pub fn journal(verb: &str, what: &str, stays: bool) -> Result<Arc<Journal>> {
     })
 }
 
-/// Looks after processes until they end.
+/// Enforces a placement on processes until they end.
 pub struct Follow {
     keeper: Keeper,
     journal: Arc<Journal>,
@@ -126,13 +127,13 @@ pub struct Follow {
     cpus: CpuSet,
 }
 
-/// What holds the processes.
+/// What holds the processes on their CPUs.
 enum Holding {
-    /// Affinities alone, and why; or a group, and who is in it.
+    /// Affinities alone, with the reason; or a control group, with the processes in it.
     Said(String),
-    /// A control group will, when the command has lived long enough.
+    /// A control group, once the command has run for [`SETTLED`].
     Later,
-    /// It is being entered; gives what can be said of that.
+    /// A control group that is being entered. The thread returns a description of the result.
     Entering(JoinHandle<Result<String, String>>),
 }
 
@@ -162,7 +163,7 @@ impl Follow {
         Self { keeper, journal, began: Instant::now(), hold, nodes, cpus }
     }
 
-    /// Why not all tasks that were to be moved could be; absent where they are.
+    /// Returns why not all tasks could be moved; `None` if all were moved.
     pub fn trouble(&mut self) -> Option<String> {
         let broken = self.keeper.recorder().and_then(|recorder| recorder.broken().map(str::to_owned));
         if let Some(error) = broken {
@@ -176,22 +177,22 @@ impl Follow {
         self.keeper.processes().next().is_none().then(|| "it has ended".to_owned())
     }
 
-    /// The keeper.
+    /// Returns the affinity enforcer.
     pub fn keeper(&mut self) -> &mut Keeper {
         &mut self.keeper
     }
 
-    /// Has new tasks seated without delay, although CPUs are busy. To be called when the command has started, which is
-    /// to be no more urgent than it was.
+    /// Gives this process real-time priority, so that new tasks are pinned without delay even if CPUs are
+    /// busy. To be called after the command has started, because the command must not inherit the priority.
     pub fn hurry(&self) {
         urgency::take();
     }
 
-    /// Looks at all that is below `roots` once, then waits until something happens to them or a signal comes, at most
-    /// for `longest`; `pidfd` becomes readable at the end of one. Returns whether it has ended.
+    /// Scans all processes below `roots` once. Then waits for an event, a signal or the end of the process
+    /// of `pidfd`, but not longer than `longest`. Returns whether the process has ended.
     ///
     /// # Errors
-    /// [`Error::Unavailable`]: those of `poll(2)`.
+    /// [`Failure::Missing`] with an error of `poll(2)`.
     pub fn wait(
         &mut self,
         roots: &dyn Fn() -> Vec<u32>,
@@ -213,7 +214,7 @@ impl Follow {
         }
     }
 
-    /// Has the processes enter a control group, once they have lived long enough.
+    /// Moves the processes into a control group once they have run long enough.
     fn see_to_hold(&mut self, roots: &dyn Fn() -> Vec<u32>) {
         match &self.hold {
             Holding::Later if self.began.elapsed() >= SETTLED => self.begin_entering(&roots()),
@@ -222,7 +223,7 @@ impl Follow {
         }
     }
 
-    /// Has the processes enter a control group now, and waits for that.
+    /// Moves the processes into a control group now, and waits until that is done.
     pub fn hold_now(&mut self, roots: &[u32]) {
         if matches!(self.hold, Holding::Later) {
             self.begin_entering(roots);
@@ -255,7 +256,7 @@ impl Follow {
         });
     }
 
-    /// Ends the keeping of all below `roots`: what was seen.
+    /// Stops enforcing the placement for all processes below `roots`. Returns the placement trace.
     pub fn end(&mut self, roots: &[u32], seconds: f64) -> Residence {
         self.entered();
         self.keeper.finish(roots);
@@ -269,7 +270,7 @@ impl Follow {
         let hold = match &self.hold {
             Holding::Said(said) => said.clone(),
             Holding::Later | Holding::Entering(_) => {
-                "affinities alone: it ended too soon for a cpuset".to_owned()
+                "affinities alone: the command ended too soon for a cpuset".to_owned()
             }
         };
         let Some(recorder) = self.keeper.recorder() else { return Residence::default() };
@@ -300,7 +301,8 @@ impl Follow {
     }
 }
 
-/// Moves `roots` and all below them into a group; says where not all of them could enter.
+/// Moves `roots` and all their descendants into a control group. Returns a note if only some of them could
+/// enter.
 fn enter(journal: &Journal, roots: &[u32], cpus: &CpuSet, nodes: &CpuSet) -> Result<String, String> {
     let first = *roots.first().ok_or("nothing runs")?;
     let hold = cpuset::Hold::make(journal, first, cpus, nodes)?;
@@ -309,7 +311,7 @@ fn enter(journal: &Journal, roots: &[u32], cpus: &CpuSet, nodes: &CpuSet) -> Res
         for pid in tasks::tree(roots) {
             match hold.take(journal, pid) {
                 Ok(()) => drop(inside.insert(pid)),
-                // What has ended needs no hold.
+                // A process that has ended needs no control group.
                 Err(_) if !tasks::is_alive(pid) => {}
                 Err(error) => drop(outside.insert(pid, error.to_string())),
             }

@@ -1,4 +1,4 @@
-//! All that a command has started, also what leaves its parents: daemons.
+//! Finds all processes that a command has started, including daemons that have left their parents.
 
 use crate::placing::Hold;
 use crate::{enclosure::Enclosure, journal::Journal};
@@ -16,10 +16,12 @@ use std::{
     time::Duration,
 };
 
-/// The processes of a command. While we live, whatever loses its parent becomes our child, because we are its subreaper;
-/// where a control group can be had, it holds them also after that.
+/// The processes of a command. This process is a subreaper: while it runs, descendants that lose their
+/// parent become its children. If a control group is available, it contains the processes even after this
+/// process has ended.
 pub struct Family {
-    /// Children that we had before the command: a shell that became this program may have some.
+    /// Children that this process had before the command. A shell that executed this program may have had
+    /// some.
     strangers: BTreeSet<u32>,
     enclosure: Option<Enclosure>,
     /// CPU time of children that had ended before.
@@ -27,7 +29,7 @@ pub struct Family {
 }
 
 impl Family {
-    /// To be called before the command starts.
+    /// Prepares for a command. To be called before the command starts.
     pub fn new(journal: &Journal, hold: Hold) -> Self {
         let enclosure = match hold {
             Hold::Auto => Enclosure::make(journal).ok(),
@@ -37,10 +39,10 @@ impl Family {
         Self { strangers, enclosure, before: job::reaped_cpu() }
     }
 
-    /// Starts the command, inside of the group where there is one.
+    /// Starts the command, inside the control group if there is one.
     ///
     /// # Errors
-    /// Those of starting a program.
+    /// Returns an error if the program cannot be started.
     pub fn launch(&mut self, command: &mut Command, start: &Start) -> io::Result<Pid> {
         let Some(enclosure) = self.enclosure.take() else {
             return child::launch(command, start).map(|child| Pid::from_child(&child));
@@ -55,21 +57,21 @@ impl Family {
         Ok(pid)
     }
 
-    /// Our children of the command's, zombies too.
+    /// Returns the children of this process that belong to the command, including zombies.
     pub fn children(&self) -> Vec<u32> {
         let children = tasks::children(std::process::id()).into_iter();
         children.filter(|pid| !self.strangers.contains(pid)).collect()
     }
 
-    /// Its processes that have not ended.
+    /// Returns the processes of the command that have not ended.
     pub fn living(&self) -> BTreeSet<u32> {
         let members = self.enclosure.as_ref().map(Enclosure::members).unwrap_or_default();
         let below = tasks::tree(&self.children());
         members.union(&below).copied().filter(|pid| tasks::is_alive(*pid)).collect()
     }
 
-    /// CPU time of all of it, of what has ended and of what runs: by the group, or else by what the kernel adds up for
-    /// parents.
+    /// Returns the CPU time in nanoseconds of all processes of the command, ended or running: from the
+    /// control group, or else from what the kernel adds up for parents.
     pub fn cpu_ns(&self) -> u64 {
         if let Some(counted) = self.enclosure.as_ref().and_then(Enclosure::cpu_ns) {
             return counted;
@@ -78,7 +80,7 @@ impl Family {
         ended + self.living().into_iter().filter_map(tasks::usage).map(|usage| usage.cpu_ns).sum::<u64>()
     }
 
-    /// Living processes with a task whose affinity is one of `ours`, with that affinity.
+    /// Returns the running processes with a task whose affinity is one of `ours`, with that affinity.
     pub fn confined(&self, ours: &BTreeSet<CpuSet>) -> BTreeMap<u32, CpuSet> {
         let of = |pid: u32| tasks::threads(pid).into_iter().filter_map(|tid| affinity::of(tid).ok());
         let confined = |pid: u32| of(pid).find(|cpus| ours.contains(cpus)).map(|cpus| (pid, cpus));

@@ -1,4 +1,4 @@
-//! Where commands and processes run, and what keeps their tasks there.
+//! Places commands and processes on CPUs, and enforces the placement of their tasks.
 
 mod apply;
 mod family;
@@ -15,42 +15,43 @@ use manycore_linux::{child::Start, memory_policy::MemoryPolicy};
 use manycore_placement::{Memory, Plan, Policy, PolicyKind, Reserve};
 use manycore_topology::{CpuSet, Machine};
 
-/// CPUs for each worker, and where memory comes from.
+/// The CPUs of each worker, and the memory policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// CPUs of each worker; none: wherever this process may run.
+    /// CPUs of each worker. Empty: wherever this process may run.
     pub workers: Vec<CpuSet>,
-    /// Where memory comes from.
+    /// The memory policy.
     pub memory: MemoryPolicy,
 }
 
 impl Place {
-    /// All on `cpus`.
+    /// Returns a placement of one worker on `cpus`.
     pub fn on(cpus: CpuSet) -> Self {
         Self { workers: vec![cpus], memory: MemoryPolicy::Default }
     }
 
-    /// CPUs of all workers together; absent where they may run anywhere.
+    /// Returns the CPUs of all workers; `None` if they may run anywhere.
     pub fn cpus(&self) -> Option<CpuSet> {
         (!self.workers.is_empty()).then(|| self.workers.iter().flat_map(CpuSet::iter).collect())
     }
 
-    /// The place of one copy of a command out of several: that of the worker of its number.
+    /// Returns the placement of one of several copies of a command: that of the worker with the copy's
+    /// number.
     pub fn of_copy(&self, copy: usize) -> Self {
         let own = self.workers.get(copy % self.workers.len().max(1)).cloned();
         Self { workers: own.into_iter().collect(), memory: self.memory.clone() }
     }
 
-    /// How a command starts here.
+    /// Returns how a command with this placement starts.
     pub fn start(&self) -> Start {
         Start { cpus: self.cpus(), memory: self.memory.clone() }
     }
 }
 
-/// The place that `policy` gives `workers`.
+/// Returns the placement of `workers` workers by `policy`, and its plan.
 ///
 /// # Errors
-/// [`Error::Invalid`] where it cannot be met here.
+/// [`Failure::Input`] if this machine cannot meet the policy.
 pub fn placed(
     machine: &Machine,
     policy: Option<&Policy>,
@@ -69,7 +70,7 @@ pub fn placed(
     Ok((place, plan))
 }
 
-/// A plan as a place. Where every worker may use all CPUs, the command runs where it would anyway.
+/// Converts a plan. If every worker may use all CPUs, the command runs where it would run without a plan.
 fn place_of(machine: &Machine, plan: &Plan, memory: MemoryPolicy) -> Place {
     let everywhere = |cpus: &CpuSet| *cpus == machine.allowed.cpus;
     let workers = if plan.workers.iter().all(|worker| everywhere(&worker.cpus)) {

@@ -1,4 +1,4 @@
-//! Journals what a keeper changes, and records where its tasks run.
+//! Records in the journal what is changed, and in the placement trace where tasks run.
 
 use crate::journal::{Change, Journal};
 use manycore_linux::{
@@ -15,43 +15,45 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time between looks at counters that are dear to read: migrations and context switches.
+/// Time between two readings of counters that are expensive to read: migrations and context switches.
 const DEAR: Duration = Duration::from_secs(1);
 
-/// What `run` and `pin` add to keeping.
+/// The journal and the placement trace of `run` and `pin`.
 pub struct Recorder {
     journal: Arc<Journal>,
-    /// What each process is to have back.
+    /// The affinity to restore for each process.
     originals: BTreeMap<u32, CpuSet>,
-    /// What those are to have back of which nothing else is known.
+    /// The affinity to restore for processes whose original affinity is unknown.
     inherited: CpuSet,
     stay: Residence,
-    /// Where in `stay` each living task is.
+    /// Index in `stay` of each running task.
     places: BTreeMap<u32, usize>,
-    /// Of each worker: CPUs of the nodes with its memory.
+    /// For each worker, the CPUs of the nodes with its memory.
     near: Vec<CpuSet>,
     broken: Option<String>,
     kernel: Kernel,
     counted: Option<Instant>,
-    /// Whether dear counters are read in this look.
+    /// Whether this scan reads the expensive counters.
     counting: bool,
     total: Option<Total>,
 }
 
-/// CPU time of processes that were running before, and of their children: the kernel adds it up for no process of ours.
+/// CPU time of processes that ran before this program started, and of their children. The kernel does not
+/// add it up for any process of this program.
 #[derive(Debug, Default)]
 struct Total {
-    /// When it was counted first.
+    /// CPU time at the first count.
     base_ns: Option<u64>,
-    /// Of those that have ended and whose parents are not among them.
+    /// CPU time of ended processes whose parents are not among the processes.
     ended_ns: u64,
-    /// Of each with the children that it has waited for, and its parent.
+    /// For each process its CPU time including reaped children, and its parent.
     of: BTreeMap<u32, (u64, u32)>,
 }
 
 impl Total {
-    /// Counts again the processes that are known, each with its start. Returns nanoseconds since the first time. What a
-    /// process has used goes to its parent when that waits for it.
+    /// Counts the known processes, each with its start time, again. Returns the CPU time in nanoseconds
+    /// since the first count. The CPU time of an ended process is added to its parent when the parent waits
+    /// for it.
     fn count(&mut self, known: &BTreeMap<u32, Option<u64>>) -> u64 {
         let living = known.iter().filter_map(|(&pid, start)| {
             let usage = tasks::usage(pid).filter(|usage| Some(usage.start) == *start)?;
@@ -71,7 +73,8 @@ impl Total {
 }
 
 impl Recorder {
-    /// For `plan` on `machine`; tasks get `inherited` back where they were born under our eyes.
+    /// Creates a recorder for `plan` on `machine`. Tasks created while they are observed get `inherited`
+    /// back.
     pub fn new(
         journal: Arc<Journal>,
         machine: &Machine,
@@ -98,12 +101,13 @@ impl Recorder {
         }
     }
 
-    /// Counts from now on what all that is kept uses, for processes that were running before.
+    /// Counts from now on the CPU time of all placed processes. For processes that ran before this program
+    /// started.
     pub fn count_all(&mut self) {
         self.total = Some(Total::default());
     }
 
-    /// Adds up what all that is kept has used, where that is counted.
+    /// Adds up the CPU time of all placed processes, if it is counted.
     pub(super) fn count(&mut self, known: &BTreeMap<u32, Option<u64>>) {
         if let Some(total) = &mut self.total {
             let used = total.count(known);
@@ -111,16 +115,17 @@ impl Recorder {
         }
     }
 
-    /// What is remembered, to be completed.
+    /// Returns the placement trace, to be completed.
     pub fn stay(&mut self) -> &mut Residence {
         &mut self.stay
     }
 
-    /// Writes down that a task's affinity is about to change from `old` to `new`. One that was `born` under our
-    /// eyes has `old` from us, and is to have back what its process or its parent had.
+    /// Records that a task's affinity is about to change from `old` to `new`. A task that was created while
+    /// it was observed (`born`) inherited `old` from a pinned task, so the affinity to restore is that of
+    /// its process or its parent.
     ///
     /// # Errors
-    /// It cannot be written down, and must not be changed.
+    /// The journal cannot be written; then the affinity must not be changed.
     pub(super) fn before(
         &mut self,
         pid: u32,
@@ -148,7 +153,8 @@ impl Recorder {
         self.note(&Change::Affinity { pid, tid, old, new: new.clone() })
     }
 
-    /// A task is on its seat for the first time, this long after its birth where that is known.
+    /// Records that a task is pinned for the first time, with the delay since its creation if that is
+    /// known.
     pub(super) fn arrived(&mut self, pid: u32, tid: u32, worker: usize, cpu_ns: u64, delay_ns: Option<u64>) {
         let name = tasks::name(tid).unwrap_or_default();
         let at = self.stay.arrived(tid, pid, name, Some(worker), cpu_ns);
@@ -156,7 +162,7 @@ impl Recorder {
         self.stay.delays_ns.extend(delay_ns);
     }
 
-    /// A task has chosen CPUs itself, or inherited them from one that has.
+    /// Records that a task has chosen its CPUs itself, or has inherited them from a task that has.
     pub(super) fn chose(&mut self, pid: u32, tid: u32, cpus: &CpuSet) {
         let at = match self.places.get(&tid) {
             Some(&at) => at,
@@ -169,7 +175,8 @@ impl Recorder {
         self.stay.tasks[at].chose = Some(cpus.clone());
     }
 
-    /// Writes down that process `pid` is one of ours, where it is not yet: what it has left its parents for.
+    /// Records that process `pid` belongs to the command, if that is not recorded yet. For processes that
+    /// have left their parents.
     pub(super) fn know(&mut self, pid: u32) {
         if self.originals.contains_key(&pid) {
             return;
@@ -181,12 +188,12 @@ impl Recorder {
         }
     }
 
-    /// Why nothing more can be written down, once that was so.
+    /// Returns why the journal can no longer be written; `None` if it can.
     pub fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
     }
 
-    /// Forgets processes that have ended: others may get their ids.
+    /// Forgets processes that have ended, because their ids may be used again.
     pub(super) fn forget(&mut self, is_alive: impl Fn(u32) -> bool) {
         self.originals.retain(|pid, _| is_alive(*pid));
     }
@@ -195,7 +202,7 @@ impl Recorder {
         self.journal.note(change).inspect_err(|error| self.broken = Some(error.to_string()))
     }
 
-    /// Takes note of where a task is; `last` where there will be no other look.
+    /// Records where a task is; `last` if this is the last reading.
     pub(super) fn saw(
         &mut self,
         pid: u32,
@@ -206,7 +213,7 @@ impl Recorder {
         last: bool,
     ) {
         let Some(&at) = self.places.get(&tid) else { return };
-        // Who may use one CPU only is on it.
+        // A task that may use only one CPU is on that CPU.
         let only = place.first().filter(|_| seat.is_some() && place.len() == 1);
         let Some(cpu) = only.or_else(|| tasks::cpu(pid, tid)) else { return };
         let counters = if last || self.counting { self.kernel.task(tid) } else { TaskCounters::default() };
@@ -227,7 +234,7 @@ impl Recorder {
         }
     }
 
-    /// A look at all tasks begins.
+    /// Begins a scan of all tasks.
     pub(super) fn looking(&mut self) {
         self.counting = self.counted.is_none_or(|at| at.elapsed() >= DEAR);
         if self.counting {
@@ -240,7 +247,8 @@ impl Recorder {
 mod tests {
     use crate::placing::recorder::Total;
 
-    /// `pin --check` had no total: of 1.7 s it saw 0.2, and said that the plan held.
+    /// Regression test: `pin --check` had no total. It observed 0.2 s of 1.7 s and reported that the plan
+    /// held.
     #[test]
     fn what_ended_between_two_looks_is_in_the_total() {
         let mut total = Total::default();
@@ -249,9 +257,9 @@ mod tests {
         };
         assert_eq!(at(&[(10, 500, 1), (11, 100, 10)]), 0);
         assert_eq!(at(&[(10, 600, 1), (11, 300, 10)]), 300);
-        // 11 has ended, and 10 has waited for it; another one came and went between the looks.
+        // 11 has ended, and 10 has waited for it. Another process was created and ended between the scans.
         assert_eq!(at(&[(10, 600 + 310 + 40, 1)]), 350);
-        // A child of its own, which loses its parent.
+        // 10 has a child, which loses its parent.
         assert_eq!(at(&[(10, 960, 1), (12, 20, 10)]), 380);
         assert_eq!(at(&[(12, 30, 1)]), 390);
         assert_eq!(at(&[]), 390);

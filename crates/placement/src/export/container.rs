@@ -1,7 +1,7 @@
-//! `docker run` and `podman run`: the cpuset of a container.
+//! Exports for `docker run` and `podman run`: the cpuset of a container.
 //!
-//! `--cpuset-mems` is a bound as hard as `bind`, so it is written for `bind` only: under the other policies
-//! memory comes from the nearest node and from the next one when that is full.
+//! `--cpuset-mems` is as strict as `bind`, so it is written for `bind` only. Under the other policies
+//! memory comes from the nearest node, and from the next one when that is full.
 
 use super::{Export, comments, list};
 use crate::Memory;

@@ -1,8 +1,9 @@
-//! Kubernetes: the kubelet's configuration (`kubelet.config.k8s.io/v1beta1`) and a pod.
+//! Exports for Kubernetes: the kubelet's configuration (`kubelet.config.k8s.io/v1beta1`) and a pod.
 //!
-//! A pod asks for numbers of CPUs and the kubelet's static CPU manager chooses which, packed as close as it can.
-//! Its options and the topology manager's policy bend that choice; CPUs by name are not to be had. The text says
-//! how near it comes. See "Control CPU Management Policies on the Node" of the Kubernetes documentation.
+//! A pod requests numbers of CPUs, and the kubelet's static CPU manager chooses which ones, packed as
+//! closely as possible. Its options and the topology manager's policy influence that choice, but specific
+//! CPUs cannot be requested. Comments in the output say how close it comes to the plan. See "Control CPU
+//! Management Policies on the Node" in the Kubernetes documentation.
 
 use super::{Export, comments};
 use crate::{Level, Memory, PlannedWorker, PolicyKind};
@@ -11,9 +12,9 @@ use manycore_topology::CpuSet;
 pub(super) fn text(export: &Export) -> String {
     let demand = Demand::of(export);
     let mut lines = vec![
-        format!("{}. Kubernetes cannot name CPUs: it gives", export.title()),
+        format!("{}. Kubernetes cannot name CPUs: a pod requests", export.title()),
         format!(
-            "numbers of them, and its kubelet chooses which. The plan's CPUs are {}.",
+            "numbers of CPUs, and the kubelet chooses which ones. The plan's CPUs are {}.",
             export.plan.cpus()
         ),
     ];
@@ -25,13 +26,14 @@ pub(super) fn text(export: &Export) -> String {
     text + &pod(&demand)
 }
 
-/// What containers ask for.
+/// The CPUs that containers request.
 struct Demand {
-    /// CPUs of each container; one container for all workers, or one for each where each has a group.
+    /// CPUs of each container: one container for all workers, or one per worker if each worker has a group
+    /// of CPUs.
     containers: Vec<usize>,
-    /// Whether each container gets CPUs that no other has.
+    /// Whether each container gets CPUs that no other container has.
     exclusive: bool,
-    /// CPUs that come with each CPU that is used: its SMT siblings, where they are to be left empty.
+    /// CPUs requested for each CPU that is used: includes its SMT siblings if they are to stay idle.
     threads: usize,
 }
 
@@ -55,34 +57,33 @@ impl Demand {
     }
 }
 
-/// What gets lost in the words of Kubernetes.
+/// Returns comments on what the plan loses in Kubernetes.
 fn losses(export: &Export, demand: &Demand) -> Vec<String> {
     let mut lines = Vec::new();
     if !demand.exclusive {
         lines.push(
-            "Workers share CPUs, so none is given out for good: the default CPU manager will do.".to_owned(),
+            "Workers share CPUs, so no CPU is exclusive: the default CPU manager is sufficient.".to_owned(),
         );
     } else if demand.containers.len() == 1 && demand.containers[0] > 1 {
         lines.push(
-            "Within its container a worker may use all CPUs: bind it there, as with taskset.".to_owned(),
+            "A worker may use all CPUs of its container: pin it there, for example with taskset.".to_owned(),
         );
     }
     if demand.threads > 1 {
         let count = demand.threads;
         lines.push(format!(
-            "For one worker on a core, all {count} CPUs of each core are asked for: start as many"
+            "To have one worker per core, all {count} CPUs of each core are requested: start as many"
         ));
         lines.push(format!("workers as the plan has, not {count} times as many."));
     }
     if export.policy.kind == PolicyKind::Spread && demand.exclusive {
         lines.push(
-            "The kubelet spreads a container over nodes only where one node has too few CPUs for it."
-                .to_owned(),
+            "The kubelet spreads a container over nodes only if one node has too few CPUs for it.".to_owned(),
         );
     }
     if matches!(export.policy.kind, PolicyKind::Near(_)) {
         lines.push(
-            "CPUs are near the device where the pod asks for it through a device plugin, too.".to_owned(),
+            "CPUs are near the device only if the pod also requests it through a device plugin.".to_owned(),
         );
     }
     match export.memory {
@@ -99,14 +100,14 @@ fn losses(export: &Export, demand: &Demand) -> Vec<String> {
     lines
 }
 
-/// The node's side.
+/// Returns the kubelet's configuration.
 fn kubelet(export: &Export, demand: &Demand) -> String {
     let mut text = comments(&[
-        "Of the kubelet's configuration; the flags --cpu-manager-policy, --cpu-manager-policy-options,"
+        "Part of the kubelet's configuration. The flags --cpu-manager-policy, --cpu-manager-policy-options,"
             .to_owned(),
-        "--topology-manager-policy and --reserved-cpus are the same. To change it: drain the node, stop"
+        "--topology-manager-policy and --reserved-cpus are equivalent. To change it: drain the node, stop"
             .to_owned(),
-        "the kubelet, remove /var/lib/kubelet/cpu_manager_state, start it.".to_owned(),
+        "the kubelet, remove /var/lib/kubelet/cpu_manager_state, start the kubelet.".to_owned(),
     ]);
     text.push_str("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n");
     if !demand.exclusive {
@@ -115,9 +116,7 @@ fn kubelet(export: &Export, demand: &Demand) -> String {
     text.push_str("cpuManagerPolicy: static\n");
     let options = options(export, demand);
     if options.iter().any(|option| ALPHA.contains(option)) {
-        text.push_str(&comments(&[
-            "The option is an alpha feature, which is hidden without this.".to_owned()
-        ]));
+        text.push_str(&comments(&["The option is an alpha feature, which needs this gate.".to_owned()]));
         text.push_str("featureGates:\n  CPUManagerPolicyAlphaOptions: true\n");
     }
     if !options.is_empty() {
@@ -130,8 +129,7 @@ fn kubelet(export: &Export, demand: &Demand) -> String {
     ));
     if export.reserved.is_empty() {
         text + &comments(&[
-            "The static policy does not start without CPUs that are kept back: plan with --reserve, or set"
-                .to_owned(),
+            "The static policy does not start without reserved CPUs: plan with --reserve, or set".to_owned(),
             "kubeReserved. reservedSystemCPUs: \"LIST\"".to_owned(),
         ])
     } else {
@@ -139,13 +137,13 @@ fn kubelet(export: &Export, demand: &Demand) -> String {
     }
 }
 
-/// Options behind a feature gate (as of Kubernetes 1.34).
+/// Options behind a feature gate, as of Kubernetes 1.34.
 const ALPHA: [&str; 2] = [BY_SOCKET, ACROSS_CORES];
 const BY_SOCKET: &str = "align-by-socket";
 const ACROSS_CORES: &str = "distribute-cpus-across-cores";
 const WHOLE_CORES: &str = "full-pcpus-only";
 
-/// Options of the static policy that bend its choice towards the placement's.
+/// Returns the options of the static policy that bring its choice closer to the placement.
 fn options(export: &Export, demand: &Demand) -> Vec<&'static str> {
     let machine = export.machine;
     let cpus = export.plan.cpus();
@@ -155,7 +153,7 @@ fn options(export: &Export, demand: &Demand) -> Vec<&'static str> {
     let full = machine.has_smt() && even && (whole || export.policy.nosmt);
     let mut options = Vec::new();
     match &export.policy.kind {
-        // Spreading over cores excludes spreading over nodes and whole cores.
+        // distribute-cpus-across-cores excludes distribute-cpus-across-numa and full-pcpus-only.
         PolicyKind::Spread if nodes_of(export) > 1 => {
             options.push("distribute-cpus-across-numa");
             options.extend(full.then_some(WHOLE_CORES));
@@ -174,7 +172,7 @@ fn options(export: &Export, demand: &Demand) -> Vec<&'static str> {
     options
 }
 
-/// The topology manager's policy: as few nodes as possible, unless the workers are to be apart.
+/// Returns the topology manager's policy: as few nodes as possible, unless the workers are to be spread.
 fn alignment(export: &Export) -> &'static str {
     match &export.policy.kind {
         PolicyKind::Free => "none",
@@ -186,16 +184,17 @@ fn alignment(export: &Export) -> &'static str {
     }
 }
 
-/// NUMA nodes that the plan's CPUs lie on.
+/// Returns the number of NUMA nodes that the plan's CPUs are on.
 fn nodes_of(export: &Export) -> usize {
     let cpus: CpuSet = export.plan.cpus();
     let nodes = export.machine.nodes.iter().filter(|node| !node.memory_only);
     nodes.filter(|node| node.cpus.intersects(&cpus)).count()
 }
 
-/// The work's side. Equal requests and limits of whole CPUs are what the static policy asks for.
+/// Returns the pod. The static policy requires requests and limits that are equal and whole numbers of
+/// CPUs.
 fn pod(demand: &Demand) -> String {
-    let mut text = comments(&["Put in your own names, image and memory.".to_owned()]);
+    let mut text = comments(&["Replace the names, the image and the memory.".to_owned()]);
     text.push_str("apiVersion: v1\nkind: Pod\nmetadata:\n  name: workers\nspec:\n  containers:\n");
     for (at, cpus) in demand.containers.iter().enumerate() {
         text.push_str(&format!(

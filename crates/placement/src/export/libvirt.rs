@@ -1,16 +1,16 @@
-//! libvirt's domain XML (`formatdomain`): a virtual CPU for each worker.
+//! Exports for libvirt's domain XML (`formatdomain`): one virtual CPU per worker.
 
 use super::{Export, list};
 use crate::Memory;
 
 pub(super) fn text(export: &Export) -> String {
     let all = export.plan.cpus();
-    // Work of the emulator on a virtual CPU's own CPU would stall the guest.
+    // Emulator threads on the host CPU of a virtual CPU would stall the guest.
     let emulator = if export.reserved.is_empty() { &all } else { export.reserved };
     let mut text = comment(&format!("{}: virtual CPU N is worker N", export.title()));
     if export.reserved.is_empty() {
         text.push_str(&comment(
-            "the emulator shares the CPUs of the workers; a reserve would keep some for it",
+            "the emulator shares the CPUs of the workers; plan with --reserve to give it CPUs of its own",
         ));
     }
     let count = export.plan.workers.len();
@@ -22,22 +22,23 @@ pub(super) fn text(export: &Export) -> String {
     text + &memory(export)
 }
 
-/// The guest's memory. A domain has one policy for all of it unless it has NUMA cells of its own.
+/// Returns the memory policy. A domain has one policy for all of its memory unless it has its own NUMA
+/// cells.
 fn memory(export: &Export) -> String {
     let nodes = export.memory.nodes(export.plan);
     let mode = match export.memory {
         Memory::Default => return String::new(),
-        Memory::Local => return comment("local is what a domain without numatune has"),
+        Memory::Local => return comment("local is the default of a domain without numatune"),
         Memory::Interleave(_) => "interleave",
         Memory::Bind(_) => "strict",
     };
     if nodes.is_empty() {
-        return comment("the machine shows no memory nodes");
+        return comment("the machine reports no memory nodes");
     }
     format!("<numatune>\n  <memory mode='{mode}' nodeset='{}'/>\n</numatune>\n", list(&nodes))
 }
 
-/// Two hyphens side by side may not be in a comment.
+/// Formats an XML comment, which must not contain two adjacent hyphens.
 fn comment(text: &str) -> String {
     let mut spaced = String::new();
     for letter in text.chars() {

@@ -1,7 +1,7 @@
-//! A plan in the words of other programs.
+//! Exports a plan in the syntax of other programs.
 //!
-//! One file for each dialect. What a dialect cannot say, its text says in a comment; nothing is left out in
-//! silence.
+//! There is one file per program. What a program cannot express is written as a comment; nothing is left
+//! out silently.
 
 mod container;
 mod kubernetes;
@@ -15,12 +15,12 @@ mod taskset;
 use super::{Memory, Plan, PlannedWorker, Policy, memory_policy::set};
 use manycore_topology::{CpuSet, Machine};
 
-/// A program that places work.
+/// A program that plans are exported for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// Words before a command, CPUs only.
+    /// A command prefix with CPUs only.
     Taskset,
-    /// Words before a command, CPUs and memory.
+    /// A command prefix with CPUs and memory.
     Numactl,
     /// A drop-in for a service.
     Systemd,
@@ -28,18 +28,18 @@ pub enum Dialect {
     Docker,
     /// Options of `podman run`.
     Podman,
-    /// The kubelet's configuration, and a pod.
+    /// The kubelet's configuration and a pod.
     Kubernetes,
-    /// `srun` and its options before a command.
+    /// A command prefix: `srun` and its options.
     Slurm,
-    /// Environment of a program with OpenMP.
+    /// Environment variables of an OpenMP program.
     OpenMp,
-    /// Parts of a domain, whose virtual CPUs are the workers.
+    /// Parts of a domain whose virtual CPUs are the workers.
     Libvirt,
 }
 
 impl Dialect {
-    /// All of them.
+    /// All programs.
     pub const ALL: [Self; 9] = [
         Self::Taskset,
         Self::Numactl,
@@ -52,7 +52,7 @@ impl Dialect {
         Self::Libvirt,
     ];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Taskset => "taskset",
@@ -67,36 +67,36 @@ impl Dialect {
         }
     }
 
-    /// Whether its text is words before a command, or options, that scripts put into their own lines.
+    /// Returns whether the output is a command prefix or options, which scripts insert into a command line.
     pub const fn is_words(self) -> bool {
         matches!(self, Self::Taskset | Self::Numactl | Self::Docker | Self::Podman)
     }
 
-    /// Whether it places whole programs, so that one place for all workers together ([`Plan::together`])
-    /// has a meaning; the others tell single workers of one program apart.
+    /// Returns whether the program places whole processes, so that one set of CPUs for all workers
+    /// ([`Plan::together`]) makes sense. The others place the workers of one program separately.
     pub const fn places_programs(self) -> bool {
         matches!(self, Self::Taskset | Self::Numactl | Self::Systemd | Self::Docker | Self::Podman)
     }
 }
 
-/// A plan and what else the words for it depend on.
+/// A plan and what else its export depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Export<'a> {
-    /// Who runs where.
+    /// The plan.
     pub plan: &'a Plan,
-    /// The machine that it is for.
+    /// The machine that the plan is for.
     pub machine: &'a Machine,
-    /// The policy that made it.
+    /// The policy that the plan was made with.
     pub policy: &'a Policy,
-    /// Where memory comes from. `bind` without nodes binds each worker to the memory nearest to its own CPUs;
-    /// `interleave` without nodes is over the memory of all workers.
+    /// The memory policy. `bind` without nodes binds each worker to the memory nearest to its own CPUs;
+    /// `interleave` without nodes uses the memory nodes of all workers.
     pub memory: &'a Memory,
-    /// CPUs that were kept back; see [`super::LeftOut::reserved`].
+    /// Reserved CPUs; see [`super::LeftOut::reserved`].
     pub reserved: &'a CpuSet,
 }
 
 impl Export<'_> {
-    /// The whole text, which ends with a new line.
+    /// Returns the whole text, which ends with a newline.
     pub fn text(&self, dialect: Dialect) -> String {
         match dialect {
             Dialect::Taskset => taskset::text(self),
@@ -110,18 +110,18 @@ impl Export<'_> {
         }
     }
 
-    /// A line for each worker; one line where all have the same place.
+    /// Returns one line per worker, or a single line if all workers have the same CPUs.
     fn lines(&self, words: impl Fn(&PlannedWorker) -> String) -> String {
         let workers = if self.is_one_place() { &self.plan.workers[..1] } else { &self.plan.workers };
         workers.iter().map(|worker| words(worker) + "\n").collect()
     }
 
-    /// Whether all workers have the same CPUs.
+    /// Returns whether all workers have the same CPUs.
     fn is_one_place(&self) -> bool {
         self.plan.workers.windows(2).all(|pair| pair[0].cpus == pair[1].cpus)
     }
 
-    /// Nodes that the memory policy means for a worker.
+    /// Returns the nodes that the memory policy selects for a worker.
     fn nodes(&self, worker: &PlannedWorker) -> Vec<u32> {
         match self.memory {
             Memory::Bind(nodes) if nodes.is_empty() => worker.memory_nodes.clone(),
@@ -129,12 +129,12 @@ impl Export<'_> {
         }
     }
 
-    /// Whether memory comes from these nodes only, and there are any.
+    /// Returns whether memory is restricted to these nodes, and there are any.
     fn binds(&self, nodes: &[u32]) -> bool {
         matches!(self.memory, Memory::Bind(_)) && !nodes.is_empty()
     }
 
-    /// `8 workers, close, for the machine 0123456789abcdef`.
+    /// Returns `8 workers, close, for the machine 0123456789abcdef`.
     fn title(&self) -> String {
         let Plan { workers, place, machine, .. } = self.plan;
         let count = workers.len();
@@ -142,13 +142,13 @@ impl Export<'_> {
         format!("{count} {noun}, {place}, for the machine {machine}")
     }
 
-    /// What numactl would say of the memory alone, for dialects that have no word for it.
+    /// Returns the numactl command for the memory policy alone, for programs that cannot set one.
     fn memory_by_numactl(&self) -> Option<String> {
         numactl::memory(self.memory, &self.memory.nodes(self.plan)).map(|words| format!("numactl {words}"))
     }
 }
 
-/// Lines as comments of shells, units and YAML.
+/// Formats lines as comments for shells, systemd units and YAML.
 fn comments(lines: &[String]) -> String {
     lines.iter().flat_map(|line| ["# ", line, "\n"]).collect()
 }

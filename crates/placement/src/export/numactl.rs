@@ -1,12 +1,12 @@
-//! `numactl(8)`: CPUs and memory of a command.
+//! Exports for `numactl(8)`: CPUs and memory of a command.
 
 use super::{Export, list};
 use crate::{Memory, Plan};
 use manycore_topology::CpuSet;
 
 impl Plan {
-    /// The words to put before a command so that it may use the plan's CPUs with a memory policy:
-    /// `numactl --physcpubind=0-3 --interleave=0-1`. Nodes are `all` where neither the policy nor the plan
+    /// Returns the command prefix that restricts a command to the plan's CPUs and sets a memory policy:
+    /// `numactl --physcpubind=0-3 --interleave=0-1`. Nodes are `all` if neither the policy nor the plan
     /// names any.
     pub fn numactl(&self, memory: &Memory) -> String {
         words(&self.cpus(), memory, &memory.nodes(self))
@@ -22,7 +22,7 @@ fn words(cpus: &CpuSet, memory: &Memory, nodes: &[u32]) -> String {
     format!("numactl --physcpubind={cpus}{}", memory.unwrap_or_default())
 }
 
-/// The option for a memory policy on these nodes; none for what is inherited.
+/// Returns the option for a memory policy on these nodes; `None` for the inherited policy.
 pub(super) fn memory(memory: &Memory, nodes: &[u32]) -> Option<String> {
     let nodes = if nodes.is_empty() { "all".to_owned() } else { list(nodes) };
     match memory {

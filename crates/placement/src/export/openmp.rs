@@ -1,7 +1,8 @@
-//! OpenMP's environment (OpenMP API 5.2, chapter 21): a place for each thread, and threads to places in order.
+//! Exports for OpenMP (OpenMP API 5.2, chapter 21): environment variables with one place per thread, in
+//! order.
 //!
-//! With as many places as threads, `close` puts thread *i* on place *i*, as the primary thread is on place 0.
-//! Where all threads may go anywhere there is one place, and all are on it.
+//! With as many places as threads, `OMP_PROC_BIND=close` puts thread *i* on place *i*, since the primary
+//! thread is on place 0. If all threads may use all CPUs there is one place for all of them.
 
 use super::{Export, comments};
 use manycore_topology::CpuSet;
@@ -9,7 +10,7 @@ use manycore_topology::CpuSet;
 pub(super) fn text(export: &Export) -> String {
     let mut lines = vec![format!("{}: thread N of the program is worker N.", export.title())];
     if let Some(words) = export.memory_by_numactl() {
-        lines.push(format!("OpenMP has no word for memory ({}): start the program with", export.memory));
+        lines.push(format!("OpenMP cannot set a memory policy ({}): start the program with", export.memory));
         lines.push(format!("{words} PROGRAM"));
     }
     let workers = &export.plan.workers;
@@ -23,7 +24,7 @@ pub(super) fn text(export: &Export) -> String {
     )
 }
 
-/// `{0:4,8}`: an interval is its first CPU and how many there are.
+/// Returns `{0:4,8}`: an interval is its first CPU and its number of CPUs.
 fn place(cpus: &CpuSet) -> String {
     let intervals = cpus.ranges().map(|(first, last)| match last - first + 1 {
         1 => first.to_string(),

@@ -1,7 +1,7 @@
-//! `srun(1)`: a task for each worker, each with its CPUs.
+//! Exports for `srun(1)`: one task per worker, each with its CPUs.
 //!
-//! Slurm honours a map of CPUs only where the step has every CPU of the node. `srun --exclusive` alone gives a
-//! step as many CPUs as it has tasks, so the node is allocated first, by `salloc`.
+//! Slurm applies a map of CPUs only if the step has every CPU of the node. `srun --exclusive` alone gives a
+//! step as many CPUs as it has tasks, so the node is allocated first, with `salloc`.
 
 use super::{Export, comments};
 use crate::{Level, Memory, PlannedWorker, PolicyKind};
@@ -15,7 +15,7 @@ pub(super) fn text(export: &Export) -> String {
     if workers.len() > export.plan.cpus().len() {
         words.push("--overcommit".to_owned());
     }
-    // The order in which Slurm would deal tasks itself; the map says it exactly.
+    // The order in which Slurm would distribute tasks itself; the map specifies it exactly.
     words.push(format!("--distribution={}", distribution(&export.policy.kind)));
     words.push(format!("--cpu-bind={}", cpus(workers)));
     if export.policy.nosmt {
@@ -27,7 +27,7 @@ pub(super) fn text(export: &Export) -> String {
         Memory::Bind(_) => match memory(export) {
             Some(bind) => words.push(bind),
             None => {
-                lines.push("The machine does not show the memory of all workers: none is bound.".to_owned());
+                lines.push("The memory nodes of some workers are unknown: memory is not bound.".to_owned());
             }
         },
         Memory::Interleave(_) => {
@@ -38,7 +38,7 @@ pub(super) fn text(export: &Export) -> String {
     format!("{}{}\n", comments(&lines), words.join(" "))
 }
 
-/// How tasks go over nodes, sockets and cores: neighbours first, or in turn.
+/// Returns how tasks are distributed over nodes, sockets and cores: adjacent first, or round-robin.
 fn distribution(kind: &PolicyKind) -> &'static str {
     match kind {
         PolicyKind::Free | PolicyKind::Close | PolicyKind::Cpus(_) => "block:block:block",
@@ -47,7 +47,7 @@ fn distribution(kind: &PolicyKind) -> &'static str {
     }
 }
 
-/// A map where each worker has one CPU, masks otherwise.
+/// Returns a map if each worker has one CPU, and masks otherwise.
 fn cpus(workers: &[PlannedWorker]) -> String {
     let single = workers.iter().all(|worker| worker.cpus.len() == 1);
     let name = if single { "map_cpu" } else { "mask_cpu" };
@@ -58,7 +58,7 @@ fn cpus(workers: &[PlannedWorker]) -> String {
     format!("{name}:{}", repeated(workers.iter().map(of)))
 }
 
-/// Binds each task to its nodes; none where a worker has none.
+/// Returns the option that binds each task to its memory nodes; `None` if a worker has no nodes.
 fn memory(export: &Export) -> Option<String> {
     let nodes: Vec<CpuSet> =
         export.plan.workers.iter().map(|worker| export.nodes(worker).into_iter().collect()).collect();
@@ -71,7 +71,7 @@ fn memory(export: &Export) -> Option<String> {
     Some(format!("--mem-bind={name}:{}", repeated(nodes.iter().map(of))))
 }
 
-/// `0x0f*4,0xf0`: equal neighbours once, with their number.
+/// Formats equal adjacent items once, with their number: `0x0f*4,0xf0`.
 fn repeated(items: impl Iterator<Item = String>) -> String {
     let mut runs: Vec<(String, usize)> = Vec::new();
     for item in items {
@@ -84,7 +84,7 @@ fn repeated(items: impl Iterator<Item = String>) -> String {
     runs.into_iter().map(run).collect::<Vec<_>>().join(",")
 }
 
-/// One hexadecimal number, of as many digits as the highest CPU needs.
+/// Formats a mask as one hexadecimal number with as many digits as the highest CPU needs.
 fn mask(cpus: &CpuSet) -> String {
     let mut digits = vec![0_u32; cpus.last().map_or(1, |last| last as usize / 4 + 1)];
     let highest = digits.len() - 1;

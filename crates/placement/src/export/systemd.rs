@@ -1,7 +1,7 @@
-//! `systemd.exec(5)` and `systemd.resource-control(5)`: a drop-in for a service.
+//! Exports for `systemd.exec(5)` and `systemd.resource-control(5)`: a drop-in for a service.
 //!
-//! A unit has one place for all its processes. So the drop-in is for the service that holds all workers, and the
-//! places of single workers follow as comments, for a unit of each.
+//! A unit has one set of CPUs for all its processes. So the drop-in is for the service that contains all
+//! workers, and the CPUs of single workers follow as comments, for one unit per worker.
 
 use super::{Export, comments, list};
 use crate::{Memory, PlannedWorker};
@@ -9,17 +9,19 @@ use crate::{Memory, PlannedWorker};
 pub(super) fn text(export: &Export) -> String {
     let all = export.plan.together().workers.remove(0);
     let mut text = comments(&[
-        format!("{}: the service that holds all of them.", export.title()),
-        "Put it into /etc/systemd/system/NAME.service.d/placement.conf, then: systemctl daemon-reload."
+        format!("{}: for the service that contains all workers.", export.title()),
+        "Save as /etc/systemd/system/NAME.service.d/placement.conf, then: systemctl daemon-reload."
             .to_owned(),
     ]);
     text.push_str("[Service]\n");
     text.push_str(&comments(&[
-        "Set in each process that the service starts; a program may change its own.".to_owned(),
-        "The empty assignment forgets what the unit says itself: lists would be joined.".to_owned(),
+        "Set for each process that the service starts; a program may change its own affinity.".to_owned(),
+        "The empty assignment clears the unit's own setting: otherwise the lists would be merged.".to_owned(),
     ]));
     text.push_str(&format!("CPUAffinity=\nCPUAffinity={}\n{}", all.cpus, memory(export, &all)));
-    text.push_str(&comments(&["The same as a limit that no program can widen (cgroup v2).".to_owned()]));
+    text.push_str(&comments(
+        &["The same CPUs as a limit that no program can exceed (cgroup v2).".to_owned()],
+    ));
     text.push_str(&format!("AllowedCPUs=\nAllowedCPUs={}\n", all.cpus));
     let nodes = export.nodes(&all);
     if export.binds(&nodes) {
@@ -31,7 +33,7 @@ pub(super) fn text(export: &Export) -> String {
     text
 }
 
-/// NUMA settings; nothing for what is inherited.
+/// Returns the NUMA settings; empty for the inherited policy.
 fn memory(export: &Export, worker: &PlannedWorker) -> String {
     let nodes = export.nodes(worker);
     let policy = match export.memory {
@@ -44,11 +46,11 @@ fn memory(export: &Export, worker: &PlannedWorker) -> String {
     format!("NUMAPolicy={policy}\nNUMAMask={nodes}\n")
 }
 
-/// The place of each worker, for drop-ins of its own.
+/// Returns the CPUs of each worker as comments, for one drop-in per worker.
 fn single(export: &Export) -> String {
     let mut lines = vec![
-        "Within these CPUs the scheduler chooses: systemd has no words for single threads.".to_owned(),
-        "With a unit for each worker (NAME@0.service, ...), in NAME@N.service.d/placement.conf instead:"
+        "Within these CPUs the scheduler chooses: systemd cannot place single threads.".to_owned(),
+        "With one unit per worker (NAME@0.service, ...), in NAME@N.service.d/placement.conf instead:"
             .to_owned(),
     ];
     lines.extend(export.plan.workers.iter().enumerate().map(|(at, worker)| {

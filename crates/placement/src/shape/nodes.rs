@@ -1,28 +1,28 @@
-//! Which NUMA nodes can be exchanged: their memory and their distances.
+//! Finds out which NUMA nodes can be exchanged, by their memory and their distances.
 
 use crate::tree::{Branch, Tree};
 use manycore_topology::{machine::Node, outline::Part};
 use std::collections::HashMap;
 
-/// Memories whose sizes differ by less than this share of the smaller one are alike: the firmware takes a
-/// little out of the first node.
+/// Memory sizes that differ by less than this share of the smaller one count as equal: the firmware takes
+/// some memory from the first node.
 const ALIKE: f64 = 0.1;
 
-/// Most ways to exchange nodes that are tried; a ring of eight has 16.
+/// Maximum number of ways to exchange nodes that are tried. A ring of eight nodes has 16.
 const MOST_WAYS: usize = 64;
 
-/// Most steps of the search for them.
+/// Maximum number of steps of the search for them.
 const MOST_STEPS: usize = 100_000;
 
-/// What of the nodes belongs to a shape.
+/// The part of a shape that describes NUMA nodes.
 pub(super) struct Nodes {
     /// Class of memory size, and tier, of each node.
     kinds: Vec<(usize, Option<u32>)>,
-    /// Distance between nodes of different children, by the leaves of a branch; where distances follow the
-    /// tree.
+    /// Distance between nodes of different children, by the range of leaves of a branch, if distances
+    /// follow the tree.
     distances: HashMap<(usize, usize), Option<u32>>,
-    /// Ways to number the nodes that keep all distances. One that is empty where distances follow the tree,
-    /// so that nodes need no number.
+    /// The numberings of the nodes that preserve all distances. One empty numbering if distances follow the
+    /// tree and nodes need no numbers.
     pub numberings: Vec<Vec<usize>>,
 }
 
@@ -37,17 +37,17 @@ impl Nodes {
         let mut search = Search { nodes, kinds: &kinds, found: Vec::new(), steps: 0 };
         search.extend(&mut Vec::new());
         let whole = search.found.len() <= MOST_WAYS && search.steps <= MOST_STEPS;
-        // Without all of them the choice among them would hang on the numbers of the nodes.
+        // An incomplete set would make the choice depend on the nodes' numbers.
         let numberings = if whole { search.found } else { vec![(0..nodes.len()).collect()] };
         Self { kinds, distances: HashMap::new(), numberings }
     }
 
-    /// Distance between the nodes in different children of a branch.
+    /// Returns the distance between nodes in different children of a branch.
     pub fn distance(&self, leaves: (usize, usize)) -> Option<u32> {
         self.distances.get(&leaves).copied().flatten()
     }
 
-    /// A node as a shape has it.
+    /// Writes a node as part of a shape.
     pub fn part(&self, at: usize, numbers: &[usize]) -> String {
         let (memory, tier) = self.kinds[at];
         let number = numbers.get(at).map(|number| format!("#{number}")).unwrap_or_default();
@@ -55,7 +55,7 @@ impl Nodes {
     }
 }
 
-/// For each node the place of its memory's size among all sizes; 0 for unknown, 1 for none.
+/// Returns for each node the class of its memory size, ascending; 0 for unknown, 1 for no memory.
 fn memory_classes(nodes: &[Node]) -> Vec<usize> {
     let mut sizes: Vec<u64> =
         nodes.iter().filter_map(|node| node.memory_bytes).filter(|&size| size > 0).collect();
@@ -70,7 +70,8 @@ fn memory_classes(nodes: &[Node]) -> Vec<usize> {
     nodes.iter().map(class).collect()
 }
 
-/// The distance of each branch, if the distance of two nodes hangs only on the smallest branch around them.
+/// Returns the distance of each branch if the distance of two nodes depends only on the smallest branch
+/// that contains both.
 fn by_tree(tree: &Tree) -> Option<HashMap<(usize, usize), Option<u32>>> {
     let nodes = &tree.machine.nodes;
     let mut spans = HashMap::new();
@@ -102,7 +103,7 @@ fn find_nodes(branch: &Branch, spans: &mut HashMap<usize, (usize, usize)>) {
     branch.children.iter().for_each(|child| find_nodes(child, spans));
 }
 
-/// All renumberings of the nodes that keep what they are and their distances.
+/// Searches all renumberings of the nodes that preserve their kinds and distances.
 struct Search<'a> {
     nodes: &'a [Node],
     kinds: &'a [(usize, Option<u32>)],
@@ -130,7 +131,7 @@ impl Search<'_> {
         }
     }
 
-    /// Whether the last node may have its number.
+    /// Returns whether the number of the last node is possible.
     fn keeps(&self, numbers: &[usize]) -> bool {
         let at = numbers.len() - 1;
         let (a, b) = (&self.nodes[at], &self.nodes[numbers[at]]);

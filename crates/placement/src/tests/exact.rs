@@ -1,4 +1,4 @@
-//! Known answers.
+//! Tests with known answers.
 
 use super::{machines::*, *};
 
@@ -96,7 +96,7 @@ fn memory_is_the_own_or_the_nearest() {
             .map(|worker| worker.memory_nodes)
             .collect::<Vec<_>>()
     };
-    assert_eq!(nodes("cpus=0,2", 2), [[0], [3]], "of two that are equally far the faster tier");
+    assert_eq!(nodes("cpus=0,2", 2), [[0], [3]], "of two equally near nodes the one of the faster tier");
     assert_eq!(nodes("free", 1), [[0, 3]]);
     assert_eq!(plan(&two_packages(), "close", 1).workers[0].memory_nodes, [0]);
     let without = Machine { nodes: Vec::new(), ..expanded() };
@@ -117,7 +117,7 @@ fn devices_draw_workers_near() {
     assert!(why("eth0").ends_with("; near eth0 (0000:3b:00.0) on node 1"), "{}", why("eth0"));
     assert!(
         why("nvme0n1")
-            .ends_with("the firmware gives no node for nvme0n1 (0001:01:00.0), so all CPUs count as near")
+            .ends_with("the firmware reports no node for nvme0n1 (0001:01:00.0), so all CPUs count as near")
     );
     assert!(why("eth1").ends_with("eth1 (0000:02:00.0) is on node 0 and near all CPUs"));
 }
@@ -131,7 +131,10 @@ fn a_reserve_takes_whole_slow_low_cores() {
     assert_eq!([1, 2, 3].map(|count| kept(&smt(), count)), ["0", "0,4", "0-1,4"]);
     assert_eq!([1, 4, 5, 6].map(|count| kept(&hybrid(), count)), ["0", "0-3", "0-4", "0-5"]);
     let policy = "cpus=0-1".parse::<Policy>().unwrap();
-    assert!(policy.plan(&two_packages(), 2, &Reserve::Count(14)).is_ok(), "what is named is given up last");
+    assert!(
+        policy.plan(&two_packages(), 2, &Reserve::Count(14)).is_ok(),
+        "CPUs that cpus=LIST names are reserved last"
+    );
     let reserve = "cpus=0-3,99".parse().unwrap();
     let spread = "spread".parse::<Policy>().unwrap().plan(&two_packages(), 2, &reserve).unwrap();
     assert_eq!(spread.cpus().to_string(), "4,8");
@@ -193,7 +196,7 @@ fn plans_count_their_sharing() {
     assert!(plan(&machine, "free", 16).check_exclusive().is_ok());
     assert_eq!(
         plan(&machine, "spread@package", 17).check_exclusive().unwrap_err().to_string(),
-        "17 workers on CPUs 0-15 cannot have one each; at most 16 can"
+        "17 workers on CPUs 0-15 cannot have one CPU each; at most 16 can"
     );
     assert!(plan(&machine, "cpus=0,0,1", 2).check_exclusive().is_err());
     assert!(plan(&machine, "close", 3).one_cpu_each() && !plan(&machine, "free", 3).one_cpu_each());

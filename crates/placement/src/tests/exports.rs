@@ -1,9 +1,9 @@
-//! Plans in the words of other programs.
+//! Tests of plans in the syntax of other programs.
 
 use super::{machines::*, *};
 use proptest::{prelude::*, sample::select};
 
-/// What a dialect says of a plan.
+/// Exports a plan for a program.
 fn export(machine: &Machine, dialect: Dialect, place: &str, workers: usize, memory: &str) -> String {
     let (policy, memory): (Policy, Memory) = (place.parse().unwrap(), memory.parse().unwrap());
     let plan = plan(machine, place, workers);
@@ -11,7 +11,7 @@ fn export(machine: &Machine, dialect: Dialect, place: &str, workers: usize, memo
     Export { plan: &plan, machine, policy: &policy, memory: &memory, reserved: &reserved }.text(dialect)
 }
 
-/// The lines that are no comments.
+/// Returns the lines that are not comments.
 fn bare(text: &str) -> Vec<&str> {
     text.lines().filter(|line| !line.starts_with('#')).collect()
 }
@@ -58,7 +58,7 @@ fn each_worker_has_its_line_and_alike_ones_have_one() {
 fn what_cannot_be_said_stands_in_a_comment() {
     let machine = two_packages();
     for (dialect, memory, comment) in [
-        (Dialect::Taskset, "bind", "# taskset has no word for memory (bind): --as numactl has"),
+        (Dialect::Taskset, "bind", "# taskset cannot set a memory policy (bind); use --as numactl"),
         (Dialect::Docker, "interleave=1", "# docker cannot interleave memory: put 'numactl --interleave=1'"),
         (Dialect::Podman, "interleave", "# podman cannot interleave memory"),
         (Dialect::OpenMp, "bind=1", "# numactl --membind=1 PROGRAM"),
@@ -66,13 +66,16 @@ fn what_cannot_be_said_stands_in_a_comment() {
         (Dialect::Kubernetes, "bind", "# bind: memoryManagerPolicy: Static"),
         (Dialect::Kubernetes, "default", "Kubernetes cannot name CPUs"),
         (Dialect::Systemd, "default", "#   NAME@1.service: CPUAffinity=8 AllowedCPUs=8"),
-        (Dialect::Libvirt, "local", "<!-- local is what a domain without numatune has -->"),
+        (Dialect::Libvirt, "local", "<!-- local is the default of a domain without numatune -->"),
     ] {
         let text = export(&machine, dialect, "spread", 2, memory);
         assert!(text.contains(comment), "{text}");
     }
     for dialect in [Dialect::Taskset, Dialect::Numactl, Dialect::Docker, Dialect::Podman] {
-        assert!(!export(&machine, dialect, "spread", 2, "default").contains('#'), "words to be substituted");
+        assert!(
+            !export(&machine, dialect, "spread", 2, "default").contains('#'),
+            "output for command substitution"
+        );
     }
 }
 
@@ -143,7 +146,7 @@ proptest! {
         for dialect in Dialect::ALL {
             let text = export(&machine, dialect, place, workers, memory);
             prop_assert!(text.ends_with('\n') && !text.contains("= ") && !text.contains("=\"\""), "{}", text);
-            // No list of nodes or CPUs is empty, but for systemd's way to forget one.
+            // Lists of nodes or CPUs are not empty, except where systemd's empty assignment clears one.
             let cut = text.lines().find(|line| line.ends_with('=') && !line.starts_with("CPU") && !line.starts_with("Allowed"));
             prop_assert_eq!(cut, None);
         }

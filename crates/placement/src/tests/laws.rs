@@ -1,4 +1,4 @@
-//! What holds on all machines.
+//! Properties that hold on all machines.
 
 use super::*;
 use manycore_topology::machine::Group;
@@ -18,7 +18,7 @@ fn forms() -> impl Strategy<Value = Form> {
     )
 }
 
-/// A regular machine of which some CPUs are off.
+/// A regular machine with some CPUs offline.
 fn machines() -> impl Strategy<Value = Machine> {
     (forms(), any::<u64>()).prop_map(|(form, holes)| {
         let mut machine = form.machine();
@@ -58,7 +58,7 @@ fn places() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// How often each group has one of these CPUs.
+/// Returns the number of workers whose first CPU is in each group.
 fn uses(plan: &Plan, groups: &[CpuSet]) -> Vec<usize> {
     let first = |worker: &PlannedWorker| worker.cpus.first().unwrap();
     groups
@@ -182,7 +182,8 @@ proptest! {
     }
 }
 
-/// The plan with two neighbouring groups of `size` CPUs exchanged, of which `count` are in the next larger one.
+/// Returns the plan with two adjacent groups of `size` CPUs exchanged; `count` of them are in the next
+/// larger group.
 fn exchange(machine: &Machine, plan: &Plan, size: u32, count: u32, at: u32) -> Plan {
     let groups = machine.online.len() as u32 / size;
     let (a, within) = (at % groups, at % groups % count);

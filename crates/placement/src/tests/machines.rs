@@ -9,7 +9,7 @@ pub(super) fn cpus(text: &str) -> CpuSet {
     text.parse().unwrap()
 }
 
-/// A regular machine: how many of each in the next larger one.
+/// A regular machine: the number of each unit within the next larger one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     pub packages: u32,
@@ -23,7 +23,7 @@ pub(super) struct Form {
 impl Form {
     pub const ONE: Self = Self { packages: 1, nodes: 1, caches: 1, clusters: 1, cores: 1, siblings: 1 };
 
-    /// CPUs count on through the tree, siblings next to each other.
+    /// Builds the machine. CPUs are numbered in the order of the tree, siblings next to each other.
     pub fn machine(self) -> Machine {
         let core = self.siblings;
         let cluster = core * self.cores;
@@ -90,12 +90,12 @@ pub(super) fn two_packages() -> Machine {
     Form { packages: 2, cores: 8, ..Form::ONE }.machine()
 }
 
-/// Four clusters of four cores over two nodes.
+/// Four clusters of four cores on two nodes.
 pub(super) fn clustered() -> Machine {
     Form { nodes: 2, clusters: 2, cores: 4, ..Form::ONE }.machine()
 }
 
-/// Four cores of two CPUs, of which the second ones count on behind the first: 0,4 1,5 2,6 3,7.
+/// Four cores of two CPUs, numbered 0,4 1,5 2,6 3,7.
 pub(super) fn smt() -> Machine {
     Machine {
         online: cpus("0-7"),
@@ -106,7 +106,7 @@ pub(super) fn smt() -> Machine {
     }
 }
 
-/// Numbers with gaps, of which some are offline and some not allowed.
+/// A machine with gaps in its CPU numbers; some CPUs are offline and some are not allowed.
 pub(super) fn sparse() -> Machine {
     Machine {
         online: cpus("0,2,8,10,100,102"),
@@ -122,7 +122,7 @@ pub(super) fn sparse() -> Machine {
     }
 }
 
-/// A cluster of three and one of five.
+/// A cluster of three cores and one of five.
 pub(super) fn uneven() -> Machine {
     Machine {
         online: cpus("0-7"),
@@ -132,7 +132,7 @@ pub(super) fn uneven() -> Machine {
     }
 }
 
-/// Two fast cores with two CPUs, numbered behind two modules of two slow cores.
+/// Two fast cores of two CPUs, numbered after two modules of two slow cores.
 pub(super) fn hybrid() -> Machine {
     let kind = |name: &str, list| CoreKind { name: name.to_owned(), cpus: cpus(list), ..CoreKind::default() };
     let l2 = |list| Cache { level: 2, ..l3(cpus(list)) };
@@ -145,7 +145,7 @@ pub(super) fn hybrid() -> Machine {
     }
 }
 
-/// Two nodes with CPUs, of which the second has no memory, and two of memory only.
+/// Two nodes with CPUs, the second one without memory, and two memory-only nodes.
 pub(super) fn expanded() -> Machine {
     let node = |id, list, memory, distances: &[u32]| Node {
         id,
@@ -166,7 +166,8 @@ pub(super) fn expanded() -> Machine {
     Machine { online: cpus("0-3"), cores: named(&["0", "1", "2", "3"]), nodes, ..Machine::default() }
 }
 
-/// A network card on the second node of [`clustered`], a disk without a node, a card that all CPUs are near.
+/// [`clustered`] with network cards on its second node, a disk without a node, and a card that is near all
+/// CPUs.
 pub(super) fn with_devices() -> Machine {
     let device = |address: &str, node, list, name: &str| Device {
         address: address.to_owned(),

@@ -1,4 +1,4 @@
-//! Machines of known form, and what each policy makes of them.
+//! Tests of each policy on invented machines.
 
 mod exact;
 mod exports;
@@ -14,12 +14,12 @@ fn plan(machine: &Machine, place: &str, workers: usize) -> Plan {
     place.parse::<Policy>().unwrap().plan(machine, workers, &Reserve::Nothing).unwrap()
 }
 
-/// The CPUs of each worker.
+/// Returns the CPUs of each worker.
 fn placed(machine: &Machine, place: &str, workers: usize) -> Vec<String> {
     plan(machine, place, workers).workers.iter().map(|worker| worker.cpus.to_string()).collect()
 }
 
-/// The same in one line, as lists of single CPUs read best.
+/// Returns the same in one line, which is easiest to read for lists of single CPUs.
 fn line(machine: &Machine, place: &str, workers: usize) -> String {
     placed(machine, place, workers).join(" ")
 }

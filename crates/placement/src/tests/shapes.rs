@@ -1,4 +1,4 @@
-//! Which plans are the same.
+//! Tests of which plans are equivalent.
 
 use super::{machines::*, *};
 use manycore_topology::machine::Node;
@@ -73,7 +73,8 @@ fn with_distances(rows: &[&[u32]]) -> Machine {
 
 #[test]
 fn nodes_are_exchanged_where_distances_allow() {
-    // Two packages of two nodes; the outer nodes of the two are farther apart than the inner ones.
+    // Two packages of two nodes. The distance between the two outer nodes is larger than between the inner
+    // ones.
     let skew = with_distances(&[&[10, 12, 20, 22], &[12, 10, 22, 24], &[20, 22, 10, 12], &[22, 24, 12, 10]]);
     same(&skew, 1, &["cpus=0", "cpus=1", "cpus=4"]);
     different(&skew, 1, &["cpus=0", "cpus=2"]);

@@ -1,5 +1,5 @@
-//! What this process may use: its affinity mask, the cpusets and the CPU quotas of its control groups and of
-//! all groups above them; and which of these limits is the one that binds.
+//! Reads the CPUs and the CPU time that this process may use: its affinity mask, and the cpusets and CPU
+//! quotas of its control groups and all their ancestors. Finds the limit that is effective.
 
 use crate::{
     CpuSet,
@@ -11,10 +11,10 @@ use crate::{
     tree::Tree,
 };
 
-/// Reads all limits. A tree without processes limits nothing.
+/// Reads all limits. A tree without processes has no limits.
 ///
 /// # Errors
-/// A CPU list of a group or of the process is malformed.
+/// A CPU list of a control group or of the process is malformed.
 pub fn read(tree: &Tree, online: &CpuSet) -> Result<Allowed, ReadError> {
     let mut limits = Vec::new();
     for folder in cgroup::folders(tree, "cpuset") {
@@ -42,7 +42,7 @@ pub fn cpuset(tree: &Tree, folder: &Folder) -> Result<Option<Limit>, ReadError> 
     Ok(None)
 }
 
-/// `sched_getaffinity(2)` as `/proc/self/status` shows it.
+/// Reads the affinity (`sched_getaffinity(2)`) from `/proc/self/status`.
 fn affinity(tree: &Tree) -> Result<Option<Limit>, ReadError> {
     const STATUS: &str = "proc/self/status";
     const KEY: &str = "Cpus_allowed_list:";
@@ -66,15 +66,15 @@ pub fn quota(tree: &Tree, folder: &Folder) -> Option<Limit> {
     Some(Limit { source: format!("/{}/{name}", folder.path), cpus: None, quota_cpus })
 }
 
-/// Quota and period in microseconds as a number of CPUs; `max` and -1 are no quota.
+/// Converts quota and period in microseconds to a number of CPUs; `max` and -1 mean no quota.
 fn quota_of(text: &str) -> Option<f64> {
     let (quota, period) = text.split_once(' ')?;
     let (quota, period) = (quota.parse::<u64>().ok()?, period.trim().parse::<u64>().ok()?);
     (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
 }
 
-/// Intersects the limits and says which binds: the tightest quota if it leaves less than the sets do, else
-/// the first set that leaves as little as all sets together. Sets that leave every CPU are no limits.
+/// Intersects the limits and finds the effective one: the smallest quota if it allows less than the sets
+/// do, otherwise the first set that is equal to the intersection. Sets that contain every CPU are dropped.
 fn judge(online: &CpuSet, mut limits: Vec<Limit>) -> Allowed {
     for limit in &mut limits {
         limit.cpus = limit.cpus.take().map(|cpus| cpus.intersection(online));

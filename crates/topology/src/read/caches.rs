@@ -1,4 +1,5 @@
-//! Caches (`/sys/devices/system/cpu/cpuN/cache/indexM`, `Documentation/ABI/testing/sysfs-devices-system-cpu`).
+//! Reads caches (`/sys/devices/system/cpu/cpuN/cache/indexM`,
+//! `Documentation/ABI/testing/sysfs-devices-system-cpu`).
 
 use crate::{
     CpuId, CpuSet,
@@ -13,10 +14,10 @@ use crate::{
 };
 use std::collections::HashSet;
 
-/// A CPU has four or five caches; hwloc looks at ten, and nobody has found more.
+/// Maximum number of cache indices. A CPU has four or five caches; hwloc reads ten indices, too.
 const MOST_INDICES: u32 = 10;
 
-/// Every cache once, by level, kind and first CPU.
+/// Reads every cache once, ordered by level, kind and first CPU.
 ///
 /// # Errors
 /// A list of sharing CPUs is malformed.
@@ -24,7 +25,7 @@ pub fn read(tree: &Tree, cpus: &Cpus) -> Result<Vec<Cache>, ReadError> {
     let mut caches: Vec<Cache> = Vec::new();
     let indices = most_indices(tree, cpus);
     for index in 0..indices {
-        // CPUs whose cache of this index is known from one that shares it.
+        // CPUs whose cache of this index was read from another CPU that shares it.
         let mut seen = HashSet::new();
         for cpu in cpus.online.iter() {
             if seen.contains(&cpu) {
@@ -40,8 +41,8 @@ pub fn read(tree: &Tree, cpus: &Cpus) -> Result<Vec<Cache>, ReadError> {
     Ok(caches)
 }
 
-/// One more than the highest cache index of any kind of core: of the first CPU of each package and of the
-/// last CPU, since hybrid machines number their other cores last.
+/// Returns one more than the highest cache index of any kind of core. Reads the first CPU of each package
+/// and the last CPU, since hybrid machines number their other cores last.
 fn most_indices(tree: &Tree, cpus: &Cpus) -> u32 {
     let firsts = cpus.packages.iter().filter_map(|package| package.cpus.first());
     let probes: CpuSet = firsts.chain(cpus.online.first()).chain(cpus.online.last()).collect();
@@ -60,7 +61,7 @@ fn read_one(tree: &Tree, cpus: &Cpus, cpu: CpuId, index: u32) -> Result<Option<C
     }
     let Some(shared) = shared else { return Ok(None) };
     let shared = if shared.is_empty() { core_of(cpus, cpu) } else { shared.intersection(&cpus.online) };
-    // The first CPU of a cache speaks for it; a file that leaves its own CPU out speaks for none.
+    // A cache is read from its first CPU. A file that does not list its own CPU is ignored.
     if shared.first() != Some(cpu) {
         return Ok(None);
     }
@@ -77,14 +78,16 @@ fn read_one(tree: &Tree, cpus: &Cpus, cpu: CpuId, index: u32) -> Result<Option<C
     }))
 }
 
-/// Itanium kernels leave the sharing map of some caches empty; those belong to the core.
+/// Returns the CPUs of the core. Itanium kernels leave the sharing map of some caches empty; those belong
+/// to the core.
 fn core_of(cpus: &Cpus, cpu: CpuId) -> CpuSet {
     let core = cpus.cores.iter().find(|core| core.cpus.contains(cpu));
     core.map_or_else(|| CpuSet::single(cpu), |core| core.cpus.clone())
 }
 
-/// The second Xeon Phi reports an L3 of no size. Its 16 GiB of memory in the package are a cache in front of
-/// the other memory where they do not show as nodes of their own, shared out among the nodes.
+/// Corrects the caches of the second-generation Xeon Phi, which reports an L3 without a size. If its 16 GiB
+/// of in-package memory are not nodes of their own, they are a cache in front of the other memory, divided
+/// equally among the nodes.
 pub fn correct_xeon_phi(caches: &mut Vec<Cache>, nodes: &[Node]) {
     caches.retain(|cache| cache.level != 3 || cache.size_bytes.is_some());
     if nodes.iter().any(|node| node.memory_only) {
@@ -110,7 +113,8 @@ fn kind(text: Option<&str>) -> CacheKind {
     }
 }
 
-/// `48K`, `307200K`, `16M`; a bare number is in KiB too, as kernels always print it.
+/// Parses `48K`, `307200K` or `16M` into bytes. A number without a unit is in KiB, as kernels always print
+/// it.
 fn size(text: &str) -> Option<u64> {
     let text = text.trim();
     let (digits, unit) = match text.as_bytes().last()? {

@@ -1,12 +1,13 @@
-//! `/proc/cpuinfo`: names and flags of the first CPU. Every architecture writes its own keys.
+//! Reads names and flags of the first CPU from `/proc/cpuinfo`. Every architecture has its own keys.
 
 mod arm;
 
 use crate::tree::Tree;
 
-/// The first CPU's paragraph is far shorter; the file of 256 CPUs takes the kernel milliseconds to make.
+/// Maximum number of bytes read. One CPU needs far less; for 256 CPUs the kernel takes milliseconds to
+/// write the file.
 const MOST_BYTES: usize = 16 << 10;
-/// Keys that are used: x86, Arm, POWER, s390, RISC-V, in this order.
+/// Keys that are used, for x86, Arm, POWER, s390 and RISC-V.
 const KEYS: [&str; 18] = [
     "vendor_id",
     "cpu family",
@@ -28,7 +29,7 @@ const KEYS: [&str; 18] = [
     "isa",
 ];
 
-/// The first CPU as `/proc/cpuinfo` describes it.
+/// The first CPU's keys and values in `/proc/cpuinfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuInfo {
     pairs: Vec<(String, String)>,
@@ -53,7 +54,7 @@ impl CpuInfo {
             .filter(|value| !value.is_empty())
     }
 
-    /// Marketing name of the CPU.
+    /// Returns the marketing name of the CPU.
     pub fn model(&self) -> Option<String> {
         ["model name", "cpu", "Processor", "Hardware", "uarch", "vendor_id"]
             .into_iter()
@@ -62,7 +63,7 @@ impl CpuInfo {
             .or_else(|| arm::name(self.get("CPU implementer")?, self.get("CPU part")?))
     }
 
-    /// `GenuineIntel/6/207/2`, `0x48/0xd01`.
+    /// Returns the id: `GenuineIntel/6/207/2`, `0x48/0xd01`.
     pub fn id(&self) -> Option<String> {
         let joined = |keys: &[&str]| {
             let parts: Option<Vec<&str>> = keys.iter().map(|key| self.get(key)).collect();
@@ -73,18 +74,18 @@ impl CpuInfo {
             .or_else(|| joined(&["vendor", "family", "model", "revision"]))
     }
 
-    /// Instruction-set flags.
+    /// Returns the instruction-set flags.
     pub fn flags(&self) -> Vec<String> {
         let flags = self.get("flags").or_else(|| self.get("Features")).unwrap_or_default();
         flags.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Whether the CPU says that a hypervisor runs it (x86 only).
+    /// Returns whether the CPU reports a hypervisor (x86 only).
     pub fn is_guest(&self) -> bool {
         self.get("flags").is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
     }
 
-    /// What `uname -m` prints, as far as the keys betray it.
+    /// Returns the output of `uname -m`, as far as the keys determine it.
     pub fn architecture(&self) -> Option<String> {
         let long_mode = self.get("flags").map(|flags| flags.split_whitespace().any(|flag| flag == "lm"));
         let name = match (self.get("vendor_id"), long_mode, self.get("CPU architecture")) {
@@ -99,12 +100,14 @@ impl CpuInfo {
         Some(name.to_owned())
     }
 
-    /// AMD families 15h and 16h, whose thread siblings are cores of a compute unit.
+    /// Returns whether the CPU is of AMD family 15h or 16h, whose thread siblings are the cores of a
+    /// compute unit.
     pub fn has_compute_units(&self) -> bool {
         self.get("vendor_id") == Some("AuthenticAMD") && matches!(self.get("cpu family"), Some("21" | "22"))
     }
 
-    /// Xeon Phi of the second and third generation, which report an L3 of no size.
+    /// Returns whether the CPU is a Xeon Phi of the second or third generation, which reports an L3 without
+    /// a size.
     pub fn is_xeon_phi(&self) -> bool {
         self.get("vendor_id") == Some("GenuineIntel")
             && self.get("cpu family") == Some("6")
@@ -117,7 +120,7 @@ fn pair(line: &str) -> Option<(&str, &str)> {
     Some((key.trim(), value.trim()))
 }
 
-/// The used keys of the first CPU and of what stands before it (s390 begins with a common paragraph).
+/// Returns the used keys of the first CPU and of the text before it (s390 begins with a common paragraph).
 fn first_cpu(text: &str) -> String {
     let mut seen = Vec::new();
     let mut lines = Vec::new();

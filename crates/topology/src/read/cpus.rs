@@ -1,4 +1,4 @@
-//! CPUs and the packages, dies, clusters and cores that they form
+//! Reads CPUs and their packages, dies, clusters and cores
 //! (`Documentation/ABI/stable/sysfs-devices-system-cpu`, `Documentation/admin-guide/cputopology.rst`).
 
 use crate::{CpuId, CpuSet, machine::Group};
@@ -11,29 +11,29 @@ use std::collections::HashSet;
 /// Folder of all CPUs.
 pub const CPU: &str = "sys/devices/system/cpu";
 
-/// Which CPUs there are and how they group. Groups are in the order of their first CPU.
+/// The CPUs and their groups. Groups are ordered by their first CPU.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cpus {
-    /// CPUs that run.
+    /// CPUs that are online.
     pub online: CpuSet,
-    /// CPUs that are present and do not run.
+    /// CPUs that are present but offline.
     pub offline: CpuSet,
-    /// CPUs that the scheduler leaves alone.
+    /// CPUs isolated from the scheduler's load balancing.
     pub isolated: CpuSet,
     /// Sockets.
     pub packages: Vec<Group>,
-    /// Dies; the packages where the kernel tells none.
+    /// Dies; the packages if the kernel reports none.
     pub dies: Vec<Group>,
-    /// Clusters, where they say more than the cores.
+    /// Clusters, if they differ from the cores.
     pub clusters: Vec<Group>,
     /// Cores.
     pub cores: Vec<Group>,
 }
 
-/// Files of one kind of group, below `cpuN/topology`.
+/// Files that describe one kind of group, below `cpuN/topology`.
 struct Kind {
-    /// Names of the sibling file, newest first. Those with `_list` hold lists, the others masks; the kernel
-    /// writes both from one set, and masks are the older, so they are asked for first.
+    /// Names of the sibling file, newest first. Names ending in `_list` contain lists, the others masks.
+    /// Masks are older, so they are tried first.
     siblings: &'static [&'static str],
     /// Name of the file with the group's number.
     id: &'static str,
@@ -53,7 +53,7 @@ const PACKAGE: Kind = Kind {
 /// Reads all CPUs and their groups.
 ///
 /// # Errors
-/// The tree has no CPUs, or a list of them is malformed.
+/// The tree has no CPUs, or a list of CPUs is malformed.
 pub fn read(tree: &Tree, cpuinfo: &CpuInfo) -> Result<Cpus, ReadError> {
     let (online, offline) = presence(tree)?;
     let isolated = tree.cpu_list(&format!("{CPU}/isolated"))?.unwrap_or_default().intersection(&online);
@@ -67,9 +67,9 @@ pub fn read(tree: &Tree, cpuinfo: &CpuInfo) -> Result<Cpus, ReadError> {
     Ok(Cpus { online, offline, isolated, packages, dies, clusters, cores })
 }
 
-/// Online and offline CPUs. `online` is a file since Linux 2.6.26; before, each CPU that can be switched off
-/// has a file of its own. A CPU whose `topology` is gone while others have theirs is down, whatever is said:
-/// it went while the tree was copied.
+/// Reads online and offline CPUs. `online` exists since Linux 2.6.26; older kernels have a file for each
+/// CPU that can be offline. A CPU without a `topology` folder counts as offline if other CPUs have one: it
+/// went offline while the tree was copied.
 fn presence(tree: &Tree) -> Result<(CpuSet, CpuSet), ReadError> {
     let present = tree.numbered(CPU, "cpu");
     if present.is_empty() {
@@ -95,8 +95,8 @@ fn presence(tree: &Tree) -> Result<(CpuSet, CpuSet), ReadError> {
     Ok((online, offline))
 }
 
-/// All groups of one kind. A CPU that stands in a group already read is not asked again, so a machine of
-/// two packages costs two files, however many CPUs it has.
+/// Reads all groups of one kind. CPUs of a group already read are skipped, so a machine with two packages
+/// costs two files, however many CPUs it has.
 fn groups(tree: &Tree, kind: &Kind, online: &CpuSet) -> Result<Vec<Group>, ReadError> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
@@ -116,7 +116,7 @@ fn groups(tree: &Tree, kind: &Kind, online: &CpuSet) -> Result<Vec<Group>, ReadE
     Ok(found)
 }
 
-/// The sibling file of one CPU. `name` remembers which of the names this kernel uses.
+/// Reads the sibling file of one CPU. `name` caches the file name that this kernel uses.
 fn siblings(
     tree: &Tree,
     kind: &Kind,
@@ -134,8 +134,8 @@ fn siblings(
     Ok(None)
 }
 
-/// AMD families 15h and 16h call the two cores of a compute unit thread siblings, though each has a core
-/// number of its own; SMT siblings share one.
+/// Splits compute units into cores. For AMD families 15h and 16h the kernel reports the two cores of a
+/// compute unit as thread siblings, but with different core numbers; SMT siblings have the same one.
 fn split_compute_units(tree: &Tree, units: &[Group]) -> Vec<Group> {
     let core_id = |cpu: CpuId| tree.number::<i64>(&format!("{CPU}/cpu{cpu}/topology/core_id"));
     let mut cores = Vec::new();
@@ -154,15 +154,16 @@ fn split_compute_units(tree: &Tree, units: &[Group]) -> Vec<Group> {
     cores
 }
 
-/// Architectures without dies call every CPU or core a die of its own: dies smaller than a package count
-/// only where they hold more than one CPU somewhere.
+/// Returns the dies, or the packages if the dies carry no information: architectures without dies report
+/// every CPU or core as a die, so dies count only if one has more than one CPU.
 fn useful_dies(dies: Vec<Group>, packages: &[Group]) -> Vec<Group> {
     let told = dies.iter().any(|die| die.cpus.len() > 1);
     if told { dies } else { packages.to_vec() }
 }
 
-/// x86 kernels call the CPUs of an L2 a cluster and others without clusters call each CPU one: clusters
-/// say something only where one holds several cores and less than its package.
+/// Returns the clusters, or nothing if they carry no information. x86 kernels report the CPUs of an L2 as a
+/// cluster, and kernels without clusters report each CPU as one. So clusters count only if one has several
+/// cores and is smaller than its package.
 fn useful_clusters(clusters: Vec<Group>, cores: &[Group], packages: &[Group]) -> Vec<Group> {
     let cores: HashSet<&CpuSet> = cores.iter().map(|core| &core.cpus).collect();
     let packages: HashSet<&CpuSet> = packages.iter().map(|package| &package.cpus).collect();

@@ -1,4 +1,4 @@
-//! PCI devices and the network interfaces, disks and accelerators that they carry
+//! Reads PCI devices and the network interfaces, disks and accelerators that belong to them
 //! (`/sys/bus/pci/devices`, `Documentation/ABI/testing/sysfs-bus-pci`).
 
 use crate::{CpuSet, machine::Device};
@@ -9,11 +9,11 @@ use crate::{
 use std::collections::BTreeMap;
 
 const PCI: &str = "sys/bus/pci/devices";
-/// Folders of links to what people know by name. `sys/block` has whole disks, without partitions.
+/// Folders of links to named devices. `sys/block` has whole disks without partitions.
 const NAMED: [&str; 5] =
     ["sys/class/net", "sys/block", "sys/class/infiniband", "sys/class/drm", "sys/class/accel"];
 
-/// All PCI devices by address.
+/// Reads all PCI devices, ordered by address.
 ///
 /// # Errors
 /// A device's CPU list is malformed.
@@ -60,14 +60,14 @@ fn local_cpus(tree: &Tree, folder: &str) -> Result<Option<CpuSet>, ReadError> {
     }
 }
 
-/// Names by the address of the device behind them: one link for each name, where asking every device for
-/// every class would cost a folder each.
+/// Returns the names by PCI address. This reads one link per name; looking into every device for every
+/// class would read one folder for each.
 fn names(tree: &Tree) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for class in NAMED {
         for name in tree.list(class).into_iter().filter(|name| is_telling(name)) {
             let target = tree.link(&format!("{class}/{name}")).unwrap_or_default();
-            // Before Linux 2.6.26 the name was a folder, with a link to the device in it.
+            // Before Linux 2.6.26 the name was a folder that contained a link to the device.
             let address = behind(&target)
                 .map(str::to_owned)
                 .or_else(|| behind(&tree.link(&format!("{class}/{name}/device"))?).map(str::to_owned));
@@ -79,15 +79,16 @@ fn names(tree: &Tree) -> BTreeMap<String, Vec<String>> {
     found
 }
 
-/// `card0-HDMI-A-1` is a plug of `card0`, and `renderD128` another door to it.
+/// Returns whether a name identifies a device: `card0-HDMI-A-1` is a connector of `card0`, and `renderD128`
+/// is another node of the same device.
 fn is_telling(name: &str) -> bool {
     let plug = name.starts_with("card") && name.contains('-');
     let door = name.starts_with("renderD") || name.starts_with("controlD");
     !plug && !door
 }
 
-/// The last PCI address on the way to a device:
-/// `../../devices/pci0000:00/0000:00:02.0/virtio1/block/vda` lies behind `0000:00:02.0`.
+/// Returns the last PCI address in the path of a device: `0000:00:02.0` for
+/// `../../devices/pci0000:00/0000:00:02.0/virtio1/block/vda`.
 fn behind(target: &str) -> Option<&str> {
     target.rsplit('/').find(|part| pci::is_address(part))
 }

@@ -1,7 +1,8 @@
-//! Kinds of cores on hybrid machines.
+//! Finds the kinds of cores on hybrid machines.
 //!
-//! Intel names them (`/sys/devices/cpu_core/cpus`, the performance counters of each kind); Arm gives each CPU
-//! a capacity (`cpu_capacity`, 1024 for the largest); elsewhere only the highest frequency tells.
+//! Intel's kinds have names (`/sys/devices/cpu_core/cpus`, the performance counters of each kind). On Arm
+//! each CPU has a capacity (`cpu_capacity`, 1024 for the largest). On other machines only the maximum
+//! frequency differs.
 
 use crate::{CpuId, CpuSet, machine::CoreKind};
 use crate::{
@@ -12,18 +13,19 @@ use crate::{
     tree::Tree,
 };
 
-/// Cores of one kind differ by up to some ten percent in frequency, where some are favoured (Turbo Boost Max
-/// 3.0, preferred cores of AMD); cores of different kinds differ by more.
+/// Ratio of maximum frequencies up to which cores are of one kind. Favoured cores of one kind (Turbo Boost
+/// Max 3.0, AMD preferred cores) are up to about ten percent faster; cores of different kinds differ by
+/// more.
 const ONE_KIND: f64 = 1.2;
 
-/// What tells one CPU from another.
+/// Properties by which kinds of CPUs differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Traits {
     capacity: Option<u32>,
     max_khz: Option<u64>,
 }
 
-/// The kinds, fastest first; one kind where all cores are alike.
+/// Reads the kinds, fastest first; one kind if all cores are equal.
 ///
 /// # Errors
 /// A list of CPUs of a kind is malformed.
@@ -42,7 +44,8 @@ pub fn read(tree: &Tree, cpus: &Cpus) -> Result<Vec<CoreKind>, ReadError> {
     Ok(name(sets, &traits))
 }
 
-/// Traits of the first CPU of each core. The kernel makes either file for all CPUs or for none.
+/// Reads the properties of the first CPU of each core. The kernel provides each file for all CPUs or for
+/// none.
 fn traits(tree: &Tree, cpus: &Cpus) -> Vec<(CpuSet, Traits)> {
     let cores: Vec<CpuSet> = match cpus.cores.as_slice() {
         [] => cpus.online.iter().map(CpuSet::single).collect(),
@@ -64,7 +67,7 @@ fn traits(tree: &Tree, cpus: &Cpus) -> Vec<(CpuSet, Traits)> {
     found
 }
 
-/// Intel's names for performance, efficiency and low-power cores, where the kernel knows more than one kind.
+/// Reads Intel's performance, efficiency and low-power cores, if the kernel reports more than one kind.
 fn intel(tree: &Tree, online: &CpuSet) -> Result<Vec<CpuSet>, ReadError> {
     let mut sets = Vec::new();
     for unit in ["cpu_core", "cpu_atom", "cpu_lowpower"] {
@@ -77,7 +80,8 @@ fn intel(tree: &Tree, online: &CpuSet) -> Result<Vec<CpuSet>, ReadError> {
     Ok(sets)
 }
 
-/// Splits CPUs where the value falls by more than `tolerance` from the largest of its class; largest first.
+/// Splits CPUs into classes, largest value first. A class ends where the value is more than a factor
+/// `tolerance` below the largest of the class.
 fn classes(
     traits: &[(CpuSet, Traits)],
     value: impl Fn(&Traits) -> Option<f64>,

@@ -1,5 +1,5 @@
-//! NUMA nodes (`/sys/devices/system/node`, `Documentation/ABI/stable/sysfs-devices-node`) and memory tiers
-//! (`Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers`).
+//! Reads NUMA nodes (`/sys/devices/system/node`, `Documentation/ABI/stable/sysfs-devices-node`) and memory
+//! tiers (`Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers`).
 
 use crate::{CpuSet, machine::Node};
 use crate::{
@@ -11,7 +11,7 @@ const NODE: &str = "sys/devices/system/node";
 const TIERS: &str = "sys/devices/virtual/memory_tiering";
 const NVIDIA: &str = "proc/driver/nvidia/gpus";
 
-/// All nodes by number. A kernel without NUMA is one node of all CPUs and all memory.
+/// Reads all nodes, ordered by number. A kernel without NUMA is one node with all CPUs and all memory.
 ///
 /// # Errors
 /// A CPU or node list is malformed.
@@ -25,7 +25,7 @@ pub fn read(tree: &Tree, cpus: &Cpus) -> Result<Vec<Node>, ReadError> {
     let mut taken = CpuSet::new();
     for id in listed.iter() {
         let Some(all) = node_cpus(tree, id)? else { continue };
-        // Broken firmware gives a CPU to two nodes; the first keeps it, as in hwloc.
+        // Broken firmware may assign a CPU to two nodes; as in hwloc, the first node keeps it.
         if all.intersects(&taken) {
             continue;
         }
@@ -69,8 +69,9 @@ fn distances(tree: &Tree, id: u32) -> Vec<u32> {
     numbers.unwrap_or_default()
 }
 
-/// NVIDIA's driver for POWER9 makes the memory of each GPU a node. It belongs to the GPU, no process is
-/// placed by it, and hwloc leaves it out likewise (`numa_status` is the driver's own file).
+/// Removes the memory of accelerators. NVIDIA's driver for POWER9 makes the memory of each GPU a node. It
+/// belongs to the GPU, and processes are not placed by it. hwloc leaves it out as well (`numa_status` is a
+/// file of the driver).
 fn drop_accelerator_memory(tree: &Tree, nodes: &mut Vec<Node>, listed: &CpuSet) {
     let memory: CpuSet = tree
         .list(NVIDIA)
@@ -84,8 +85,8 @@ fn drop_accelerator_memory(tree: &Tree, nodes: &mut Vec<Node>, listed: &CpuSet) 
     nodes.retain(|node| !memory.contains(node.id));
 }
 
-/// The kernel gives a distance to every online node, in ascending order; what stands for nodes that were
-/// left out goes, and a matrix that is not square is none.
+/// Removes the distances to nodes that were left out. The kernel reports a distance to every online node,
+/// in ascending order; a matrix that is not square is dropped.
 fn keep_square_distances(nodes: &mut [Node], listed: &CpuSet) {
     let kept: CpuSet = nodes.iter().map(|node| node.id).collect();
     let whole = nodes.iter().all(|node| node.distances.len() == listed.len());
@@ -102,8 +103,8 @@ fn keep_square_distances(nodes: &mut [Node], listed: &CpuSet) {
     }
 }
 
-/// Adds the CPUs that reach a node's memory fastest. Nodes without CPUs get their place from that, or from
-/// the distances where the firmware tells no more.
+/// Adds the CPUs with the fastest access to a node's memory. Nodes without CPUs get their position from
+/// these, or from the distances if the firmware reports nothing else.
 fn place_by_initiators(tree: &Tree, nodes: &mut [Node]) {
     let (with, without): (Vec<usize>, Vec<usize>) =
         (0..nodes.len()).partition(|&at| !nodes[at].cpus.is_empty());
@@ -118,8 +119,8 @@ fn place_by_initiators(tree: &Tree, nodes: &mut [Node]) {
     }
 }
 
-/// CPUs of the nodes that initiate accesses to this one at the best rate
-/// (`Documentation/admin-guide/mm/numaperf.rst`). `access1` counts CPUs alone, `access0` also devices.
+/// Returns the CPUs of the nodes that access this node's memory at the best rate
+/// (`Documentation/admin-guide/mm/numaperf.rst`). `access1` considers CPUs only, `access0` also devices.
 fn initiators(tree: &Tree, nodes: &[Node], at: usize) -> Option<CpuSet> {
     let id = nodes[at].id;
     let folder = ["access1", "access0"]
@@ -131,8 +132,8 @@ fn initiators(tree: &Tree, nodes: &[Node], at: usize) -> Option<CpuSet> {
     Some(others.fold(CpuSet::new(), |cpus, node| cpus.union(&node.cpus)))
 }
 
-/// CPUs of the nodes at the smallest distance, unless all others are equally far or nearer than the node is
-/// to itself: then the distances say nothing.
+/// Returns the CPUs of the nodes at the smallest distance. Returns none if the distances carry no
+/// information: if all other nodes are equally far, or nearer than the node is to itself.
 fn nearest(nodes: &[Node], at: usize) -> CpuSet {
     let row = &nodes[at].distances;
     let others = || (0..nodes.len()).filter(|&other| other != at);

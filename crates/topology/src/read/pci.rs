@@ -1,6 +1,7 @@
-//! Numbers of the PCI bus: addresses, and class codes in words (PCI Code and ID Assignment Specification).
+//! PCI addresses, and names of PCI class codes (PCI Code and ID Assignment Specification).
 
-/// Whether a name is `domain:bus:device.function`, such as `0000:03:00.0`; domains may have eight digits.
+/// Returns whether a name is `domain:bus:device.function`, such as `0000:03:00.0`. PCI domains may have
+/// eight digits.
 pub fn is_address(name: &str) -> bool {
     let Some((place, function)) = name.split_once('.') else { return false };
     let parts: Vec<&str> = place.split(':').collect();
@@ -11,13 +12,13 @@ pub fn is_address(name: &str) -> bool {
         if digits(domain, 4, 8) && digits(bus, 2, 2) && digits(device, 2, 2) && digits(function, 1, 1))
 }
 
-/// `0x020000` as a number.
+/// Parses a number such as `0x020000`.
 pub fn hexadecimal(text: &str) -> Option<u32> {
     let digits = text.trim().strip_prefix("0x")?;
     u32::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))
 }
 
-/// A 24-bit class code in words, from its upper sixteen bits, or from its upper eight.
+/// Returns the name of a 24-bit class code, by its upper sixteen bits or else by its upper eight.
 pub fn class_name(class: u32) -> &'static str {
     let exact = match class >> 8 {
         0x0001 => "VGA compatible device",

@@ -1,11 +1,11 @@
-//! Names of the hardware, the software and the hypervisor; total memory.
+//! Reads names of the hardware, the software and the hypervisor, and the total memory.
 
 use crate::machine::System;
 use crate::{read::cpuinfo::CpuInfo, tree::Tree};
 
 const CLOCKSOURCES: &str = "sys/devices/system/clocksource/clocksource0/available_clocksource";
 
-/// Reads what names the system has.
+/// Reads the names of the system.
 pub fn read(tree: &Tree, cpuinfo: &CpuInfo) -> System {
     let foreign = ForeignUname::read(tree);
     let dmi = |name: &str| {
@@ -32,7 +32,7 @@ pub fn read(tree: &Tree, cpuinfo: &CpuInfo) -> System {
     }
 }
 
-/// `MemTotal` of `/proc/meminfo` in bytes.
+/// Reads `MemTotal` of `/proc/meminfo`, in bytes.
 pub fn memory(tree: &Tree) -> Option<u64> {
     let text = tree.read_part("proc/meminfo", 4096, |text| {
         text.lines().find(|line| line.starts_with("MemTotal:")).unwrap_or_default().to_owned()
@@ -40,18 +40,18 @@ pub fn memory(tree: &Tree) -> Option<u64> {
     kilobytes(text.strip_prefix("MemTotal:")?)
 }
 
-/// `  24731708 kB` in bytes.
+/// Parses `  24731708 kB` into bytes.
 pub fn kilobytes(text: &str) -> Option<u64> {
     text.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The release as `uname -r` prints it; before `/proc/sys` it is the third word of `/proc/version`.
+/// Reads the release as `uname -r` prints it. Without `/proc/sys` it is the third word of `/proc/version`.
 fn kernel(tree: &Tree) -> Option<String> {
     tree.read("proc/sys/kernel/osrelease")
         .or_else(|| tree.read("proc/version")?.split_whitespace().nth(2).map(str::to_owned))
 }
 
-/// `PRETTY_NAME` of `os-release(5)`.
+/// Reads `PRETTY_NAME` (`os-release(5)`).
 fn os(tree: &Tree) -> Option<String> {
     const KEY: &str = "PRETTY_NAME=";
     let only_name =
@@ -63,7 +63,7 @@ fn os(tree: &Tree) -> Option<String> {
     Some(value.trim().trim_matches(['"', '\'']).to_owned()).filter(|name| !name.is_empty())
 }
 
-/// What hwloc's `hwloc-gather-topology` puts beside the files it copies, since `uname` is no file.
+/// The output of `uname` that hwloc's `hwloc-gather-topology` stores next to the files that it copies.
 #[derive(Default)]
 struct ForeignUname {
     release: Option<String>,
@@ -81,7 +81,7 @@ impl ForeignUname {
     }
 }
 
-/// Vendor and product, without a vendor that the product repeats and without what factories leave unset.
+/// Returns vendor and product. Leaves out a vendor that the product repeats, and placeholders.
 fn hardware(vendor: Option<String>, product: Option<String>) -> Option<String> {
     let told = |name: &String| !name.is_empty() && !name.to_lowercase().contains("to be filled");
     match (vendor.filter(told), product.filter(told)) {
@@ -91,8 +91,8 @@ fn hardware(vendor: Option<String>, product: Option<String>) -> Option<String> {
     }
 }
 
-/// Which hypervisor runs this system, by what each leaves to see: Xen its own folder, most others their name
-/// in the DMI table, and guests without such a table the clock that their hypervisor gives them.
+/// Returns the hypervisor that runs this system. Xen has its own folder, most others have their name in the
+/// DMI table, and guests without a DMI table have the clock source of their hypervisor.
 fn hypervisor(tree: &Tree, cpuinfo: &CpuInfo, vendor: Option<&str>, product: Option<&str>) -> Option<String> {
     if let Some(kind) = tree.read("sys/hypervisor/type") {
         return Some(if kind == "xen" { "Xen".to_owned() } else { kind });
@@ -101,14 +101,15 @@ fn hypervisor(tree: &Tree, cpuinfo: &CpuInfo, vendor: Option<&str>, product: Opt
         let known = by_name(&compatible).map_or(compatible.as_str(), |name| name);
         return Some(known.replace('\0', " "));
     }
-    // The product says more: QEMU of Arm calls it `KVM Virtual Machine`.
+    // The product is more specific: for QEMU on Arm it is `KVM Virtual Machine`.
     let table = [product, vendor].into_iter().flatten().find_map(by_name);
     let clocks = tree.read(CLOCKSOURCES).unwrap_or_default();
     let clock = clocks.split_whitespace().find_map(by_clock);
     let guest = cpuinfo.is_guest().then_some("unknown hypervisor");
-    // Arm has no CPU flag for guests, so there the table alone decides; on x86 "Microsoft" may be a laptop.
+    // Arm has no CPU flag for guests, so the table decides there. On x86 "Microsoft" without the flag may
+    // be a laptop.
     let table = table.filter(|_| cpuinfo.is_guest() || cpuinfo.flags().iter().all(|flag| flag != "fpu"));
-    // A clock of KVM shows KVM, also where the table names the cloud or the emulator.
+    // The clock source of KVM proves KVM, even if the table names the cloud provider or the emulator.
     let clock_first = clock.filter(|&clock| clock == "KVM");
     clock_first.or(table).or(clock).or(guest).map(str::to_owned)
 }
@@ -117,7 +118,7 @@ fn by_name(name: &str) -> Option<&'static str> {
     const NAMES: [(&str, &str); 14] = [
         ("kvm", "KVM"),
         ("rhev", "KVM"),
-        // These run guests on KVM or without it; what else is seen decides.
+        // These hypervisors run guests with or without KVM; the clock source decides.
         ("qemu", "QEMU"),
         ("openstack", "OpenStack"),
         ("amazon ec2", "Amazon EC2"),
@@ -165,7 +166,7 @@ mod tests {
         const METAL: (&str, &str) = ("proc/cpuinfo", "vendor_id : GenuineIntel\nflags : fpu lm");
         for (files, name) in [
             (vec![("sys/hypervisor/type", "xen")], Some("Xen")),
-            // Emulation without KVM is no guest of KVM.
+            // Emulation without KVM is not reported as KVM.
             (vec![GUEST, ("sys/class/dmi/id/sys_vendor", "QEMU"), (CLOCKSOURCES, "tsc hpet")], Some("QEMU")),
             (
                 vec![GUEST, ("sys/class/dmi/id/sys_vendor", "QEMU"), (CLOCKSOURCES, "kvm-clock tsc")],

@@ -1,4 +1,4 @@
-//! What is added to a made-up machine: devices, limits, and a place on disk.
+//! Additions to a synthetic machine: devices, limits, and files on disk.
 
 use super::NODE;
 use crate::capture::{Capture, Entry};
@@ -7,7 +7,7 @@ use std::{fs, io, path::Path};
 /// A PCI device to add to a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct PciDevice<'a> {
-    /// `0000:03:00.0`.
+    /// Address, such as `0000:03:00.0`.
     pub address: &'a str,
     /// Class code.
     pub class: u32,
@@ -50,7 +50,7 @@ pub fn add_cgroup(files: &mut Capture, group: &str, cpus: &str, quota: &str) {
     files.add_file("proc/self/status", &format!("Cpus_allowed_list:\t{cpus}"));
 }
 
-/// Lays a capture out as files below a folder.
+/// Writes a capture as files below a folder.
 ///
 /// # Errors
 /// The folder cannot be written.

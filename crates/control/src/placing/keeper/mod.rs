@@ -1,4 +1,4 @@
-//! Keeps the tasks of commands and processes on the CPUs of their workers.
+//! Enforces the affinities of tasks, so that they run on the CPUs of their workers.
 
 mod watch;
 
@@ -19,79 +19,83 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Looks after something new has appeared, and at the start.
+/// Time to the next scan after new tasks have appeared, and at the start.
 const SOON: Duration = Duration::from_millis(1);
 
-/// Longest time without a look while threads are seated as they appear, where the kernel does not tell of births.
+/// Maximum time between scans for new threads if the kernel does not report process events.
 const SEATING: Duration = Duration::from_millis(8);
 
-/// Shortest time between looks at all tasks: what they use, and whether they changed their affinity.
+/// Time between scans of all tasks for their CPU time and their affinities.
 const WATCHING: Duration = Duration::from_millis(128);
 
-/// The first such look; each later one comes after a quarter more, so that little is left unseen at the end of short commands.
+/// Time to the first such scan. Each later interval is longer by a quarter, so that short commands are
+/// observed to their end.
 const FIRST_WATCH: Duration = Duration::from_millis(8);
 
-/// Seats the threads of trees of processes on the workers' CPUs as they appear, and sees where one of them changes
-/// its own affinity.
+/// Pins the threads of process trees to the workers' CPUs when they appear, and notices tasks that change
+/// their own affinity.
 ///
-/// Affinity is inherited, so nothing leaves the place as a whole between two looks.
+/// Affinity is inherited, so between two scans no task leaves the CPUs of the whole placement.
 pub struct Keeper {
-    /// Places of the workers; one means that the tasks have it all in common.
+    /// The assignment of tasks to workers. A single worker means that all tasks share its CPUs.
     seats: Seats,
-    /// Whether each seat is that of a whole copy, which starts there with all its tasks.
+    /// Whether each worker is a copy of a command, which starts on the worker's CPUs with all its tasks.
     copies: bool,
-    /// The union of the seats, or what this process may use.
+    /// The union of the workers' CPUs, or the CPUs that this process may use.
     whole: CpuSet,
     births: Births,
     tasks: BTreeMap<u32, Known>,
     /// Processes of the tasks, with their start times.
     processes: BTreeMap<u32, Option<u64>>,
-    /// Those that had ended at the last look at all tasks. What they started before that is ours.
+    /// Processes that had ended at the last scan of all tasks. Their earlier children belong to the command
+    /// as well.
     gone: BTreeSet<u32>,
     pause: Duration,
-    /// When all processes were looked up last.
+    /// Time of the last search for processes.
     sought: Instant,
     watched: Instant,
     watching: Duration,
     own: BTreeMap<String, CpuSet>,
     refused: BTreeMap<String, String>,
-    /// Affinities of tasks that were taken over.
+    /// Former affinities of tasks that were taken over.
     former: BTreeSet<CpuSet>,
-    /// What we may use ourselves: the kernel gives it to tasks whose CPUs have all gone offline.
+    /// CPUs that this process may use. The kernel gives them to tasks whose CPUs have all gone offline.
     inherited: CpuSet,
-    /// Tasks that were seated at the last look. In a cpuset the kernel gives a new task its maker's affinity after it
-    /// has told of the birth (`cpuset_fork` in `copy_process`), and so may take back what we gave in between.
+    /// Tasks that were pinned in the last scan. In a cpuset the kernel sets the affinity of a new task to
+    /// its parent's after it has reported the creation (`cpuset_fork` in `copy_process`), which may undo an
+    /// affinity set in between.
     fresh: Vec<u32>,
-    /// CPUs that were online at the last look.
+    /// CPUs that were online at the last scan.
     online: Option<CpuSet>,
-    /// Whether a control group is being entered: kernels before 6.2 reset affinities then, in version 2 to all CPUs first.
+    /// Whether a control group is being entered. Kernels before 6.2 reset affinities then, in version 2 to
+    /// all CPUs first.
     entering: bool,
-    /// Tasks whose seat the kernel refuses for now.
+    /// Tasks whose affinity the kernel rejects at the moment.
     unsettled: BTreeSet<u32>,
     recorder: Option<Recorder>,
 }
 
-/// When a task was born.
+/// When a task was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Birthday {
-    /// Before we looked first.
+    /// Before the first scan.
     Before,
-    /// Since; when, nobody told.
+    /// After the first scan, at an unknown time.
     Since,
     /// At this time in nanoseconds of `CLOCK_MONOTONIC`.
     At(u64),
 }
 
-/// A task that was seen.
+/// A known task.
 struct Known {
     pid: u32,
-    /// CPU time at the last look.
+    /// CPU time in nanoseconds at the last scan.
     cpu_ns: u64,
     at_ns: u64,
 }
 
 impl Keeper {
-    /// For a command that starts in `place`, from a process that may use `inherited`.
+    /// Enforces `place` for a command started by a process that may use `inherited`.
     pub fn new(place: &Place, inherited: &CpuSet) -> Self {
         let whole = place.cpus().unwrap_or_else(|| inherited.clone());
         let seats = if place.workers.is_empty() { vec![whole.clone()] } else { place.workers.clone() };
@@ -119,54 +123,55 @@ impl Keeper {
         }
     }
 
-    /// For copies that start each on the seat of its number.
+    /// Enforces `place` for copies of a command, each of which starts on the CPUs of the worker with its
+    /// number.
     pub fn of_copies(place: &Place, inherited: &CpuSet) -> Self {
         Self { copies: true, ..Self::new(place, inherited) }
     }
 
-    /// The same keeper, told of births by the kernel where it does that, which journals what it changes and records
-    /// where the tasks run.
+    /// Adds a recorder for changes and for the placement trace, and subscribes to process events of the
+    /// kernel if possible.
     pub fn recording(self, recorder: Recorder) -> Self {
         Self { births: Births::watch(), recorder: Some(recorder), ..self }
     }
 
-    /// Tasks that changed their own affinity: name, and the CPUs that they chose last.
+    /// Returns the tasks that changed their own affinity: name, and the CPUs that they chose last.
     pub fn own_affinities(&self) -> &BTreeMap<String, CpuSet> {
         &self.own
     }
 
-    /// Tasks that could not be moved: name, and why.
+    /// Returns the tasks that could not be moved: name and reason.
     pub fn refused(&self) -> &BTreeMap<String, String> {
         &self.refused
     }
 
-    /// Living processes that it looks after.
+    /// Returns the running processes whose affinity is enforced.
     pub fn processes(&self) -> impl Iterator<Item = u32> + '_ {
         self.processes.keys().copied()
     }
 
-    /// What it recorded.
+    /// Returns the recorder.
     pub fn recorder(&mut self) -> Option<&mut Recorder> {
         self.recorder.as_mut()
     }
 
-    /// What becomes readable when somebody was born, where the kernel tells.
+    /// Returns the file descriptor that becomes readable on process events, if the kernel reports them.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.births.descriptor()
     }
 
-    /// Whether each task gets a seat of its own.
+    /// Returns whether tasks are pinned one by one to different workers.
     fn seating(&self) -> bool {
         !self.copies && self.seats.all().iter().any(|seat| *seat != self.whole)
     }
 
-    /// Looks at the trees below `roots`; returns how long nobody need look again, but for what
-    /// [`descriptor`](Self::descriptor) tells.
+    /// Scans the process trees below `roots`. Returns the time until the next scan is needed, unless
+    /// [`descriptor`](Self::descriptor) becomes readable earlier.
     pub fn look(&mut self, roots: &[u32]) -> Duration {
         self.look_below(&|| roots.to_vec())
     }
 
-    /// The same; `roots` are only asked for where all processes have to be looked up.
+    /// The same. `roots` is called only if all processes have to be searched.
     pub fn look_below(&mut self, roots: &dyn Fn() -> Vec<u32>) -> Duration {
         let longest = match self.births {
             Births::Asked(_) if self.seating() => SEATING,
@@ -191,14 +196,14 @@ impl Keeper {
         self.pause
     }
 
-    /// Moves all tasks of the trees below `roots` to another place.
+    /// Moves all tasks of the trees below `roots` to another placement.
     pub fn move_to(&mut self, place: &Place, inherited: &CpuSet, roots: &[u32]) {
         let own = std::mem::take(&mut self.own);
         *self = Self { own, ..Self::new(place, inherited) };
         self.take_over(roots);
     }
 
-    /// Seats all tasks of the trees below `roots`, whatever affinity they have.
+    /// Pins all tasks of the trees below `roots`, whatever affinity they have.
     pub fn take_over(&mut self, roots: &[u32]) {
         self.births.news();
         for pid in tasks::tree(roots) {
@@ -209,12 +214,12 @@ impl Keeper {
                 }
             }
         }
-        // Those that were born meanwhile.
+        // Tasks that were created meanwhile.
         self.find(roots);
     }
 
-    /// Seats all tasks again that are not where they should be: control groups of version 1, and of version 2
-    /// before Linux 6.2, reset affinities of those who enter.
+    /// Pins all tasks again whose affinity was reset. Control groups of version 1, and of version 2 before
+    /// Linux 6.2, reset the affinities of tasks that enter.
     pub fn seat_again(&mut self) {
         let seated: Vec<(u32, usize)> =
             self.seats.tasks().filter_map(|tid| Some((tid, self.seats.seat(tid)?))).collect();
@@ -225,7 +230,7 @@ impl Keeper {
         }
     }
 
-    /// Finds tasks that are new in the trees below `roots` and below those that are known.
+    /// Searches for new tasks in the trees below `roots` and below known processes.
     fn find(&mut self, roots: &[u32]) -> bool {
         self.sought = Instant::now();
         let roots: Vec<u32> = roots.iter().copied().chain(self.processes.keys().copied()).collect();
@@ -235,7 +240,7 @@ impl Keeper {
             .collect();
         let ended = self.tasks.iter().filter(|(tid, known)| living.get(tid) != Some(&known.pid));
         for tid in ended.map(|(tid, _)| *tid).collect::<Vec<_>>() {
-            // A zombie shows what it has used.
+            // The CPU time of a zombie can still be read.
             self.record(tid, true);
         }
         self.seats.keep(|tid| living.contains_key(&tid));
@@ -248,16 +253,17 @@ impl Keeper {
         !new.is_empty()
     }
 
-    /// Seats a task whose birth the kernel told, where it is of a process of ours.
+    /// Pins a task whose creation the kernel reported, if it belongs to a known process.
     fn welcome(&mut self, birth: &Birth) {
         if !self.tasks.contains_key(&birth.tid) && (self.is_ours(birth.pid) || self.is_ours(birth.parent)) {
             self.admit(birth.pid, birth.tid, Birthday::At(birth.at_ns));
-            // One that has ended already may have made others, as daemons do.
+            // A task that has already ended may have created others, as daemons do.
             self.processes.entry(birth.pid).or_insert_with(|| tasks::start_time(birth.pid));
         }
     }
 
-    /// Whether process `pid` is one of ours, which may have ended; another process may have its id since.
+    /// Returns whether process `pid` belongs to the command. It may have ended, and its id may be in use
+    /// again.
     fn is_ours(&self, pid: u32) -> bool {
         let now = tasks::start_time(pid);
         match self.processes.get(&pid) {
@@ -266,7 +272,8 @@ impl Keeper {
         }
     }
 
-    /// Seats tasks again that lost their seats in the moment of their birth, which is over when they have run.
+    /// Pins tasks again whose affinity was reset during their creation, which is complete when they have
+    /// run.
     fn confirm(&mut self) {
         for tid in std::mem::take(&mut self.fresh) {
             let (Some(seat), Some(known)) = (self.seats.seat(tid), self.tasks.get(&tid)) else { continue };
@@ -282,7 +289,7 @@ impl Keeper {
         }
     }
 
-    /// Seats a new task, unless it has chosen CPUs itself.
+    /// Pins a new task, unless it has chosen its CPUs itself.
     fn admit(&mut self, pid: u32, tid: u32, born: Birthday) {
         let Ok(cpus) = affinity::of(tid) else { return };
         if !self.heirlooms().contains(&cpus) {
@@ -302,8 +309,9 @@ impl Keeper {
         cpu_ns
     }
 
-    /// Places that a new task can have without having chosen one: where the command started, and the seats of
-    /// tasks that can have made it. While nobody sits on a seat, whoever is there went there.
+    /// Returns the affinities that a new task can have without having chosen one: the CPUs on which the
+    /// command started, and those of workers with tasks that may have created it. A task on the CPUs of a
+    /// worker without tasks went there itself.
     fn heirlooms(&self) -> Vec<CpuSet> {
         if self.copies {
             return self.seats.all().to_vec();
@@ -314,15 +322,15 @@ impl Keeper {
         taken.chain([self.whole.clone()]).chain(self.former.iter().cloned()).chain(lost).collect()
     }
 
-    /// Gives a task a seat, from the CPUs that it has now.
+    /// Assigns a task to a worker and pins it; `now` is its current affinity.
     fn seat(&mut self, pid: u32, tid: u32, now: &CpuSet, born: Birthday) {
         let Some(mut seat) = self.seats.take(tid) else { return };
         let mut placed = self.put(pid, tid, now, seat, born);
         if placed.as_ref().is_err_and(|error| is(error, Errno::INVAL)) {
-            // Its CPUs have gone offline since we looked.
+            // The worker's CPUs have gone offline since the last scan.
             self.follow();
             let Some(other) = self.seats.take(tid).filter(|other| *other != seat) else {
-                self.refuse(pid, tid, "its control group leaves it none of the planned CPUs");
+                self.refuse(pid, tid, "its control group allows none of the planned CPUs");
                 return;
             };
             seat = other;
@@ -341,7 +349,7 @@ impl Keeper {
                     recorder.arrived(pid, tid, seat, cpu_ns, delay);
                 }
             }
-            // One that ends meanwhile needs no seat.
+            // A task that ends meanwhile need not be pinned.
             Err(error) if error.kind() == ErrorKind::NotFound || is(&error, Errno::SRCH) => {
                 self.seats.leave(tid);
             }
@@ -349,7 +357,7 @@ impl Keeper {
         }
     }
 
-    /// Journals and sets an affinity.
+    /// Records the change in the journal and sets the affinity.
     fn put(&mut self, pid: u32, tid: u32, now: &CpuSet, seat: usize, born: Birthday) -> io::Result<()> {
         let cpus = self.seats.cpus(seat).clone();
         if let Some(recorder) = &mut self.recorder {
@@ -364,10 +372,10 @@ impl Keeper {
         self.refused.insert(name(tid), why.to_owned());
     }
 
-    /// Moves a task that is known to another seat.
+    /// Moves a known task to another worker.
     fn settle(&mut self, tid: u32, seat: usize) {
         let Some(known) = self.tasks.get(&tid) else { return };
-        // Another may have its id by now.
+        // The id may be in use again by another task.
         let is_same =
             self.processes.get(&known.pid).is_some_and(|start| *start == tasks::start_time(known.pid))
                 && tasks::threads(known.pid).contains(&tid);
@@ -380,7 +388,8 @@ impl Keeper {
         if !is_same || noted.is_err() {
             return;
         }
-        // A CPU that has just come online is in the cpuset a moment later. One that ends meanwhile needs no seat.
+        // A CPU that has just come online enters the cpuset a moment later. A task that ends meanwhile need
+        // not be pinned.
         match affinity::restrict(tid, &cpus) {
             Err(error) if is(&error, Errno::INVAL) => drop(self.unsettled.insert(tid)),
             _ => drop(self.unsettled.remove(&tid)),

@@ -1,4 +1,4 @@
-//! Looks at tasks that are seated: what they use, whether they stay, and which CPUs are still there.
+//! Scans pinned tasks: their CPU time, their affinity, and which CPUs are online.
 
 use crate::placing::keeper::{Keeper, WATCHING, name};
 use manycore_linux::{affinity, clock::now_ns, tasks};
@@ -6,28 +6,29 @@ use manycore_topology::CpuSet;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// Looks at many tasks come as seldom as they must to cost less than a two-hundredth of a CPU.
+/// Scans are spaced so that they cost less than 1/200 of a CPU, however many tasks there are.
 const THRIFT: u32 = 200;
 
-/// CPU time of this thread: the kernel may have us wait for long where a CPU goes offline.
+/// Returns the CPU time of this thread. Wall time would include long waits for the kernel while a CPU goes
+/// offline.
 fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// But not more seldom than this: a CPU that goes or comes is to be seen.
+/// Maximum time between scans, so that CPUs that go offline or come online are noticed.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Time between looks for processes whose births were missed.
+/// Time between searches for processes whose creation was not reported.
 const SEEKING: Duration = Duration::from_secs(1);
 
 impl Keeper {
-    /// Says that a control group is being entered, or has been.
+    /// Sets whether a control group is being entered.
     pub fn enter(&mut self, entering: bool) {
         self.entering = entering;
     }
 
-    /// Journals that these processes are ours, also those that were never seen by their births.
+    /// Records that these processes belong to the command, including those whose creation was not reported.
     pub fn know(&mut self, pids: &[u32]) {
         if let Some(recorder) = &mut self.recorder {
             for &pid in pids {
@@ -36,7 +37,7 @@ impl Keeper {
         }
     }
 
-    /// Looks at all tasks for the last time.
+    /// Scans all tasks for the last time.
     pub fn finish(&mut self, roots: &[u32]) {
         self.births.news();
         self.find(roots);
@@ -48,14 +49,14 @@ impl Keeper {
         }
     }
 
-    /// Adds up what all known processes have used.
+    /// Adds up the CPU time of all known processes.
     pub fn count(&mut self) {
         if let Some(recorder) = &mut self.recorder {
             recorder.count(&self.processes);
         }
     }
 
-    /// Sees what a process that has just ended had used, and whether it had changed its affinity.
+    /// Records the CPU time of a process that has just ended, and whether it had changed its affinity.
     pub fn farewell(&mut self, pid: u32) {
         let tids: Vec<u32> =
             self.tasks.iter().filter(|(_, known)| known.pid == pid).map(|(tid, _)| *tid).collect();
@@ -68,7 +69,7 @@ impl Keeper {
         }
     }
 
-    /// Looks at all tasks, and for those below `roots` whose births were missed.
+    /// Scans all tasks, and searches below `roots` for tasks whose creation was not reported.
     pub(super) fn watch(&mut self, roots: &dyn Fn() -> Vec<u32>) {
         let began = thread_cpu();
         self.forget_ended();
@@ -97,7 +98,7 @@ impl Keeper {
             .min(LONGEST);
     }
 
-    /// Leaves seats whose CPUs have gone offline.
+    /// Moves tasks away from workers whose CPUs have gone offline.
     pub(super) fn follow(&mut self) {
         self.online = affinity::online();
         let moved = self.online.as_ref().map(|online| self.seats.follow(online)).unwrap_or_default();
@@ -124,7 +125,8 @@ impl Keeper {
         });
     }
 
-    /// Weighs a task by what it has used, and records where; forgets it where it has ended.
+    /// Updates a task's load by the CPU time that it has used, and records its CPU. Forgets the task if it
+    /// has ended.
     pub(super) fn record(&mut self, tid: u32, last: bool) {
         let Some(known) = self.tasks.get_mut(&tid) else { return };
         let Some(cpu_ns) = tasks::cpu_ns(known.pid, tid) else {
@@ -151,7 +153,7 @@ impl Keeper {
         }
     }
 
-    /// Sees whether a task has changed its affinity itself.
+    /// Checks whether a task has changed its own affinity.
     pub(super) fn compare(&mut self, tid: u32) {
         let Ok(cpus) = affinity::of(tid) else { return };
         if self.fresh.contains(&tid) {
@@ -161,11 +163,12 @@ impl Keeper {
             |cpus: &CpuSet| self.online.as_ref().map_or(cpus.clone(), |online| cpus.intersection(online));
         let expected = match self.seats.seat(tid) {
             Some(seat) => {
-                // Of a seat with offline CPUs the kernel shows those that are online; where there are none, it takes
-                // the seat away.
+                // If some of the worker's CPUs are offline, the kernel reports only the online ones. If all
+                // are offline, the kernel resets the affinity.
                 let left = shown(self.seats.cpus(seat));
-                // While a CPU goes or comes, and when its cpuset changes, the kernel widens a task's affinity to what
-                // it finds: whoever has more than its seat within the place is taken for such a one.
+                // While a CPU goes offline or comes online, and when its cpuset changes, the kernel widens
+                // a task's affinity to the CPUs that are left. A task with more CPUs than its worker, but
+                // within the placement, is assumed to be such a case.
                 let widened = cpus.is_subset(&self.whole) && (cpus.is_empty() || cpus.len() > left.len());
                 let was_reset = widened || self.entering || self.unsettled.contains(&tid);
                 if cpus != left && was_reset {

@@ -1,11 +1,11 @@
-//! Names of Arm CPUs, of which the kernel tells two numbers only: implementer and part of `MIDR_EL1`.
+//! Names of Arm CPUs. The kernel reports only two numbers: implementer and part of `MIDR_EL1`.
 //!
-//! Numbers from the vendors' technical reference manuals and `arch/arm64/include/asm/cputype.h`.
+//! The numbers are from the vendors' technical reference manuals and `arch/arm64/include/asm/cputype.h`.
 
 /// A number, the vendor, and the vendor's parts.
 type Implementer = (u32, &'static str, &'static [(u32, &'static str)]);
 
-/// Implementers, and their parts: what is sold under the number, or the name of the core.
+/// Implementers and their parts: the product name of a number, or the name of the core.
 const KNOWN: [Implementer; 10] = [
     (
         0x41,
@@ -43,7 +43,7 @@ const KNOWN: [Implementer; 10] = [
     (0xc0, "Ampere", &[(0xac3, "AmpereOne"), (0xac4, "AmpereOne A")]),
 ];
 
-/// `HiSilicon Kunpeng 920` for `0x48` and `0xd01`; of an unknown part the vendor and the number.
+/// Returns `HiSilicon Kunpeng 920` for `0x48` and `0xd01`; for an unknown part, the vendor and the number.
 pub(super) fn name(implementer: &str, part: &str) -> Option<String> {
     let number = |text: &str| u32::from_str_radix(text.strip_prefix("0x")?, 16).ok();
     let (implementer, number) = (number(implementer)?, number(part)?);

@@ -98,7 +98,7 @@ fn a_reserve_of_cpus_that_are_not_there_is_refused() {
     machine.online = machine.online.difference(&"7".parse().unwrap());
     machine.offline = "7".parse().unwrap();
     for (reserve, why) in [
-        ("cpus=7", "reserve cpus=7: 7 offline; CPUs that may be kept back: 0-6,8-15"),
+        ("cpus=7", "reserve cpus=7: 7 offline; CPUs that may be reserved: 0-6,8-15"),
         ("cpus=0,7777", "reserve cpus=0,7777: 7777 not in this machine"),
     ] {
         let wish = Wish { reserve: reserve.parse().unwrap(), ..wish("close") };
