@@ -118,7 +118,11 @@ fn at_start(record: &Record) -> Vec<Finding> {
     if let Some((available, all)) = memory.filter(|&(available, all)| available < all / SCARCE) {
         findings.push(warning(
             "Little memory was available at the start: times may include page faults.".to_owned(),
-            vec![format!("{} of {} available", manycore_text::units::bytes(available), manycore_text::units::bytes(all))],
+            vec![format!(
+                "{} of {} available",
+                manycore_text::units::bytes(available),
+                manycore_text::units::bytes(all)
+            )],
         ));
     }
     let slow: Vec<String> =
