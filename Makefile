@@ -3,7 +3,7 @@
 MANYCORE := target/release/manycore
 PREFIX ?= /usr/local
 
-.PHONY: build eval test fresh percpu lab domains memory arm bench calibrate man doc install clean
+.PHONY: build eval test test-fast fresh percpu lab domains memory arm bench calibrate man doc install clean
 
 build:
 	@scripts/need build
@@ -17,15 +17,12 @@ test:
 	@scripts/need build
 	@scripts/need test
 	@lab/domains fetch
-	cargo test --workspace --locked
-	scripts/percpu
-	@if command -v shellcheck >/dev/null; then \
-	shellcheck -x scripts/* .ci/run $(addprefix lab/,run vm libvirt domains memory trial arm mirror shape init guest words) && \
-	shellcheck -s dash -e SC2154,SC2016 lab/tests/*; else echo "SKIPPED: shellcheck is not installed"; fi
-	@scripts/need lab
-	lab/run
-	lab/libvirt
-	lab/domains sample
+	scripts/test
+
+# Unit tests of all crates: under two minutes after a build.
+test-fast:
+	@scripts/need build
+	scripts/test unit
 
 # Runs `make eval` and `make test` with nothing installed but Rust and make: in a minimal Debian root, and
 # in a Fedora or openEuler root if this machine can create one. Needs root and debootstrap; takes half an
