@@ -44,7 +44,7 @@ pub struct Contention {
 pub struct ContentionPoint {
     /// The way of sharing.
     pub variant: String,
-    /// Workers at once.
+    /// Largest number of workers at once.
     pub workers: usize,
     /// Operations per second of all workers in total.
     pub rate: Estimate,

@@ -18,7 +18,7 @@ pub struct Levels {
 /// One number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Level {
-    /// Workers at once.
+    /// Largest number of workers at once.
     pub workers: usize,
     /// Values of the metric.
     pub value: Estimate,

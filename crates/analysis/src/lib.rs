@@ -54,7 +54,7 @@ use serde::Serialize;
 /// Value of [`Evaluation::schema`].
 pub const EVALUATION_SCHEMA: &str = "manycore/evaluation/1";
 
-/// Everything that a record says.
+/// Everything that a record shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Evaluation {
     /// Always [`EVALUATION_SCHEMA`].
@@ -81,7 +81,7 @@ pub struct Evaluation {
     pub peers: Vec<Peer>,
     /// Loads whose workers share something.
     pub contention: Vec<Contention>,
-    /// B against A.
+    /// Variant B compared with variant A.
     pub comparison: Option<Comparison>,
     /// A search for the best placement.
     pub tuning: Option<Tuning>,
@@ -142,7 +142,7 @@ impl Evaluation {
     }
 }
 
-/// The checks of limits that a record has.
+/// Evaluates the checks of limits in a record.
 fn limits(record: &Record) -> Vec<LimitProof> {
     let of = |experiment: &Experiment| {
         let name = experiment.id.strip_prefix(id::QOS)?;

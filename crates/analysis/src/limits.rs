@@ -1,4 +1,4 @@
-//! Whether a limit limits: what a load of memory gets with it and without.
+//! Tests whether a limit is enforced: the bandwidth of a memory load with the limit and without.
 
 use super::comparison::floor;
 use manycore_experiment::record::Experiment;
@@ -8,30 +8,31 @@ use manycore_stats::{
 };
 use serde::Serialize;
 
-/// What is shown.
+/// The property that is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitCheck {
-    /// A group with a limit gets less than one without.
+    /// A group with a maximum gets less bandwidth than one without.
     Bandwidth,
-    /// A group with a least bandwidth gets more beside rivals than one without.
+    /// Under contention, a group with a minimum gets more bandwidth than one without.
     Minimum,
-    /// A group of high priority gets more beside rivals than one of the usual one.
+    /// Under contention, a group with a high priority gets more bandwidth than one with the default priority.
     Priority,
 }
 
-/// Names of the treatments; a check without rivals has no [`ALONE`].
+/// Name of the treatment with the limit.
 pub const WITH: &str = "with";
-/// The same load without the limit.
+/// Name of the treatment with the same load without the limit.
 pub const WITHOUT: &str = "without";
-/// The same without the limit and without rivals.
+/// Name of the treatment without the limit and without competing processes; only of checks with competing
+/// processes.
 pub const ALONE: &str = "alone";
 
 impl LimitCheck {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Bandwidth, Self::Minimum, Self::Priority];
 
-    /// As on the command line: `bandwidth`, `min`, `priority`.
+    /// Returns the name on the command line: `bandwidth`, `min`, `priority`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bandwidth => "bandwidth",
@@ -40,12 +41,12 @@ impl LimitCheck {
         }
     }
 
-    /// Whether it shows itself only where others want memory, too.
+    /// Whether the check needs processes that compete for memory.
     pub const fn has_rivals(self) -> bool {
         !matches!(self, Self::Bandwidth)
     }
 
-    /// What is measured, in the order of the design.
+    /// Returns the treatments, in the order of the design.
     pub const fn treatments(self) -> &'static [&'static str] {
         if self.has_rivals() { &[WITH, WITHOUT, ALONE] } else { &[WITH, WITHOUT] }
     }
@@ -55,17 +56,17 @@ impl LimitCheck {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "answer", content = "why")]
 pub enum LimitShown {
-    /// The limit does what it says.
+    /// The limit is enforced.
     Holds,
-    /// It makes no difference, or the wrong one.
+    /// The limit has no effect, or the wrong one.
     Fails(String),
-    /// The pairs are too few or too scattered to decide.
+    /// There are too few pairs, or they scatter too much, for a decision.
     Inconclusive,
-    /// This machine, or this load, cannot show it.
+    /// This machine or this load cannot show it.
     CannotShow(String),
 }
 
-/// One check.
+/// The results of one check.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LimitProof {
     /// Which.
@@ -73,18 +74,18 @@ pub struct LimitProof {
     /// What came out.
     #[serde(flatten)]
     pub shown: LimitShown,
-    /// Bytes a second with the limit.
+    /// Bytes per second with the limit.
     pub with: Option<Estimate>,
-    /// Bytes a second without.
+    /// Bytes per second without the limit.
     pub without: Option<Estimate>,
-    /// Bytes a second without the limit and without rivals.
+    /// Bytes per second without the limit and without competing processes.
     pub alone: Option<Estimate>,
-    /// What it gets with the limit over what it gets without, as `compare` judges: A is without, B is with.
+    /// Rate with the limit over rate without, evaluated as by `compare`: A is without, B is with the limit.
     pub verdict: Option<Verdict>,
 }
 
 impl LimitProof {
-    /// One that was not measured, and why.
+    /// Returns the result of a check that could not be measured, with the reason.
     pub fn cannot(check: LimitCheck, why: String) -> Self {
         Self {
             check,
@@ -118,33 +119,36 @@ impl LimitProof {
     }
 }
 
-/// What a limit shows: a loss within the margin is no limit, and one that may be is no proof.
+/// Evaluates a maximum. A loss within the margin means that the limit has no effect; a loss that may be
+/// within the margin is inconclusive.
 fn limited(verdict: &Verdict) -> LimitShown {
     match verdict.verdict {
         _ if verdict.is_within_margin() => {
-            LimitShown::Fails("it gets as much with the limit as without".to_owned())
+            LimitShown::Fails("the load gets as much bandwidth with the limit as without".to_owned())
         }
         Answer::ABetter if verdict.is_worse_beyond_margin() => LimitShown::Holds,
-        Answer::BBetter => LimitShown::Fails("it gets more with the limit than without".to_owned()),
+        Answer::BBetter => LimitShown::Fails("the load is faster with the limit than without".to_owned()),
         Answer::ABetter | Answer::Equivalent | Answer::Inconclusive => LimitShown::Inconclusive,
     }
 }
 
-/// What a preference shows beside rivals; `crowded` is what it gets beside them over what it gets alone, both without.
+/// Evaluates a preference under contention. `crowded` is the unpreferred rate with competing processes over
+/// that without.
 fn among_rivals(verdict: &Verdict, crowded: Option<&Verdict>) -> LimitShown {
     let plenty =
         crowded.is_some_and(|crowded| crowded.is_within_margin() || crowded.verdict == Answer::BBetter);
     match (verdict.verdict, plenty) {
         _ if verdict.is_better_beyond_margin() => LimitShown::Holds,
         (Answer::ABetter, _) => {
-            LimitShown::Fails("it gets less when it is preferred than when it is not".to_owned())
+            LimitShown::Fails("the load gets less bandwidth with the preference than without".to_owned())
         }
         (_, true) => LimitShown::CannotShow(
-            "rivals took nothing from it also without: this load does not make memory scarce here".to_owned(),
+            "competing processes did not slow the load down, so memory bandwidth is not scarce here"
+                .to_owned(),
         ),
-        _ if verdict.is_within_margin() => {
-            LimitShown::Fails("beside rivals it gets as much as without being preferred".to_owned())
-        }
+        _ if verdict.is_within_margin() => LimitShown::Fails(
+            "under contention the load gets as much bandwidth without the preference".to_owned(),
+        ),
         _ => LimitShown::Inconclusive,
     }
 }
@@ -155,12 +159,12 @@ mod tests {
     use manycore_experiment::record::{Method, Sample, Treatment};
     use std::collections::BTreeMap;
 
-    /// Twenty blocks in which each treatment moves so many bytes, give or take a thousandth.
+    /// Twenty blocks in which each treatment transfers the given bytes, with noise of a thousandth.
     fn measured(treatments: &[(&str, f64)]) -> Experiment {
         scattered(treatments, 1e-3)
     }
 
-    /// The same, give or take a share.
+    /// The same with noise of `share`.
     fn scattered(treatments: &[(&str, f64)], share: f64) -> Experiment {
         let named = |(name, _): &(&str, f64)| Treatment { name: (*name).to_owned(), ..Treatment::default() };
         let mut experiment = Experiment {
@@ -205,7 +209,7 @@ mod tests {
         ));
     }
 
-    /// A limit to 10 % was said to hold as it took 3.2 % (95 %: 0.2 to 5.9 %).
+    /// Regression: a limit to 10 % was reported as enforced although it took only 3.2 % (95 %: 0.2 to 5.9 %).
     #[test]
     fn a_loss_that_may_be_within_the_margin_proves_no_limit() {
         assert!(matches!(

@@ -11,7 +11,7 @@ use manycore_stats::{Estimate, median};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What was measured of the memory.
+/// Memory bandwidth and latency of a record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Streaming {
     /// Bytes of each of the three arrays on a node.

@@ -10,7 +10,7 @@ pub(crate) fn times(estimate: &Estimate) -> String {
     format!("{:.2}x ({})", estimate.median, interval(estimate.interval, |end| format!("{end:.2}")))
 }
 
-/// How a change of a metric is put: a time gets longer, a rate does more, and no share is negative.
+/// Words for the change of a metric: a time gets longer, a rate does more, and no share is negative.
 pub(crate) struct Change {
     verb: &'static str,
     /// The verb after "may".

@@ -24,7 +24,7 @@ pub struct Facts {
     pub throttling: Vec<Throttling>,
 }
 
-/// One process.
+/// What was recorded of one process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Process {
     /// Its id.
@@ -89,7 +89,7 @@ pub struct Confinement {
 /// Program and runtime of a process, as far as they decide its number of threads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
-    /// Its command line.
+    /// Returns the arguments of the program.
     pub arguments: Vec<String>,
     /// The variables of [`super::VARIABLES`] that were in its environment at its start.
     pub environment: BTreeMap<String, String>,

@@ -60,7 +60,7 @@ fn finding(stakes: &[Stake], rivals: &[Tenant], cpus: CpuSet, free: &CpuSet) -> 
     let claims: Vec<Claim> = rivals.iter().map(|tenant| claim(stakes, tenant, &cpus)).collect();
     let names: Vec<String> = claims.iter().map(who).collect();
     let headline =
-        format!("{} each claim {} for themselves", manycore_text::names::list(&names), words::cpus(&cpus));
+        format!("{} have overlapping pinning on {}", manycore_text::names::list(&names), words::cpus(&cpus));
     let evidence = claims.iter().map(|claim| {
         let threads = claim.processes.iter().map(|holder| holder.threads).sum();
         let of = match &claim.group {

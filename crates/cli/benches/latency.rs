@@ -89,7 +89,7 @@ impl Subject for Both<'_> {
             output.text.trim().parse().map_err(|error| Error::Failed(format!("{error:?}")))?
         };
         if ns <= 0.0 {
-            return Err(Error::Failed("the CPUs could not be had".to_owned()));
+            return Err(Error::Failed("the CPUs were not available".to_owned()));
         }
         // In picoseconds, so that no precision is lost; only ratios are used.
         Ok(Sample { wall_ns: (ns * 1000.0) as u64, work: 1.0, ..Sample::default() })

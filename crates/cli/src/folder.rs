@@ -125,7 +125,7 @@ impl Folder {
     fn write_tables(&self, tables: &[(String, String)]) -> Outcome {
         let stale = |name: &&str| self.used && !tables.iter().any(|(written, _)| written == name);
         let names = manycore_report::CSV_NAMES.iter().copied().filter(stale);
-        // Where this run has a plan, it is written after this.
+        // If this run has a plan, it is written after this.
         for path in names.chain(self.used.then_some("plan.json")).map(|name| self.path.join(name)) {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {

@@ -78,7 +78,7 @@ impl<'a> Run<'a> {
     fn saved(&self, ending: Outcome) -> Outcome {
         match ending {
             Err(Failure::Interrupted(_)) => Err(Failure::Interrupted(format!(
-                "interrupted; what was measured is in {} (manycore report {0})",
+                "interrupted; the results so far are in {} (show them with: manycore report {0})",
                 self.folder.record().display()
             ))),
             ending => ending,

@@ -9,16 +9,17 @@ use std::{
     path::Path,
 };
 
-/// Writes `text` to standard output; a reader that went away ends the run quietly. A terminal gets it without what
-/// would command it ([`printable_text`]), wherever in the text that comes from; a file or a program gets all of it.
+/// Writes `text` to standard output. On a terminal, control characters are replaced ([`printable_text`]),
+/// whatever part of the text they come from. Files and pipes get the text unchanged.
 ///
 /// # Errors
-/// [`Failure::ReaderGone`] on a closed pipe, [`Failure::Missing`] on any other error.
+/// [`Failure::ReaderGone`] on a closed pipe, which ends the run without a message. [`Failure::Missing`] on
+/// any other error.
 pub fn print(text: &str) -> Outcome {
     if io::stdout().is_terminal() { print_raw(&printable_text(text)) } else { print_raw(text) }
 }
 
-/// Writes `text`, which commands the terminal itself, to standard output.
+/// Writes `text`, which contains control sequences for the terminal, to standard output unchanged.
 ///
 /// # Errors
 /// Those of [`print()`].
@@ -29,16 +30,16 @@ pub fn print_raw(text: &str) -> Outcome {
         .map_err(|error| failure("to standard output", &error))
 }
 
-/// `value` as JSON that people can read too, with a last newline.
+/// Returns `value` as indented JSON with a final newline.
 ///
 /// # Errors
-/// [`Failure::Missing`] where it cannot be put into JSON.
+/// [`Failure::Missing`] if it cannot be converted to JSON.
 pub fn json(value: &impl Serialize) -> Outcome<String> {
     serde_json::to_string_pretty(value).map(|json| printable_json(&json) + "\n").map_err(Failure::missing)
 }
 
-/// Prints a line for people on standard error, in which names that others have chosen cannot command the terminal.
-/// Where nobody can read it, nothing is lost: the run goes on.
+/// Prints a line on standard error. Control characters are replaced, as names in the line may come from other
+/// users. Errors are ignored, so that a run goes on without a reader.
 pub fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{}", printable_text(line));
 }
@@ -52,10 +53,10 @@ pub fn write_file(path: &Path, contents: &[u8]) -> Outcome {
     whole_file::write(path, contents).map_err(|error| failure(&path.display().to_string(), &error))
 }
 
-/// Whether [`write_file`] could begin now: what is seen in a long run should not be lost for want of a place.
+/// Checks that [`write_file`] could start now, so that the results of a long run are not lost at its end.
 ///
 /// # Errors
-/// [`Failure::Missing`] with the path where no file can be made beside it, or it cannot be looked at.
+/// [`Failure::Missing`] with the path if no file can be created in its folder or its metadata cannot be read.
 pub fn check_file(path: &Path) -> Outcome {
     whole_file::check(path).map_err(|error| failure(&path.display().to_string(), &error))
 }

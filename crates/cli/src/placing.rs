@@ -64,15 +64,16 @@ pub fn told(restored: &Restored, id: &str, quiet: bool) -> Outcome {
         [] => Ok(()),
         [first, rest @ ..] => {
             let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-            Err(Failure::missing(format!("{first}{more}; 'manycore undo {id}' tries again")))
+            Err(Failure::missing(format!("{first}{more}; run 'manycore undo {id}' to try again")))
         }
     }
 }
 
-/// Shows where the tasks ran, and judges where that was asked for.
+/// Prints where the tasks ran, and evaluates `--check`.
 ///
 /// # Errors
-/// [`Failure::Check`] with `--check` where the plan did not hold; the file cannot be written.
+/// [`Failure::Check`] with `--check` if the plan did not hold. An error if the output file cannot be
+/// written.
 pub fn show(stay: &Residence, args: &Placing) -> Outcome {
     if !args.quiet {
         output::note(residence_text::render(stay).trim_end());
@@ -87,7 +88,7 @@ pub fn show(stay: &Residence, args: &Placing) -> Outcome {
         Some(true) => Ok(()),
         Some(false) => Err(Failure::Check("the plan did not hold".to_owned())),
         None => Err(Failure::Check(format!(
-            "not shown that the plan held: {seen} of the CPU time was seen in place, and --check={} was asked for",
+            "not shown that the plan held: {seen} of the CPU time was observed in place, --check={} was requested",
             units::percent(least)
         ))),
     }

@@ -49,7 +49,7 @@ pub fn catch_interrupts() -> Outcome {
         .map_err(|error: io::Error| Failure::missing(format!("cannot catch signals: {error}")))
 }
 
-/// Signals that came and were not taken yet.
+/// Signals that were received and not taken yet.
 pub struct Signals {
     flags: Vec<(Signal, Arc<AtomicBool>)>,
     /// Becomes readable when a signal is received.

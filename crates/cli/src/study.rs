@@ -15,7 +15,7 @@ use manycore_study::{Options, service::Ready, words};
 pub fn options(verb: &str, args: &Measuring) -> Outcome<Options> {
     if args.precision.is_some() && verb != "compare" {
         return Err(Failure::input(format!(
-            "--precision is for compare: {verb} measures for its --budget, or as many rounds as --pairs says"
+            "--precision applies to compare only: {verb} measures for --budget, or the rounds given by --pairs"
         )));
     }
     let ready = match (&args.ready, args.ready_port) {

@@ -47,7 +47,7 @@ fn every_pair_has_a_plausible_figure() {
     let folder = tempfile::tempdir().unwrap();
     let run = eval(&mut Command::new(cargo_bin("manycore")), folder.path());
     assert_eq!(run.status.code(), Some(0), "{}", words(&run));
-    assert!(String::from_utf8_lossy(&run.stdout).contains("CACHE LINES BETWEEN CPUS"));
+    assert!(String::from_utf8_lossy(&run.stdout).contains("CORE-TO-CORE LATENCY"));
     if record(folder.path())["missed"].to_string().contains("not available at the same time") {
         eprintln!("SKIPPED: other work used the CPUs all the time");
         return;

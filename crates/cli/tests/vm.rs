@@ -266,8 +266,8 @@ fn wrong_demands_are_refused_with_the_way_out() {
         ("--policy sideways", 2, "'sideways' is not a placement"),
         ("--policy cpus=99", 2, "99 not in this machine"),
         ("--reserve 32", 2, "reserve at most 31"),
-        ("--reserve 20", 2, "16 virtual CPUs on 12 CPUs cannot have one each"),
-        ("--out - --format json", 2, "both want standard output"),
+        ("--reserve 20", 2, "16 virtual CPUs cannot have a CPU each on 12 CPUs"),
+        ("--out - --format json", 2, "both write to standard output"),
         ("--out /nonexistent/x.xml", 3, "cannot write /nonexistent/x.xml"),
     ] {
         let ran = plan(&host, &args.split(' ').collect::<Vec<_>>());

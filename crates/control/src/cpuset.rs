@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The controller's name.
+/// Name of the controller.
 const CONTROLLER: &str = "cpuset";
 
 /// Beginning of the names of groups that manycore creates.

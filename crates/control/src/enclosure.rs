@@ -50,7 +50,9 @@ impl Enclosure {
             let above = Path::new("/").join(&home.path);
             match make_in(journal, &above, home.flavour) {
                 Ok(folder) => return Ok(Self { folder, flavour: home.flavour }),
-                Err(error) => why = format!("no control group can be made in {}: {error}", above.display()),
+                Err(error) => {
+                    why = format!("no control group can be created in {}: {error}", above.display())
+                }
             }
         }
         Err(why)

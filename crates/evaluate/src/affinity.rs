@@ -43,7 +43,7 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
         .min()
         .unwrap_or(UNKNOWN_CACHE)
         / 2;
-    // All processes of a CPU share it for a round, and both sides have their rounds.
+    // The processes of a CPU share it during a round, and both variants have their rounds.
     let seconds = stage.profile.affinity * MEASURED / (2 * ROUNDS * PER_CPU) as f64;
     let ticks = LOOKS.max((seconds / pilot(Kind::Sum, bytes)) as u64);
     let processes = cpus.len() * PER_CPU;

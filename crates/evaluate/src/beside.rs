@@ -6,7 +6,7 @@ use manycore_experiment::{engine::Subject, live::Live, observe::Observer};
 use manycore_linux::clock::now_ns;
 use std::rc::Rc;
 
-/// Runs the other program with that many workers; the work that it says it did, and the seconds in which.
+/// Runs the other program with that many workers. Returns its work, and the seconds in which it was done.
 pub(super) type Theirs = Box<dyn FnMut(usize) -> Result<(f64, f64)>>;
 
 /// Our workers, which are idle while the other program runs.

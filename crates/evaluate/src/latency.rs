@@ -41,12 +41,13 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
     measure_pairs(stage, &cpus, stage.profile.latency, (0.0, 1.0))
 }
 
-/// Measures pairs of `cpus` for `seconds`, which fills the part of the section's time from `part.0` to `part.1`.
-/// Where a round over all pairs takes longer, [`choose`] says which are measured, and the record what was left out.
+/// Measures pairs of `cpus` for `seconds`, which is the part of the section's time from `part.0` to `part.1`.
+/// If a round over all pairs would take longer, [`choose`] selects pairs, and the record states what was left
+/// out.
 pub(super) fn measure_pairs(stage: &mut Stage, cpus: &CpuSet, seconds: f64, part: (f64, f64)) -> Result {
     if cpus.len() < 2 {
         return Err(Error::unavailable(format!(
-            "a cache line goes from one CPU to another, and only CPU {cpus} may be used"
+            "core-to-core latency needs two CPUs, and only CPU {cpus} may be used"
         )));
     }
     let Choice { pairs, possible, rule } =
@@ -54,8 +55,8 @@ pub(super) fn measure_pairs(stage: &mut Stage, cpus: &CpuSet, seconds: f64, part
     if let Some(rule) = &rule {
         let (measured, left_out) = (pairs.len(), possible - pairs.len());
         stage.session.miss(
-            &format!("cache lines between {left_out} of {possible} pairs of CPUs"),
-            &format!("a larger budget takes them; these {measured} were measured: {rule}"),
+            &format!("core-to-core latency of {left_out} of {possible} pairs of CPUs"),
+            &format!("a larger budget measures all of them; these {measured} were measured: {rule}"),
         );
     }
     let visit = Visit { length: length(seconds, pairs.len()), patience: PATIENCE };
@@ -124,7 +125,7 @@ fn tell_silent(stage: &mut Stage) {
         .map(|(treatment, _)| treatment.name.as_str())
         .collect();
     if let Some(first) = names.first() {
-        let what = format!("cache lines between {} pairs of CPUs, such as {first}", names.len());
+        let what = format!("core-to-core latency of {} pairs of CPUs, such as {first}", names.len());
         stage.session.miss(
             &what,
             "the two CPUs were not available at the same time: offline, busy with other tasks, or no longer allowed",

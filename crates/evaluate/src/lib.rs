@@ -1,4 +1,4 @@
-//! What `manycore eval` and `bench` measure: one file for each section, all through [`Stage`].
+//! The measurements of `manycore eval` and `bench`: one file for each section. All of them use [`Stage`].
 #![forbid(unsafe_code)]
 
 mod affinity;
@@ -129,7 +129,7 @@ pub struct Wish {
 pub struct Stage<'a> {
     profile: Profile,
     wish: Wish,
-    /// The section under way.
+    /// The current section.
     section: Section,
     /// Planned seconds of the sections after this one.
     after: f64,
@@ -182,7 +182,7 @@ fn pilot(kind: Kind, parameter: u64) -> f64 {
     (0..3).map(|_| once()).min().unwrap_or(1).max(1) as f64 / 1e9
 }
 
-/// Programs beside which we measure are welcome, not needed: one that fails is missed.
+/// Turns the failure of another program into a missing one: comparisons with other programs are optional.
 fn optional(failure: Error) -> Error {
     match failure {
         Error::Failed(why) => Error::Unavailable(why),
@@ -226,7 +226,7 @@ impl Stage<'_> {
         ending
     }
 
-    /// Runs one experiment that fills the part of the section's time from `part.0` to `part.1`.
+    /// Runs one experiment, which takes the part of the section's time from `part.0` to `part.1`.
     fn experiment<S: Subject>(&mut self, design: Design, subject: &mut S, part: (f64, f64)) -> Result
     where
         Error: From<S::Error>,
@@ -240,7 +240,7 @@ impl Stage<'_> {
         Ok(ending?)
     }
 
-    /// Runs one experiment on a crew of ours.
+    /// Runs one experiment on our own workers.
     fn crew_experiment(&mut self, crew: Crew, plan: Plan) -> Result {
         let (treatments, trials) = plan.trials.into_iter().unzip();
         let design = Design {

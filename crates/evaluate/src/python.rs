@@ -183,7 +183,7 @@ fn parse(text: &str) -> Option<Printed> {
     })
 }
 
-/// The first `python3` of the PATH that has NumPy, with what it says of itself.
+/// Returns the first `python3` in PATH that has NumPy, and the output of its probe.
 fn find() -> Result<(PathBuf, Printed)> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     for folder in std::env::split_paths(&path) {
@@ -200,7 +200,7 @@ fn find() -> Result<(PathBuf, Printed)> {
         interrupt::check()?;
     }
     Err(Error::unavailable(
-        "no python3 with NumPy on the PATH (Debian: apt install python3-numpy; openEuler: dnf install python3-numpy)",
+        "found no python3 with NumPy in PATH (Debian: apt install python3-numpy; openEuler: dnf install python3-numpy)",
     ))
 }
 

@@ -21,7 +21,7 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
     let total = stage.profile.clock + stage.profile.scaling;
     let until_clock = stage.profile.clock / total;
     match clock(stage, (0.0, until_clock)) {
-        // The clock explains the scaling; it is not the reason to be here.
+        // The clock explains the scaling, but the section is useful without it.
         Err(Error::Failed(why)) => stage.session.miss("clock of the CPUs", &why),
         other => other?,
     }
@@ -76,7 +76,7 @@ pub(super) fn prime_trial(workers: usize, cpus: &CpuSet) -> Trial {
     }
 }
 
-/// Additions per second of single CPUs alone, and of all together.
+/// Measures additions per second of CPUs one at a time, and of all of them at once.
 fn clock(stage: &mut Stage, part: (f64, f64)) -> Result {
     let cpus: Vec<CpuId> = stage.session.record.machine.usable().iter().collect();
     let order = |worker: usize| Order {

@@ -93,7 +93,7 @@ fn parse(text: &str) -> Result<Printed> {
     value("total number of events")
         .zip(value("execution time (avg/stddev)"))
         .map(|(events, seconds)| Printed { events, seconds })
-        .ok_or_else(|| Error::Failed("sysbench printed no totals; is it version 1.0?".to_owned()))
+        .ok_or_else(|| Error::Failed("sysbench 1.0 was expected to print totals, but did not".to_owned()))
 }
 
 #[cfg(test)]

@@ -162,7 +162,7 @@ impl Crew {
     /// # Errors
     /// [`Error::Failed`] with the number of the worker and how it ended.
     pub fn check(&mut self) -> Result {
-        // Whoever was killed comes before those who miss him.
+        // A worker that was killed is reported before workers that failed because of it.
         let ended = |worker: usize, hand: &mut Hand| match hand {
             Hand::Thread(thread) => thread
                 .as_ref()
@@ -186,7 +186,7 @@ impl Crew {
             Some((0, what)) => Err(Error::Failed(what)),
             Some((error, what)) => {
                 let error = std::io::Error::from_raw_os_error(error);
-                Err(Error::Failed(format!("{what}; what it works on failed: {error}")))
+                Err(Error::Failed(format!("{what}; the object it works on failed: {error}")))
             }
         }
     }

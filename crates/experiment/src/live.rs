@@ -39,7 +39,7 @@ pub struct Trial {
     pub unit_per_tick: f64,
 }
 
-/// A crew that works under treatments.
+/// Workers that are measured under treatments.
 pub struct Live {
     crew: Crew,
     observer: Rc<Observer>,
@@ -103,7 +103,7 @@ impl Live {
         (0..self.crew.slots().len()).map(|worker| self.tid(worker)).collect()
     }
 
-    /// Sets where the workers of a treatment run, what they work on and whether they watch their CPU.
+    /// Sets where the workers of a treatment run, their loads' parameters, and the CPUs that they check for.
     fn place(&mut self, orders: &[Order]) -> Result {
         for order in orders {
             self.crew.set(order.worker, order.parameter, order.watch);
@@ -112,7 +112,7 @@ impl Live {
         Ok(())
     }
 
-    /// Has a member run on `cpus`.
+    /// Restricts a worker to `cpus`.
     fn seat(&mut self, member: usize, cpus: &CpuSet) -> Result {
         if self.placed[member].as_ref() != Some(cpus) {
             let tid = self.crew.slots()[member].tid.load(Relaxed);

@@ -4,32 +4,32 @@ use crate::record::Method;
 use manycore_topology::Machine;
 use std::time::Duration;
 
-/// Period of a CPU quota, unless somebody changed it (`Documentation/scheduler/sched-bwc.rst`).
+/// Default period of a CPU quota (`Documentation/scheduler/sched-bwc.rst`).
 const QUOTA_PERIOD: Duration = Duration::from_millis(100);
 
-/// Length of a slice: the shortest that is long beside a switch. Longer ones see more of the drift of a shared
-/// machine (`make bench` measures it).
+/// Length of a slice: the shortest that is long compared with a switch of treatments. Longer slices see more
+/// of the drift of a shared machine (`make bench` measures it).
 pub const SLICE: Duration = Duration::from_millis(50);
 
-/// Time thrown away after a switch: workers wake, migrate, warm their caches.
+/// Time after a switch that is not measured: workers wake up, migrate and warm their caches.
 const SETTLE: Duration = Duration::from_millis(10);
 
-/// How a sample is taken.
+/// How a sample is measured.
 #[derive(Clone, Copy, Debug)]
 pub enum Pace {
-    /// Active for a time.
+    /// Workers are active for a fixed time.
     Slices {
-        /// Time counted.
+        /// Measured time.
         slice: Duration,
-        /// Time thrown away before it.
+        /// Time before it, which is not measured.
         settle: Duration,
     },
-    /// Until each worker has done its ticks.
+    /// Each worker does a fixed number of ticks.
     Whole,
 }
 
 impl Pace {
-    /// How a record tells it.
+    /// Returns the method as a record stores it.
     pub fn method(self) -> Method {
         match self {
             Self::Slices { slice, settle } => {
@@ -40,16 +40,16 @@ impl Pace {
     }
 }
 
-/// The pace of sliced sections on `machine`.
+/// Returns the pace of sliced sections on `machine`.
 ///
-/// Where a quota can hold workers back, a slice must be long beside the quota's period and may not begin in one
-/// that the treatment before has used up.
+/// If a CPU quota can throttle workers, a slice must be long compared with the period of the quota. It must
+/// not begin in a period whose quota the previous treatment has used up.
 pub fn slices(machine: &Machine) -> Pace {
     let slice = if under_quota(machine) { 3 * QUOTA_PERIOD } else { SLICE };
     Pace::Slices { slice, settle: settle(machine) }
 }
 
-/// Time thrown away after a switch on `machine`.
+/// Returns the time after a switch that is not measured on `machine`.
 pub fn settle(machine: &Machine) -> Duration {
     if under_quota(machine) { QUOTA_PERIOD + SETTLE } else { SETTLE }
 }
@@ -68,7 +68,7 @@ mod tests {
         machine.allowed.cpus = "0-7".parse().unwrap();
         let length = |machine: &Machine| match slices(machine) {
             Pace::Slices { slice, settle } => (slice, settle),
-            Pace::Whole => unreachable!("slices are no whole work"),
+            Pace::Whole => unreachable!("sections are measured in slices"),
         };
         assert_eq!(length(&machine), (SLICE, SETTLE));
         machine.allowed.quota_cpus = Some(8.0);

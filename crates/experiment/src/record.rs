@@ -42,7 +42,7 @@ pub struct Record {
     pub interrupted: bool,
     /// Wall time of the whole run in seconds.
     pub seconds: f64,
-    /// The machine.
+    /// The memory of the machine.
     pub machine: Machine,
     /// The state of the machine at the start.
     pub conditions: Conditions,
@@ -70,7 +70,7 @@ pub struct Missed {
 /// The state of a machine at one moment. A value is `None` where the machine does not report it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
-    /// Load averages over 1, 5 and 15 minutes.
+    /// Returns the load averages over 1, 5 and 15 minutes.
     pub load: Option<[f64; 3]>,
     /// The smaller of `MemAvailable` and what the control groups leave, in bytes.
     pub memory_available_bytes: Option<u64>,

@@ -16,7 +16,7 @@ use std::{rc::Rc, time::Duration};
 /// What happens during a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// A section begins.
+    /// Starts a section.
     Section(&'a str),
     /// Planned time to the end of the run.
     Left(Duration),
@@ -42,15 +42,15 @@ impl<F: FnMut(Event)> Listener for F {
 
 /// A run under way.
 pub struct Session<'a> {
-    /// What was measured until now.
+    /// Returns the record so far.
     pub record: Record,
     /// Reads the kernel's counters around samples.
     pub observer: Rc<Observer>,
-    /// Source of all random orders.
+    /// The generator of all random orders.
     pub rng: Rng,
     /// Start of the run on the clock of [`clock::now_ns`].
     pub origin_ns: u64,
-    /// Differences within this share are equivalent.
+    /// Margin of equivalence: differences within this share do not matter.
     margin: f64,
     listener: &'a mut dyn Listener,
 }

@@ -21,7 +21,7 @@ fn what_cannot_have_been_measured_is_named_with_its_place() {
         (broken(|r| r.experiments[0].samples[3].wall_ns = 0), "experiment \"noise\": sample 3: wall_ns is 0"),
         (
             broken(|r| r.experiments[0].samples[0].treatment = 99),
-            "experiment \"noise\": sample 0: is of treatment 99, and there are 4",
+            "experiment \"noise\": sample 0: treatment index is 99, expected less than 4",
         ),
         (
             broken(|r| r.experiments[0].samples[0].per_worker = vec![1.0; 9]),
@@ -77,7 +77,7 @@ fn light_processes_that_cannot_have_been_measured_are_named() {
         (spin(|spin| spin.busy[0][1] = f32::NAN), "a share of CPU time is NaN"),
         (spin(|spin| spin.stolen[0] = -0.5), "a share of CPU time is -0.5"),
         (io(|io| io.latency[0].0 = u32::MAX), "io: latency bucket 4294967295 of 2240"),
-        (io(|io| io.operations = u64::MAX), "io: more rounds were counted than can happen"),
+        (io(|io| io.operations = u64::MAX), "io: more rounds were counted than are possible"),
         (io(|io| io.seconds = f64::INFINITY), "io: seconds is inf"),
     ] {
         assert_eq!(message, format!("light processes of go: run 0: {expected}"));

@@ -69,7 +69,7 @@ pub struct Clerk {
     pub wake: OwnedFd,
     /// Returns the signals to this process that came since the last call.
     pub signals: Box<dyn FnMut() -> Vec<Signal>>,
-    /// Questions.
+    /// The socket for queries.
     pub desk: Option<Desk>,
     /// Writes event lines.
     pub scribe: Scribe,

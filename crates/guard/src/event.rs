@@ -17,7 +17,7 @@ pub struct Event {
     pub reading: Reading,
     /// The assessment of the reading.
     pub told: Assessment,
-    /// What happened.
+    /// The kind of a decision or notice.
     pub what: What,
 }
 
@@ -113,7 +113,7 @@ pub struct Answer {
     /// Growth of the process in the recent decrease in bytes, and the size (bytes) and duration (nanoseconds)
     /// of that decrease.
     pub growth: Option<(u64, u64, u64)>,
-    /// Whether the watch includes it.
+    /// Whether the watch includes the process.
     pub is_watched: bool,
     /// The process that would be selected now.
     pub finding: Finding,
@@ -149,12 +149,12 @@ pub enum Fact {
     Holdings(Vec<((u32, u64), Held)>),
     /// Holdings cannot be determined: the kernel does not provide what is needed.
     NoHoldings,
-    /// Room for more processes.
+    /// A larger table and its working memory.
     Room(Box<crate::watcher::Room>),
-    /// Somebody asks about a process.
+    /// A query about a process.
     Why(u32),
-    /// Other rules count from now on.
+    /// New rules.
     Rules(Box<crate::watcher::Plan>),
-    /// The end.
+    /// The guard ends.
     Stop,
 }

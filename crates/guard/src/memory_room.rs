@@ -133,7 +133,7 @@ impl MachineRoom {
         self.stalls.file.is_some()
     }
 
-    /// Takes a reading.
+    /// Stores a reading.
     pub fn read(&mut self, now_ns: u64) -> Option<Reading> {
         let text = self.meminfo.read(&mut *self.buffer)?;
         let kib = |key: &[u8]| field(text, key).map(|kib| kib << 10);

@@ -218,7 +218,7 @@ pub enum Sink {
     None,
     /// In a file that is replaced.
     File(PathBuf),
-    /// A page over HTTP.
+    /// On a page over HTTP.
     Served(Arc<Page>, SocketAddr),
 }
 
@@ -242,7 +242,7 @@ impl Sink {
         }
         if !place.contains('/') && (place.contains(':') || place.bytes().all(|byte| byte.is_ascii_digit())) {
             return Err(Error::invalid(format!(
-                "--metrics: {place:?} is no address: write 127.0.0.1:9101, or ./{place} for a file"
+                "--metrics: {place:?} is not an address: write 127.0.0.1:9101, or ./{place} for a file"
             )));
         }
         whole_file::check(Path::new(place))
@@ -259,7 +259,7 @@ impl Sink {
         }
     }
 
-    /// How often figures are wanted while nothing happens.
+    /// Returns the interval between updates if nothing happens.
     pub fn every(&self) -> Duration {
         if matches!(self, Self::Served(..)) { PAGE_EVERY } else { FILE_EVERY }
     }

@@ -84,7 +84,8 @@ impl Desk {
             |error: io::Error| Error::unavailable(format!("cannot listen on {}: {error}", path.display()));
         if UnixStream::connect(&path).is_ok() {
             return Err(Error::unavailable(format!(
-                "a guard runs already (it answers on {}): end it first, or set {} for another one",
+                "a guard runs already (it answers on {}): stop it first, or set {} to another directory \
+                for a second one",
                 path.display(),
                 journal::FOLDER_VARIABLE
             )));
@@ -199,7 +200,7 @@ fn ask_at(path: &Path, pid: u32) -> Result<Option<Vec<Why>>> {
         // The answer of this guard is unknown then. An assessment by other rules would be no substitute.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             return Err(Error::unavailable(format!(
-                "cannot ask the guard at {place}, if one runs there: {error}; try as root"
+                "cannot query the guard at {place}, if one runs there: {error}; try as root"
             )));
         }
         Err(_) => return Ok(None),

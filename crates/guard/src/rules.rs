@@ -75,7 +75,7 @@ pub enum Of {
     Group {
         /// The directory.
         folder: PathBuf,
-        /// The mount point.
+        /// Returns the mount point.
         mount: PathBuf,
     },
     /// All processes of this name, within a common limit.
@@ -108,7 +108,7 @@ impl Rules {
     /// [`Error::Invalid`] with the file, the line and what is wrong, or where others can change the file;
     /// [`Error::Unavailable`] where it cannot be read.
     pub fn load(path: Option<&Path>, groups: &[String]) -> Result<Self> {
-        // What cannot be looked at cannot be read either, which is said there.
+        // If the metadata cannot be read, reading the file fails below with a better error.
         if let Some(path) = of(path).filter(|path| fs::metadata(path).is_ok()) {
             trust::check(path).map_err(|why| untrusted(&why))?;
         }
@@ -143,10 +143,10 @@ fn of(path: Option<&Path>) -> Option<&Path> {
 }
 
 fn untrusted(why: &str) -> Error {
-    Error::invalid(format!("a guard would go by what others write: {why}"))
+    Error::invalid(format!("refusing rules that other users can change: {why}"))
 }
 
-/// A file of rules: a regular one of some size, so that nobody waits for it.
+/// Reads a rules file. It must be a regular file of limited size, so that reading it does not block.
 fn read(path: &Path) -> Result<String> {
     let unreadable = |error: &dyn std::fmt::Display| {
         Error::unavailable(format!("cannot read {}: {error}", path.display()))
@@ -160,7 +160,7 @@ fn read(path: &Path) -> Result<String> {
         )));
     }
     let bytes = fs::read(path).map_err(|error| unreadable(&error))?;
-    String::from_utf8(bytes).map_err(|_| Error::invalid(format!("{}: it is not UTF-8", path.display())))
+    String::from_utf8(bytes).map_err(|_| Error::invalid(format!("{}: not valid UTF-8", path.display())))
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ pub fn spawn_at_terminal(command: &mut Command) -> io::Result<Child> {
 /// Starts `command`, which the kernel kills when the calling thread dies.
 fn spawn_tied(command: &mut Command, start: &Start) -> io::Result<Child> {
     let parent = rustix::process::getpid();
-    // SAFETY: the closure makes system calls and allocates nothing, as is needed between fork and exec.
+    // SAFETY: the closure makes system calls and allocates nothing, as is required between fork and exec.
     unsafe {
         command.pre_exec(move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;

@@ -66,7 +66,7 @@ pub(super) fn obstacles(machine: &Machine, may: &CpuSet, kept: &CpuSet, wanted: 
     let absent = wanted.difference(&machine.online).difference(&machine.offline);
     let (denied, isolated) = (wanted.intersection(&machine.online).difference(may), &machine.isolated);
     [
-        (absent, "not in this machine".to_owned()),
+        (absent, "not present on this machine".to_owned()),
         (wanted.difference(&machine.online).intersection(&machine.offline), "offline".to_owned()),
         (denied.difference(isolated), format!("not allowed{binding}")),
         (denied.intersection(isolated), "isolated, and outside the control group's cpuset".to_owned()),

@@ -1,5 +1,5 @@
-//! Cache and memory bandwidth of groups of tasks: what a machine offers, what is in force, what a user asks for, and
-//! what the kernel made of it (`Documentation/filesystems/resctrl.rst`).
+//! Limits of cache and memory bandwidth for groups of tasks: the capabilities of a machine, the limits in
+//! force, the requests of a user, and their outcome (`Documentation/filesystems/resctrl.rst`).
 #![forbid(unsafe_code)]
 
 pub mod applied;

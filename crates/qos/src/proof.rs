@@ -12,7 +12,7 @@ use manycore_linux::resctrl::{
 use manycore_topology::CpuSet;
 use serde::Serialize;
 
-/// Version of the JSON that [`Proof`]s are written in.
+/// Version of the JSON format of [`Proof`]s.
 pub const PROOF_SCHEMA: &str = "manycore/qos-proof/1";
 
 /// A limit, and what a load of memory showed of it.
@@ -25,8 +25,8 @@ pub struct Proof {
     pub limits: Vec<Told>,
 }
 
-/// The limit of the check `bandwidth` where none was named: a tenth, or the least that there can be. Absent where limits
-/// are rates, since it has to be measured first what there is.
+/// Returns the default limit of the check `bandwidth`: a tenth, or the minimum if that is higher. Absent if
+/// limits are rates, since the unlimited rate has to be measured first.
 pub fn usual_limit(offer: &Offer) -> Option<Bandwidth> {
     if offer.megabytes || offer.dialect == Dialect::AmdPqos {
         return None;
@@ -38,8 +38,8 @@ pub fn usual_limit(offer: &Offer) -> Option<Bandwidth> {
     Some(Bandwidth::Percent(least.max(10)))
 }
 
-/// Where limits of bandwidth have to hold to be met by a load on `cpus`, which are of `node`: an L3 may serve several
-/// nodes, or a part of one. Everywhere where the machine does not tell.
+/// Returns the domains in which limits must be set so that they apply to a load on `cpus` of NUMA node
+/// `node`: an L3 may serve several nodes, or a part of one. `None` (everywhere) if the topology is unknown.
 pub fn reach(offer: &Offer, places: &Places, node: Option<u32>, cpus: &CpuSet) -> Option<On> {
     match offer.dialect.scope("MB") {
         Scope::Node => node.map(|node| On::Nodes(CpuSet::single(node))),

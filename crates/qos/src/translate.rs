@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub struct Write {
     /// The request, as on the command line: `bandwidth 55%`.
     pub asked: String,
-    /// The line.
+    /// Name of the line.
     pub line: Line,
     /// The value that the kernel will put into force in each domain, as far as its rounding is known.
     pub expected: BTreeMap<u32, u64>,

@@ -52,7 +52,7 @@ pub enum Part {
     Data,
 }
 
-/// How much of a cache.
+/// Size of a share of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Portion {
     /// Percent of its ways, rounded to the nearest.
@@ -66,7 +66,7 @@ pub enum Portion {
 /// The domains where limits apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum On {
-    /// NUMA nodes.
+    /// Number of NUMA nodes.
     Nodes(CpuSet),
     /// Caches by their id (`cache/indexN/id`).
     Caches(CpuSet),

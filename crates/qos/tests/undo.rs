@@ -1,4 +1,5 @@
-//! On plain files: what of a journal is written back, and when. The kernel's own files are met in the laboratory.
+//! Tests on plain files: which changes are undone, and when. The kernel's own files are tested in the
+//! laboratory.
 #![allow(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use manycore_control::journal::{Change, Journal, pending};

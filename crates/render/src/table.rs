@@ -158,7 +158,7 @@ pub fn fold(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// `words` after `lead`, folded, with all lines below the first word.
+/// Appends `words` after `lead`, folded; further lines are aligned with the first word.
 pub fn paragraph(lead: &str, words: &str, indent: usize, text: &mut String) {
     let within = indent + lead.chars().count();
     for (index, line) in fold(words, WIDTH - within).iter().enumerate() {

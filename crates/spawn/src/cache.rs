@@ -52,7 +52,7 @@ impl Cache {
         }
         let own = tempfile::Builder::new().prefix("manycore-").tempdir();
         let own = own.map_err(|error| {
-            Error::unavailable(format!("no folder for compiled programs can be made: {error}"))
+            Error::unavailable(format!("cannot create a directory for compiled programs: {error}"))
         })?;
         Ok(Self { folder: own.path().to_owned(), _own: Some(own) })
     }

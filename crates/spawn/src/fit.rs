@@ -48,13 +48,13 @@ pub fn check_bounds(asked: &Asked, program: &dyn Program, room: Option<&(u64, St
     match room {
         None if asked.force || asked.ceiling.is_some() => {
             return Err(Error::unavailable(
-                "how much memory is available is not told here, and has to be known",
+                "the available memory is unknown on this system, and --ceiling and --beyond-memory need it",
             ));
         }
         Some((bytes, source)) if asked.ceiling.is_some_and(|limit| limit > *bytes) => {
             let [limit, bytes] = [asked.ceiling.unwrap_or(0), *bytes].map(units::bytes);
             return Err(Error::invalid(format!(
-                "--ceiling: {limit} are more than {bytes} ({source}): take less"
+                "--ceiling: {limit} are more than {bytes} ({source}): choose a smaller limit"
             )));
         }
         _ => {}
@@ -63,7 +63,7 @@ pub fn check_bounds(asked: &Asked, program: &dyn Program, room: Option<&(u64, St
     match program.most() {
         Some((most, why)) if largest > most => {
             let [largest, most] = [largest, most].map(units::count);
-            Err(Error::invalid(format!("{largest} are too many: {why} leaves room for {most}")))
+            Err(Error::invalid(format!("{largest} are too many: {why} allows at most {most}")))
         }
         _ => Ok(()),
     }
@@ -85,7 +85,7 @@ pub fn check(
         line.fits(count, unit, *bytes, source).map_err(|why| {
             let name = runtime.name();
             Error::invalid(format!(
-                "{name}: {why}; ask for fewer, or have the limit of a control group stop them (--beyond-memory)"
+                "{name}: {why}; request fewer, or let the limit of a control group stop them (--beyond-memory)"
             ))
         })?;
     }
@@ -94,8 +94,8 @@ pub fn check(
     for limit in shared {
         if count > limit.room / 10 * 9 {
             return Err(Error::invalid(format!(
-                "{}: {} {} are more than nine tenths of the {} that {} leaves room for ({}), and others need some; ask \
-                 for fewer, or: {}",
+                "{}: {} {} are more than nine tenths of the {} that {} allows ({}), and other processes need some; \
+                     request fewer, or raise the limit: {}",
                 runtime.name(),
                 units::count(count),
                 plural(unit),
@@ -109,7 +109,7 @@ pub fn check(
     if asked.work == Work::Io { check_files(asked, count) } else { Ok(()) }
 }
 
-/// Refuses more files than there is room for.
+/// Refuses more files than the file system has space for.
 fn check_files(asked: &Asked, count: u64) -> Result {
     let folder = asked.scratch.clone().unwrap_or_else(env::temp_dir);
     let Some((bytes, files)) = scratch::room(&folder) else { return Ok(()) };
@@ -119,8 +119,8 @@ fn check_files(asked: &Asked, count: u64) -> Result {
     }
     let files = files.map_or_else(String::new, |files| format!(" in {} files", units::count(files)));
     Err(Error::invalid(format!(
-        "{} files of {FILE_BYTES} bytes are more than nine tenths of what {} has room for: {}{files}; name another \
-         folder (--scratch), or ask for fewer",
+        "{} files of {FILE_BYTES} bytes are more than nine tenths of the free space in {}: {}{files}; give another \
+         directory with --scratch, or request fewer",
         units::count(count),
         folder.display(),
         units::bytes(bytes)

@@ -71,7 +71,7 @@ impl Asked {
     }
 }
 
-/// Where runtimes are measured.
+/// State of a measurement over all runtimes.
 struct Stage<'a> {
     asked: Asked,
     cache: Cache,
@@ -79,7 +79,7 @@ struct Stage<'a> {
     /// Memory that a runtime may use, in bytes, with its source.
     room: Option<(u64, String)>,
     session: Session<'a>,
-    /// Runs that are done, of how many.
+    /// Completed steps, and the number of all steps.
     done: (usize, usize),
 }
 
@@ -125,7 +125,7 @@ fn what(asked: &Asked) -> String {
 
 impl Stage<'_> {
     fn perform(&mut self) -> Result {
-        // What cannot be had is told before anything takes its time.
+        // An impossible control group is reported before the first measurement takes its time.
         if let Some(limit) = self.asked.ceiling.or(self.most_memory().filter(|_| self.asked.force)) {
             self.bounded(limit)?.remove().map_err(Error::unavailable)?;
         }
@@ -146,9 +146,9 @@ impl Stage<'_> {
         ending
     }
 
-    /// Measures one runtime; what it gave is in the record.
+    /// Measures one runtime and adds the results to the record.
     fn runtime(&mut self, runtime: Runtime) -> Result {
-        self.begin(&format!("{}: getting ready", runtime.name()));
+        self.begin(&format!("{}: preparing", runtime.name()));
         let program = runtimes::find(runtime, &self.cache)?;
         fit::check_bounds(&self.asked, &*program, self.room.as_ref())?;
         let pilots = self.pilots(runtime, &*program)?;
@@ -175,8 +175,8 @@ impl Stage<'_> {
         ending
     }
 
-    /// The counts that will fit. Where runtimes or counts were not named the others are missed, so that all show what
-    /// they can.
+    /// Returns the counts that will fit. If the user did not name runtimes or did not give counts, the other
+    /// counts are recorded as missed, so that every runtime shows what it can.
     fn fitting(&mut self, runtime: Runtime, pilots: &Pilots) -> Result<Vec<u64>> {
         let mut fitting = Vec::new();
         for count in self.asked.counts.clone() {
@@ -191,7 +191,7 @@ impl Stage<'_> {
         Ok(fitting)
     }
 
-    /// Notes what could not be had of a runtime.
+    /// Records that something of a runtime could not be measured.
     fn miss(&mut self, runtime: Runtime, why: &str) {
         self.session.miss(&format!("runtime {}", runtime.name()), &why);
     }
@@ -221,8 +221,9 @@ impl Stage<'_> {
         limit: u64,
         place: usize,
     ) -> Result {
-        self.begin(&format!("{}: the ceiling of {}", runtime.name(), units::bytes(limit)));
-        // Half as many again as are foretold, and a count that every runtime reaches where nothing is.
+        self.begin(&format!("{}: up to the limit of {}", runtime.name(), units::bytes(limit)));
+        // One and a half times the predicted count, or a count that every runtime can reach if there is no
+        // prediction.
         let count = Line::of(&pilots.runs).map_or(1_000_000, |line| line.most(limit));
         let count = count.saturating_add(count / 2).saturating_add(1000);
         let count = program.most().map_or(count, |(most, _)| count.min(most));
@@ -237,7 +238,7 @@ impl Stage<'_> {
         self.room.as_ref().map(|(bytes, _)| *bytes)
     }
 
-    /// A control group for what nothing else would bound.
+    /// Creates the control group that a run without any other limit needs.
     fn bounded(&mut self, limit: u64) -> Result<MemoryGroup> {
         let option = if self.asked.force { "--beyond-memory" } else { "--ceiling" };
         self.shelter.group(limit).map_err(|why| {
@@ -245,7 +246,8 @@ impl Stage<'_> {
         })
     }
 
-    /// Makes one run in a control group of its own, where that can be made. Where the memory must be bounded it has to.
+    /// Makes one run in a control group of its own if possible. It is required if nothing else limits the
+    /// memory.
     fn trial(&mut self, program: &dyn Program, trial: Trial, limit: Option<u64>) -> Result<(Versed, Run)> {
         let must = self.asked.force || trial.purpose == Purpose::Ceiling;
         let group = match limit {
@@ -337,11 +339,11 @@ impl Stage<'_> {
     }
 }
 
-/// Whether a run came to its end.
+/// Returns an error if a run did not end as planned.
 fn judge(run: &Run) -> Result {
     let failed = |why: &str| {
         let [asked, alive] = [run.asked, run.alive].map(units::count);
-        Err(Error::Failed(format!("{asked} were asked for and {alive} lived: {why}")))
+        Err(Error::Failed(format!("{asked} were requested, {alive} were alive at the end: {why}")))
     };
     match &run.ending {
         Ending::Clean => Ok(()),

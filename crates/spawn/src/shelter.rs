@@ -84,7 +84,7 @@ impl Shelter {
         let folder = place.map_or_else(|| make.tempdir(), |place| make.tempdir_in(place));
         let folder = folder.map_err(|error| {
             let place = place.map_or_else(std::env::temp_dir, Path::to_owned);
-            Error::unavailable(format!("no scratch folder can be made in {}: {error}", place.display()))
+            Error::unavailable(format!("cannot create a scratch directory in {}: {error}", place.display()))
         })?;
         let path = fs::canonicalize(folder.path()).map_err(Error::unavailable)?;
         self.tell("folder", &path.display().to_string());

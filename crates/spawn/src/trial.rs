@@ -74,7 +74,7 @@ pub fn run(
         .map_err(|error| Error::unavailable(format!("cannot start {name}: {error}")))?;
     let ready = session.hear("ready", PATIENCE).map_err(|stop| match stop {
         Stop::Interrupted => Error::Interrupted,
-        other => Error::unavailable(format!("{name} does not begin: {}", told(&other))),
+        other => Error::unavailable(format!("{name} does not start: {}", told(&other))),
     })?;
     let versed = Versed {
         version: ready.text("version").unwrap_or("unknown").to_owned(),

@@ -1,4 +1,5 @@
-//! Statistics for small, paired, noisy samples. Every interval says its level and keeps it.
+//! Statistics for small, paired, noisy samples. Every interval has a stated confidence level and attains
+//! it.
 #![forbid(unsafe_code)]
 
 pub mod histogram;

@@ -40,7 +40,7 @@ pub enum Answer {
     BBetter,
     /// Neither is shown to be better, and any difference is within the margin.
     Equivalent,
-    /// The pairs are too few or too scattered to decide.
+    /// There are too few pairs, or they scatter too much, for a decision.
     Inconclusive,
 }
 

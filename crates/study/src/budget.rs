@@ -35,13 +35,13 @@ pub(crate) fn budget(options: &Options, what: &str, round: f64) -> Result<(Budge
     let least = least_pairs(1) as f64;
     if budget < round {
         return Err(Error::invalid(format!(
-            "{what} takes {round:.1} s, more than the budget of {budget} s; for an answer give --budget {:.0}s",
+            "{what} takes {round:.1} s, more than the budget of {budget} s; a result needs at least --budget {:.0}s",
             (least * round * 1.1).ceil()
         )));
     }
     let remark = (budget < least * round).then(|| {
         format!(
-            "The budget has room for {:.0} rounds, and an answer needs {least}: --budget {:.0}s would do.",
+            "The budget allows {:.0} rounds, but a result needs {least}: give at least --budget {:.0}s.",
             (budget / round).floor(),
             (least * round * 1.1).ceil()
         )

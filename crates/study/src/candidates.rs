@@ -41,7 +41,7 @@ pub fn of(search: &Search, service: bool, machine: &Machine, usable: &CpuSet) ->
                 let found = candidate(search, machine, &policy, &memory, workers);
                 let candidate = match found {
                     Ok(candidate) => candidate,
-                    // A placement of our own choice that this machine cannot give is left out.
+                    // A default placement that is not possible on this machine is left out.
                     Err(_) if search.place.is_empty() => continue,
                     Err(failure) => return Err(failure),
                 };
@@ -56,13 +56,13 @@ pub fn of(search: &Search, service: bool, machine: &Machine, usable: &CpuSet) ->
     }
     if field.len() > MOST {
         return Err(Error::invalid(format!(
-            "{} candidates are too many; name fewer with --workers, --place and --memory",
+            "{} candidates are too many; give fewer with --workers, --place and --memory",
             field.len()
         )));
     }
     if field.len() == 1 {
         return Err(Error::invalid(
-            "nothing differs from today's behaviour on this machine; name other --workers or --place",
+            "no candidate differs from today's behaviour on this machine; give other --workers or --place",
         ));
     }
     Ok(field)
@@ -110,7 +110,8 @@ fn candidate(
     })
 }
 
-/// Numbers of workers: those asked for, or powers of two, all cores, all CPUs and twice as many.
+/// Returns the numbers of workers: the requested ones, or powers of two, all cores, all CPUs and twice as
+/// many.
 fn worker_counts(search: &Search, machine: &Machine, usable: &CpuSet) -> BTreeSet<usize> {
     if !search.workers.is_empty() {
         return search.workers.iter().copied().collect();

@@ -102,8 +102,9 @@ impl Commands {
         observer: Rc<Observer>,
         origin_ns: u64,
     ) -> Result<Self> {
-        let inherited = affinity::allowed()
-            .map_err(|error| Error::unavailable(format!("cannot read our own affinity: {error}")))?;
+        let inherited = affinity::allowed().map_err(|error| {
+            Error::unavailable(format!("cannot read the affinity of this process: {error}"))
+        })?;
         let (figures, notes) = (Figures::new(rules.primary.clone()), BTreeSet::new());
         Ok(Self { sides, rules, service, observer, origin_ns, inherited, figures, notes })
     }
@@ -156,7 +157,7 @@ impl Commands {
         (0..side.copies).map(one).collect()
     }
 
-    /// Waits for all jobs; returns when each ended.
+    /// Waits for all jobs. Returns the time at which each of them ended.
     fn wait(&mut self, jobs: &mut [Job], keeper: &mut Keeper, name: &str) -> Result<Vec<u64>> {
         let roots: Vec<u32> = jobs.iter().map(Job::pid).collect();
         let began = Instant::now();
@@ -191,16 +192,16 @@ impl Commands {
                 Instant::now()
             });
             if all || since.elapsed() > GRACE {
-                let ignored = if all { "" } else { "; it ignored SIGTERM and was killed" };
+                let ignored = if all { "" } else { "; it did not end on SIGTERM and was killed" };
                 return Err(Error::Failed(format!(
-                    "{name} did not end within {} s{ignored} (--timeout allows more)",
+                    "{name} did not end within {} s{ignored} (--timeout sets the limit)",
                     self.rules.timeout.as_secs_f64()
                 )));
             }
         }
     }
 
-    /// All that one run gave.
+    /// Runs a variant once and returns its sample.
     fn once(&mut self, treatment: usize) -> Result<Sample> {
         let side = self.sides[treatment].clone();
         let name = crate::line(&side.command);

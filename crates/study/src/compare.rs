@@ -17,7 +17,7 @@ use manycore_placement::{Memory, Policy};
 use manycore_topology::Machine;
 use std::{collections::BTreeMap, iter};
 
-/// What is compared.
+/// The levels that are compared.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// A and B.
@@ -33,11 +33,11 @@ pub struct Comparison {
 pub struct Variant {
     /// Program and arguments, in which `{workers}` is replaced.
     pub command: Vec<String>,
-    /// Environment on top of ours.
+    /// Variables that are added to our own environment.
     pub env: Vec<(String, String)>,
     /// Where it runs; unpinned where it is absent.
     pub place: Option<Policy>,
-    /// Where its memory comes from.
+    /// Its memory policy.
     pub memory: Memory,
 }
 
@@ -53,7 +53,7 @@ pub fn run(
 ) -> Result<(Record, Result)> {
     let (sides, names) = sides(comparison, &machine)?;
     if sides[0] == sides[1] {
-        listener.event(Event::Note("A and B are the same: this measures the noise of this machine."));
+        listener.event(Event::Note("A and B are the same, so this measures the noise of this machine."));
     }
     let command = &comparison.variants[0].command;
     let mut study = Study::begin("compare", machine, options, command, sides, listener)?;
@@ -64,7 +64,7 @@ pub fn run(
 fn measure(options: &Options, comparison: &Comparison, study: &mut Study, names: &[String; 2]) -> Result {
     let pair: f64 = study.pilot(options.warmups)?.iter().sum();
     let budget = study.budget(options, "a pair", pair)?;
-    // A fixed number of pairs is made in any case, unless they may stop at some precision.
+    // A fixed number of pairs is always measured in full, unless --precision may end it earlier.
     let analyses = match (options.rounds, comparison.precision) {
         (Some(_), None) => 1,
         (Some(pairs), Some(_)) => analyses_for(pairs as f64),
@@ -99,12 +99,12 @@ fn sides(comparison: &Comparison, machine: &Machine) -> Result<(Vec<Side>, [Stri
     let sides = [side(a)?, side(b)?];
     let first = name(&sides[0], a);
     let second = name(&sides[1], b);
-    // Treatments of one name could not be told apart.
+    // Two treatments of the same name could not be distinguished.
     let second = if first == second { format!("{second} (again)") } else { second };
     Ok((sides.into(), [first, second]))
 }
 
-/// `NAME=VALUE command args (close, interleave)`.
+/// Names a variant: `NAME=VALUE command args (close, interleave)`.
 fn name(side: &Side, variant: &Variant) -> String {
     let env = side.env.iter().map(|(name, value)| format!("{name}={value}"));
     let words: Vec<String> = env.chain(iter::once(line(&side.command))).collect();

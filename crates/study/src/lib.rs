@@ -39,13 +39,13 @@ use std::{collections::BTreeMap, rc::Rc, time::Duration};
 pub struct Options {
     /// Time to spend; less is spent where the answer is clear before.
     pub budget: Duration,
-    /// Differences within this share are equivalent.
+    /// Margin of equivalence: differences within this share do not matter.
     pub margin: f64,
     /// Number of rounds, however long they take.
     pub rounds: Option<usize>,
     /// Runs of each variant before the one that is timed for planning.
     pub warmups: usize,
-    /// What is read from the output.
+    /// Readers of the output.
     pub readers: Vec<Reader>,
     /// Name of the metric that decides; the first one where it is absent.
     pub primary: Option<String>,
@@ -55,21 +55,21 @@ pub struct Options {
     pub load_cpus: Option<CpuSet>,
     /// Longest time of one run of the command, and of the service's start.
     pub timeout: Duration,
-    /// Whether a run that ends with an error counts like any other.
+    /// Whether a run that ends with an error counts like any other one.
     pub ignore_failure: bool,
     /// Seed of all random orders.
     pub seed: u64,
 }
 
-/// What an experiment of a study is to be.
+/// The specification of one experiment of a study.
 pub(crate) struct Plot {
     /// Id in the record.
     pub(crate) id: String,
-    /// What is measured, for people.
+    /// Displayed title.
     pub(crate) title: &'static str,
-    /// Treatments, one for each side of the subject.
+    /// Treatments, one for each variant of the subject.
     pub(crate) treatments: Vec<Treatment>,
-    /// What else the record shall say.
+    /// Further parameters for the record.
     pub(crate) parameters: BTreeMap<String, String>,
     /// When to stop.
     pub(crate) budget: Budget,
@@ -106,14 +106,14 @@ impl<'a> Study<'a> {
         Ok(Self { session, subject })
     }
 
-    /// Runs every side `warmups` times and once more for its time, outside the record: a command that cannot work is
-    /// found before anything is measured, and a first run that is slow (a cold cache, a compiler) does not decide the
-    /// plan. Returns the seconds of the last run of each.
+    /// Runs every variant `warmups` times, and once more to time it. None of these runs is recorded. A
+    /// command that cannot work is found before anything is measured, and a slow first run (a cold cache, a
+    /// compiler) does not affect the plan. Returns the seconds of the last run of each variant.
     ///
     /// # Errors
     /// Those of the commands.
     pub(crate) fn pilot(&mut self, warmups: usize) -> Result<Vec<f64>> {
-        self.session.tell(Event::Section("warm-up, and a run of each for its time"));
+        self.session.tell(Event::Section("warm-up and timing runs"));
         (0..self.subject.sides().len())
             .map(|side| {
                 for _ in 0..warmups {
@@ -138,10 +138,11 @@ impl<'a> Study<'a> {
         Ok(budget)
     }
 
-    /// Runs an experiment to its end, or until `enough` says so at one of its analyses; it is saved in the record.
+    /// Runs an experiment until its budget is spent, or until `enough` returns true at one of its analyses.
+    /// Adds it to the record.
     ///
     /// # Errors
-    /// Those of the subject; what was measured is kept.
+    /// Those of the subject. The samples so far are kept in the record.
     pub(crate) fn experiment(
         &mut self,
         plot: Plot,
@@ -169,7 +170,7 @@ impl<'a> Study<'a> {
         let (_, ending) = self.session.run(design, &mut self.subject, interim, &left);
         ending?;
         let last = self.session.record.experiments.last();
-        last.ok_or_else(|| Error::Failed("nothing was measured".to_owned()))
+        last.ok_or_else(|| Error::Failed("no sample was measured".to_owned()))
     }
 
     /// The record, with how the run ended.
@@ -181,14 +182,14 @@ impl<'a> Study<'a> {
     }
 }
 
-/// The subject for `sides`, with its service started.
+/// Creates the subject for `sides`, and starts its service if there is one.
 fn subject(session: &Session, options: &Options, sides: Vec<Side>) -> Result<Commands> {
     if sides.iter().any(|side| side.command.first().is_none_or(String::is_empty)) {
-        return Err(Error::invalid("an empty command was given"));
+        return Err(Error::invalid("the command is empty"));
     }
     if options.service.is_some() && sides.iter().any(|side| side.place.memory != MemoryPolicy::Default) {
         return Err(Error::invalid(
-            "a service keeps its memory while its CPUs are switched: memory policies need commands that start anew",
+            "memory policies do not work with --service: a running service keeps its memory when its CPUs change",
         ));
     }
     let load_cpus = load_cpus(session.machine(), options, &sides)?;
@@ -204,12 +205,15 @@ fn subject(session: &Session, options: &Options, sides: Vec<Side>) -> Result<Com
     Commands::new(sides, rules, service, Rc::clone(&session.observer), session.origin_ns)
 }
 
-/// CPUs of the load beside a service: those asked for, or those that no side of the service has.
+/// Returns the CPUs for the load on a service: the requested ones, or those that no variant of the
+/// service uses.
 fn load_cpus(machine: &Machine, options: &Options, sides: &[Side]) -> Result<Option<CpuSet>> {
     let usable = machine.usable();
     if let Some(cpus) = &options.load_cpus {
         if !cpus.iter().all(|cpu| usable.contains(cpu)) {
-            return Err(Error::invalid(format!("--load-cpus {cpus}: only CPUs {usable} may be used here")));
+            return Err(Error::invalid(format!(
+                "--load-cpus {cpus} has CPUs that may not be used here; expected some of {usable}"
+            )));
         }
         return Ok(Some(cpus.clone()));
     }

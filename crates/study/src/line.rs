@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 pub fn words(line: &str) -> Result<Vec<String>> {
     match shlex::split(line) {
         Some(words) if words.first().is_some_and(|program| !program.is_empty()) => Ok(words),
-        Some(_) => Err(Error::invalid("an empty command was given")),
-        None => Err(Error::invalid(format!("a quote is not closed in {line:?}"))),
+        Some(_) => Err(Error::invalid("the command is empty")),
+        None => Err(Error::invalid(format!("a quote is not closed in the command {line:?}"))),
     }
 }
 

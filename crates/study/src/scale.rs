@@ -73,7 +73,7 @@ fn measure(options: &Options, scale: &Scale, study: &mut Study, counts: &[usize]
     study.experiment(plot, &mut |_| false).map(drop)
 }
 
-/// Numbers of workers, ascending; one is always there, as the baseline.
+/// Returns the numbers of workers in ascending order. They always include 1, the baseline.
 fn counts(scale: &Scale, cpus: usize) -> Vec<usize> {
     let asked: BTreeSet<usize> = scale.workers.iter().copied().collect();
     let powers = (0..usize::BITS).map(|power| 1 << power).take_while(|&count| count < cpus);

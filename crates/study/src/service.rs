@@ -58,7 +58,7 @@ impl Service {
             && listens(*port)
         {
             return Err(Error::invalid(format!(
-                "port {port} is in use already: end what listens there, or give the service another port"
+                "port {port} is already in use: stop the process that listens there, or give the service another port"
             )));
         }
         let name = command.join(" ");

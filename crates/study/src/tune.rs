@@ -41,10 +41,10 @@ pub struct Tuned {
     pub winner: Option<Plan>,
 }
 
-/// Part of the budget that the search takes; the rest is for the proof.
+/// Share of the budget for the search; the rest is for the confirmation.
 const SEARCH: f64 = 0.6;
 
-/// Candidates that are confirmed on fresh pairs.
+/// Number of candidates that are confirmed on fresh pairs.
 const FINALISTS: usize = 2;
 
 /// Searches on `machine`, which is this one. The result comes back with how the run ended.
@@ -66,10 +66,12 @@ pub fn run(
     Ok((Tuned { record, winner }, ending))
 }
 
-/// Halves the field until the finalists are left, then confirms them.
+/// Halves the field of candidates until the finalists are left, then confirms them.
 fn race(options: &Options, study: &mut Study, field: &[Candidate]) -> Result {
-    let (today, others) = field.split_first().ok_or_else(|| Error::invalid("nothing to search"))?;
-    let found = format!("{} candidates differ on this machine, beside today's behaviour", others.len());
+    let (today, others) =
+        field.split_first().ok_or_else(|| Error::invalid("there is no candidate to search"))?;
+    let found =
+        format!("{} candidates differ on this machine, besides the command as it runs today", others.len());
     study.session.tell(Event::Note(&found));
     study.subject.set_sides(vec![today.side.clone()]);
     let one: f64 = study.pilot(options.warmups)?.iter().sum();
@@ -83,12 +85,12 @@ fn race(options: &Options, study: &mut Study, field: &[Candidate]) -> Result {
         study.subject.set_sides(sides(today, &left));
         let experiment = study.experiment(plot, &mut |_| false)?;
         let keep = left.len().div_ceil(2).max(FINALISTS.min(left.len()));
-        // Today's behaviour is treatment 0 and stays in every round.
+        // Today's behaviour is treatment 0 and takes part in every round.
         let best = ranking(experiment).into_iter().filter(|(index, _)| *index > 0).take(keep);
         left = best.map(|(index, _)| left[index - 1]).collect();
     }
     left.truncate(FINALISTS);
-    // A fixed number of pairs is made in any case.
+    // A fixed number of pairs is always measured in full.
     let analyses = match pairs {
         Some(_) => 1,
         None => analyses_for(total * (1.0 - SEARCH) / (one * (left.len() + 1) as f64)),
@@ -98,7 +100,7 @@ fn race(options: &Options, study: &mut Study, field: &[Candidate]) -> Result {
     study.experiment(plot, &mut confirmed).map(drop)
 }
 
-/// A part of the budget, or the number of rounds that was asked for, however long they take.
+/// Returns a budget of `seconds`, or of the requested number of rounds, however long they take.
 fn part(seconds: f64, pairs: Option<usize>) -> Budget {
     pairs.map_or(Budget::seconds(seconds), |pairs| Budget {
         seconds,
@@ -107,10 +109,11 @@ fn part(seconds: f64, pairs: Option<usize>) -> Budget {
     })
 }
 
-/// Candidates of which a first run succeeds, and the seconds that these took together.
+/// Runs each candidate once. Returns those that succeed, and the seconds that all of these runs took.
 ///
 /// # Errors
-/// Those that are not the candidate's own, and that of the last one where none succeeds.
+/// Failures other than that of a candidate's own command. If no candidate succeeds, the failure of the last
+/// one.
 fn willing<'a>(study: &mut Study, candidates: &'a [Candidate]) -> Result<(Vec<&'a Candidate>, f64)> {
     let (mut willing, mut refusal, began) = (Vec::new(), None, study.subject.now_ns());
     for candidate in candidates {
@@ -130,7 +133,8 @@ fn willing<'a>(study: &mut Study, candidates: &'a [Candidate]) -> Result<(Vec<&'
     }
 }
 
-/// Halvings until no more than the finalists are left; at least one round, so that something is tried.
+/// Returns the number of halvings until at most the finalists are left; at least one, so that some round is
+/// measured.
 fn rounds(candidates: usize) -> usize {
     let mut left = candidates;
     let mut rounds = 0;
@@ -159,7 +163,11 @@ fn plot(id: String, today: &Candidate, left: &[&Candidate], budget: Budget, anal
         }
     };
     Plot {
-        title: if id == id::TUNE_CONFIRM { "the finalists anew" } else { "candidates in turns" },
+        title: if id == id::TUNE_CONFIRM {
+            "confirmation of the finalists"
+        } else {
+            "candidates in interleaved rounds"
+        },
         id,
         treatments: std::iter::once(today).chain(left.iter().copied()).enumerate().map(treatment).collect(),
         parameters: BTreeMap::new(),
@@ -168,7 +176,7 @@ fn plot(id: String, today: &Candidate, left: &[&Candidate], budget: Budget, anal
     }
 }
 
-/// The candidate that the record shows to be better than today's behaviour.
+/// Returns the candidate that the record shows to be better than today's behaviour.
 fn winner<'a>(record: &Record, field: &'a [Candidate]) -> Option<&'a Candidate> {
     let tuning = Evaluation::of(record).tuning?;
     let name = &tuning.finalists.get(tuning.winner?)?.name;

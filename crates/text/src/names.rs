@@ -70,7 +70,7 @@ pub fn instead<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Stri
     }
 }
 
-/// Items joined as a person would: `a`, `a and b`, `a, b and c`.
+/// Joins items in a sentence: `a`, `a and b`, `a, b and c`.
 pub fn list(items: &[String]) -> String {
     match items {
         [] => String::new(),
@@ -79,7 +79,7 @@ pub fn list(items: &[String]) -> String {
     }
 }
 
-/// Letters to change, add or take away (Levenshtein), of the first 40.
+/// Returns the number of characters to change, add or remove (Levenshtein distance) in the first 40.
 fn changes(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(40).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

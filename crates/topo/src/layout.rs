@@ -29,7 +29,7 @@ pub enum Shape {
         /// The tooltip.
         hint: String,
     },
-    /// A line of text.
+    /// Returns a line of text.
     Text {
         /// Left edge, or the middle of centred text.
         x: f64,

@@ -28,7 +28,7 @@ struct Mount {
     controllers: Vec<String>,
     /// The group at the mount point: `/` except in containers.
     root: String,
-    /// The mount point.
+    /// Returns the mount point.
     point: String,
 }
 
@@ -64,7 +64,7 @@ pub fn folders_of(tree: &Tree, process: &str, controller: &str) -> Vec<Folder> {
     found
 }
 
-/// This process's group in a hierarchy of version 1 that has `controller` and none of `without`.
+/// Returns this process's group in a hierarchy of version 1 that has `controller` and none of `without`.
 pub fn own_named(tree: &Tree, controller: &str, without: &[&str]) -> Option<Folder> {
     let memberships = memberships(tree, "self")?;
     let hierarchies = Hierarchies::read(tree);
@@ -77,9 +77,9 @@ pub fn own_named(tree: &Tree, controller: &str, without: &[&str]) -> Option<Fold
     Some(Folder { flavour: mount.flavour, path })
 }
 
-/// This process's group of version 2.
+/// Returns this process's group of version 2.
 pub fn own_unified(tree: &Tree) -> Option<Folder> {
-    // No hierarchy of version 1 has a controller without a name.
+    // No hierarchy of version 1 has a controller with an empty name.
     folders(tree, "").pop()
 }
 
@@ -228,7 +228,7 @@ fn mount(kind: &str, root: &str, point: &str, options: &str) -> Option<Mount> {
     Some(Mount { flavour, controllers, root: unescape(root), point: unescape(point) })
 }
 
-/// The kernel writes white space and backslashes in mount tables as three octal digits.
+/// Decodes white space and backslashes, which the kernel writes in mount tables as three octal digits.
 pub fn unescape(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()

@@ -216,7 +216,8 @@ impl CpuSet {
         parts.join(",")
     }
 
-    /// Joins ranges, of which each ends after it begins.
+    /// Builds a set from ranges in any order, none of which is reversed. Overlapping and adjacent ranges
+    /// are merged.
     pub fn from_ranges(mut ranges: Vec<(CpuId, CpuId)>) -> Self {
         ranges.sort_unstable();
         let mut merged: Vec<(CpuId, CpuId)> = Vec::with_capacity(ranges.len());

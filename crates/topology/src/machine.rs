@@ -87,7 +87,7 @@ pub enum CacheKind {
     Data,
     /// Instructions only.
     Instruction,
-    /// Both.
+    /// Code and data.
     Unified,
 }
 

@@ -125,7 +125,7 @@ pub(crate) fn judge(experiment: &Experiment, machine: &Machine) -> Option<CoreLa
 /// The visits of a pair that count.
 #[derive(Clone, Default)]
 struct Visits<'a> {
-    /// Visits that gave a figure.
+    /// Number of visits that gave a figure.
     told: Vec<&'a Sample>,
     /// Number of visits without a figure, because the two CPUs never ran at the same time.
     silent: usize,

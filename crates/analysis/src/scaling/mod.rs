@@ -44,7 +44,7 @@ pub struct Scaling {
 /// One number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ScalingPoint {
-    /// Workers at once.
+    /// Largest number of workers at once.
     pub workers: usize,
     /// Events counted.
     pub events: f64,

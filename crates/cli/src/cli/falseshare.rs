@@ -77,7 +77,7 @@ pub struct Falseshare {
     /// shared lines of all processes, and up to the other half in each process
     #[arg(long, value_name = "SIZE", default_value = "1G", allow_hyphen_values = true, value_parser = memory)]
     pub memory: u64,
-    /// How to print the findings
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
     /// The same as --format json

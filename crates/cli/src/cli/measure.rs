@@ -122,7 +122,7 @@ pub struct Measuring {
     /// every run fails has no verdict
     #[arg(long)]
     pub ignore_failure: bool,
-    /// Seed of all random orders; from the clock where it is not given
+    /// Seed of all random orders [default: from the clock]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     #[command(flatten)]

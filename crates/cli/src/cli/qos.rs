@@ -249,7 +249,8 @@ pub struct QosProve {
     /// What to check [default: all that can be set here]
     #[arg(value_name = "CHECK", value_parser = check)]
     pub checks: Vec<LimitCheck>,
-    /// The limit of the check bandwidth: 30%, 2000MB/s [default: 10%, or a tenth of what was measured without]
+    /// Limit of the bandwidth check: 30%, 2000MB/s
+    /// [default: 10%, or a tenth of the rate measured without a limit]
     #[arg(long, value_name = "MOST")]
     pub bandwidth: Option<Bandwidth>,
     /// Minimum bandwidth of the min check

@@ -116,11 +116,11 @@ pub enum VmOrder {
     Wait,
     /// Context switches.
     Switch,
-    /// Memory.
+    /// Available memory.
     Memory,
     /// Memory traffic.
     Bandwidth,
-    /// Name.
+    /// Process name.
     Name,
     /// Process id.
     Pid,

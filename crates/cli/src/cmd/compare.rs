@@ -1,4 +1,4 @@
-//! `manycore compare`: is B better than A, by how much, and is the difference real?
+//! `manycore compare`: measures whether B is better than A, and by how much.
 
 use crate::{cli::Compare, failure::Outcome, measuring::Run, source, study};
 use manycore_placement::{Memory, Policy};

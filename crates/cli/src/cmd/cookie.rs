@@ -48,7 +48,7 @@ mod tests {
         assert!(put(&|| symlink("/dev/zero", &path).unwrap()).unwrap_err().contains("link"));
         assert!(put(&|| fs::write(&path, "A".repeat(256)).unwrap()).unwrap_err().contains("not a cookie"));
         assert!(put(&|| fs::write(&path, "A B").unwrap()).unwrap_err().contains("not a cookie"));
-        assert!(put(&|| fs::create_dir(&path).unwrap()).unwrap_err().contains("no regular file"));
+        assert!(put(&|| fs::create_dir(&path).unwrap()).unwrap_err().contains("not a regular file"));
         fs::remove_dir(&path).unwrap();
         let fifo = || assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         assert!(put(&fifo).unwrap_err().contains("not a regular file"));

@@ -1,4 +1,4 @@
-//! `manycore eval`: evaluates this machine and says what follows.
+//! `manycore eval`: evaluates this machine and gives advice.
 
 use crate::{
     cli::{Eval, EvalBudget, Results},

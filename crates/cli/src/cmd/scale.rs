@@ -1,9 +1,9 @@
-//! `manycore scale`: what more workers, or more copies at once, bring a command.
+//! `manycore scale`: measures how a command scales with more workers or more copies at once.
 
 use crate::{cli, failure::Outcome, measuring::Run, source, study};
 use manycore_study::scale::{self, Scale};
 
-/// Measures rounds of all numbers of workers, saves the record and prints what they say.
+/// Measures rounds of all numbers of workers, saves the record and prints the report.
 pub fn run(args: &cli::Scale) -> Outcome {
     let options = study::options("scale", &args.measuring)?;
     let scale = Scale {

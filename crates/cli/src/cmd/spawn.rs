@@ -1,4 +1,5 @@
-//! `manycore spawn`: light processes by the hundred thousand; and the hidden verb of those that are our own.
+//! `manycore spawn`: starts light processes by the hundred thousand. Also runs the hidden verb of the
+//! built-in ones.
 
 use crate::{
     cli::{ALL_RUNTIMES, Light, Spawn, WorkChoice},
@@ -9,13 +10,16 @@ use crate::{
 use manycore_experiment::spawning::{Runtime, Work};
 use manycore_spawn::{self, Asked, light};
 
-/// Counts where none are named.
+/// Counts that are measured if the user gives none.
 const USUAL_COUNTS: [u64; 2] = [10_000, 100_000];
 
 /// Measures, saves the record, writes the report and prints it.
 pub fn run(args: &Spawn) -> Outcome {
     if let Some(folder) = args.scratch.as_ref().filter(|folder| !folder.is_dir()) {
-        return Err(Failure::input(format!("--scratch: there is no folder {}", folder.display())));
+        return Err(Failure::input(format!(
+            "--scratch: there is no directory {}: create it first",
+            folder.display()
+        )));
     }
     let machine = source::live()?;
     let asked = asked(args);
@@ -25,7 +29,7 @@ pub fn run(args: &Spawn) -> Outcome {
     run.end(record, ending.map_err(Into::into))
 }
 
-/// Serves light processes, or stands as guard.
+/// Runs built-in light processes, or the cleanup process.
 pub fn light(args: &Light) -> Outcome {
     Ok(light::run(&args.kind)?)
 }

@@ -1,4 +1,5 @@
-//! `manycore tune`: searches workers, placement, SMT and memory for what serves a command best, and proves it.
+//! `manycore tune`: searches for the number of workers, placement, SMT use and memory policy that serve a
+//! command best, and confirms the result.
 
 use crate::{
     cli::Tune,
@@ -27,7 +28,7 @@ pub fn run(args: &Tune) -> Outcome {
     let Some(plan) = tuned.winner else { return Ok(()) };
     output::write_file(&path, &serde_json::to_vec_pretty(&plan).map_err(Failure::missing)?)?;
     if !args.measuring.results.quiet {
-        output::note(&format!("The winner's plan is {}.", path.display()));
+        output::note(&format!("The plan of the winner is {}.", path.display()));
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use std::{io::stdin, os::fd::AsFd};
 /// Works until the coordinator ends the process.
 pub fn run(args: &Worker) -> Outcome {
     let started_by_hand =
-        || Failure::input("worker is started by manycore itself, with its board as standard input");
+        || Failure::input("this verb is internal: manycore itself starts workers, with a control block");
     if args.load == cleanup::NAME {
         cleanup::stand(args.object.as_deref().unwrap_or_default());
         return Ok(());

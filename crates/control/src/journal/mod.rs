@@ -152,9 +152,9 @@ pub enum Change {
     Limit {
         /// Directory of the group.
         path: PathBuf,
-        /// The line.
+        /// Name of the line.
         line: String,
-        /// The domain.
+        /// Number of the domain.
         domain: u32,
         /// The value that was in force.
         old: u64,
@@ -163,7 +163,7 @@ pub enum Change {
     },
     /// A file system is mounted.
     Mount {
-        /// The mount point.
+        /// Returns the mount point.
         point: PathBuf,
     },
     /// An older journal that had placed the same task was undone. Its recorded original affinity replaces the
@@ -187,9 +187,9 @@ pub enum Change {
     FormerLimit {
         /// Directory of the group.
         path: PathBuf,
-        /// The line.
+        /// Name of the line.
         line: String,
-        /// The domain.
+        /// Number of the domain.
         domain: u32,
         /// The value to restore.
         old: u64,

@@ -27,7 +27,7 @@ const ROUNDS: usize = 3;
 
 /// A plan for this machine, resolved to CPU sets.
 pub struct Aim {
-    /// This machine.
+    /// Returns this machine.
     pub machine: Machine,
     /// The plan.
     pub plan: Plan,
@@ -46,7 +46,7 @@ pub struct Aim {
 pub struct Request {
     /// A finished plan, such as one from a file; without one, a plan is made from the fields below.
     pub plan: Option<Plan>,
-    /// The policy.
+    /// The policy requested.
     pub policy: Policy,
     /// Number of workers; as many as the policy has room for where it is absent.
     pub workers: Option<usize>,
@@ -99,7 +99,7 @@ pub fn aim(machine: Machine, request: Request) -> Result<Aim> {
     }
     let place = place_of(&machine, &plan, memory_policy(&machine, &memory, &plan)?);
     let inherited = affinity::allowed()
-        .map_err(|error| Error::unavailable(format!("cannot read our own affinity: {error}")))?;
+        .map_err(|error| Error::unavailable(format!("cannot read the affinity of this process: {error}")))?;
     Ok(Aim { machine, plan, place, inherited, memory, hold })
 }
 
@@ -138,7 +138,7 @@ enum Holding {
 }
 
 impl Follow {
-    /// For `subject`, which the journal belongs to.
+    /// Starts enforcing `aim` for `subject`, with changes recorded in `journal`.
     pub fn new(aim: &Aim, journal: Arc<Journal>, subject: String) -> Self {
         let recorder = Recorder::new(
             Arc::clone(&journal),
@@ -153,7 +153,7 @@ impl Follow {
             _ => CpuSet::new(),
         };
         let hold = match (aim.hold, aim.place.cpus()) {
-            (Hold::Affinity, _) => Holding::Said("affinities alone, as asked for".to_owned()),
+            (Hold::Affinity, _) => Holding::Said("affinities alone, as requested".to_owned()),
             (Hold::Auto, None) if nodes.is_empty() => {
                 Holding::Said("nothing: all CPUs may be used".to_owned())
             }
@@ -293,7 +293,7 @@ impl Follow {
         drop(self.keeper);
         let id = self.journal.id();
         let journal = Arc::try_unwrap(self.journal).map_err(|_| {
-            Error::unavailable(format!("{id} is still in use: 'manycore undo {id}' gives back"))
+            Error::unavailable(format!("{id} is still in use: run 'manycore undo {id}' to restore"))
         })?;
         journal
             .take_back()

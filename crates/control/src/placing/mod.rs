@@ -86,7 +86,7 @@ fn memory_policy(machine: &Machine, memory: &Memory, plan: &Plan) -> Result<Memo
     let nodes = memory.nodes(plan);
     if nodes.is_empty() && matches!(memory, Memory::Interleave(_) | Memory::Bind(_)) {
         return Err(Error::invalid(format!(
-            "--memory {memory}: the plan names no memory nodes; name them, {memory}=LIST"
+            "--memory {memory}: the plan has no memory nodes; name nodes with {memory}=LIST"
         )));
     }
     Ok(match memory {

@@ -38,7 +38,7 @@ impl Contended {
     }
 }
 
-/// A section of `bench` alone.
+/// Returns a section of `bench` only.
 const fn named(name: &'static str, title: &'static str, run: fn(&mut Stage) -> Result) -> Section {
     Section { name, title, seconds: |profile| profile.bench, run }
 }

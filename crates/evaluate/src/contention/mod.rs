@@ -52,7 +52,7 @@ struct Scope {
     unixbench: bool,
 }
 
-/// The section of `eval`: counters, locks and pipes, with one worker, with two and with one on each CPU.
+/// The section of `eval`: counters, pipes and locks, with one worker, with two, and with one on each CPU.
 pub(super) fn section(stage: &mut Stage) -> Result {
     let cpus = stage.session.record.machine.usable().len();
     let mut few = vec![1, 2.min(cpus), cpus];
@@ -72,7 +72,7 @@ pub(super) fn section(stage: &mut Stage) -> Result {
     Ok(())
 }
 
-/// One load for `bench`, with another program's beside it where there is one.
+/// Measures one load for `bench`, and the same load of another program if that is available.
 fn bench(stage: &mut Stage, load: &Contended) -> Result {
     let cpus = stage.session.record.machine.usable().len();
     let least = load.least();
@@ -88,7 +88,7 @@ fn bench(stage: &mut Stage, load: &Contended) -> Result {
     }
     counts.retain(|&count| count >= least);
     if counts.is_empty() {
-        let what = format!("--workers: {} needs at least {least}", load.section.name);
+        let what = format!("--workers: {} needs at least {least} workers", load.section.name);
         return Err(Error::invalid(what));
     }
     let unixbench = stage.wish.unixbench;
@@ -103,7 +103,7 @@ fn bench(stage: &mut Stage, load: &Contended) -> Result {
     peer.map_or(Ok(()), |peer| peer.measure(stage, load, total * BESIDE, (own, 1.0)))
 }
 
-/// Makes the object for at most `workers` workers.
+/// Creates the shared object for at most `workers` workers.
 fn open(load: &Contended, workers: usize) -> Result<(Arc<dyn Shared>, Option<Guard>)> {
     let object = (load.open)(workers).map_err(|error| {
         let cure = match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
@@ -114,7 +114,7 @@ fn open(load: &Contended, workers: usize) -> Result<(Arc<dyn Shared>, Option<Gua
             Some(rustix::io::Errno::MFILE) => "; see ulimit -n",
             _ => "",
         };
-        Error::unavailable(format!("{}: cannot make what {workers} workers share: {error}{cure}", load.section.title))
+        Error::unavailable(format!("{}: cannot create the object of {workers} workers: {error}{cure}", load.section.title))
     })?;
     let guard = Guard::over(&object.remains())?;
     Ok((object, guard))
@@ -208,7 +208,8 @@ fn trial(object: &dyn Shared, variant: usize, workers: usize, place: &dyn Fn(usi
     }
 }
 
-/// Whether the workers counted what the object did: a load that loses counts has measured nothing.
+/// Checks that the workers' counts equal that of the object. A load that loses counts is not measured
+/// correctly.
 fn balance(live: &mut Live, object: &dyn Shared) -> Result {
     live.rest()?;
     let ours = live.ticks_done() * object.per_tick();
@@ -219,9 +220,9 @@ fn balance(live: &mut Live, object: &dyn Shared) -> Result {
     }
     match object.counted().filter(|&own| own != ours) {
         None => Ok(()),
-        Some(own) => {
-            Err(Error::Failed(format!("the workers counted {ours} operations, and what they share {own}")))
-        }
+        Some(own) => Err(Error::Failed(format!(
+            "the workers counted {ours} operations, but the object that they share counted {own}"
+        ))),
     }
 }
 

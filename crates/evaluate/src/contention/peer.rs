@@ -32,7 +32,7 @@ pub(super) enum Peer {
     UnixBench { program: PathBuf },
 }
 
-/// The program that is there for `load`; what is not there is noted.
+/// Finds the program for `load`. A program that is not installed is noted.
 pub(super) fn of(stage: &mut Stage, load: &Contended, counts: &[usize]) -> Result<Option<Peer>> {
     match load.section.name {
         "sem" | "sem-sysv" | "msg" => stress_ng(stage, load, counts),
@@ -47,12 +47,12 @@ fn stress_ng(stage: &mut Stage, load: &Contended, counts: &[usize]) -> Result<Op
         Err(manycore_experiment::Error::Interrupted) => return Err(Error::Interrupted),
         Err(_) => {
             let cure = "stress-ng is not installed (Debian: apt install stress-ng; openEuler: dnf install stress-ng)";
-            stage.session.miss(&format!("{} beside stress-ng", load.section.name), cure);
+            stage.session.miss(&format!("comparison of {} with stress-ng", load.section.name), cure);
             return Ok(None);
         }
     };
     let cpus = stage.session.record.machine.usable().len();
-    // Its semaphores have at least two processes; more than CPUs are no figure that anybody compares.
+    // Its semaphores need at least two processes. More processes than CPUs are not a useful comparison.
     let least = if load.pairs { 1 } else { 2 };
     let fits = |count: &&usize| (least..=cpus.max(least).min(STRESS_NG_MOST)).contains(*count);
     let fitting: Vec<usize> = counts.iter().filter(fits).copied().collect();
@@ -72,7 +72,7 @@ fn unixbench(stage: &mut Stage) -> Result<Option<Peer>> {
     match (found, asked) {
         (Some(program), _) => Ok(Some(Peer::UnixBench { program })),
         (None, Some(folder)) => Err(Error::invalid(format!(
-            "--unixbench-dir {}: no context1 in it nor in its pgms/ (make builds it there)",
+            "--unixbench-dir {}: found no context1 there or in its pgms/ (build it with make)",
             folder.display()
         ))),
         (None, None) => Ok(None),
@@ -135,7 +135,7 @@ impl Peer {
         stage.experiment(design, &mut subject, part).map_err(optional)
     }
 
-    /// Operations, and seconds in which they were done.
+    /// Runs the program. Returns its operations, and the seconds in which they were done.
     fn run(&self, load: &str, workers: usize, time: Duration) -> Result<(f64, f64)> {
         let seconds = time.as_secs_f64();
         let rate = match self {
@@ -143,7 +143,7 @@ impl Peer {
             Self::UnixBench { program } => {
                 let run = command::run(Command::new(program).arg(time.as_secs().to_string()))?;
                 count(&run.complaints).or_else(|| count(&run.text)).map(|count| count / seconds).ok_or_else(
-                    || Error::Failed("context1 printed no COUNT; is it UnixBench's?".to_owned()),
+                    || Error::Failed("UnixBench's context1 printed no line with COUNT".to_owned()),
                 )?
             }
         };
@@ -164,7 +164,7 @@ fn stress_ng_rate(load: &str, workers: usize, time: Duration) -> Result<f64> {
     let reader: Reader = "stress-ng".parse().map_err(Error::Failed)?;
     let output = Output { stdout: &run.text, stderr: &run.complaints, since };
     let figures = reader.read(&output).map_err(Error::Failed)?;
-    // A run in which nothing was done is one of rate 0: it counts.
+    // A run without any operation has rate 0 and counts as well.
     let rate = figures.first().map(|(_, rate)| *rate).filter(|rate| *rate >= 0.0);
     rate.ok_or_else(|| Error::Failed("stress-ng printed no rate".to_owned()))
 }

@@ -35,8 +35,11 @@ impl Ground {
         if let Some(asked) = asked {
             let strange = asked.difference(&known);
             if asked.is_empty() || !strange.is_empty() {
-                let what =
-                    if asked.is_empty() { "names no node".to_owned() } else { format!("no node {strange}") };
+                let what = if asked.is_empty() {
+                    "the list is empty".to_owned()
+                } else {
+                    format!("there is no node {strange}")
+                };
                 return Err(Error::invalid(format!(
                     "--nodes {asked}: {what}; this machine has nodes {known}"
                 )));

@@ -62,7 +62,7 @@ pub(super) fn measure(stage: &mut Stage) -> Result {
     loads(stage, &field, left * 0.3, (0.7, 1.0))
 }
 
-/// Makes the arrays. Nodes whose memory cannot be had are noted and left out.
+/// Allocates the arrays. Nodes whose memory cannot be allocated are noted and left out.
 fn lay_out(stage: &mut Stage) -> Result<Field> {
     let machine = &stage.session.record.machine;
     let wish = &stage.wish.stream;
@@ -90,7 +90,7 @@ fn lay_out(stage: &mut Stage) -> Result<Field> {
         match streams.add(array, Some(node).filter(|_| ground.bound), hands) {
             Ok(_) => ground.memories.push(node),
             Err(error) => {
-                let why = format!("{} cannot be bound to it: {error}{}", bytes(array), cure(&error));
+                let why = format!("cannot bind {} to it: {error}{}", bytes(array), cure(&error));
                 stage.session.miss(&format!("memory of node {node}"), &why);
                 refused = Some(Error::unavailable(format!("memory of node {node}: {why}")));
             }
@@ -173,7 +173,7 @@ impl Field {
     }
 }
 
-/// The kernels on the home node, by number of workers.
+/// Measures the kernels on the home node, by number of workers.
 fn kernels(stage: &mut Stage, field: &Field, seconds: f64, part: (f64, f64)) -> Result {
     let (crowd, memory) = field.ground.home();
     let counts = counts(&stage.wish.workers, crowd)?;
@@ -200,7 +200,7 @@ fn kernels(stage: &mut Stage, field: &Field, seconds: f64, part: (f64, f64)) -> 
     stage.experiment(design, &mut live, part)
 }
 
-/// Numbers of workers: those that were asked for, or 1, 2, 4, ... and all CPUs of the node.
+/// Returns the numbers of workers: the requested ones, or 1, 2, 4, ... and all CPUs of the node.
 fn counts(asked: &[usize], crowd: &Crowd) -> Result<Vec<usize>> {
     let cpus = crowd.cpus.len();
     let mut counts = asked.to_vec();
@@ -212,7 +212,7 @@ fn counts(asked: &[usize], crowd: &Crowd) -> Result<Vec<usize>> {
     counts.dedup();
     match counts.last() {
         Some(&most) if most > cpus => Err(Error::invalid(format!(
-            "--workers {most}: each has a CPU of its own, and {cpus} of node {} may be used",
+            "--workers {most} is too large: each worker gets its own CPU, and {cpus} of node {} may be used",
             crowd.node
         ))),
         _ => Ok(counts),
@@ -238,7 +238,7 @@ fn of_route(crowd: &Crowd, node: u32, workers: usize, loaded: Option<bool>) -> T
     Treatment { name, workers, factors, latency: None }
 }
 
-/// What all CPUs of each node read from each node.
+/// Measures what all CPUs of each node read from each node.
 fn reading(stage: &mut Stage, field: &Field, seconds: f64, part: (f64, f64)) -> Result {
     let work = Work::READ;
     let arm = |(crowd, node): (&Crowd, u32)| {
@@ -253,7 +253,8 @@ fn reading(stage: &mut Stage, field: &Field, seconds: f64, part: (f64, f64)) -> 
     stage.experiment(design, &mut live, part)
 }
 
-/// How long a load takes from each node to each, while nobody else works and while the others of the node read.
+/// Measures the latency of a load from each node to each, with no other work and while the node's other CPUs
+/// read.
 fn loads(stage: &mut Stage, field: &Field, seconds: f64, part: (f64, f64)) -> Result {
     let mut arms = Vec::new();
     for (crowd, node) in field.routes() {

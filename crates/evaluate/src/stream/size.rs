@@ -48,14 +48,14 @@ impl Room {
                 Err(Error::invalid(format!("--array {} is too small: {needs}", bytes(asked))))
             }
             Some(asked) if asked > most => Err(Error::invalid(format!(
-                "--array {} is too large: three arrays and a chain of that size on each node take {}, and {why}; {} \
-                 is the most",
+                "--array {} is too large: three arrays and a chain of that size on each node take {}, but {why}; at \
+                 most {} are possible",
                 bytes(asked),
                 bytes(asked.saturating_mul(PARTS)),
                 bytes(most)
             ))),
             Some(asked) => Ok(asked / RUN_BYTES * RUN_BYTES),
-            None if most < least => Err(Error::unavailable(format!("too little memory: {needs}, and {why}"))),
+            None if most < least => Err(Error::unavailable(format!("too little memory: {needs}, but {why}"))),
             None => Ok(self.wanted().max(least).min(most)),
         }
     }

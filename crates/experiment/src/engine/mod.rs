@@ -38,7 +38,7 @@ pub struct Design {
 /// `least_blocks` and not after `most_blocks`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
-    /// Wall time in seconds.
+    /// Elapsed time in seconds.
     pub seconds: f64,
     /// Smallest number of blocks, however long they take.
     pub least_blocks: usize,
@@ -103,10 +103,9 @@ impl<'a> Interim<'a> {
     }
 }
 
-/// Runs the blocks of `design` on `subject`; `watch` sees each sample's progress.
+/// Runs the blocks of `design` on `subject`. `watch` is called with the progress after each sample.
 ///
-/// The experiment comes back whatever happens, with the samples taken until then, beside the failure that
-/// ended it early.
+/// Returns the experiment in any case: after a failure, it holds the samples taken before it.
 pub fn run<S: Subject + ?Sized>(
     design: Design,
     subject: &mut S,
@@ -116,7 +115,7 @@ pub fn run<S: Subject + ?Sized>(
     run_until(design, subject, rng, Interim { planned: 1, enough: &mut |_| false }, watch)
 }
 
-/// [`run`] that ends at the first of the planned analyses at which what was measured is enough.
+/// Like [`run`], but ends at the first planned interim analysis at which the samples are enough.
 pub fn run_until<S: Subject + ?Sized>(
     design: Design,
     subject: &mut S,

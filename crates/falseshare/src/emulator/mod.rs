@@ -54,7 +54,7 @@ pub enum Error {
     NotExecutable {
         /// The program.
         program: String,
-        /// The reason.
+        /// Returns the reason.
         why: String,
     },
     /// A program for another architecture.

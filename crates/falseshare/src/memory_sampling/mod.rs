@@ -153,7 +153,7 @@ fn wait_for_leave(
     goes: PipeReader,
 ) -> io::Result<std::process::Child> {
     use std::os::unix::process::CommandExt;
-    // SAFETY: the closure makes system calls and allocates nothing, as is needed between fork and exec.
+    // SAFETY: the closure makes system calls and allocates nothing, as is required between fork and exec.
     unsafe {
         process.pre_exec(move || {
             let pid = rustix::process::getpid().as_raw_nonzero().get();

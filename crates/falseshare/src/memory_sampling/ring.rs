@@ -77,7 +77,7 @@ impl Ring {
             open.push(perf_event(&attributes(event), pid, cpu, leader)?);
         }
         let flags = MapFlags::SHARED;
-        // SAFETY: a new mapping at an address of the kernel's choice.
+        // SAFETY: a new mapping at an address chosen by the kernel.
         let memory = unsafe {
             mmap(null_mut(), PAGE + DATA, ProtFlags::READ | ProtFlags::WRITE, flags, open[0].as_fd(), 0)?
         };

@@ -131,7 +131,7 @@ impl State {
 /// Access to the lines of one process.
 #[derive(Clone, Copy)]
 pub struct Table<'a> {
-    /// The region.
+    /// Returns the region.
     pub region: &'a Region,
     /// The slot of the process.
     pub slot: &'a Slot,

@@ -39,7 +39,7 @@ pub const BECOMES: u32 = 2;
 /// The first word of a region: its format and version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mcshad01");
 
-/// How addresses are divided into lines.
+/// How addresses are divided into cache lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Layout {
@@ -64,7 +64,7 @@ pub struct Header {
     pub taken: AtomicU32,
     /// Number of times that a slot was reused.
     pub reused: AtomicU32,
-    /// The layouts.
+    /// Returns the layouts.
     pub layouts: [Layout; LAYOUTS],
     /// Number of requested granules; may exceed `granules`.
     pub used: AtomicU64,

@@ -32,7 +32,7 @@ pub struct Findings {
     pub engine: Engine,
     /// The command line that was observed.
     pub command: Vec<String>,
-    /// Wall time in seconds.
+    /// Elapsed time in seconds.
     pub seconds: f64,
     /// How the command ended.
     pub end: End,

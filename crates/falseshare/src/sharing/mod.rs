@@ -32,7 +32,7 @@ pub struct Observation {
     pub engine: Engine,
     /// The command line that was observed.
     pub command: Vec<String>,
-    /// Wall time in seconds.
+    /// Elapsed time in seconds.
     pub seconds: f64,
     /// How the command ended.
     pub end: End,
@@ -96,7 +96,7 @@ pub struct Layout {
     pub shift_bytes: u32,
 }
 
-/// One process.
+/// What was recorded of one process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Process {
     /// Its process id.

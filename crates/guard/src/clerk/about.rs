@@ -52,7 +52,7 @@ pub(super) fn stuck(pid: u32) -> String {
 pub(super) fn node(pid: u32) -> String {
     match Node::of(pid).and_then(|node| Ok((node.heaviest()?, node))) {
         Ok((heaviest, node)) => text::node(node.name(), &heaviest),
-        Err(why) => format!("the node of process {pid} cannot be asked: {why}"),
+        Err(why) => format!("the node of process {pid} cannot be queried: {why}"),
     }
 }
 

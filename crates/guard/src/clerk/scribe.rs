@@ -47,12 +47,13 @@ impl Scribe {
                     Wanted::Line(line) => line,
                     Wanted::Reopen => {
                         if let Some(Err(why)) = file.as_mut().map(LineFile::reopen) {
-                            console.note(&format!("manycore: events go on into the old file: {why}"));
+                            console
+                                .note(&format!("manycore: events are still written to the old file: {why}"));
                         }
                         continue;
                     }
                 };
-                // A reader that went away, or a full disk, must not end the guard.
+                // A reader that has exited, or a full disk, must not end the guard.
                 let Ok(text) = serde_json::to_string(&*line).map(|text| printable_json(&text)) else {
                     continue;
                 };

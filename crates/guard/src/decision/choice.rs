@@ -37,7 +37,7 @@ const LARGEST_UNEXPLAINED: u64 = 3;
 /// The result of the search for the cause.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Finding {
-    /// One process.
+    /// What was recorded of one process.
     Process(Suspect),
     /// The young processes of a session or control group, none of which is large by itself.
     Family(Suspect, Kin),

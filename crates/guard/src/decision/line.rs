@@ -48,7 +48,7 @@ pub struct Line {
     /// `machine`, the path of the control group or the name of the processes; `guard` for a message about the
     /// guard itself.
     pub watch: String,
-    /// What happened.
+    /// The kind of a decision or notice.
     pub event: Kind,
     /// Whether this was a dry run: the action was reported but not taken.
     pub dry_run: bool,

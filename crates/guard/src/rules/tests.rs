@@ -5,7 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 fn wrong(text: &str) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), text).unwrap();
-    let Err(Error::Invalid(why)) = Rules::read(Some(file.path()), &[]) else { panic!("{text:?} is taken") };
+    let Err(Error::Invalid(why)) = Rules::read(Some(file.path()), &[]) else {
+        panic!("{text:?} is accepted")
+    };
     why.replace(&file.path().display().to_string(), "FILE")
 }
 
@@ -85,7 +87,7 @@ fn a_file_that_others_can_write_is_not_gone_by() {
     mode(&path, 0o644);
     assert!(load().is_ok());
     mode(&path, 0o666);
-    let Err(Error::Invalid(why)) = load() else { panic!("a file that all can write is taken") };
+    let Err(Error::Invalid(why)) = load() else { panic!("a file that all users can write is accepted") };
     assert!(why.contains("others can write it"), "{why}");
     assert!(Rules::read(Some(&path), &[]).is_ok(), "it can be checked");
     mode(&path, 0o644);

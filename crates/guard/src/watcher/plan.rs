@@ -238,7 +238,7 @@ impl Watched {
         self.seeking_ns.is_some_and(|since| now_ns.saturating_sub(since) < SEEKING_NS.min(left))
     }
 
-    /// Takes a reading.
+    /// Stores a reading.
     pub fn read(&mut self, now_ns: u64, table: &Table) -> Option<Reading> {
         match &mut self.source {
             Source::Machine(room) => room.read(now_ns),

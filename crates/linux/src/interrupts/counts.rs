@@ -18,7 +18,7 @@ pub struct Counts {
     pub rows: Vec<Row>,
 }
 
-/// One line.
+/// One line of the event log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     /// A number (`/proc/irq/N`) for a device, a name (`LOC`) for the architecture.

@@ -167,7 +167,7 @@ pub enum Bounds {
         least: u64,
         /// The maximum; larger values are refused.
         most: u64,
-        /// At least 1.
+        /// Step size; at least 1.
         step: u64,
     },
     /// A mask within `full`.
@@ -181,7 +181,7 @@ pub enum Bounds {
     },
 }
 
-/// A line that can be written.
+/// Returns the properties of a line that can be written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Control {
     /// Its valid values.

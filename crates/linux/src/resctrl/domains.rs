@@ -3,11 +3,11 @@
 use manycore_topology::CpuSet;
 use std::collections::BTreeMap;
 
-/// Which CPUs belong to what domains can be numbered by.
+/// The CPUs of each NUMA node and cache, to which the numbers of domains refer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
-    /// By node.
+    /// CPUs by NUMA node.
     pub nodes: BTreeMap<u32, CpuSet>,
-    /// By level and id of a cache.
+    /// CPUs by level and id of a cache.
     pub caches: BTreeMap<(u32, u32), CpuSet>,
 }

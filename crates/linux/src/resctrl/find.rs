@@ -9,7 +9,7 @@ pub const DEFAULT: &str = "/sys/fs/resctrl";
 /// A mounted resctrl file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// The mount point.
+    /// Returns the mount point.
     pub point: PathBuf,
     /// The mount options: `rw`, `cdp`, `mba_MBps`.
     pub options: Vec<String>,

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-/// One write of one line: each is a command of its own to the kernel.
+/// Writes one line in one call: the kernel treats each call as a command of its own.
 pub fn put(file: &Path, text: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes())
 }
@@ -19,8 +19,8 @@ pub fn add_cpus(file: &Path, cpus: &CpuSet) -> io::Result<()> {
     put(file, &format!("{}\n", now.union(cpus)))
 }
 
-/// Whether a write of a task's id failed because the task has ended: by ESRCH, or, as kernels differ, by anything and
-/// there is none any more.
+/// Whether writing a task's id failed because the task has ended: with ESRCH, or, as kernels differ, with any
+/// error if the task no longer exists.
 pub fn is_gone(error: &io::Error, tid: u32) -> bool {
     error.raw_os_error() == Some(libc::ESRCH) || tasks::start_time(tid).is_none()
 }

@@ -158,7 +158,7 @@ pub(super) fn is_monitoring(name: &str) -> bool {
     name.split('/').rev().nth(1) == Some("mon_groups")
 }
 
-/// `file` of the group `name`.
+/// Returns the path of `file` in the group `name`.
 pub fn path(name: &str, file: &str) -> String {
     if name.is_empty() { file.to_owned() } else { format!("{name}/{file}") }
 }

@@ -18,7 +18,7 @@ pub enum Kind {
     Number,
 }
 
-/// One line.
+/// One line of the event log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// `L3`, `MB`, `MBHDL`.

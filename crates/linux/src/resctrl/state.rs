@@ -16,7 +16,7 @@ pub const QOS_SCHEMA: &str = "manycore/qos/1";
 pub struct State {
     /// Always [`QOS_SCHEMA`].
     pub schema: String,
-    /// The mount point.
+    /// Returns the mount point.
     pub root: String,
     /// The mount options.
     pub options: Vec<String>,
@@ -69,7 +69,7 @@ pub enum Owner {
     Unknown,
 }
 
-/// One group.
+/// One control group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
     /// Its directory below the mount point: empty for the default group, `web`, `web/mon_groups/one`.
@@ -120,14 +120,14 @@ impl Owner {
     }
 }
 
-/// Number and name of the domain that libvirt calls a group after; behind the name may be [`VCPUS`].
+/// Returns number and name of the domain if libvirt named the group after one; [`VCPUS`] may follow the name.
 pub fn of_libvirt(group: &str) -> Option<(u32, &str)> {
     let (id, domain) = group.strip_prefix("qemu-")?.split_once('-')?;
     Some((id.parse().ok()?, domain)).filter(|_| !domain.is_empty())
 }
 
-/// Behind a domain's name, this and a list of virtual CPUs makes the name of a group for these alone
-/// (`virResctrlDeterminePath`).
+/// libvirt appends this and a list of virtual CPUs to the name of a domain to name a group for only these
+/// CPUs (`virResctrlDeterminePath`).
 pub const VCPUS: &str = "-vcpus_";
 
 impl State {

@@ -3,18 +3,18 @@
 use manycore_topology::CpuSet;
 use std::{collections::BTreeMap, fs};
 
-/// A piece of a process's memory (`/proc/PID/numa_maps` and `maps`).
+/// A memory mapping of a process (`/proc/PID/numa_maps` and `maps`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
-    /// Its size in bytes, whether or not pages are there yet.
+    /// Size in bytes, whether or not its pages are allocated.
     pub bytes: u64,
-    /// Nodes that its policy takes pages from; absent under the default policy.
+    /// Nodes of its memory policy; absent under the default policy.
     pub bound: Option<CpuSet>,
-    /// Bytes that are on each node.
+    /// Allocated bytes by node.
     pub on: BTreeMap<u32, u64>,
 }
 
-/// Memory of process `pid`; `None` where it may not be looked at.
+/// Reads the memory of process `pid`; `None` if it cannot be read.
 pub fn read(pid: u32) -> Option<Vec<Mapping>> {
     let text = |name: &str| {
         let bytes = fs::read(format!("/proc/{pid}/{name}")).ok()?;

@@ -61,7 +61,7 @@ pub struct Identity {
 /// Counters of a domain at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// The domain.
+    /// Number of the domain.
     pub identity: Identity,
     /// Time of the reading, in nanoseconds.
     pub at_ns: u64,
@@ -100,7 +100,7 @@ pub struct HostReading {
 /// absent, and so are all rates of a domain without an earlier reading.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Usage {
-    /// The domain.
+    /// Number of the domain.
     #[serde(flatten)]
     pub identity: Identity,
     /// Number of virtual CPUs; absent if no thread has the name of one.

@@ -32,7 +32,7 @@ fn one(proof: &Proof, offer: &Offer) -> String {
         LimitShown::Holds => ("HOLDS", None),
         LimitShown::Fails(why) => ("DOES NOT HOLD", Some(why.as_str())),
         LimitShown::Inconclusive => {
-            ("INCONCLUSIVE", Some("too few pairs or too much noise: take more --seconds"))
+            ("INCONCLUSIVE", Some("too few pairs or too much noise: increase --seconds"))
         }
         LimitShown::CannotShow(why) => ("CANNOT BE SHOWN", Some(why.as_str())),
     };
@@ -48,7 +48,7 @@ fn one(proof: &Proof, offer: &Offer) -> String {
     };
     rows.extend(rate("with", with));
     rows.extend(rate("without", without));
-    rows.extend(rate("alone, without", alone));
+    rows.extend(rate("uncontended", alone));
     rows.extend(verdict.as_ref().map(ratio));
     if !rows.is_empty() {
         text.push_str(&table(&[("", Align::Left), ("", Align::Left), ("", Align::Left)], rows).text());

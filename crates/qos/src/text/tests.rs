@@ -83,9 +83,9 @@ fn what_was_shown_of_limits_reads_well() {
             verdict: verdict(ratio),
         },
     };
-    let fails = LimitShown::Fails("it gets as much with the limit as without".to_owned());
-    let why =
-        "MBMIN cannot be set: only MPAM of openEuler has a least bandwidth, and this is Intel RDT".to_owned();
+    let fails = LimitShown::Fails("the load gets as much bandwidth with the limit as without".to_owned());
+    let why = "MBMIN cannot be set: only MPAM of openEuler has a minimum bandwidth, and this is Intel RDT"
+        .to_owned();
     let all = [
         measured(LimitCheck::Bandwidth, LimitShown::Holds, 0.11, None),
         measured(LimitCheck::Bandwidth, fails, 1.0, None),

@@ -67,7 +67,7 @@ pub fn run(kind: &str) -> Result {
 
 fn by_hand() -> Error {
     Error::invalid(
-        "light is started by manycore itself (manycore spawn), and obeys lines of its standard input",
+        "light is started by manycore itself and reads commands from its standard input: use manycore spawn",
     )
 }
 

@@ -23,7 +23,7 @@ pub(super) fn find(cache: &Cache) -> Result<Go> {
     let folder = cache.get("go", SOURCE, &key, |folder| {
         let source = folder.join("manycore_light.go");
         fs::write(&source, SOURCE).map_err(Error::unavailable)?;
-        // A place of its own for what it compiles: there may be no HOME, or one that is somebody else's (sudo, su).
+        // A separate build cache: HOME may be unset, or belong to another user (sudo, su).
         let parts = folder.join("parts");
         let mut build = Command::new(&go);
         local(&mut build);

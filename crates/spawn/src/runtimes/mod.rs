@@ -61,7 +61,7 @@ fn installed(program: &str, runtime: Runtime, package: &str) -> Result<PathBuf> 
     env::split_paths(&path).map(|folder| folder.join(program)).find(is_program).ok_or_else(|| {
         let name = runtime.name();
         Error::unavailable(format!(
-            "no {program} is in the PATH, which runtime {name} needs: install it (Debian: apt-get install {package})"
+            "runtime {name} needs {program}, which is not in PATH: install it (Debian: apt-get install {package})"
         ))
     })
 }

@@ -25,8 +25,8 @@ pub fn read(tree: &Tree, online: &CpuSet) -> Result<Allowed, ReadError> {
     Ok(judge(online, limits))
 }
 
-/// CPUs of a group. The effective ones take account of the groups above and of CPUs that went offline; a
-/// group of version 2 without CPUs of its own inherits, and its empty file limits nothing.
+/// Reads the CPUs of a control group. The effective list takes ancestors and offline CPUs into account. A
+/// group of version 2 without its own CPUs inherits them; its file is empty and sets no limit.
 pub fn cpuset(tree: &Tree, folder: &Folder) -> Result<Option<Limit>, ReadError> {
     let names: &[&str] = match folder.flavour {
         Flavour::Unified => &["cpuset.cpus.effective", "cpuset.cpus"],
@@ -54,7 +54,7 @@ fn affinity(tree: &Tree) -> Result<Option<Limit>, ReadError> {
     Ok(Some(Limit { source: AFFINITY.to_owned(), cpus: Some(cpus), quota_cpus: None }))
 }
 
-/// CPU time that a group may use, in CPUs.
+/// Reads the CPU quota of a control group, in CPUs.
 pub fn quota(tree: &Tree, folder: &Folder) -> Option<Limit> {
     let file = |name: &str| tree.read(&format!("{}/{name}", folder.path));
     let (name, text) = if folder.flavour == Flavour::Unified {

@@ -4,7 +4,7 @@
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::{io, ptr::NonNull, thread};
 
-/// Bits in a word of the kernel's node mask.
+/// Number of bits in a word of the kernel's node mask.
 const WORD: u32 = libc::c_ulong::BITS;
 
 /// Smallest part of a region for which a thread of its own is started.

@@ -50,7 +50,7 @@ impl Console for Streams {
     }
 }
 
-/// Guards until it is ended.
+/// Runs the guard until a signal ends it.
 fn keep(args: &Guard) -> Outcome {
     let rules = Rules::load(args.config.as_deref(), &args.cgroup)?;
     let (plan, notes) = Plan::open(&rules).map_err(Failure::missing)?;

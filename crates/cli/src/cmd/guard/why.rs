@@ -39,7 +39,7 @@ pub fn run(args: &GuardWhy) -> Outcome {
     let answers = match question::ask(args.pid)? {
         Some((answers, is_dry)) => {
             if is_dry {
-                output::note("manycore: the guard that answers is a dry run: it ends nothing");
+                output::note("manycore: the guard that answers is a dry run: it ends no process");
             }
             answers
         }

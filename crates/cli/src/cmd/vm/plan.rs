@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> Outcome {
         (Format::Json, _) => output::print(&json(&planned, &machine)?),
         (Format::Text, None) => output::print(&text::change(&name.to_string(), &xml, &planned)),
         (Format::Text, Some(path)) => {
-            output::note(&format!("manycore: virsh define {} would put it in force", path.display()));
+            output::note(&format!("manycore: apply it with virsh define {}", path.display()));
             output::print(&text::summary(&planned))
         }
     }

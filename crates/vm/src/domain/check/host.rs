@@ -22,7 +22,7 @@ pub struct Running {
     pub memory: Option<Vec<Mapping>>,
 }
 
-/// Holds a running domain against what its XML, or a plan for it, says.
+/// Compares a running domain with its XML or a plan for it.
 pub fn of_running(guest: &Guest, running: &Running, machine: &Machine) -> Check {
     let mut check = Check::new(format!("domain {} (pid {})", guest.name, running.pid));
     vcpus(guest, running, machine, &mut check);

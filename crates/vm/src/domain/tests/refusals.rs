@@ -35,7 +35,7 @@ fn demands_that_cannot_be_met_are_refused_with_the_way_out() {
         (domain(4, "").replace("kvm", "xen"), wish("close"), "type 'xen'"),
     ] {
         let said = refused(&text, &machine, &wish).to_string();
-        assert!(said.contains(message), "{said:?} should say {message:?}");
+        assert!(said.contains(message), "{said:?} should contain {message:?}");
     }
 }
 

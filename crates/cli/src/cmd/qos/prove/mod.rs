@@ -136,8 +136,8 @@ fn verdict(proofs: &[Proof]) -> Outcome {
         .collect();
     match failed.as_slice() {
         [] if proofs.iter().any(|proof| proof.measured.shown == LimitShown::Holds) => Ok(()),
-        [] => Err(Failure::missing("nothing could be shown here: see why above")),
-        failed => Err(Failure::Check(format!("{} does not do what it says", failed.join(" and ")))),
+        [] => Err(Failure::missing("nothing could be shown here, for the reasons above")),
+        failed => Err(Failure::Check(format!("{}: not enforced", failed.join(" and ")))),
     }
 }
 
@@ -151,7 +151,7 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// `left` are the seconds until all checks are done.
+    /// Measures one check. `left` is the time in seconds until all checks are done.
     fn show(&self, check: LimitCheck, left: f64, progress: &mut Progress, kept: &mut Kept) -> Outcome<Proof> {
         if check.has_rivals() && self.ground.cpus.len() < 2 {
             return Ok(cannot(
@@ -180,7 +180,7 @@ impl Scene<'_> {
         given_back.map(|()| proof)
     }
 
-    /// What is to be written, or why that cannot be.
+    /// Returns the lines to write, or the reasons why the limits cannot be set.
     fn translate(&self, check: LimitCheck, bandwidth: Bandwidth) -> Result<Vec<Write>, String> {
         let (offer, ground) = (&self.state.offer, &self.ground);
         let cpus: CpuSet = ground.cpus.iter().copied().collect();

@@ -154,7 +154,7 @@ impl Rivals {
 impl Subject for Rivals {
     type Error = Failure;
 
-    /// What the rivals move does not count.
+    /// Measures one sample. The work of the competing processes is not counted.
     fn measure(&mut self, treatment: usize) -> Outcome<Sample> {
         let mut sample = self.live.measure(treatment)?;
         sample.per_worker.truncate(self.favoured);
