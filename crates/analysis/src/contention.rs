@@ -9,7 +9,7 @@ use manycore_stats::{
     Estimate, jain, median,
     verdict::{Rule, Verdict},
 };
-use manycore_topology::distance::Distance;
+use manycore_topology::distance::TopologyDistance;
 use serde::Serialize;
 
 /// Round trips per second to which UnixBench assigns the index 10 (its `pgms/index.base`).
@@ -66,7 +66,7 @@ pub struct ContentionPair {
     /// The way of sharing.
     pub variant: String,
     /// Distance between the CPUs. `None` where both tasks have the same CPU.
-    pub distance: Option<Distance>,
+    pub distance: Option<TopologyDistance>,
     /// The CPUs: `0,1`.
     pub cpus: String,
     /// Operations per second of both tasks in total.
@@ -93,7 +93,7 @@ pub struct UnixBench {
 impl ContentionPair {
     /// `SMT siblings`, `same CPU`.
     pub fn title(&self) -> &'static str {
-        self.distance.map_or("same CPU", Distance::title)
+        self.distance.map_or("same CPU", TopologyDistance::title)
     }
 }
 
@@ -195,7 +195,7 @@ fn pairs(experiment: &Experiment) -> Vec<ContentionPair> {
             let over = |nearest| Estimate::of(&experiment.log_ratios(nearest, index));
             Some(ContentionPair {
                 variant: variant.to_owned(),
-                distance: Distance::ALL.into_iter().find(|distance| distance.name() == name),
+                distance: TopologyDistance::ALL.into_iter().find(|distance| distance.name() == name),
                 cpus: factor(treatment, "cpus").unwrap_or_default().to_owned(),
                 rate: Estimate::of(&experiment.rates(index))?,
                 over_nearest: nearest.and_then(over).map(|ratio| ratio.map(f64::exp)),

@@ -4,7 +4,7 @@
 use manycore_audit::processes::{Scope, Survey, settle, survey, times};
 use manycore_audit::{Facts, Finding, Subject, Unseen, find};
 use manycore_topology::CpuSet;
-use manycore_topology::{Tree, capture::Capture};
+use manycore_topology::{SysTree, capture::Capture};
 use std::collections::BTreeMap;
 
 /// Returns the files of a machine with these CPUs, some of them offline, in nodes of four CPUs.
@@ -62,7 +62,7 @@ impl World {
     }
 
     fn look(self, only: Option<u32>) -> (Survey, Vec<Finding>) {
-        let tree = Tree::from_capture(self.0);
+        let tree = SysTree::from_capture(self.0);
         let machine = manycore_topology::read(&tree).unwrap();
         let survey = survey(&tree, &machine, Scope { only, without: None }).unwrap();
         let mut processes = survey.processes.clone();
@@ -172,7 +172,7 @@ fn a_process_and_what_it_started_are_one_scope() {
     let pids = |only| family().look(only).0.processes.iter().map(|process| process.pid).collect::<Vec<_>>();
     assert_eq!(pids(Some(20)), [20, 30, 40]);
     assert_eq!(pids(None), [1, 20, 30, 40, 50]);
-    let tree = Tree::from_capture(family().0);
+    let tree = SysTree::from_capture(family().0);
     let machine = manycore_topology::read(&tree).unwrap();
     assert!(survey(&tree, &machine, Scope { only: Some(99), without: None }).is_none());
 }

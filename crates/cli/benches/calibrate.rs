@@ -379,7 +379,7 @@ fn width(name: &str, events: u64, seconds: f64) {
 fn cost() {
     let cpus = manycore_linux::affinity::allowed().expect("an affinity");
     let line = format!("sysbench cpu --threads={} --time=5 run", cpus.len());
-    let place = manycore_control::placing::Place {
+    let place = manycore_control::placement::WorkerCpus {
         workers: cpus.iter().map(manycore_topology::CpuSet::single).collect(),
         memory: manycore_linux::memory_policy::MemoryPolicy::Default,
     };

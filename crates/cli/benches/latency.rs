@@ -12,7 +12,7 @@ use manycore_experiment::{
 };
 use manycore_linux::clock::now_ns;
 use manycore_stats::Estimate;
-use manycore_topology::{CpuId, Distance, pairs::Pair};
+use manycore_topology::{CpuId, TopologyDistance, pairs::Pair};
 use manycore_workload::latency::Visit;
 use rand::SeedableRng;
 use std::{path::Path, process::Command, time::Duration};
@@ -111,7 +111,7 @@ fn main() {
         println!("SKIPPED: no C compiler (install gcc)");
         return;
     }
-    let examples = Distance::examples(&machine, &machine.usable());
+    let examples = TopologyDistance::examples(&machine, &machine.usable());
     if examples.is_empty() {
         println!("SKIPPED: only one CPU may be used");
     }

@@ -7,7 +7,7 @@
 use manycore_placement::{Policy, Reserve};
 use manycore_topology::Machine;
 use manycore_topology::{
-    Tree,
+    SysTree,
     synthetic::{Numbering, Spec},
 };
 use std::{hint::black_box, time::Instant};
@@ -33,7 +33,7 @@ const PLACES: [&str; 11] = [
 fn machine(packages: u32, nodes: u32, caches: u32, cores: u32) -> Machine {
     let spec =
         Spec { packages, nodes, caches, cores, threads: 2, numbering: Numbering::Halves, ..Spec::default() };
-    let mut machine = manycore_topology::read(&Tree::from_capture(spec.capture())).expect("a machine");
+    let mut machine = manycore_topology::read(&SysTree::from_capture(spec.capture())).expect("a machine");
     let half = machine.packages[0].cpus.clone();
     machine.devices.push(manycore_topology::machine::Device {
         address: "0000:01:00.0".to_owned(),

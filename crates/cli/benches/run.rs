@@ -5,7 +5,7 @@
 //! reports the creation times of threads (process events connector).
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
-use manycore_placement::Residence;
+use manycore_placement::PlacementTrace;
 use manycore_stats::quantile;
 use std::{
     process::{Command, Stdio},
@@ -44,15 +44,15 @@ fn delays(program: &str, hold: &str) -> Vec<f64> {
     ]);
     let run = run.args(["--looks", "10"]).output().expect("the probe starts");
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let stay: Residence =
+    let stay: PlacementTrace =
         serde_json::from_slice(&std::fs::read(&out).expect("a file")).expect("where its threads ran");
     // Threads created before the first scan are found by it, without a creation time.
     assert!(
-        stay.delays_ns.len() > THREADS / 2,
+        stay.pin_delays_ns.len() > THREADS / 2,
         "{} of {THREADS} creations were reported",
-        stay.delays_ns.len()
+        stay.pin_delays_ns.len()
     );
-    stay.delays_ns.iter().map(|ns| *ns as f64 / 1e6).collect()
+    stay.pin_delays_ns.iter().map(|ns| *ns as f64 / 1e6).collect()
 }
 
 fn tell(what: &str, unit: &str, values: &[f64]) {

@@ -6,7 +6,7 @@
 
 use manycore_topology::Machine;
 use manycore_topology::{
-    Tree,
+    SysTree,
     synthetic::{
         Numbering, Spec,
         extras::{PciDevice, add_device},
@@ -46,7 +46,7 @@ fn machine() -> Machine {
         };
         add_device(&mut files, device);
     }
-    manycore_topology::read(&Tree::from_capture(files)).expect("a machine")
+    manycore_topology::read(&SysTree::from_capture(files)).expect("a machine")
 }
 
 fn domain() -> String {

@@ -1,25 +1,25 @@
 //! What `run` and `pin` share: from options to a placement, and how it ended.
 
 use crate::{
-    cli::{Hold, Placing},
+    cli::{Enforcement, PlacementArgs},
     failure::{Failure, Outcome},
     output, source,
 };
 use manycore_control::{
     journal::Restored,
-    placing::{self, Aim, Follow, Request},
+    placement::{self, PlacementRequest, PlacementSession, ResolvedPlacement},
 };
-use manycore_placement::{Reserve, Residence};
+use manycore_placement::{PlacementTrace, Reserve};
 use manycore_text::units;
-use manycore_topo::residence_text;
+use manycore_topo::trace_text;
 
 /// Ends a placement: gives the tasks what they had before, and reports what was left.
 ///
 /// # Errors
 /// [`Failure::Missing`] where something could not be restored.
-pub fn take_back(follow: Follow, quiet: bool) -> Outcome {
+pub fn take_back(follow: PlacementSession, quiet: bool) -> Outcome {
     let id = follow.journal_id();
-    told(&follow.take_back()?, &id, quiet)
+    told(&follow.restore()?, &id, quiet)
 }
 
 /// The placement that the options request, on this machine.
@@ -27,7 +27,7 @@ pub fn take_back(follow: Follow, quiet: bool) -> Outcome {
 /// # Errors
 /// [`Failure::Input`] where it cannot be met here or is for another machine, [`Failure::Missing`] where our own
 /// affinity cannot be read.
-pub fn aim(args: &Placing) -> Outcome<Aim> {
+pub fn aim(args: &PlacementArgs) -> Outcome<ResolvedPlacement> {
     if let Some(folder) =
         args.out.as_ref().and_then(|out| out.parent()).filter(|folder| !folder.as_os_str().is_empty())
         && !folder.is_dir()
@@ -35,19 +35,19 @@ pub fn aim(args: &Placing) -> Outcome<Aim> {
         return Err(Failure::input(format!("--out: there is no folder {}", folder.display())));
     }
     let machine = source::live()?;
-    let request = Request {
+    let request = PlacementRequest {
         plan: args.plan.as_ref().map(|path| source::plan(path, &machine)).transpose()?,
         policy: args.place.clone(),
         workers: args.workers.map(|count| count as usize),
         reserve: args.reserve.clone().unwrap_or(Reserve::Nothing),
         exclusive: args.exclusive,
         memory: args.memory.clone(),
-        hold: match args.hold {
-            Hold::Auto => placing::Hold::Auto,
-            Hold::Affinity => placing::Hold::Affinity,
+        enforcement: match args.hold {
+            Enforcement::Auto => placement::Enforcement::Auto,
+            Enforcement::Affinity => placement::Enforcement::Affinity,
         },
     };
-    Ok(placing::aim(machine, request)?)
+    Ok(placement::resolve_placement(machine, request)?)
 }
 
 /// Tells what of a journal could not be taken back.
@@ -74,17 +74,17 @@ pub fn told(restored: &Restored, id: &str, quiet: bool) -> Outcome {
 /// # Errors
 /// [`Failure::Check`] with `--check` if the plan did not hold. An error if the output file cannot be
 /// written.
-pub fn show(stay: &Residence, args: &Placing) -> Outcome {
+pub fn show(trace: &PlacementTrace, args: &PlacementArgs) -> Outcome {
     if !args.quiet {
-        output::note(residence_text::render(stay).trim_end());
+        output::note(trace_text::render(trace).trim_end());
     }
     if let Some(path) = &args.out {
-        let json = serde_json::to_vec_pretty(stay).map_err(Failure::missing)?;
+        let json = serde_json::to_vec_pretty(trace).map_err(Failure::missing)?;
         output::write_file(path, &json)?;
     }
     let Some(least) = args.check else { return Ok(()) };
-    let seen = units::percent(stay.coverage().unwrap_or(0.0));
-    match stay.shown(least) {
+    let seen = units::percent(trace.coverage().unwrap_or(0.0));
+    match trace.held_with_coverage(least) {
         Some(true) => Ok(()),
         Some(false) => Err(Failure::Check("the plan did not hold".to_owned())),
         None => Err(Failure::Check(format!(

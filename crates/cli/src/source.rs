@@ -4,10 +4,10 @@ use crate::{
     cli::Source,
     failure::{Failure, Outcome},
 };
-use manycore_placement::{MOST_WORKERS, PLAN_SCHEMA, Plan, Policy};
+use manycore_placement::{MAX_WORKERS, PLAN_SCHEMA, PlacementPlan, Policy};
 use manycore_topology::{Machine, machine::MACHINE_SCHEMA};
 use manycore_topology::{
-    Tree,
+    SysTree,
     capture::{CAPTURE_SCHEMA, Capture},
 };
 use std::path::Path;
@@ -35,7 +35,7 @@ pub fn machine(source: &Source) -> Outcome<Machine> {
 /// # Errors
 /// [`Failure::Input`] if its sysfs or procfs cannot be read.
 pub fn live() -> Outcome<Machine> {
-    read(&Tree::open(Path::new("/")).map_err(Failure::input)?)
+    read(&SysTree::open(Path::new("/")).map_err(Failure::input)?)
 }
 
 /// Like [`machine`], and also returns all files that were read. They are enough to read the machine again
@@ -50,16 +50,16 @@ pub fn machine_and_files(source: &Source) -> Outcome<(Machine, Capture)> {
             path.display()
         )));
     }
-    let tree = tree(source)?.recording();
+    let tree = tree(source)?.with_recording();
     let machine = read(&tree)?;
-    Ok((machine, tree.recorded().unwrap_or_default()))
+    Ok((machine, tree.recording().unwrap_or_default()))
 }
 
-fn tree(source: &Source) -> Outcome<Tree> {
-    Tree::open(source.machine.as_ref().unwrap_or(&source.root)).map_err(Failure::input)
+fn tree(source: &Source) -> Outcome<SysTree> {
+    SysTree::open(source.machine.as_ref().unwrap_or(&source.root)).map_err(Failure::input)
 }
 
-fn read(tree: &Tree) -> Outcome<Machine> {
+fn read(tree: &SysTree) -> Outcome<Machine> {
     manycore_topology::read(tree).map_err(Failure::input)
 }
 
@@ -68,7 +68,7 @@ fn read(tree: &Tree) -> Outcome<Machine> {
 /// # Errors
 /// [`Failure::Input`] if it is not a plan, is for another machine, or names CPUs that are offline or may not
 /// be used here.
-pub fn plan(path: &Path, machine: &Machine) -> Outcome<Plan> {
+pub fn plan(path: &Path, machine: &Machine) -> Outcome<PlacementPlan> {
     let shown = path.display();
     let text =
         read_whole(path).map_err(|problem| Failure::input(format!("cannot read {shown}: {problem}")))?;
@@ -85,7 +85,7 @@ pub fn plan(path: &Path, machine: &Machine) -> Outcome<Plan> {
     if !offline.is_empty() {
         return Err(Failure::input(format!("{shown} has CPUs {} that are not online here", offline.brief())));
     }
-    let denied = plan.cpus().difference(&machine.placeable());
+    let denied = plan.cpus().difference(&machine.pinnable_cpus());
     if denied.is_empty() {
         return Ok(plan);
     }
@@ -93,20 +93,20 @@ pub fn plan(path: &Path, machine: &Machine) -> Outcome<Plan> {
         "{shown} has CPUs {} that may not be used here: only {} may ({})",
         denied.brief(),
         machine.usable().brief(),
-        machine.allowed.binding
+        machine.allowed.effective_limit
     )))
 }
 
-fn parse_plan(text: &str) -> Result<Plan, String> {
+fn parse_plan(text: &str) -> Result<PlacementPlan, String> {
     let value: serde_json::Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     match value.get("schema").and_then(serde_json::Value::as_str) {
         Some(PLAN_SCHEMA) => {}
         other => return Err(format!("schema is {}, expected {PLAN_SCHEMA:?}", other.unwrap_or("absent"))),
     }
-    let plan: Plan = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    let plan: PlacementPlan = serde_json::from_value(value).map_err(|error| error.to_string())?;
     let workers = plan.workers.len();
-    if workers == 0 || workers > MOST_WORKERS {
-        return Err(format!("it has {workers} workers, expected 1 to {MOST_WORKERS}"));
+    if workers == 0 || workers > MAX_WORKERS {
+        return Err(format!("it has {workers} workers, expected 1 to {MAX_WORKERS}"));
     }
     if plan.workers.iter().any(|worker| worker.cpus.is_empty()) {
         return Err("it has workers without CPUs".to_owned());
@@ -181,7 +181,7 @@ mod tests {
 
     fn guest() -> Value {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/machines/hybrid-16cpu.machine");
-        let machine = read(&Tree::open(Path::new(path)).unwrap()).unwrap();
+        let machine = read(&SysTree::open(Path::new(path)).unwrap()).unwrap();
         serde_json::to_value(machine).unwrap()
     }
 

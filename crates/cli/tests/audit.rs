@@ -13,7 +13,7 @@ use manycore_audit::{
 };
 use manycore_linux::affinity;
 use manycore_topology::{CpuId, CpuSet};
-use manycore_topology::{Tree, cgroup};
+use manycore_topology::{SysTree, cgroup};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -163,7 +163,7 @@ struct Group(PathBuf);
 impl Group {
     /// Creates a group of this name with `files` written; reports why if there is none.
     fn new(controller: &str, name: &str, files: &[(&str, &str)]) -> Option<Self> {
-        let tree = Tree::open(Path::new("/")).unwrap();
+        let tree = SysTree::open(Path::new("/")).unwrap();
         let above = cgroup::folders(&tree, controller);
         let made = above.iter().rev().find_map(|folder| {
             let group =

@@ -8,7 +8,7 @@ use manycore_control::journal;
 use manycore_linux::interrupts::counts::{self, Counts};
 use manycore_topology::{CpuId, CpuSet};
 use manycore_topology::{
-    Tree,
+    SysTree,
     synthetic::{
         Spec,
         extras::{PciDevice, add_device},
@@ -57,7 +57,7 @@ fn refused(code: i32, arguments: &[&str]) -> String {
 }
 
 fn now() -> Counts {
-    counts::counts(&Tree::open(Path::new("/")).unwrap()).unwrap().unwrap()
+    counts::counts(&SysTree::open(Path::new("/")).unwrap()).unwrap().unwrap()
 }
 
 /// A machine of four CPUs with a card of eight queues, a disk whose queue the kernel manages, and a card

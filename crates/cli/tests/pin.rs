@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::place::{Guard, House, is_on, last, soon, two_cpus};
+use common::place::{KillOnDrop, TestHome, is_on, last, soon, two_cpus};
 use manycore_linux::tasks;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -12,11 +12,12 @@ use std::{fs, process::Command};
 #[test]
 fn a_process_is_moved_with_children_to_come_and_moved_back() {
     let Some(cpus) = two_cpus() else { return };
-    let (house, mut shell) = (House::new(), Guard::shell());
+    let (house, mut shell) = (TestHome::new(), KillOnDrop::shell());
     let before = shell.child();
     let (pid, place) = (shell.pid().to_string(), format!("cpus={}", last(&cpus)));
-    let pin =
-        Guard(house.command(&["pin", "--pid", &pid, "--place", &place, "--workers", "1"]).spawn().unwrap());
+    let pin = KillOnDrop(
+        house.command(&["pin", "--pid", &pid, "--place", &place, "--workers", "1"]).spawn().unwrap(),
+    );
     soon("the pin", || is_on(shell.pid(), &last(&cpus)) && is_on(before, &last(&cpus)));
     let after = shell.child();
     soon("the pin of a child", || is_on(after, &last(&cpus)));
@@ -38,10 +39,10 @@ fn a_process_is_moved_with_children_to_come_and_moved_back() {
 #[test]
 fn what_sigkill_leaves_undo_gives_back() {
     let Some(cpus) = two_cpus() else { return };
-    let (house, mut shell) = (House::new(), Guard::shell());
+    let (house, mut shell) = (TestHome::new(), KillOnDrop::shell());
     let (pid, place) = (shell.pid().to_string(), format!("cpus={}", last(&cpus)));
     for turn in 0..10 {
-        let mut pin = Guard(
+        let mut pin = KillOnDrop(
             house.command(&["pin", "--pid", &pid, "--place", &place, "--workers", "1"]).spawn().unwrap(),
         );
         soon("the pin", || is_on(shell.pid(), &last(&cpus)));
@@ -51,7 +52,7 @@ fn what_sigkill_leaves_undo_gives_back() {
         assert!(is_on(orphan, &last(&cpus)));
         let undo = house.run(&["undo"]);
         assert_eq!(undo.status.code(), Some(0), "{}", String::from_utf8_lossy(&undo.stderr));
-        for pid in tasks::tree(&[shell.pid()]) {
+        for pid in tasks::with_descendants(&[shell.pid()]) {
             assert!(is_on(pid, &cpus), "{pid} in turn {turn}: {}", String::from_utf8_lossy(&undo.stdout));
         }
         assert!(house.is_clean());
@@ -61,16 +62,16 @@ fn what_sigkill_leaves_undo_gives_back() {
 #[test]
 fn once_stays_until_undone() {
     let Some(cpus) = two_cpus() else { return };
-    let (house, shell) = (House::new(), Guard::shell());
+    let (house, shell) = (TestHome::new(), KillOnDrop::shell());
     let (pid, place) = (shell.pid().to_string(), format!("cpus={}", last(&cpus)));
-    let said = house.says(0, &["pin", "--pid", &pid, "--place", &place, "--workers", "1", "--once"]);
+    let said = house.stderr_of(0, &["pin", "--pid", &pid, "--place", &place, "--workers", "1", "--once"]);
     assert!(said.contains("1 task moved") && said.contains("'manycore undo pin-"), "{said}");
     assert!(is_on(shell.pid(), &last(&cpus)));
     let listed = house.run(&["undo", "--list"]);
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(listed.contains("stays until undone"), "{listed}");
     let name = listed.split_whitespace().next().unwrap();
-    assert!(house.says(2, &["undo", "pin-0"]).contains("no journal named pin-0"));
+    assert!(house.stderr_of(2, &["undo", "pin-0"]).contains("no journal named pin-0"));
     let undone = house.run(&["undo", name, "--format", "json"]);
     let undone: Value = serde_json::from_slice(&undone.stdout).unwrap();
     assert_eq!(undone["undone"][0]["restored"]["tasks"], 1);
@@ -78,19 +79,19 @@ fn once_stays_until_undone() {
 }
 
 #[test]
-fn somebody_elses_journals_are_not_believed() {
+fn journals_of_other_users_are_refused() {
     use std::os::unix::fs::chown;
-    let house = House::new();
+    let house = TestHome::new();
     fs::create_dir(house.path("journals")).unwrap();
     if chown(house.path("journals"), Some(65534), None).is_err() {
         return eprintln!("SKIPPED: needs root");
     }
-    assert!(house.says(3, &["undo"]).contains("belongs to user 65534"));
+    assert!(house.stderr_of(3, &["undo"]).contains("belongs to user 65534"));
 }
 
 #[test]
-fn an_ordinary_user_places_his_own() {
-    let house = House::new();
+fn unprivileged_user_places_own_processes() {
+    let house = TestHome::new();
     let Some(cpus) = two_cpus() else { return };
     let program = assert_cmd::cargo::cargo_bin!("manycore");
     let place = format!("cpus={}", last(&cpus));
@@ -111,7 +112,7 @@ fn an_ordinary_user_places_his_own() {
     }
     assert_eq!(run.status.code(), Some(0), "{said}");
     assert!(said.contains("held by affinities alone: "), "{said}");
-    let foreign = Guard::shell();
+    let foreign = KillOnDrop::shell();
     let mut user = Command::new("setpriv");
     user.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
     let run = user
@@ -127,7 +128,7 @@ fn an_ordinary_user_places_his_own() {
 #[test]
 fn pins_of_one_process_end_in_any_order() {
     let Some(cpus) = two_cpus() else { return };
-    let (house, shell) = (House::new(), Guard::shell());
+    let (house, shell) = (TestHome::new(), KillOnDrop::shell());
     let pid = shell.pid().to_string();
     for hold in ["affinity", "auto"] {
         for place in [last(&cpus).to_string(), cpus.first().unwrap().to_string()] {
@@ -164,18 +165,18 @@ fn pins_of_one_process_end_in_any_order() {
 }
 
 #[test]
-fn kernel_threads_and_the_dead_are_not_pinned() {
-    let house = House::new();
+fn kernel_threads_and_zombies_are_not_pinned() {
+    let house = TestHome::new();
     match tasks::all().into_iter().find(|&pid| tasks::is_kernel(pid)) {
         Some(pid) => {
-            assert!(house.says(2, &["pin", "--pid", &pid.to_string()]).contains("kernel thread"));
+            assert!(house.stderr_of(2, &["pin", "--pid", &pid.to_string()]).contains("kernel thread"));
         }
         None => eprintln!("SKIPPED: no kernel thread is seen in this process namespace"),
     }
     let mut child = Command::new("true").spawn().unwrap();
     let pid = child.id();
     soon("the end of a child", || !tasks::is_alive(pid));
-    assert!(house.says(2, &["pin", "--pid", &pid.to_string(), "--once"]).contains("has ended"));
+    assert!(house.stderr_of(2, &["pin", "--pid", &pid.to_string(), "--once"]).contains("has ended"));
     child.wait().unwrap();
     assert!(house.is_clean());
 }

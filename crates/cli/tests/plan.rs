@@ -4,7 +4,7 @@
 mod common;
 
 use common::manycore;
-use manycore_placement::Plan;
+use manycore_placement::PlacementPlan;
 use manycore_topology::synthetic::{Numbering, Spec};
 use std::{fs, process::Command};
 
@@ -23,7 +23,7 @@ fn on(machine: &str, args: &[&str]) -> String {
 }
 
 /// Checks that the run fails with this exit code and this message on standard error, and prints nothing.
-fn fails(args: &[&str], code: i32, message: &str) {
+fn assert_fails(args: &[&str], code: i32, message: &str) {
     let assert = manycore().arg("plan").args(args).assert().code(code).stdout("");
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert!(said.contains(message), "{said:?} should contain {message:?}");
@@ -55,7 +55,7 @@ fn each_worker_has_a_line_where_that_is_asked_for() {
 #[test]
 fn the_plan_in_json_is_the_plan() {
     let json = on("hybrid-16cpu", &["--place", "spread", "--workers", "3", "--format", "json"]);
-    let plan: Plan = serde_json::from_str(&json).unwrap();
+    let plan: PlacementPlan = serde_json::from_str(&json).unwrap();
     assert_eq!((plan.schema.as_str(), plan.place.as_str()), ("manycore/plan/1", "spread"));
     let cpus: Vec<String> = plan.workers.iter().map(|worker| worker.cpus.to_string()).collect();
     assert_eq!(cpus, ["0", "2", "4"]);
@@ -71,7 +71,7 @@ fn as_many_workers_as_the_placement_has_room_for() {
         ("--place free --reserve 15", 1),
     ] {
         let args: Vec<&str> = args.split(' ').chain(["--format", "json"]).collect();
-        let plan: Plan = serde_json::from_str(&on("hybrid-16cpu", &args)).unwrap();
+        let plan: PlacementPlan = serde_json::from_str(&on("hybrid-16cpu", &args)).unwrap();
         assert_eq!(plan.workers.len(), workers, "{args:?}");
     }
 }
@@ -96,7 +96,7 @@ fn the_picture_has_every_worker_on_its_cpu() {
     );
     let picture = fs::read_to_string(&svg).unwrap();
     let json = on("hybrid-16cpu", &["--workers", "18", "--reserve", "1", "--format", "json"]);
-    let plan: Plan = serde_json::from_str(&json).unwrap();
+    let plan: PlacementPlan = serde_json::from_str(&json).unwrap();
     let count = |class: &str| picture.matches(&format!("<rect class=\"{class}\"")).count();
     // The legend contains one box of each class.
     assert_eq!((count("worker"), count("shared"), count("idle"), count("cpu")), (13, 4, 2, 0));
@@ -109,7 +109,7 @@ fn the_picture_has_every_worker_on_its_cpu() {
 }
 
 #[test]
-fn machines_that_cannot_meet_the_demand_are_told_what_they_can() {
+fn requests_that_cannot_be_met_name_the_nearest() {
     let server = fixture("server-64cpu");
     for (args, message) in [
         ("--workers 0", "there are no workers to place; request at least 1"),
@@ -139,14 +139,14 @@ fn machines_that_cannot_meet_the_demand_are_told_what_they_can() {
             manycore().arg("plan").args(&args).assert().success();
             continue;
         }
-        fails(&args, 2, message);
+        assert_fails(&args, 2, message);
     }
 }
 
 #[test]
 fn files_that_are_no_machines_are_refused() {
-    fails(&["--machine", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")], 2, "is not a machine");
-    fails(&["--machine", "/nonexistent"], 2, "cannot read /nonexistent");
+    assert_fails(&["--machine", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")], 2, "is not a machine");
+    assert_fails(&["--machine", "/nonexistent"], 2, "cannot read /nonexistent");
 }
 
 #[test]
@@ -155,13 +155,13 @@ fn a_refusal_leaves_no_picture() {
     let svg = folder.path().join("plan.svg");
     let root = fixture("guest-2cpu");
     let common = ["--root", &root, "--svg", svg.to_str().unwrap()];
-    fails(&[&common[..], &["--as", "libvirt", "--together"]].concat(), 2, "--together");
-    fails(&[&common[..], &["--workers", "3", "--exclusive"]].concat(), 2, "cannot have one CPU each");
+    assert_fails(&[&common[..], &["--as", "libvirt", "--together"]].concat(), 2, "--together");
+    assert_fails(&[&common[..], &["--workers", "3", "--exclusive"]].concat(), 2, "cannot have one CPU each");
     assert!(!svg.exists());
 }
 
 #[test]
-fn readers_may_go_away_and_disks_be_full() {
+fn closed_pipes_and_full_disks_are_handled() {
     let full = "No space left on device (os error 28)\n";
     for (script, code, said) in [
         ("$0 plan --root $1 --all | true; exit ${PIPESTATUS[0]}", 0, String::new()),

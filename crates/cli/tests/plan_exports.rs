@@ -4,7 +4,7 @@
 mod common;
 
 use common::{manycore, sh, slurm::Cluster, text, write};
-use manycore_placement::Plan;
+use manycore_placement::PlacementPlan;
 use manycore_topology::CpuSet;
 use std::{collections::BTreeMap, fs, process::Command};
 use tempfile::TempDir;
@@ -23,7 +23,7 @@ fn fixture(name: &str) -> String {
 
 /// Returns the CPUs of each worker of a plan for this machine.
 fn planned(args: &[&str]) -> Vec<CpuSet> {
-    let plan: Plan = serde_json::from_str(&stdout(&[args, &["--format", "json"]].concat())).unwrap();
+    let plan: PlacementPlan = serde_json::from_str(&stdout(&[args, &["--format", "json"]].concat())).unwrap();
     plan.workers.into_iter().map(|worker| worker.cpus).collect()
 }
 

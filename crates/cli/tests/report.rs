@@ -256,7 +256,7 @@ fn hostile_strings_are_harmless() {
     let hostile = "<script>alert(1)</script>\"'&\u{1b}]0;gone\u{7}\u{202e}";
     record.machine.system.hostname = Some(hostile.to_owned());
     record.machine.system.cpu_model = Some(hostile.to_owned());
-    record.machine.allowed.binding = hostile.to_owned();
+    record.machine.allowed.effective_limit = hostile.to_owned();
     for experiment in &mut record.experiments {
         experiment.parameters.values_mut().for_each(|value| hostile.clone_into(value));
         experiment.unit = hostile.to_owned();

@@ -3,27 +3,27 @@
 
 mod common;
 
-use common::place::{Guard, House, is_on, last, two_cpus};
+use common::place::{KillOnDrop, TestHome, is_on, last, two_cpus};
 use manycore_linux::{affinity, tasks};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{fs, os::unix::process::CommandExt, process::Command};
 
 #[test]
 fn a_command_keeps_its_streams_its_status_and_leaves_nothing() {
-    let house = House::new();
+    let house = TestHome::new();
     let run = house.run(&["run", "--place", "close", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
     assert_eq!(run.status.code(), Some(7));
     assert_eq!(String::from_utf8_lossy(&run.stdout), "out\n");
     assert!(String::from_utf8_lossy(&run.stderr).starts_with("err\n"));
     assert_eq!(house.run(&["run", "-q", "--", "sh", "-c", "kill -9 $$"]).status.code(), Some(137));
-    assert!(house.says(3, &["run", "--", "no-such-program"]).contains("there is no such program"));
+    assert!(house.stderr_of(3, &["run", "--", "no-such-program"]).contains("there is no such program"));
     assert!(house.is_clean());
 }
 
 #[test]
 fn each_thread_gets_its_own_cpu_and_is_seen_there() {
     let Some(cpus) = two_cpus() else { return };
-    let house = House::new();
+    let house = TestHome::new();
     let arguments = ["run", "--place", "close", "--workers", "2", "--check=50%", "--out", "stay.json", "--"];
     let program = assert_cmd::cargo::cargo_bin!("manycore").to_str().unwrap();
     let run = house.run(&[&arguments[..], &[program, "probe", "--threads", "2"]].concat());
@@ -42,7 +42,7 @@ fn each_thread_gets_its_own_cpu_and_is_seen_there() {
     bound.sort_unstable();
     assert_eq!(bound, cpus.iter().take(2).collect::<Vec<_>>());
     let stay = house.stay();
-    assert_eq!(stay["schema"], "manycore/residence/1");
+    assert_eq!(stay["schema"], "manycore/placement-trace/1");
     let tasks = stay["tasks"].as_array().unwrap();
     assert_eq!(tasks.len(), 3);
     assert!(tasks.iter().all(|task| task["outside_ns"] == 0 && task["worker"].is_number()), "{stay}");
@@ -50,23 +50,23 @@ fn each_thread_gets_its_own_cpu_and_is_seen_there() {
 }
 
 #[test]
-fn a_command_that_leaves_its_place_is_told_and_checked() {
+fn own_affinity_is_reported_and_fails_check() {
     let Some(cpus) = two_cpus() else { return };
-    let (house, all, one) = (House::new(), cpus.to_string(), cpus.first().unwrap().to_string());
+    let (house, all, one) = (TestHome::new(), cpus.to_string(), cpus.first().unwrap().to_string());
     // The command sets its affinity to CPUs outside the plan, which a cpuset would prevent.
     let command =
         format!("taskset -pc {all} $$ >/dev/null; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done");
     let place = format!("cpus={one}");
     let arguments =
         ["run", "--place", &place, "--workers", "1", "--hold", "affinity", "--check", "--", "sh", "-c"];
-    let said = house.says(1, &[&arguments[..], &[&command]].concat());
+    let said = house.stderr_of(1, &[&arguments[..], &[&command]].concat());
     assert!(said.contains("set its own affinity") && said.contains("the plan did not hold"), "{said}");
 }
 
 #[test]
 fn what_a_command_leaves_behind_gets_its_cpus_back() {
     let Some(cpus) = two_cpus() else { return };
-    let house = House::new();
+    let house = TestHome::new();
     // The new process is a copy of the shell until it has executed `sleep`.
     let script = "sleep 1000 >&- 2>&- & until grep -q sleep /proc/$!/comm; do :; done; echo $!";
     let run = house.shell_on(&last(&cpus), script).output().unwrap();
@@ -80,7 +80,7 @@ fn what_a_command_leaves_behind_gets_its_cpus_back() {
 #[test]
 fn wait_stays_until_all_has_ended() {
     let Some(cpus) = two_cpus() else { return };
-    let house = House::new();
+    let house = TestHome::new();
     let place = format!("cpus={}", last(&cpus));
     let script = "(sleep 0.3; sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status) &";
     let run = house.run(&["run", "--wait", "--place", &place, "--workers", "1", "--", "sh", "-c", script]);
@@ -90,9 +90,9 @@ fn wait_stays_until_all_has_ended() {
 
 #[test]
 fn a_signal_reaches_the_command_which_decides() {
-    let house = House::new();
+    let house = TestHome::new();
     let script = "trap 'echo asked; exit 5' TERM; echo ready; while :; do sleep 0.01; done";
-    let mut run = Guard(house.command(&["run", "--", "sh", "-c", script]).spawn().unwrap());
+    let mut run = KillOnDrop(house.command(&["run", "--", "sh", "-c", script]).spawn().unwrap());
     assert_eq!(run.line(), "ready");
     run.signal(Signal::TERM);
     assert_eq!(run.line(), "asked");
@@ -103,8 +103,8 @@ fn a_signal_reaches_the_command_which_decides() {
 #[test]
 fn a_killed_run_leaves_its_command_which_undo_frees() {
     let Some(cpus) = two_cpus() else { return };
-    let house = House::new();
-    let mut run = Guard(house.shell_on(&last(&cpus), "sleep 1000 & echo $!; wait").spawn().unwrap());
+    let house = TestHome::new();
+    let mut run = KillOnDrop(house.shell_on(&last(&cpus), "sleep 1000 & echo $!; wait").spawn().unwrap());
     let sleeper: u32 = run.line().parse().unwrap();
     let shell = tasks::parent(sleeper).unwrap();
     run.signal(Signal::KILL);
@@ -120,7 +120,7 @@ fn a_killed_run_leaves_its_command_which_undo_frees() {
 
 #[test]
 fn plans_are_for_the_machine_that_they_name() {
-    let house = House::new();
+    let house = TestHome::new();
     let write = |name: &str, text: &str| fs::write(house.path(name), text).unwrap();
     write(
         "other.json",
@@ -134,14 +134,14 @@ fn plans_are_for_the_machine_that_they_name() {
         ("none.json", "is not a plan"),
         ("absent.json", "cannot read"),
     ] {
-        assert!(house.says(2, &["run", "--plan", file, "--", "true"]).contains(problem), "{file}");
+        assert!(house.stderr_of(2, &["run", "--plan", file, "--", "true"]).contains(problem), "{file}");
     }
     assert!(house.is_clean());
 }
 
 #[test]
 fn what_cannot_be_is_said_and_nothing_is_changed() {
-    let house = House::new();
+    let house = TestHome::new();
     for (arguments, code, problem) in [
         (&["run", "--place", "near=nosuch0", "--", "true"][..], 2, "nosuch0"),
         (&["run", "--place", "cpus=4094", "--", "true"], 2, "4094"),
@@ -152,7 +152,7 @@ fn what_cannot_be_is_said_and_nothing_is_changed() {
         (&["pin", "--pid", "1", "--once", "--check"], 2, "--once does not stay"),
         (&["run", "--out", "no/such/file", "--", "true"], 2, "there is no folder no/such"),
     ] {
-        let said = house.says(code, arguments);
+        let said = house.stderr_of(code, arguments);
         assert!(said.contains(problem), "{arguments:?}: {said}");
     }
     assert!(house.is_clean());
@@ -160,15 +160,15 @@ fn what_cannot_be_is_said_and_nothing_is_changed() {
 
 #[test]
 fn without_a_journal_nothing_is_changed() {
-    let house = House::new();
+    let house = TestHome::new();
     fs::write(house.path("journals"), "a file").unwrap();
-    let said = house.says(3, &["run", "--", "true"]);
+    let said = house.stderr_of(3, &["run", "--", "true"]);
     assert!(said.contains("cannot write a journal") && said.contains("nothing was changed"), "{said}");
 }
 
 #[test]
 fn what_is_ignored_stays_ignored() {
-    let house = House::new();
+    let house = TestHome::new();
     let program = assert_cmd::cargo::cargo_bin!("manycore");
     let script =
         format!("trap '' HUP INT; exec {} run -q -- grep SigIgn /proc/self/status", program.display());
@@ -189,14 +189,14 @@ fn what_is_ignored_stays_ignored() {
 }
 
 #[test]
-fn tasks_that_end_between_two_looks_have_not_left() {
-    let house = House::new();
+fn tasks_ending_between_scans_do_not_fail_check() {
+    let house = TestHome::new();
     let script = "for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; sleep 0.01; done";
     for place in ["cpus=0", "free"] {
         if place != "free" && !affinity::allowed().unwrap().contains(0) {
             continue;
         }
-        let said = house.says(0, &["run", "--check=0%", "--place", place, "--", "sh", "-c", script]);
+        let said = house.stderr_of(0, &["run", "--check=0%", "--place", place, "--", "sh", "-c", script]);
         assert!(
             said.contains("the plan held") || said.contains("the observed part kept to the plan"),
             "{said}"
@@ -205,19 +205,19 @@ fn tasks_that_end_between_two_looks_have_not_left() {
 }
 
 #[test]
-fn whoever_goes_elsewhere_at_once_is_told() {
+fn immediate_own_affinity_is_reported() {
     let Some(cpus) = two_cpus() else { return };
-    let house = House::new();
+    let house = TestHome::new();
     let (place, elsewhere) = (format!("cpus={}", cpus.first().unwrap()), last(&cpus).to_string());
     let arguments = ["run", "--check", "--hold", "affinity", "--place", &place, "--workers", "1", "--"];
-    let said = house.says(1, &[&arguments[..], &["taskset", "-c", &elsewhere, "sleep", "0.3"]].concat());
+    let said = house.stderr_of(1, &[&arguments[..], &["taskset", "-c", &elsewhere, "sleep", "0.3"]].concat());
     assert!(said.contains("sleep set its own affinity"), "{said}");
 }
 
 #[test]
 fn a_child_whose_name_is_no_utf_8_is_kept_and_freed() {
     let Some(cpus) = two_cpus() else { return };
-    let house = House::new();
+    let house = TestHome::new();
     let odd = house.0.path().join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"caf\xe9"));
     fs::copy("/bin/sleep", &odd).unwrap();
     let run = house.shell_on(&last(&cpus), "./caf* 1000 >&- 2>&- & echo $!; sleep 0.3").output().unwrap();
@@ -228,9 +228,9 @@ fn a_child_whose_name_is_no_utf_8_is_kept_and_freed() {
 }
 
 #[test]
-fn in_a_process_namespace_threads_are_found_by_asking() {
+fn threads_are_found_by_scans_in_a_pid_namespace() {
     let Some(cpus) = two_cpus() else { return };
-    let house = House::new();
+    let house = TestHome::new();
     let program = assert_cmd::cargo::cargo_bin!("manycore");
     let mut unshare = Command::new("unshare");
     unshare.args(["--pid", "--fork", "--mount-proc"]).arg(program);

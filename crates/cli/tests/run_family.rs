@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::place::{Guard, House, is_on, last, soon, two_cpus};
+use common::place::{KillOnDrop, TestHome, is_on, last, soon, two_cpus};
 use manycore_linux::{affinity, tasks};
 use manycore_topology::CpuSet;
 use rustix::process::{Pid, Signal, kill_process};
@@ -38,7 +38,7 @@ fn has_python() -> bool {
 }
 
 /// Returns the id of the daemon once it runs this program.
-fn daemon(house: &House, name: &str) -> u32 {
+fn daemon(house: &TestHome, name: &str) -> u32 {
     let read = || fs::read_to_string(house.path("daemon")).ok()?.parse::<u32>().ok();
     soon("a daemon", || read().is_some_and(|pid| tasks::name(pid).as_deref() == Some(name)));
     read().unwrap()
@@ -49,7 +49,7 @@ fn end(pid: u32) {
 }
 
 /// Returns a command that runs this Python program on the last CPU under `run`.
-fn python(house: &House, cpus: &CpuSet, options: &[&str], program: &str) -> Command {
+fn python(house: &TestHome, cpus: &CpuSet, options: &[&str], program: &str) -> Command {
     let place = format!("cpus={}", last(cpus));
     let program = format!("{DAEMON}{program}");
     let fixed = ["run", "--place", &place, "--workers", "1"];
@@ -59,7 +59,7 @@ fn python(house: &House, cpus: &CpuSet, options: &[&str], program: &str) -> Comm
 #[test]
 fn zombies_are_not_running_tasks() {
     let (Some(cpus), true) = (two_cpus(), has_python()) else { return };
-    let house = House::new();
+    let house = TestHome::new();
     // The zombies are not reaped and stay until their parent ends.
     let program = "
 for i in range(13):
@@ -82,7 +82,7 @@ print(flush=True)
 import time
 time.sleep(1000)
 ";
-    let mut run = Guard(python(&house, &cpus, &[], program).spawn().unwrap());
+    let mut run = KillOnDrop(python(&house, &cpus, &[], program).spawn().unwrap());
     run.line();
     let python = tasks::children(run.pid())[0];
     let zombies = || tasks::children(python).into_iter().filter(|pid| !tasks::is_alive(*pid)).count();
@@ -102,7 +102,7 @@ fn a_daemon_gets_its_cpus_back() {
     let (Some(cpus), true) = (two_cpus(), has_python()) else { return };
     for options in [&[][..], &["--hold", "affinity"]] {
         for _ in 0..6 {
-            let house = House::new();
+            let house = TestHome::new();
             // The command ends while its daemon is still being created.
             let program = "daemon(['/bin/sleep', '1000'])";
             let run = python(&house, &cpus, options, program).output().unwrap();
@@ -118,16 +118,16 @@ fn a_daemon_gets_its_cpus_back() {
 }
 
 #[test]
-fn undo_finds_a_daemon_that_was_born_after_sigkill() {
+fn undo_finds_daemon_created_after_sigkill() {
     let (Some(cpus), true) = (two_cpus(), has_python()) else { return };
     for options in [&["--wait"][..], &["--wait", "--hold", "affinity"]] {
-        let house = House::new();
+        let house = TestHome::new();
         let fifo = house.path("go");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
             .unwrap();
         // The daemon's parents end before any scan finds it.
         let program = "print(flush=True)\nopen('go').read()\ndaemon(['/bin/sleep', '1000'])";
-        let mut run = Guard(python(&house, &cpus, options, program).spawn().unwrap());
+        let mut run = KillOnDrop(python(&house, &cpus, options, program).spawn().unwrap());
         run.line();
         let python = tasks::children(run.pid())[0];
         run.signal(Signal::KILL);
@@ -158,7 +158,7 @@ fn time_of_daemons_counts_and_what_was_not_seen_is_not_shown() {
     for options in
         [&["--wait", "--out", "stay.json"][..], &["--wait", "--out", "stay.json", "--hold", "affinity"]]
     {
-        let house = House::new();
+        let house = TestHome::new();
         let burn = "import time\nwhile time.process_time() < 0.5: pass";
         let program = format!("import sys\ndaemon([sys.executable, '-c', {burn:?}])\nos.wait()");
         let run = python(&house, &cpus, options, &program).output().unwrap();
@@ -170,8 +170,8 @@ fn time_of_daemons_counts_and_what_was_not_seen_is_not_shown() {
         let seen: u64 = stay["tasks"].as_array().unwrap().iter().map(of).sum();
         assert!(all > 500_000_000 && seen > 250_000_000, "{all} {seen}: {said}");
     }
-    let house = House::new();
+    let house = TestHome::new();
     let script = "for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done";
-    let said = house.says(1, &["run", "--check=100%", "--place", "cpus=0", "--", "sh", "-c", script]);
+    let said = house.stderr_of(1, &["run", "--check=100%", "--place", "cpus=0", "--", "sh", "-c", script]);
     assert!(said.contains("not shown that the plan held"), "{said}");
 }

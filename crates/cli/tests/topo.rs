@@ -4,7 +4,7 @@
 use assert_cmd::Command;
 use manycore_topology::Machine;
 use manycore_topology::{
-    Tree,
+    SysTree,
     synthetic::{Spec, extras::write_to},
 };
 use std::{fs, path::Path};
@@ -25,7 +25,7 @@ fn stdout(args: &[&str]) -> String {
 
 /// Checks that the run fails with this exit code and this message in one line on standard error, and prints
 /// nothing.
-fn fails(args: &[&str], code: i32, message: &str) {
+fn assert_fails(args: &[&str], code: i32, message: &str) {
     let assert = manycore(args).assert().code(code).stdout("");
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert!(said.contains(message) && said.lines().count() == 1, "{said:?} should contain {message:?}");
@@ -95,9 +95,9 @@ fn the_picture_is_well_formed_and_names_every_cpu() {
 fn a_root_that_is_no_sysfs_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().to_str().unwrap();
-    fails(&["--root", root], 2, "has no CPUs in sys/devices/system/cpu");
-    fails(&["--root", "/nonexistent"], 2, "cannot read /nonexistent: No such file or directory");
-    fails(
+    assert_fails(&["--root", root], 2, "has no CPUs in sys/devices/system/cpu");
+    assert_fails(&["--root", "/nonexistent"], 2, "cannot read /nonexistent: No such file or directory");
+    assert_fails(
         &["--root", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")],
         2,
         "line 1: expected '# manycore/capture/1'",
@@ -113,7 +113,7 @@ fn hostile_cpu_lists_name_their_file() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let root = tree(folder.path(), "sys/devices/system/cpu/online", text);
-        fails(&["--root", &root], 2, &format!("{root}/sys/devices/system/cpu/online: {problem}"));
+        assert_fails(&["--root", &root], 2, &format!("{root}/sys/devices/system/cpu/online: {problem}"));
     }
 }
 
@@ -138,9 +138,9 @@ fn other_files_are_no_machines() {
         ("\u{7f}ELF", "neither '# manycore/capture/1' nor JSON"),
     ] {
         fs::write(&file, text).unwrap();
-        fails(&["--machine", file.to_str().unwrap()], 2, problem);
+        assert_fails(&["--machine", file.to_str().unwrap()], 2, problem);
     }
-    fails(&["--machine", "/nonexistent"], 2, "cannot read /nonexistent");
+    assert_fails(&["--machine", "/nonexistent"], 2, "cannot read /nonexistent");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_file_cannot_ask_for_endless_cpus() {
         [("0-4294967294", "it has 4294967295 CPUs, more than 1048576"), ("", "it has no CPUs")]
     {
         fs::write(&file, json.replace("\"online\": \"0-1\"", &format!("\"online\": \"{online}\""))).unwrap();
-        fails(&["--machine", file.to_str().unwrap()], 2, problem);
+        assert_fails(&["--machine", file.to_str().unwrap()], 2, problem);
     }
 }
 
@@ -162,9 +162,9 @@ fn outputs_that_cannot_be_written_leave_nothing() {
     let missing = folder.path().join("no/such.svg");
     for option in ["--svg", "--save"] {
         let args = ["--root", &fixture("guest-2cpu"), option, missing.to_str().unwrap()];
-        fails(&args, 3, &format!("cannot write {}", missing.display()));
+        assert_fails(&args, 3, &format!("cannot write {}", missing.display()));
         let place = folder.path().to_str().unwrap();
-        fails(&["--root", &fixture("guest-2cpu"), option, place], 3, &format!("cannot write {place}"));
+        assert_fails(&["--root", &fixture("guest-2cpu"), option, place], 3, &format!("cannot write {place}"));
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
@@ -187,7 +187,7 @@ fn a_picture_goes_to_standard_output_before_the_tree() {
 }
 
 #[test]
-fn readers_may_go_away_and_disks_be_full() {
+fn closed_pipes_and_full_disks_are_handled() {
     let run = |script: &str| {
         let program = assert_cmd::cargo::cargo_bin!("manycore");
         let mut bash = std::process::Command::new("bash");
@@ -220,7 +220,7 @@ fn json_has_no_files_to_save() {
     let file = folder.path().join("m.json");
     fs::write(&file, stdout(&["--root", &fixture("guest-2cpu"), "--format", "json"])).unwrap();
     let save = folder.path().join("x");
-    fails(
+    assert_fails(
         &["--machine", file.to_str().unwrap(), "--save", save.to_str().unwrap()],
         2,
         "--save stores the kernel's files",
@@ -237,6 +237,6 @@ fn four_thousand_cpus_are_shown_and_drawn() {
     let svg = folder.path().join("big.svg");
     let text = stdout(&["--root", file.to_str().unwrap(), "--svg", svg.to_str().unwrap()]);
     assert!(text.contains("4096 online (0-4095)") && text.lines().count() < 60, "{text}");
-    let read = manycore_topology::read(&Tree::open(&file).unwrap()).unwrap();
+    let read = manycore_topology::read(&SysTree::open(&file).unwrap()).unwrap();
     assert_eq!(read.caches_at(3).count(), 128);
 }

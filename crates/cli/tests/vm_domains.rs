@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use manycore_topology::Machine;
-use manycore_topology::{Tree, synthetic::Spec};
+use manycore_topology::{SysTree, synthetic::Spec};
 use manycore_vm::domain::{self, Dialect, Room, Tune, Version, Wish};
 use std::{
     collections::BTreeMap,
@@ -95,7 +95,7 @@ fn inputs(folder: &Path) -> Result<Vec<Input>, String> {
 
 /// Returns a machine of this architecture.
 fn machine(spec: &Spec, arch: &str) -> Machine {
-    let mut machine = manycore_topology::read(&Tree::from_capture(spec.capture())).unwrap();
+    let mut machine = manycore_topology::read(&SysTree::from_capture(spec.capture())).unwrap();
     machine.system.architecture = Some(arch.to_owned());
     machine
 }

@@ -6,8 +6,8 @@ use crate::journal::{Change, Journal};
 use manycore_linux::tasks;
 use manycore_topology::CpuSet;
 use manycore_topology::{
-    cgroup::{self, Flavour, Folder},
-    tree::Tree,
+    cgroup::{self, GroupFolder, HierarchyKind},
+    sys_tree::SysTree,
 };
 use std::{
     fs, io,
@@ -41,7 +41,7 @@ impl Hold {
     /// # Errors
     /// A message why it cannot be created; the changes made before are in the journal.
     pub fn make(journal: &Journal, pid: u32, cpus: &CpuSet, nodes: &CpuSet) -> Result<Self, String> {
-        let tree = Tree::open(Path::new("/")).map_err(|error| error.to_string())?;
+        let tree = SysTree::open(Path::new("/")).map_err(|error| error.to_string())?;
         let home = home(&tree, pid).ok_or_else(|| missing(pid))?;
         let mut folder = Path::new("/").join(&home.path);
         // In version 2, the process may have been started in a group of this journal.
@@ -49,21 +49,21 @@ impl Hold {
             folder.pop();
         }
         let group = folder.join(name_of(journal));
-        let entered = home.flavour == Flavour::Unified && group.is_dir();
+        let entered = home.flavour == HierarchyKind::Unified && group.is_dir();
         let make = || -> io::Result<()> {
-            if home.flavour == Flavour::Unified {
+            if home.flavour == HierarchyKind::Unified {
                 enable(journal, &folder)?;
             }
             if !entered {
                 journal.note(&Change::Group { path: group.clone() })?;
                 fs::create_dir(&group)?;
             }
-            if home.flavour == Flavour::Unified {
+            if home.flavour == HierarchyKind::Unified {
                 share_domain(&group)?;
             }
             fs::write(group.join("cpuset.cpus"), cpus.to_string())?;
             match home.flavour {
-                Flavour::Unified if nodes.is_empty() => Ok(()),
+                HierarchyKind::Unified if nodes.is_empty() => Ok(()),
                 // Version 1 does not inherit from the parent group.
                 _ if nodes.is_empty() => {
                     fs::write(group.join("cpuset.mems"), fs::read(folder.join("cpuset.mems"))?)
@@ -120,16 +120,17 @@ fn missing(pid: u32) -> &'static str {
 
 /// Returns the directory of the group that sets the CPUs of process `pid`.
 pub(crate) fn folder_of(pid: u32) -> Option<PathBuf> {
-    let tree = Tree::open(Path::new("/")).ok()?;
+    let tree = SysTree::open(Path::new("/")).ok()?;
     Some(Path::new("/").join(home(&tree, pid)?.path))
 }
 
 /// Returns the same group. A version 2 group counts only if the controller is available in it.
-fn home(tree: &Tree, pid: u32) -> Option<Folder> {
+fn home(tree: &SysTree, pid: u32) -> Option<GroupFolder> {
     let folders = cgroup::folders_of(tree, &pid.to_string(), CONTROLLER);
-    let reaches = |folder: &Folder| {
-        folder.flavour == Flavour::Named
-            || folder.flavour == Flavour::Unified && lists(&format!("/{}/cgroup.controllers", folder.path))
+    let reaches = |folder: &GroupFolder| {
+        folder.flavour == HierarchyKind::Named
+            || folder.flavour == HierarchyKind::Unified
+                && lists(&format!("/{}/cgroup.controllers", folder.path))
     };
     // The last directory of a hierarchy is the group itself; hierarchies follow each other.
     folders.into_iter().rfind(reaches)

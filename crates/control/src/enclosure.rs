@@ -11,8 +11,8 @@ use crate::{
 };
 use manycore_linux::{child, tasks};
 use manycore_topology::{
-    cgroup::{self, Flavour, Folder},
-    tree::Tree,
+    cgroup::{self, GroupFolder, HierarchyKind},
+    sys_tree::SysTree,
 };
 use rustix::process::Pid;
 use std::{
@@ -35,7 +35,7 @@ const HARMFUL: [&str; 3] = ["cpu", "cpuset", "memory"];
 #[derive(Debug)]
 pub struct Enclosure {
     folder: PathBuf,
-    flavour: Flavour,
+    flavour: HierarchyKind,
 }
 
 impl Enclosure {
@@ -44,7 +44,7 @@ impl Enclosure {
     /// # Errors
     /// A message why it cannot be created.
     pub fn make(journal: &Journal) -> Result<Self, String> {
-        let tree = Tree::open(Path::new("/")).map_err(|error| error.to_string())?;
+        let tree = SysTree::open(Path::new("/")).map_err(|error| error.to_string())?;
         let mut why = "no control groups are mounted".to_owned();
         for home in homes(&tree) {
             let above = Path::new("/").join(&home.path);
@@ -68,7 +68,7 @@ impl Enclosure {
     /// # Errors
     /// Errors of starting a program.
     pub fn launch(&self, command: &mut Command, start: &child::Start) -> io::Result<Pid> {
-        if self.flavour == Flavour::Unified {
+        if self.flavour == HierarchyKind::Unified {
             let group = File::open(&self.folder)?;
             child::prepare(command, start);
             if let Some(started) = start_in(command, &group) {
@@ -97,7 +97,7 @@ impl Enclosure {
     /// it.
     pub fn cpu_ns(&self) -> Option<u64> {
         let read = |file: &str| fs::read_to_string(self.folder.join(file)).ok();
-        if self.flavour == Flavour::Unified {
+        if self.flavour == HierarchyKind::Unified {
             let text = read("cpu.stat")?;
             let value = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
             return value.trim().parse::<u64>().ok()?.checked_mul(1000);
@@ -125,18 +125,18 @@ pub(crate) fn members(folder: &Path) -> BTreeSet<u32> {
 }
 
 /// Returns the groups of this process that may have a child without effect on its members, the best first.
-fn homes(tree: &Tree) -> Vec<Folder> {
+fn homes(tree: &SysTree) -> Vec<GroupFolder> {
     let named = HARMLESS.iter().filter_map(|name| cgroup::own_named(tree, name, &HARMFUL));
     let unified = cgroup::own_unified(tree);
     named.chain(unified).collect()
 }
 
-fn make_in(journal: &Journal, above: &Path, flavour: Flavour) -> io::Result<PathBuf> {
+fn make_in(journal: &Journal, above: &Path, flavour: HierarchyKind) -> io::Result<PathBuf> {
     let folder = above.join(cpuset::name_of(journal));
     journal.note(&Change::Group { path: folder.clone() })?;
     fs::create_dir(&folder)?;
     // The child of a group that contains processes can have a cpuset only as a threaded group.
-    if flavour == Flavour::Unified && above.join("cgroup.type").exists() {
+    if flavour == HierarchyKind::Unified && above.join("cgroup.type").exists() {
         let _ = fs::write(folder.join("cgroup.type"), "threaded");
     }
     Ok(folder)
@@ -198,10 +198,10 @@ mod tests {
     use std::time::{Duration, Instant};
 
     /// Starts a process in a group of this hierarchy that hides from its parent, and finds it.
-    fn hides_in(flavour: Flavour) {
+    fn hides_in(flavour: HierarchyKind) {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::begin(folder.path(), "test", "a control group", false).unwrap();
-        let tree = Tree::open(Path::new("/")).unwrap();
+        let tree = SysTree::open(Path::new("/")).unwrap();
         let Some(home) = homes(&tree).into_iter().find(|home| home.flavour == flavour) else {
             return eprintln!("SKIPPED: no hierarchy of this version");
         };
@@ -234,11 +234,11 @@ mod tests {
 
     #[test]
     fn what_hides_is_found_in_a_group_of_version_1() {
-        hides_in(Flavour::Named);
+        hides_in(HierarchyKind::Named);
     }
 
     #[test]
     fn what_hides_is_found_in_a_group_of_version_2() {
-        hides_in(Flavour::Unified);
+        hides_in(HierarchyKind::Unified);
     }
 }

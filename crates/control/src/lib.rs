@@ -6,6 +6,6 @@ pub mod enclosure;
 pub mod error;
 pub mod journal;
 pub mod memory_group;
-pub mod placing;
+pub mod placement;
 
 pub use error::{Error, Result};

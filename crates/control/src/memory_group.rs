@@ -7,8 +7,8 @@ use crate::{
     journal::{Change, Journal},
 };
 use manycore_topology::{
-    cgroup::{self, Flavour, Folder},
-    tree::Tree,
+    cgroup::{self, GroupFolder, HierarchyKind},
+    sys_tree::SysTree,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
@@ -23,7 +23,7 @@ const CONTROLLER: &str = "memory";
 #[derive(Debug)]
 pub struct MemoryGroup {
     folder: PathBuf,
-    flavour: Flavour,
+    flavour: HierarchyKind,
 }
 
 impl MemoryGroup {
@@ -34,7 +34,7 @@ impl MemoryGroup {
     /// # Errors
     /// A message why no group can be created. What was created until then is in the journal.
     pub fn make(journal: &Journal, name: &str, limit: u64) -> Result<Self, String> {
-        let tree = Tree::open(Path::new("/")).map_err(|error| error.to_string())?;
+        let tree = SysTree::open(Path::new("/")).map_err(|error| error.to_string())?;
         let (above, flavour) = home(&tree)?;
         let folder = above.join(format!("manycore-{}-{name}", journal.id()));
         let group = Self { folder: folder.clone(), flavour };
@@ -66,12 +66,12 @@ impl MemoryGroup {
     fn limit(&self, bytes: u64) -> io::Result<()> {
         let write = |file: &str, value: &str| fs::write(self.folder.join(file), value);
         match self.flavour {
-            Flavour::Unified => {
+            HierarchyKind::Unified => {
                 write("memory.max", &bytes.to_string())?;
                 // Absent without swap.
                 let _ = write("memory.swap.max", "0");
             }
-            Flavour::Named | Flavour::Bare => {
+            HierarchyKind::Named | HierarchyKind::Bare => {
                 write("memory.limit_in_bytes", &bytes.to_string())?;
                 // Absent if the kernel does not charge swap to groups.
                 let _ = write("memory.memsw.limit_in_bytes", &bytes.to_string());
@@ -83,12 +83,16 @@ impl MemoryGroup {
     /// Returns the memory charged to the group in bytes: memory of its processes, page cache of files they
     /// have read and written, kernel memory.
     pub fn charge(&self) -> Option<u64> {
-        self.number(if self.flavour == Flavour::Unified { "memory.current" } else { "memory.usage_in_bytes" })
+        self.number(if self.flavour == HierarchyKind::Unified {
+            "memory.current"
+        } else {
+            "memory.usage_in_bytes"
+        })
     }
 
     /// Returns the kernel's part of the charge: page tables, kernel stacks, task structures and the like.
     pub fn kernel(&self) -> Option<u64> {
-        if self.flavour != Flavour::Unified {
+        if self.flavour != HierarchyKind::Unified {
             return self.number("memory.kmem.usage_in_bytes");
         }
         let stat = fs::read_to_string(self.folder.join("memory.stat")).ok()?;
@@ -101,7 +105,8 @@ impl MemoryGroup {
 
     /// Returns how often the OOM killer has killed in the group.
     pub fn killed(&self) -> u64 {
-        let file = if self.flavour == Flavour::Unified { "memory.events" } else { "memory.oom_control" };
+        let file =
+            if self.flavour == HierarchyKind::Unified { "memory.events" } else { "memory.oom_control" };
         let text = fs::read_to_string(self.folder.join(file)).unwrap_or_default();
         value(&text, "oom_kill").unwrap_or(0)
     }
@@ -147,16 +152,17 @@ pub fn end(folder: &Path) -> io::Result<()> {
 }
 
 /// Returns the directory in which a group can be created.
-fn home(tree: &Tree) -> Result<(PathBuf, Flavour), String> {
+fn home(tree: &SysTree) -> Result<(PathBuf, HierarchyKind), String> {
     let folders = cgroup::folders(tree, CONTROLLER);
-    let lists = |folder: &Folder, file: &str| {
+    let lists = |folder: &GroupFolder, file: &str| {
         let text = tree.read(&format!("{}/{file}", folder.path)).unwrap_or_default();
         text.split_whitespace().any(|name| name == CONTROLLER)
     };
-    if let Some(own) = folders.iter().rfind(|folder| folder.flavour == Flavour::Named) {
+    if let Some(own) = folders.iter().rfind(|folder| folder.flavour == HierarchyKind::Named) {
         return Ok((Path::new("/").join(&own.path), own.flavour));
     }
-    let chain: Vec<&Folder> = folders.iter().filter(|folder| folder.flavour == Flavour::Unified).collect();
+    let chain: Vec<&GroupFolder> =
+        folders.iter().filter(|folder| folder.flavour == HierarchyKind::Unified).collect();
     for (index, folder) in chain.iter().enumerate().rev() {
         let inner = chain.get(index + 1);
         let escapes = inner.is_some_and(|inner| {
@@ -169,7 +175,7 @@ fn home(tree: &Tree) -> Result<(PathBuf, Flavour), String> {
             ));
         }
         if lists(folder, "cgroup.subtree_control") {
-            return Ok((Path::new("/").join(&folder.path), Flavour::Unified));
+            return Ok((Path::new("/").join(&folder.path), HierarchyKind::Unified));
         }
     }
     Err("no control group above this process lets its children limit memory (+memory in \

@@ -9,7 +9,7 @@ use manycore_experiment::{
 };
 use manycore_linux::clock::now_ns;
 use manycore_topology::{
-    CpuSet, Distance, Machine,
+    CpuSet, Machine, TopologyDistance,
     pairs::{Choice, Pair, choose, possible},
 };
 use manycore_workload::latency::{ROUND_TRIPS, Visit};
@@ -92,7 +92,7 @@ fn length(seconds: f64, pairs: usize) -> Duration {
 }
 
 fn treatment(machine: &Machine, [a, b]: Pair) -> Treatment {
-    let distance = serde_json::to_value(Distance::of(machine, a, b)).unwrap_or_default();
+    let distance = serde_json::to_value(TopologyDistance::of(machine, a, b)).unwrap_or_default();
     Treatment {
         name: format!("{a}-{b}"),
         workers: 2,

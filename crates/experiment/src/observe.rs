@@ -1,7 +1,7 @@
 //! Reads the kernel's counters just before and just after a sample.
 
 use crate::record::Around;
-use manycore_linux::counters::{CpuTicks, Kernel, TaskCounters, ticks_per_second};
+use manycore_linux::counters::{CpuTicks, KernelCounters, TaskCounters, ticks_per_second};
 use manycore_topology::{CpuId, Machine};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ const MOST_FREQUENCIES: usize = 16;
 
 /// The counters to read on this machine.
 pub struct Observer {
-    kernel: Kernel,
+    kernel: KernelCounters,
     /// The online CPUs, in the order of the ticks in a record.
     online: Vec<CpuId>,
     frequency_cpus: Vec<CpuId>,
@@ -34,7 +34,7 @@ impl Observer {
         let cpus: Vec<CpuId> = machine.online.iter().collect();
         let step = cpus.len().div_ceil(MOST_FREQUENCIES).max(1);
         Self {
-            kernel: Kernel::at(Path::new("/")),
+            kernel: KernelCounters::at(Path::new("/")),
             frequency_cpus: cpus.iter().copied().step_by(step).collect(),
             online: cpus,
             package_cpus: machine.packages.iter().filter_map(|package| package.cpus.first()).collect(),
@@ -43,7 +43,7 @@ impl Observer {
     }
 
     /// Returns the observed kernel.
-    pub fn kernel(&self) -> &Kernel {
+    pub fn kernel(&self) -> &KernelCounters {
         &self.kernel
     }
 

@@ -7,7 +7,7 @@ use crate::{
 };
 use manycore_linux::{clock, counters};
 use manycore_topology::Machine;
-use manycore_topology::{Tree, cgroup};
+use manycore_topology::{SysTree, cgroup};
 use std::path::Path;
 
 /// Returns a record of `verb` without experiments.
@@ -26,7 +26,7 @@ pub fn open(verb: &str, machine: Machine, seed: u64, observer: &Observer) -> Rec
 
 /// Returns the bytes of memory that the limits of our control groups leave, if there are such limits.
 fn memory_left() -> Option<u64> {
-    cgroup::memory_left(&Tree::open(Path::new("/")).ok()?)
+    cgroup::memory_left(&SysTree::open(Path::new("/")).ok()?)
 }
 
 fn conditions(observer: &Observer, machine: &Machine) -> Conditions {

@@ -8,7 +8,7 @@ use crate::{
 };
 use manycore_linux::tasks;
 use manycore_topology::{
-    Tree,
+    SysTree,
     cgroup::{Hierarchies, has_memory, memberships},
 };
 use std::{
@@ -19,7 +19,7 @@ use std::{
 
 /// All control groups seen so far.
 pub struct Groups {
-    tree: Tree,
+    tree: SysTree,
     hierarchies: Hierarchies,
     numbers: HashMap<String, u16>,
     met: Vec<Group>,
@@ -62,7 +62,7 @@ impl Groups {
     /// # Errors
     /// The root directory cannot be opened.
     pub fn new() -> io::Result<Self> {
-        let tree = Tree::open(Path::new("/")).map_err(io::Error::other)?;
+        let tree = SysTree::open(Path::new("/")).map_err(io::Error::other)?;
         let hierarchies = Hierarchies::read(&tree);
         Ok(Self { tree, hierarchies, numbers: HashMap::new(), met: Vec::new() })
     }

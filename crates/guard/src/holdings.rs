@@ -14,7 +14,7 @@ mod segments;
 use crate::decision::holdings::{Holder, Objects};
 use files::Kinds;
 use manycore_linux::tasks;
-use manycore_topology::{Tree, cgroup::Hierarchies};
+use manycore_topology::{SysTree, cgroup::Hierarchies};
 use std::{
     fs, io,
     path::Path,
@@ -32,7 +32,7 @@ const BUDGET: Duration = Duration::from_secs(1);
 pub struct Scanner {
     kinds: Kinds,
     hierarchies: Hierarchies,
-    tree: Tree,
+    tree: SysTree,
     /// Start of the last scan.
     before: SystemTime,
 }
@@ -59,7 +59,7 @@ impl Scanner {
     /// # Errors
     /// No shared memory can be created here. Its device is needed to recognise that of others.
     pub fn new() -> io::Result<Self> {
-        let tree = Tree::open(Path::new("/")).map_err(io::Error::other)?;
+        let tree = SysTree::open(Path::new("/")).map_err(io::Error::other)?;
         let hierarchies = Hierarchies::read(&tree);
         Ok(Self { kinds: Kinds::new()?, hierarchies, tree, before: UNIX_EPOCH })
     }

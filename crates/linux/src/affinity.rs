@@ -10,7 +10,7 @@ use std::io;
 const WORD: usize = libc::c_ulong::BITS as usize;
 
 /// Maximum length of a mask in words, far beyond any kernel's `NR_CPUS`.
-const MOST_WORDS: usize = 1 << 16;
+const MAX_WORDS: usize = 1 << 16;
 
 /// Returns the CPU that the calling thread runs on at this moment.
 pub fn current_cpu() -> CpuId {
@@ -47,7 +47,7 @@ pub fn of(tid: u32) -> io::Result<CpuSet> {
             return Ok(from_words(&mask));
         }
         let error = io::Error::last_os_error();
-        if error.raw_os_error() != Some(libc::EINVAL) || words >= MOST_WORDS {
+        if error.raw_os_error() != Some(libc::EINVAL) || words >= MAX_WORDS {
             return Err(error);
         }
         words *= 2;
@@ -61,7 +61,7 @@ pub fn of(tid: u32) -> io::Result<CpuSet> {
 /// An error of `sched_setaffinity(2)`: the thread does not exist, belongs to another user, or may use none
 /// of the CPUs. Or a CPU number is larger than any kernel supports.
 pub fn restrict(tid: u32, cpus: &CpuSet) -> io::Result<()> {
-    if cpus.last().is_some_and(|last| last as usize >= MOST_WORDS * WORD) {
+    if cpus.last().is_some_and(|last| last as usize >= MAX_WORDS * WORD) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
     Mask::of(cpus).apply(tid)

@@ -36,11 +36,11 @@ pub struct TaskCounters {
 
 /// A kernel whose counters are read below a root directory.
 #[derive(Clone, Debug)]
-pub struct Kernel {
+pub struct KernelCounters {
     root: PathBuf,
 }
 
-impl Kernel {
+impl KernelCounters {
     /// Returns the kernel whose `/proc` and `/sys` are below `root`.
     pub fn at(root: &Path) -> Self {
         Self { root: root.to_owned() }
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn this_thread_has_counters() {
-        let kernel = Kernel::at(Path::new("/"));
+        let kernel = KernelCounters::at(Path::new("/"));
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         assert!(kernel.task(tid).voluntary_switches.is_some());
         assert!(!kernel.cpu_ticks().is_empty());
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn an_absent_kernel_counts_nothing() {
-        let kernel = Kernel::at(Path::new("/nonexistent"));
+        let kernel = KernelCounters::at(Path::new("/nonexistent"));
         assert_eq!(kernel.task(u32::MAX >> 4), TaskCounters::default());
         assert!(kernel.cpu_ticks().is_empty() && kernel.cpu_pressure().is_none() && kernel.load().is_none());
         assert_eq!((kernel.frequency_khz(&[0]), kernel.throttled_ns(&[])), (None, None));

@@ -1,12 +1,12 @@
 //! The available memory of a NUMA node, and the page size of this process's memory.
 
-use manycore_topology::{read::system::kilobytes, tree::Tree};
+use manycore_topology::{read::system::kilobytes, sys_tree::SysTree};
 
 /// Returns the bytes of a node that a program could take without harm to others: free memory and half of the
 /// file pages, which the kernel drops when memory is needed (`/sys/devices/system/node/nodeN/meminfo`). The
 /// kernel reports no `MemAvailable` for a node; for the machine it subtracts at most half of the cache.
 /// `None` if there is no such node.
-pub fn available(tree: &Tree, node: u32) -> Option<u64> {
+pub fn available(tree: &SysTree, node: u32) -> Option<u64> {
     let text = tree.read(&format!("sys/devices/system/node/node{node}/meminfo"))?;
     let field = |name: &str| {
         let value = text.lines().find_map(|line| line.split_once(&format!(" {name}:")))?.1;
@@ -18,7 +18,7 @@ pub fn available(tree: &Tree, node: u32) -> Option<u64> {
 
 /// Returns the bytes of this process in transparent huge pages (`/proc/self/smaps_rollup`, Linux 4.14);
 /// `None` if the kernel does not report them.
-pub fn in_huge_pages(tree: &Tree) -> Option<u64> {
+pub fn in_huge_pages(tree: &SysTree) -> Option<u64> {
     let text = tree.read("proc/self/smaps_rollup")?;
     kilobytes(text.lines().find_map(|line| line.strip_prefix("AnonHugePages:"))?)
 }
@@ -36,7 +36,7 @@ mod tests {
         let text = "Node 1 MemTotal:       1000 kB\nNode 1 MemFree:        100 kB\nNode 1 Active(anon):   500 kB\n\
                     Node 1 Active(file):    30 kB\nNode 1 Inactive(file):  10 kB\n";
         fs::write(node.join("meminfo"), text).unwrap();
-        let tree = Tree::open(folder.path()).unwrap();
+        let tree = SysTree::open(folder.path()).unwrap();
         assert_eq!(available(&tree, 1), Some(120 * 1024));
         assert_eq!(available(&tree, 0), None);
         fs::write(node.join("meminfo"), "Node 1 MemFree: 18446744073709551615 kB\n").unwrap();
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn this_process_has_its_pages_counted() {
-        let Ok(tree) = Tree::open(std::path::Path::new("/")) else { return };
+        let Ok(tree) = SysTree::open(std::path::Path::new("/")) else { return };
         match in_huge_pages(&tree) {
             Some(bytes) => assert!(bytes.is_multiple_of(1024)),
             None => eprintln!("SKIPPED: no smaps_rollup here"),

@@ -13,7 +13,7 @@ pub fn file_system(folder: &Path) -> Option<String> {
 
 /// Returns the bytes and the number of files that an ordinary user can still add to the file system of a
 /// directory. The number of files is absent if the file system does not limit it (`statvfs(3)`).
-pub fn room(folder: &Path) -> Option<(u64, Option<u64>)> {
+pub fn free_space(folder: &Path) -> Option<(u64, Option<u64>)> {
     let about = rustix::fs::statvfs(folder).ok()?;
     let files = Some(about.f_favail).filter(|_| about.f_files > 0);
     Some((about.f_bavail.saturating_mul(about.f_frsize), files))
@@ -54,7 +54,7 @@ mod tests {
     fn a_folder_is_on_one() {
         // After a change of root (chroot) the mount table does not contain the root directory.
         assert_eq!(file_system(Path::new("/proc")).as_deref(), Some("proc"));
-        assert!(room(Path::new(".")).is_some_and(|(bytes, _)| bytes > 0));
-        assert_eq!(room(Path::new("/nonexistent")), None);
+        assert!(free_space(Path::new(".")).is_some_and(|(bytes, _)| bytes > 0));
+        assert_eq!(free_space(Path::new("/nonexistent")), None);
     }
 }

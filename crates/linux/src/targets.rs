@@ -5,7 +5,7 @@ use crate::{
     tasks,
     vms::{Domains, Wanted},
 };
-use manycore_topology::{cgroup::Hierarchies, tree::Tree};
+use manycore_topology::{cgroup::Hierarchies, sys_tree::SysTree};
 use std::{
     collections::BTreeSet,
     fs,
@@ -112,7 +112,9 @@ impl Members {
     /// Returns all current tasks (threads).
     pub fn tasks(&self) -> BTreeSet<u32> {
         match self {
-            Self::Trees(roots) => tasks::tree(roots).into_iter().flat_map(tasks::threads).collect(),
+            Self::Trees(roots) => {
+                tasks::with_descendants(roots).into_iter().flat_map(tasks::threads).collect()
+            }
             Self::Folder(folder) => {
                 let mut found = BTreeSet::new();
                 gather(folder, DEEPEST, &mut found);
@@ -152,7 +154,7 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
 
 /// Returns the mount points of control groups.
 fn points() -> Vec<PathBuf> {
-    let Ok(tree) = Tree::open(Path::new("/")) else { return Vec::new() };
+    let Ok(tree) = SysTree::open(Path::new("/")) else { return Vec::new() };
     Hierarchies::read(&tree).points().into_iter().map(|point| Path::new("/").join(point)).collect()
 }
 
@@ -262,7 +264,7 @@ fn domain(name: &str) -> Result<Members, TargetError> {
     }
     let none =
         |_| TargetError::NotFound { what: "running domain", name: name.to_owned(), near: String::new() };
-    let tree = Tree::open(Path::new("/")).map_err(none)?;
+    let tree = SysTree::open(Path::new("/")).map_err(none)?;
     let identity = Domains::new(&tree, Wanted::default()).find(name)?;
     Ok(Members::Trees(vec![identity.pid]))
 }

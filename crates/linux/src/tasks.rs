@@ -41,7 +41,7 @@ pub fn threads(pid: u32) -> Vec<u32> {
 }
 
 /// Returns `roots` and all their descendants.
-pub fn tree(roots: &[u32]) -> BTreeSet<u32> {
+pub fn with_descendants(roots: &[u32]) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     let mut open = roots.to_vec();
     while let Some(pid) = open.pop() {
@@ -154,7 +154,7 @@ pub fn has_environment(pid: u32, assignment: &str) -> bool {
 }
 
 /// Returns whether process `pid` runs and was started at `start` (clock ticks since boot).
-pub fn runs(pid: u32, start: u64) -> bool {
+pub fn is_same_process(pid: u32, start: u64) -> bool {
     start_time(pid) == Some(start) && is_alive(pid)
 }
 
@@ -216,7 +216,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn a_name_that_is_no_utf_8_hides_nobody() {
+    fn invalid_utf8_name_does_not_hide_process() {
         let path = std::env::temp_dir().join(format!("manycore-{}", std::process::id()));
         let mut odd = path.clone().into_os_string();
         odd.push(std::os::unix::ffi::OsStrExt::from_bytes(b"\xe9\n)".as_slice()) as &std::ffi::OsStr);
@@ -287,9 +287,9 @@ libc.syscall({'x86_64': 60, 'aarch64': 93, 'riscv64': 93}[platform.machine()], 0
         std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
         let sleeper = children(shell.id());
         assert_eq!(sleeper.len(), 1);
-        assert_eq!(tree(&[shell.id()]), BTreeSet::from([shell.id(), sleeper[0]]));
+        assert_eq!(with_descendants(&[shell.id()]), BTreeSet::from([shell.id(), sleeper[0]]));
         assert_eq!(parent(sleeper[0]), Some(shell.id()));
-        assert!(tree(&[std::process::id()]).contains(&sleeper[0]));
+        assert!(with_descendants(&[std::process::id()]).contains(&sleeper[0]));
         Command::new("kill").arg(sleeper[0].to_string()).status().unwrap();
         while is_alive(shell.id()) {
             thread::yield_now();

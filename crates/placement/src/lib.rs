@@ -1,54 +1,54 @@
 //! Placement: the CPUs and the memory of each worker.
 //!
-//! A [`Policy`] is what a user writes, a [`Plan`] what it comes to on one machine. Nothing is applied here.
+//! A [`Policy`] is what a user writes, a [`PlacementPlan`] what it comes to on one machine. Nothing is applied here.
 #![forbid(unsafe_code)]
 
+mod assignment;
+mod canonical;
+mod cpu_tree;
+mod error;
 mod export;
-mod left_out;
-mod memory;
-mod memory_policy;
+mod memory_placement;
+mod near_memory;
 mod order;
 mod policy;
 mod pool;
+mod reasons;
 mod reserve;
-mod residence;
-mod seats;
-mod shape;
 #[cfg(test)]
 mod tests;
-mod tree;
-mod unmet;
-mod why;
+mod trace;
+mod unused_cpus;
 
-pub use export::{Dialect, Export};
-pub use left_out::LeftOut;
-pub use memory_policy::{Memory, ParseMemoryError};
+pub use assignment::{TaskAssignment, TaskId};
+pub use canonical::CanonicalPlan;
+pub use error::PlacementError;
+pub use export::{Export, ExportFormat};
+pub use memory_placement::{MemoryPlacement, ParseMemoryPlacementError};
 pub use policy::{CpuList, Level, ParsePolicyError, Policy, PolicyKind};
 pub use reserve::{ParseReserveError, Reserve};
-pub use residence::{Look, RESIDENCE_SCHEMA, Residence, SHOWN, TaskStay};
-pub use seats::{Seats, Task};
-pub use shape::Shape;
-pub use unmet::Unmet;
+pub use trace::{MIN_COVERAGE, PlacementTrace, TRACE_SCHEMA, TaskReading, TaskTrace};
+pub use unused_cpus::UnusedCpus;
 
+use cpu_tree::CpuTree;
 use manycore_topology::{CpuSet, Machine};
-use memory::NearMemory;
+use near_memory::NearMemory;
+use reasons::Reasons;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use tree::Tree;
-use why::Why;
 
-/// Value of [`Plan::schema`] that this version writes.
+/// Value of [`PlacementPlan::schema`] that this version writes.
 pub const PLAN_SCHEMA: &str = "manycore/plan/1";
 
 /// Maximum number of workers of a plan.
-pub const MOST_WORKERS: usize = 65_536;
+pub const MAX_WORKERS: usize = 65_536;
 
 /// Maximum number of usable CPUs of a machine. The largest machines that run Linux have 8,192.
-pub const MOST_CPUS: usize = 65_536;
+pub const MAX_CPUS: usize = 65_536;
 
 /// The CPUs and the memory of every worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct PlacementPlan {
     /// Always [`PLAN_SCHEMA`] in files that this version writes.
     pub schema: String,
     /// [`Machine::fingerprint`] of the machine that the plan is for.
@@ -72,7 +72,7 @@ pub struct PlannedWorker {
 
 /// To what extent workers share CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sharing {
+pub struct CpuSharing {
     /// Number of workers that may use a CPU which another worker may use as well.
     pub workers: usize,
     /// Maximum number of workers that may use the same CPU.
@@ -85,15 +85,20 @@ impl Policy {
     ///
     /// # Errors
     /// Returns the part of the policy, the count or the reserve that this machine cannot meet.
-    pub fn plan(&self, machine: &Machine, workers: usize, reserve: &Reserve) -> Result<Plan, Unmet> {
+    pub fn plan(
+        &self,
+        machine: &Machine,
+        workers: usize,
+        reserve: &Reserve,
+    ) -> Result<PlacementPlan, PlacementError> {
         match workers {
-            0 => return Err(Unmet::NoWorkers),
-            1..=MOST_WORKERS => {}
-            asked => return Err(Unmet::TooManyWorkers { asked, most: MOST_WORKERS }),
+            0 => return Err(PlacementError::NoWorkers),
+            1..=MAX_WORKERS => {}
+            requested => return Err(PlacementError::TooManyWorkers { requested, most: MAX_WORKERS }),
         }
         let pool = pool::usable(machine, self, reserve)?;
         let workers = self.workers(machine, workers, &pool)?;
-        Ok(Plan {
+        Ok(PlacementPlan {
             schema: PLAN_SCHEMA.to_owned(),
             machine: machine.fingerprint(),
             place: self.to_string(),
@@ -106,17 +111,21 @@ impl Policy {
     ///
     /// # Errors
     /// The same as [`Policy::plan`].
-    pub fn room(&self, machine: &Machine, reserve: &Reserve) -> Result<usize, Unmet> {
+    pub fn capacity(&self, machine: &Machine, reserve: &Reserve) -> Result<usize, PlacementError> {
         let pool = pool::usable(machine, self, reserve)?;
-        let (tree, _) = self.choice(machine, &pool)?;
+        let (tree, _) = self.candidate_cpus(machine, &pool)?;
         Ok(match &self.kind {
-            PolicyKind::Cpus(list) => list.iter().filter(|&cpu| tree.place(cpu).is_some()).count(),
+            PolicyKind::Cpus(list) => list.iter().filter(|&cpu| tree.index_of(cpu).is_some()).count(),
             _ => tree.leaves.len(),
         })
     }
 
     /// Returns the CPUs of the pool that the policy may use, and a remark on its device.
-    fn choice<'a>(&self, machine: &'a Machine, pool: &CpuSet) -> Result<(Tree<'a>, Option<String>), Unmet> {
+    fn candidate_cpus<'a>(
+        &self,
+        machine: &'a Machine,
+        pool: &CpuSet,
+    ) -> Result<(CpuTree<'a>, Option<String>), PlacementError> {
         let (cpus, device) = match &self.kind {
             PolicyKind::Near(name) => {
                 let near = pool::near(machine, name, pool)?;
@@ -125,31 +134,43 @@ impl Policy {
             PolicyKind::Cpus(list) => (list.set(), None),
             _ => (pool.clone(), None),
         };
-        let mut tree = Tree::new(machine, &cpus);
+        let mut tree = CpuTree::new(machine, &cpus);
         if self.nosmt {
-            tree = Tree::new(machine, &tree.first_siblings());
+            tree = CpuTree::new(machine, &tree.first_siblings());
         }
         Ok((tree, device))
     }
 
-    fn workers(&self, machine: &Machine, workers: usize, pool: &CpuSet) -> Result<Vec<PlannedWorker>, Unmet> {
-        let (tree, device) = self.choice(machine, pool)?;
-        let why = Why::new(&tree);
+    fn workers(
+        &self,
+        machine: &Machine,
+        workers: usize,
+        pool: &CpuSet,
+    ) -> Result<Vec<PlannedWorker>, PlacementError> {
+        let (tree, device) = self.candidate_cpus(machine, pool)?;
+        let why = Reasons::new(&tree);
         let spots = match &self.kind {
             PolicyKind::Free => {
                 let cpus: CpuSet = tree.leaves.iter().map(|leaf| leaf.cpu).collect();
-                let why = why::free(&cpus, self.nosmt);
+                let why = reasons::free(&cpus, self.nosmt);
                 vec![NearMemory::new(machine).worker(cpus, why); workers]
             }
-            PolicyKind::Close => bound(&tree, &order::close(&tree), workers, |step| why.close(step)),
-            PolicyKind::Spread => bound(&tree, &order::spread(&tree), workers, |step| why.spread(step)),
+            PolicyKind::Close => {
+                one_cpu_per_worker(&tree, &order::close(&tree), workers, |step| why.close(step))
+            }
+            PolicyKind::Spread => {
+                one_cpu_per_worker(&tree, &order::spread(&tree), workers, |step| why.spread(step))
+            }
             PolicyKind::Near(_) => {
                 let suffix = device.unwrap_or_default();
-                bound(&tree, &order::spread(&tree), workers, |step| format!("{}; {suffix}", why.spread(step)))
+                one_cpu_per_worker(&tree, &order::spread(&tree), workers, |step| {
+                    format!("{}; {suffix}", why.spread(step))
+                })
             }
             PolicyKind::Cpus(list) => {
-                let order: Vec<usize> = list.iter().filter_map(|cpu| tree.place(cpu)).take(workers).collect();
-                bound(&tree, &order, workers, |step| why.listed(step))
+                let order: Vec<usize> =
+                    list.iter().filter_map(|cpu| tree.index_of(cpu)).take(workers).collect();
+                one_cpu_per_worker(&tree, &order, workers, |step| why.listed(step))
             }
             PolicyKind::SpreadAt(level) => groups(&tree, *level, workers)?,
         };
@@ -158,23 +179,28 @@ impl Policy {
 }
 
 /// The turn of one worker in an order of CPUs.
-struct Step<'a> {
+struct PlacementStep<'a> {
     order: &'a [usize],
     worker: usize,
 }
 
 /// Gives each worker one CPU in the given order, which starts again at its end.
-fn bound(tree: &Tree, order: &[usize], workers: usize, why: impl Fn(&Step) -> String) -> Vec<PlannedWorker> {
+fn one_cpu_per_worker(
+    tree: &CpuTree,
+    order: &[usize],
+    workers: usize,
+    why: impl Fn(&PlacementStep) -> String,
+) -> Vec<PlannedWorker> {
     let memory = NearMemory::new(tree.machine);
     let spot = |worker: usize| {
         let cpu = tree.leaves[order[worker % order.len()]].cpu;
-        memory.worker(CpuSet::single(cpu), why(&Step { order, worker }))
+        memory.worker(CpuSet::single(cpu), why(&PlacementStep { order, worker }))
     };
     (0..if order.is_empty() { 0 } else { workers }).map(spot).collect()
 }
 
 /// Gives each worker the usable CPUs of a group.
-fn groups(tree: &Tree, level: Level, workers: usize) -> Result<Vec<PlannedWorker>, Unmet> {
+fn groups(tree: &CpuTree, level: Level, workers: usize) -> Result<Vec<PlannedWorker>, PlacementError> {
     let groups = pool::groups(tree, level)?;
     let sizes: Vec<usize> = groups.iter().map(|group| group.cpus.len()).collect();
     let counts = order::apportion(workers, &sizes);
@@ -183,7 +209,7 @@ fn groups(tree: &Tree, level: Level, workers: usize) -> Result<Vec<PlannedWorker
     let used = groups.into_iter().zip(counts).filter(|(_, count)| *count > 0);
     let mut left: Vec<(PlannedWorker, usize)> = used
         .map(|(group, count)| {
-            let why = why::grouped(&group, count, workers, total);
+            let why = reasons::grouped(&group, count, workers, total);
             (memory.worker(group.cpus, why), count)
         })
         .collect();
@@ -198,7 +224,7 @@ fn groups(tree: &Tree, level: Level, workers: usize) -> Result<Vec<PlannedWorker
     Ok(dealt)
 }
 
-impl Plan {
+impl PlacementPlan {
     /// Returns the CPUs that any worker may use.
     pub fn cpus(&self) -> CpuSet {
         CpuSet::union_of(self.classes().into_keys())
@@ -220,7 +246,7 @@ impl Plan {
     }
 
     /// Returns how many workers share CPUs, and how many use the busiest CPU.
-    pub fn shared(&self) -> Sharing {
+    pub fn cpu_sharing(&self) -> CpuSharing {
         let classes = self.classes();
         let mut edges: BTreeMap<u32, isize> = BTreeMap::new();
         for (cpus, &count) in &classes {
@@ -241,7 +267,7 @@ impl Plan {
         let crowded = CpuSet::from_ranges(crowded);
         let workers =
             classes.iter().filter(|(cpus, _)| cpus.intersects(&crowded)).map(|(_, count)| count).sum();
-        Sharing { workers, most: most.unsigned_abs() }
+        CpuSharing { workers, most: most.unsigned_abs() }
     }
 
     /// Checks that there is a CPU for each worker: in total, and for each set of CPUs among the workers
@@ -249,19 +275,19 @@ impl Plan {
     ///
     /// # Errors
     /// Returns the CPUs that have more workers than there are CPUs.
-    pub fn check_exclusive(&self) -> Result<(), Unmet> {
+    pub fn check_exclusive(&self) -> Result<(), PlacementError> {
         let all = self.cpus();
         let sets = std::iter::once((&all, self.workers.len())).chain(self.classes());
         let mut crowded = sets.filter(|(cpus, count)| *count > cpus.len());
-        crowded
-            .next()
-            .map_or(Ok(()), |(cpus, workers)| Err(Unmet::NotExclusive { workers, cpus: cpus.clone() }))
+        crowded.next().map_or(Ok(()), |(cpus, workers)| {
+            Err(PlacementError::NotExclusive { workers, cpus: cpus.clone() })
+        })
     }
 
     /// Returns the canonical form of the plan on a machine, by which equivalent plans are recognized; see
-    /// [`Shape`].
-    pub fn shape(&self, machine: &Machine) -> Shape {
-        shape::of(self, machine)
+    /// [`CanonicalPlan`].
+    pub fn canonical(&self, machine: &Machine) -> CanonicalPlan {
+        canonical::of(self, machine)
     }
 
     /// Returns the number of workers for each set of CPUs.

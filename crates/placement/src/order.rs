@@ -1,14 +1,14 @@
 //! The order in which workers get CPUs, and the number of workers of each group.
 
-use super::tree::{Branch, Tree};
+use super::cpu_tree::{Branch, CpuTree};
 use std::{
     cmp::Reverse,
     collections::{BTreeSet, BinaryHeap},
 };
 
-/// Returns indices into [`Tree::leaves`]: adjacent CPUs follow each other, and all CPUs of fast cores come
+/// Returns indices into [`CpuTree::leaves`]: adjacent CPUs follow each other, and all CPUs of fast cores come
 /// before those of slower ones.
-pub(super) fn close(tree: &Tree) -> Vec<usize> {
+pub(super) fn close(tree: &CpuTree) -> Vec<usize> {
     let mut order: Vec<usize> = (0..tree.leaves.len()).collect();
     order.sort_by_key(|&leaf| tree.leaves[leaf].kind);
     order
@@ -18,20 +18,20 @@ pub(super) fn close(tree: &Tree) -> Vec<usize> {
 /// before it, and the kind of the core.
 type Tier = (usize, usize);
 
-/// Returns indices into [`Tree::leaves`], each as far from the earlier ones as possible.
-pub(super) fn spread(tree: &Tree) -> Vec<usize> {
+/// Returns indices into [`CpuTree::leaves`], each as far from the earlier ones as possible.
+pub(super) fn spread(tree: &CpuTree) -> Vec<usize> {
     let tiers: BTreeSet<Tier> = (0..tree.leaves.len()).map(|leaf| tier_of(tree, leaf)).collect();
     tiers.into_iter().flat_map(|tier| merge(tree, &tree.root, tier)).collect()
 }
 
-fn tier_of(tree: &Tree, leaf: usize) -> Tier {
+fn tier_of(tree: &CpuTree, leaf: usize) -> Tier {
     (tree.leaves[leaf].sibling, tree.leaves[leaf].kind)
 }
 
 /// Returns the order of a branch for one tier. The order within a child does not depend on its siblings, so
 /// the orders of the children are merged: the next CPU is always from the child with the smallest share of
 /// its cores (then of its CPUs) in use.
-fn merge(tree: &Tree, branch: &Branch, tier: Tier) -> Vec<usize> {
+fn merge(tree: &CpuTree, branch: &Branch, tier: Tier) -> Vec<usize> {
     if branch.children.is_empty() {
         return branch.leaves.clone().filter(|&leaf| tier_of(tree, leaf) == tier).collect();
     }

@@ -1,21 +1,25 @@
 //! The CPUs that a policy may use.
 
 use super::{
-    Level, Policy, PolicyKind, Reserve, Unmet, order,
-    tree::{Rank, Tree},
-    why,
+    Level, PlacementError, Policy, PolicyKind, Reserve,
+    cpu_tree::{CpuTree, Rank},
+    order, reasons,
 };
 use manycore_text::names::similar;
-use manycore_topology::{CpuSet, Machine, outline::Part};
+use manycore_topology::{CpuSet, Machine, topology_tree::Part};
 use std::collections::BTreeMap;
 
 /// Returns the CPUs that are online, allowed, not isolated (unless the policy uses isolated CPUs) and not
 /// reserved.
-pub(super) fn usable(machine: &Machine, policy: &Policy, reserve: &Reserve) -> Result<CpuSet, Unmet> {
+pub(super) fn usable(
+    machine: &Machine,
+    policy: &Policy,
+    reserve: &Reserve,
+) -> Result<CpuSet, PlacementError> {
     let allowed = &machine.allowed.cpus;
-    let may = permitted(machine, policy);
-    if may.len() > super::MOST_CPUS {
-        return Err(Unmet::TooManyCpus(may.len()));
+    let may = allowed_cpus(machine, policy);
+    if may.len() > super::MAX_CPUS {
+        return Err(PlacementError::TooManyCpus(may.len()));
     }
     let wanted = policy.named();
     // Isolated CPUs that the policy uses are part of the pool; the other isolated CPUs are neither used nor
@@ -25,11 +29,14 @@ pub(super) fn usable(machine: &Machine, policy: &Policy, reserve: &Reserve) -> R
         && matches!(policy.kind, PolicyKind::Free | PolicyKind::SpreadAt(_))
         && may.intersects(&meant)
     {
-        return Err(Unmet::Unbalanced { asked: policy.to_string(), isolated: machine.isolated.clone() });
+        return Err(PlacementError::SeveralIsolatedCpus {
+            requested: policy.to_string(),
+            isolated: machine.isolated.clone(),
+        });
     }
     let free = may.difference(&machine.isolated.difference(&meant));
     if free.is_empty() {
-        return Err(Unmet::NoCpus {
+        return Err(PlacementError::NoCpus {
             online: machine.online.brief(),
             allowed: if allowed.is_empty() { "all".to_owned() } else { allowed.brief() },
             isolated: if machine.isolated.is_empty() { "none".to_owned() } else { machine.isolated.brief() },
@@ -39,12 +46,16 @@ pub(super) fn usable(machine: &Machine, policy: &Policy, reserve: &Reserve) -> R
     let left = free.difference(&kept);
     if left.is_empty() {
         let reserved = if let Reserve::Count(count) = reserve { *count } else { kept.len() };
-        return Err(Unmet::Reserved { reserved, usable: free.len(), most: free.len() - 1 });
+        return Err(PlacementError::ReserveTooLarge { reserved, usable: free.len(), most: free.len() - 1 });
     }
     match &policy.kind {
         PolicyKind::Cpus(list) if !wanted.is_subset(&left) => {
-            let asked = list.to_string();
-            Err(Unmet::Cpus { asked, why: obstacles(machine, &may, &kept, &wanted), usable: left })
+            let requested = list.to_string();
+            Err(PlacementError::Cpus {
+                requested,
+                why: unusable_reasons(machine, &may, &kept, &wanted),
+                usable: left,
+            })
         }
         _ => Ok(left),
     }
@@ -52,14 +63,14 @@ pub(super) fn usable(machine: &Machine, policy: &Policy, reserve: &Reserve) -> R
 
 /// Returns the CPUs that are online and allowed, and the isolated CPUs that the policy uses and no control
 /// group forbids. A machine that was read from files allows all CPUs.
-pub(super) fn permitted(machine: &Machine, policy: &Policy) -> CpuSet {
-    let meant = policy.isolated(machine).intersection(&machine.placeable());
+pub(super) fn allowed_cpus(machine: &Machine, policy: &Policy) -> CpuSet {
+    let meant = policy.isolated(machine).intersection(&machine.pinnable_cpus());
     machine.online.intersection(&machine.usable().union(&meant))
 }
 
 /// Returns why each wanted CPU cannot be used.
-pub(super) fn obstacles(machine: &Machine, may: &CpuSet, kept: &CpuSet, wanted: &CpuSet) -> String {
-    let binding = match machine.allowed.binding.as_str() {
+pub(super) fn unusable_reasons(machine: &Machine, may: &CpuSet, kept: &CpuSet, wanted: &CpuSet) -> String {
+    let binding = match machine.allowed.effective_limit.as_str() {
         "" => String::new(),
         binding => format!(" ({binding})"),
     };
@@ -87,11 +98,11 @@ pub(super) struct Near {
 
 /// Returns the usable CPUs of a NUMA node, or those nearest to a node without CPUs; `None` if the name is
 /// not that of a node.
-fn near_node(machine: &Machine, name: &str, pool: &CpuSet) -> Option<Result<Near, Unmet>> {
+fn near_node(machine: &Machine, name: &str, pool: &CpuSet) -> Option<Result<Near, PlacementError>> {
     let id: u32 = name.strip_prefix("node")?.parse().ok()?;
     let Some(node) = machine.nodes.iter().find(|node| node.id == id && !node.cpus.is_empty()) else {
         let known = machine.nodes.iter().filter(|node| !node.cpus.is_empty()).map(|node| node.id).collect();
-        return Some(Err(Unmet::NoCpusOfNode { node: id, known }));
+        return Some(Err(PlacementError::NoCpusOfNode { node: id, known }));
     };
     let why = if node.memory_only {
         format!("nearest to the memory of node {id}")
@@ -102,7 +113,7 @@ fn near_node(machine: &Machine, name: &str, pool: &CpuSet) -> Option<Result<Near
 }
 
 /// Returns the CPUs of `local` that are in the pool.
-fn within(machine: &Machine, name: &str, local: &CpuSet, pool: &CpuSet) -> Result<CpuSet, Unmet> {
+fn within(machine: &Machine, name: &str, local: &CpuSet, pool: &CpuSet) -> Result<CpuSet, PlacementError> {
     let cpus = local.intersection(pool);
     if !cpus.is_empty() {
         return Ok(cpus);
@@ -113,19 +124,20 @@ fn within(machine: &Machine, name: &str, local: &CpuSet, pool: &CpuSet) -> Resul
     if !isolated.is_empty() {
         why.push(format!("{} isolated (near={name}+isolated uses them)", isolated.brief()));
     }
-    let obstacles = obstacles(machine, &machine.usable(), &rest.intersection(&machine.usable()), &rest);
+    let obstacles =
+        unusable_reasons(machine, &machine.usable(), &rest.intersection(&machine.usable()), &rest);
     why.extend(Some(obstacles).filter(|why| !why.is_empty()));
     let (name, cpus) = (name.to_owned(), local.clone());
-    Err(Unmet::DeviceOutOfReach { name, cpus, why: why.join(", "), usable: pool.clone() })
+    Err(PlacementError::NoUsableCpuNearDevice { name, cpus, why: why.join(", "), usable: pool.clone() })
 }
 
-pub(super) fn near(machine: &Machine, name: &str, pool: &CpuSet) -> Result<Near, Unmet> {
+pub(super) fn near(machine: &Machine, name: &str, pool: &CpuSet) -> Result<Near, PlacementError> {
     let Some(device) = machine.device(name) else {
         if let Some(near) = near_node(machine, name, pool) {
             return near;
         }
-        let near = similar(machine.device_names(), name);
-        return Err(Unmet::NoDevice { name: name.to_owned(), near });
+        let similar = similar(machine.device_names(), name);
+        return Err(PlacementError::NoDevice { name: name.to_owned(), similar });
     };
     let label = if device.address == name { name.to_owned() } else { format!("{name} ({})", device.address) };
     let node = device.node.and_then(|id| machine.nodes.iter().find(|node| node.id == id));
@@ -151,13 +163,13 @@ pub(super) struct LevelGroup {
 }
 
 /// Returns the groups of a level that have usable CPUs, ordered so that the first few groups are far apart.
-pub(super) fn groups(tree: &Tree, level: Level) -> Result<Vec<LevelGroup>, Unmet> {
+pub(super) fn groups(tree: &CpuTree, level: Level) -> Result<Vec<LevelGroup>, PlacementError> {
     let Some(layer) = layer_of(tree, level) else {
         let known = Level::ALL.into_iter().filter(|&other| layer_of(tree, other).is_some());
         let steps = |other: &Level| (level as i32).abs_diff(*other as i32);
         // Outermost first, so that the outer of two equally near levels is chosen.
         let nearest = known.rev().min_by_key(steps);
-        return Err(Unmet::NoLevel { level, nearest });
+        return Err(PlacementError::NoLevel { level, nearest });
     };
     let mut index: BTreeMap<Part, usize> = BTreeMap::new();
     let mut cpus: Vec<(Part, Vec<u32>)> = Vec::new();
@@ -170,14 +182,14 @@ pub(super) fn groups(tree: &Tree, level: Level) -> Result<Vec<LevelGroup>, Unmet
         }
     }
     let group = |(part, cpus): (Part, Vec<u32>)| LevelGroup {
-        label: why::numbered(part, tree.machine).unwrap_or_else(|| part.label(tree.machine)),
+        label: reasons::numbered(part, tree.machine).unwrap_or_else(|| part.label(tree.machine)),
         cpus: cpus.into_iter().collect(),
     };
     Ok(cpus.into_iter().map(group).collect())
 }
 
 /// Returns the index of the level's layer in the tree if it has a group with usable CPUs.
-fn layer_of(tree: &Tree, level: Level) -> Option<usize> {
+fn layer_of(tree: &CpuTree, level: Level) -> Option<usize> {
     let rank = match level {
         Level::Core => Rank::Core,
         Level::Cluster => Rank::Cluster,

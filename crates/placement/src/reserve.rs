@@ -1,8 +1,9 @@
 //! CPUs that are reserved for the system and for other work.
 
 use super::{
-    Unmet, pool,
-    tree::{kind, places_of},
+    PlacementError,
+    cpu_tree::{indices_of, kind},
+    pool,
 };
 use manycore_topology::{CpuId, CpuSet, Machine, cpuset::ParseCpuSetError};
 use std::{cmp::Reverse, fmt, str::FromStr};
@@ -65,13 +66,15 @@ impl Reserve {
     ///
     /// # Errors
     /// Returns the CPUs that are not online.
-    pub fn check_online(&self, machine: &Machine) -> Result<(), Unmet> {
+    pub fn check_online(&self, machine: &Machine) -> Result<(), PlacementError> {
         match self {
-            Self::Cpus(asked) if !asked.is_subset(&machine.online) => Err(Unmet::Kept {
-                asked: asked.clone(),
-                why: pool::obstacles(machine, &machine.online, &CpuSet::new(), asked),
-                usable: machine.online.intersection(&machine.usable()).difference(&machine.isolated),
-            }),
+            Self::Cpus(requested) if !requested.is_subset(&machine.online) => {
+                Err(PlacementError::ReserveCpus {
+                    requested: requested.clone(),
+                    why: pool::unusable_reasons(machine, &machine.online, &CpuSet::new(), requested),
+                    usable: machine.online.intersection(&machine.usable()).difference(&machine.isolated),
+                })
+            }
             _ => Ok(()),
         }
     }
@@ -93,7 +96,7 @@ fn cores(machine: &Machine, usable: &CpuSet, wanted: &CpuSet) -> Vec<Vec<CpuId>>
     let mut told = vec![false; ids.len()];
     let mut cores: Vec<Vec<CpuId>> = Vec::new();
     for core in &machine.cores {
-        let new = places_of(&core.cpus, &ids).filter(|&at| !std::mem::replace(&mut told[at], true));
+        let new = indices_of(&core.cpus, &ids).filter(|&at| !std::mem::replace(&mut told[at], true));
         cores.push(new.map(|at| ids[at]).collect());
     }
     cores.extend(ids.iter().zip(told).filter(|(_, told)| !told).map(|(&cpu, _)| vec![cpu]));

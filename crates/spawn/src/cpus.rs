@@ -5,8 +5,8 @@ use manycore_experiment::interrupt;
 use manycore_experiment::spawning::Spin;
 use manycore_linux::{
     clock,
-    counters::{CpuTicks, Kernel, ticks_per_second},
-    urgency,
+    counters::{CpuTicks, KernelCounters, ticks_per_second},
+    realtime,
 };
 use manycore_topology::Machine;
 use std::{collections::BTreeMap, path::Path, thread, time::Duration};
@@ -20,13 +20,13 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// The CPUs that a runtime may use.
 pub struct Watched {
     cpus: Vec<u32>,
-    kernel: Kernel,
+    kernel: KernelCounters,
 }
 
 impl Watched {
     /// Selects the CPUs of this machine that the process may use.
     pub fn of(machine: &Machine) -> Self {
-        Self { cpus: machine.usable().iter().collect(), kernel: Kernel::at(Path::new("/")) }
+        Self { cpus: machine.usable().iter().collect(), kernel: KernelCounters::at(Path::new("/")) }
     }
 
     /// Returns the length of an interval in a run of `length`.
@@ -40,7 +40,7 @@ impl Watched {
     /// [`Stop::Interrupted`].
     pub fn watch(&self, length: Duration) -> Result<Spin, Stop> {
         let watch = || {
-            urgency::take();
+            realtime::request();
             self.watch_here(length)
         };
         thread::scope(|scope| scope.spawn(watch).join())

@@ -13,7 +13,7 @@ use manycore_experiment::spawning::{
 };
 use manycore_linux::scratch;
 use manycore_text::units;
-use manycore_topology::Tree;
+use manycore_topology::SysTree;
 use std::{env, path::Path};
 
 /// Limits of the whole machine. A tenth of them is left to other processes.
@@ -30,13 +30,15 @@ pub struct Pilots {
 
 /// Returns the memory that a runtime may use, in bytes, with its source. Absent if unknown.
 pub fn memory() -> Option<(u64, String)> {
-    ceilings::memory(&Tree::open(Path::new("/")).ok()?)
+    ceilings::memory(&SysTree::open(Path::new("/")).ok()?)
 }
 
 /// Returns the limits that apply to the processes started here, if `largest` is the largest requested count.
 pub fn limits(runtime: Runtime, unit: &str, work: Work, largest: u64) -> Vec<Limit> {
     let needs = Needs::of(runtime, unit, work, largest);
-    Tree::open(Path::new("/")).map(|tree| ceilings::find(&tree, "self", runtime, &needs)).unwrap_or_default()
+    SysTree::open(Path::new("/"))
+        .map(|tree| ceilings::find(&tree, "self", runtime, &needs))
+        .unwrap_or_default()
 }
 
 /// Refuses requests that no light process could meet, however small: counts above the limit of the runtime,
@@ -112,7 +114,7 @@ pub fn check(
 /// Refuses more files than the file system has space for.
 fn check_files(asked: &Asked, count: u64) -> Result {
     let folder = asked.scratch.clone().unwrap_or_else(env::temp_dir);
-    let Some((bytes, files)) = scratch::room(&folder) else { return Ok(()) };
+    let Some((bytes, files)) = scratch::free_space(&folder) else { return Ok(()) };
     let needed = count.saturating_mul(FILE_BYTES);
     if needed <= bytes / 10 * 9 && files.is_none_or(|files| count <= files / 10 * 9) {
         return Ok(());

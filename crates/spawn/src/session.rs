@@ -5,9 +5,9 @@ use manycore_control::memory_group::MemoryGroup;
 use manycore_experiment::interrupt;
 use manycore_experiment::spawning::Memory;
 use manycore_linux::{
-    child, footprint,
+    child,
     job::{adopt_orphans, end_strays},
-    tasks,
+    process_memory, tasks,
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -134,8 +134,8 @@ impl<'a> Session<'a> {
     /// As [`hear`](Self::hear).
     pub fn memory(&mut self) -> Result<Memory, Stop> {
         let members = || self.group.map(|group| group.members().into_iter().collect());
-        let pids: BTreeSet<u32> = members().unwrap_or_else(|| tasks::tree(&[self.child.id()]));
-        let seen = footprint::of(&pids);
+        let pids: BTreeSet<u32> = members().unwrap_or_else(|| tasks::with_descendants(&[self.child.id()]));
+        let seen = process_memory::of(&pids);
         let kernel = self.group.and_then(MemoryGroup::kernel);
         let group_bytes = self.group.and_then(MemoryGroup::charge);
         self.say("look");

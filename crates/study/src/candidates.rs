@@ -3,8 +3,8 @@
 use crate::error::{Error, Result};
 use crate::tune::Search;
 use crate::{commands::Side, line, with_workers};
-use manycore_control::placing::{Place, placed};
-use manycore_placement::{Level, Memory, Plan, Policy, PolicyKind};
+use manycore_control::placement::{WorkerCpus, place_workers};
+use manycore_placement::{Level, MemoryPlacement, PlacementPlan, Policy, PolicyKind};
 use manycore_topology::{CpuSet, Machine};
 use std::collections::{BTreeSet, HashSet};
 
@@ -21,7 +21,7 @@ pub struct Candidate {
     /// The command and its placement.
     pub side: Side,
     /// The plan of the placement; `None` if the scheduler places the command.
-    pub plan: Option<Plan>,
+    pub plan: Option<PlacementPlan>,
     /// An equivalent command line with standard tools: `taskset -c 0-3 COMMAND`.
     pub line: String,
 }
@@ -33,8 +33,8 @@ pub struct Candidate {
 pub fn of(search: &Search, service: bool, machine: &Machine, usable: &CpuSet) -> Result<Vec<Candidate>> {
     let today_workers = search.today.unwrap_or(usable.len());
     let free = Policy::of(PolicyKind::Free, false);
-    let mut field = vec![candidate(search, machine, &free, &Memory::Default, today_workers)?];
-    let mut seen = HashSet::from([key(&field[0], machine, &Memory::Default)]);
+    let mut field = vec![candidate(search, machine, &free, &MemoryPlacement::Default, today_workers)?];
+    let mut seen = HashSet::from([key(&field[0], machine, &MemoryPlacement::Default)]);
     for workers in worker_counts(search, machine, usable) {
         for policy in policies(search, machine) {
             for memory in memories(search, service, machine) {
@@ -70,8 +70,8 @@ pub fn of(search: &Search, service: bool, machine: &Machine, usable: &CpuSet) ->
 
 /// Returns the identity of a candidate: its command, its CPUs up to the symmetries of the machine, and its
 /// memory policy.
-fn key(candidate: &Candidate, machine: &Machine, memory: &Memory) -> String {
-    let place = candidate.plan.as_ref().map(|plan| plan.shape(machine).to_string()).unwrap_or_default();
+fn key(candidate: &Candidate, machine: &Machine, memory: &MemoryPlacement) -> String {
+    let place = candidate.plan.as_ref().map(|plan| plan.canonical(machine).to_string()).unwrap_or_default();
     // Binding memory to the only node changes nothing.
     let nodes = machine.nodes.iter().filter(|node| node.memory_bytes != Some(0)).count();
     let memory = if nodes > 1 { memory.to_string() } else { String::new() };
@@ -82,23 +82,23 @@ fn candidate(
     search: &Search,
     machine: &Machine,
     policy: &Policy,
-    memory: &Memory,
+    memory: &MemoryPlacement,
     workers: usize,
 ) -> Result<Candidate> {
     let (command, has_hole) = with_workers(&search.command, workers);
-    let (place, plan): (Place, Plan) = placed(machine, Some(policy), memory, workers)?;
+    let (place, plan): (WorkerCpus, PlacementPlan) = place_workers(machine, Some(policy), memory, workers)?;
     let free = place.workers.is_empty();
     let mut name = match (has_hole, free) {
         (true, _) => format!("{workers} worker{}, {policy}", if workers == 1 { "" } else { "s" }),
         (false, true) => policy.to_string(),
         (false, false) => format!("{policy} on CPUs {}", plan.cpus()),
     };
-    if *memory != Memory::Default {
+    if *memory != MemoryPlacement::Default {
         name = format!("{name}, {memory}");
     }
     let prefix = match (free, memory) {
-        (true, Memory::Default) => String::new(),
-        (false, Memory::Default) => format!("{} ", plan.taskset()),
+        (true, MemoryPlacement::Default) => String::new(),
+        (false, MemoryPlacement::Default) => format!("{} ", plan.taskset()),
         _ => format!("{} ", plan.numactl(memory)),
     };
     Ok(Candidate {
@@ -135,13 +135,18 @@ fn policies(search: &Search, machine: &Machine) -> Vec<Policy> {
     kinds.iter().flat_map(|kind| smt.iter().map(|&nosmt| Policy::of(kind.clone(), nosmt))).collect()
 }
 
-fn memories(search: &Search, service: bool, machine: &Machine) -> Vec<Memory> {
+fn memories(search: &Search, service: bool, machine: &Machine) -> Vec<MemoryPlacement> {
     let with_memory = machine.nodes.iter().filter(|node| node.memory_bytes != Some(0)).count();
     match (search.memory.is_empty(), service, with_memory) {
         (false, ..) => search.memory.clone(),
         (true, false, 2..) => {
-            vec![Memory::Default, Memory::Local, Memory::Interleave(Vec::new()), Memory::Bind(Vec::new())]
+            vec![
+                MemoryPlacement::Default,
+                MemoryPlacement::Local,
+                MemoryPlacement::Interleave(Vec::new()),
+                MemoryPlacement::Bind(Vec::new()),
+            ]
         }
-        _ => vec![Memory::Default],
+        _ => vec![MemoryPlacement::Default],
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     service::Service,
     values::{Figures, Used, figures},
 };
-use manycore_control::placing::{Keeper, Place};
+use manycore_control::placement::{AffinityEnforcer, WorkerCpus};
 use manycore_experiment::record::{Around, Metric, Sample};
 use manycore_experiment::{engine::Subject, interrupt, metric::Reader, observe::Observer};
 use manycore_linux::{
@@ -45,7 +45,7 @@ pub struct Side {
     /// Number of copies that run at once.
     pub copies: usize,
     /// Placement of the command, or of the service if there is one.
-    pub place: Place,
+    pub place: WorkerCpus,
 }
 
 /// Settings for measuring runs.
@@ -134,15 +134,15 @@ impl Commands {
         self.service.as_ref().map(Service::cpu_ns)
     }
 
-    fn place_of(&self, side: &Side) -> Place {
+    fn place_of(&self, side: &Side) -> WorkerCpus {
         match (&self.service, &self.rules.load_cpus) {
             (None, _) => side.place.clone(),
-            (Some(_), Some(cpus)) => Place::on(cpus.clone()),
-            (Some(_), None) => Place::default(),
+            (Some(_), Some(cpus)) => WorkerCpus::on(cpus.clone()),
+            (Some(_), None) => WorkerCpus::default(),
         }
     }
 
-    fn start(&self, side: &Side, place: &Place) -> Result<Vec<Job>> {
+    fn start(&self, side: &Side, place: &WorkerCpus) -> Result<Vec<Job>> {
         let keep = !self.rules.readers.is_empty();
         let one = |copy| {
             let mut command = Command::new(&side.command[0]);
@@ -158,20 +158,20 @@ impl Commands {
     }
 
     /// Waits for all jobs. Returns the time at which each of them ended.
-    fn wait(&mut self, jobs: &mut [Job], keeper: &mut Keeper, name: &str) -> Result<Vec<u64>> {
+    fn wait(&mut self, jobs: &mut [Job], keeper: &mut AffinityEnforcer, name: &str) -> Result<Vec<u64>> {
         let roots: Vec<u32> = jobs.iter().map(Job::pid).collect();
         let began = Instant::now();
         let mut ends = vec![0; jobs.len()];
         let mut asked: Option<Instant> = None;
         loop {
             let pause = keeper
-                .look(&roots)
+                .scan(&roots)
                 .min(self.service.as_mut().and_then(Service::look).unwrap_or(LOOK))
                 .min(LOOK)
                 .min(self.rules.timeout.saturating_sub(began.elapsed()).max(Duration::from_millis(1)));
             let mut done = |job: &Job| {
                 ends[roots.iter().position(|&pid| pid == job.pid()).unwrap_or(0)] = now_ns();
-                keeper.farewell(job.pid());
+                keeper.process_ended(job.pid());
             };
             let all = job::wait(jobs, pause, &mut done)
                 .map_err(|error| Error::unavailable(format!("cannot wait for {name}: {error}")))?;
@@ -207,7 +207,7 @@ impl Commands {
         let name = crate::line(&side.command);
         let place = self.place_of(&side);
         let known: BTreeSet<u32> = tasks::children(std::process::id()).into_iter().collect();
-        let keeper = if side.copies > 1 { Keeper::of_copies } else { Keeper::new };
+        let keeper = if side.copies > 1 { AffinityEnforcer::for_copies } else { AffinityEnforcer::new };
         let mut keeper = keeper(&place, &self.inherited);
         let before = self.observer.snapshot(&[], now_ns());
         let service_before = self.service_ns();
@@ -258,7 +258,7 @@ impl Commands {
         job::end_strays(known, &|pid| self.service.is_none() || tasks::has_environment(pid, &mark))
     }
 
-    fn remark(&mut self, name: &str, keeper: &Keeper, known: &BTreeSet<u32>) {
+    fn remark(&mut self, name: &str, keeper: &AffinityEnforcer, known: &BTreeSet<u32>) {
         for (task, cpus) in keeper.own_affinities() {
             self.notes.insert(format!(
                 "{name}: {task} set its own affinity to CPUs {cpus}; the placement does not apply to it"

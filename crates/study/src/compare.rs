@@ -7,13 +7,13 @@ use crate::{
     line, with_workers,
 };
 use manycore_analysis::enough;
-use manycore_control::placing::placed;
+use manycore_control::placement::place_workers;
 use manycore_experiment::{
     Record,
     record::{Treatment, id},
     session::{Event, Listener},
 };
-use manycore_placement::{Memory, Policy};
+use manycore_placement::{MemoryPlacement, Policy};
 use manycore_topology::Machine;
 use std::{collections::BTreeMap, iter};
 
@@ -38,7 +38,7 @@ pub struct Variant {
     /// Where it runs; unpinned where it is absent.
     pub place: Option<Policy>,
     /// Its memory policy.
-    pub memory: Memory,
+    pub memory: MemoryPlacement,
 }
 
 /// Measures pairs of A and B on `machine`, which is this one. The record comes back with how the run ended.
@@ -91,7 +91,7 @@ fn measure(options: &Options, comparison: &Comparison, study: &mut Study, names:
 fn sides(comparison: &Comparison, machine: &Machine) -> Result<(Vec<Side>, [String; 2])> {
     let workers = comparison.workers.unwrap_or_else(|| machine.usable().len());
     let side = |variant: &Variant| {
-        let (place, _) = placed(machine, variant.place.as_ref(), &variant.memory, workers)?;
+        let (place, _) = place_workers(machine, variant.place.as_ref(), &variant.memory, workers)?;
         let (command, _) = with_workers(&variant.command, workers);
         Ok::<_, Error>(Side { command, env: variant.env.clone(), copies: 1, place })
     };
@@ -109,7 +109,7 @@ fn name(side: &Side, variant: &Variant) -> String {
     let env = side.env.iter().map(|(name, value)| format!("{name}={value}"));
     let words: Vec<String> = env.chain(iter::once(line(&side.command))).collect();
     let mut place: Vec<String> = variant.place.iter().map(ToString::to_string).collect();
-    place.extend((variant.memory != Memory::Default).then(|| format!("memory {}", variant.memory)));
+    place.extend((variant.memory != MemoryPlacement::Default).then(|| format!("memory {}", variant.memory)));
     match place.join(", ") {
         none if none.is_empty() => words.join(" "),
         place => format!("{} ({place})", words.join(" ")),

@@ -6,13 +6,13 @@ use crate::{
     error::{Error, Result},
     with_workers,
 };
-use manycore_control::placing::placed;
+use manycore_control::placement::place_workers;
 use manycore_experiment::{
     Record,
     record::{Treatment, id},
     session::Listener,
 };
-use manycore_placement::{Memory, Policy};
+use manycore_placement::{MemoryPlacement, Policy};
 use manycore_topology::Machine;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ pub struct Scale {
     /// Where they run.
     pub place: Policy,
     /// Where their memory comes from.
-    pub memory: Memory,
+    pub memory: MemoryPlacement,
 }
 
 /// Measures rounds of all numbers of workers on `machine`, which is this one. The record comes back with how the run
@@ -88,7 +88,7 @@ fn side(scale: &Scale, machine: &Machine, count: usize) -> Result<Side> {
             "put {workers} where the command takes its number of workers, or give --copies to run copies of it",
         ));
     }
-    let (place, _) = placed(machine, Some(&scale.place), &scale.memory, count)?;
+    let (place, _) = place_workers(machine, Some(&scale.place), &scale.memory, count)?;
     let copies = if scale.copies { count } else { 1 };
     Ok(Side { command, env: Vec::new(), copies, place })
 }

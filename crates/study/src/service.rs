@@ -1,7 +1,7 @@
 //! A service that stays alive while its placement is switched, and is stopped at the end.
 
 use crate::error::{Error, Result};
-use manycore_control::placing::{Keeper, Place};
+use manycore_control::placement::{AffinityEnforcer, WorkerCpus};
 use manycore_experiment::interrupt;
 use manycore_linux::{
     clock,
@@ -43,8 +43,8 @@ pub struct Service {
     jobs: [Job; 1],
     /// Our children that existed before the service was started.
     others: BTreeSet<u32>,
-    keeper: Option<Keeper>,
-    place: Option<Place>,
+    keeper: Option<AffinityEnforcer>,
+    place: Option<WorkerCpus>,
 }
 
 impl Service {
@@ -64,7 +64,7 @@ impl Service {
         let name = command.join(" ");
         let others: BTreeSet<u32> = tasks::children(std::process::id()).into_iter().collect();
         let mut start = Command::new(&command[0]);
-        let job = Job::start(start.args(&command[1..]), &Place::default().start(), false)
+        let job = Job::start(start.args(&command[1..]), &WorkerCpus::default().start(), false)
             .map_err(|error| Error::unavailable(format!("cannot start the service {name}: {error}")))?;
         let mut service = Self { name, jobs: [job], others, keeper: None, place: None };
         service.wait(ready, timeout)?;
@@ -131,20 +131,20 @@ impl Service {
 
     /// Returns the CPU time of its living processes so far, in nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
-        tasks::tree(&self.processes()).into_iter().filter_map(clock::process_cpu_ns).sum()
+        tasks::with_descendants(&self.processes()).into_iter().filter_map(clock::process_cpu_ns).sum()
     }
 
     /// Applies a placement to all its threads, present and future.
     ///
     /// # Errors
     /// [`Error::Interrupted`].
-    pub fn place(&mut self, place: &Place, inherited: &CpuSet) -> Result {
+    pub fn place(&mut self, place: &WorkerCpus, inherited: &CpuSet) -> Result {
         if self.place.as_ref() == Some(place) {
             self.look();
             return Ok(());
         }
         let roots = self.processes();
-        let keeper = self.keeper.get_or_insert_with(|| Keeper::new(place, inherited));
+        let keeper = self.keeper.get_or_insert_with(|| AffinityEnforcer::new(place, inherited));
         keeper.move_to(place, inherited, &roots);
         self.place = Some(place.clone());
         Ok(interrupt::sleep(SETTLE)?)
@@ -153,12 +153,12 @@ impl Service {
     /// Applies the placement to new tasks. Returns the time after which this has to be repeated.
     pub fn look(&mut self) -> Option<Duration> {
         let roots = self.processes();
-        self.keeper.as_mut().map(|keeper| keeper.look(&roots))
+        self.keeper.as_mut().map(|keeper| keeper.scan(&roots))
     }
 
     /// Returns a note for each task that set its own affinity.
     pub fn own_affinities(&self) -> Vec<String> {
-        let own = self.keeper.iter().flat_map(Keeper::own_affinities);
+        let own = self.keeper.iter().flat_map(AffinityEnforcer::own_affinities);
         own.map(|(task, cpus)| format!("{}: {task} set its own affinity to CPUs {cpus}", self.name)).collect()
     }
 }
@@ -198,7 +198,7 @@ fn listens(port: u16) -> bool {
 
 fn succeeds(command: &[String], timeout: Duration) -> Result<bool> {
     let mut probe = Command::new(&command[0]);
-    let job = Job::start(probe.args(&command[1..]), &Place::default().start(), false)
+    let job = Job::start(probe.args(&command[1..]), &WorkerCpus::default().start(), false)
         .map_err(|error| Error::unavailable(format!("cannot start {}: {error}", command[0])))?;
     let (mut jobs, began) = ([job], Instant::now());
     while began.elapsed() <= timeout.max(LOOK) {

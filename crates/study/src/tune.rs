@@ -13,7 +13,7 @@ use manycore_experiment::{
     record::{Treatment, id},
     session::{Event, Listener},
 };
-use manycore_placement::{Memory, Plan, Policy};
+use manycore_placement::{MemoryPlacement, PlacementPlan, Policy};
 use manycore_topology::Machine;
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct Search {
     /// Placements to try; those that this machine tells apart where there are none.
     pub place: Vec<Policy>,
     /// Memory policies to try; those that this machine tells apart where there are none.
-    pub memory: Vec<Memory>,
+    pub memory: Vec<MemoryPlacement>,
     /// Workers that the command has today; the usable CPUs where it is absent.
     pub today: Option<usize>,
 }
@@ -38,7 +38,7 @@ pub struct Tuned {
     /// What was measured.
     pub record: Record,
     /// The plan that the record shows to be better than today's behaviour.
-    pub winner: Option<Plan>,
+    pub winner: Option<PlacementPlan>,
 }
 
 /// Share of the budget for the search; the rest is for the confirmation.

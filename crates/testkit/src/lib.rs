@@ -259,7 +259,7 @@ impl World {
                     ..Node::default()
                 })
                 .collect(),
-            allowed: Allowed { cpus: all, binding: "nothing".to_owned(), ..Allowed::default() },
+            allowed: Allowed { cpus: all, effective_limit: "nothing".to_owned(), ..Allowed::default() },
             ..Machine::default()
         }
     }

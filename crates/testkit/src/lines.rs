@@ -1,7 +1,7 @@
 //! Synthetic core-to-core latency.
 
 use manycore_experiment::record::{Around, Better, Experiment, Method, Metric, Sample, Treatment};
-use manycore_topology::{cpuset::CpuId, distance::Distance, machine::Machine, pairs};
+use manycore_topology::{cpuset::CpuId, distance::TopologyDistance, machine::Machine, pairs};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -9,13 +9,13 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 const MOST_PAIRS: usize = 3000;
 
 /// Returns the nanoseconds from `a` to `b` where only their distance matters.
-pub fn distance_ns(_: CpuId, _: CpuId, distance: Distance) -> f64 {
+pub fn distance_ns(_: CpuId, _: CpuId, distance: TopologyDistance) -> f64 {
     match distance {
-        Distance::Core => 9.0,
-        Distance::Cluster => 25.0,
-        Distance::Llc => 48.0,
-        Distance::Node => 95.0,
-        Distance::Remote => 140.0,
+        TopologyDistance::Core => 9.0,
+        TopologyDistance::Cluster => 25.0,
+        TopologyDistance::Llc => 48.0,
+        TopologyDistance::Node => 95.0,
+        TopologyDistance::Remote => 140.0,
     }
 }
 
@@ -23,7 +23,7 @@ pub fn distance_ns(_: CpuId, _: CpuId, distance: Distance) -> f64 {
 /// visit deviates by at most the share `noise`.
 pub fn latency(
     machine: &Machine,
-    truth: &dyn Fn(CpuId, CpuId, Distance) -> f64,
+    truth: &dyn Fn(CpuId, CpuId, TopologyDistance) -> f64,
     noise: f64,
     rounds: usize,
     seed: u64,
@@ -38,7 +38,7 @@ pub fn latency(
         latency: None,
     };
     let truths: Vec<f64> =
-        choice.pairs.iter().map(|&[a, b]| truth(a, b, Distance::of(machine, a, b))).collect();
+        choice.pairs.iter().map(|&[a, b]| truth(a, b, TopologyDistance::of(machine, a, b))).collect();
     let mut sample = |block: usize, treatment: usize| {
         let ns = truths[treatment] * (1.0 + (rng.random::<f64>() - 0.5) * 2.0 * noise);
         Sample {

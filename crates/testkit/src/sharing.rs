@@ -2,7 +2,7 @@
 
 use super::measuring::{Arm, Measuring, arm};
 use manycore_experiment::record::{Experiment, id};
-use manycore_topology::{CpuSet, distance::Distance};
+use manycore_topology::{CpuSet, distance::TopologyDistance};
 
 /// A variant's name, the rate of one worker, and the total rate of `n` workers relative to it.
 type Variant = (&'static str, f64, fn(f64) -> f64);
@@ -58,7 +58,7 @@ impl Measuring<'_> {
         let variant = ("variant", "processes");
         let mut arms =
             vec![arm("processes, 1 free", 1, &[variant], 2e5), bound(&[variant], "same", "0", 2.2e5)];
-        for (distance, [a, b]) in Distance::examples(&machine, &machine.usable()) {
+        for (distance, [a, b]) in TopologyDistance::examples(&machine, &machine.usable()) {
             let rate = 5e4 / (1.0 + distance as usize as f64);
             arms.push(bound(&[variant], distance.name(), &CpuSet::from_iter([a, b]).to_string(), rate));
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// Returns whether a device gets a line of its own: devices with a name (network interface, disk, card),
 /// network and display controllers, accelerators and NVMe controllers.
-pub fn is_telling(device: &Device) -> bool {
+pub fn is_relevant(device: &Device) -> bool {
     !device.names.is_empty()
         || matches!(device.class >> 16, 0x02 | 0x03 | 0x12)
         || device.class >> 8 == 0x0108
@@ -23,7 +23,7 @@ pub fn line(device: &Device) -> String {
 /// Returns a line that counts, by class, the devices without a line of their own.
 pub fn summary(machine: &Machine) -> String {
     let mut classes: BTreeMap<&str, usize> = BTreeMap::new();
-    for device in machine.devices.iter().filter(|device| !is_telling(device)) {
+    for device in machine.devices.iter().filter(|device| !is_relevant(device)) {
         *classes.entry(&device.class_name).or_default() += 1;
     }
     if classes.is_empty() {

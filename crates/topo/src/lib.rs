@@ -4,8 +4,8 @@
 pub mod device_text;
 pub mod layout;
 pub mod node_table;
-pub mod plan_marks;
 pub mod plan_text;
-pub mod residence_text;
 pub mod svg;
 pub mod text;
+pub mod trace_text;
+pub mod worker_labels;

@@ -1,6 +1,6 @@
 //! Renders a plan as text: the CPUs of each worker and why, shared CPUs, and CPUs that are not used.
 
-use manycore_placement::{LeftOut, Plan, PlannedWorker};
+use manycore_placement::{PlacementPlan, PlannedWorker, UnusedCpus};
 use manycore_render::table::{Align, Table, WIDTH, fold};
 use manycore_topology::{CpuSet, Machine};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ const MOST_LINES: usize = 32;
 const LONGEST: usize = 22;
 
 /// Renders the whole report. With `all`, every worker has its own line.
-pub fn render(plan: &Plan, machine: &Machine, left_out: &LeftOut, all: bool) -> String {
+pub fn render(plan: &PlacementPlan, machine: &Machine, left_out: &UnusedCpus, all: bool) -> String {
     let one_place = plan.workers.windows(2).all(|pair| pair[0].cpus == pair[1].cpus);
     let grouped = !all && (plan.workers.len() > MOST_LINES || one_place && plan.workers.len() > 1);
     let rows = if grouped { groups(plan) } else { singles(plan) };
@@ -37,7 +37,7 @@ fn paragraph(text: &str) -> String {
     fold(text, WIDTH).join("\n") + "\n"
 }
 
-fn headline(plan: &Plan, machine: &Machine) -> String {
+fn headline(plan: &PlacementPlan, machine: &Machine) -> String {
     let count = plan.workers.len();
     let host = machine.system.hostname.as_ref().map(|name| format!(" on {name}")).unwrap_or_default();
     let (cpus, online) = (brief(&plan.cpus()), brief(&machine.online));
@@ -46,7 +46,7 @@ fn headline(plan: &Plan, machine: &Machine) -> String {
     format!("{count} worker{}, {}{host}: {cpus}", plural(count), plan.place)
 }
 
-fn singles(plan: &Plan) -> Vec<Vec<String>> {
+fn singles(plan: &PlacementPlan) -> Vec<Vec<String>> {
     let row = |(at, worker): (usize, &PlannedWorker)| {
         vec![at.to_string(), brief(&worker.cpus), memory(&worker.memory_nodes), place(worker).to_owned()]
     };
@@ -54,7 +54,7 @@ fn singles(plan: &Plan) -> Vec<Vec<String>> {
 }
 
 /// Returns one row for all workers with the same memory and the same reason, ordered by first worker.
-fn groups(plan: &Plan) -> Vec<Vec<String>> {
+fn groups(plan: &PlacementPlan) -> Vec<Vec<String>> {
     let mut index: BTreeMap<(&[u32], String), usize> = BTreeMap::new();
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (at, worker) in plan.workers.iter().enumerate() {
@@ -145,8 +145,8 @@ fn memory(nodes: &[u32]) -> String {
     }
 }
 
-fn sharing(plan: &Plan) -> String {
-    let (count, shared) = (plan.workers.len(), plan.shared());
+fn sharing(plan: &PlacementPlan) -> String {
+    let (count, shared) = (plan.workers.len(), plan.cpu_sharing());
     let all = if shared.workers == count { "All".to_owned() } else { shared.workers.to_string() };
     match (shared.workers, plan.check_exclusive()) {
         (0, _) if count == 1 => "No CPU is shared: there is one worker.".to_owned(),
@@ -164,10 +164,10 @@ fn sharing(plan: &Plan) -> String {
 }
 
 /// Returns one sentence for each kind of CPU that no worker gets.
-fn facts(plan: &Plan, machine: &Machine, left_out: &LeftOut) -> Vec<String> {
+fn facts(plan: &PlacementPlan, machine: &Machine, left_out: &UnusedCpus) -> Vec<String> {
     let known = [&left_out.reserved, &left_out.isolated, &left_out.denied];
     let idle = machine.online.difference(&CpuSet::union_of(known)).difference(&plan.cpus());
-    let binding = match machine.allowed.binding.as_str() {
+    let binding = match machine.allowed.effective_limit.as_str() {
         "" => String::new(),
         binding => format!(" ({binding})"),
     };

@@ -3,14 +3,14 @@
 use crate::{
     device_text,
     layout::{Block, GAP, LINE, Shape, balanced, best_columns, flow, grid, stack, text_width},
-    plan_marks::Marks,
+    worker_labels::WorkerLabels,
 };
-use manycore_placement::Plan;
+use manycore_placement::PlacementPlan;
 use manycore_text::{names::printable_text, units};
 use manycore_topology::{
     CpuId, CpuSet, Machine,
     machine::CacheKind,
-    outline::{Part, Unit, kind_of, outline},
+    topology_tree::{Part, TopologyUnit, kind_of, outline},
 };
 use maud::{PreEscaped, html};
 
@@ -46,7 +46,7 @@ rect.idle{fill:var(--idle)}text.idle{fill:var(--soft)}rect.memory{fill:var(--mem
 rect.denied{fill:url(#hatch)}rect.off{fill:var(--off);stroke-dasharray:3 2}text.denied,text.off{fill:var(--soft)}";
 
 /// Draws the whole picture. With a plan, the CPUs of workers are labelled and the others are pale.
-pub fn render(machine: &Machine, plan: Option<&Plan>) -> String {
+pub fn render(machine: &Machine, plan: Option<&PlacementPlan>) -> String {
     let block = picture(machine, plan);
     let (w, h) = ((block.w + 2.0 * MARGIN).ceil(), (block.h + 2.0 * MARGIN).ceil());
     let shapes = block.shapes.iter().map(draw).collect::<String>();
@@ -82,14 +82,14 @@ fn draw(shape: &Shape) -> String {
 }
 
 /// Arranges the headline, the properties, the nested boxes and the legend.
-fn picture(machine: &Machine, plan: Option<&Plan>) -> Block {
+fn picture(machine: &Machine, plan: Option<&PlacementPlan>) -> Block {
     let root = outline(machine).root;
     let detailed = machine.online.len() <= DETAILED;
-    let marks = plan.map(|plan| Marks::new(plan, detailed));
+    let marks = plan.map(|plan| WorkerLabels::new(plan, detailed));
     let widest = machine.online.last().unwrap_or(0).to_string();
-    let label = text_width(&widest, "cpu").max(marks.as_ref().map_or(0.0, Marks::width));
+    let label = text_width(&widest, "cpu").max(marks.as_ref().map_or(0.0, WorkerLabels::width));
     let cpu_width = (label + 2.0 * GAP).max(34.0);
-    let body = Drawing { machine, detailed, cpu_width, marks: marks.as_ref() }.contents(&root);
+    let body = TopologyDrawing { machine, detailed, cpu_width, marks: marks.as_ref() }.contents(&root);
     let width = body.w.max(NARROWEST);
     let lines = |text: &str, class: &str, height: f64| -> Vec<Block> {
         wrap(text, class, width).iter().map(|line| Block { h: height, ..Block::text(line, class) }).collect()
@@ -120,7 +120,7 @@ fn headline(machine: &Machine) -> String {
     )
 }
 
-fn plan_line(plan: &Plan) -> String {
+fn plan_line(plan: &PlacementPlan) -> String {
     let count = plan.workers.len();
     format!("{count} worker{}, {}", if count == 1 { "" } else { "s" }, plan.place)
 }
@@ -133,8 +133,11 @@ fn facts(machine: &Machine) -> Vec<String> {
     let first =
         [memory, system.os.clone(), kernel, guest].into_iter().flatten().collect::<Vec<_>>().join(" · ");
     let mut facts = vec![first];
-    if machine.allowed.binding != "nothing" {
-        facts.push(format!("this process may use {}: {}", machine.allowed.cpus, machine.allowed.binding));
+    if machine.allowed.effective_limit != "nothing" {
+        facts.push(format!(
+            "this process may use {}: {}",
+            machine.allowed.cpus, machine.allowed.effective_limit
+        ));
     }
     facts.retain(|fact| !fact.is_empty());
     facts
@@ -154,7 +157,7 @@ fn wrap(text: &str, class: &str, width: f64) -> Vec<String> {
 }
 
 /// Explains the colours and the hatching that occur in the picture.
-fn legend(machine: &Machine, marks: Option<&Marks>, width: f64) -> Block {
+fn legend(machine: &Machine, marks: Option<&WorkerLabels>, width: f64) -> Block {
     let mut tiles = Vec::new();
     let mut entry = |class: &str, text: &str| tiles.push(Block::tile(text, class, 34.0, ""));
     let hybrid = machine.core_kinds.len() > 1;
@@ -177,23 +180,23 @@ fn legend(machine: &Machine, marks: Option<&Marks>, width: f64) -> Block {
     if machine.nodes.iter().any(|node| node.memory_only) {
         entry("memory", "memory without CPUs");
     }
-    if machine.devices.iter().any(device_text::is_telling) {
+    if machine.devices.iter().any(device_text::is_relevant) {
         entry("device", "PCI device");
     }
     flow(tiles, width, GAP)
 }
 
-struct Drawing<'a> {
+struct TopologyDrawing<'a> {
     machine: &'a Machine,
     detailed: bool,
     /// Width of a CPU's box. All boxes have the same width, so that equal units look equal.
     cpu_width: f64,
-    marks: Option<&'a Marks>,
+    marks: Option<&'a WorkerLabels>,
 }
 
-impl Drawing<'_> {
+impl TopologyDrawing<'_> {
     /// Draws a unit with its frame and title.
-    fn unit(&self, unit: &Unit) -> Block {
+    fn unit(&self, unit: &TopologyUnit) -> Block {
         if unit.children.is_empty() && (unit.is_core() || unit.cpus.len() <= 1) {
             return self.core(unit);
         }
@@ -207,7 +210,7 @@ impl Drawing<'_> {
     }
 
     /// Draws the contents of a unit: memory and devices first, then its children, run by run.
-    fn contents(&self, unit: &Unit) -> Block {
+    fn contents(&self, unit: &TopologyUnit) -> Block {
         let mut blocks = Vec::new();
         // Runs are stacked vertically, so the more runs there are, the flatter each may be.
         let aspect = ASPECT * unit.runs().count() as f64;
@@ -239,7 +242,7 @@ impl Drawing<'_> {
         } else {
             stack(blocks, GAP)
         };
-        let chips = self.chips(unit);
+        let chips = self.attached_boxes(unit);
         if chips.is_empty() {
             return inner;
         }
@@ -249,7 +252,7 @@ impl Drawing<'_> {
     }
 
     /// Draws the memory-only nodes and the relevant devices of a unit.
-    fn chips(&self, unit: &Unit) -> Vec<Block> {
+    fn attached_boxes(&self, unit: &TopologyUnit) -> Vec<Block> {
         let memory = unit.memory.iter().map(|&at| {
             let node = &self.machine.nodes[at];
             let tier = node.tier.map(|tier| format!(", tier {tier}")).unwrap_or_default();
@@ -260,7 +263,7 @@ impl Drawing<'_> {
             .devices
             .iter()
             .map(|&at| &self.machine.devices[at])
-            .filter(|device| device_text::is_telling(device));
+            .filter(|device| device_text::is_relevant(device));
         let devices = devices.map(|device| {
             let name =
                 if device.names.is_empty() { device.class_name.clone() } else { device.names.join(", ") };
@@ -270,7 +273,7 @@ impl Drawing<'_> {
     }
 
     /// Draws a caption such as `8 cores of 2 CPUs · L2 1 MiB · L1d 48 KiB`.
-    fn caption(&self, run: &[Unit]) -> Block {
+    fn caption(&self, run: &[TopologyUnit]) -> Block {
         let unit = &run[0];
         let kind = kind_of(self.machine, &unit.cpus).map(|kind| format!("{kind} ")).unwrap_or_default();
         let threads =
@@ -295,7 +298,7 @@ impl Drawing<'_> {
     }
 
     /// Draws a core: its CPUs, and its caches if there is space for them.
-    fn core(&self, unit: &Unit) -> Block {
+    fn core(&self, unit: &TopologyUnit) -> Block {
         let mut cpus: Vec<Block> = unit.cpus.iter().map(|cpu| self.cpu(cpu)).collect();
         let columns = cpus.len().min(4);
         let cpus = if columns == 1 { cpus.remove(0) } else { grid(cpus, columns, 2.0) };
@@ -351,12 +354,12 @@ impl Drawing<'_> {
     }
 }
 
-fn caches(unit: &Unit) -> Vec<Part> {
+fn caches(unit: &TopologyUnit) -> Vec<Part> {
     unit.parts.iter().copied().filter(|part| matches!(part, Part::Cache(_))).collect()
 }
 
 /// Returns the class that colours a unit, which is that of its outermost part.
-fn class(unit: &Unit) -> &'static str {
+fn class(unit: &TopologyUnit) -> &'static str {
     match unit.parts.first() {
         Some(Part::Package(_)) | None => "package",
         Some(Part::Node(_)) => "node",

@@ -8,7 +8,7 @@ use manycore_text::units;
 use manycore_topology::{
     CpuSet, Machine,
     machine::System,
-    outline::{Outline, Part, Unit, kind_of, outline},
+    topology_tree::{Part, TopologyTree, TopologyUnit, kind_of, outline},
 };
 
 /// Maximum width of the left column, so that the CPU lists stay next to it.
@@ -20,7 +20,7 @@ pub fn render(machine: &Machine) -> String {
     let mut text = header(machine);
     text.push('\n');
     text.push_str(&tree(machine, &outline));
-    text.extend(outline.crossing.iter().map(|part| {
+    text.extend(outline.overlapping.iter().map(|part| {
         format!("Overlaps the tree: {}  {}\n", part.label(machine), cpu_list(part.cpus(machine)))
     }));
     for section in [node_table::render(machine), device_text::summary(machine)] {
@@ -107,24 +107,24 @@ fn memory(machine: &Machine, bytes: u64) -> String {
 
 fn allowed(machine: &Machine) -> String {
     let allowed = &machine.allowed;
-    if allowed.binding == "nothing" && allowed.cpus == machine.online {
+    if allowed.effective_limit == "nothing" && allowed.cpus == machine.online {
         return "all CPUs; not limited".to_owned();
     }
     let (count, online) = (allowed.cpus.len(), machine.online.len());
-    format!("{} ({count} of {online}); limited by: {}", cpu_list(&allowed.cpus), allowed.binding)
+    format!("{} ({count} of {online}); limited by: {}", cpu_list(&allowed.cpus), allowed.effective_limit)
 }
 
 /// A line of the tree before the columns are aligned.
-struct Line {
+struct TreeLine {
     label: String,
     cpus: String,
 }
 
-fn tree(machine: &Machine, outline: &Outline) -> String {
+fn tree(machine: &Machine, outline: &TopologyTree) -> String {
     let mut lines = Vec::new();
     attached(machine, &outline.root, "", &mut lines);
     children(machine, &outline.root, "", "", &mut lines);
-    let wide = |line: &Line| line.label.chars().count();
+    let wide = |line: &TreeLine| line.label.chars().count();
     let width =
         lines.iter().filter(|line| !line.cpus.is_empty()).map(wide).max().unwrap_or(0).min(WIDEST_LABEL);
     lines
@@ -139,15 +139,15 @@ fn tree(machine: &Machine, outline: &Outline) -> String {
 /// Renders the children of a unit: one line for each run of equal units, followed by the children of the
 /// first unit of the run. `more` is appended to the CPUs where they are those of the first of several equal
 /// units.
-fn children(machine: &Machine, unit: &Unit, indent: &str, more: &str, lines: &mut Vec<Line>) {
-    let runs: Vec<&[Unit]> = unit.runs().collect();
+fn children(machine: &Machine, unit: &TopologyUnit, indent: &str, more: &str, lines: &mut Vec<TreeLine>) {
+    let runs: Vec<&[TopologyUnit]> = unit.runs().collect();
     let loose = if unit.is_core() || unit.children.is_empty() { CpuSet::new() } else { unit.loose() };
     let last = runs.len() + usize::from(!loose.is_empty());
     for (index, run) in runs.iter().enumerate() {
         let (branch, stem) = if index + 1 == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         let (branch, stem) = if unit.parts.is_empty() { ("", "") } else { (branch, stem) };
         let cpus = run.iter().fold(CpuSet::new(), |all, unit| all.union(&unit.cpus));
-        lines.push(Line {
+        lines.push(TreeLine {
             label: format!("{indent}{branch}{}", run_label(machine, run)),
             cpus: cpu_list(&cpus) + more,
         });
@@ -157,8 +157,9 @@ fn children(machine: &Machine, unit: &Unit, indent: &str, more: &str, lines: &mu
         children(machine, &run[0], &inner, if run.len() > 1 { ", ..." } else { more }, lines);
     }
     if !loose.is_empty() {
-        lines.push(Line {
-            label: format!("{indent}└─ CPUs without a core"), cpus: cpu_list(&loose) + more
+        lines.push(TreeLine {
+            label: format!("{indent}└─ CPUs without a core"),
+            cpus: cpu_list(&loose) + more,
         });
     }
 }
@@ -169,7 +170,7 @@ fn cpu_list(cpus: &CpuSet) -> String {
 
 /// Returns the label: `package 0 = node 0 16 GiB = L3 32 MiB`, or `8 × core of 2 CPUs: L2 1 MiB, L1d 48
 /// KiB, L1i 32 KiB`.
-fn run_label(machine: &Machine, run: &[Unit]) -> String {
+fn run_label(machine: &Machine, run: &[TopologyUnit]) -> String {
     let unit = &run[0];
     let many = if run.len() > 1 { format!("{} × ", run.len()) } else { String::new() };
     let threads = match unit.cpus.len() {
@@ -191,7 +192,7 @@ fn run_label(machine: &Machine, run: &[Unit]) -> String {
 }
 
 /// Returns the label of a part for a run of units, with the numbers of all of them: `node 0-63 16 GiB`.
-fn plural_label(machine: &Machine, run: &[Unit], part: Part) -> String {
+fn plural_label(machine: &Machine, run: &[TopologyUnit], part: Part) -> String {
     let place = run[0].parts.iter().position(|other| *other == part);
     let ids: Option<Vec<i64>> =
         run.iter().map(|unit| unit.parts.get(place?).and_then(|part| part.id(machine))).collect();
@@ -209,18 +210,18 @@ fn plural_label(machine: &Machine, run: &[Unit], part: Part) -> String {
 }
 
 /// Adds the memory-only nodes and the devices that are attached to a unit.
-fn attached(machine: &Machine, unit: &Unit, indent: &str, lines: &mut Vec<Line>) {
+fn attached(machine: &Machine, unit: &TopologyUnit, indent: &str, lines: &mut Vec<TreeLine>) {
     let bar =
         if unit.children.is_empty() || indent.is_empty() && unit.parts.is_empty() { "  " } else { "│ " };
     let mut add =
-        |label: String| lines.push(Line { label: format!("{indent}{bar}{label}"), cpus: String::new() });
+        |label: String| lines.push(TreeLine { label: format!("{indent}{bar}{label}"), cpus: String::new() });
     for &at in &unit.memory {
         let node = &machine.nodes[at];
         let tier = node.tier.map(|tier| format!(", tier {tier}")).unwrap_or_default();
         let size = units::bytes(node.memory_bytes.unwrap_or(0));
         add(format!("memory: node {} {size}, without CPUs{tier}", node.id));
     }
-    for &at in unit.devices.iter().filter(|&&at| device_text::is_telling(&machine.devices[at])) {
+    for &at in unit.devices.iter().filter(|&&at| device_text::is_relevant(&machine.devices[at])) {
         add(device_text::line(&machine.devices[at]));
     }
 }

@@ -158,14 +158,14 @@ impl Capture {
                     _ => {
                         return Err(fault(format!(
                             "expected ' = ', ' -> ' or ' :' after the path, found '{}'",
-                            clip(line)
+                            shorten(line)
                         )));
                     }
                 },
                 None if line.ends_with('/') => (line, Entry::Folder),
-                None => return Err(fault(format!("expected 'path = value', found '{}'", clip(line)))),
+                None => return Err(fault(format!("expected 'path = value', found '{}'", shorten(line)))),
             };
-            let path = unescape(path).ok_or_else(|| fault(format!("'{}' is not a path", clip(path))))?;
+            let path = unescape(path).ok_or_else(|| fault(format!("'{}' is not a path", shorten(path))))?;
             capture.entries.insert(path, entry);
         }
         Ok(capture)
@@ -199,7 +199,7 @@ impl fmt::Display for Capture {
 }
 
 /// Shortens and escapes a line for an error message.
-fn clip(line: &str) -> String {
+fn shorten(line: &str) -> String {
     line.chars().take(60).flat_map(char::escape_debug).collect()
 }
 

@@ -1,17 +1,17 @@
 //! Finds the control groups of a process, and their files (`cgroups(7)`, `proc(5)`).
 
-use crate::tree::Tree;
+use crate::sys_tree::SysTree;
 use std::path::Path;
 
 /// Maximum depth of groups. Real groups are nested a dozen deep at most, and there are few hierarchies; a
 /// damaged file with more must not cost a look-up for each.
-const DEEPEST_GROUP: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// Maximum number of mounts, for the same reason as [`DEEPEST_GROUP`].
-const MOST_MOUNTS: usize = 256;
+const MAX_MOUNTS: usize = 256;
 
 /// Version and naming scheme of a hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flavour {
+pub enum HierarchyKind {
     /// Version 2, all controllers in one hierarchy.
     Unified,
     /// Version 1, whose files begin with the controller's name (`cpuset.cpus`).
@@ -23,7 +23,7 @@ pub enum Flavour {
 /// One mounted hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mount {
-    flavour: Flavour,
+    flavour: HierarchyKind,
     /// Controllers of a version 1 hierarchy.
     controllers: Vec<String>,
     /// The group at the mount point: `/` except in containers.
@@ -34,9 +34,9 @@ struct Mount {
 
 /// The directory of a group of a process, or of one of its ancestors.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Folder {
+pub struct GroupFolder {
     /// The naming scheme of its files.
-    pub flavour: Flavour,
+    pub flavour: HierarchyKind,
     /// Path without a leading slash.
     pub path: String,
 }
@@ -44,12 +44,12 @@ pub struct Folder {
 /// Returns the directories of this process's group and of its ancestors, outermost first, in each hierarchy
 /// that has
 /// `controller`.
-pub fn folders(tree: &Tree, controller: &str) -> Vec<Folder> {
+pub fn folders(tree: &SysTree, controller: &str) -> Vec<GroupFolder> {
     folders_of(tree, "self", controller)
 }
 
 /// As [`folders`] for another process: `process` is its id, or `self`.
-pub fn folders_of(tree: &Tree, process: &str, controller: &str) -> Vec<Folder> {
+pub fn folders_of(tree: &SysTree, process: &str, controller: &str) -> Vec<GroupFolder> {
     let memberships = memberships(tree, process).unwrap_or_default();
     // The membership in a cpuset of kernels without /proc/self/cgroup.
     let cpuset = tree.read(&format!("proc/{process}/cpuset"));
@@ -59,33 +59,35 @@ pub fn folders_of(tree: &Tree, process: &str, controller: &str) -> Vec<Folder> {
             .membership(&memberships, controller)
             .or(cpuset.as_deref().filter(|_| controller == "cpuset"));
         let Some(group) = group else { continue };
-        found.extend(ancestry(mount, group).into_iter().map(|path| Folder { flavour: mount.flavour, path }));
+        found.extend(
+            ancestry(mount, group).into_iter().map(|path| GroupFolder { flavour: mount.flavour, path }),
+        );
     }
     found
 }
 
 /// Returns this process's group in a hierarchy of version 1 that has `controller` and none of `without`.
-pub fn own_named(tree: &Tree, controller: &str, without: &[&str]) -> Option<Folder> {
+pub fn own_named(tree: &SysTree, controller: &str, without: &[&str]) -> Option<GroupFolder> {
     let memberships = memberships(tree, "self")?;
     let hierarchies = Hierarchies::read(tree);
     let mut mounts = hierarchies.with(controller).filter(|mount| {
-        mount.flavour == Flavour::Named
+        mount.flavour == HierarchyKind::Named
             && !mount.controllers.iter().any(|name| without.contains(&name.as_str()))
     });
     let mount = mounts.next()?;
     let path = ancestry(mount, mount.membership(&memberships, controller)?).pop()?;
-    Some(Folder { flavour: mount.flavour, path })
+    Some(GroupFolder { flavour: mount.flavour, path })
 }
 
 /// Returns this process's group of version 2.
-pub fn own_unified(tree: &Tree) -> Option<Folder> {
+pub fn own_unified(tree: &SysTree) -> Option<GroupFolder> {
     // No hierarchy of version 1 has a controller with an empty name.
     folders(tree, "").pop()
 }
 
 /// Reads the groups of process or thread `id` (`PID` or `PID/task/TID`), as [`Hierarchies::folders`] takes
 /// them.
-pub fn memberships(tree: &Tree, id: &str) -> Option<String> {
+pub fn memberships(tree: &SysTree, id: &str) -> Option<String> {
     tree.read_part(&format!("proc/{id}/cgroup"), 1 << 20, only_ours)
 }
 
@@ -104,14 +106,14 @@ pub struct Hierarchies(Vec<Mount>);
 
 impl Hierarchies {
     /// Reads the mount table.
-    pub fn read(tree: &Tree) -> Self {
-        Self(mounts(tree).into_iter().take(MOST_MOUNTS).collect())
+    pub fn read(tree: &SysTree) -> Self {
+        Self(mounts(tree).into_iter().take(MAX_MOUNTS).collect())
     }
 
     /// As [`folders`], for a process with these [`memberships`]: the name of its group in each hierarchy,
     /// with the directories. Absent if a group is not below the mount point, since its limits are then
     /// unknown.
-    pub fn folders(&self, memberships: &str, controller: &str) -> Option<Vec<(String, Vec<Folder>)>> {
+    pub fn folders(&self, memberships: &str, controller: &str) -> Option<Vec<(String, Vec<GroupFolder>)>> {
         let mut found = Vec::new();
         for mount in self.with(controller) {
             let Some(group) = mount.membership(memberships, controller) else { continue };
@@ -120,7 +122,7 @@ impl Hierarchies {
             if !below || group.split('/').any(|part| part == "..") {
                 return None;
             }
-            let folder = |path| Folder { flavour: mount.flavour, path };
+            let folder = |path| GroupFolder { flavour: mount.flavour, path };
             found.push((group.to_owned(), ancestry(mount, group).into_iter().map(folder).collect()));
         }
         Some(found)
@@ -130,7 +132,7 @@ impl Hierarchies {
     /// systemd's units.
     pub fn points(&self) -> Vec<String> {
         let rank = |mount: &&Mount| match mount.flavour {
-            Flavour::Unified => 0,
+            HierarchyKind::Unified => 0,
             _ if mount.controllers.iter().any(|name| name == "name=systemd") => 1,
             _ => 2,
         };
@@ -141,7 +143,7 @@ impl Hierarchies {
 
     fn with<'a>(&'a self, controller: &'a str) -> impl Iterator<Item = &'a Mount> {
         let has = move |mount: &&Mount| {
-            mount.flavour == Flavour::Unified || mount.controllers.iter().any(|name| name == controller)
+            mount.flavour == HierarchyKind::Unified || mount.controllers.iter().any(|name| name == controller)
         };
         self.0.iter().filter(has)
     }
@@ -149,7 +151,7 @@ impl Hierarchies {
 
 impl Mount {
     fn membership<'a>(&self, memberships: &'a str, controller: &str) -> Option<&'a str> {
-        membership(memberships, (self.flavour != Flavour::Unified).then_some(controller))
+        membership(memberships, (self.flavour != HierarchyKind::Unified).then_some(controller))
     }
 }
 
@@ -167,14 +169,14 @@ pub fn service(memberships: &str) -> Option<&str> {
 /// Returns the bytes that are available in the groups of this process: the smallest difference of limit and
 /// usage over all ancestors (`memory.max` and `memory.current`, or version 1's `memory.limit_in_bytes` and
 /// `memory.usage_in_bytes`). Absent if no group has a limit.
-pub fn memory_left(tree: &Tree) -> Option<u64> {
-    let number = |folder: &Folder, name: &str| {
+pub fn memory_left(tree: &SysTree) -> Option<u64> {
+    let number = |folder: &GroupFolder, name: &str| {
         tree.read(&format!("{}/{name}", folder.path))?.trim().parse::<u64>().ok()
     };
-    let left = |folder: &Folder| {
+    let left = |folder: &GroupFolder| {
         let (limit, used) = match folder.flavour {
-            Flavour::Unified => ("memory.max", "memory.current"),
-            Flavour::Named | Flavour::Bare => ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+            HierarchyKind::Unified => ("memory.max", "memory.current"),
+            HierarchyKind::Named | HierarchyKind::Bare => ("memory.limit_in_bytes", "memory.usage_in_bytes"),
         };
         // Version 1 writes "no limit" as the largest number of whole pages.
         let limit = number(folder, limit).filter(|&limit| limit < 1 << 60)?;
@@ -185,7 +187,7 @@ pub fn memory_left(tree: &Tree) -> Option<u64> {
 
 /// Reads the mounted hierarchies. `mountinfo` holds the group at each mount point; `mounts` is the older
 /// file.
-fn mounts(tree: &Tree) -> Vec<Mount> {
+fn mounts(tree: &SysTree) -> Vec<Mount> {
     let ours = |line: &&str| {
         let asked_for = ["cpu", "memory", "pids", "freezer"].iter().any(|name| line.contains(name));
         line.contains(" cgroup2 ") || asked_for && line.contains(" c")
@@ -216,9 +218,9 @@ fn mounts_line(line: &str) -> Option<Mount> {
 fn mount(kind: &str, root: &str, point: &str, options: &str) -> Option<Mount> {
     let bare = kind == "cpuset" || options.split(',').any(|option| option == "noprefix");
     let flavour = match kind {
-        "cgroup2" => Flavour::Unified,
-        "cgroup" | "cpuset" if bare => Flavour::Bare,
-        "cgroup" => Flavour::Named,
+        "cgroup2" => HierarchyKind::Unified,
+        "cgroup" | "cpuset" if bare => HierarchyKind::Bare,
+        "cgroup" => HierarchyKind::Named,
         _ => return None,
     };
     let mut controllers: Vec<String> = options.split(',').map(str::to_owned).collect();
@@ -257,7 +259,7 @@ fn ancestry(mount: &Mount, group: &str) -> Vec<String> {
     let parts = below.split('/').filter(|part| !part.is_empty());
     let mut path = mount.point.trim_matches('/').to_owned();
     let mut paths = vec![path.clone()];
-    for part in parts.take_while(|part| *part != "..").take(DEEPEST_GROUP) {
+    for part in parts.take_while(|part| *part != "..").take(MAX_DEPTH) {
         path = format!("{path}/{part}");
         paths.push(path.clone());
     }
@@ -270,15 +272,15 @@ mod tests {
     use crate::capture::Capture;
     use proptest::prelude::*;
 
-    fn tree(files: &[(&str, &str)]) -> Tree {
+    fn tree(files: &[(&str, &str)]) -> SysTree {
         let mut capture = Capture::default();
         for (path, text) in files {
             capture.add_file(path, text);
         }
-        Tree::from_capture(capture)
+        SysTree::from_capture(capture)
     }
 
-    fn paths(tree: &Tree, controller: &str) -> Vec<String> {
+    fn paths(tree: &SysTree, controller: &str) -> Vec<String> {
         folders(tree, controller).into_iter().map(|folder| folder.path).collect()
     }
 
@@ -315,7 +317,7 @@ mod tests {
     #[test]
     fn containers_see_their_group_at_the_mount_point() {
         let mount = |root: &str| Mount {
-            flavour: Flavour::Unified,
+            flavour: HierarchyKind::Unified,
             controllers: vec![],
             root: root.into(),
             point: "/cg".into(),
@@ -330,7 +332,7 @@ mod tests {
         let tree = tree(&[("proc/self/cpuset", "/job"), ("proc/mounts", "none /dev/cpuset cpuset rw 0 0")]);
         assert_eq!(
             folders(&tree, "cpuset").last(),
-            Some(&Folder { flavour: Flavour::Bare, path: "dev/cpuset/job".into() })
+            Some(&GroupFolder { flavour: HierarchyKind::Bare, path: "dev/cpuset/job".into() })
         );
     }
 

@@ -34,10 +34,10 @@ pub enum ParseCpuSetError {
 }
 
 /// Length up to which [`CpuSet::brief`] does not shorten a list, in characters.
-const BRIEF: usize = 44;
+const BRIEF_LENGTH: usize = 44;
 
 /// Maximum number of CPUs in a range with a step; no machine has more.
-const MOST_STEPS: u32 = 1 << 20;
+const MAX_STEPS: u32 = 1 << 20;
 
 impl CpuSet {
     /// Returns the empty set.
@@ -191,7 +191,7 @@ impl CpuSet {
 
     /// Formats the list, in a shorter form if it is long. The short form is a valid list as well.
     pub fn brief(&self) -> String {
-        self.within(BRIEF)
+        self.within(BRIEF_LENGTH)
     }
 
     /// Formats the list as it is if that takes at most `most` characters. Otherwise writes equal steps as
@@ -260,7 +260,7 @@ impl FromStr for CpuSet {
             match step {
                 _ if step < used || used == 0 => return Err(ParseCpuSetError::NotANumber(part.to_owned())),
                 _ if step == used => ranges.push((low, high)),
-                _ if (high - low) / step >= MOST_STEPS => {
+                _ if (high - low) / step >= MAX_STEPS => {
                     return Err(ParseCpuSetError::TooLarge(high.to_string()));
                 }
                 _ => {
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_are_told_briefly() {
+    fn long_lists_are_shortened() {
         let list = |step: usize, count: u32| (0..count).step_by(step).collect::<CpuSet>();
         assert_eq!(list(2, 10).brief(), "0,2,4,6,8");
         assert_eq!(list(4, 512).brief(), "0-508:4");

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The innermost unit that two different CPUs share, nearest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Distance {
+pub enum TopologyDistance {
     /// A core: the CPUs are SMT siblings.
     Core,
     /// A cluster, or a cache between the core's own and the last level.
@@ -22,7 +22,7 @@ pub enum Distance {
     Remote,
 }
 
-impl Distance {
+impl TopologyDistance {
     /// All distances, nearest first.
     pub const ALL: [Self; 5] = [Self::Core, Self::Cluster, Self::Llc, Self::Node, Self::Remote];
 
@@ -158,32 +158,32 @@ mod tests {
             ],
             ..Machine::default()
         };
-        let groups = |distance: Distance| {
+        let groups = |distance: TopologyDistance| {
             let groups = distance.groups(&machine, &machine.online);
             groups.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(groups(Distance::Core), "0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15");
-        assert_eq!(groups(Distance::Cluster), "0-3 4-7 8-11 12-15");
-        assert_eq!(groups(Distance::Llc), "0-7 8-15");
-        assert_eq!(groups(Distance::Node), "0-11 12-15");
-        assert_eq!(groups(Distance::Remote), "0-15");
+        assert_eq!(groups(TopologyDistance::Core), "0-1 2-3 4-5 6-7 8-9 10-11 12-13 14-15");
+        assert_eq!(groups(TopologyDistance::Cluster), "0-3 4-7 8-11 12-15");
+        assert_eq!(groups(TopologyDistance::Llc), "0-7 8-15");
+        assert_eq!(groups(TopologyDistance::Node), "0-11 12-15");
+        assert_eq!(groups(TopologyDistance::Remote), "0-15");
         assert_eq!(
-            Distance::examples(&machine, &machine.online),
+            TopologyDistance::examples(&machine, &machine.online),
             [
-                (Distance::Core, [0, 1]),
-                (Distance::Cluster, [0, 2]),
-                (Distance::Llc, [0, 4]),
-                (Distance::Node, [0, 8]),
-                (Distance::Remote, [0, 12]),
+                (TopologyDistance::Core, [0, 1]),
+                (TopologyDistance::Cluster, [0, 2]),
+                (TopologyDistance::Llc, [0, 4]),
+                (TopologyDistance::Node, [0, 8]),
+                (TopologyDistance::Remote, [0, 12]),
             ]
         );
     }
 
     #[test]
-    fn a_machine_that_tells_nothing_is_one_node() {
-        assert_eq!(Distance::of(&Machine::default(), 0, 1), Distance::Node);
+    fn machine_without_nodes_is_one_node() {
+        assert_eq!(TopologyDistance::of(&Machine::default(), 0, 1), TopologyDistance::Node);
         let cpus = "0,3".parse().unwrap();
-        assert_eq!(Distance::Node.groups(&Machine::default(), &cpus), [cpus]);
-        assert_eq!(Distance::Llc.groups(&Machine::default(), &"0,3".parse().unwrap()).len(), 2);
+        assert_eq!(TopologyDistance::Node.groups(&Machine::default(), &cpus), [cpus]);
+        assert_eq!(TopologyDistance::Llc.groups(&Machine::default(), &"0,3".parse().unwrap()).len(), 2);
     }
 }

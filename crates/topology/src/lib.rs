@@ -1,6 +1,6 @@
 //! The topology of a Linux machine: packages, NUMA nodes, caches, clusters, cores and CPUs.
 //!
-//! [`read()`] takes a [`Tree`], which is a live system, a copy of its files below some folder, or a capture in one text
+//! [`read()`] takes a [`SysTree`], which is a live system, a copy of its files below some folder, or a capture in one text
 //! file, and returns a [`Machine`]. A file that is absent is an answer; a CPU list that cannot be one is an error that
 //! names the file.
 #![deny(unsafe_code)]
@@ -10,14 +10,14 @@ pub mod cgroup;
 pub mod cpuset;
 pub mod distance;
 pub mod machine;
-pub mod outline;
 pub mod pairs;
 pub mod read;
 pub mod synthetic;
-pub mod tree;
+pub mod sys_tree;
+pub mod topology_tree;
 
 pub use cpuset::{CpuId, CpuSet};
-pub use distance::Distance;
+pub use distance::TopologyDistance;
 pub use machine::Machine;
 pub use read::{ReadError, read};
-pub use tree::Tree;
+pub use sys_tree::SysTree;

@@ -172,7 +172,7 @@ pub struct Allowed {
     /// Maximum CPU time per second of elapsed time, in CPUs, if a quota is set.
     pub quota_cpus: Option<f64>,
     /// Description of the effective limit; "nothing" if all online CPUs may be used without a quota.
-    pub binding: String,
+    pub effective_limit: String,
     /// All limits found, outermost first.
     pub limits: Vec<Limit>,
 }
@@ -204,7 +204,7 @@ impl Machine {
     /// Returns the CPUs on which this process may place work: the usable ones, and isolated ones that its
     /// control groups allow. The kernel excludes isolated CPUs from the initial affinity of every process.
     /// An affinity can be widened; a cpuset cannot.
-    pub fn placeable(&self) -> CpuSet {
+    pub fn pinnable_cpus(&self) -> CpuSet {
         let groups = self.allowed.limits.iter().filter(|limit| limit.source != AFFINITY);
         let left = groups
             .filter_map(|limit| limit.cpus.as_ref())

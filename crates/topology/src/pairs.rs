@@ -13,7 +13,7 @@
 
 use crate::{
     cpuset::{CpuId, CpuSet},
-    distance::Distance,
+    distance::TopologyDistance,
     machine::Machine,
 };
 use std::collections::BTreeSet;
@@ -38,7 +38,8 @@ pub fn choose(machine: &Machine, cpus: &CpuSet, most: usize) -> Choice {
     if possible <= most {
         return Choice { pairs: all(cpus), possible, rule: None };
     }
-    let levels = [Distance::Core, Distance::Cluster, Distance::Llc, Distance::Node];
+    let levels =
+        [TopologyDistance::Core, TopologyDistance::Cluster, TopologyDistance::Llc, TopologyDistance::Node];
     let outlines = levels.map(|level| (level, level.groups(machine, cpus)));
     let outlines = outlines.map(|(level, groups)| (level, outline(&groups), groups.into_iter().next()));
     let fitting = outlines.iter().find(|(_, pairs, _)| pairs.len() <= most);
@@ -68,12 +69,12 @@ pub fn possible(cpus: usize) -> usize {
     cpus * cpus.saturating_sub(1) / 2
 }
 
-fn name(distance: Distance) -> &'static str {
+fn name(distance: TopologyDistance) -> &'static str {
     match distance {
-        Distance::Core => "core",
-        Distance::Cluster => "cluster",
-        Distance::Llc => "last-level cache",
-        Distance::Node | Distance::Remote => "node",
+        TopologyDistance::Core => "core",
+        TopologyDistance::Cluster => "cluster",
+        TopologyDistance::Llc => "last-level cache",
+        TopologyDistance::Node | TopologyDistance::Remote => "node",
     }
 }
 

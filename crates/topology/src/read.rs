@@ -11,7 +11,7 @@ pub mod pci;
 pub mod system;
 
 use crate::machine::{MACHINE_SCHEMA, Machine};
-use crate::{read::cpuinfo::CpuInfo, tree::Tree};
+use crate::{read::cpuinfo::CpuInfo, sys_tree::SysTree};
 
 /// Reasons why a tree does not describe a machine.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ pub enum ReadError {
 /// # Errors
 /// The tree has no CPUs, or one of its CPU lists is malformed. Anything else that is missing or malformed
 /// is left out of the result.
-pub fn read(tree: &Tree) -> Result<Machine, ReadError> {
+pub fn read(tree: &SysTree) -> Result<Machine, ReadError> {
     let cpuinfo = CpuInfo::read(tree);
     let cpus = cpus::read(tree, &cpuinfo)?;
     let mut caches = caches::read(tree, &cpus)?;

@@ -266,10 +266,10 @@ mod tests {
         *,
     };
     use crate::Machine;
-    use crate::Tree;
+    use crate::SysTree;
 
     fn machine(spec: &Spec) -> Machine {
-        crate::read(&Tree::from_capture(spec.capture())).unwrap()
+        crate::read(&SysTree::from_capture(spec.capture())).unwrap()
     }
 
     #[test]
@@ -336,8 +336,8 @@ mod tests {
         let card =
             PciDevice { address: "0000:81:00.0", class: 0x02_0000, driver: "ice", node: 1, name: "net/eth0" };
         add_device(&mut files, card);
-        let found = crate::read(&Tree::from_capture(files)).unwrap();
-        assert_eq!(found.allowed.binding, "quota of 2.5 CPUs in /sys/fs/cgroup/job.slice/cpu.max");
+        let found = crate::read(&SysTree::from_capture(files)).unwrap();
+        assert_eq!(found.allowed.effective_limit, "quota of 2.5 CPUs in /sys/fs/cgroup/job.slice/cpu.max");
         assert_eq!(found.allowed.cpus.to_string(), "0-3");
         assert_eq!((found.devices[0].cpus.to_string(), found.devices[0].node), ("4-7".to_owned(), Some(1)));
     }

@@ -6,7 +6,7 @@
 
 use manycore_topology::Machine;
 use manycore_topology::{
-    Tree,
+    SysTree,
     capture::Capture,
     synthetic::{
         Numbering, Spec,
@@ -20,7 +20,7 @@ fn path(name: &str) -> PathBuf {
 }
 
 fn load(name: &str) -> Machine {
-    manycore_topology::read(&Tree::open(&path(name)).unwrap()).unwrap()
+    manycore_topology::read(&SysTree::open(&path(name)).unwrap()).unwrap()
 }
 
 /// A dual-socket server with SMT, two nodes per package, offline CPUs, a memory expander, devices and limits.
@@ -75,9 +75,9 @@ fn built() -> Vec<(&'static str, Capture)> {
 #[test]
 fn built_machines_are_as_saved() {
     for (name, files) in built() {
-        let tree = Tree::from_capture(files).recording();
+        let tree = SysTree::from_capture(files).with_recording();
         let machine = manycore_topology::read(&tree).unwrap();
-        let text = tree.recorded().unwrap().to_string();
+        let text = tree.recording().unwrap().to_string();
         if std::env::var_os("MANYCORE_BLESS").is_some() {
             std::fs::write(path(name), &text).unwrap();
         }
@@ -101,7 +101,7 @@ fn the_server_is_read_whole() {
         (true, Some(961), "0-6,32-38".into())
     );
     assert_eq!(
-        server.allowed.binding,
+        server.allowed.effective_limit,
         "/sys/fs/cgroup/system.slice/job.service/cpuset.cpus.effective leaves 0-6,8-15"
     );
     let devices: Vec<_> = server.devices.iter().map(|device| (device.names.join(","), device.node)).collect();
@@ -113,7 +113,7 @@ fn a_real_guest_is_read_whole() {
     let guest = load("guest-2cpu");
     assert_eq!(guest.system.hypervisor.as_deref(), Some("KVM"));
     assert_eq!(guest.system.os.as_deref(), Some("Debian GNU/Linux 12 (bookworm)"));
-    assert_eq!(guest.allowed.binding, "nothing");
+    assert_eq!(guest.allowed.effective_limit, "nothing");
     assert_eq!(
         guest.last_level_caches().map(|cache| cache.size_bytes).collect::<Vec<_>>(),
         [Some(300 << 20)]

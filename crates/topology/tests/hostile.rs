@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use manycore_topology::{
-    Tree,
+    SysTree,
     capture::Entry,
     synthetic::{Spec, extras::add_cgroup},
 };
@@ -13,19 +13,19 @@ fn files() -> Vec<String> {
     let mut capture =
         Spec { packages: 2, cores: 2, threads: 2, memory_only_gib: vec![8], ..Spec::default() }.capture();
     add_cgroup(&mut capture, "/a/b", "0-3", "150000 100000");
-    let tree = Tree::from_capture(capture).recording();
+    let tree = SysTree::from_capture(capture).with_recording();
     manycore_topology::read(&tree).unwrap();
-    let read = tree.recorded().unwrap();
+    let read = tree.recording().unwrap();
     let names = read.entries().filter(|(_, entry)| matches!(entry, Entry::File(_)));
     names.map(|(path, _)| path.to_owned()).collect()
 }
 
-fn with(path: &str, text: &str) -> Tree {
+fn with(path: &str, text: &str) -> SysTree {
     let mut capture =
         Spec { packages: 2, cores: 2, threads: 2, memory_only_gib: vec![8], ..Spec::default() }.capture();
     add_cgroup(&mut capture, "/a/b", "0-3", "150000 100000");
     capture.add_file(path, text);
-    Tree::from_capture(capture)
+    SysTree::from_capture(capture)
 }
 
 const NONSENSE: [&str; 12] = [

@@ -119,7 +119,7 @@ fn pairs_are_told_by_their_distance() {
     )]);
     let [same, siblings] = &evaluation.contention[0].pairs[..] else { panic!("two pairs") };
     assert_eq!((same.title(), same.cpus.as_str()), ("same CPU", "0"));
-    assert_eq!((siblings.distance, siblings.title()), (Some(Distance::Core), "SMT siblings"));
+    assert_eq!((siblings.distance, siblings.title()), (Some(TopologyDistance::Core), "SMT siblings"));
     assert!((siblings.over_nearest.unwrap().median - 0.5).abs() < 1e-12);
 }
 

@@ -50,14 +50,14 @@ fn limits(record: &Record) -> Vec<Finding> {
                 allowed.cpus.len(),
                 record.machine.online.len()
             ),
-            vec![allowed.binding.clone()],
+            vec![allowed.effective_limit.clone()],
         ));
     }
     let cpus = super::super::usable_cpus(&record.machine) as f64;
     if let Some(quota) = allowed.quota_cpus.filter(|&quota| quota < cpus) {
         findings.push(warning(
             format!("A quota allows {quota:.2} CPUs' worth of time on {cpus} CPUs: workers beyond it are throttled."),
-            vec![allowed.binding.clone()],
+            vec![allowed.effective_limit.clone()],
         ));
     }
     findings

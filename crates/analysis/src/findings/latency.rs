@@ -8,7 +8,7 @@ use crate::{
 };
 use manycore_experiment::Record;
 use manycore_text::names::list;
-use manycore_topology::distance::Distance;
+use manycore_topology::distance::TopologyDistance;
 
 /// Relative width of a pair's interval up to which its visits agree.
 const SETTLED: f64 = 0.25;
@@ -35,13 +35,13 @@ fn ns(value: f64) -> String {
 }
 
 /// Describes the pairs at a distance.
-fn pairs_of(distance: Distance) -> &'static str {
+fn pairs_of(distance: TopologyDistance) -> &'static str {
     match distance {
-        Distance::Core => "SMT siblings",
-        Distance::Cluster => "CPUs of one cluster",
-        Distance::Llc => "CPUs of one last-level cache",
-        Distance::Node => "CPUs of one node",
-        Distance::Remote => "CPUs of different nodes",
+        TopologyDistance::Core => "SMT siblings",
+        TopologyDistance::Cluster => "CPUs of one cluster",
+        TopologyDistance::Llc => "CPUs of one last-level cache",
+        TopologyDistance::Node => "CPUs of one node",
+        TopologyDistance::Remote => "CPUs of different nodes",
     }
 }
 
@@ -91,10 +91,10 @@ fn hidden(grouping: &Grouping, latency: &CoreLatency) -> Finding {
         ""
     };
     let shared = match grouping.within {
-        Distance::Core | Distance::Cluster => "one cluster",
-        Distance::Llc => "one last-level cache",
-        Distance::Node => "one node and no cache",
-        Distance::Remote => "nothing",
+        TopologyDistance::Core | TopologyDistance::Cluster => "one cluster",
+        TopologyDistance::Llc => "one last-level cache",
+        TopologyDistance::Node => "one node and no cache",
+        TopologyDistance::Remote => "nothing",
     };
     let text = format!(
         "The kernel does not report these groups: {} are nearer to each other than to the rest{like}, although all \
@@ -127,13 +127,18 @@ fn far(far: &[Far], latency: &CoreLatency) -> Option<Finding> {
     Some(finding(Kind::Warning, text, evidence.chain([noise(latency)]).collect()))
 }
 
-fn alike(near: Distance, far: Distance, guest: bool, latency: &CoreLatency) -> Option<Finding> {
+fn alike(
+    near: TopologyDistance,
+    far: TopologyDistance,
+    guest: bool,
+    latency: &CoreLatency,
+) -> Option<Finding> {
     let median =
         |distance| latency.distances.iter().find(|at| at.distance == distance).map(|at| at.median_ns);
     let evidence = vec![format!("{} and {}", ns(median(near)?), ns(median(far)?)), noise(latency)];
     let same = format!("{} are no nearer to each other than {}", pairs_of(near), pairs_of(far));
     Some(match (near, guest) {
-        (Distance::Core, true) => finding(
+        (TopologyDistance::Core, true) => finding(
             Kind::Warning,
             format!(
                 "{same}: the hypervisor reports SMT siblings that do not share a core, or does not pin them to one."

@@ -9,7 +9,7 @@ use manycore_experiment::record::{Experiment, Sample};
 use manycore_stats::{Estimate, median, quantile};
 use manycore_topology::{
     cpuset::{CpuId, CpuSet},
-    distance::Distance,
+    distance::TopologyDistance,
     machine::Machine,
     pairs,
 };
@@ -45,7 +45,7 @@ pub struct CoreLatency {
     pub far: Vec<Far>,
     /// Pairs of distances that differ in name only: pairs of CPUs at the first have the same latency as
     /// pairs at the second.
-    pub alike: Vec<(Distance, Distance)>,
+    pub alike: Vec<(TopologyDistance, TopologyDistance)>,
     /// Every measured pair, sorted by CPU numbers.
     pub pairs: Vec<PairLatency>,
 }
@@ -58,7 +58,7 @@ pub struct PairLatency {
     /// The higher CPU number.
     pub b: CpuId,
     /// What the two CPUs share.
-    pub distance: Distance,
+    pub distance: TopologyDistance,
     /// Core-to-core latency (one way) in nanoseconds: the median over visits of the median burst of each
     /// visit. A visit without a figure counts as longer than all others.
     pub latency_ns: f64,
@@ -76,7 +76,7 @@ pub struct PairLatency {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AtDistance {
     /// What their CPUs share.
-    pub distance: Distance,
+    pub distance: TopologyDistance,
     /// Number of measured pairs.
     pub pairs: usize,
     /// Median of their figures in nanoseconds.
@@ -153,7 +153,7 @@ fn pair(machine: &Machine, (a, b): (CpuId, CpuId), visits: &Visits) -> Option<(P
     let pair = PairLatency {
         a,
         b,
-        distance: Distance::of(machine, a, b),
+        distance: TopologyDistance::of(machine, a, b),
         latency_ns: median_below(&medians, visits.silent)?,
         fastest_ns: quantile(&values(1), 0.0)?,
         spread_ns: median_below(&values(2), visits.silent)?,
@@ -188,7 +188,7 @@ fn noise(measured: &[(PairLatency, Vec<f64>)]) -> Option<f64> {
 }
 
 fn distances(pairs: &[PairLatency]) -> Vec<AtDistance> {
-    Distance::ALL
+    TopologyDistance::ALL
         .into_iter()
         .filter_map(|distance| {
             let of = |pair: &&PairLatency| pair.distance == distance;

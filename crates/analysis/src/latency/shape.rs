@@ -8,7 +8,7 @@ use super::{AtDistance, PairLatency};
 use manycore_stats::median;
 use manycore_topology::{
     cpuset::{CpuId, CpuSet},
-    distance::Distance,
+    distance::TopologyDistance,
     machine::Machine,
 };
 use serde::Serialize;
@@ -33,7 +33,7 @@ const LEAST_CPUS: usize = 4;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Grouping {
     /// What all of them share according to the kernel.
-    pub within: Distance,
+    pub within: TopologyDistance,
     /// The groups of more than one CPU.
     pub groups: Vec<CpuSet>,
     /// Median of the pairs inside groups, in nanoseconds.
@@ -56,7 +56,7 @@ pub struct Far {
 pub(super) struct Shape {
     pub hidden: Vec<Grouping>,
     pub far: Vec<Far>,
-    pub alike: Vec<(Distance, Distance)>,
+    pub alike: Vec<(TopologyDistance, TopologyDistance)>,
 }
 
 /// Finds contradictions in figures whose noise is known.
@@ -74,7 +74,7 @@ pub(super) fn find(machine: &Machine, pairs: &[PairLatency], at: &[AtDistance], 
 /// Returns the CPUs whose nearest pair, and therefore every pair, is certainly farther than usual at its
 /// distance.
 fn far(pairs: &[PairLatency], at: &[AtDistance], sure: f64) -> Vec<Far> {
-    let usual: BTreeMap<Distance, f64> = at.iter().map(|at| (at.distance, at.median_ns)).collect();
+    let usual: BTreeMap<TopologyDistance, f64> = at.iter().map(|at| (at.distance, at.median_ns)).collect();
     let mut ratios: BTreeMap<CpuId, Vec<f64>> = BTreeMap::new();
     for pair in pairs {
         if let Some(usual) = usual.get(&pair.distance) {
@@ -92,7 +92,7 @@ fn far(pairs: &[PairLatency], at: &[AtDistance], sure: f64) -> Vec<Far> {
 }
 
 /// Returns neighbouring distances whose figures do not differ, where the noise would not hide a difference.
-fn alike(at: &[AtDistance], sure: f64) -> Vec<(Distance, Distance)> {
+fn alike(at: &[AtDistance], sure: f64) -> Vec<(TopologyDistance, TopologyDistance)> {
     let same = |near: &AtDistance, far: &AtDistance| {
         sure <= LEAST.ln() && (far.median_ns / near.median_ns).ln() < sure
     };
@@ -102,7 +102,9 @@ fn alike(at: &[AtDistance], sure: f64) -> Vec<(Distance, Distance)> {
 fn hidden(machine: &Machine, pairs: &[PairLatency], sure: f64) -> Vec<Grouping> {
     let cpus: CpuSet = pairs.iter().flat_map(|pair| [pair.a, pair.b]).collect();
     let mut found: Vec<Grouping> = Vec::new();
-    for within in [Distance::Cluster, Distance::Llc, Distance::Node, Distance::Remote] {
+    for within in
+        [TopologyDistance::Cluster, TopologyDistance::Llc, TopologyDistance::Node, TopologyDistance::Remote]
+    {
         let scopes = within.groups(machine, &cpus);
         let scopes = scopes.iter().filter(|scope| scope.len() >= LEAST_CPUS);
         let groupings: Vec<Split> = scopes.filter_map(|scope| split(scope, within, pairs, sure)).collect();
@@ -126,7 +128,7 @@ struct Split {
 
 /// Returns the tightest complete groups among the CPUs of `scope`, from the pairs that share nothing closer
 /// than `within`.
-fn split(scope: &CpuSet, within: Distance, pairs: &[PairLatency], sure: f64) -> Option<Split> {
+fn split(scope: &CpuSet, within: TopologyDistance, pairs: &[PairLatency], sure: f64) -> Option<Split> {
     let inside = |pair: &&PairLatency| scope.contains(pair.a) && scope.contains(pair.b);
     let (here, nearer): (Vec<&PairLatency>, Vec<&PairLatency>) = pairs
         .iter()

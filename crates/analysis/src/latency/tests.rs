@@ -16,7 +16,7 @@ fn flat() -> Machine {
 /// Evaluates a record that contains only a latency matrix.
 fn judged(
     machine: &Machine,
-    truth: &dyn Fn(CpuId, CpuId, Distance) -> f64,
+    truth: &dyn Fn(CpuId, CpuId, TopologyDistance) -> f64,
     noise: f64,
     seed: u64,
 ) -> Evaluation {
@@ -41,8 +41,9 @@ fn pairs_are_sorted_by_what_they_share() {
     let evaluation = judged(&machine, &distance_ns, 0.01, 1);
     let latency = evaluation.latency.as_ref().unwrap();
     assert_eq!((latency.pairs.len(), latency.possible, latency.rounds), (120, 120, 10));
-    let at: Vec<(Distance, usize)> = latency.distances.iter().map(|at| (at.distance, at.pairs)).collect();
-    assert_eq!(at, [(Distance::Core, 8), (Distance::Llc, 112)]);
+    let at: Vec<(TopologyDistance, usize)> =
+        latency.distances.iter().map(|at| (at.distance, at.pairs)).collect();
+    assert_eq!(at, [(TopologyDistance::Core, 8), (TopologyDistance::Llc, 112)]);
     assert!((latency.distances[0].median_ns - 9.0).abs() < 0.1);
     assert!(latency.noise.unwrap() < 0.01, "{:?}", latency.noise);
     let findings = told(&evaluation);
@@ -93,7 +94,7 @@ fn hidden_siblings_are_named_as_such_and_clusters_around_them_do_not_hide_them()
 fn known_groups_are_not_hidden() {
     let mut machine = World { blocks: 0, ..World::server() }.record().machine;
     let truth = |a: CpuId, b: CpuId, distance| match distance {
-        Distance::Core => 9.0,
+        TopologyDistance::Core => 9.0,
         _ if a / 8 == b / 8 => 48.0,
         _ => 112.0,
     };

@@ -3,15 +3,15 @@
 use crate::Confinement;
 use manycore_topology::CpuSet;
 use manycore_topology::{
-    cgroup::{self, Flavour, Folder, Hierarchies},
+    cgroup::{self, GroupFolder, Hierarchies, HierarchyKind},
     read::allowed,
-    tree::Tree,
+    sys_tree::SysTree,
 };
 use std::collections::HashMap;
 
 /// Limits by the text of `/proc/PID/cgroup`.
 pub(super) struct Groups<'a> {
-    tree: &'a Tree,
+    tree: &'a SysTree,
     hierarchies: Hierarchies,
     known: HashMap<String, Confinement>,
     /// Number of different groups that are not below a hierarchy mounted here.
@@ -19,7 +19,7 @@ pub(super) struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    pub fn read(tree: &'a Tree) -> Self {
+    pub fn read(tree: &'a SysTree) -> Self {
         Self { tree, hierarchies: Hierarchies::read(tree), known: HashMap::new(), unknown: 0 }
     }
 
@@ -57,7 +57,7 @@ impl<'a> Groups<'a> {
     }
 
     /// Finds the CPUs of the innermost group with a cpuset, and the outermost group with the same CPUs.
-    fn cpuset(&self, found: &mut Confinement, group: String, folders: &[Folder]) {
+    fn cpuset(&self, found: &mut Confinement, group: String, folders: &[GroupFolder]) {
         let sets: Vec<Option<(CpuSet, String)>> = folders
             .iter()
             .map(|folder| {
@@ -80,8 +80,8 @@ impl<'a> Groups<'a> {
 
     /// Whether the group is a valid partition root. `cpuset.cpus.partition` is `member`, `root` or
     /// `isolated`, followed by `invalid` if the kernel could not make it one.
-    fn is_partition(&self, folder: &Folder) -> bool {
-        folder.flavour == Flavour::Unified
+    fn is_partition(&self, folder: &GroupFolder) -> bool {
+        folder.flavour == HierarchyKind::Unified
             && self
                 .tree
                 .read(&format!("{}/cpuset.cpus.partition", folder.path))
@@ -108,7 +108,7 @@ mod tests {
         for (path, text) in files {
             capture.add_file(path, text);
         }
-        let tree = Tree::from_capture(capture);
+        let tree = SysTree::from_capture(capture);
         let mut groups = Groups::read(&tree);
         (groups.of(memberships), groups.unknown)
     }

@@ -2,7 +2,7 @@
 
 use super::missed;
 use crate::{Process, Unseen};
-use manycore_topology::tree::Tree;
+use manycore_topology::sys_tree::SysTree;
 use manycore_topology::{CpuSet, Machine};
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const SHARED_MEMORY: [&str; 5] =
 /// Reads the map if there are several nodes with memory and the process cannot use CPUs of all of them. The
 /// kernel walks all page tables for it, which takes seconds for a large process.
 pub(super) fn read(
-    tree: &Tree,
+    tree: &SysTree,
     machine: &Machine,
     process: &mut Process,
     unseen: &mut BTreeMap<Unseen, usize>,

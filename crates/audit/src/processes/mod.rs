@@ -16,7 +16,7 @@ pub use times::{Times, settle, times};
 use crate::{Process, Thread, Unseen};
 use confinement::Groups;
 use manycore_topology::{CpuSet, Machine};
-use manycore_topology::{cgroup, tree::Tree};
+use manycore_topology::{cgroup, sys_tree::SysTree};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `PF_KTHREAD` of `include/linux/sched.h`: a kernel thread.
@@ -45,7 +45,7 @@ pub struct Survey {
 }
 
 /// Scans all processes of `scope`. Absent if [`Scope::only`] is not a process.
-pub fn survey(tree: &Tree, machine: &Machine, scope: Scope) -> Option<Survey> {
+pub fn survey(tree: &SysTree, machine: &Machine, scope: Scope) -> Option<Survey> {
     let mut stats: BTreeMap<u32, Stat> = tree
         .numbered("proc", "")
         .iter()
@@ -93,7 +93,7 @@ impl Survey {
 
     /// In a container without visible control groups, takes the union of the affinity masks of all processes
     /// as the CPUs of the container, so that a thread with all of them does not count as pinned.
-    fn fill_unknown_groups(&mut self, tree: &Tree, machine: &Machine) {
+    fn fill_unknown_groups(&mut self, tree: &SysTree, machine: &Machine) {
         let first = status(tree, "1").map(|(_, cpus)| cpus);
         let threads = self.processes.iter().flat_map(|process| &process.threads).map(|thread| &thread.cpus);
         let all = CpuSet::union_of(threads.chain(&first)).intersection(&machine.online);
@@ -108,7 +108,7 @@ impl Survey {
 }
 
 /// Whether `/proc` hides the processes of other users: process 1 is not visible.
-fn is_hiding(tree: &Tree) -> bool {
+fn is_hiding(tree: &SysTree) -> bool {
     let is_live = tree.is_folder("proc/self");
     is_live
         && tree.read("proc/1/stat").is_none()
@@ -124,13 +124,13 @@ fn hides(mounts: &str) -> bool {
 }
 
 /// Counts what could not be read of a process, as "ended" if the process has ended.
-fn missed(tree: &Tree, pid: u32, what: Unseen, unseen: &mut BTreeMap<Unseen, usize>) {
+fn missed(tree: &SysTree, pid: u32, what: Unseen, unseen: &mut BTreeMap<Unseen, usize>) {
     let what = if tree.is_folder(&format!("proc/{pid}")) { what } else { Unseen::Ended };
     *unseen.entry(what).or_default() += 1;
 }
 
 /// Reads one process with its threads; absent if it has ended.
-fn process(tree: &Tree, groups: &mut Groups, pid: u32, stat: Stat) -> Option<Process> {
+fn process(tree: &SysTree, groups: &mut Groups, pid: u32, stat: Stat) -> Option<Process> {
     let confinement = groups.of(&cgroup::memberships(tree, &pid.to_string()).unwrap_or_default());
     let tids = tree.numbered(&format!("proc/{pid}/task"), "");
     // The main thread represents the process and comes first; if it has ended, only the other threads are
@@ -194,7 +194,7 @@ struct Stat {
 }
 
 /// Reads `/proc/ID/stat`, where `id` is `PID` or `PID/task/TID`.
-fn stat(tree: &Tree, id: &str) -> Option<Stat> {
+fn stat(tree: &SysTree, id: &str) -> Option<Stat> {
     parse_stat(&tree.read_part(&format!("proc/{id}/stat"), LARGEST, str::to_owned)?)
 }
 
@@ -215,7 +215,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
 }
 
 /// Reads name and affinity mask from `/proc/ID/status`.
-fn status(tree: &Tree, id: &str) -> Option<(String, CpuSet)> {
+fn status(tree: &SysTree, id: &str) -> Option<(String, CpuSet)> {
     let ours = |line: &&str| line.starts_with("Name:") || line.starts_with("Cpus_allowed_list:");
     let keep = |text: &str| text.lines().filter(ours).collect::<Vec<_>>().join("\n");
     let text = tree.read_part(&format!("proc/{id}/status"), LARGEST, keep)?;

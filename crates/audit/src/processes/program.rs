@@ -4,7 +4,7 @@ use super::missed;
 use crate::go;
 use crate::{LIBRARIES, Process, Program, Unseen, VARIABLES, clearly_more};
 use manycore_topology::Machine;
-use manycore_topology::tree::Tree;
+use manycore_topology::sys_tree::SysTree;
 use std::collections::BTreeMap;
 
 /// Maximum size in bytes of a memory map that is searched for libraries.
@@ -12,7 +12,7 @@ const LARGEST: usize = 16 << 20;
 
 /// Reads them if the process has clearly more threads than CPUs, and fewer CPUs than the machine.
 pub(super) fn read(
-    tree: &Tree,
+    tree: &SysTree,
     machine: &Machine,
     process: &mut Process,
     unseen: &mut BTreeMap<Unseen, usize>,

@@ -2,7 +2,7 @@
 //! `Documentation/admin-guide/cgroup-v2.rst` and `scheduler/sched-bwc.rst`).
 
 use crate::{Process, Throttling};
-use manycore_topology::tree::Tree;
+use manycore_topology::sys_tree::SysTree;
 use std::collections::BTreeMap;
 
 /// Groups with a quota that have processes, with the counters of the first reading.
@@ -36,7 +36,7 @@ impl QuotaGroups {
     }
 
     /// Reads the counters for the first time.
-    pub fn look(&mut self, tree: &Tree) {
+    pub fn look(&mut self, tree: &SysTree) {
         self.0.retain(|folder, (_, counted)| {
             let now = read(tree, folder);
             *counted = now.unwrap_or_default();
@@ -45,7 +45,7 @@ impl QuotaGroups {
     }
 
     /// Returns the increase of the counters since then.
-    pub fn since(self, tree: &Tree) -> Vec<Throttling> {
+    pub fn since(self, tree: &SysTree) -> Vec<Throttling> {
         let grown = |(folder, (group, before)): (String, (Throttling, Counted))| {
             let now = read(tree, &folder)?;
             Some(Throttling {
@@ -59,7 +59,7 @@ impl QuotaGroups {
     }
 }
 
-fn read(tree: &Tree, folder: &str) -> Option<Counted> {
+fn read(tree: &SysTree, folder: &str) -> Option<Counted> {
     parse(&tree.read(&format!("{}/cpu.stat", folder.trim_start_matches('/')))?)
 }
 

@@ -3,7 +3,7 @@
 use super::stat;
 use crate::{Process, Thread};
 use manycore_topology::CpuSet;
-use manycore_topology::tree::Tree;
+use manycore_topology::sys_tree::SysTree;
 use std::collections::HashMap;
 
 /// CPU time of processes and threads in seconds, by id.
@@ -16,7 +16,7 @@ pub struct Times {
 /// Reads the CPU time, in units of clock ticks (`utime` and `stime` of `stat`), of all processes, and of the
 /// threads for which it matters: threads pinned to one CPU, and threads of programs that were examined for
 /// their number of threads.
-pub fn times(tree: &Tree, online: &CpuSet, processes: &[Process]) -> Times {
+pub fn times(tree: &SysTree, online: &CpuSet, processes: &[Process]) -> Times {
     let mut times = Times::default();
     let seconds = |id: &str| stat(tree, id).map(|stat| stat.cpu_seconds);
     for process in processes {

@@ -3,7 +3,7 @@
 use super::Format;
 use clap::Args;
 use manycore_experiment::metric::{READERS, Reader};
-use manycore_placement::{Memory, Policy};
+use manycore_placement::{MemoryPlacement, Policy};
 use manycore_topology::CpuSet;
 use std::{path::PathBuf, time::Duration};
 
@@ -212,10 +212,10 @@ pub struct Compare {
     pub b_env: Vec<(String, String)>,
     /// Memory policy of A: default, local, interleave, bind, interleave=LIST, bind=LIST
     #[arg(long, value_name = "MEMORY", default_value = "default")]
-    pub a_memory: Memory,
+    pub a_memory: MemoryPlacement,
     /// Memory policy of B
     #[arg(long, value_name = "MEMORY", default_value = "default")]
-    pub b_memory: Memory,
+    pub b_memory: MemoryPlacement,
     /// Number of workers, for placements and in place of {workers} [default: the number of usable CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub workers: Option<u32>,
@@ -247,7 +247,7 @@ pub struct Scale {
     pub place: Policy,
     /// Memory policy
     #[arg(long, value_name = "MEMORY", default_value = "default")]
-    pub memory: Memory,
+    pub memory: MemoryPlacement,
     #[command(flatten)]
     pub measuring: Measuring,
     #[command(flatten)]
@@ -277,7 +277,7 @@ pub struct Tune {
     pub place: Vec<Policy>,
     /// Memory policies to try [default: default, local, interleave and bind, on machines with several nodes]
     #[arg(long, value_name = "MEMORY", num_args = 1..)]
-    pub memory: Vec<Memory>,
+    pub memory: Vec<MemoryPlacement>,
     /// Number of workers that the command uses today [default: the number of usable CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub today: Option<u32>,

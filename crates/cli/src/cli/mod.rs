@@ -23,8 +23,8 @@ pub use falseshare::{EngineChoice, Falseshare};
 pub use guard::{Cookie, Guard, GuardCheck, GuardVerb, GuardWhy};
 pub use irq::{Irq, IrqPlace, IrqShow, IrqVerb};
 pub use measure::{Command, Compare, Eval, EvalBudget, Measuring, Results, Scale, Tune};
-pub use place::{Hold, Pin, Placing, Probe, Run, Undo};
-pub use plan::Plan;
+pub use place::{Enforcement, PinArgs, PlacementArgs, ProbeArgs, RunArgs, Undo};
+pub use plan::PlanArgs;
 pub use qos::{Qos, QosClear, QosProve, QosSet, QosShow, QosVerb, QosWatch, Resctrl, TargetArgs};
 pub use show::{Completions, Man, Report, Topo, Worker};
 pub use spawn::{ALL as ALL_RUNTIMES, Light, Spawn, WorkChoice};
@@ -54,14 +54,14 @@ Exit codes:
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     Topo(Topo),
-    Plan(Plan),
+    Plan(PlanArgs),
     Eval(Eval),
     Bench(Bench),
     Compare(Compare),
     Scale(Scale),
     Tune(Tune),
-    Run(Run),
-    Pin(Pin),
+    Run(RunArgs),
+    Pin(PinArgs),
     Audit(Audit),
     Irq(Irq),
     Qos(Qos),
@@ -77,7 +77,7 @@ pub enum Verb {
     #[command(hide = true)]
     Worker(Worker),
     #[command(hide = true)]
-    Probe(Probe),
+    Probe(ProbeArgs),
     #[command(hide = true)]
     Light(Light),
     #[command(hide = true)]

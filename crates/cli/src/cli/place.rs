@@ -3,11 +3,11 @@
 
 use super::Format;
 use clap::{Args, ValueEnum};
-use manycore_placement::{Memory, Policy, Reserve};
+use manycore_placement::{MemoryPlacement, Policy, Reserve};
 use std::path::PathBuf;
 
 /// Parses a percentage such as `90%` into a share from 0 to 1.
-fn share(text: &str) -> Result<f64, String> {
+fn parse_share(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     number
         .filter(|percent| (0.0..=100.0).contains(percent))
@@ -17,7 +17,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Arguments that `run` and `pin` have in common.
 #[derive(Clone, Debug, Args)]
-pub struct Placing {
+pub struct PlacementArgs {
     /// Placement: free, close, spread, spread@core|cluster|llc|node|package, cpus=LIST, near=DEVICE or
     /// near=nodeN; append +nosmt to use one CPU per core, +isolated to use isolated CPUs as well
     #[arg(long, value_name = "PLACE", default_value = "close", conflicts_with = "plan")]
@@ -36,17 +36,17 @@ pub struct Placing {
     pub exclusive: bool,
     /// Memory policy: default, local, interleave, bind, interleave=LIST, bind=LIST
     #[arg(long, value_name = "MEMORY", default_value = "default")]
-    pub memory: Memory,
+    pub memory: MemoryPlacement,
     /// How tasks are held in place: by a cpuset where one is available and by affinities, or by affinities
     /// alone
-    #[arg(long, value_enum, default_value_t = Hold::Auto)]
-    pub hold: Hold,
+    #[arg(long, value_enum, default_value_t = Enforcement::Auto)]
+    pub hold: Enforcement,
     /// Also write where each task ran to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Exit with code 1 if the plan did not hold, or if less than this share of the CPU time was observed
     /// in place [default share: 90%]
-    #[arg(long, value_name = "SHARE", num_args = 0..=1, require_equals = true, default_missing_value = "90%", value_parser = share)]
+    #[arg(long, value_name = "SHARE", num_args = 0..=1, require_equals = true, default_missing_value = "90%", value_parser = parse_share)]
     pub check: Option<f64>,
     /// Print only errors on standard error
     #[arg(long, short)]
@@ -55,7 +55,7 @@ pub struct Placing {
 
 /// How tasks are held on their CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Hold {
+pub enum Enforcement {
     /// By a cpuset where one is available, and by affinities.
     Auto,
     /// By affinities alone.
@@ -78,9 +78,9 @@ in the command is replaced by the number of workers. The report goes to standard
 the command creates are pinned when they appear. When the command ends, processes that it leaves running, daemons
 included, get their former CPUs back; with --wait, manycore stays until they have ended. If manycore is killed by
 SIGKILL, the command keeps running, and `manycore undo` restores the CPUs.")]
-pub struct Run {
+pub struct RunArgs {
     #[command(flatten)]
-    pub placing: Placing,
+    pub placing: PlacementArgs,
     /// Wait until all processes that the command has started have ended
     #[arg(long)]
     pub wait: bool,
@@ -97,7 +97,7 @@ Examples:
   manycore pin --pid 812 --place cpus=4-7 --once      move existing tasks and exit; `manycore undo` restores
 
 Threads and children created later are pinned when they appear. With --once they only inherit their affinity.")]
-pub struct Pin {
+pub struct PinArgs {
     /// Ids of the processes; their descendants are moved as well
     #[arg(long, required = true, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub pid: Vec<u32>,
@@ -105,7 +105,7 @@ pub struct Pin {
     #[arg(long)]
     pub once: bool,
     #[command(flatten)]
-    pub placing: Placing,
+    pub placing: PlacementArgs,
 }
 
 /// Restore what manycore changed and could not restore itself: after SIGKILL, or after --once.
@@ -135,7 +135,7 @@ pub struct Undo {
 #[command(after_help = "\
 Examples:
   manycore run --place spread --workers 20 -- manycore probe --threads 20")]
-pub struct Probe {
+pub struct ProbeArgs {
     /// Number of threads
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub threads: u32,

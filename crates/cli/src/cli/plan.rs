@@ -5,7 +5,7 @@ use clap::{
     Args,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use manycore_placement::{Dialect, Memory, Policy, Reserve};
+use manycore_placement::{ExportFormat, MemoryPlacement, Policy, Reserve};
 use std::path::PathBuf;
 
 /// Show which CPUs and memory each worker gets, draw the plan, and write it in the syntax of other
@@ -23,7 +23,7 @@ Examples:
 Placements: free, close, spread, spread@core|cluster|llc|node|package, cpus=LIST, near=DEVICE, each optionally
 +nosmt. For programs that place one process, --as writes one line per worker, or a single line if all workers have
 the same CPUs. What the other program cannot express is written as a comment.")]
-pub struct Plan {
+pub struct PlanArgs {
     #[command(flatten)]
     pub source: Source,
     /// Number of workers [default: one per CPU of the placement]
@@ -45,11 +45,11 @@ pub struct Plan {
     #[arg(long)]
     pub all: bool,
     /// Print the plan in the syntax of this program instead
-    #[arg(long = "as", value_name = "PROGRAM", value_parser = dialects(), conflicts_with_all = ["format", "all"])]
-    pub dialect: Option<Dialect>,
+    #[arg(long = "as", value_name = "PROGRAM", value_parser = export_format_parser(), conflicts_with_all = ["format", "all"])]
+    pub dialect: Option<ExportFormat>,
     /// Memory policy, for --as: default, local, interleave, bind, interleave=LIST, bind=LIST
     #[arg(long, value_name = "MEMORY", default_value = "default", requires = "dialect")]
-    pub memory: Memory,
+    pub memory: MemoryPlacement,
     /// With --as: one set of CPUs for all workers, for example for one container, instead of one per worker
     #[arg(long, requires = "dialect")]
     pub together: bool,
@@ -58,24 +58,24 @@ pub struct Plan {
     pub svg: Option<PathBuf>,
 }
 
-fn dialects() -> impl TypedValueParser<Value = Dialect> {
-    let value = |dialect: Dialect| PossibleValue::new(dialect.name()).help(about(dialect));
-    let named = |name: String| Dialect::ALL.into_iter().find(|dialect| dialect.name() == name);
-    PossibleValuesParser::new(Dialect::ALL.map(value))
+fn export_format_parser() -> impl TypedValueParser<Value = ExportFormat> {
+    let value = |dialect: ExportFormat| PossibleValue::new(dialect.name()).help(export_help(dialect));
+    let named = |name: String| ExportFormat::ALL.into_iter().find(|dialect| dialect.name() == name);
+    PossibleValuesParser::new(ExportFormat::ALL.map(value))
         .try_map(move |name| named(name).ok_or("not a program that --as supports"))
 }
 
 /// Describes the output of `--as` for the help text.
-const fn about(dialect: Dialect) -> &'static str {
+const fn export_help(dialect: ExportFormat) -> &'static str {
     match dialect {
-        Dialect::Taskset => "a command prefix: CPUs",
-        Dialect::Numactl => "a command prefix: CPUs and memory",
-        Dialect::Systemd => "a drop-in for a service",
-        Dialect::Docker => "options of docker run",
-        Dialect::Podman => "options of podman run",
-        Dialect::Kubernetes => "the kubelet's configuration and a pod, as close to the plan as possible",
-        Dialect::Slurm => "a command prefix: one task per worker",
-        Dialect::OpenMp => "environment variables of a program whose threads are the workers",
-        Dialect::Libvirt => "parts of the XML of a domain whose virtual CPUs are the workers",
+        ExportFormat::Taskset => "a command prefix: CPUs",
+        ExportFormat::Numactl => "a command prefix: CPUs and memory",
+        ExportFormat::Systemd => "a drop-in for a service",
+        ExportFormat::Docker => "options of docker run",
+        ExportFormat::Podman => "options of podman run",
+        ExportFormat::Kubernetes => "the kubelet's configuration and a pod, as close to the plan as possible",
+        ExportFormat::Slurm => "a command prefix: one task per worker",
+        ExportFormat::OpenMp => "environment variables of a program whose threads are the workers",
+        ExportFormat::Libvirt => "parts of the XML of a domain whose virtual CPUs are the workers",
     }
 }

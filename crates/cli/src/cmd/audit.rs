@@ -13,7 +13,7 @@ use manycore_linux::interrupts::{
     counts::{self, Counts},
 };
 use manycore_topology::Machine;
-use manycore_topology::Tree;
+use manycore_topology::SysTree;
 use std::{
     path::Path,
     thread,
@@ -26,7 +26,7 @@ use std::{
 /// [`Failure::Check`] if there are findings, [`Failure::Input`] if there is no such process or the machine
 /// cannot be read.
 pub fn run(args: &Args) -> Outcome {
-    let tree = Tree::open(Path::new("/")).map_err(Failure::input)?;
+    let tree = SysTree::open(Path::new("/")).map_err(Failure::input)?;
     let scope = Scope { only: args.pid, without: Some(std::process::id()) };
     let audit = look(&tree, scope, args.interval)?;
     match args.format {
@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> Outcome {
 ///
 /// # Errors
 /// As [`run`], except [`Failure::Check`].
-pub fn look(tree: &Tree, scope: Scope, interval: Duration) -> Outcome<Audit> {
+pub fn look(tree: &SysTree, scope: Scope, interval: Duration) -> Outcome<Audit> {
     let machine = manycore_topology::read(tree).map_err(Failure::input)?;
     let Some(survey) = processes::survey(tree, &machine, scope) else {
         let pid = scope.only.unwrap_or_default();
@@ -79,12 +79,12 @@ pub fn look(tree: &Tree, scope: Scope, interval: Duration) -> Outcome<Audit> {
 }
 
 /// Returns the interrupt counters; empty if the kernel does not show them, as in some containers.
-fn counts(tree: &Tree) -> Outcome<Counts> {
+fn counts(tree: &SysTree) -> Outcome<Counts> {
     counts::counts(tree).map(Option::unwrap_or_default).map_err(Failure::input)
 }
 
 /// Adds the name by which `irq place` finds each interrupt, and whether the kernel manages it.
-fn named(tree: &Tree, machine: &Machine, rates: Vec<Interrupt>) -> Outcome<Vec<Interrupt>> {
+fn named(tree: &SysTree, machine: &Machine, rates: Vec<Interrupt>) -> Outcome<Vec<Interrupt>> {
     let rows = rates.iter().map(|irq| counts::Row {
         name: irq.number.to_string(),
         counts: Vec::new(),

@@ -1,7 +1,7 @@
 //! `manycore compare`: measures whether B is better than A, and by how much.
 
 use crate::{cli::Compare, failure::Outcome, measuring::Run, source, study};
-use manycore_placement::{Memory, Policy};
+use manycore_placement::{MemoryPlacement, Policy};
 use manycore_study::{
     compare::{self, Comparison, Variant},
     words,
@@ -22,11 +22,8 @@ fn comparison(args: &Compare) -> Outcome<Comparison> {
     let command = args.command.command.clone();
     let other = args.vs.as_ref().map(|line| words(line)).transpose()?;
     let variant =
-        |command: Vec<String>, env: &[(String, String)], place: Option<&Policy>, memory: &Memory| Variant {
-            command,
-            env: env.to_vec(),
-            place: place.cloned(),
-            memory: memory.clone(),
+        |command: Vec<String>, env: &[(String, String)], place: Option<&Policy>, memory: &MemoryPlacement| {
+            Variant { command, env: env.to_vec(), place: place.cloned(), memory: memory.clone() }
         };
     let b = other.unwrap_or_else(|| command.clone());
     Ok(Comparison {

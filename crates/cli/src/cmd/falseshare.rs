@@ -9,7 +9,7 @@ use manycore_experiment::interrupt;
 use manycore_falseshare::sharing::{End, Engine, Findings, Layout, Observation, Settings};
 use manycore_falseshare::text;
 use manycore_falseshare::{emulator, memory_sampling, symbols};
-use manycore_topology::Tree;
+use manycore_topology::SysTree;
 use std::{
     io::{IsTerminal, Write, stderr, stdout},
     path::Path,
@@ -194,7 +194,7 @@ fn layouts(args: &Args) -> Outcome<Vec<Layout>> {
     let line_bytes = match args.line_bytes {
         Some(bytes) => bytes,
         None => {
-            let tree = Tree::open(Path::new("/")).map_err(Failure::missing)?;
+            let tree = SysTree::open(Path::new("/")).map_err(Failure::missing)?;
             let machine = manycore_topology::read(&tree).map_err(Failure::missing)?;
             machine
                 .caches

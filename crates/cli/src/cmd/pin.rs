@@ -1,14 +1,14 @@
 //! `manycore pin`: places running processes on planned CPUs.
 
 use crate::{
-    cli::Pin,
+    cli::PinArgs,
     failure::{Failure, Outcome},
     output, placing,
     signals::{self, Signals},
 };
-use manycore_control::placing::{Follow, journal};
+use manycore_control::placement::{PlacementSession, open_journal};
 use manycore_linux::tasks;
-use manycore_placement::Memory;
+use manycore_placement::MemoryPlacement;
 use manycore_text::units;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -25,35 +25,35 @@ use std::{
 /// # Errors
 /// [`Failure::Input`] if a process does not exist or the plan cannot be made. [`Failure::Missing`] if a
 /// task may not be moved; then no task is moved.
-pub fn run(args: &Pin) -> Outcome {
+pub fn run(args: &PinArgs) -> Outcome {
     let signals = Signals::catch(&signals::ENDS)?;
     let processes: Vec<(u32, OwnedFd)> =
         args.pid.iter().map(|&pid| Ok((pid, open(pid)?))).collect::<Outcome<_>>()?;
     check(args)?;
-    let aim = placing::aim(&args.placing)?.bound();
+    let aim = placing::aim(&args.placing)?.pin_everywhere();
     let names: Vec<String> = args.pid.iter().filter_map(|&pid| tasks::name(pid)).collect();
     let pids: Vec<String> = args.pid.iter().map(u32::to_string).collect();
     let what = format!("pin --pid {} --place {} ({})", pids.join(","), aim.plan.place, names.join(", "));
-    let journal = journal("pin", &what, args.once)?;
+    let journal = open_journal("pin", &what, args.once)?;
     let id = journal.id();
-    let mut follow = Follow::new(&aim, journal, what.clone());
+    let mut follow = PlacementSession::new(&aim, journal, what.clone());
     let began = Instant::now();
-    follow.hurry();
-    if let Some(recorder) = follow.keeper().recorder() {
-        recorder.count_all();
+    follow.raise_priority();
+    if let Some(recorder) = follow.enforcer().journal() {
+        recorder.count_cpu_time();
     }
-    follow.keeper().take_over(&args.pid);
-    follow.keeper().count();
-    follow.hold_now(&args.pid);
-    if let Some(why) = follow.trouble() {
+    follow.enforcer().take_over(&args.pid);
+    follow.enforcer().update_cpu_time();
+    follow.enter_cgroup_now(&args.pid);
+    if let Some(why) = follow.first_failure() {
         placing::take_back(follow, true)?;
         return Err(Failure::missing(format!("{why}; nothing was changed")));
     }
     if args.once {
-        let stay = follow.end(&args.pid, began.elapsed().as_secs_f64());
+        let trace = follow.finish(&args.pid, began.elapsed().as_secs_f64());
         if !args.placing.quiet {
-            let tasks = units::counted(stay.tasks.len(), "task");
-            let held = &stay.hold;
+            let tasks = units::counted(trace.tasks.len(), "task");
+            let held = &trace.held_by;
             output::note(&format!(
                 "manycore: {tasks} moved, held by {held}; 'manycore undo {id}' restores their CPUs"
             ));
@@ -64,15 +64,15 @@ pub fn run(args: &Pin) -> Outcome {
         output::note(&format!("manycore: {what}: until all processes have ended or Ctrl-C"));
     }
     let ended = look_after(&mut follow, &processes, &signals);
-    let stay = follow.end(&living(&processes), began.elapsed().as_secs_f64());
+    let trace = follow.finish(&living(&processes), began.elapsed().as_secs_f64());
     placing::take_back(follow, args.placing.quiet)?;
     ended?;
-    placing::show(&stay, &args.placing)
+    placing::show(&trace, &args.placing)
 }
 
 /// Checks for options that cannot be applied to running processes.
-fn check(args: &Pin) -> Outcome {
-    if matches!(args.placing.memory, Memory::Local | Memory::Interleave(_)) {
+fn check(args: &PinArgs) -> Outcome {
+    if matches!(args.placing.memory, MemoryPlacement::Local | MemoryPlacement::Interleave(_)) {
         return Err(Failure::input(format!(
             "--memory {}: a running process keeps its memory policy; only bind can be applied, through a cpuset",
             args.placing.memory
@@ -80,19 +80,19 @@ fn check(args: &Pin) -> Outcome {
     }
     if args.once && (args.placing.out.is_some() || args.placing.check.is_some()) {
         return Err(Failure::input(
-            "--once does not stay to observe where tasks run; leave out --once to use --out or --check",
+            "--once does not trace to observe where tasks run; leave out --once to use --out or --check",
         ));
     }
     Ok(())
 }
 
 /// Enforces the placement until all processes have ended or a signal arrives.
-fn look_after(follow: &mut Follow, processes: &[(u32, OwnedFd)], signals: &Signals) -> Outcome {
+fn look_after(follow: &mut PlacementSession, processes: &[(u32, OwnedFd)], signals: &Signals) -> Outcome {
     let mut living: Vec<&(u32, OwnedFd)> = processes.iter().collect();
     while let Some((first, pidfd)) = living.first() {
         let roots: Vec<u32> = living.iter().map(|(pid, _)| *pid).collect();
         if follow.wait(&|| roots.clone(), pidfd.as_fd(), signals.descriptor(), Duration::MAX)? {
-            follow.keeper().farewell(*first);
+            follow.enforcer().process_ended(*first);
             living.remove(0);
         }
         // The id of a process that has ended may already be in use again.

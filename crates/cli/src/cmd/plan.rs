@@ -2,11 +2,11 @@
 //! other programs.
 
 use crate::{
-    cli::{Format, Plan as Args},
+    cli::{Format, PlanArgs as Args},
     failure::{Failure, Outcome},
     output, source,
 };
-use manycore_placement::{Dialect, Export, LeftOut, Plan};
+use manycore_placement::{Export, ExportFormat, PlacementPlan, UnusedCpus};
 use manycore_topo::{plan_text, svg};
 use manycore_topology::Machine;
 
@@ -18,7 +18,7 @@ use manycore_topology::Machine;
 pub fn run(args: &Args) -> Outcome {
     let machine = source::machine(&args.source)?;
     let plan = plan(args, &machine)?;
-    let left_out = LeftOut::of(&args.place, &machine, &args.reserve);
+    let left_out = UnusedCpus::of(&args.place, &machine, &args.reserve);
     // The text is made before any file is written, so that an error leaves no files.
     let text = match (args.dialect, args.format) {
         (Some(dialect), _) => export(args, dialect, &machine, &plan, &left_out)?,
@@ -31,7 +31,7 @@ pub fn run(args: &Args) -> Outcome {
     match args.dialect {
         // These lines become part of a command line, where a comment would be read as arguments. So
         // comments go to standard error.
-        Some(dialect) if dialect.is_words() => {
+        Some(dialect) if dialect.is_command_prefix() => {
             let (comments, words): (Vec<&str>, Vec<&str>) =
                 text.split_inclusive('\n').partition(|line| line.starts_with('#'));
             for comment in comments {
@@ -43,10 +43,10 @@ pub fn run(args: &Args) -> Outcome {
     }
 }
 
-fn plan(args: &Args, machine: &Machine) -> Outcome<Plan> {
+fn plan(args: &Args, machine: &Machine) -> Outcome<PlacementPlan> {
     let workers = match args.workers {
         Some(workers) => workers,
-        None => args.place.room(machine, &args.reserve).map_err(Failure::input)?,
+        None => args.place.capacity(machine, &args.reserve).map_err(Failure::input)?,
     };
     let plan = args.place.plan(machine, workers, &args.reserve).map_err(Failure::input)?;
     if args.exclusive {
@@ -57,13 +57,13 @@ fn plan(args: &Args, machine: &Machine) -> Outcome<Plan> {
 
 fn export(
     args: &Args,
-    dialect: Dialect,
+    dialect: ExportFormat,
     machine: &Machine,
-    plan: &Plan,
-    left_out: &LeftOut,
+    plan: &PlacementPlan,
+    left_out: &UnusedCpus,
 ) -> Outcome<String> {
     args.memory.check(machine).map_err(Failure::input)?;
-    let together = match (args.together, dialect.places_programs()) {
+    let together = match (args.together, dialect.places_processes()) {
         (false, _) => None,
         (true, true) => Some(plan.together()),
         (true, false) => {

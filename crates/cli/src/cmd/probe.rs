@@ -1,6 +1,6 @@
 //! `manycore probe`: threads that report on which CPUs they run.
 
-use crate::{cli::Probe, failure::Outcome, output};
+use crate::{cli::ProbeArgs, failure::Outcome, output};
 use manycore_linux::{affinity, clock::now_ns};
 use manycore_topology::{CpuId, CpuSet};
 use std::{hint::black_box, thread, time::Duration};
@@ -23,7 +23,7 @@ struct Seen {
 ///
 /// # Errors
 /// The output cannot be written.
-pub fn run(args: &Probe) -> Outcome {
+pub fn run(args: &ProbeArgs) -> Outcome {
     let (looks, work, sleep) = (args.looks, Duration::from_micros(u64::from(args.work)), args.sleep);
     let threads: Vec<_> = (0..args.threads)
         .map(|number| {

@@ -19,9 +19,9 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A directory with journals of its own.
-pub struct House(pub TempDir);
+pub struct TestHome(pub TempDir);
 
-impl House {
+impl TestHome {
     pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -48,7 +48,7 @@ impl House {
     }
 
     /// Runs a command that must end with `code`; returns its standard error.
-    pub fn says(&self, code: i32, arguments: &[&str]) -> String {
+    pub fn stderr_of(&self, code: i32, arguments: &[&str]) -> String {
         let run = self.run(arguments);
         let said = String::from_utf8_lossy(&run.stderr).into_owned();
         assert_eq!(run.status.code(), Some(code), "{arguments:?}: {said}");
@@ -65,7 +65,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for TestHome {
     /// Undoes all changes, even if the test fails.
     fn drop(&mut self) {
         if self.path("journals").is_dir() {
@@ -75,9 +75,9 @@ impl Drop for House {
 }
 
 /// A process that ends with its test.
-pub struct Guard(pub Child);
+pub struct KillOnDrop(pub Child);
 
-impl Guard {
+impl KillOnDrop {
     /// Starts a shell that starts a sleeping child for each input line.
     pub fn shell() -> Self {
         let mut shell = Command::new("sh");
@@ -109,9 +109,9 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        for pid in tasks::tree(&[self.pid()]) {
+        for pid in tasks::with_descendants(&[self.pid()]) {
             let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, Signal::KILL));
         }
         let _ = self.0.wait();

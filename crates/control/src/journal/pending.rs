@@ -131,7 +131,7 @@ impl Pending {
 
     /// Whether the process that created it still runs, as far as is known.
     fn owner_lives(&self) -> bool {
-        self.header.owner.is_none_or(|(pid, start)| tasks::runs(pid, start))
+        self.header.owner.is_none_or(|(pid, start)| tasks::is_same_process(pid, start))
     }
 
     /// Returns its name, as `undo` takes it.

@@ -262,8 +262,9 @@ impl Pending {
         }
         let mut found = BTreeMap::new();
         for (&pid, &cpus) in &named {
-            let below =
-                tasks::tree(&[pid]).into_iter().filter(|other| *other == pid || !named.contains_key(other));
+            let below = tasks::with_descendants(&[pid])
+                .into_iter()
+                .filter(|other| *other == pid || !named.contains_key(other));
             found.extend(below.filter_map(|pid| {
                 Some((pid, Process { start: tasks::start_time(pid)?, cpus: cpus.clone() }))
             }));

@@ -17,7 +17,7 @@ use manycore_experiment::{
     live::{Live, Order, Trial},
     pace::Pace,
 };
-use manycore_topology::{CpuSet, Distance};
+use manycore_topology::{CpuSet, TopologyDistance};
 use manycore_workload::contention::Shared;
 use std::{
     collections::BTreeMap,
@@ -170,7 +170,8 @@ fn treatments(
             continue;
         }
         let one = cpus.first().filter(|_| load.blocks).map(|cpu| ("same", [cpu, cpu]));
-        let others = Distance::examples(machine, &cpus).into_iter().map(|(far, pair)| (far.name(), pair));
+        let others =
+            TopologyDistance::examples(machine, &cpus).into_iter().map(|(far, pair)| (far.name(), pair));
         for (distance, pair) in one.into_iter().chain(others) {
             let list: CpuSet = pair.into_iter().collect();
             let factors = [("variant", variant), ("distance", distance), ("cpus", &list.to_string())];

@@ -18,7 +18,7 @@ use manycore_experiment::{
 };
 use manycore_linux::{clock::now_ns, memory};
 use manycore_text::units::bytes;
-use manycore_topology::Tree;
+use manycore_topology::SysTree;
 use manycore_topology::{CpuId, CpuSet};
 use manycore_workload::stream::{Kernel, Streams, Work};
 use size::Room;
@@ -68,7 +68,7 @@ fn lay_out(stage: &mut Stage) -> Result<Field> {
     let wish = &stage.wish.stream;
     let mut ground = Ground::of(machine, wish.nodes.as_ref())?;
     let caches = ground::caches(machine, &ground.crowds);
-    let tree = Tree::open(Path::new("/")).ok();
+    let tree = SysTree::open(Path::new("/")).ok();
     let node = |&node: &u32| (node, tree.as_ref().and_then(|tree| memory::available(tree, node)));
     let room = Room {
         nodes: ground.memories.iter().map(node).collect(),
@@ -116,7 +116,7 @@ fn cure(error: &std::io::Error) -> &'static str {
 
 /// Notes if the kernel provided small pages. Loads from random addresses then mostly measure page-table
 /// walks.
-fn tell_small_pages(stage: &mut Stage, tree: Option<&Tree>, wanted: u64) {
+fn tell_small_pages(stage: &mut Stage, tree: Option<&SysTree>, wanted: u64) {
     if let Some(huge) = tree.and_then(memory::in_huge_pages).filter(|&huge| huge < wanted / 2) {
         let why = format!(
             "the kernel provided {} of {} (see /sys/kernel/mm/transparent_hugepage/enabled); latencies include address \

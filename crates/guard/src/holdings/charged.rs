@@ -3,7 +3,7 @@
 
 use crate::decision::holdings::{Holder, Key, Kind, Object, Objects};
 use manycore_topology::{
-    Tree,
+    SysTree,
     cgroup::{Hierarchies, memberships},
 };
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, path::Path};
@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, path::Path};
 pub(super) struct Groups(BTreeMap<String, Vec<Holder>>);
 
 impl Groups {
-    pub(super) fn add(&mut self, tree: &Tree, pid: u32, holder: &Holder) {
+    pub(super) fn add(&mut self, tree: &SysTree, pid: u32, holder: &Holder) {
         if let Some(text) = memberships(tree, &pid.to_string()) {
             self.0.entry(text).or_default().push(Holder { writes: true, ..*holder });
         }

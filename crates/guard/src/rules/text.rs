@@ -13,7 +13,7 @@ use crate::rules::{
 use manycore_linux::tasks;
 use manycore_text::units;
 use manycore_topology::{
-    Tree,
+    SysTree,
     cgroup::{Hierarchies, has_memory},
 };
 use serde::Deserialize;
@@ -173,7 +173,7 @@ pub(super) fn asked(path: &str) -> Result<(String, Of), String> {
 /// Returns a control group with memory limits, and its name. If it does not exist yet, returns where it would
 /// be.
 fn group(path: &str) -> Result<(String, Of), String> {
-    let tree = Tree::open(Path::new("/")).map_err(|error| error.to_string())?;
+    let tree = SysTree::open(Path::new("/")).map_err(|error| error.to_string())?;
     let points = Hierarchies::read(&tree).points();
     let below = path.trim_matches('/');
     if below.split('/').any(|part| part == "..") {

@@ -4,7 +4,7 @@
 use crate::interrupts::Interrupt;
 use crate::interrupts::counts::Counts;
 use manycore_topology::{CpuSet, Machine, machine::Device};
-use manycore_topology::{read::ReadError, tree::Tree};
+use manycore_topology::{read::ReadError, sys_tree::SysTree};
 use rustix::io::Errno;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use std::{
 ///
 /// # Errors
 /// An affinity in the tree is not a CPU list.
-pub fn read(tree: &Tree, machine: &Machine, counts: &Counts) -> Result<Vec<Interrupt>, ReadError> {
+pub fn read(tree: &SysTree, machine: &Machine, counts: &Counts) -> Result<Vec<Interrupt>, ReadError> {
     let owners = owners(tree, machine);
     let mut found = Vec::new();
     for row in &counts.rows {
@@ -43,7 +43,7 @@ pub fn read(tree: &Tree, machine: &Machine, counts: &Counts) -> Result<Vec<Inter
 ///
 /// # Errors
 /// The affinity is not a CPU list.
-pub fn setting(tree: &Tree, irq: u32) -> Result<Interrupt, ReadError> {
+pub fn setting(tree: &SysTree, irq: u32) -> Result<Interrupt, ReadError> {
     let folder = format!("proc/irq/{irq}");
     let allowed = format!("{folder}/smp_affinity_list");
     Ok(Interrupt {
@@ -56,7 +56,7 @@ pub fn setting(tree: &Tree, irq: u32) -> Result<Interrupt, ReadError> {
 }
 
 /// Returns the device that lists each interrupt. Of the devices that share a line, the first one with a name.
-fn owners<'a>(tree: &Tree, machine: &'a Machine) -> BTreeMap<u32, &'a Device> {
+fn owners<'a>(tree: &SysTree, machine: &'a Machine) -> BTreeMap<u32, &'a Device> {
     let mut owners: BTreeMap<u32, &Device> = BTreeMap::new();
     for device in &machine.devices {
         for irq in of_device(tree, device) {
@@ -72,7 +72,7 @@ fn owners<'a>(tree: &Tree, machine: &'a Machine) -> BTreeMap<u32, &'a Device> {
 /// Returns the interrupts of a device. `msi_irqs` holds a file per message-signalled interrupt; otherwise
 /// `irq` is the interrupt line. The firmware assigns a line also to devices without a driver, which is
 /// ignored.
-fn of_device(tree: &Tree, device: &Device) -> BTreeSet<u32> {
+fn of_device(tree: &SysTree, device: &Device) -> BTreeSet<u32> {
     let folder = format!("sys/bus/pci/devices/{}", device.address);
     let signalled: BTreeSet<u32> =
         tree.list(&format!("{folder}/msi_irqs")).iter().filter_map(|name| name.parse().ok()).collect();
@@ -83,7 +83,7 @@ fn of_device(tree: &Tree, device: &Device) -> BTreeSet<u32> {
 }
 
 /// Whether debugfs (`CONFIG_GENERIC_IRQ_DEBUGFS`) shows a flag of an interrupt that cannot be moved.
-fn debug_says_fixed(tree: &Tree, irq: u32) -> bool {
+fn debug_says_fixed(tree: &SysTree, irq: u32) -> bool {
     const FIXED: [&str; 3] = ["IRQD_AFFINITY_MANAGED", "IRQD_PER_CPU", "IRQD_NO_BALANCING"];
     let text = tree.read(&format!("sys/kernel/debug/irq/irqs/{irq}")).unwrap_or_default();
     text.split_whitespace().any(|word| FIXED.contains(&word))

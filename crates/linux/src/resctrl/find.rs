@@ -1,6 +1,6 @@
 //! Finds the mount point of resctrl, or the reason why it is not mounted.
 
-use manycore_topology::{cgroup::unescape, tree::Tree};
+use manycore_topology::{cgroup::unescape, sys_tree::SysTree};
 use std::path::{Path, PathBuf};
 
 /// The usual mount point.
@@ -38,7 +38,7 @@ pub enum Missing {
 ///
 /// # Errors
 /// There is no such file system.
-pub fn find(system: &Tree, wanted: Option<&Path>) -> Result<Mount, Missing> {
+pub fn find(system: &SysTree, wanted: Option<&Path>) -> Result<Mount, Missing> {
     let mounts = mounts(system);
     if let Some(point) = wanted {
         let there = point.join("schemata").is_file() && point.join("info").is_dir();
@@ -59,13 +59,13 @@ pub fn find(system: &Tree, wanted: Option<&Path>) -> Result<Mount, Missing> {
 
 /// Whether the kernel has registered the file system (`/proc/filesystems`), which it does only on CPUs that
 /// support it.
-fn is_supported(system: &Tree) -> bool {
+fn is_supported(system: &SysTree) -> bool {
     let text = system.read("proc/filesystems").unwrap_or_default();
     text.lines().any(|line| line.split_whitespace().last() == Some("resctrl"))
 }
 
 /// Returns the file system type and mount point of each mount.
-fn mounts(system: &Tree) -> Vec<(String, Mount)> {
+fn mounts(system: &SysTree) -> Vec<(String, Mount)> {
     let text = system.read_part("proc/self/mounts", 4 << 20, str::to_owned);
     let text = text.or_else(|| system.read("proc/mounts")).unwrap_or_default();
     // `resctrl /sys/fs/resctrl resctrl rw,relatime,cdp 0 0`
@@ -79,7 +79,7 @@ fn mounts(system: &Tree) -> Vec<(String, Mount)> {
 }
 
 /// Returns `vendor_id` of the first CPU; absent on Arm.
-pub fn vendor(system: &Tree) -> Option<String> {
+pub fn vendor(system: &SysTree) -> Option<String> {
     let first = |text: &str| {
         let line = text.lines().find(|line| line.starts_with("vendor_id"));
         line.unwrap_or_default().to_owned()
@@ -93,12 +93,12 @@ mod tests {
     use super::*;
     use manycore_topology::capture::Capture;
 
-    fn system(files: &[(&str, &str)]) -> Tree {
+    fn system(files: &[(&str, &str)]) -> SysTree {
         let mut capture = Capture::default();
         for (path, text) in files {
             capture.add_file(path, text);
         }
-        Tree::from_capture(capture)
+        SysTree::from_capture(capture)
     }
 
     #[test]

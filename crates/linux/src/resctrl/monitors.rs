@@ -2,7 +2,7 @@
 
 use super::{Files, read::path};
 use crate::resctrl::rates::{Monitor, Reading};
-use manycore_topology::tree::Tree;
+use manycore_topology::sys_tree::SysTree;
 use std::{fs::File, os::unix::fs::FileExt};
 
 /// Files in a domain's directory, and the events that they count.
@@ -29,7 +29,7 @@ struct Place {
 }
 
 /// Reads the monitors of a group once.
-pub(super) fn read(tree: &Tree, group: &str, tells_rates: bool) -> Vec<Monitor> {
+pub(super) fn read(tree: &SysTree, group: &str, tells_rates: bool) -> Vec<Monitor> {
     let mut monitors = Vec::new();
     for place in places(tree, group) {
         let text = tree.read(&place.path).unwrap_or_default();
@@ -90,7 +90,7 @@ impl Place {
 }
 
 /// Returns all monitor files of a group, by resource and domain.
-fn places(tree: &Tree, group: &str) -> Vec<Place> {
+fn places(tree: &SysTree, group: &str) -> Vec<Place> {
     let folder = path(group, "mon_data");
     let mut places = Vec::new();
     for name in tree.list(&folder) {

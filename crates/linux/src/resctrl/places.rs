@@ -2,12 +2,12 @@
 
 use crate::resctrl::domains::Places;
 use manycore_topology::CpuSet;
-use manycore_topology::tree::Tree;
+use manycore_topology::sys_tree::SysTree;
 use std::collections::BTreeMap;
 
 /// Reads the CPUs of nodes (`/sys/devices/system/node`) and caches
 /// (`cpuN/cache/indexM/{id,level,shared_cpu_list}`). Those that the kernel does not report are left out.
-pub fn places(system: &Tree) -> Places {
+pub fn places(system: &SysTree) -> Places {
     let folder = "sys/devices/system/node";
     let list = |path: String| system.cpu_list(&path).ok().flatten().unwrap_or_default();
     let node = |node| (node, list(format!("{folder}/node{node}/cpulist")));

@@ -7,7 +7,7 @@ use crate::resctrl::{
     state::{Group, Owner, QOS_SCHEMA, Role, State},
 };
 use manycore_topology::CpuSet;
-use manycore_topology::tree::{OpenError, Tree};
+use manycore_topology::sys_tree::{OpenError, SysTree};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -22,7 +22,7 @@ const NO_GROUPS: [&str; 3] = ["info", "mon_data", "mon_groups"];
 /// A mounted file system, opened for reading.
 #[derive(Debug)]
 pub struct Files {
-    pub(super) tree: Tree,
+    pub(super) tree: SysTree,
     mount: Mount,
     info: BTreeMap<String, Info>,
     offer: Offer,
@@ -33,12 +33,12 @@ impl Files {
     ///
     /// # Errors
     /// The mount point cannot be opened.
-    pub fn open(system: &Tree, mount: &Mount) -> Result<Self, OpenError> {
-        Ok(Self::new(Tree::open(&mount.point)?, vendor(system).as_deref(), mount.clone()))
+    pub fn open(system: &SysTree, mount: &Mount) -> Result<Self, OpenError> {
+        Ok(Self::new(SysTree::open(&mount.point)?, vendor(system).as_deref(), mount.clone()))
     }
 
     /// Reads the capabilities of the file system in a tree, which may be a copy.
-    pub fn new(tree: Tree, vendor: Option<&str>, mount: Mount) -> Self {
+    pub fn new(tree: SysTree, vendor: Option<&str>, mount: Mount) -> Self {
         let info: BTreeMap<String, Info> = tree
             .list("info")
             .into_iter()
@@ -163,7 +163,7 @@ pub fn path(name: &str, file: &str) -> String {
     if name.is_empty() { file.to_owned() } else { format!("{name}/{file}") }
 }
 
-fn info(tree: &Tree, folder: &str) -> Info {
+fn info(tree: &SysTree, folder: &str) -> Info {
     let text = |file: &str| tree.read(&format!("{folder}/{file}"));
     let mask = |file: &str| u64::from_str_radix(text(file)?.trim(), 16).ok();
     let number = |file: &str| tree.number::<u64>(&format!("{folder}/{file}"));
@@ -197,7 +197,7 @@ mod tests {
             }
         }
         let options = options.iter().map(|&option| option.to_owned()).collect();
-        Files::new(Tree::from_capture(capture), vendor, Mount { point: "/r".into(), options })
+        Files::new(SysTree::from_capture(capture), vendor, Mount { point: "/r".into(), options })
     }
 
     #[test]

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use crate::resctrl::Mount;
     use crate::resctrl::rates::Reading;
-    use manycore_topology::tree::Tree;
+    use manycore_topology::sys_tree::SysTree;
     use std::{fs, path::Path};
 
     fn write(root: &Path, path: &str, text: &str) {
@@ -72,7 +72,7 @@ mod tests {
         write(root, &total("web/"), "7\n");
         write(root, "none/tasks", "");
         let mount = Mount { point: root.to_owned(), options: Vec::new() };
-        let files = Files::new(Tree::open(root).unwrap(), None, mount);
+        let files = Files::new(SysTree::open(root).unwrap(), None, mount);
         let mut sampler = Sampler::new(&files);
         let first = sampler.look(|_| true);
         assert_eq!(first.keys().collect::<Vec<_>>(), ["", "web"]);

@@ -3,7 +3,7 @@
 use super::memory;
 use crate::vms::usage::{CpuTime, HostReading, VcpuReading};
 use crate::{clock::now_ns, counters::ticks_per_second};
-use manycore_topology::tree::Tree;
+use manycore_topology::sys_tree::SysTree;
 use rustix::param::page_size;
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(super) struct Stat {
 }
 
 /// Returns the `stat` of `task` (`PID` or `PID/task/TID`).
-pub(super) fn stat(tree: &Tree, task: &str) -> Option<Stat> {
+pub(super) fn stat(tree: &SysTree, task: &str) -> Option<Stat> {
     let text = tree.read(&format!("proc/{task}/stat"))?;
     // The second field is a name in parentheses that may contain any characters.
     let mut fields = [""; 50];
@@ -51,7 +51,7 @@ pub(super) fn stat(tree: &Tree, task: &str) -> Option<Stat> {
 /// Reads `schedstat` of a thread: nanoseconds on a CPU, nanoseconds waiting for one, number of times it was
 /// scheduled onto a CPU. All are absent if the kernel has no such file (`CONFIG_SCHED_INFO`). Returns `None`
 /// if there is no such thread.
-pub(super) fn thread(tree: &Tree, pid: u32, tid: u32) -> Option<VcpuReading> {
+pub(super) fn thread(tree: &SysTree, pid: u32, tid: u32) -> Option<VcpuReading> {
     let folder = format!("proc/{pid}/task/{tid}");
     let Some(text) = tree.read(&format!("{folder}/schedstat")) else {
         return tree.is_folder(&folder).then(|| VcpuReading { tid, ..VcpuReading::default() });
@@ -62,13 +62,13 @@ pub(super) fn thread(tree: &Tree, pid: u32, tid: u32) -> Option<VcpuReading> {
 }
 
 /// Returns the bytes of huge pages (`HugetlbPages` of `status`), which RSS does not include.
-pub(super) fn huge_pages(tree: &Tree, pid: u32) -> Option<u64> {
+pub(super) fn huge_pages(tree: &SysTree, pid: u32) -> Option<u64> {
     let text = tree.read(&format!("proc/{pid}/status"))?;
     kibibytes(&text, "HugetlbPages:")
 }
 
 /// Returns the user of a process (`Uid` of `status`: the first value, the real user id).
-pub(super) fn user(tree: &Tree, pid: u32) -> Option<u32> {
+pub(super) fn user(tree: &SysTree, pid: u32) -> Option<u32> {
     let text = tree.read(&format!("proc/{pid}/status"))?;
     text.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_ascii_whitespace().next()?.parse().ok()
 }
@@ -80,20 +80,20 @@ fn kibibytes(text: &str, name: &str) -> Option<u64> {
 }
 
 /// Returns the bytes on each node (`numa_maps`); empty if the file cannot be read.
-pub(super) fn by_node(tree: &Tree, pid: u32) -> BTreeMap<u32, u64> {
+pub(super) fn by_node(tree: &SysTree, pid: u32) -> BTreeMap<u32, u64> {
     let text = tree.read_part(&format!("proc/{pid}/numa_maps"), LONGEST_MAP, str::to_owned);
     memory::by_node(&text.unwrap_or_default())
 }
 
 /// Number of VM exits of guests, by process id, if KVM's statistics can be read.
 pub(super) struct Exits<'a> {
-    tree: &'a Tree,
+    tree: &'a SysTree,
     /// Directory name `PID-DESCRIPTOR` of each guest.
     folders: BTreeMap<u32, String>,
 }
 
 /// Lists the guests in KVM's statistics.
-pub(super) fn exits(tree: &Tree) -> Exits<'_> {
+pub(super) fn exits(tree: &SysTree) -> Exits<'_> {
     let folder = |name: String| Some((name.split_once('-')?.0.parse().ok()?, name));
     Exits { tree, folders: tree.list(KVM).into_iter().filter_map(folder).collect() }
 }
@@ -106,7 +106,7 @@ impl Exits<'_> {
 }
 
 /// Reads the counters of the host (the first line of `/proc/stat`, and `/proc/meminfo`).
-pub fn host(tree: &Tree) -> HostReading {
+pub fn host(tree: &SysTree) -> HostReading {
     let line = tree.read_part("proc/stat", 4096, |text| text.lines().next().unwrap_or_default().to_owned());
     let line = line.unwrap_or_default();
     let tick = 1_000_000_000 / ticks_per_second();

@@ -9,7 +9,7 @@ use crate::vms::{
 };
 use crate::{clock::now_ns, targets::TargetError};
 use manycore_text::names;
-use manycore_topology::tree::Tree;
+use manycore_topology::sys_tree::SysTree;
 use std::{collections::BTreeMap, time::SystemTime};
 
 /// Number of readings during which a new process may still become an emulator: libvirt's child first sets up
@@ -33,7 +33,7 @@ pub struct Wanted {
 /// The set of running domains; it may change between readings.
 #[derive(Debug)]
 pub struct Domains<'a> {
-    tree: &'a Tree,
+    tree: &'a SysTree,
     wanted: Wanted,
     known: BTreeMap<u32, Known>,
     /// Processes that are not emulators, and the number of the reading in which they appeared.
@@ -54,7 +54,7 @@ struct Known {
 
 impl<'a> Domains<'a> {
     /// Creates the set for the system whose `/proc` is below `tree`.
-    pub fn new(tree: &'a Tree, wanted: Wanted) -> Self {
+    pub fn new(tree: &'a SysTree, wanted: Wanted) -> Self {
         Self { tree, wanted, known: BTreeMap::new(), others: BTreeMap::new(), looks: 0 }
     }
 

@@ -4,10 +4,11 @@
 //! memory comes from the nearest node, and from the next one when that is full.
 
 use super::{Export, comments, list};
-use crate::Memory;
+use crate::MemoryPlacement;
 
 pub(super) fn text(export: &Export, program: &str) -> String {
-    let interleave = export.memory_by_numactl().filter(|_| matches!(export.memory, Memory::Interleave(_)));
+    let interleave =
+        export.memory_by_numactl().filter(|_| matches!(export.memory, MemoryPlacement::Interleave(_)));
     let comment = interleave.map(|words| {
         comments(&[
             format!("{program} cannot interleave memory: put '{words}' before the command"),

@@ -6,11 +6,11 @@
 //! Management Policies on the Node" in the Kubernetes documentation.
 
 use super::{Export, comments};
-use crate::{Level, Memory, PlannedWorker, PolicyKind};
+use crate::{Level, MemoryPlacement, PlannedWorker, PolicyKind};
 use manycore_topology::CpuSet;
 
 pub(super) fn text(export: &Export) -> String {
-    let demand = Demand::of(export);
+    let demand = PodRequest::of(export);
     let mut lines = vec![
         format!("{}. Kubernetes cannot name CPUs: a pod requests", export.title()),
         format!(
@@ -18,7 +18,7 @@ pub(super) fn text(export: &Export) -> String {
             export.plan.cpus()
         ),
     ];
-    lines.extend(losses(export, &demand));
+    lines.extend(comments_on_losses(export, &demand));
     let mut text = comments(&lines);
     text.push('\n');
     text.push_str(&kubelet(export, &demand));
@@ -27,7 +27,7 @@ pub(super) fn text(export: &Export) -> String {
 }
 
 /// The CPUs that containers request.
-struct Demand {
+struct PodRequest {
     /// CPUs of each container: one container for all workers, or one per worker if each worker has a group
     /// of CPUs.
     containers: Vec<usize>,
@@ -37,7 +37,7 @@ struct Demand {
     threads: usize,
 }
 
-impl Demand {
+impl PodRequest {
     fn of(export: &Export) -> Self {
         let (plan, machine) = (export.plan, export.machine);
         let widest = machine.cores.iter().map(|core| core.cpus.len()).max().unwrap_or(1);
@@ -58,7 +58,7 @@ impl Demand {
 }
 
 /// Returns comments on what the plan loses in Kubernetes.
-fn losses(export: &Export, demand: &Demand) -> Vec<String> {
+fn comments_on_losses(export: &Export, demand: &PodRequest) -> Vec<String> {
     let mut lines = Vec::new();
     if !demand.exclusive {
         lines.push(
@@ -87,13 +87,13 @@ fn losses(export: &Export, demand: &Demand) -> Vec<String> {
         );
     }
     match export.memory {
-        Memory::Default | Memory::Local => {}
-        Memory::Bind(_) => {
+        MemoryPlacement::Default | MemoryPlacement::Local => {}
+        MemoryPlacement::Bind(_) => {
             lines.push(
                 "bind: memoryManagerPolicy: Static with reservedMemory binds containers to nodes.".to_owned(),
             );
         }
-        Memory::Interleave(_) => {
+        MemoryPlacement::Interleave(_) => {
             lines.push("interleave: put numactl before the command in the container, and add the capability SYS_NICE.".to_owned());
         }
     }
@@ -101,7 +101,7 @@ fn losses(export: &Export, demand: &Demand) -> Vec<String> {
 }
 
 /// Returns the kubelet's configuration.
-fn kubelet(export: &Export, demand: &Demand) -> String {
+fn kubelet(export: &Export, demand: &PodRequest) -> String {
     let mut text = comments(&[
         "Part of the kubelet's configuration. The flags --cpu-manager-policy, --cpu-manager-policy-options,"
             .to_owned(),
@@ -144,7 +144,7 @@ const ACROSS_CORES: &str = "distribute-cpus-across-cores";
 const WHOLE_CORES: &str = "full-pcpus-only";
 
 /// Returns the options of the static policy that bring its choice closer to the placement.
-fn options(export: &Export, demand: &Demand) -> Vec<&'static str> {
+fn options(export: &Export, demand: &PodRequest) -> Vec<&'static str> {
     let machine = export.machine;
     let cpus = export.plan.cpus();
     let whole = machine.cores.iter().all(|core| !core.cpus.intersects(&cpus) || core.cpus.is_subset(&cpus));
@@ -193,7 +193,7 @@ fn nodes_of(export: &Export) -> usize {
 
 /// Returns the pod. The static policy requires requests and limits that are equal and whole numbers of
 /// CPUs.
-fn pod(demand: &Demand) -> String {
+fn pod(demand: &PodRequest) -> String {
     let mut text = comments(&["Replace the names, the image and the memory.".to_owned()]);
     text.push_str("apiVersion: v1\nkind: Pod\nmetadata:\n  name: workers\nspec:\n  containers:\n");
     for (at, cpus) in demand.containers.iter().enumerate() {

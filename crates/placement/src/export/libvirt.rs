@@ -1,7 +1,7 @@
 //! Exports for libvirt's domain XML (`formatdomain`): one virtual CPU per worker.
 
 use super::{Export, list};
-use crate::Memory;
+use crate::MemoryPlacement;
 
 pub(super) fn text(export: &Export) -> String {
     let all = export.plan.cpus();
@@ -27,10 +27,10 @@ pub(super) fn text(export: &Export) -> String {
 fn memory(export: &Export) -> String {
     let nodes = export.memory.nodes(export.plan);
     let mode = match export.memory {
-        Memory::Default => return String::new(),
-        Memory::Local => return comment("local is the default of a domain without numatune"),
-        Memory::Interleave(_) => "interleave",
-        Memory::Bind(_) => "strict",
+        MemoryPlacement::Default => return String::new(),
+        MemoryPlacement::Local => return comment("local is the default of a domain without numatune"),
+        MemoryPlacement::Interleave(_) => "interleave",
+        MemoryPlacement::Bind(_) => "strict",
     };
     if nodes.is_empty() {
         return comment("the machine reports no memory nodes");

@@ -12,12 +12,12 @@ mod slurm;
 mod systemd;
 mod taskset;
 
-use super::{Memory, Plan, PlannedWorker, Policy, memory_policy::set};
+use super::{MemoryPlacement, PlacementPlan, PlannedWorker, Policy, memory_placement::set};
 use manycore_topology::{CpuSet, Machine};
 
 /// A program that plans are exported for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
+pub enum ExportFormat {
     /// A command prefix with CPUs only.
     Taskset,
     /// A command prefix with CPUs and memory.
@@ -38,7 +38,7 @@ pub enum Dialect {
     Libvirt,
 }
 
-impl Dialect {
+impl ExportFormat {
     /// All programs.
     pub const ALL: [Self; 9] = [
         Self::Taskset,
@@ -68,13 +68,13 @@ impl Dialect {
     }
 
     /// Returns whether the output is a command prefix or options, which scripts insert into a command line.
-    pub const fn is_words(self) -> bool {
+    pub const fn is_command_prefix(self) -> bool {
         matches!(self, Self::Taskset | Self::Numactl | Self::Docker | Self::Podman)
     }
 
     /// Returns whether the program places whole processes, so that one set of CPUs for all workers
-    /// ([`Plan::together`]) makes sense. The others place the workers of one program separately.
-    pub const fn places_programs(self) -> bool {
+    /// ([`PlacementPlan::together`]) makes sense. The others place the workers of one program separately.
+    pub const fn places_processes(self) -> bool {
         matches!(self, Self::Taskset | Self::Numactl | Self::Systemd | Self::Docker | Self::Podman)
     }
 }
@@ -83,60 +83,60 @@ impl Dialect {
 #[derive(Clone, Copy, Debug)]
 pub struct Export<'a> {
     /// The plan.
-    pub plan: &'a Plan,
+    pub plan: &'a PlacementPlan,
     /// The machine that the plan is for.
     pub machine: &'a Machine,
     /// The policy that the plan was made with.
     pub policy: &'a Policy,
     /// The memory policy. `bind` without nodes binds each worker to the memory nearest to its own CPUs;
     /// `interleave` without nodes uses the memory nodes of all workers.
-    pub memory: &'a Memory,
-    /// Reserved CPUs; see [`super::LeftOut::reserved`].
+    pub memory: &'a MemoryPlacement,
+    /// Reserved CPUs; see [`super::UnusedCpus::reserved`].
     pub reserved: &'a CpuSet,
 }
 
 impl Export<'_> {
     /// Returns the whole text, which ends with a newline.
-    pub fn text(&self, dialect: Dialect) -> String {
+    pub fn text(&self, dialect: ExportFormat) -> String {
         match dialect {
-            Dialect::Taskset => taskset::text(self),
-            Dialect::Numactl => numactl::text(self),
-            Dialect::Systemd => systemd::text(self),
-            Dialect::Docker | Dialect::Podman => container::text(self, dialect.name()),
-            Dialect::Kubernetes => kubernetes::text(self),
-            Dialect::Slurm => slurm::text(self),
-            Dialect::OpenMp => openmp::text(self),
-            Dialect::Libvirt => libvirt::text(self),
+            ExportFormat::Taskset => taskset::text(self),
+            ExportFormat::Numactl => numactl::text(self),
+            ExportFormat::Systemd => systemd::text(self),
+            ExportFormat::Docker | ExportFormat::Podman => container::text(self, dialect.name()),
+            ExportFormat::Kubernetes => kubernetes::text(self),
+            ExportFormat::Slurm => slurm::text(self),
+            ExportFormat::OpenMp => openmp::text(self),
+            ExportFormat::Libvirt => libvirt::text(self),
         }
     }
 
     /// Returns one line per worker, or a single line if all workers have the same CPUs.
     fn lines(&self, words: impl Fn(&PlannedWorker) -> String) -> String {
-        let workers = if self.is_one_place() { &self.plan.workers[..1] } else { &self.plan.workers };
+        let workers = if self.all_workers_equal() { &self.plan.workers[..1] } else { &self.plan.workers };
         workers.iter().map(|worker| words(worker) + "\n").collect()
     }
 
     /// Returns whether all workers have the same CPUs.
-    fn is_one_place(&self) -> bool {
+    fn all_workers_equal(&self) -> bool {
         self.plan.workers.windows(2).all(|pair| pair[0].cpus == pair[1].cpus)
     }
 
     /// Returns the nodes that the memory policy selects for a worker.
     fn nodes(&self, worker: &PlannedWorker) -> Vec<u32> {
         match self.memory {
-            Memory::Bind(nodes) if nodes.is_empty() => worker.memory_nodes.clone(),
+            MemoryPlacement::Bind(nodes) if nodes.is_empty() => worker.memory_nodes.clone(),
             memory => memory.nodes(self.plan),
         }
     }
 
     /// Returns whether memory is restricted to these nodes, and there are any.
     fn binds(&self, nodes: &[u32]) -> bool {
-        matches!(self.memory, Memory::Bind(_)) && !nodes.is_empty()
+        matches!(self.memory, MemoryPlacement::Bind(_)) && !nodes.is_empty()
     }
 
     /// Returns `8 workers, close, for the machine 0123456789abcdef`.
     fn title(&self) -> String {
-        let Plan { workers, place, machine, .. } = self.plan;
+        let PlacementPlan { workers, place, machine, .. } = self.plan;
         let count = workers.len();
         let noun = if count == 1 { "worker" } else { "workers" };
         format!("{count} {noun}, {place}, for the machine {machine}")

@@ -14,7 +14,7 @@ pub(super) fn text(export: &Export) -> String {
         lines.push(format!("{words} PROGRAM"));
     }
     let workers = &export.plan.workers;
-    let apart = if export.is_one_place() { &workers[..1] } else { workers };
+    let apart = if export.all_workers_equal() { &workers[..1] } else { workers };
     let places: Vec<String> = apart.iter().map(|worker| place(&worker.cpus)).collect();
     format!(
         "{}export OMP_NUM_THREADS={}\nexport OMP_PLACES='{}'\nexport OMP_PROC_BIND=close\nexport OMP_DYNAMIC=false\n",

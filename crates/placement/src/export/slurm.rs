@@ -4,7 +4,7 @@
 //! step as many CPUs as it has tasks, so the node is allocated first, with `salloc`.
 
 use super::{Export, comments};
-use crate::{Level, Memory, PlannedWorker, PolicyKind};
+use crate::{Level, MemoryPlacement, PlannedWorker, PolicyKind};
 use manycore_topology::CpuSet;
 
 pub(super) fn text(export: &Export) -> String {
@@ -22,15 +22,15 @@ pub(super) fn text(export: &Export) -> String {
         words.push("--hint=nomultithread".to_owned());
     }
     match export.memory {
-        Memory::Default => {}
-        Memory::Local => words.push("--mem-bind=local".to_owned()),
-        Memory::Bind(_) => match memory(export) {
+        MemoryPlacement::Default => {}
+        MemoryPlacement::Local => words.push("--mem-bind=local".to_owned()),
+        MemoryPlacement::Bind(_) => match memory(export) {
             Some(bind) => words.push(bind),
             None => {
                 lines.push("The memory nodes of some workers are unknown: memory is not bound.".to_owned());
             }
         },
-        Memory::Interleave(_) => {
+        MemoryPlacement::Interleave(_) => {
             lines.push("srun cannot interleave memory: put this before the program:".to_owned());
             lines.extend(export.memory_by_numactl());
         }

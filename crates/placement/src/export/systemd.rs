@@ -4,7 +4,7 @@
 //! workers, and the CPUs of single workers follow as comments, for one unit per worker.
 
 use super::{Export, comments, list};
-use crate::{Memory, PlannedWorker};
+use crate::{MemoryPlacement, PlannedWorker};
 
 pub(super) fn text(export: &Export) -> String {
     let all = export.plan.together().workers.remove(0);
@@ -27,7 +27,7 @@ pub(super) fn text(export: &Export) -> String {
     if export.binds(&nodes) {
         text.push_str(&format!("AllowedMemoryNodes=\nAllowedMemoryNodes={}\n", list(&nodes)));
     }
-    if !export.is_one_place() {
+    if !export.all_workers_equal() {
         text.push_str(&single(export));
     }
     text
@@ -37,10 +37,10 @@ pub(super) fn text(export: &Export) -> String {
 fn memory(export: &Export, worker: &PlannedWorker) -> String {
     let nodes = export.nodes(worker);
     let policy = match export.memory {
-        Memory::Default => return String::new(),
-        Memory::Local => return "NUMAPolicy=local\n".to_owned(),
-        Memory::Interleave(_) => "interleave",
-        Memory::Bind(_) => "bind",
+        MemoryPlacement::Default => return String::new(),
+        MemoryPlacement::Local => return "NUMAPolicy=local\n".to_owned(),
+        MemoryPlacement::Interleave(_) => "interleave",
+        MemoryPlacement::Bind(_) => "bind",
     };
     let nodes = if nodes.is_empty() { "all".to_owned() } else { list(&nodes) };
     format!("NUMAPolicy={policy}\nNUMAMask={nodes}\n")

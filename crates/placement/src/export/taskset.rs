@@ -1,10 +1,10 @@
 //! Exports for `taskset(1)`: the CPUs of a command.
 
 use super::{Export, comments};
-use crate::Plan;
+use crate::PlacementPlan;
 use manycore_topology::CpuSet;
 
-impl Plan {
+impl PlacementPlan {
     /// Returns the command prefix that restricts a command to the plan's CPUs: `taskset -c 0-3`. The
     /// scheduler chooses among them for each worker.
     pub fn taskset(&self) -> String {

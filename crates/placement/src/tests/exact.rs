@@ -185,7 +185,7 @@ fn sentences_say_why() {
 fn plans_count_their_sharing() {
     let machine = two_packages();
     let shared = |place, workers| {
-        let sharing = plan(&machine, place, workers).shared();
+        let sharing = plan(&machine, place, workers).cpu_sharing();
         (sharing.workers, sharing.most)
     };
     assert_eq!(shared("close", 16), (0, 1));
@@ -213,5 +213,5 @@ fn a_plan_is_a_file() {
         "workers": [{"cpus": "0", "memory_nodes": [0], "why": "CPU 0: core 0 of L3 0-1, the first"}],
     });
     assert_eq!(serde_json::to_value(&plan).unwrap(), json);
-    assert_eq!(serde_json::from_value::<Plan>(json).unwrap(), plan);
+    assert_eq!(serde_json::from_value::<PlacementPlan>(json).unwrap(), plan);
 }

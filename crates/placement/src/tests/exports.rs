@@ -4,8 +4,8 @@ use super::{machines::*, *};
 use proptest::{prelude::*, sample::select};
 
 /// Exports a plan for a program.
-fn export(machine: &Machine, dialect: Dialect, place: &str, workers: usize, memory: &str) -> String {
-    let (policy, memory): (Policy, Memory) = (place.parse().unwrap(), memory.parse().unwrap());
+fn export(machine: &Machine, dialect: ExportFormat, place: &str, workers: usize, memory: &str) -> String {
+    let (policy, memory): (Policy, MemoryPlacement) = (place.parse().unwrap(), memory.parse().unwrap());
     let plan = plan(machine, place, workers);
     let reserved = CpuSet::new();
     Export { plan: &plan, machine, policy: &policy, memory: &memory, reserved: &reserved }.text(dialect)
@@ -17,7 +17,7 @@ fn bare(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn other_programs_are_told() {
+fn exports_use_other_programs_syntax() {
     let plan = plan(&two_packages(), "spread", 4);
     assert_eq!(plan.taskset(), "taskset -c 0-1,8-9");
     for (memory, words) in [
@@ -28,50 +28,55 @@ fn other_programs_are_told() {
         ("bind", " --membind=0-1"),
         ("bind=0", " --membind=0"),
     ] {
-        let memory: Memory = memory.parse().unwrap();
+        let memory: MemoryPlacement = memory.parse().unwrap();
         assert_eq!(plan.numactl(&memory), format!("numactl --physcpubind=0-1,8-9{words}"));
     }
     let mut nodeless = plan;
     nodeless.workers.iter_mut().for_each(|worker| worker.memory_nodes.clear());
-    assert!(nodeless.numactl(&Memory::Bind(Vec::new())).ends_with("--membind=all"));
+    assert!(nodeless.numactl(&MemoryPlacement::Bind(Vec::new())).ends_with("--membind=all"));
 }
 
 #[test]
 fn each_worker_has_its_line_and_alike_ones_have_one() {
     let machine = two_packages();
-    let taskset = |place| export(&machine, Dialect::Taskset, place, 3, "default");
+    let taskset = |place| export(&machine, ExportFormat::Taskset, place, 3, "default");
     assert_eq!(taskset("spread"), "taskset -c 0\ntaskset -c 8\ntaskset -c 1\n");
     assert_eq!(taskset("free"), "taskset -c 0-15\n");
-    let numactl = export(&machine, Dialect::Numactl, "spread", 2, "bind");
+    let numactl = export(&machine, ExportFormat::Numactl, "spread", 2, "bind");
     assert_eq!(numactl, "numactl --physcpubind=0 --membind=0\nnumactl --physcpubind=8 --membind=1\n");
-    let numactl = export(&machine, Dialect::Numactl, "spread", 2, "interleave");
+    let numactl = export(&machine, ExportFormat::Numactl, "spread", 2, "interleave");
     assert_eq!(
         bare(&numactl)[1],
         "numactl --physcpubind=8 --interleave=0-1",
         "over the memory of all workers"
     );
-    let docker = export(&machine, Dialect::Docker, "spread@package", 2, "bind");
+    let docker = export(&machine, ExportFormat::Docker, "spread@package", 2, "bind");
     assert_eq!(docker, "--cpuset-cpus=0-7 --cpuset-mems=0\n--cpuset-cpus=8-15 --cpuset-mems=1\n");
 }
 
 #[test]
-fn what_cannot_be_said_stands_in_a_comment() {
+fn unsupported_features_become_comments() {
     let machine = two_packages();
     for (dialect, memory, comment) in [
-        (Dialect::Taskset, "bind", "# taskset cannot set a memory policy (bind); use --as numactl"),
-        (Dialect::Docker, "interleave=1", "# docker cannot interleave memory: put 'numactl --interleave=1'"),
-        (Dialect::Podman, "interleave", "# podman cannot interleave memory"),
-        (Dialect::OpenMp, "bind=1", "# numactl --membind=1 PROGRAM"),
-        (Dialect::Slurm, "interleave", "# srun cannot interleave memory"),
-        (Dialect::Kubernetes, "bind", "# bind: memoryManagerPolicy: Static"),
-        (Dialect::Kubernetes, "default", "Kubernetes cannot name CPUs"),
-        (Dialect::Systemd, "default", "#   NAME@1.service: CPUAffinity=8 AllowedCPUs=8"),
-        (Dialect::Libvirt, "local", "<!-- local is the default of a domain without numatune -->"),
+        (ExportFormat::Taskset, "bind", "# taskset cannot set a memory policy (bind); use --as numactl"),
+        (
+            ExportFormat::Docker,
+            "interleave=1",
+            "# docker cannot interleave memory: put 'numactl --interleave=1'",
+        ),
+        (ExportFormat::Podman, "interleave", "# podman cannot interleave memory"),
+        (ExportFormat::OpenMp, "bind=1", "# numactl --membind=1 PROGRAM"),
+        (ExportFormat::Slurm, "interleave", "# srun cannot interleave memory"),
+        (ExportFormat::Kubernetes, "bind", "# bind: memoryManagerPolicy: Static"),
+        (ExportFormat::Kubernetes, "default", "Kubernetes cannot name CPUs"),
+        (ExportFormat::Systemd, "default", "#   NAME@1.service: CPUAffinity=8 AllowedCPUs=8"),
+        (ExportFormat::Libvirt, "local", "<!-- local is the default of a domain without numatune -->"),
     ] {
         let text = export(&machine, dialect, "spread", 2, memory);
         assert!(text.contains(comment), "{text}");
     }
-    for dialect in [Dialect::Taskset, Dialect::Numactl, Dialect::Docker, Dialect::Podman] {
+    for dialect in [ExportFormat::Taskset, ExportFormat::Numactl, ExportFormat::Docker, ExportFormat::Podman]
+    {
         assert!(
             !export(&machine, dialect, "spread", 2, "default").contains('#'),
             "output for command substitution"
@@ -83,7 +88,7 @@ fn what_cannot_be_said_stands_in_a_comment() {
 fn slurm_has_a_map_for_single_cpus_and_masks_for_more() {
     let machine = two_packages();
     let bind = |place, workers, memory| {
-        let text = export(&machine, Dialect::Slurm, place, workers, memory);
+        let text = export(&machine, ExportFormat::Slurm, place, workers, memory);
         let words = bare(&text)[0].split_once("--cpu-bind=").unwrap().1;
         words.to_owned()
     };
@@ -91,7 +96,7 @@ fn slurm_has_a_map_for_single_cpus_and_masks_for_more() {
     assert_eq!(bind("spread@package", 3, "bind"), "mask_cpu:0xff,0xff00,0xff --mem-bind=map_mem:0,1,0");
     assert_eq!(bind("free", 40, "bind"), "mask_cpu:0xffff*40 --mem-bind=mask_mem:0x3*40");
     assert_eq!(bind("close+nosmt", 1, "local"), "map_cpu:0 --hint=nomultithread --mem-bind=local");
-    let text = export(&machine, Dialect::Slurm, "close", 17, "default");
+    let text = export(&machine, ExportFormat::Slurm, "close", 17, "default");
     assert!(text.contains("--ntasks=17 --overcommit"), "{text}");
 }
 
@@ -99,12 +104,12 @@ fn slurm_has_a_map_for_single_cpus_and_masks_for_more() {
 fn openmp_places_are_intervals() {
     let machine = sparse();
     let places = |place, workers| {
-        let text = export(&machine, Dialect::OpenMp, place, workers, "default");
+        let text = export(&machine, ExportFormat::OpenMp, place, workers, "default");
         bare(&text)[1].to_owned()
     };
     assert_eq!(places("close", 6), "export OMP_PLACES='{2},{8},{10},{100},{102},{2}'");
     assert_eq!(places("free", 6), "export OMP_PLACES='{2,8,10,100,102}'");
-    let text = export(&two_packages(), Dialect::OpenMp, "spread@package", 2, "default");
+    let text = export(&two_packages(), ExportFormat::OpenMp, "spread@package", 2, "default");
     assert!(text.contains("'{0:8},{8:8}'"), "{text}");
 }
 
@@ -112,7 +117,7 @@ fn openmp_places_are_intervals() {
 fn a_comment_of_xml_holds_no_two_hyphens() {
     let mut machine = with_devices();
     machine.devices[0].names = vec!["eth---0".to_owned()];
-    let text = export(&machine, Dialect::Libvirt, "near=eth---0", 1, "default");
+    let text = export(&machine, ExportFormat::Libvirt, "near=eth---0", 1, "default");
     assert!(text.contains("near=eth- - -0"), "{text}");
 }
 
@@ -123,12 +128,12 @@ fn left_out_is_what_no_plan_uses() {
     machine.allowed.cpus = cpus("0-11");
     machine.offline = cpus("16-17");
     let (policy, reserve): (Policy, Reserve) = ("cpus=3,0".parse().unwrap(), "2".parse().unwrap());
-    let left_out = LeftOut::of(&policy, &machine, &reserve);
+    let left_out = UnusedCpus::of(&policy, &machine, &reserve);
     let texts = [&left_out.reserved, &left_out.isolated, &left_out.denied, &left_out.offline];
     assert_eq!(texts.map(ToString::to_string), ["1-2", "4", "12-15", "16-17"]);
-    assert_eq!(policy.room(&machine, &reserve), Ok(2));
+    assert_eq!(policy.capacity(&machine, &reserve), Ok(2));
     let close: Policy = "close".parse().unwrap();
-    assert_eq!(close.room(&machine, &reserve), Ok(8));
+    assert_eq!(close.capacity(&machine, &reserve), Ok(8));
 }
 
 proptest! {
@@ -143,7 +148,7 @@ proptest! {
         if !nodes {
             machine.nodes.clear();
         }
-        for dialect in Dialect::ALL {
+        for dialect in ExportFormat::ALL {
             let text = export(&machine, dialect, place, workers, memory);
             prop_assert!(text.ends_with('\n') && !text.contains("= ") && !text.contains("=\"\""), "{}", text);
             // Lists of nodes or CPUs are not empty, except where systemd's empty assignment clears one.

@@ -59,7 +59,7 @@ fn places() -> impl Strategy<Value = &'static str> {
 }
 
 /// Returns the number of workers whose first CPU is in each group.
-fn uses(plan: &Plan, groups: &[CpuSet]) -> Vec<usize> {
+fn uses(plan: &PlacementPlan, groups: &[CpuSet]) -> Vec<usize> {
     let first = |worker: &PlannedWorker| worker.cpus.first().unwrap();
     groups
         .iter()
@@ -91,7 +91,7 @@ proptest! {
     fn all_cpus_are_used_once_before_any_twice(machine in machines(), place in select(vec!["close", "spread"])) {
         let plan = plan(&machine, place, machine.online.len());
         prop_assert_eq!(plan.cpus(), machine.online);
-        prop_assert_eq!(plan.shared(), Sharing { workers: 0, most: 1 });
+        prop_assert_eq!(plan.cpu_sharing(), CpuSharing { workers: 0, most: 1 });
     }
 
     #[test]
@@ -132,8 +132,8 @@ proptest! {
             if let Ok(policy) = text.parse::<Policy>() {
                 prop_assert_eq!(policy.to_string().parse::<Policy>().unwrap(), policy);
             }
-            if let Ok(memory) = text.parse::<Memory>() {
-                prop_assert_eq!(memory.to_string().parse::<Memory>().unwrap(), memory);
+            if let Ok(memory) = text.parse::<MemoryPlacement>() {
+                prop_assert_eq!(memory.to_string().parse::<MemoryPlacement>().unwrap(), memory);
             }
             if let Ok(reserve) = text.parse::<Reserve>() {
                 prop_assert_eq!(reserve.to_string().parse::<Reserve>().unwrap(), reserve);
@@ -154,7 +154,7 @@ proptest! {
         for (level, at) in swaps {
             moved = exchange(&machine, &moved, sizes[..level].iter().product(), sizes[level], at);
         }
-        prop_assert_eq!(moved.shape(&machine), plan.shape(&machine));
+        prop_assert_eq!(moved.canonical(&machine), plan.canonical(&machine));
     }
 
     #[test]
@@ -168,7 +168,7 @@ proptest! {
             plan(&machine, &format!("cpus={}", list.join(",")), list.len())
         };
         let (a, b) = (listed(&a), listed(&b));
-        let crowds = |plan: &Plan, groups: &[CpuSet]| {
+        let crowds = |plan: &PlacementPlan, groups: &[CpuSet]| {
             let mut uses = uses(plan, groups);
             uses.sort_unstable();
             uses
@@ -176,7 +176,7 @@ proptest! {
         let levels: Vec<Vec<CpuSet>> = [&machine.packages, &machine.clusters, &machine.cores]
             .map(|groups| groups.iter().map(|group| group.cpus.clone()).collect()).to_vec();
         let alike = levels.iter().all(|groups| crowds(&a, groups) == crowds(&b, groups));
-        if a.shape(&machine) == b.shape(&machine) {
+        if a.canonical(&machine) == b.canonical(&machine) {
             prop_assert!(alike);
         }
     }
@@ -184,7 +184,7 @@ proptest! {
 
 /// Returns the plan with two adjacent groups of `size` CPUs exchanged; `count` of them are in the next
 /// larger group.
-fn exchange(machine: &Machine, plan: &Plan, size: u32, count: u32, at: u32) -> Plan {
+fn exchange(machine: &Machine, plan: &PlacementPlan, size: u32, count: u32, at: u32) -> PlacementPlan {
     let groups = machine.online.len() as u32 / size;
     let (a, within) = (at % groups, at % groups % count);
     let b = a - within + (within + 1) % count;

@@ -115,7 +115,7 @@ pub(super) fn sparse() -> Machine {
         cores: named(&["0", "2", "8", "10", "100", "102"]),
         allowed: Allowed {
             cpus: cpus("2-200"),
-            binding: "cpuset.cpus of /job".to_owned(),
+            effective_limit: "cpuset.cpus of /job".to_owned(),
             ..Allowed::default()
         },
         ..Machine::default()

@@ -10,7 +10,7 @@ mod shapes;
 use super::*;
 use machines::Form;
 
-fn plan(machine: &Machine, place: &str, workers: usize) -> Plan {
+fn plan(machine: &Machine, place: &str, workers: usize) -> PlacementPlan {
     place.parse::<Policy>().unwrap().plan(machine, workers, &Reserve::Nothing).unwrap()
 }
 

@@ -11,7 +11,7 @@ fn counts_are_limited() {
     let count = |workers| refusal(&two(), "close", workers, &Reserve::Nothing);
     assert_eq!(count(0), "there are no workers to place; request at least 1");
     assert_eq!(count(1_000_000_000), "1000000000 workers are too many for a plan; request at most 65536");
-    assert_eq!(plan(&two(), "spread@core", MOST_WORKERS).workers.len(), MOST_WORKERS);
+    assert_eq!(plan(&two(), "spread@core", MAX_WORKERS).workers.len(), MAX_WORKERS);
 }
 
 #[test]
@@ -147,6 +147,6 @@ fn texts_are_refused_with_the_choices() {
         assert!(text.parse::<Reserve>().is_err(), "{text}");
     }
     for text in ["bind=", "bind=1024", "interleave=0-4294967294", "local=0", "none"] {
-        assert!(text.parse::<Memory>().is_err(), "{text}");
+        assert!(text.parse::<MemoryPlacement>().is_err(), "{text}");
     }
 }

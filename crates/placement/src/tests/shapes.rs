@@ -3,8 +3,8 @@
 use super::{machines::*, *};
 use manycore_topology::machine::Node;
 
-fn shape(machine: &Machine, place: &str, workers: usize) -> Shape {
-    plan(machine, place, workers).shape(machine)
+fn shape(machine: &Machine, place: &str, workers: usize) -> CanonicalPlan {
+    plan(machine, place, workers).canonical(machine)
 }
 
 fn same(machine: &Machine, workers: usize, places: &[&str]) {
@@ -14,7 +14,7 @@ fn same(machine: &Machine, workers: usize, places: &[&str]) {
 }
 
 fn different(machine: &Machine, workers: usize, places: &[&str]) {
-    let shapes: Vec<Shape> = places.iter().map(|place| shape(machine, place, workers)).collect();
+    let shapes: Vec<CanonicalPlan> = places.iter().map(|place| shape(machine, place, workers)).collect();
     for (at, one) in shapes.iter().enumerate() {
         assert!(!shapes[..at].contains(one), "{} of {places:?}", places[at]);
     }
@@ -43,7 +43,7 @@ fn symmetric_groups_are_exchanged() {
 }
 
 #[test]
-fn what_differs_is_told_apart() {
+fn different_plans_have_different_shapes() {
     different(&hybrid(), 1, &["cpus=0", "cpus=4"]);
     same(&hybrid(), 1, &["cpus=0", "cpus=3"]);
     different(&uneven(), 1, &["cpus=0", "cpus=3"]);
@@ -115,15 +115,15 @@ fn crossing_groups_and_foreign_memory_keep_their_numbers() {
     let machine = two_packages();
     let mut far = plan(&machine, "cpus=0", 1);
     far.workers[0].memory_nodes = vec![1];
-    assert_ne!(far.shape(&machine), shape(&machine, "cpus=0", 1));
+    assert_ne!(far.canonical(&machine), shape(&machine, "cpus=0", 1));
     far.workers[0].cpus = cpus("8");
-    assert_eq!(far.shape(&machine), shape(&machine, "cpus=8", 1), "near again");
+    assert_eq!(far.canonical(&machine), shape(&machine, "cpus=8", 1), "near again");
 }
 
 #[test]
 fn plans_of_other_machines_have_a_shape_too() {
     let mut plan = plan(&two(), "close", 2);
     plan.workers[1].cpus = cpus("0-4294967294");
-    assert_ne!(plan.shape(&two()), shape(&two(), "close", 2));
-    assert_eq!((plan.cpus().len(), plan.shared().most), (4_294_967_295, 2));
+    assert_ne!(plan.canonical(&two()), shape(&two(), "close", 2));
+    assert_eq!((plan.cpus().len(), plan.cpu_sharing().most), (4_294_967_295, 2));
 }

@@ -6,7 +6,7 @@ use manycore_stats::{
     Estimate,
     verdict::{Rule, Verdict},
 };
-use manycore_topology::{Tree, capture::Capture};
+use manycore_topology::{SysTree, capture::Capture};
 use std::collections::BTreeMap;
 
 fn files() -> Files {
@@ -37,7 +37,7 @@ fn files() -> Files {
     }
     let options = ["rw", "relatime"].map(str::to_owned).to_vec();
     Files::new(
-        Tree::from_capture(capture),
+        SysTree::from_capture(capture),
         Some("GenuineIntel"),
         Mount { point: "/sys/fs/resctrl".into(), options },
     )

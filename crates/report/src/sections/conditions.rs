@@ -101,7 +101,7 @@ fn may_use(machine: &Machine) -> String {
     let cpus = if allowed.cpus.is_empty() { "unknown".to_owned() } else { format!("CPUs {}", allowed.cpus) };
     let quota =
         allowed.quota_cpus.map(|quota| format!(", {quota:.2} CPUs' worth of time")).unwrap_or_default();
-    let binding = match allowed.binding.as_str() {
+    let binding = match allowed.effective_limit.as_str() {
         "" | "nothing" => String::new(),
         binding => format!(" (limited by {binding})"),
     };

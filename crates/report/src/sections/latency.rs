@@ -76,7 +76,7 @@ pub(super) fn beside(all: &[Named]) -> Vec<Table> {
         title,
         ("", Align::Left),
         all,
-        |distance: &manycore_topology::Distance| distance.title().to_owned(),
+        |distance: &manycore_topology::TopologyDistance| distance.title().to_owned(),
         |named| {
             let distances = named.evaluation.latency.iter().flat_map(|latency| &latency.distances);
             let cell = |at: &AtDistance| {

@@ -2,7 +2,7 @@
 
 use crate::ceilings::{Needs, doubled, has, raise, resource};
 use manycore_experiment::spawning::{Limit, Runtime};
-use manycore_topology::tree::Tree;
+use manycore_topology::sys_tree::SysTree;
 
 /// `CAP_SYS_ADMIN`: processes with it may open files beyond `fs.file-max`.
 const CAP_SYS_ADMIN: u32 = 21;
@@ -11,14 +11,14 @@ const OTHERS: u64 = 1000;
 /// Values of `fs.file-max` beyond this mean no limit.
 const NO_LIMIT: u64 = 1 << 60;
 
-pub(super) fn find(tree: &Tree, process: &str, runtime: Runtime, needs: &Needs) -> Vec<Limit> {
+pub(super) fn find(tree: &SysTree, process: &str, runtime: Runtime, needs: &Needs) -> Vec<Limit> {
     let of_machine = of_machine(tree, process, needs);
     // Each process has a file table of its own.
     let of_process = if runtime == Runtime::Processes { None } else { of_process(tree, process, needs) };
     of_machine.into_iter().chain(of_process).collect()
 }
 
-fn of_process(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
+fn of_process(tree: &SysTree, process: &str, needs: &Needs) -> Option<Limit> {
     let (soft, hard) = resource(tree, process, "Max open files")?;
     let soft = soft?;
     let used = tree.list(&format!("proc/{process}/fd")).len() as u64;
@@ -35,7 +35,7 @@ fn of_process(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
 }
 
 /// `file-nr` has three numbers: allocated, unused, maximum.
-fn of_machine(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
+fn of_machine(tree: &SysTree, process: &str, needs: &Needs) -> Option<Limit> {
     let text = tree.read("proc/sys/fs/file-nr")?;
     let mut numbers = text.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
     let (used, _, most) = (numbers.next()?, numbers.next()?, numbers.next()?);

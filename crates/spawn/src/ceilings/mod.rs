@@ -12,7 +12,7 @@ mod tasks;
 pub use space::memory;
 
 use manycore_experiment::spawning::{Limit, Runtime, Work};
-use manycore_topology::tree::Tree;
+use manycore_topology::sys_tree::SysTree;
 
 /// Address space of a thread's stack: the default of Rust's standard library.
 const STACK_BYTES: u64 = 2 << 20;
@@ -53,7 +53,7 @@ impl Needs {
 
 /// Returns the limits of `process` (its id, or `self` for the limits of programs started by this process),
 /// lowest first.
-pub fn find(tree: &Tree, process: &str, runtime: Runtime, needs: &Needs) -> Vec<Limit> {
+pub fn find(tree: &SysTree, process: &str, runtime: Runtime, needs: &Needs) -> Vec<Limit> {
     let mut limits = Vec::new();
     if needs.tasks {
         limits.extend(tasks::find(tree, process, needs));
@@ -94,7 +94,7 @@ fn erlang_table(option: &str, most: u64, used: u64, count: u64, source: &str) ->
 
 /// Returns the soft and hard value of a line of `/proc/PID/limits`, such as `Max processes`; absent if
 /// unlimited.
-fn resource(tree: &Tree, process: &str, name: &str) -> Option<(Option<u64>, Option<u64>)> {
+fn resource(tree: &SysTree, process: &str, name: &str) -> Option<(Option<u64>, Option<u64>)> {
     let text = tree.read(&format!("proc/{process}/limits"))?;
     let mut values = text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace();
     let mut value = || values.next().map(|word| word.parse().ok());
@@ -120,21 +120,21 @@ fn raise(flag: &str, option: &str, hard: Option<u64>, wanted: Option<u64>) -> St
 }
 
 /// Returns a value of `/proc/PID/status`: `Threads`, `VmSize` (in kB).
-fn status(tree: &Tree, process: &str, name: &str) -> Option<String> {
+fn status(tree: &SysTree, process: &str, name: &str) -> Option<String> {
     let text = tree.read(&format!("proc/{process}/status"))?;
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().to_owned()))
 }
 
 /// Returns whether `process` is in the initial user namespace (`user_namespaces(7)`). root of another one has
 /// no privileges outside it.
-fn is_first(tree: &Tree, process: &str) -> bool {
+fn is_first(tree: &SysTree, process: &str) -> bool {
     /// `PROC_USER_INIT_INO` of `include/linux/proc_ns.h`.
     const FIRST_NAMESPACE: &str = "user:[4026531837]";
     tree.link(&format!("proc/{process}/ns/user")).is_some_and(|link| link == FIRST_NAMESPACE)
 }
 
 /// Returns whether `process` has one of these capabilities in the initial user namespace.
-fn has(tree: &Tree, process: &str, capabilities: &[u32]) -> bool {
+fn has(tree: &SysTree, process: &str, capabilities: &[u32]) -> bool {
     let effective = status(tree, process, "CapEff").and_then(|hex| u64::from_str_radix(&hex, 16).ok());
     let has = |capability: &u32| effective.is_some_and(|effective| effective >> capability & 1 == 1);
     is_first(tree, process) && capabilities.iter().any(has)

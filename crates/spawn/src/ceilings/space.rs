@@ -2,7 +2,7 @@
 
 use crate::ceilings::{LARGEST, Needs, raise, resource, status};
 use manycore_experiment::spawning::Limit;
-use manycore_topology::{cgroup, read::system::kilobytes, tree::Tree};
+use manycore_topology::{cgroup, read::system::kilobytes, sys_tree::SysTree};
 
 /// Mappings per stack: the stack and its guard page. From Linux 6.13 with glibc 2.42 on, the guard page is
 /// not a separate mapping; the real limit is then higher than reported.
@@ -17,7 +17,7 @@ const RESOURCES: [[&str; 5]; 2] = [
     ["RLIMIT_DATA", "Max data size", "VmData", "d", "data"],
 ];
 
-pub(super) fn find(tree: &Tree, process: &str, needs: &Needs, stack_bytes: u64) -> Vec<Limit> {
+pub(super) fn find(tree: &SysTree, process: &str, needs: &Needs, stack_bytes: u64) -> Vec<Limit> {
     let resources = RESOURCES.iter().filter_map(|[name, line, used, flag, option]| {
         let (soft, used, hard) = left(tree, process, line, used)?;
         let room = soft.saturating_sub(used) / stack_bytes.max(1);
@@ -34,7 +34,7 @@ pub(super) fn find(tree: &Tree, process: &str, needs: &Needs, stack_bytes: u64) 
 }
 
 /// Returns the limit `vm.max_map_count` of the mappings of one process.
-fn maps(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
+fn maps(tree: &SysTree, process: &str, needs: &Needs) -> Option<Limit> {
     let path = "proc/sys/vm/max_map_count";
     let most: u64 = tree.number(path)?;
     let lines = |text: &str| text.lines().count().to_string();
@@ -52,21 +52,21 @@ fn maps(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
 }
 
 /// Returns the soft limit, the used amount and the hard limit of a resource that is counted in bytes.
-fn left(tree: &Tree, process: &str, line: &str, used: &str) -> Option<(u64, u64, Option<u64>)> {
+fn left(tree: &SysTree, process: &str, line: &str, used: &str) -> Option<(u64, u64, Option<u64>)> {
     let (soft, hard) = resource(tree, process, line)?;
     let used = status(tree, process, used).and_then(|text| kilobytes(&text)).unwrap_or(0);
     Some((soft?, used, hard))
 }
 
 /// Returns a field of `/proc/meminfo` in bytes.
-fn field(tree: &Tree, name: &str) -> Option<u64> {
+fn field(tree: &SysTree, name: &str) -> Option<u64> {
     let text = tree.read("proc/meminfo")?;
     kilobytes(text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?)
 }
 
 /// Returns the bytes that can still be committed, if the kernel does not overcommit (`vm.overcommit_memory`
 /// is 2).
-fn commit_left(tree: &Tree) -> Option<u64> {
+fn commit_left(tree: &SysTree) -> Option<u64> {
     let mode: u8 = tree.number("proc/sys/vm/overcommit_memory")?;
     let left = || Some(field(tree, "CommitLimit")?.saturating_sub(field(tree, "Committed_AS")?));
     if mode == 2 { left() } else { None }
@@ -75,7 +75,7 @@ fn commit_left(tree: &Tree) -> Option<u64> {
 /// Returns the bytes that a runtime may use without disturbing other processes, with their source: the
 /// minimum of nine tenths of `MemAvailable`, of what the control groups allow this process, and of its
 /// resource limits. Absent if none is known.
-pub fn memory(tree: &Tree) -> Option<(u64, String)> {
+pub fn memory(tree: &SysTree) -> Option<(u64, String)> {
     let of_resource = RESOURCES.iter().filter_map(|[name, line, used, ..]| {
         let (soft, used, _) = left(tree, "self", line, used)?;
         Some((soft.saturating_sub(used), *name))

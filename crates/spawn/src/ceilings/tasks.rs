@@ -3,8 +3,8 @@
 use crate::ceilings::{Needs, doubled, has, is_first, raise, resource, status};
 use manycore_experiment::spawning::Limit;
 use manycore_topology::{
-    cgroup::{self, Folder},
-    tree::Tree,
+    cgroup::{self, GroupFolder},
+    sys_tree::SysTree,
 };
 
 /// Maximum number of process ids of a 64-bit kernel (`PID_MAX_LIMIT`).
@@ -20,7 +20,7 @@ const CAP_SYS_RESOURCE: u32 = 24;
 /// Allowance for tasks of other processes, added when a limit is raised.
 const OTHERS: u64 = 1000;
 
-pub(super) fn find(tree: &Tree, process: &str, needs: &Needs) -> Vec<Limit> {
+pub(super) fn find(tree: &SysTree, process: &str, needs: &Needs) -> Vec<Limit> {
     let tasks = all_tasks(tree).unwrap_or(0);
     let groups = cgroup::folders_of(tree, process, "pids");
     [ids(tree, tasks), threads_max(tree, tasks, needs), of_user(tree, process, needs)]
@@ -31,12 +31,12 @@ pub(super) fn find(tree: &Tree, process: &str, needs: &Needs) -> Vec<Limit> {
 }
 
 /// Returns the number of tasks of the whole machine: `1/84` in `/proc/loadavg`.
-fn all_tasks(tree: &Tree) -> Option<u64> {
+fn all_tasks(tree: &SysTree) -> Option<u64> {
     tree.read("proc/loadavg")?.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
 }
 
 /// Returns the limit of process ids. After a wrap-around, ids from 300 to below `pid_max` are used.
-fn ids(tree: &Tree, tasks: u64) -> Option<Limit> {
+fn ids(tree: &SysTree, tasks: u64) -> Option<Limit> {
     let path = "proc/sys/kernel/pid_max";
     let most: u64 = tree.number(path)?;
     let sees_all = tree.link("proc/self/ns/pid").is_some_and(|link| link == FIRST_NAMESPACE);
@@ -55,7 +55,7 @@ fn ids(tree: &Tree, tasks: u64) -> Option<Limit> {
     })
 }
 
-fn threads_max(tree: &Tree, tasks: u64, needs: &Needs) -> Option<Limit> {
+fn threads_max(tree: &SysTree, tasks: u64, needs: &Needs) -> Option<Limit> {
     let path = "proc/sys/kernel/threads-max";
     let most: u64 = tree.number(path)?;
     let wanted = needs.count.saturating_add(tasks).saturating_add(OTHERS).max(most.saturating_mul(2));
@@ -69,7 +69,7 @@ fn threads_max(tree: &Tree, tasks: u64, needs: &Needs) -> Option<Limit> {
 
 /// Returns the limit `RLIMIT_NPROC`, which counts all tasks of the real user. It does not apply to root or to
 /// processes with administrative capabilities (`copy_process`).
-fn of_user(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
+fn of_user(tree: &SysTree, process: &str, needs: &Needs) -> Option<Limit> {
     let (soft, hard) = resource(tree, process, "Max processes")?;
     let soft = soft?;
     let user = real_user(tree, process)?;
@@ -90,12 +90,12 @@ fn of_user(tree: &Tree, process: &str, needs: &Needs) -> Option<Limit> {
 }
 
 /// Returns the first number of `Uid`.
-fn real_user(tree: &Tree, process: &str) -> Option<String> {
+fn real_user(tree: &SysTree, process: &str) -> Option<String> {
     Some(status(tree, process, "Uid")?.split_whitespace().next()?.to_owned())
 }
 
 /// Returns the limit `pids.max` of one group, which counts the tasks of all groups below it.
-fn of_group(tree: &Tree, folder: &Folder) -> Option<Limit> {
+fn of_group(tree: &SysTree, folder: &GroupFolder) -> Option<Limit> {
     let path = format!("{}/pids.max", folder.path);
     let most: u64 = tree.number(&path)?;
     let used: u64 = tree.number(&format!("{}/pids.current", folder.path)).unwrap_or(0);

@@ -17,7 +17,7 @@ Max address space         unlimited            unlimited            bytes     \n
 
 const PLAIN_USER: &str = "Uid:\t1000\t1000\t1000\t1000\nThreads:\t40\nCapEff:\t0000000000000000\n";
 
-fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Tree) {
+fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, SysTree) {
     let folder = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &str| {
         let path = folder.path().join(path);
@@ -41,7 +41,7 @@ fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Tree) {
         fs::create_dir_all(folder.path().join("proc/self/ns")).unwrap();
         symlink(format!("{name}:[{number}]"), folder.path().join("proc/self/ns").join(name)).unwrap();
     }
-    let tree = Tree::open(folder.path()).unwrap();
+    let tree = SysTree::open(folder.path()).unwrap();
     (folder, tree)
 }
 
@@ -193,7 +193,7 @@ proptest! {
         for path in paths {
             capture.add_file(path, &text);
         }
-        let tree = Tree::from_capture(capture);
+        let tree = SysTree::from_capture(capture);
         let _ = (find(&tree, "self", Runtime::Threads, &threads(u64::MAX)), memory(&tree));
     }
 }
@@ -281,7 +281,7 @@ impl Drop for Script {
 }
 
 fn room(script: &Script, name: &str) -> Option<Limit> {
-    let tree = Tree::open(Path::new("/")).unwrap();
+    let tree = SysTree::open(Path::new("/")).unwrap();
     let needs = Needs { count: 100, tasks: true, ..Needs::default() };
     let limits = find(&tree, &script.id(), Runtime::Processes, &needs);
     limits.into_iter().find(|limit| limit.name == name)
@@ -335,7 +335,7 @@ fn a_real_user_leaves_the_room_that_is_told() {
 fn a_real_stack_takes_no_more_maps_than_is_told() {
     const COUNT: u64 = 200;
     let Some(mut script) = Script::start(THREADS, &[&COUNT.to_string()]) else { return };
-    let tree = Tree::open(Path::new("/")).unwrap();
+    let tree = SysTree::open(Path::new("/")).unwrap();
     let left = |script: &Script| {
         let limits = find(&tree, &script.id(), Runtime::Threads, &threads(COUNT));
         limits.into_iter().find(|limit| limit.name == "vm.max_map_count").unwrap().room

@@ -6,16 +6,16 @@ use crate::{
     machine::{AFFINITY, Allowed, Limit},
 };
 use crate::{
-    cgroup::{self, Flavour, Folder},
+    cgroup::{self, GroupFolder, HierarchyKind},
     read::ReadError,
-    tree::Tree,
+    sys_tree::SysTree,
 };
 
 /// Reads all limits. A tree without processes has no limits.
 ///
 /// # Errors
 /// A CPU list of a control group or of the process is malformed.
-pub fn read(tree: &Tree, online: &CpuSet) -> Result<Allowed, ReadError> {
+pub fn read(tree: &SysTree, online: &CpuSet) -> Result<Allowed, ReadError> {
     let mut limits = Vec::new();
     for folder in cgroup::folders(tree, "cpuset") {
         limits.extend(cpuset(tree, &folder)?);
@@ -27,11 +27,11 @@ pub fn read(tree: &Tree, online: &CpuSet) -> Result<Allowed, ReadError> {
 
 /// Reads the CPUs of a control group. The effective list takes ancestors and offline CPUs into account. A
 /// group of version 2 without its own CPUs inherits them; its file is empty and sets no limit.
-pub fn cpuset(tree: &Tree, folder: &Folder) -> Result<Option<Limit>, ReadError> {
+pub fn cpuset(tree: &SysTree, folder: &GroupFolder) -> Result<Option<Limit>, ReadError> {
     let names: &[&str] = match folder.flavour {
-        Flavour::Unified => &["cpuset.cpus.effective", "cpuset.cpus"],
-        Flavour::Named => &["cpuset.effective_cpus", "cpuset.cpus"],
-        Flavour::Bare => &["effective_cpus", "cpus"],
+        HierarchyKind::Unified => &["cpuset.cpus.effective", "cpuset.cpus"],
+        HierarchyKind::Named => &["cpuset.effective_cpus", "cpuset.cpus"],
+        HierarchyKind::Bare => &["effective_cpus", "cpus"],
     };
     for name in names {
         let path = format!("{}/{name}", folder.path);
@@ -43,7 +43,7 @@ pub fn cpuset(tree: &Tree, folder: &Folder) -> Result<Option<Limit>, ReadError> 
 }
 
 /// Reads the affinity (`sched_getaffinity(2)`) from `/proc/self/status`.
-fn affinity(tree: &Tree) -> Result<Option<Limit>, ReadError> {
+fn affinity(tree: &SysTree) -> Result<Option<Limit>, ReadError> {
     const STATUS: &str = "proc/self/status";
     const KEY: &str = "Cpus_allowed_list:";
     let line = tree.read_part(STATUS, 64 << 10, |text| {
@@ -55,9 +55,9 @@ fn affinity(tree: &Tree) -> Result<Option<Limit>, ReadError> {
 }
 
 /// Reads the CPU quota of a control group, in CPUs.
-pub fn quota(tree: &Tree, folder: &Folder) -> Option<Limit> {
+pub fn quota(tree: &SysTree, folder: &GroupFolder) -> Option<Limit> {
     let file = |name: &str| tree.read(&format!("{}/{name}", folder.path));
-    let (name, text) = if folder.flavour == Flavour::Unified {
+    let (name, text) = if folder.flavour == HierarchyKind::Unified {
         ("cpu.max", file("cpu.max")?)
     } else {
         ("cpu.cfs_quota_us", format!("{} {}", file("cpu.cfs_quota_us")?, file("cpu.cfs_period_us")?))
@@ -97,7 +97,7 @@ fn judge(online: &CpuSet, mut limits: Vec<Limit>) -> Allowed {
             None => format!("cpusets and affinity mask together leave {}", cpus.brief()),
         },
     };
-    Allowed { cpus, quota_cpus: tightest.map(|(quota, _)| quota), binding, limits }
+    Allowed { cpus, quota_cpus: tightest.map(|(quota, _)| quota), effective_limit: binding, limits }
 }
 
 #[cfg(test)]
@@ -133,7 +133,7 @@ mod tests {
         ] {
             let allowed = judge(&online, limits.clone());
             assert_eq!(
-                (allowed.cpus.to_string().as_str(), allowed.binding.as_str()),
+                (allowed.cpus.to_string().as_str(), allowed.effective_limit.as_str()),
                 (cpus, binding),
                 "{limits:?}"
             );

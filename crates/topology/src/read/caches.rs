@@ -10,7 +10,7 @@ use crate::{
         ReadError,
         cpus::{CPU, Cpus},
     },
-    tree::Tree,
+    sys_tree::SysTree,
 };
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ const MOST_INDICES: u32 = 10;
 ///
 /// # Errors
 /// A list of sharing CPUs is malformed.
-pub fn read(tree: &Tree, cpus: &Cpus) -> Result<Vec<Cache>, ReadError> {
+pub fn read(tree: &SysTree, cpus: &Cpus) -> Result<Vec<Cache>, ReadError> {
     let mut caches: Vec<Cache> = Vec::new();
     let indices = most_indices(tree, cpus);
     for index in 0..indices {
@@ -43,7 +43,7 @@ pub fn read(tree: &Tree, cpus: &Cpus) -> Result<Vec<Cache>, ReadError> {
 
 /// Returns one more than the highest cache index of any kind of core. Reads the first CPU of each package
 /// and the last CPU, since hybrid machines number their other cores last.
-fn most_indices(tree: &Tree, cpus: &Cpus) -> u32 {
+fn most_indices(tree: &SysTree, cpus: &Cpus) -> u32 {
     let firsts = cpus.packages.iter().filter_map(|package| package.cpus.first());
     let probes: CpuSet = firsts.chain(cpus.online.first()).chain(cpus.online.last()).collect();
     probes
@@ -53,7 +53,7 @@ fn most_indices(tree: &Tree, cpus: &Cpus) -> u32 {
         .map_or(0, |last| last.saturating_add(1).min(MOST_INDICES))
 }
 
-fn read_one(tree: &Tree, cpus: &Cpus, cpu: CpuId, index: u32) -> Result<Option<Cache>, ReadError> {
+fn read_one(tree: &SysTree, cpus: &Cpus, cpu: CpuId, index: u32) -> Result<Option<Cache>, ReadError> {
     let folder = format!("{CPU}/cpu{cpu}/cache/index{index}");
     let mut shared = tree.cpu_mask(&format!("{folder}/shared_cpu_map"))?;
     if shared.is_none() {
@@ -135,7 +135,7 @@ mod tests {
     fn ids_are_kept_where_the_kernel_tells_them() {
         let mut files = Spec { packages: 2, cores: 1, ..Spec::default() }.capture();
         files.add_file(&format!("{CPU}/cpu1/cache/index3/id"), "8");
-        let machine = crate::read(&Tree::from_capture(files)).unwrap();
+        let machine = crate::read(&SysTree::from_capture(files)).unwrap();
         assert_eq!(machine.caches_at(3).map(|cache| cache.id).collect::<Vec<_>>(), [None, Some(8)]);
     }
 

@@ -2,7 +2,7 @@
 
 mod arm;
 
-use crate::tree::Tree;
+use crate::sys_tree::SysTree;
 
 /// Maximum number of bytes read. One CPU needs far less; for 256 CPUs the kernel takes milliseconds to
 /// write the file.
@@ -37,7 +37,7 @@ pub struct CpuInfo {
 
 impl CpuInfo {
     /// Reads the first CPU's paragraph.
-    pub fn read(tree: &Tree) -> Self {
+    pub fn read(tree: &SysTree) -> Self {
         Self::parse(&tree.read_part("proc/cpuinfo", MOST_BYTES, first_cpu).unwrap_or_default())
     }
 

@@ -4,7 +4,7 @@
 use crate::{CpuId, CpuSet, machine::Group};
 use crate::{
     read::{ReadError, cpuinfo::CpuInfo},
-    tree::Tree,
+    sys_tree::SysTree,
 };
 use std::collections::HashSet;
 
@@ -54,7 +54,7 @@ const PACKAGE: Kind = Kind {
 ///
 /// # Errors
 /// The tree has no CPUs, or a list of CPUs is malformed.
-pub fn read(tree: &Tree, cpuinfo: &CpuInfo) -> Result<Cpus, ReadError> {
+pub fn read(tree: &SysTree, cpuinfo: &CpuInfo) -> Result<Cpus, ReadError> {
     let (online, offline) = presence(tree)?;
     let isolated = tree.cpu_list(&format!("{CPU}/isolated"))?.unwrap_or_default().intersection(&online);
     let mut cores = groups(tree, &CORE, &online)?;
@@ -70,7 +70,7 @@ pub fn read(tree: &Tree, cpuinfo: &CpuInfo) -> Result<Cpus, ReadError> {
 /// Reads online and offline CPUs. `online` exists since Linux 2.6.26; older kernels have a file for each
 /// CPU that can be offline. A CPU without a `topology` folder counts as offline if other CPUs have one: it
 /// went offline while the tree was copied.
-fn presence(tree: &Tree) -> Result<(CpuSet, CpuSet), ReadError> {
+fn presence(tree: &SysTree) -> Result<(CpuSet, CpuSet), ReadError> {
     let present = tree.numbered(CPU, "cpu");
     if present.is_empty() {
         return Err(ReadError::NoCpus { root: tree.name().to_owned() });
@@ -97,7 +97,7 @@ fn presence(tree: &Tree) -> Result<(CpuSet, CpuSet), ReadError> {
 
 /// Reads all groups of one kind. CPUs of a group already read are skipped, so a machine with two packages
 /// costs two files, however many CPUs it has.
-fn groups(tree: &Tree, kind: &Kind, online: &CpuSet) -> Result<Vec<Group>, ReadError> {
+fn groups(tree: &SysTree, kind: &Kind, online: &CpuSet) -> Result<Vec<Group>, ReadError> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
     let mut name = None;
@@ -118,7 +118,7 @@ fn groups(tree: &Tree, kind: &Kind, online: &CpuSet) -> Result<Vec<Group>, ReadE
 
 /// Reads the sibling file of one CPU. `name` caches the file name that this kernel uses.
 fn siblings(
-    tree: &Tree,
+    tree: &SysTree,
     kind: &Kind,
     cpu: CpuId,
     name: &mut Option<&'static str>,
@@ -136,7 +136,7 @@ fn siblings(
 
 /// Splits compute units into cores. For AMD families 15h and 16h the kernel reports the two cores of a
 /// compute unit as thread siblings, but with different core numbers; SMT siblings have the same one.
-fn split_compute_units(tree: &Tree, units: &[Group]) -> Vec<Group> {
+fn split_compute_units(tree: &SysTree, units: &[Group]) -> Vec<Group> {
     let core_id = |cpu: CpuId| tree.number::<i64>(&format!("{CPU}/cpu{cpu}/topology/core_id"));
     let mut cores = Vec::new();
     for unit in units {
@@ -181,12 +181,12 @@ mod tests {
         Group { id: Some(id), cpus: cpus.parse().unwrap() }
     }
 
-    fn tree(files: &[(&str, &str)]) -> Tree {
+    fn tree(files: &[(&str, &str)]) -> SysTree {
         let mut capture = crate::capture::Capture::default();
         for (path, text) in files {
             capture.add_file(&format!("{CPU}/{path}"), text);
         }
-        Tree::from_capture(capture)
+        SysTree::from_capture(capture)
     }
 
     #[test]

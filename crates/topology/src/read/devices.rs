@@ -4,7 +4,7 @@
 use crate::{CpuSet, machine::Device};
 use crate::{
     read::{ReadError, pci},
-    tree::Tree,
+    sys_tree::SysTree,
 };
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const NAMED: [&str; 5] =
 ///
 /// # Errors
 /// A device's CPU list is malformed.
-pub fn read(tree: &Tree, online: &CpuSet) -> Result<Vec<Device>, ReadError> {
+pub fn read(tree: &SysTree, online: &CpuSet) -> Result<Vec<Device>, ReadError> {
     let addresses = tree.list(PCI);
     if addresses.is_empty() {
         return Ok(Vec::new());
@@ -53,7 +53,7 @@ pub fn read(tree: &Tree, online: &CpuSet) -> Result<Vec<Device>, ReadError> {
     Ok(devices)
 }
 
-fn local_cpus(tree: &Tree, folder: &str) -> Result<Option<CpuSet>, ReadError> {
+fn local_cpus(tree: &SysTree, folder: &str) -> Result<Option<CpuSet>, ReadError> {
     match tree.cpu_list(&format!("{folder}/local_cpulist"))? {
         Some(cpus) => Ok(Some(cpus)),
         None => tree.cpu_mask(&format!("{folder}/local_cpus")),
@@ -62,7 +62,7 @@ fn local_cpus(tree: &Tree, folder: &str) -> Result<Option<CpuSet>, ReadError> {
 
 /// Returns the names by PCI address. This reads one link per name; looking into every device for every
 /// class would read one folder for each.
-fn names(tree: &Tree) -> BTreeMap<String, Vec<String>> {
+fn names(tree: &SysTree) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for class in NAMED {
         for name in tree.list(class).into_iter().filter(|name| is_telling(name)) {
@@ -121,7 +121,7 @@ mod tests {
         capture.add_link(&format!("{folder}/driver"), "../../../../bus/pci/drivers/ixgbe");
         capture.add_link("sys/class/net/eth0", "../../devices/pci0000:00/0000:03:00.0/net/eth0");
         capture.add_folder(&format!("{PCI}/0000:04:00.0"));
-        let devices = read(&Tree::from_capture(capture), &"0-3".parse().unwrap()).unwrap();
+        let devices = read(&SysTree::from_capture(capture), &"0-3".parse().unwrap()).unwrap();
         assert_eq!(
             devices,
             [Device {

@@ -10,7 +10,7 @@ use crate::{
         ReadError,
         cpus::{CPU, Cpus},
     },
-    tree::Tree,
+    sys_tree::SysTree,
 };
 
 /// Ratio of maximum frequencies up to which cores are of one kind. Favoured cores of one kind (Turbo Boost
@@ -29,7 +29,7 @@ struct Traits {
 ///
 /// # Errors
 /// A list of CPUs of a kind is malformed.
-pub fn read(tree: &Tree, cpus: &Cpus) -> Result<Vec<CoreKind>, ReadError> {
+pub fn read(tree: &SysTree, cpus: &Cpus) -> Result<Vec<CoreKind>, ReadError> {
     let traits = traits(tree, cpus);
     let mut sets = intel(tree, &cpus.online)?;
     if sets.len() < 2 {
@@ -46,7 +46,7 @@ pub fn read(tree: &Tree, cpus: &Cpus) -> Result<Vec<CoreKind>, ReadError> {
 
 /// Reads the properties of the first CPU of each core. The kernel provides each file for all CPUs or for
 /// none.
-fn traits(tree: &Tree, cpus: &Cpus) -> Vec<(CpuSet, Traits)> {
+fn traits(tree: &SysTree, cpus: &Cpus) -> Vec<(CpuSet, Traits)> {
     let cores: Vec<CpuSet> = match cpus.cores.as_slice() {
         [] => cpus.online.iter().map(CpuSet::single).collect(),
         cores => cores.iter().map(|core| core.cpus.clone()).collect(),
@@ -68,7 +68,7 @@ fn traits(tree: &Tree, cpus: &Cpus) -> Vec<(CpuSet, Traits)> {
 }
 
 /// Reads Intel's performance, efficiency and low-power cores, if the kernel reports more than one kind.
-fn intel(tree: &Tree, online: &CpuSet) -> Result<Vec<CpuSet>, ReadError> {
+fn intel(tree: &SysTree, online: &CpuSet) -> Result<Vec<CpuSet>, ReadError> {
     let mut sets = Vec::new();
     for unit in ["cpu_core", "cpu_atom", "cpu_lowpower"] {
         let mut cpus = tree.cpu_list(&format!("sys/devices/{unit}/cpus"))?;

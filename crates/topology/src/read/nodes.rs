@@ -4,7 +4,7 @@
 use crate::{CpuSet, machine::Node};
 use crate::{
     read::{ReadError, cpus::Cpus, system},
-    tree::Tree,
+    sys_tree::SysTree,
 };
 
 const NODE: &str = "sys/devices/system/node";
@@ -15,7 +15,7 @@ const NVIDIA: &str = "proc/driver/nvidia/gpus";
 ///
 /// # Errors
 /// A CPU or node list is malformed.
-pub fn read(tree: &Tree, cpus: &Cpus) -> Result<Vec<Node>, ReadError> {
+pub fn read(tree: &SysTree, cpus: &Cpus) -> Result<Vec<Node>, ReadError> {
     let present = tree.numbered(NODE, "node");
     let listed = match tree.cpu_list(&format!("{NODE}/online"))? {
         Some(listed) => listed.intersection(&present),
@@ -49,21 +49,21 @@ pub fn read(tree: &Tree, cpus: &Cpus) -> Result<Vec<Node>, ReadError> {
     Ok(nodes)
 }
 
-fn node_cpus(tree: &Tree, id: u32) -> Result<Option<CpuSet>, ReadError> {
+fn node_cpus(tree: &SysTree, id: u32) -> Result<Option<CpuSet>, ReadError> {
     match tree.cpu_mask(&format!("{NODE}/node{id}/cpumap"))? {
         Some(cpus) => Ok(Some(cpus)),
         None => tree.cpu_list(&format!("{NODE}/node{id}/cpulist")),
     }
 }
 
-fn memory(tree: &Tree, id: u32) -> Option<u64> {
+fn memory(tree: &SysTree, id: u32) -> Option<u64> {
     let text = tree.read_part(&format!("{NODE}/node{id}/meminfo"), 4096, |text| {
         text.lines().find(|line| line.contains("MemTotal:")).unwrap_or_default().to_owned()
     })?;
     system::kilobytes(text.split_once("MemTotal:")?.1)
 }
 
-fn distances(tree: &Tree, id: u32) -> Vec<u32> {
+fn distances(tree: &SysTree, id: u32) -> Vec<u32> {
     let text = tree.read(&format!("{NODE}/node{id}/distance")).unwrap_or_default();
     let numbers: Result<Vec<u32>, _> = text.split_whitespace().map(str::parse).collect();
     numbers.unwrap_or_default()
@@ -72,7 +72,7 @@ fn distances(tree: &Tree, id: u32) -> Vec<u32> {
 /// Removes the memory of accelerators. NVIDIA's driver for POWER9 makes the memory of each GPU a node. It
 /// belongs to the GPU, and processes are not placed by it. hwloc leaves it out as well (`numa_status` is a
 /// file of the driver).
-fn drop_accelerator_memory(tree: &Tree, nodes: &mut Vec<Node>, listed: &CpuSet) {
+fn drop_accelerator_memory(tree: &SysTree, nodes: &mut Vec<Node>, listed: &CpuSet) {
     let memory: CpuSet = tree
         .list(NVIDIA)
         .iter()
@@ -105,7 +105,7 @@ fn keep_square_distances(nodes: &mut [Node], listed: &CpuSet) {
 
 /// Adds the CPUs with the fastest access to a node's memory. Nodes without CPUs get their position from
 /// these, or from the distances if the firmware reports nothing else.
-fn place_by_initiators(tree: &Tree, nodes: &mut [Node]) {
+fn place_by_initiators(tree: &SysTree, nodes: &mut [Node]) {
     let (with, without): (Vec<usize>, Vec<usize>) =
         (0..nodes.len()).partition(|&at| !nodes[at].cpus.is_empty());
     for at in with {
@@ -121,7 +121,7 @@ fn place_by_initiators(tree: &Tree, nodes: &mut [Node]) {
 
 /// Returns the CPUs of the nodes that access this node's memory at the best rate
 /// (`Documentation/admin-guide/mm/numaperf.rst`). `access1` considers CPUs only, `access0` also devices.
-fn initiators(tree: &Tree, nodes: &[Node], at: usize) -> Option<CpuSet> {
+fn initiators(tree: &SysTree, nodes: &[Node], at: usize) -> Option<CpuSet> {
     let id = nodes[at].id;
     let folder = ["access1", "access0"]
         .map(|class| format!("{NODE}/node{id}/{class}/initiators"))
@@ -145,7 +145,7 @@ fn nearest(nodes: &[Node], at: usize) -> CpuSet {
     near.iter().fold(CpuSet::new(), |cpus, &other| cpus.union(&nodes[other].cpus))
 }
 
-fn tiers(tree: &Tree, nodes: &mut [Node]) -> Result<(), ReadError> {
+fn tiers(tree: &SysTree, nodes: &mut [Node]) -> Result<(), ReadError> {
     for tier in tree.numbered(TIERS, "memory_tier").iter() {
         let listed = tree.cpu_list(&format!("{TIERS}/memory_tier{tier}/nodelist"))?.unwrap_or_default();
         nodes.iter_mut().filter(|node| listed.contains(node.id)).for_each(|node| node.tier = Some(tier));

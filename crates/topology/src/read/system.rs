@@ -1,12 +1,12 @@
 //! Reads names of the hardware, the software and the hypervisor, and the total memory.
 
 use crate::machine::System;
-use crate::{read::cpuinfo::CpuInfo, tree::Tree};
+use crate::{read::cpuinfo::CpuInfo, sys_tree::SysTree};
 
 const CLOCKSOURCES: &str = "sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 /// Reads the names of the system.
-pub fn read(tree: &Tree, cpuinfo: &CpuInfo) -> System {
+pub fn read(tree: &SysTree, cpuinfo: &CpuInfo) -> System {
     let foreign = ForeignUname::read(tree);
     let dmi = |name: &str| {
         ["sys/class/dmi/id", "sys/devices/virtual/dmi/id"]
@@ -33,7 +33,7 @@ pub fn read(tree: &Tree, cpuinfo: &CpuInfo) -> System {
 }
 
 /// Reads `MemTotal` of `/proc/meminfo`, in bytes.
-pub fn memory(tree: &Tree) -> Option<u64> {
+pub fn memory(tree: &SysTree) -> Option<u64> {
     let text = tree.read_part("proc/meminfo", 4096, |text| {
         text.lines().find(|line| line.starts_with("MemTotal:")).unwrap_or_default().to_owned()
     })?;
@@ -46,13 +46,13 @@ pub fn kilobytes(text: &str) -> Option<u64> {
 }
 
 /// Reads the release as `uname -r` prints it. Without `/proc/sys` it is the third word of `/proc/version`.
-fn kernel(tree: &Tree) -> Option<String> {
+fn kernel(tree: &SysTree) -> Option<String> {
     tree.read("proc/sys/kernel/osrelease")
         .or_else(|| tree.read("proc/version")?.split_whitespace().nth(2).map(str::to_owned))
 }
 
 /// Reads `PRETTY_NAME` (`os-release(5)`).
-fn os(tree: &Tree) -> Option<String> {
+fn os(tree: &SysTree) -> Option<String> {
     const KEY: &str = "PRETTY_NAME=";
     let only_name =
         |text: &str| text.lines().find(|line| line.starts_with(KEY)).unwrap_or_default().to_owned();
@@ -72,7 +72,7 @@ struct ForeignUname {
 }
 
 impl ForeignUname {
-    fn read(tree: &Tree) -> Self {
+    fn read(tree: &SysTree) -> Self {
         let Some(text) = tree.read("proc/hwloc-nofile-info") else { return Self::default() };
         let value = |key: &str| {
             text.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned())
@@ -93,7 +93,12 @@ fn hardware(vendor: Option<String>, product: Option<String>) -> Option<String> {
 
 /// Returns the hypervisor that runs this system. Xen has its own folder, most others have their name in the
 /// DMI table, and guests without a DMI table have the clock source of their hypervisor.
-fn hypervisor(tree: &Tree, cpuinfo: &CpuInfo, vendor: Option<&str>, product: Option<&str>) -> Option<String> {
+fn hypervisor(
+    tree: &SysTree,
+    cpuinfo: &CpuInfo,
+    vendor: Option<&str>,
+    product: Option<&str>,
+) -> Option<String> {
     if let Some(kind) = tree.read("sys/hypervisor/type") {
         return Some(if kind == "xen" { "Xen".to_owned() } else { kind });
     }
@@ -156,7 +161,7 @@ mod tests {
         for (path, text) in files {
             capture.add_file(path, text);
         }
-        let tree = Tree::from_capture(capture);
+        let tree = SysTree::from_capture(capture);
         read(&tree, &CpuInfo::read(&tree))
     }
 

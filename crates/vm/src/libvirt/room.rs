@@ -1,7 +1,7 @@
 //! Available memory and free huge pages of each node (`/sys/devices/system/node/nodeN`).
 
 use crate::domain::{NodeRoom, PageRoom, Room};
-use manycore_topology::{read::system, tree::Tree};
+use manycore_topology::{read::system, sys_tree::SysTree};
 use std::collections::BTreeMap;
 
 const NODE: &str = "sys/devices/system/node";
@@ -11,7 +11,7 @@ const LONGEST: usize = 8192;
 const FREE: [&str; 4] = ["MemFree:", "Active(file):", "Inactive(file):", "SReclaimable:"];
 
 /// Returns the available memory of each node; empty on a kernel without NUMA, which has no such files.
-pub fn room(tree: &Tree) -> Room {
+pub fn room(tree: &SysTree) -> Room {
     let nodes = tree.numbered(NODE, "node");
     Room {
         nodes: nodes.iter().map(|node| (node, of_node(tree, node))).collect(),
@@ -20,7 +20,7 @@ pub fn room(tree: &Tree) -> Room {
     }
 }
 
-fn of_node(tree: &Tree, node: u32) -> NodeRoom {
+fn of_node(tree: &SysTree, node: u32) -> NodeRoom {
     let meminfo =
         tree.read_part(&format!("{NODE}/node{node}/meminfo"), LONGEST, str::to_owned).unwrap_or_default();
     let free = field(&meminfo, FREE[0]);
@@ -60,7 +60,7 @@ mod tests {
         for (name, value) in [("nr_hugepages", "8"), ("free_hugepages", "5")] {
             files.add_file(&format!("{NODE}/node1/hugepages/hugepages-2048kB/{name}"), value);
         }
-        let room = room(&Tree::from_capture(files));
+        let room = room(&SysTree::from_capture(files));
         let node = NodeRoom {
             free_bytes: Some(124 << 10),
             pages: BTreeMap::from([(2048, PageRoom { total: 8, free: 5 })]),

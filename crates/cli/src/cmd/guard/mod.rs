@@ -17,7 +17,7 @@ use manycore_guard::{
     rules::Rules,
     watcher::{Means, Plan, QUEUE, Watcher},
 };
-use manycore_linux::{line_file::LineFile, notify::Manager, resident, urgency};
+use manycore_linux::{line_file::LineFile, memory_lock, notify::Manager, realtime};
 use rustix::{
     event::{EventfdFlags, eventfd},
     process::getuid,
@@ -90,15 +90,16 @@ fn keep(args: &Guard) -> Outcome {
     let mut watcher = Watcher::new(means).map_err(Failure::missing)?;
     watcher.prepare();
     // Little code is needed from here on.
-    resident::shed();
-    let residence = if args.dry_run { resident::Residence::default() } else { resident::stay() };
+    memory_lock::release_startup_code();
+    let residence =
+        if args.dry_run { memory_lock::Refusals::default() } else { memory_lock::lock_in_memory() };
     for note in notes.iter().chain(&residence.refused) {
         output::note(&format!("manycore: {note}"));
     }
     output::note(&told);
     let watch = move || {
-        urgency::take();
-        resident::hurry();
+        realtime::request();
+        memory_lock::flush_without_waiting();
         watcher.run();
     };
     let watching =

@@ -11,7 +11,7 @@ use manycore_linux::interrupts::Interrupt;
 use manycore_linux::interrupts::counts::{self, Counts};
 use manycore_text::names;
 use manycore_topology::Machine;
-use manycore_topology::Tree;
+use manycore_topology::SysTree;
 
 /// Shows or places interrupts.
 pub fn run(args: &Irq) -> Outcome {
@@ -22,7 +22,7 @@ pub fn run(args: &Irq) -> Outcome {
 }
 
 /// Returns the current counters.
-fn counts(tree: &Tree) -> Outcome<Counts> {
+fn counts(tree: &SysTree) -> Outcome<Counts> {
     counts::counts(tree).map_err(Failure::input)?.ok_or_else(|| {
         Failure::missing(format!(
             "{} has no readable proc/interrupts, which lists the interrupts",

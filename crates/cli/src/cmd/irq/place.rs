@@ -14,7 +14,7 @@ use manycore_linux::{
     tasks,
 };
 use manycore_placement::Reserve;
-use manycore_topology::Tree;
+use manycore_topology::SysTree;
 use manycore_topology::{CpuSet, Machine};
 use std::{collections::BTreeSet, path::Path};
 
@@ -27,7 +27,7 @@ const ROOT: &str = "/";
 /// # Errors
 /// [`Failure::Input`] if there is no such device or CPU, [`Failure::Missing`] if no interrupt could be moved.
 pub fn run(args: &IrqPlace) -> Outcome {
-    let tree = Tree::open(Path::new(ROOT)).map_err(Failure::input)?;
+    let tree = SysTree::open(Path::new(ROOT)).map_err(Failure::input)?;
     let machine = manycore_topology::read(&tree).map_err(Failure::input)?;
     let all = affinity::read(&tree, &machine, &counts(&tree)?).map_err(Failure::input)?;
     let interrupts = of_device(all, &machine, &args.device)?;
@@ -80,7 +80,7 @@ struct Placer<'a> {
 
 impl Placer<'_> {
     /// Moves one interrupt and reads back its CPUs.
-    fn place(&mut self, tree: &Tree, interrupt: &Interrupt, asked: CpuSet) -> Outcome<Move> {
+    fn place(&mut self, tree: &SysTree, interrupt: &Interrupt, asked: CpuSet) -> Outcome<Move> {
         let refused = self.write(interrupt, &asked)?.err().map(|refusal| refusal.to_string());
         let now = affinity::setting(tree, interrupt.irq).map_err(Failure::missing)?;
         Ok(Move {

@@ -13,7 +13,7 @@ use manycore_linux::{
     interrupts::{affinity, counts::Counts},
 };
 use manycore_topology::CpuId;
-use manycore_topology::Tree;
+use manycore_topology::SysTree;
 use std::{cmp::Reverse, collections::BTreeMap, thread};
 
 /// Counts for the requested time, then prints the interrupts and the CPUs that took them.
@@ -21,7 +21,7 @@ use std::{cmp::Reverse, collections::BTreeMap, thread};
 /// # Errors
 /// There is no such device, or the tree has no interrupt counters.
 pub fn run(args: &IrqShow) -> Outcome {
-    let tree = Tree::open(&args.root).map_err(Failure::input)?;
+    let tree = SysTree::open(&args.root).map_err(Failure::input)?;
     let machine = manycore_topology::read(&tree).map_err(Failure::input)?;
     let (seconds, counts) = watch(&tree, args)?;
     let mut devices = affinity::read(&tree, &machine, &counts).map_err(Failure::input)?;
@@ -44,7 +44,7 @@ pub fn run(args: &IrqShow) -> Outcome {
 
 /// Returns the interrupts that occurred in the requested time. The counters of a copied tree do not change;
 /// they are returned as they are.
-fn watch(tree: &Tree, args: &IrqShow) -> Outcome<(Option<f64>, Counts)> {
+fn watch(tree: &SysTree, args: &IrqShow) -> Outcome<(Option<f64>, Counts)> {
     let (began, before) = (clock::now_ns(), counts(tree)?);
     if !tree.is_live() {
         return Ok((None, before));

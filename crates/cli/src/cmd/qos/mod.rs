@@ -12,7 +12,7 @@ use crate::{
 };
 use manycore_control::journal;
 use manycore_linux::resctrl::{self, Files, Missing};
-use manycore_topology::Tree;
+use manycore_topology::SysTree;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -30,15 +30,15 @@ pub fn run(args: &Qos) -> Outcome {
 }
 
 /// Opens the files of this system.
-fn system() -> Outcome<Tree> {
-    Tree::open(Path::new("/")).map_err(Failure::missing)
+fn system() -> Outcome<SysTree> {
+    SysTree::open(Path::new("/")).map_err(Failure::missing)
 }
 
 /// Opens the mounted resctrl file system.
 ///
 /// # Errors
 /// [`Failure::Missing`] with the next step if it is not mounted.
-fn files(system: &Tree, args: &Resctrl) -> Outcome<Files> {
+fn files(system: &SysTree, args: &Resctrl) -> Outcome<Files> {
     let mount = resctrl::find(system, args.resctrl.as_deref()).map_err(|missing| {
         let hint =
             if missing == Missing::NotMounted { " ('qos set --mount' mounts it until 'undo')" } else { "" };

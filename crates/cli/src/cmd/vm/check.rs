@@ -9,7 +9,7 @@ use manycore_linux::{
     targets::TargetError,
     vms::{Domains, Wanted},
 };
-use manycore_topology::Tree;
+use manycore_topology::SysTree;
 use manycore_vm::domain::{
     self, Guest,
     check::{Check, of_guest, of_running},
@@ -52,7 +52,7 @@ fn of_domain(args: &Args, name: &str, plan: Option<Guest>) -> Outcome<(Check, Op
         None => own_xml(args, name)?,
     };
     let machine = source::machine(&args.source)?;
-    let tree = Tree::open(Path::new("/")).map_err(Failure::missing)?;
+    let tree = SysTree::open(Path::new("/")).map_err(Failure::missing)?;
     let domain =
         Domains::new(&tree, Wanted::default()).find(uuid.as_deref().unwrap_or(name)).map_err(|error| {
             // The message names the domain as the user did, not by the UUID that libvirt has for it.

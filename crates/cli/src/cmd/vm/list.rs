@@ -10,7 +10,7 @@ use manycore_linux::{
     clock::utc,
     vms::{Domains, Wanted, host},
 };
-use manycore_topology::Tree;
+use manycore_topology::SysTree;
 use manycore_vm::top_text;
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// # Errors
 /// [`Failure::Input`] if the root directory does not exist.
 pub fn run(args: &VmList) -> Outcome {
-    let tree = Tree::open(&args.root).map_err(Failure::input)?;
+    let tree = SysTree::open(&args.root).map_err(Failure::input)?;
     let wanted = Wanted { vcpus: false, nodes: args.numa };
     let now: BTreeMap<u32, Reading> = keyed(Domains::new(&tree, wanted).look());
     let moment = Moment::between(utc(), None, &BTreeMap::new(), (&host(&tree), &now));

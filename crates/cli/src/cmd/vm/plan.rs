@@ -8,7 +8,7 @@ use crate::{
 use manycore_linux::resctrl::dialect::Bounds;
 use manycore_linux::resctrl::{self, Files};
 use manycore_topology::Machine;
-use manycore_topology::Tree;
+use manycore_topology::SysTree;
 use manycore_vm::domain::{self, Dialect, Planned, Room, Steps, Tune, Version, Wish};
 use manycore_vm::libvirt;
 use manycore_vm::text;
@@ -82,7 +82,7 @@ fn wish(args: &Args, arch: Option<&str>, machine: &Machine) -> Outcome<Wish> {
 fn room(args: &Args) -> Outcome<Room> {
     match args.source.machine {
         Some(_) => Ok(Room::default()),
-        None => Ok(libvirt::room(&Tree::open(&args.source.root).map_err(Failure::input)?)),
+        None => Ok(libvirt::room(&SysTree::open(&args.source.root).map_err(Failure::input)?)),
     }
 }
 
@@ -95,7 +95,7 @@ fn installed(arch: Option<&str>, machine: &Machine) -> Option<Version> {
 
 /// Returns the unit in which the mounted resctrl of this system takes bandwidth limits.
 fn steps() -> Option<Steps> {
-    let tree = Tree::open(Path::new("/")).ok()?;
+    let tree = SysTree::open(Path::new("/")).ok()?;
     let files = Files::open(&tree, &resctrl::find(&tree, None).ok()?).ok()?;
     match files.offer().control("MB")?.bounds {
         _ if files.offer().megabytes => Some(Steps::Megabytes),

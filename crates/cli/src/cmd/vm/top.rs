@@ -23,7 +23,7 @@ use manycore_linux::{
         usage::{Moment, Reading, Usage},
     },
 };
-use manycore_topology::Tree;
+use manycore_topology::SysTree;
 use manycore_vm::top_text;
 use std::{
     cmp::Ordering,
@@ -42,7 +42,7 @@ const IN_ANY_CASE: u64 = 60;
 /// [`Failure::Input`] if the root directory does not exist; [`Failure::Missing`] if the directory given with
 /// `--resctrl` is not a resctrl.
 pub fn run(args: &VmTop) -> Outcome {
-    let tree = Tree::open(&args.root).map_err(Failure::input)?;
+    let tree = SysTree::open(&args.root).map_err(Failure::input)?;
     let files = files(&tree, args)?;
     let mut traffic = files.as_ref().map(|files| Traffic::new(files, &tree));
     let mut history = History::open(args.history.as_deref())?;
@@ -69,7 +69,7 @@ pub fn run(args: &VmTop) -> Outcome {
 }
 
 /// Opens the mounted resctrl. Its absence is an error only if the user named a mount point.
-fn files(tree: &Tree, args: &VmTop) -> Outcome<Option<Files>> {
+fn files(tree: &SysTree, args: &VmTop) -> Outcome<Option<Files>> {
     match resctrl::find(tree, args.resctrl.as_deref()) {
         Ok(mount) => Files::open(tree, &mount).map(Some).map_err(Failure::missing),
         Err(missing) if args.resctrl.is_some() => Err(Failure::missing(missing)),
@@ -92,7 +92,7 @@ struct Traffic<'a> {
 }
 
 impl<'a> Traffic<'a> {
-    fn new(files: &'a Files, tree: &Tree) -> Self {
+    fn new(files: &'a Files, tree: &SysTree) -> Self {
         let mut sampler = Sampler::new(files);
         let before = sampler.look(|_| true);
         Self {

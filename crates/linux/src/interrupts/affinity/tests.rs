@@ -58,7 +58,7 @@ fn server() -> Capture {
 }
 
 fn read_all(files: Capture) -> Vec<Interrupt> {
-    let tree = Tree::from_capture(files);
+    let tree = SysTree::from_capture(files);
     let machine = manycore_topology::read(&tree).unwrap();
     read(&tree, &machine, &counts::counts(&tree).unwrap().unwrap()).unwrap()
 }
@@ -129,7 +129,7 @@ fn a_mode_without_writing_says_fixed() {
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("smp_affinity_list");
     std::fs::write(&path, "0-3\n").unwrap();
-    let tree = Tree::open(root.path()).unwrap();
+    let tree = SysTree::open(root.path()).unwrap();
     assert!(!setting(&tree, 24).unwrap().fixed);
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).unwrap();
     assert!(setting(&tree, 24).unwrap().fixed);
@@ -166,7 +166,7 @@ proptest! {
     ) {
         let mut files = server();
         files.add_file(path, &text);
-        let tree = Tree::from_capture(files);
+        let tree = SysTree::from_capture(files);
         let machine = manycore_topology::read(&tree).unwrap();
         if let Ok(Some(counts)) = counts::counts(&tree)
             && let Err(error) = read(&tree, &machine, &counts)

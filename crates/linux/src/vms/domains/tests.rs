@@ -36,12 +36,12 @@ fn domain(pid: u32, value: &str, cgroup: &str, vcpus: u32) -> Vec<(String, Strin
     files
 }
 
-fn tree(files: &[(String, String)]) -> Tree {
+fn tree(files: &[(String, String)]) -> SysTree {
     let mut capture = Capture::default();
     for (path, text) in files {
         capture.add_file(path, text);
     }
-    Tree::from_capture(capture)
+    SysTree::from_capture(capture)
 }
 
 const UNIFIED: &str = "0::/machine.slice/machine-qemu\\x2d1\\x2dweb.scope/libvirt/emulator\n";
@@ -157,7 +157,7 @@ fn domains_come_and_go_and_ids_are_given_again() {
         root,
         &[("proc/500/cmdline".into(), "libvirtd\0".into()), ("proc/500/stat".into(), stat(500, "l", 1, 9))],
     );
-    let tree = Tree::open(root).unwrap();
+    let tree = SysTree::open(root).unwrap();
     let mut domains = Domains::new(&tree, Wanted::default());
     let names = |readings: &[Reading]| -> Vec<String> {
         readings.iter().map(|one| one.identity.name.clone()).collect()

@@ -7,7 +7,7 @@ use manycore_render::{
     chart::{Axis, Bar, Bars, Group, Lines, Mark, Point, Series, Style, swatch},
     figure::{interval, number},
 };
-use manycore_topology::Distance;
+use manycore_topology::TopologyDistance;
 
 /// Minimum distance between the labels of the horizontal axis, as a share of the axis.
 const APART: f64 = 0.075;
@@ -113,7 +113,11 @@ fn distances((nth, named, load): &Nth, all: &[Named]) -> Option<Figure> {
 
 /// Returns a name that fits beside a bar.
 fn shown(pair: &ContentionPair) -> String {
-    if pair.distance == Some(Distance::Llc) { "same last cache".to_owned() } else { pair.title().to_owned() }
+    if pair.distance == Some(TopologyDistance::Llc) {
+        "same last cache".to_owned()
+    } else {
+        pair.title().to_owned()
+    }
 }
 
 fn bar(pair: &ContentionPair, colour: usize) -> Bar {

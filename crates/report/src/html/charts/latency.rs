@@ -5,7 +5,7 @@ use crate::html::charts::{Figure, titled};
 use manycore_analysis::{CoreLatency, PairLatency};
 use manycore_render::chart::{Cell, Field, Grid, TITLES};
 use manycore_stats::{median, quantile};
-use manycore_topology::{CpuId, CpuSet, Distance, Machine};
+use manycore_topology::{CpuId, CpuSet, Machine, TopologyDistance};
 use std::collections::BTreeMap;
 
 /// Maximum number of fields in a row of a large map.
@@ -15,7 +15,8 @@ const MOST_FIELDS: usize = 32;
 const LEAST_RATIO: f64 = 2.0;
 
 /// Levels between which lines are drawn, with the widths of the lines.
-const LINES: [(Distance, f64); 3] = [(Distance::Node, 1.8), (Distance::Llc, 1.0), (Distance::Cluster, 0.4)];
+const LINES: [(TopologyDistance, f64); 3] =
+    [(TopologyDistance::Node, 1.8), (TopologyDistance::Llc, 1.0), (TopologyDistance::Cluster, 0.4)];
 
 pub(super) fn of(all: &[Named]) -> Vec<Figure> {
     all.iter()
@@ -37,8 +38,8 @@ fn caption(latency: &CoreLatency, machine: &Machine) -> String {
         .iter()
         .filter(|(level, _)| !borders(machine, &order(machine, &latency.cpus), *level).is_empty())
         .map(|(level, _)| match level {
-            Distance::Node => "nodes",
-            Distance::Llc => "last-level caches",
+            TopologyDistance::Node => "nodes",
+            TopologyDistance::Llc => "last-level caches",
             _ => "clusters",
         })
         .collect();
@@ -59,7 +60,8 @@ fn caption(latency: &CoreLatency, machine: &Machine) -> String {
 /// Returns the CPUs sorted by node, last-level cache, cluster and core, so that CPUs that share something
 /// are adjacent.
 fn order(machine: &Machine, cpus: &CpuSet) -> Vec<CpuId> {
-    let levels = [Distance::Node, Distance::Llc, Distance::Cluster, Distance::Core];
+    let levels =
+        [TopologyDistance::Node, TopologyDistance::Llc, TopologyDistance::Cluster, TopologyDistance::Core];
     let places = levels.map(|level| groups(machine, cpus, level));
     let mut order: Vec<CpuId> = cpus.iter().collect();
     order.sort_by_key(|cpu| (places.each_ref().map(|place| place.get(cpu).copied()), *cpu));
@@ -67,7 +69,7 @@ fn order(machine: &Machine, cpus: &CpuSet) -> Vec<CpuId> {
 }
 
 /// Returns the group of each CPU.
-fn groups(machine: &Machine, cpus: &CpuSet, level: Distance) -> BTreeMap<CpuId, usize> {
+fn groups(machine: &Machine, cpus: &CpuSet, level: TopologyDistance) -> BTreeMap<CpuId, usize> {
     let groups = level.groups(machine, cpus);
     let numbered = groups.iter().enumerate();
     numbered.flat_map(|(index, group)| group.iter().map(move |cpu| (cpu, index))).collect()
@@ -75,12 +77,12 @@ fn groups(machine: &Machine, cpus: &CpuSet, level: Distance) -> BTreeMap<CpuId, 
 
 /// Returns the positions before which another group of `level` begins. Empty where groups are single CPUs
 /// or cores.
-fn borders(machine: &Machine, order: &[CpuId], level: Distance) -> Vec<usize> {
+fn borders(machine: &Machine, order: &[CpuId], level: TopologyDistance) -> Vec<usize> {
     let cpus: CpuSet = order.iter().copied().collect();
     let of = groups(machine, &cpus, level);
     let borders: Vec<usize> =
         (1..order.len()).filter(|&at| of.get(&order[at - 1]) != of.get(&order[at])).collect();
-    let cores = Distance::Core.groups(machine, &cpus).len();
+    let cores = TopologyDistance::Core.groups(machine, &cpus).len();
     if borders.len() + 1 >= cores { Vec::new() } else { borders }
 }
 
@@ -141,7 +143,8 @@ fn fields(
     order: &[CpuId],
     place: &BTreeMap<CpuId, usize>,
 ) -> Vec<Field> {
-    let levels = [Distance::Core, Distance::Cluster, Distance::Llc, Distance::Node];
+    let levels =
+        [TopologyDistance::Core, TopologyDistance::Cluster, TopologyDistance::Llc, TopologyDistance::Node];
     let mut starts = levels.map(|level| borders(machine, order, level)).into_iter();
     let starts = starts.find(|starts| !starts.is_empty() && starts.len() < MOST_FIELDS);
     // A machine without known groups is divided evenly.

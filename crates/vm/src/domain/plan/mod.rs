@@ -21,7 +21,7 @@ use super::{
 };
 use board::Board;
 use manycore_linux::vms::xml::{Xml, XmlError};
-use manycore_placement::Unmet;
+use manycore_placement::PlacementError;
 use manycore_topology::{CpuSet, Machine, machine::CacheKind};
 use seats::Seats;
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub enum Refused {
     Xml(#[from] XmlError),
     /// The machine cannot meet the requested placement.
     #[error("{0}")]
-    Place(Unmet),
+    Place(PlacementError),
     /// There are more virtual CPUs than CPUs.
     #[error(
         "{vcpus} virtual CPUs cannot have a CPU each on {cpus} CPUs: use --overcommit to let them share, or reduce \

@@ -2,7 +2,7 @@
 
 use super::{Refused, Task, boot, cells};
 use crate::domain::guest::Cell;
-use manycore_placement::{LeftOut, PlannedWorker, PolicyKind, Unmet};
+use manycore_placement::{PlacementError, PlannedWorker, PolicyKind, UnusedCpus};
 use manycore_topology::{CpuId, CpuSet, Machine, machine::Group};
 use std::collections::HashMap;
 
@@ -59,7 +59,9 @@ pub(super) fn seats(task: &Task, notes: &mut Vec<String>) -> Result<Seats, Refus
     let plan = wish.policy.plan(machine, count, &wish.reserve).map_err(Refused::Place)?;
     if !wish.overcommit {
         plan.check_exclusive().map_err(|unmet| match unmet {
-            Unmet::NotExclusive { workers, cpus } => Refused::TooFewCpus { vcpus: workers, cpus: cpus.len() },
+            PlacementError::NotExclusive { workers, cpus } => {
+                Refused::TooFewCpus { vcpus: workers, cpus: cpus.len() }
+            }
             other => Refused::Place(other),
         })?;
     }
@@ -86,7 +88,7 @@ fn others(task: &Task, pins: &[CpuSet], cells: &[HostedCell]) -> CpuSet {
     let Task { machine, wish, .. } = *task;
     let all = CpuSet::union_of(pins);
     let usable = machine.online.intersection(&machine.usable()).difference(&machine.isolated);
-    let kept = LeftOut::of(&wish.policy, machine, &wish.reserve).reserved.difference(&all);
+    let kept = UnusedCpus::of(&wish.policy, machine, &wish.reserve).reserved.difference(&all);
     if !kept.is_empty() {
         return kept;
     }

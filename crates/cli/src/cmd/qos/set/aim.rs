@@ -21,7 +21,7 @@ use manycore_linux::{
 use manycore_qos::translate::{Refusal, Write, translate};
 use manycore_text::names;
 use manycore_topology::CpuSet;
-use manycore_topology::Tree;
+use manycore_topology::SysTree;
 
 /// The resolved request.
 pub(super) struct Aim {
@@ -57,7 +57,7 @@ impl Origin {
 }
 
 /// Finds the group of the target, and the processes whose tasks are moved into it.
-fn find(args: &QosSet, system: &Tree, state: &State) -> Outcome<(Origin, Option<Members>)> {
+fn find(args: &QosSet, system: &SysTree, state: &State) -> Outcome<(Origin, Option<Members>)> {
     if let Some(name) = &args.target.group {
         return Ok((Origin::Named(existing(state, name)?), None));
     }
@@ -107,7 +107,7 @@ fn suits(args: &QosSet, state: &State, origin: &Origin) -> Outcome<Option<String
 }
 
 /// Resolves the request and checks that all of it can be done, before anything is changed.
-pub(super) fn aim(args: &QosSet, system: &Tree, state: &State) -> Outcome<Aim> {
+pub(super) fn aim(args: &QosSet, system: &SysTree, state: &State) -> Outcome<Aim> {
     let (origin, members) = find(args, system, state)?;
     let mut notes: Vec<String> = suits(args, state, &origin)?.into_iter().collect();
     let group = origin.group();
@@ -193,7 +193,7 @@ fn check_room(args: &QosSet, state: &State) -> Outcome {
     )))
 }
 
-fn check_cpus(args: &QosSet, system: &Tree, cpus: &CpuSet) -> Outcome {
+fn check_cpus(args: &QosSet, system: &SysTree, cpus: &CpuSet) -> Outcome {
     if args.target.cpus.is_none() {
         return Ok(());
     }

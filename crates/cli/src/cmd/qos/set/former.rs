@@ -11,14 +11,19 @@ use manycore_control::{
 };
 use manycore_linux::resctrl::state::{Group, Role, State};
 use manycore_linux::targets::Members;
-use manycore_topology::Tree;
+use manycore_topology::SysTree;
 use std::{collections::BTreeSet, path::Path};
 
 /// Returns the newest existing group that an earlier `qos set` made for the target of `args`.
 ///
 /// A target is the same if its text on the command line is the same. In addition, processes must be in the
 /// group, because their ids may have been reused since, and CPUs must be the CPUs of the group.
-pub(super) fn group(args: &QosSet, system: &Tree, state: &State, members: Option<&Members>) -> Option<Group> {
+pub(super) fn group(
+    args: &QosSet,
+    system: &SysTree,
+    state: &State,
+    members: Option<&Members>,
+) -> Option<Group> {
     let (all, _) = journal::pending(&journal::folder()).unwrap_or_default();
     let what = super::asked(args);
     let same = all.iter().filter(|pending| pending.header.what == what && !pending.is_of_another_boot());

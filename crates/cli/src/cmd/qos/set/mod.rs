@@ -27,7 +27,7 @@ use manycore_qos::{
     applied::{APPLIED_SCHEMA, Applied},
     told::tell,
 };
-use manycore_topology::Tree;
+use manycore_topology::SysTree;
 use std::path::Path;
 
 /// Resolves the target and translates its limits to the syntax of this kernel. Then finds or creates the
@@ -60,7 +60,7 @@ pub fn run(args: &QosSet) -> Outcome {
 }
 
 /// Does everything but mounting. The journal of the mount is continued with the changes to groups.
-fn aimed(args: &QosSet, system: &Tree, mounted: &mut Option<Journal>) -> Outcome {
+fn aimed(args: &QosSet, system: &SysTree, mounted: &mut Option<Journal>) -> Outcome {
     let files = files(system, &args.resctrl)?;
     let state = files.state(&ours());
     let aim = aim(args, system, &state)?;

@@ -1,15 +1,15 @@
 //! Memory policies as on the command line, and the nodes that they select for a plan.
 
-use super::{Plan, Unmet};
+use super::{PlacementError, PlacementPlan};
 use manycore_topology::{CpuSet, Machine};
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
 /// Linux numbers NUMA nodes below this (`NODES_SHIFT` is at most 10).
-const MOST_NODES: u32 = 1024;
+const MAX_NODES: u32 = 1024;
 
 /// NUMA memory policy (`set_mempolicy(2)`), parsed and printed as on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Memory {
+pub enum MemoryPlacement {
     /// `default`: the inherited policy; on Linux usually the node of the CPU that first touches a page.
     #[default]
     Default,
@@ -25,7 +25,7 @@ pub enum Memory {
 
 /// Reasons why a text is not a memory policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ParseMemoryError {
+pub enum ParseMemoryPlacementError {
     /// The text is not one of the policies.
     #[error(
         "'{0}' is not a memory policy; write default, local, interleave, bind, interleave=NODES or bind=NODES"
@@ -36,15 +36,16 @@ pub enum ParseMemoryError {
     Nodes(String),
 }
 
-impl FromStr for Memory {
-    type Err = ParseMemoryError;
+impl FromStr for MemoryPlacement {
+    type Err = ParseMemoryPlacementError;
 
-    fn from_str(text: &str) -> Result<Self, ParseMemoryError> {
+    fn from_str(text: &str) -> Result<Self, ParseMemoryPlacementError> {
         let text = text.trim();
         let nodes = |list: &str| {
             let set: Option<CpuSet> = list.parse().ok();
-            let set = set.filter(|set| set.last().is_some_and(|last| last < MOST_NODES));
-            set.map(|set| set.iter().collect()).ok_or_else(|| ParseMemoryError::Nodes(list.to_owned()))
+            let set = set.filter(|set| set.last().is_some_and(|last| last < MAX_NODES));
+            set.map(|set| set.iter().collect())
+                .ok_or_else(|| ParseMemoryPlacementError::Nodes(list.to_owned()))
         };
         match text.split_once('=') {
             None => match text {
@@ -52,16 +53,16 @@ impl FromStr for Memory {
                 "local" => Ok(Self::Local),
                 "interleave" => Ok(Self::Interleave(Vec::new())),
                 "bind" => Ok(Self::Bind(Vec::new())),
-                _ => Err(ParseMemoryError::Unknown(text.to_owned())),
+                _ => Err(ParseMemoryPlacementError::Unknown(text.to_owned())),
             },
             Some(("interleave", list)) => nodes(list).map(Self::Interleave),
             Some(("bind", list)) => nodes(list).map(Self::Bind),
-            Some(_) => Err(ParseMemoryError::Unknown(text.to_owned())),
+            Some(_) => Err(ParseMemoryPlacementError::Unknown(text.to_owned())),
         }
     }
 }
 
-impl fmt::Display for Memory {
+impl fmt::Display for MemoryPlacement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (word, nodes) = match self {
             Self::Default => return f.write_str("default"),
@@ -76,23 +77,24 @@ impl fmt::Display for Memory {
     }
 }
 
-impl Memory {
+impl MemoryPlacement {
     /// Checks that the machine has the nodes that the policy names. A machine that reports no nodes has
     /// none.
     ///
     /// # Errors
     /// Returns the first node that does not exist or has no memory.
-    pub fn check(&self, machine: &Machine) -> Result<(), Unmet> {
+    pub fn check(&self, machine: &Machine) -> Result<(), PlacementError> {
         let (Self::Interleave(nodes) | Self::Bind(nodes)) = self else { return Ok(()) };
         let known = machine.nodes.iter().filter(|node| node.memory_bytes != Some(0));
         let known: CpuSet = known.map(|node| node.id).collect();
         let unknown = nodes.iter().find(|node| !known.contains(**node));
-        unknown.map_or(Ok(()), |&node| Err(Unmet::NoNode { asked: self.to_string(), node, known }))
+        unknown
+            .map_or(Ok(()), |&node| Err(PlacementError::NoNode { requested: self.to_string(), node, known }))
     }
 
     /// Returns the nodes that the policy selects for a plan, ascending; empty for policies without nodes,
     /// and if the plan has no nodes because the machine reports none.
-    pub fn nodes(&self, plan: &Plan) -> Vec<u32> {
+    pub fn nodes(&self, plan: &PlacementPlan) -> Vec<u32> {
         let nodes: BTreeSet<u32> = match self {
             Self::Default | Self::Local => BTreeSet::new(),
             Self::Interleave(nodes) | Self::Bind(nodes) if nodes.is_empty() => {

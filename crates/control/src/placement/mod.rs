@@ -1,30 +1,32 @@
 //! Places commands and processes on CPUs, and enforces the placement of their tasks.
 
-mod apply;
-mod family;
-mod keeper;
-mod recorder;
+mod command_processes;
+mod enforcer;
+mod journal;
+mod session;
 
-pub use apply::{Aim, Follow, Hold, Request, aim, journal};
-pub use family::Family;
-pub use keeper::Keeper;
-pub use recorder::Recorder;
+pub use command_processes::CommandProcesses;
+pub use enforcer::AffinityEnforcer;
+pub use journal::PlacementJournal;
+pub use session::{
+    Enforcement, PlacementRequest, PlacementSession, ResolvedPlacement, open_journal, resolve_placement,
+};
 
 use crate::error::{Error, Result};
 use manycore_linux::{child::Start, memory_policy::MemoryPolicy};
-use manycore_placement::{Memory, Plan, Policy, PolicyKind, Reserve};
+use manycore_placement::{MemoryPlacement, PlacementPlan, Policy, PolicyKind, Reserve};
 use manycore_topology::{CpuSet, Machine};
 
 /// The CPUs of each worker, and the memory policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct WorkerCpus {
     /// CPUs of each worker. Empty: wherever this process may run.
     pub workers: Vec<CpuSet>,
     /// The memory policy.
     pub memory: MemoryPolicy,
 }
 
-impl Place {
+impl WorkerCpus {
     /// Returns a placement of one worker on `cpus`.
     pub fn on(cpus: CpuSet) -> Self {
         Self { workers: vec![cpus], memory: MemoryPolicy::Default }
@@ -52,47 +54,47 @@ impl Place {
 ///
 /// # Errors
 /// [`Failure::Input`] if this machine cannot meet the policy.
-pub fn placed(
+pub fn place_workers(
     machine: &Machine,
     policy: Option<&Policy>,
-    memory: &Memory,
+    memory: &MemoryPlacement,
     workers: usize,
-) -> Result<(Place, Plan)> {
+) -> Result<(WorkerCpus, PlacementPlan)> {
     let free = Policy::of(PolicyKind::Free, false);
     let policy = policy.unwrap_or(&free);
     let plan = policy.plan(machine, workers, &Reserve::Nothing).map_err(Error::invalid)?;
     let memory = memory_policy(machine, memory, &plan)?;
     let place = if *policy == free {
-        Place { workers: Vec::new(), memory }
+        WorkerCpus { workers: Vec::new(), memory }
     } else {
-        place_of(machine, &plan, memory)
+        worker_cpus(machine, &plan, memory)
     };
     Ok((place, plan))
 }
 
 /// Converts a plan. If every worker may use all CPUs, the command runs where it would run without a plan.
-fn place_of(machine: &Machine, plan: &Plan, memory: MemoryPolicy) -> Place {
+fn worker_cpus(machine: &Machine, plan: &PlacementPlan, memory: MemoryPolicy) -> WorkerCpus {
     let everywhere = |cpus: &CpuSet| *cpus == machine.allowed.cpus;
     let workers = if plan.workers.iter().all(|worker| everywhere(&worker.cpus)) {
         Vec::new()
     } else {
         plan.workers.iter().map(|worker| worker.cpus.clone()).collect()
     };
-    Place { workers, memory }
+    WorkerCpus { workers, memory }
 }
 
-fn memory_policy(machine: &Machine, memory: &Memory, plan: &Plan) -> Result<MemoryPolicy> {
+fn memory_policy(machine: &Machine, memory: &MemoryPlacement, plan: &PlacementPlan) -> Result<MemoryPolicy> {
     memory.check(machine).map_err(Error::invalid)?;
     let nodes = memory.nodes(plan);
-    if nodes.is_empty() && matches!(memory, Memory::Interleave(_) | Memory::Bind(_)) {
+    if nodes.is_empty() && matches!(memory, MemoryPlacement::Interleave(_) | MemoryPlacement::Bind(_)) {
         return Err(Error::invalid(format!(
             "--memory {memory}: the plan has no memory nodes; name nodes with {memory}=LIST"
         )));
     }
     Ok(match memory {
-        Memory::Default => MemoryPolicy::Default,
-        Memory::Local => MemoryPolicy::Local,
-        Memory::Interleave(_) => MemoryPolicy::Interleave(nodes),
-        Memory::Bind(_) => MemoryPolicy::Bind(nodes),
+        MemoryPlacement::Default => MemoryPolicy::Default,
+        MemoryPlacement::Local => MemoryPolicy::Local,
+        MemoryPlacement::Interleave(_) => MemoryPolicy::Interleave(nodes),
+        MemoryPlacement::Bind(_) => MemoryPolicy::Bind(nodes),
     })
 }

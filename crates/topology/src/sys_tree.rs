@@ -18,14 +18,14 @@ use std::{
 };
 
 /// Maximum size of a file in bytes. The files of sysfs and procfs that are read have some kilobytes.
-const LARGEST_FILE: usize = 1 << 20;
+const MAX_FILE_BYTES: usize = 1 << 20;
 /// Maximum size of a capture in bytes. All files of 4,096 CPUs take about ten megabytes.
-const LARGEST_CAPTURE: u64 = 256 << 20;
+const MAX_CAPTURE_BYTES: u64 = 256 << 20;
 
 /// A tree of sysfs and procfs files. A file that is missing, unreadable or removed meanwhile reads as
 /// `None`.
 #[derive(Debug)]
-pub struct Tree {
+pub struct SysTree {
     source: Source,
     name: String,
     record: Option<RefCell<Capture>>,
@@ -58,7 +58,7 @@ pub enum OpenError {
     },
 }
 
-impl Tree {
+impl SysTree {
     /// Opens the tree below a folder, or in a capture file.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Tree {
         let unreadable = |error: io::Error| OpenError::Unreadable { path: name.clone(), error };
         if path.is_file() {
             let size = std::fs::metadata(path).map_err(unreadable)?.len();
-            if size > LARGEST_CAPTURE {
+            if size > MAX_CAPTURE_BYTES {
                 return Err(unreadable(io::Error::from(io::ErrorKind::FileTooLarge)));
             }
             let text = std::fs::read(path).map_err(unreadable)?;
@@ -95,13 +95,13 @@ impl Tree {
         Self { source: Source::Capture(capture), name: CAPTURE_SCHEMA[2..].to_owned(), record: None }
     }
 
-    /// Records from now on everything that is read, for [`Tree::recorded`].
-    pub fn recording(self) -> Self {
+    /// Records from now on everything that is read, for [`SysTree::recording`].
+    pub fn with_recording(self) -> Self {
         Self { record: Some(RefCell::default()), ..self }
     }
 
-    /// Returns everything that was read since [`Tree::recording`].
-    pub fn recorded(&self) -> Option<Capture> {
+    /// Returns everything that was read since [`SysTree::with_recording`].
+    pub fn recording(&self) -> Option<Capture> {
         self.record.as_ref().map(|record| record.borrow().clone())
     }
 
@@ -112,7 +112,7 @@ impl Tree {
 
     /// Returns the text of a file, without trailing white space and NUL bytes. Invalid UTF-8 is replaced.
     pub fn read(&self, path: &str) -> Option<String> {
-        self.read_part(path, LARGEST_FILE, str::to_owned)
+        self.read_part(path, MAX_FILE_BYTES, str::to_owned)
     }
 
     /// Returns the result of `keep` for the first `most` bytes of a file. The recording contains no more
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn links_stay_below_the_root() {
         let root = folder();
-        let tree = Tree::open(root.path()).unwrap();
+        let tree = SysTree::open(root.path()).unwrap();
         assert_eq!(tree.read("absolute").as_deref(), Some("inside"));
         assert_eq!(tree.read("climbing").as_deref(), Some("inside"));
         assert_eq!(tree.read("loop"), None);
@@ -351,20 +351,20 @@ mod tests {
     #[test]
     fn odd_files_are_absent_or_repaired() {
         let root = folder();
-        let tree = Tree::open(root.path()).unwrap();
+        let tree = SysTree::open(root.path()).unwrap();
         assert_eq!(tree.read("etc"), None);
         assert_eq!(tree.read("none"), None);
         assert_eq!(tree.read("etc/raw").as_deref(), Some("\u{fffd}x"));
         assert_eq!(tree.numbered("cpu", "cpu").to_string(), "12");
-        assert!(Tree::open(&root.path().join("none")).is_err());
-        assert!(Tree::open(&root.path().join("etc/name")).is_err());
+        assert!(SysTree::open(&root.path().join("none")).is_err());
+        assert!(SysTree::open(&root.path().join("etc/name")).is_err());
     }
 
     #[test]
     fn a_record_reads_like_its_source() {
         let root = folder();
-        let tree = Tree::open(root.path()).unwrap().recording();
-        let see = |tree: &Tree| {
+        let tree = SysTree::open(root.path()).unwrap().with_recording();
+        let see = |tree: &SysTree| {
             (
                 tree.read("etc/name"),
                 tree.link("absolute"),
@@ -374,7 +374,7 @@ mod tests {
             )
         };
         let seen = see(&tree);
-        let again = Tree::parse("again", &tree.recorded().unwrap().to_string()).unwrap();
+        let again = SysTree::parse("again", &tree.recording().unwrap().to_string()).unwrap();
         assert_eq!(see(&again), seen);
     }
 }

@@ -6,19 +6,19 @@ use manycore_topology::CpuSet;
 /// A request for a placement that this machine cannot meet. The message names the request and the nearest
 /// one that can be met.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unmet {
+pub enum PlacementError {
     /// There are no workers to place.
     #[error("there are no workers to place; request at least 1")]
     NoWorkers,
-    /// More workers than [`super::MOST_WORKERS`].
-    #[error("{asked} workers are too many for a plan; request at most {most}")]
+    /// More workers than [`super::MAX_WORKERS`].
+    #[error("{requested} workers are too many for a plan; request at most {most}")]
     TooManyWorkers {
         /// Workers requested.
-        asked: usize,
+        requested: usize,
         /// Maximum number of workers of a plan.
         most: usize,
     },
-    /// The machine's description has more CPUs than [`super::MOST_CPUS`].
+    /// The machine's description has more CPUs than [`super::MAX_CPUS`].
     #[error(
         "the machine description has {0} CPUs, more than any real machine; create it again with 'manycore topo'"
     )]
@@ -37,7 +37,7 @@ pub enum Unmet {
     },
     /// The reserve leaves no CPU.
     #[error("the reserve is {reserved} CPUs, but only {usable} may be used; reserve at most {most}")]
-    Reserved {
+    ReserveTooLarge {
         /// Size of the reserve.
         reserved: usize,
         /// CPUs that may be used.
@@ -46,20 +46,20 @@ pub enum Unmet {
         most: usize,
     },
     /// `cpus=` names CPUs that cannot be used.
-    #[error("cpus={asked}: {why}; CPUs that may be used: {usable}")]
+    #[error("cpus={requested}: {why}; CPUs that may be used: {usable}")]
     Cpus {
         /// The list.
-        asked: String,
+        requested: String,
         /// The CPUs that cannot be used, and why.
         why: String,
         /// CPUs that the list may name.
         usable: CpuSet,
     },
     /// The reserve names CPUs that are offline or that the machine does not have.
-    #[error("reserve cpus={asked}: {why}; CPUs that may be reserved: {usable}")]
-    Kept {
+    #[error("reserve cpus={requested}: {why}; CPUs that may be reserved: {usable}")]
+    ReserveCpus {
         /// The list.
-        asked: CpuSet,
+        requested: CpuSet,
         /// The CPUs that cannot be reserved, and why.
         why: String,
         /// CPUs that the list may name.
@@ -74,18 +74,18 @@ pub enum Unmet {
         nearest: Option<Level>,
     },
     /// There is no device with this name.
-    #[error("near={name}: this machine reports no such device; {}", near_names(.near))]
+    #[error("near={name}: this machine reports no such device; {}", near_names(.similar))]
     NoDevice {
         /// The name requested.
         name: String,
         /// Similar names of devices.
-        near: Vec<String>,
+        similar: Vec<String>,
     },
     /// None of the CPUs near the device may be used.
     #[error(
         "near={name}: none of its CPUs {cpus} may be used: {why}; CPUs that may be used: {usable} (use spread for them)"
     )]
-    DeviceOutOfReach {
+    NoUsableCpuNearDevice {
         /// The device requested.
         name: String,
         /// CPUs near the device.
@@ -105,20 +105,20 @@ pub enum Unmet {
     },
     /// A worker would get several isolated CPUs.
     #[error(
-        "{asked}: the scheduler does not balance load between isolated CPUs ({isolated}), so each worker needs \
+        "{requested}: the scheduler does not balance load between isolated CPUs ({isolated}), so each worker needs \
          its own; write close+isolated, spread+isolated or cpus=LIST"
     )]
-    Unbalanced {
+    SeveralIsolatedCpus {
         /// The placement requested.
-        asked: String,
+        requested: String,
         /// The isolated CPUs.
         isolated: CpuSet,
     },
     /// A memory policy names a node that does not exist or has no memory.
-    #[error("{asked}: this machine reports no memory on node {node}; {}", with_memory(.known))]
+    #[error("{requested}: this machine reports no memory on node {node}; {}", with_memory(.known))]
     NoNode {
         /// The policy requested.
-        asked: String,
+        requested: String,
         /// The node.
         node: u32,
         /// Nodes with memory.
@@ -146,9 +146,9 @@ fn with_cpus(known: &CpuSet) -> String {
     if known.is_empty() { "it reports no nodes".to_owned() } else { format!("nodes with CPUs: {known}") }
 }
 
-fn near_names(near: &[String]) -> String {
-    match near {
+fn near_names(similar: &[String]) -> String {
+    match similar {
         [] => "it reports no devices".to_owned(),
-        _ => format!("the nearest names are {}", near.join(", ")),
+        _ => format!("the nearest names are {}", similar.join(", ")),
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::journal::{Change, Journal};
 use manycore_linux::{
-    counters::{Kernel, TaskCounters},
+    counters::{KernelCounters, TaskCounters},
     tasks,
 };
-use manycore_placement::{Look, Plan, Residence};
+use manycore_placement::{PlacementPlan, PlacementTrace, TaskReading};
 use manycore_topology::{CpuSet, Machine};
 use std::{
     collections::BTreeMap,
@@ -16,41 +16,41 @@ use std::{
 };
 
 /// Time between two readings of counters that are expensive to read: migrations and context switches.
-const DEAR: Duration = Duration::from_secs(1);
+const COUNTER_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The journal and the placement trace of `run` and `pin`.
-pub struct Recorder {
+pub struct PlacementJournal {
     journal: Arc<Journal>,
     /// The affinity to restore for each process.
     originals: BTreeMap<u32, CpuSet>,
     /// The affinity to restore for processes whose original affinity is unknown.
-    inherited: CpuSet,
-    stay: Residence,
-    /// Index in `stay` of each running task.
-    places: BTreeMap<u32, usize>,
+    own_cpus: CpuSet,
+    trace: PlacementTrace,
+    /// Index in `trace` of each running task.
+    trace_index: BTreeMap<u32, usize>,
     /// For each worker, the CPUs of the nodes with its memory.
-    near: Vec<CpuSet>,
-    broken: Option<String>,
-    kernel: Kernel,
-    counted: Option<Instant>,
+    near_memory: Vec<CpuSet>,
+    journal_error: Option<String>,
+    kernel: KernelCounters,
+    last_count: Option<Instant>,
     /// Whether this scan reads the expensive counters.
     counting: bool,
-    total: Option<Total>,
+    total: Option<CpuTimeTotal>,
 }
 
 /// CPU time of processes that ran before this program started, and of their children. The kernel does not
 /// add it up for any process of this program.
 #[derive(Debug, Default)]
-struct Total {
+struct CpuTimeTotal {
     /// CPU time at the first count.
     base_ns: Option<u64>,
     /// CPU time of ended processes whose parents are not among the processes.
     ended_ns: u64,
     /// For each process its CPU time including reaped children, and its parent.
-    of: BTreeMap<u32, (u64, u32)>,
+    by_process: BTreeMap<u32, (u64, u32)>,
 }
 
-impl Total {
+impl CpuTimeTotal {
     /// Counts the known processes, each with its start time, again. Returns the CPU time in nanoseconds
     /// since the first count. The CPU time of an ended process is added to its parent when the parent waits
     /// for it.
@@ -63,22 +63,24 @@ impl Total {
     }
 
     fn take(&mut self, now: BTreeMap<u32, (u64, u32)>) -> u64 {
-        let ended =
-            self.of.iter().filter(|(pid, (_, parent))| !now.contains_key(pid) && !now.contains_key(parent));
+        let ended = self
+            .by_process
+            .iter()
+            .filter(|(pid, (_, parent))| !now.contains_key(pid) && !now.contains_key(parent));
         self.ended_ns += ended.map(|(_, (used, _))| used).sum::<u64>();
-        self.of = now;
-        let total = self.ended_ns + self.of.values().map(|(used, _)| used).sum::<u64>();
+        self.by_process = now;
+        let total = self.ended_ns + self.by_process.values().map(|(used, _)| used).sum::<u64>();
         total.saturating_sub(*self.base_ns.get_or_insert(total))
     }
 }
 
-impl Recorder {
+impl PlacementJournal {
     /// Creates a recorder for `plan` on `machine`. Tasks created while they are observed get `inherited`
     /// back.
     pub fn new(
         journal: Arc<Journal>,
         machine: &Machine,
-        plan: Plan,
+        plan: PlacementPlan,
         subject: String,
         inherited: CpuSet,
     ) -> Self {
@@ -89,13 +91,13 @@ impl Recorder {
         Self {
             journal,
             originals: BTreeMap::new(),
-            inherited,
-            near: plan.workers.iter().map(|worker| near(&worker.memory_nodes)).collect(),
-            stay: Residence::of(plan, subject),
-            places: BTreeMap::new(),
-            broken: None,
-            kernel: Kernel::at(Path::new("/")),
-            counted: None,
+            own_cpus: inherited,
+            near_memory: plan.workers.iter().map(|worker| near(&worker.memory_nodes)).collect(),
+            trace: PlacementTrace::for_plan(plan, subject),
+            trace_index: BTreeMap::new(),
+            journal_error: None,
+            kernel: KernelCounters::at(Path::new("/")),
+            last_count: None,
             counting: false,
             total: None,
         }
@@ -103,43 +105,46 @@ impl Recorder {
 
     /// Counts from now on the CPU time of all placed processes. For processes that ran before this program
     /// started.
-    pub fn count_all(&mut self) {
-        self.total = Some(Total::default());
+    pub fn count_cpu_time(&mut self) {
+        self.total = Some(CpuTimeTotal::default());
     }
 
     /// Adds up the CPU time of all placed processes, if it is counted.
-    pub(super) fn count(&mut self, known: &BTreeMap<u32, Option<u64>>) {
+    pub(super) fn update_cpu_time(&mut self, known: &BTreeMap<u32, Option<u64>>) {
         if let Some(total) = &mut self.total {
             let used = total.count(known);
-            self.stay.cpu_ns = Some(self.stay.cpu_ns.unwrap_or(0).max(used));
+            self.trace.cpu_ns = Some(self.trace.cpu_ns.unwrap_or(0).max(used));
         }
     }
 
     /// Returns the placement trace, to be completed.
-    pub fn stay(&mut self) -> &mut Residence {
-        &mut self.stay
+    pub fn trace(&mut self) -> &mut PlacementTrace {
+        &mut self.trace
     }
 
     /// Records that a task's affinity is about to change from `old` to `new`. A task that was created while
-    /// it was observed (`born`) inherited `old` from a pinned task, so the affinity to restore is that of
+    /// it was observed (`created_while_observed`) inherited `old` from a pinned task, so the affinity to restore is that of
     /// its process or its parent.
     ///
     /// # Errors
     /// The journal cannot be written; then the affinity must not be changed.
-    pub(super) fn before(
+    pub(super) fn record_change(
         &mut self,
         pid: u32,
         tid: u32,
         old: &CpuSet,
         new: &CpuSet,
-        born: bool,
+        created_while_observed: bool,
     ) -> io::Result<()> {
         let process = match self.originals.get(&pid) {
             Some(cpus) => cpus.clone(),
             None => {
                 let parent = || self.originals.get(&tasks::parent(pid)?).cloned();
-                let cpus =
-                    if born { parent().unwrap_or_else(|| self.inherited.clone()) } else { old.clone() };
+                let cpus = if created_while_observed {
+                    parent().unwrap_or_else(|| self.own_cpus.clone())
+                } else {
+                    old.clone()
+                };
                 let start = tasks::start_time(pid).ok_or(io::ErrorKind::NotFound)?;
                 self.note(&Change::Process { pid, start, cpus: cpus.clone() })?;
                 self.originals.insert(pid, cpus.clone());
@@ -149,48 +154,55 @@ impl Recorder {
         if old == new {
             return Ok(());
         }
-        let old = if born { process } else { old.clone() };
+        let old = if created_while_observed { process } else { old.clone() };
         self.note(&Change::Affinity { pid, tid, old, new: new.clone() })
     }
 
     /// Records that a task is pinned for the first time, with the delay since its creation if that is
     /// known.
-    pub(super) fn arrived(&mut self, pid: u32, tid: u32, worker: usize, cpu_ns: u64, delay_ns: Option<u64>) {
+    pub(super) fn task_pinned(
+        &mut self,
+        pid: u32,
+        tid: u32,
+        worker: usize,
+        cpu_ns: u64,
+        delay_ns: Option<u64>,
+    ) {
         let name = tasks::name(tid).unwrap_or_default();
-        let at = self.stay.arrived(tid, pid, name, Some(worker), cpu_ns);
-        self.places.insert(tid, at);
-        self.stay.delays_ns.extend(delay_ns);
+        let at = self.trace.add_task(tid, pid, name, Some(worker), cpu_ns);
+        self.trace_index.insert(tid, at);
+        self.trace.pin_delays_ns.extend(delay_ns);
     }
 
     /// Records that a task has chosen its CPUs itself, or has inherited them from a task that has.
-    pub(super) fn chose(&mut self, pid: u32, tid: u32, cpus: &CpuSet) {
-        let at = match self.places.get(&tid) {
+    pub(super) fn record_own_affinity(&mut self, pid: u32, tid: u32, cpus: &CpuSet) {
+        let at = match self.trace_index.get(&tid) {
             Some(&at) => at,
             None => {
                 let cpu_ns = tasks::cpu_ns(pid, tid).unwrap_or(0);
-                self.stay.arrived(tid, pid, tasks::name(tid).unwrap_or_default(), None, cpu_ns)
+                self.trace.add_task(tid, pid, tasks::name(tid).unwrap_or_default(), None, cpu_ns)
             }
         };
-        self.places.insert(tid, at);
-        self.stay.tasks[at].chose = Some(cpus.clone());
+        self.trace_index.insert(tid, at);
+        self.trace.tasks[at].own_affinity = Some(cpus.clone());
     }
 
     /// Records that process `pid` belongs to the command, if that is not recorded yet. For processes that
     /// have left their parents.
-    pub(super) fn know(&mut self, pid: u32) {
+    pub(super) fn record_process(&mut self, pid: u32) {
         if self.originals.contains_key(&pid) {
             return;
         }
         let Some(start) = tasks::start_time(pid) else { return };
-        let cpus = self.inherited.clone();
+        let cpus = self.own_cpus.clone();
         if self.note(&Change::Process { pid, start, cpus: cpus.clone() }).is_ok() {
             self.originals.insert(pid, cpus);
         }
     }
 
     /// Returns why the journal can no longer be written; `None` if it can.
-    pub fn broken(&self) -> Option<&str> {
-        self.broken.as_deref()
+    pub fn journal_error(&self) -> Option<&str> {
+        self.journal_error.as_deref()
     }
 
     /// Forgets processes that have ended, because their ids may be used again.
@@ -199,32 +211,32 @@ impl Recorder {
     }
 
     fn note(&mut self, change: &Change) -> io::Result<()> {
-        self.journal.note(change).inspect_err(|error| self.broken = Some(error.to_string()))
+        self.journal.note(change).inspect_err(|error| self.journal_error = Some(error.to_string()))
     }
 
     /// Records where a task is; `last` if this is the last reading.
-    pub(super) fn saw(
+    pub(super) fn record_reading(
         &mut self,
         pid: u32,
         tid: u32,
         cpu_ns: u64,
-        seat: Option<usize>,
+        worker: Option<usize>,
         place: &CpuSet,
         last: bool,
     ) {
-        let Some(&at) = self.places.get(&tid) else { return };
+        let Some(&at) = self.trace_index.get(&tid) else { return };
         // A task that may use only one CPU is on that CPU.
-        let only = place.first().filter(|_| seat.is_some() && place.len() == 1);
+        let only = place.first().filter(|_| worker.is_some() && place.len() == 1);
         let Some(cpu) = only.or_else(|| tasks::cpu(pid, tid)) else { return };
         let counters = if last || self.counting { self.kernel.task(tid) } else { TaskCounters::default() };
         let none = CpuSet::new();
-        let task = &mut self.stay.tasks[at];
-        task.saw(&Look {
+        let task = &mut self.trace.tasks[at];
+        task.add_reading(&TaskReading {
             cpu_ns,
             cpu,
-            worker: seat,
-            place,
-            near: seat.and_then(|seat| self.near.get(seat)).unwrap_or(&none),
+            worker,
+            worker_cpus: place,
+            near_memory: worker.and_then(|worker| self.near_memory.get(worker)).unwrap_or(&none),
             migrations: counters.migrations,
             wakeups: counters.voluntary_switches,
         });
@@ -235,23 +247,23 @@ impl Recorder {
     }
 
     /// Begins a scan of all tasks.
-    pub(super) fn looking(&mut self) {
-        self.counting = self.counted.is_none_or(|at| at.elapsed() >= DEAR);
+    pub(super) fn begin_scan(&mut self) {
+        self.counting = self.last_count.is_none_or(|at| at.elapsed() >= COUNTER_INTERVAL);
         if self.counting {
-            self.counted = Some(Instant::now());
+            self.last_count = Some(Instant::now());
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::placing::recorder::Total;
+    use crate::placement::journal::CpuTimeTotal;
 
     /// Regression test: `pin --check` had no total. It observed 0.2 s of 1.7 s and reported that the plan
     /// held.
     #[test]
     fn what_ended_between_two_looks_is_in_the_total() {
-        let mut total = Total::default();
+        let mut total = CpuTimeTotal::default();
         let mut at = |now: &[(u32, u64, u32)]| {
             total.take(now.iter().map(|&(pid, used, parent)| (pid, (used, parent))).collect())
         };

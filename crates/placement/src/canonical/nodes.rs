@@ -1,21 +1,21 @@
 //! Finds out which NUMA nodes can be exchanged, by their memory and their distances.
 
-use crate::tree::{Branch, Tree};
-use manycore_topology::{machine::Node, outline::Part};
+use crate::cpu_tree::{Branch, CpuTree};
+use manycore_topology::{machine::Node, topology_tree::Part};
 use std::collections::HashMap;
 
 /// Memory sizes that differ by less than this share of the smaller one count as equal: the firmware takes
 /// some memory from the first node.
-const ALIKE: f64 = 0.1;
+const SIZE_TOLERANCE: f64 = 0.1;
 
 /// Maximum number of ways to exchange nodes that are tried. A ring of eight nodes has 16.
-const MOST_WAYS: usize = 64;
+const MAX_NUMBERINGS: usize = 64;
 
 /// Maximum number of steps of the search for them.
-const MOST_STEPS: usize = 100_000;
+const MAX_SEARCH_STEPS: usize = 100_000;
 
 /// The part of a shape that describes NUMA nodes.
-pub(super) struct Nodes {
+pub(super) struct NodeSymmetries {
     /// Class of memory size, and tier, of each node.
     kinds: Vec<(usize, Option<u32>)>,
     /// Distance between nodes of different children, by the range of leaves of a branch, if distances
@@ -26,17 +26,17 @@ pub(super) struct Nodes {
     pub numberings: Vec<Vec<usize>>,
 }
 
-impl Nodes {
-    pub fn new(tree: &Tree) -> Self {
+impl NodeSymmetries {
+    pub fn new(tree: &CpuTree) -> Self {
         let nodes = &tree.machine.nodes;
         let kinds: Vec<_> =
             memory_classes(nodes).into_iter().zip(nodes.iter().map(|node| node.tier)).collect();
         if let Some(distances) = by_tree(tree) {
             return Self { kinds, distances, numberings: vec![Vec::new()] };
         }
-        let mut search = Search { nodes, kinds: &kinds, found: Vec::new(), steps: 0 };
+        let mut search = RenumberingSearch { nodes, kinds: &kinds, found: Vec::new(), steps: 0 };
         search.extend(&mut Vec::new());
-        let whole = search.found.len() <= MOST_WAYS && search.steps <= MOST_STEPS;
+        let whole = search.found.len() <= MAX_NUMBERINGS && search.steps <= MAX_SEARCH_STEPS;
         // An incomplete set would make the choice depend on the nodes' numbers.
         let numberings = if whole { search.found } else { vec![(0..nodes.len()).collect()] };
         Self { kinds, distances: HashMap::new(), numberings }
@@ -60,7 +60,7 @@ fn memory_classes(nodes: &[Node]) -> Vec<usize> {
     let mut sizes: Vec<u64> =
         nodes.iter().filter_map(|node| node.memory_bytes).filter(|&size| size > 0).collect();
     sizes.sort_unstable();
-    let alike = |a: &u64, b: &u64| ((b - a) as f64) < ALIKE * *a as f64;
+    let alike = |a: &u64, b: &u64| ((b - a) as f64) < SIZE_TOLERANCE * *a as f64;
     let largest: Vec<u64> = sizes.chunk_by(alike).filter_map(|run| run.last().copied()).collect();
     let class = |node: &Node| match node.memory_bytes {
         None => 0,
@@ -72,7 +72,7 @@ fn memory_classes(nodes: &[Node]) -> Vec<usize> {
 
 /// Returns the distance of each branch if the distance of two nodes depends only on the smallest branch
 /// that contains both.
-fn by_tree(tree: &Tree) -> Option<HashMap<(usize, usize), Option<u32>>> {
+fn by_tree(tree: &CpuTree) -> Option<HashMap<(usize, usize), Option<u32>>> {
     let nodes = &tree.machine.nodes;
     let mut spans = HashMap::new();
     find_nodes(&tree.root, &mut spans);
@@ -84,7 +84,7 @@ fn by_tree(tree: &Tree) -> Option<HashMap<(usize, usize), Option<u32>>> {
         }
         for (b, to) in (0..nodes.len()).filter_map(|b| Some((b, spans.get(&b)?))).filter(|(b, _)| *b != a) {
             let distance = node.distances.get(b).copied();
-            let (around, _) = tree.root.around(from.0.min(to.0), from.1.max(to.1) - 1);
+            let (around, _) = tree.root.smallest_containing(from.0.min(to.0), from.1.max(to.1) - 1);
             let known = *distances.entry((around.leaves.start, around.leaves.end)).or_insert(distance);
             if known != distance {
                 return None;
@@ -104,14 +104,14 @@ fn find_nodes(branch: &Branch, spans: &mut HashMap<usize, (usize, usize)>) {
 }
 
 /// Searches all renumberings of the nodes that preserve their kinds and distances.
-struct Search<'a> {
+struct RenumberingSearch<'a> {
     nodes: &'a [Node],
     kinds: &'a [(usize, Option<u32>)],
     found: Vec<Vec<usize>>,
     steps: usize,
 }
 
-impl Search<'_> {
+impl RenumberingSearch<'_> {
     fn extend(&mut self, numbers: &mut Vec<usize>) {
         let next = numbers.len();
         if next == self.nodes.len() {
@@ -120,7 +120,7 @@ impl Search<'_> {
         }
         for number in (0..self.nodes.len()).filter(|number| !numbers.contains(number)).collect::<Vec<_>>() {
             self.steps += 1;
-            if self.found.len() > MOST_WAYS || self.steps > MOST_STEPS {
+            if self.found.len() > MAX_NUMBERINGS || self.steps > MAX_SEARCH_STEPS {
                 return;
             }
             numbers.push(number);

@@ -1,7 +1,7 @@
 //! Labels the CPUs of a picture with the workers of a plan.
 
 use crate::layout::text_width;
-use manycore_placement::Plan;
+use manycore_placement::PlacementPlan;
 use manycore_topology::{CpuId, CpuSet};
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, HashMap};
 const NAMED: usize = 2;
 
 /// The label of each CPU.
-pub struct Marks {
+pub struct WorkerLabels {
     workers: HashMap<CpuId, Workers>,
     /// Whether labels have space for words.
-    wordy: bool,
+    in_words: bool,
 }
 
 /// Workers that may use one CPU.
@@ -32,9 +32,9 @@ impl Workers {
     }
 }
 
-impl Marks {
+impl WorkerLabels {
     /// Returns the labels for all workers. With `wordy`, the label of several workers is written in words.
-    pub fn new(plan: &Plan, wordy: bool) -> Self {
+    pub fn new(plan: &PlacementPlan, wordy: bool) -> Self {
         // Workers with the same CPUs are added at once: thousands of them may have thousands of CPUs each.
         let mut alike: BTreeMap<&CpuSet, Workers> = BTreeMap::new();
         for (at, worker) in plan.workers.iter().enumerate() {
@@ -44,7 +44,7 @@ impl Marks {
         for (cpus, those) in alike {
             cpus.iter().for_each(|cpu| workers.entry(cpu).or_default().add(&those));
         }
-        Self { workers, wordy }
+        Self { workers, in_words: wordy }
     }
 
     /// Returns the label: `w3`, `w0 w4`, `16 workers` or `×16`; empty for a CPU without a worker.
@@ -54,7 +54,7 @@ impl Marks {
             Some(Workers { count, first }) if *count <= NAMED => {
                 first.iter().map(|worker| format!("w{worker}")).collect::<Vec<_>>().join(" ")
             }
-            Some(Workers { count, .. }) if self.wordy => format!("{count} workers"),
+            Some(Workers { count, .. }) if self.in_words => format!("{count} workers"),
             Some(Workers { count, .. }) => format!("×{count}"),
         }
     }
@@ -70,7 +70,7 @@ impl Marks {
 
     /// Returns the classes that occur among the CPUs, each with its explanation.
     pub fn legend(&self, cpus: &CpuSet) -> Vec<(&'static str, &'static str)> {
-        let counted = !self.wordy && self.workers.values().any(|workers| workers.count > NAMED);
+        let counted = !self.in_words && self.workers.values().any(|workers| workers.count > NAMED);
         let shared = if counted { "CPU of several workers (×3: three)" } else { "CPU of several workers" };
         let mut entries = vec![
             ("worker", "CPU of one worker (w0: the first)"),

@@ -19,7 +19,7 @@ use std::{
 
 /// The creation of a process or thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Birth {
+pub struct TaskCreated {
     /// The parent process; for a thread, the parent of its process.
     pub parent: u32,
     /// The process that it belongs to; its own id if it is a process.
@@ -32,9 +32,9 @@ pub struct Birth {
 
 /// Creations since the last call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum ProcEventBatch {
     /// Exactly these were created.
-    Births(Vec<Birth>),
+    Created(Vec<TaskCreated>),
     /// Something may have been created. The caller must find out what.
     Unknown,
     /// Nothing was created.
@@ -43,33 +43,33 @@ pub enum News {
 
 /// A source of creations on the whole machine.
 #[derive(Debug)]
-pub enum Births {
+pub enum ProcEvents {
     /// The process events connector.
-    Told(Connector),
+    Connector(Connector),
     /// Polling of the last id.
-    Asked(LastId),
+    Polled(LastId),
 }
 
-impl Births {
+impl ProcEvents {
     /// Uses the connector if the kernel provides it here, otherwise polling.
-    pub fn watch() -> Self {
-        Connector::open().map_or_else(|_| Self::asked(), Self::Told)
+    pub fn subscribe() -> Self {
+        Connector::open().map_or_else(|_| Self::poll(), Self::Connector)
     }
 
     /// Uses polling in any case.
-    pub fn asked() -> Self {
-        Self::Asked(LastId::default())
+    pub fn poll() -> Self {
+        Self::Polled(LastId::default())
     }
 
-    /// Returns the creations since the last call. The first call returns [`News::Unknown`].
-    pub fn news(&mut self) -> News {
+    /// Returns the creations since the last call. The first call returns [`ProcEventBatch::Unknown`].
+    pub fn next_batch(&mut self) -> ProcEventBatch {
         match self {
-            Self::Told(connector) => connector.news(),
-            Self::Asked(id) => {
+            Self::Connector(connector) => connector.news(),
+            Self::Polled(id) => {
                 if id.has_changed() {
-                    News::Unknown
+                    ProcEventBatch::Unknown
                 } else {
-                    News::None
+                    ProcEventBatch::None
                 }
             }
         }
@@ -78,8 +78,8 @@ impl Births {
     /// Returns the descriptor that becomes readable when there are creations; `None` for polling.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Self::Told(connector) => Some(connector.socket.as_fd()),
-            Self::Asked(_) => None,
+            Self::Connector(connector) => Some(connector.socket.as_fd()),
+            Self::Polled(_) => None,
         }
     }
 }
@@ -166,8 +166,8 @@ impl Connector {
         let tid = thread.join().map_err(|_| io::Error::other("a thread has panicked"))?;
         let mut buffer = [0; 1024];
         while let Some(length) = self.receive(&mut buffer)? {
-            if birth(&buffer[..length])
-                .is_some_and(|birth| birth.tid == tid && birth.pid == std::process::id())
+            if creation(&buffer[..length])
+                .is_some_and(|task| task.tid == tid && task.pid == std::process::id())
             {
                 return Ok(());
             }
@@ -182,21 +182,21 @@ impl Connector {
         checked(sent as libc::c_int).map(drop)
     }
 
-    fn news(&mut self) -> News {
+    fn news(&mut self) -> ProcEventBatch {
         let mut unknown = !std::mem::replace(&mut self.begun, true);
-        let (mut births, mut buffer) = (Vec::new(), [0; 4096]);
+        let (mut created, mut buffer) = (Vec::new(), [0; 4096]);
         loop {
             match self.receive(&mut buffer) {
-                Ok(Some(length)) => births.extend(birth(&buffer[..length])),
+                Ok(Some(length)) => created.extend(creation(&buffer[..length])),
                 Ok(None) => break,
                 // The buffer has overflowed: some events are lost.
                 Err(_) => unknown = true,
             }
         }
-        match (unknown, births.is_empty()) {
-            (true, _) => News::Unknown,
-            (false, true) => News::None,
-            (false, false) => News::Births(births),
+        match (unknown, created.is_empty()) {
+            (true, _) => ProcEventBatch::Unknown,
+            (false, true) => ProcEventBatch::None,
+            (false, false) => ProcEventBatch::Created(created),
         }
     }
 
@@ -247,13 +247,18 @@ fn request(word: u32) -> Vec<u8> {
 }
 
 /// Returns the creation that a message announces.
-fn birth(message: &[u8]) -> Option<Birth> {
+fn creation(message: &[u8]) -> Option<TaskCreated> {
     let event = message.get(HEADERS..HEADERS + EVENT)?;
     let number = |at: usize| Some(u32::from_ne_bytes(event.get(at..at + 4)?.try_into().ok()?));
     (number(0)? == FORK).then_some(())?;
     let sent_ns = u64::from_ne_bytes(event.get(8..16)?.try_into().ok()?);
     // parent_pid (a thread), parent_tgid, child_pid (a thread), child_tgid.
-    Some(Birth { parent: number(20)?, pid: number(28)?, tid: number(24)?, at_ns: sent_ns.min(now_ns()) })
+    Some(TaskCreated {
+        parent: number(20)?,
+        pid: number(28)?,
+        tid: number(24)?,
+        at_ns: sent_ns.min(now_ns()),
+    })
 }
 
 /// Makes the kernel drop all events but creations. Otherwise each event would wake us up.
@@ -302,33 +307,33 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_births_that_can_be_asked_for() {
-        let mut births = Births::asked();
-        assert_eq!(births.news(), News::Unknown);
+    fn new_threads_are_found_by_polling() {
+        let mut events = ProcEvents::poll();
+        assert_eq!(events.next_batch(), ProcEventBatch::Unknown);
         own_thread();
-        assert_eq!(births.news(), News::Unknown);
-        assert!(births.descriptor().is_none());
+        assert_eq!(events.next_batch(), ProcEventBatch::Unknown);
+        assert!(events.descriptor().is_none());
     }
 
     #[test]
-    fn threads_are_births_that_the_kernel_tells_of() {
-        let mut births = match Connector::open() {
-            Ok(connector) => Births::Told(connector),
+    fn new_threads_are_reported_by_the_connector() {
+        let mut events = match Connector::open() {
+            Ok(connector) => ProcEvents::Connector(connector),
             Err(error) => return eprintln!("SKIPPED: no process connector here: {error}"),
         };
-        assert_eq!(births.news(), News::Unknown);
+        assert_eq!(events.next_batch(), ProcEventBatch::Unknown);
         let before = now_ns();
         let (tid, own) = (own_thread(), std::process::id());
-        let News::Births(told) = births.news() else { panic!("a thread was started") };
-        let birth = told.iter().find(|birth| birth.tid == tid).unwrap();
-        assert_eq!((birth.pid, Some(birth.parent)), (own, crate::tasks::parent(own)));
-        assert!((before..=now_ns()).contains(&birth.at_ns));
+        let ProcEventBatch::Created(reported) = events.next_batch() else { panic!("a thread was started") };
+        let task = reported.iter().find(|task| task.tid == tid).unwrap();
+        assert_eq!((task.pid, Some(task.parent)), (own, crate::tasks::parent(own)));
+        assert!((before..=now_ns()).contains(&task.at_ns));
     }
 
     proptest! {
         #[test]
-        fn any_message_is_a_birth_or_none(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
-            prop_assert!(birth(&bytes).is_none_or(|birth| birth.at_ns <= now_ns()));
+        fn any_message_is_a_creation_or_none(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+            prop_assert!(creation(&bytes).is_none_or(|task| task.at_ns <= now_ns()));
         }
     }
 }

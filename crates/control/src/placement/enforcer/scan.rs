@@ -1,13 +1,13 @@
 //! Scans pinned tasks: their CPU time, their affinity, and which CPUs are online.
 
-use crate::placing::keeper::{Keeper, WATCHING, name};
+use crate::placement::enforcer::{AffinityEnforcer, SCAN_INTERVAL, name};
 use manycore_linux::{affinity, clock::now_ns, tasks};
 use manycore_topology::CpuSet;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
 /// Scans are spaced so that they cost less than 1/200 of a CPU, however many tasks there are.
-const THRIFT: u32 = 200;
+const MAX_CPU_FRACTION: u32 = 200;
 
 /// Returns the CPU time of this thread. Wall time would include long waits for the kernel while a CPU goes
 /// offline.
@@ -17,109 +17,110 @@ fn thread_cpu() -> Duration {
 }
 
 /// Maximum time between scans, so that CPUs that go offline or come online are noticed.
-const LONGEST: Duration = Duration::from_secs(5);
+const MAX_SCAN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Time between searches for processes whose creation was not reported.
-const SEEKING: Duration = Duration::from_secs(1);
+const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 
-impl Keeper {
+impl AffinityEnforcer {
     /// Sets whether a control group is being entered.
-    pub fn enter(&mut self, entering: bool) {
-        self.entering = entering;
+    pub fn set_entering_cgroup(&mut self, entering: bool) {
+        self.entering_cgroup = entering;
     }
 
     /// Records that these processes belong to the command, including those whose creation was not reported.
-    pub fn know(&mut self, pids: &[u32]) {
-        if let Some(recorder) = &mut self.recorder {
+    pub fn record_processes(&mut self, pids: &[u32]) {
+        if let Some(recorder) = &mut self.journal {
             for &pid in pids {
-                recorder.know(pid);
+                recorder.record_process(pid);
             }
         }
     }
 
     /// Scans all tasks for the last time.
-    pub fn finish(&mut self, roots: &[u32]) {
-        self.births.news();
-        self.find(roots);
-        self.count();
+    pub fn final_scan(&mut self, roots: &[u32]) {
+        self.proc_events.next_batch();
+        self.find_new_tasks(roots);
+        self.update_cpu_time();
         let tids: Vec<u32> = self.tasks.keys().copied().collect();
         for tid in tids {
-            self.compare(tid);
-            self.record(tid, true);
+            self.check_affinity(tid);
+            self.update_task(tid, true);
         }
     }
 
     /// Adds up the CPU time of all known processes.
-    pub fn count(&mut self) {
-        if let Some(recorder) = &mut self.recorder {
-            recorder.count(&self.processes);
+    pub fn update_cpu_time(&mut self) {
+        if let Some(recorder) = &mut self.journal {
+            recorder.update_cpu_time(&self.processes);
         }
     }
 
     /// Records the CPU time of a process that has just ended, and whether it had changed its affinity.
-    pub fn farewell(&mut self, pid: u32) {
+    pub fn process_ended(&mut self, pid: u32) {
         let tids: Vec<u32> =
             self.tasks.iter().filter(|(_, known)| known.pid == pid).map(|(tid, _)| *tid).collect();
         if tids.is_empty() {
-            self.compare(pid);
+            self.check_affinity(pid);
         }
         for tid in tids {
-            self.compare(tid);
-            self.record(tid, true);
+            self.check_affinity(tid);
+            self.update_task(tid, true);
         }
     }
 
     /// Scans all tasks, and searches below `roots` for tasks whose creation was not reported.
-    pub(super) fn watch(&mut self, roots: &dyn Fn() -> Vec<u32>) {
+    pub(super) fn scan_all(&mut self, roots: &dyn Fn() -> Vec<u32>) {
         let began = thread_cpu();
         self.forget_ended();
-        if self.recorder.is_some() && self.sought.elapsed() >= SEEKING {
-            self.find(&roots());
+        if self.journal.is_some() && self.last_search.elapsed() >= SEARCH_INTERVAL {
+            self.find_new_tasks(&roots());
         }
-        self.follow();
-        if let Some(recorder) = &mut self.recorder {
-            recorder.looking();
+        self.leave_offline_cpus();
+        if let Some(recorder) = &mut self.journal {
+            recorder.begin_scan();
         }
-        self.count();
+        self.update_cpu_time();
         let tids: Vec<u32> = self.tasks.keys().copied().collect();
         for tid in tids {
-            self.compare(tid);
-            self.record(tid, false);
+            self.check_affinity(tid);
+            self.update_task(tid, false);
         }
-        if self.seating() {
-            for (tid, seat) in self.seats.even_out() {
-                self.settle(tid, seat);
+        if self.pins_individually() {
+            for (tid, worker) in self.assignment.rebalance() {
+                self.move_task(tid, worker);
             }
         }
-        self.watched = Instant::now();
-        self.watching = (self.watching * 5 / 4)
-            .min(WATCHING)
-            .max(thread_cpu().saturating_sub(began) * THRIFT)
-            .min(LONGEST);
+        self.last_scan = Instant::now();
+        self.scan_interval = (self.scan_interval * 5 / 4)
+            .min(SCAN_INTERVAL)
+            .max(thread_cpu().saturating_sub(began) * MAX_CPU_FRACTION)
+            .min(MAX_SCAN_INTERVAL);
     }
 
     /// Moves tasks away from workers whose CPUs have gone offline.
-    pub(super) fn follow(&mut self) {
+    pub(super) fn leave_offline_cpus(&mut self) {
         self.online = affinity::online();
-        let moved = self.online.as_ref().map(|online| self.seats.follow(online)).unwrap_or_default();
-        for (tid, seat) in moved {
-            self.settle(tid, seat);
+        let moved =
+            self.online.as_ref().map(|online| self.assignment.update_online(online)).unwrap_or_default();
+        for (tid, worker) in moved {
+            self.move_task(tid, worker);
         }
     }
 
     fn forget_ended(&mut self) {
         let ended = |pid: u32, start: Option<u64>| start.is_none() || tasks::start_time(pid) != start;
-        self.gone =
+        self.ended =
             self.processes.iter().filter(|(pid, start)| ended(**pid, **start)).map(|(pid, _)| *pid).collect();
-        self.processes.retain(|pid, _| !self.gone.contains(pid));
-        if let Some(recorder) = &mut self.recorder {
+        self.processes.retain(|pid, _| !self.ended.contains(pid));
+        if let Some(recorder) = &mut self.journal {
             recorder.forget(|pid| self.processes.contains_key(&pid));
         }
-        let (processes, seats) = (&self.processes, &mut self.seats);
+        let (processes, workers) = (&self.processes, &mut self.assignment);
         self.tasks.retain(|tid, known| {
             let alive = processes.contains_key(&known.pid);
             if !alive {
-                seats.leave(*tid);
+                workers.remove(*tid);
             }
             alive
         });
@@ -127,67 +128,67 @@ impl Keeper {
 
     /// Updates a task's load by the CPU time that it has used, and records its CPU. Forgets the task if it
     /// has ended.
-    pub(super) fn record(&mut self, tid: u32, last: bool) {
+    pub(super) fn update_task(&mut self, tid: u32, last: bool) {
         let Some(known) = self.tasks.get_mut(&tid) else { return };
         let Some(cpu_ns) = tasks::cpu_ns(known.pid, tid) else {
             self.tasks.remove(&tid);
-            self.unsettled.remove(&tid);
-            self.seats.leave(tid);
+            self.rejected.remove(&tid);
+            self.assignment.remove(tid);
             return;
         };
         let now = now_ns();
         let share =
             cpu_ns.saturating_sub(known.cpu_ns) as f64 / now.saturating_sub(known.at_ns).max(1) as f64;
         (known.cpu_ns, known.at_ns) = (cpu_ns, now);
-        self.seats.weigh(tid, share);
-        if let Some(recorder) = &mut self.recorder {
-            let seat = self.seats.seat(tid);
-            recorder.saw(
+        self.assignment.update_load(tid, share);
+        if let Some(recorder) = &mut self.journal {
+            let worker = self.assignment.worker_of(tid);
+            recorder.record_reading(
                 known.pid,
                 tid,
                 cpu_ns,
-                seat,
-                seat.map_or(&self.whole, |seat| self.seats.cpus(seat)),
+                worker,
+                worker.map_or(&self.all_cpus, |worker| self.assignment.cpus(worker)),
                 last,
             );
         }
     }
 
     /// Checks whether a task has changed its own affinity.
-    pub(super) fn compare(&mut self, tid: u32) {
+    pub(super) fn check_affinity(&mut self, tid: u32) {
         let Ok(cpus) = affinity::of(tid) else { return };
-        if self.fresh.contains(&tid) {
+        if self.newly_pinned.contains(&tid) {
             return;
         }
         let shown =
             |cpus: &CpuSet| self.online.as_ref().map_or(cpus.clone(), |online| cpus.intersection(online));
-        let expected = match self.seats.seat(tid) {
-            Some(seat) => {
+        let expected = match self.assignment.worker_of(tid) {
+            Some(worker) => {
                 // If some of the worker's CPUs are offline, the kernel reports only the online ones. If all
                 // are offline, the kernel resets the affinity.
-                let left = shown(self.seats.cpus(seat));
+                let left = shown(self.assignment.cpus(worker));
                 // While a CPU goes offline or comes online, and when its cpuset changes, the kernel widens
                 // a task's affinity to the CPUs that are left. A task with more CPUs than its worker, but
                 // within the placement, is assumed to be such a case.
-                let widened = cpus.is_subset(&self.whole) && (cpus.is_empty() || cpus.len() > left.len());
-                let was_reset = widened || self.entering || self.unsettled.contains(&tid);
+                let widened = cpus.is_subset(&self.all_cpus) && (cpus.is_empty() || cpus.len() > left.len());
+                let was_reset = widened || self.entering_cgroup || self.rejected.contains(&tid);
                 if cpus != left && was_reset {
-                    return self.settle(tid, seat);
+                    return self.move_task(tid, worker);
                 }
                 left == cpus || left.is_empty()
             }
-            None => self.heirlooms().contains(&cpus),
+            None => self.inheritable_affinities().contains(&cpus),
         };
         if !expected {
-            self.seats.leave(tid);
-            self.note(tid, cpus);
+            self.assignment.remove(tid);
+            self.record_own_affinity(tid, cpus);
         }
     }
 
-    pub(super) fn note(&mut self, tid: u32, cpus: CpuSet) {
-        if let (Some(recorder), Some(known)) = (&mut self.recorder, self.tasks.get(&tid)) {
-            recorder.chose(known.pid, tid, &cpus);
+    pub(super) fn record_own_affinity(&mut self, tid: u32, cpus: CpuSet) {
+        if let (Some(recorder), Some(known)) = (&mut self.journal, self.tasks.get(&tid)) {
+            recorder.record_own_affinity(known.pid, tid, &cpus);
         }
-        self.own.insert(name(tid), cpus);
+        self.own_affinities.insert(name(tid), cpus);
     }
 }

@@ -5,7 +5,7 @@ use manycore_topology::{CpuSet, Machine};
 
 /// CPUs of a machine that no worker gets. The sets do not overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct UnusedCpus {
     /// Reserved.
     pub reserved: CpuSet,
     /// Isolated, neither named by `cpus=LIST` nor included by `+isolated`.
@@ -16,12 +16,12 @@ pub struct LeftOut {
     pub offline: CpuSet,
 }
 
-impl LeftOut {
+impl UnusedCpus {
     /// Returns the CPUs that `policy` does not use on this machine.
     pub fn of(policy: &Policy, machine: &Machine, reserve: &Reserve) -> Self {
-        let (may, named) = (pool::permitted(machine, policy), policy.named());
+        let (may, named) = (pool::allowed_cpus(machine, policy), policy.named());
         let isolated =
-            machine.placeable().intersection(&machine.isolated.difference(&policy.isolated(machine)));
+            machine.pinnable_cpus().intersection(&machine.isolated.difference(&policy.isolated(machine)));
         let free = may.difference(&isolated);
         Self {
             reserved: reserve.cpus(machine, &free, &named),

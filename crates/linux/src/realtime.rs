@@ -7,7 +7,7 @@
 ///
 /// This is meant for threads that sleep nearly always: while they run, they block ordinary threads of their
 /// CPU.
-pub fn take() -> bool {
+pub fn request() -> bool {
     let least = libc::sched_param { sched_priority: 1 };
     // SAFETY: the kernel reads the structure, which outlives the call.
     unsafe {
@@ -22,7 +22,7 @@ mod tests {
     #[test]
     fn what_an_urgent_thread_starts_is_ordinary() {
         std::thread::spawn(|| {
-            if !take() {
+            if !request() {
                 return eprintln!("SKIPPED: no permission for real-time priority (CAP_SYS_NICE)");
             }
             // SAFETY: the call takes no memory.

@@ -1,6 +1,6 @@
 //! Finds all processes that a command has started, including daemons that have left their parents.
 
-use crate::placing::Hold;
+use crate::placement::Enforcement;
 use crate::{enclosure::Enclosure, journal::Journal};
 use manycore_linux::{
     affinity,
@@ -19,24 +19,24 @@ use std::{
 /// The processes of a command. This process is a subreaper: while it runs, descendants that lose their
 /// parent become its children. If a control group is available, it contains the processes even after this
 /// process has ended.
-pub struct Family {
+pub struct CommandProcesses {
     /// Children that this process had before the command. A shell that executed this program may have had
     /// some.
-    strangers: BTreeSet<u32>,
+    earlier_children: BTreeSet<u32>,
     enclosure: Option<Enclosure>,
     /// CPU time of children that had ended before.
-    before: Duration,
+    earlier_cpu_time: Duration,
 }
 
-impl Family {
+impl CommandProcesses {
     /// Prepares for a command. To be called before the command starts.
-    pub fn new(journal: &Journal, hold: Hold) -> Self {
+    pub fn new(journal: &Journal, hold: Enforcement) -> Self {
         let enclosure = match hold {
-            Hold::Auto => Enclosure::make(journal).ok(),
-            Hold::Affinity => None,
+            Enforcement::Auto => Enclosure::make(journal).ok(),
+            Enforcement::Affinity => None,
         };
         let strangers = tasks::children(std::process::id()).into_iter().collect();
-        Self { strangers, enclosure, before: job::reaped_cpu() }
+        Self { earlier_children: strangers, enclosure, earlier_cpu_time: job::reaped_cpu() }
     }
 
     /// Starts the command, inside the control group if there is one.
@@ -60,13 +60,13 @@ impl Family {
     /// Returns the children of this process that belong to the command, including zombies.
     pub fn children(&self) -> Vec<u32> {
         let children = tasks::children(std::process::id()).into_iter();
-        children.filter(|pid| !self.strangers.contains(pid)).collect()
+        children.filter(|pid| !self.earlier_children.contains(pid)).collect()
     }
 
     /// Returns the processes of the command that have not ended.
-    pub fn living(&self) -> BTreeSet<u32> {
+    pub fn running(&self) -> BTreeSet<u32> {
         let members = self.enclosure.as_ref().map(Enclosure::members).unwrap_or_default();
-        let below = tasks::tree(&self.children());
+        let below = tasks::with_descendants(&self.children());
         members.union(&below).copied().filter(|pid| tasks::is_alive(*pid)).collect()
     }
 
@@ -76,14 +76,14 @@ impl Family {
         if let Some(counted) = self.enclosure.as_ref().and_then(Enclosure::cpu_ns) {
             return counted;
         }
-        let ended = job::reaped_cpu().saturating_sub(self.before).as_nanos() as u64;
-        ended + self.living().into_iter().filter_map(tasks::usage).map(|usage| usage.cpu_ns).sum::<u64>()
+        let ended = job::reaped_cpu().saturating_sub(self.earlier_cpu_time).as_nanos() as u64;
+        ended + self.running().into_iter().filter_map(tasks::usage).map(|usage| usage.cpu_ns).sum::<u64>()
     }
 
     /// Returns the running processes with a task whose affinity is one of `ours`, with that affinity.
-    pub fn confined(&self, ours: &BTreeSet<CpuSet>) -> BTreeMap<u32, CpuSet> {
+    pub fn still_pinned(&self, ours: &BTreeSet<CpuSet>) -> BTreeMap<u32, CpuSet> {
         let of = |pid: u32| tasks::threads(pid).into_iter().filter_map(|tid| affinity::of(tid).ok());
         let confined = |pid: u32| of(pid).find(|cpus| ours.contains(cpus)).map(|cpus| (pid, cpus));
-        self.living().into_iter().filter_map(confined).collect()
+        self.running().into_iter().filter_map(confined).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! The machine as a tree of nested CPU sets, for text and pictures.
 //!
-//! Parts with the same CPUs share one [`Unit`]: a package with one node and one L3 is one box with three
-//! names. Parts that overlap without nesting do not fit into a tree; they are in [`Outline::crossing`].
+//! Parts with the same CPUs share one [`TopologyUnit`]: a package with one node and one L3 is one box with three
+//! names. Parts that overlap without nesting do not fit into a tree; they are in [`TopologyTree::overlapping`].
 
 use crate::{
     CpuId, CpuSet, Machine,
@@ -29,7 +29,7 @@ pub enum Part {
 
 /// A CPU set, the parts that consist of it, and the units within it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unit {
+pub struct TopologyUnit {
     /// All parts that have exactly these CPUs, outermost first. Empty for the whole machine.
     pub parts: Vec<Part>,
     /// Its online CPUs.
@@ -39,18 +39,18 @@ pub struct Unit {
     /// PCI devices that are nearest to the unit, as indices in [`Machine::devices`].
     pub devices: Vec<usize>,
     /// The units within it, ordered by first CPU.
-    pub children: Vec<Unit>,
+    pub children: Vec<TopologyUnit>,
     /// A signature that is equal for units that differ only in numbers.
     pub shape: String,
 }
 
 /// The tree of the whole machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outline {
+pub struct TopologyTree {
     /// The unit of all online CPUs.
-    pub root: Unit,
+    pub root: TopologyUnit,
     /// Parts that overlap others without nesting.
-    pub crossing: Vec<Part>,
+    pub overlapping: Vec<Part>,
 }
 
 /// Returns the kernel's id of a group if the ids of all groups are small, so that they are useful as
@@ -130,7 +130,7 @@ impl Part {
     }
 }
 
-impl Unit {
+impl TopologyUnit {
     /// Returns whether one of its parts is a core.
     pub fn is_core(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Core(_)))
@@ -149,7 +149,7 @@ impl Unit {
 }
 
 /// Builds the tree of the machine's parts.
-pub fn outline(machine: &Machine) -> Outline {
+pub fn outline(machine: &Machine) -> TopologyTree {
     let mut builder = Builder::new(&machine.online);
     let mut parts = all_parts(machine);
     parts.sort_by_key(|part| {
@@ -170,7 +170,7 @@ pub fn outline(machine: &Machine) -> Outline {
         home(&mut root, near.map_or(&device.cpus, |node: &Node| &node.cpus)).devices.push(at);
     }
     set_shapes(&mut root, machine);
-    Outline { root, crossing }
+    TopologyTree { root, overlapping: crossing }
 }
 
 fn all_parts(machine: &Machine) -> Vec<Part> {
@@ -206,7 +206,7 @@ const DEEPEST: usize = 64;
 /// Builds the tree from the largest CPU set to the smallest, so that the deepest unit that contains a CPU
 /// is always the one to add the next part to.
 struct Builder {
-    units: Vec<Unit>,
+    units: Vec<TopologyUnit>,
     children: Vec<Vec<usize>>,
     depth: Vec<usize>,
     deepest: HashMap<CpuId, usize>,
@@ -216,7 +216,7 @@ struct Builder {
 impl Builder {
     fn new(online: &CpuSet) -> Self {
         Self {
-            units: vec![Unit { cpus: online.clone(), ..Unit::default() }],
+            units: vec![TopologyUnit { cpus: online.clone(), ..TopologyUnit::default() }],
             children: vec![Vec::new()],
             depth: vec![0],
             deepest: online.iter().map(|cpu| (cpu, 0)).collect(),
@@ -231,7 +231,11 @@ impl Builder {
             self.units[outer].parts.push(part);
         } else if self.depth[outer] < DEEPEST && cpus.iter().all(|cpu| holder(cpu) == Some(outer)) {
             let new = self.units.len();
-            self.units.push(Unit { parts: vec![part], cpus: cpus.clone(), ..Unit::default() });
+            self.units.push(TopologyUnit {
+                parts: vec![part],
+                cpus: cpus.clone(),
+                ..TopologyUnit::default()
+            });
             self.children.push(Vec::new());
             self.depth.push(self.depth[outer] + 1);
             self.children[outer].push(new);
@@ -241,7 +245,7 @@ impl Builder {
         }
     }
 
-    fn take(&mut self, at: usize) -> Unit {
+    fn take(&mut self, at: usize) -> TopologyUnit {
         let mut unit = std::mem::take(&mut self.units[at]);
         let children = std::mem::take(&mut self.children[at]);
         unit.children = children.into_iter().map(|child| self.take(child)).collect();
@@ -251,7 +255,7 @@ impl Builder {
 }
 
 /// Returns the smallest unit that contains these CPUs; the whole machine for an empty set.
-fn home<'a>(unit: &'a mut Unit, cpus: &CpuSet) -> &'a mut Unit {
+fn home<'a>(unit: &'a mut TopologyUnit, cpus: &CpuSet) -> &'a mut TopologyUnit {
     let inner = unit.children.iter().position(|child| !cpus.is_empty() && cpus.is_subset(&child.cpus));
     match inner {
         Some(at) => home(&mut unit.children[at], cpus),
@@ -261,7 +265,7 @@ fn home<'a>(unit: &'a mut Unit, cpus: &CpuSet) -> &'a mut Unit {
 
 /// Sets the shapes. Kinds of cores, memory and devices are part of a shape: a unit with a device differs
 /// from the others.
-fn set_shapes(unit: &mut Unit, machine: &Machine) {
+fn set_shapes(unit: &mut TopologyUnit, machine: &Machine) {
     unit.children.iter_mut().for_each(|child| set_shapes(child, machine));
     let mut shape: Vec<String> = unit.parts.iter().map(|part| part.shape(machine)).collect();
     shape.push(format!("{} CPUs", unit.cpus.len()));
@@ -316,7 +320,7 @@ mod tests {
 
     #[test]
     fn equal_sets_share_a_unit() {
-        let Outline { root, crossing } = outline(&machine());
+        let TopologyTree { root, overlapping: crossing } = outline(&machine());
         assert!(crossing.is_empty() && root.parts.is_empty());
         assert_eq!(root.children[0].parts, [Part::Package(0), Part::Cache(0)]);
         assert_eq!(root.children[0].children[0].parts, [Part::Core(0), Part::Cache(2)]);
@@ -325,10 +329,10 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_nest_is_told() {
+    fn overlapping_parts_are_reported() {
         let mut crossed = machine();
         crossed.caches.push(cache(4, "2-5"));
-        assert_eq!(outline(&crossed).crossing, [Part::Cache(4)]);
+        assert_eq!(outline(&crossed).overlapping, [Part::Cache(4)]);
     }
 
     #[test]
@@ -343,7 +347,7 @@ mod tests {
             Device { cpus: "6".parse().unwrap(), ..Device::default() },
             Device::default(),
         ];
-        let Outline { root, .. } = outline(&with);
+        let TopologyTree { root, .. } = outline(&with);
         assert_eq!(
             (root.children[0].devices.as_slice(), root.children[1].memory.as_slice()),
             (&[0][..], &[1][..])

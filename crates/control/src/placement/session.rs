@@ -1,13 +1,13 @@
 //! Makes a plan from the command line and applies it. Used by `run` and `pin`.
 
 use crate::error::{Error, Result};
-use crate::placing::{Keeper, Place, Recorder, memory_policy, place_of};
+use crate::placement::{AffinityEnforcer, PlacementJournal, WorkerCpus, memory_policy, worker_cpus};
 use crate::{
     cpuset,
     journal::{self, Journal, Restored},
 };
-use manycore_linux::{affinity, tasks, urgency};
-use manycore_placement::{Memory, Plan, Policy, Reserve, Residence};
+use manycore_linux::{affinity, realtime, tasks};
+use manycore_placement::{MemoryPlacement, PlacementPlan, PlacementTrace, Policy, Reserve};
 use manycore_topology::{CpuSet, Machine};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
@@ -20,32 +20,32 @@ use std::{
 
 /// Lifetime after which a command is moved into a control group. A command that ends earlier is held by its
 /// affinity alone, because entering a control group takes a grace period of the kernel.
-const SETTLED: Duration = Duration::from_millis(100);
+const CGROUP_DELAY: Duration = Duration::from_millis(100);
 
 /// Rounds of searching for children that were created while their parents entered a group.
-const ROUNDS: usize = 3;
+const ENTER_ROUNDS: usize = 3;
 
 /// A plan for this machine, resolved to CPU sets.
-pub struct Aim {
+pub struct ResolvedPlacement {
     /// Returns this machine.
     pub machine: Machine,
     /// The plan.
-    pub plan: Plan,
+    pub plan: PlacementPlan,
     /// CPUs of each worker.
-    pub place: Place,
+    pub workers: WorkerCpus,
     /// CPUs that this process may use, and with it every process that is started without a placement.
-    pub inherited: CpuSet,
+    pub own_cpus: CpuSet,
     /// The requested memory policy.
-    pub memory: Memory,
+    pub memory: MemoryPlacement,
     /// What holds the tasks beside their affinities.
-    pub hold: Hold,
+    pub enforcement: Enforcement,
 }
 
 /// A requested placement.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct PlacementRequest {
     /// A finished plan, such as one from a file; without one, a plan is made from the fields below.
-    pub plan: Option<Plan>,
+    pub plan: Option<PlacementPlan>,
     /// The policy requested.
     pub policy: Policy,
     /// Number of workers; as many as the policy has room for where it is absent.
@@ -55,26 +55,26 @@ pub struct Request {
     /// Whether each worker must have CPUs of its own.
     pub exclusive: bool,
     /// The memory policy.
-    pub memory: Memory,
+    pub memory: MemoryPlacement,
     /// What holds the tasks beside their affinities.
-    pub hold: Hold,
+    pub enforcement: Enforcement,
 }
 
 /// What holds tasks on their CPUs beside their affinities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
+pub enum Enforcement {
     /// A cpuset, where one can be had.
     Auto,
     /// Nothing.
     Affinity,
 }
 
-impl Aim {
+impl ResolvedPlacement {
     /// Pins the processes even if the plan has all CPUs of this process. For processes that may use other
     /// CPUs than this one.
-    pub fn bound(self) -> Self {
+    pub fn pin_everywhere(self) -> Self {
         let workers = self.plan.workers.iter().map(|worker| worker.cpus.clone()).collect();
-        Self { place: Place { workers, ..self.place }, ..self }
+        Self { workers: WorkerCpus { workers, ..self.workers }, ..self }
     }
 }
 
@@ -82,14 +82,14 @@ impl Aim {
 ///
 /// # Errors
 /// [`Error::Invalid`] where the request cannot be met here, [`Error::Unavailable`] where our own affinity cannot be read.
-pub fn aim(machine: Machine, request: Request) -> Result<Aim> {
-    let Request { plan, policy, workers, reserve, exclusive, memory, hold } = request;
+pub fn resolve_placement(machine: Machine, request: PlacementRequest) -> Result<ResolvedPlacement> {
+    let PlacementRequest { plan, policy, workers, reserve, exclusive, memory, enforcement: hold } = request;
     let plan = match plan {
         Some(plan) => plan,
         None => {
             let workers = match workers {
                 Some(count) => count,
-                None => policy.room(&machine, &reserve).map_err(Error::invalid)?,
+                None => policy.capacity(&machine, &reserve).map_err(Error::invalid)?,
             };
             policy.plan(&machine, workers, &reserve).map_err(Error::invalid)?
         }
@@ -97,17 +97,17 @@ pub fn aim(machine: Machine, request: Request) -> Result<Aim> {
     if exclusive {
         plan.check_exclusive().map_err(Error::invalid)?;
     }
-    let place = place_of(&machine, &plan, memory_policy(&machine, &memory, &plan)?);
+    let place = worker_cpus(&machine, &plan, memory_policy(&machine, &memory, &plan)?);
     let inherited = affinity::allowed()
-        .map_err(|error| Error::unavailable(format!("cannot read the affinity of this process: {error}")))?;
-    Ok(Aim { machine, plan, place, inherited, memory, hold })
+        .map_err(|error| Error::unavailable(format!("cannot read our own affinity: {error}")))?;
+    Ok(ResolvedPlacement { machine, plan, workers: place, own_cpus: inherited, memory, enforcement: hold })
 }
 
 /// Opens a journal for `verb`.
 ///
 /// # Errors
 /// [`Error::Unavailable`]: without one nothing must be changed.
-pub fn journal(verb: &str, what: &str, stays: bool) -> Result<Arc<Journal>> {
+pub fn open_journal(verb: &str, what: &str, stays: bool) -> Result<Arc<Journal>> {
     let folder = journal::folder();
     Journal::begin(&folder, verb, what, stays).map(Arc::new).map_err(|error| {
         Error::unavailable(format!(
@@ -118,74 +118,74 @@ pub fn journal(verb: &str, what: &str, stays: bool) -> Result<Arc<Journal>> {
 }
 
 /// Enforces a placement on processes until they end.
-pub struct Follow {
-    keeper: Keeper,
+pub struct PlacementSession {
+    enforcer: AffinityEnforcer,
     journal: Arc<Journal>,
     began: Instant,
-    hold: Holding,
+    hold: CgroupState,
     nodes: CpuSet,
     cpus: CpuSet,
 }
 
 /// What holds the processes on their CPUs.
-enum Holding {
+enum CgroupState {
     /// Affinities alone, with the reason; or a control group, with the processes in it.
-    Said(String),
+    Settled(String),
     /// A control group, once the command has run for [`SETTLED`].
-    Later,
+    Pending,
     /// A control group that is being entered. The thread returns a description of the result.
     Entering(JoinHandle<Result<String, String>>),
 }
 
-impl Follow {
+impl PlacementSession {
     /// Starts enforcing `aim` for `subject`, with changes recorded in `journal`.
-    pub fn new(aim: &Aim, journal: Arc<Journal>, subject: String) -> Self {
-        let recorder = Recorder::new(
+    pub fn new(aim: &ResolvedPlacement, journal: Arc<Journal>, subject: String) -> Self {
+        let recorder = PlacementJournal::new(
             Arc::clone(&journal),
             &aim.machine,
             aim.plan.clone(),
             subject,
-            aim.inherited.clone(),
+            aim.own_cpus.clone(),
         );
-        let keeper = Keeper::new(&aim.place, &aim.inherited).recording(recorder);
+        let keeper = AffinityEnforcer::new(&aim.workers, &aim.own_cpus).with_journal(recorder);
         let nodes = match aim.memory {
-            Memory::Bind(_) => aim.memory.nodes(&aim.plan).into_iter().collect(),
+            MemoryPlacement::Bind(_) => aim.memory.nodes(&aim.plan).into_iter().collect(),
             _ => CpuSet::new(),
         };
-        let hold = match (aim.hold, aim.place.cpus()) {
-            (Hold::Affinity, _) => Holding::Said("affinities alone, as requested".to_owned()),
-            (Hold::Auto, None) if nodes.is_empty() => {
-                Holding::Said("nothing: all CPUs may be used".to_owned())
+        let hold = match (aim.enforcement, aim.workers.cpus()) {
+            (Enforcement::Affinity, _) => CgroupState::Settled("affinities alone, as asked for".to_owned()),
+            (Enforcement::Auto, None) if nodes.is_empty() => {
+                CgroupState::Settled("nothing: all CPUs may be used".to_owned())
             }
-            (Hold::Auto, _) => Holding::Later,
+            (Enforcement::Auto, _) => CgroupState::Pending,
         };
-        let cpus = aim.place.cpus().unwrap_or_else(|| aim.inherited.clone());
-        Self { keeper, journal, began: Instant::now(), hold, nodes, cpus }
+        let cpus = aim.workers.cpus().unwrap_or_else(|| aim.own_cpus.clone());
+        Self { enforcer: keeper, journal, began: Instant::now(), hold, nodes, cpus }
     }
 
     /// Returns why not all tasks could be moved; `None` if all were moved.
-    pub fn trouble(&mut self) -> Option<String> {
-        let broken = self.keeper.recorder().and_then(|recorder| recorder.broken().map(str::to_owned));
+    pub fn first_failure(&mut self) -> Option<String> {
+        let broken = self.enforcer.journal().and_then(|recorder| recorder.journal_error().map(str::to_owned));
         if let Some(error) = broken {
             return Some(format!("cannot write the journal: {error}"));
         }
-        if let Some((name, why)) = self.keeper.refused().first_key_value() {
-            let others = self.keeper.refused().len() - 1;
+        if let Some((name, why)) = self.enforcer.refused().first_key_value() {
+            let others = self.enforcer.refused().len() - 1;
             let more = if others == 0 { String::new() } else { format!(", and {others} more") };
             return Some(format!("{name} cannot be moved: {why}{more}"));
         }
-        self.keeper.processes().next().is_none().then(|| "it has ended".to_owned())
+        self.enforcer.processes().next().is_none().then(|| "it has ended".to_owned())
     }
 
     /// Returns the affinity enforcer.
-    pub fn keeper(&mut self) -> &mut Keeper {
-        &mut self.keeper
+    pub fn enforcer(&mut self) -> &mut AffinityEnforcer {
+        &mut self.enforcer
     }
 
     /// Gives this process real-time priority, so that new tasks are pinned without delay even if CPUs are
     /// busy. To be called after the command has started, because the command must not inherit the priority.
-    pub fn hurry(&self) {
-        urgency::take();
+    pub fn raise_priority(&self) {
+        realtime::request();
     }
 
     /// Scans all processes below `roots` once. Then waits for an event, a signal or the end of the process
@@ -200,12 +200,12 @@ impl Follow {
         wake: BorrowedFd,
         longest: Duration,
     ) -> Result<bool> {
-        self.see_to_hold(roots);
-        let pause = self.keeper.look_below(roots).min(longest);
+        self.update_cgroup(roots);
+        let pause = self.enforcer.scan_below(roots).min(longest);
         let limit = Timespec::try_from(pause).unwrap_or_default();
         let descriptors = [pidfd, wake];
         let mut descriptors = descriptors.map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN)).to_vec();
-        let births = self.keeper.descriptor();
+        let births = self.enforcer.descriptor();
         descriptors.extend(births.map(|births| PollFd::from_borrowed_fd(births, PollFlags::IN)));
         match poll(&mut descriptors, Some(&limit)) {
             Ok(_) => Ok(!descriptors[0].revents().is_empty()),
@@ -215,41 +215,43 @@ impl Follow {
     }
 
     /// Moves the processes into a control group once they have run long enough.
-    fn see_to_hold(&mut self, roots: &dyn Fn() -> Vec<u32>) {
+    fn update_cgroup(&mut self, roots: &dyn Fn() -> Vec<u32>) {
         match &self.hold {
-            Holding::Later if self.began.elapsed() >= SETTLED => self.begin_entering(&roots()),
-            Holding::Entering(thread) if thread.is_finished() => self.entered(),
+            CgroupState::Pending if self.began.elapsed() >= CGROUP_DELAY => {
+                self.start_entering_cgroup(&roots())
+            }
+            CgroupState::Entering(thread) if thread.is_finished() => self.finish_entering_cgroup(),
             _ => {}
         }
     }
 
     /// Moves the processes into a control group now, and waits until that is done.
-    pub fn hold_now(&mut self, roots: &[u32]) {
-        if matches!(self.hold, Holding::Later) {
-            self.begin_entering(roots);
-            self.entered();
+    pub fn enter_cgroup_now(&mut self, roots: &[u32]) {
+        if matches!(self.hold, CgroupState::Pending) {
+            self.start_entering_cgroup(roots);
+            self.finish_entering_cgroup();
         }
     }
 
-    fn begin_entering(&mut self, roots: &[u32]) {
+    fn start_entering_cgroup(&mut self, roots: &[u32]) {
         let (journal, roots) = (Arc::clone(&self.journal), roots.to_vec());
         let (cpus, nodes) = (self.cpus.clone(), self.nodes.clone());
-        let enter = move || enter(&journal, &roots, &cpus, &nodes);
-        self.keeper.enter(true);
-        self.hold = Holding::Entering(thread::spawn(enter));
+        let enter = move || enter_cgroup(&journal, &roots, &cpus, &nodes);
+        self.enforcer.set_entering_cgroup(true);
+        self.hold = CgroupState::Entering(thread::spawn(enter));
     }
 
-    fn entered(&mut self) {
-        if !matches!(self.hold, Holding::Entering(_)) {
+    fn finish_entering_cgroup(&mut self) {
+        if !matches!(self.hold, CgroupState::Entering(_)) {
             return;
         }
-        let hold = std::mem::replace(&mut self.hold, Holding::Later);
-        let Holding::Entering(thread) = hold else { return };
+        let hold = std::mem::replace(&mut self.hold, CgroupState::Pending);
+        let CgroupState::Entering(thread) = hold else { return };
         let entered = thread.join().unwrap_or_else(|_| Err("it failed".to_owned()));
-        self.keeper.enter(false);
-        self.hold = Holding::Said(match entered {
+        self.enforcer.set_entering_cgroup(false);
+        self.hold = CgroupState::Settled(match entered {
             Ok(who) => {
-                self.keeper.seat_again();
+                self.enforcer.repin_all();
                 format!("a cpuset{who}, and affinities")
             }
             Err(why) => format!("affinities alone: {why}"),
@@ -257,26 +259,26 @@ impl Follow {
     }
 
     /// Stops enforcing the placement for all processes below `roots`. Returns the placement trace.
-    pub fn end(&mut self, roots: &[u32], seconds: f64) -> Residence {
-        self.entered();
-        self.keeper.finish(roots);
+    pub fn finish(&mut self, roots: &[u32], seconds: f64) -> PlacementTrace {
+        self.finish_entering_cgroup();
+        self.enforcer.final_scan(roots);
         let mut notes: Vec<String> = Vec::new();
-        for (task, cpus) in self.keeper.own_affinities() {
+        for (task, cpus) in self.enforcer.own_affinities() {
             notes.push(format!("{task} set its own affinity to CPUs {cpus}: the plan does not hold for it"));
         }
-        for (task, why) in self.keeper.refused() {
+        for (task, why) in self.enforcer.refused() {
             notes.push(format!("{task} could not be moved: {why}"));
         }
         let hold = match &self.hold {
-            Holding::Said(said) => said.clone(),
-            Holding::Later | Holding::Entering(_) => {
+            CgroupState::Settled(said) => said.clone(),
+            CgroupState::Pending | CgroupState::Entering(_) => {
                 "affinities alone: the command ended too soon for a cpuset".to_owned()
             }
         };
-        let Some(recorder) = self.keeper.recorder() else { return Residence::default() };
-        let mut stay = std::mem::take(recorder.stay());
-        stay.delays_ns.sort_unstable();
-        Residence { hold, seconds, notes, ..stay }
+        let Some(recorder) = self.enforcer.journal() else { return PlacementTrace::default() };
+        let mut trace = std::mem::take(recorder.trace());
+        trace.pin_delays_ns.sort_unstable();
+        PlacementTrace { held_by: hold, seconds, notes, ..trace }
     }
 
     /// The name of the journal, as `undo` takes it.
@@ -288,9 +290,9 @@ impl Follow {
     ///
     /// # Errors
     /// [`Error::Unavailable`] where the journal cannot be read.
-    pub fn take_back(mut self) -> Result<Restored> {
-        self.entered();
-        drop(self.keeper);
+    pub fn restore(mut self) -> Result<Restored> {
+        self.finish_entering_cgroup();
+        drop(self.enforcer);
         let id = self.journal.id();
         let journal = Arc::try_unwrap(self.journal).map_err(|_| {
             Error::unavailable(format!("{id} is still in use: run 'manycore undo {id}' to restore"))
@@ -303,12 +305,12 @@ impl Follow {
 
 /// Moves `roots` and all their descendants into a control group. Returns a note if only some of them could
 /// enter.
-fn enter(journal: &Journal, roots: &[u32], cpus: &CpuSet, nodes: &CpuSet) -> Result<String, String> {
+fn enter_cgroup(journal: &Journal, roots: &[u32], cpus: &CpuSet, nodes: &CpuSet) -> Result<String, String> {
     let first = *roots.first().ok_or("nothing runs")?;
     let hold = cpuset::Hold::make(journal, first, cpus, nodes)?;
     let (mut inside, mut outside) = (BTreeSet::new(), BTreeMap::new());
-    for _ in 0..ROUNDS {
-        for pid in tasks::tree(roots) {
+    for _ in 0..ENTER_ROUNDS {
+        for pid in tasks::with_descendants(roots) {
             match hold.take(journal, pid) {
                 Ok(()) => drop(inside.insert(pid)),
                 // A process that has ended needs no control group.

@@ -8,7 +8,7 @@
 //! is the outer one, since a node may contain two packages or be half of one. Groups that overlap are split
 //! at the boundary of the outer group. A level that does not split a group adds no branch.
 
-use manycore_topology::{CpuId, CpuSet, Machine, machine::CacheKind, outline::Part};
+use manycore_topology::{CpuId, CpuSet, Machine, machine::CacheKind, topology_tree::Part};
 use std::{
     cmp::Reverse,
     collections::{BTreeSet, HashMap},
@@ -16,13 +16,13 @@ use std::{
 };
 
 /// Index of a CPU that belongs to no group of the level.
-const NONE: usize = usize::MAX;
+const NO_GROUP: usize = usize::MAX;
 
 /// Deepest cache level. Higher levels come from damaged files.
-const DEEPEST_CACHE: u32 = 8;
+const MAX_CACHE_LEVEL: u32 = 8;
 
 /// The tree over some CPUs of a machine.
-pub(super) struct Tree<'a> {
+pub(super) struct CpuTree<'a> {
     pub machine: &'a Machine,
     /// The groups of each level, outermost level first.
     pub layers: Vec<Layer>,
@@ -32,7 +32,7 @@ pub(super) struct Tree<'a> {
     /// Whether all groups nest, so that the tree describes them completely.
     pub nested: bool,
     /// Index in `leaves` by CPU, ascending.
-    places: Vec<(CpuId, usize)>,
+    indices: Vec<(CpuId, usize)>,
 }
 
 /// The groups of one level.
@@ -73,7 +73,7 @@ pub(super) struct Branch {
     pub children: Vec<Branch>,
 }
 
-impl<'a> Tree<'a> {
+impl<'a> CpuTree<'a> {
     pub fn new(machine: &'a Machine, cpus: &CpuSet) -> Self {
         let ids: Vec<CpuId> = cpus.iter().collect();
         let layers = layers(machine);
@@ -81,8 +81,8 @@ impl<'a> Tree<'a> {
         let maps: Vec<Vec<usize>> =
             layers.iter().map(|layer| membership(machine, layer, &ids, &mut nested)).collect();
         let sizes = maps.iter().map(|map| count(map)).collect();
-        let mut grower = Grower { layers: &layers, maps: &maps, sizes, order: Vec::new(), nested };
-        let root = grower.grow(&(0..ids.len()).collect::<Vec<_>>(), 0);
+        let mut grower = TreeBuilder { layers: &layers, maps: &maps, sizes, order: Vec::new(), nested };
+        let root = grower.build(&(0..ids.len()).collect::<Vec<_>>(), 0);
         let (order, nested) = (grower.order, grower.nested);
         let siblings = siblings(&layers, &maps, ids.len());
         let leaves = order.iter().map(|&at| Leaf {
@@ -94,13 +94,13 @@ impl<'a> Tree<'a> {
         let leaves: Vec<Leaf> = leaves.collect();
         let mut places: Vec<_> = leaves.iter().enumerate().map(|(at, leaf)| (leaf.cpu, at)).collect();
         places.sort_unstable();
-        Self { machine, layers, leaves, root, nested, places }
+        Self { machine, layers, leaves, root, nested, indices: places }
     }
 
     /// Returns the index of a CPU in `leaves`.
-    pub fn place(&self, cpu: CpuId) -> Option<usize> {
-        let at = self.places.binary_search_by_key(&cpu, |place| place.0).ok()?;
-        Some(self.places[at].1)
+    pub fn index_of(&self, cpu: CpuId) -> Option<usize> {
+        let at = self.indices.binary_search_by_key(&cpu, |place| place.0).ok()?;
+        Some(self.indices[at].1)
     }
 
     /// Returns the group of a level that contains a leaf.
@@ -115,7 +115,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Returns the innermost group that contains both leaves.
-    pub fn common(&self, a: usize, b: usize) -> Option<Part> {
+    pub fn innermost_common(&self, a: usize, b: usize) -> Option<Part> {
         (0..self.layers.len())
             .rev()
             .find_map(|at| self.part(a, at).filter(|&part| self.part(b, at) == Some(part)))
@@ -129,7 +129,7 @@ impl<'a> Tree<'a> {
 
 impl Branch {
     /// Returns the smallest branch that contains both leaves, and the number of branches around it.
-    pub fn around(&self, first: usize, last: usize) -> (&Self, usize) {
+    pub fn smallest_containing(&self, first: usize, last: usize) -> (&Self, usize) {
         let (mut branch, mut depth) = (self, 0);
         loop {
             let after = branch.children.partition_point(|child| child.leaves.end <= first);
@@ -158,7 +158,7 @@ fn layers(machine: &Machine) -> Vec<Layer> {
         Layer { rank: Rank::Node, parts: nodes.map(Part::Node).collect() },
         Layer { rank: Rank::Cluster, parts: (0..machine.clusters.len()).map(Part::Cluster).collect() },
     ];
-    for level in levels.into_iter().filter(|&level| level == last || level <= DEEPEST_CACHE) {
+    for level in levels.into_iter().filter(|&level| level == last || level <= MAX_CACHE_LEVEL) {
         let parts = machine
             .caches
             .iter()
@@ -178,7 +178,7 @@ fn layers(machine: &Machine) -> Vec<Layer> {
 
 /// Returns the indices of a set's CPUs in an ascending list of ids. Costs nothing for ids that are not in
 /// the list, of which a damaged file may name billions.
-pub(super) fn places_of(cpus: &CpuSet, ids: &[CpuId]) -> impl Iterator<Item = usize> {
+pub(super) fn indices_of(cpus: &CpuSet, ids: &[CpuId]) -> impl Iterator<Item = usize> {
     cpus.ranges().flat_map(|(first, last)| {
         ids.partition_point(|&id| id < first)..ids.partition_point(|&id| id <= last)
     })
@@ -186,17 +186,20 @@ pub(super) fn places_of(cpus: &CpuSet, ids: &[CpuId]) -> impl Iterator<Item = us
 
 /// Returns the group of each CPU in one layer.
 fn membership(machine: &Machine, layer: &Layer, ids: &[CpuId], nested: &mut bool) -> Vec<usize> {
-    let mut map = vec![NONE; ids.len()];
+    let mut map = vec![NO_GROUP; ids.len()];
     for (group, part) in layer.parts.iter().enumerate() {
-        for at in places_of(part.cpus(machine), ids) {
-            *nested &= map[at] == NONE;
+        for at in indices_of(part.cpus(machine), ids) {
+            *nested &= map[at] == NO_GROUP;
             map[at] = group;
         }
     }
     if layer.rank == Rank::Core {
         // A CPU whose core is unknown counts as its own core.
         let own = layer.parts.len()..;
-        map.iter_mut().zip(own).filter(|(group, _)| **group == NONE).for_each(|(group, own)| *group = own);
+        map.iter_mut()
+            .zip(own)
+            .filter(|(group, _)| **group == NO_GROUP)
+            .for_each(|(group, own)| *group = own);
     }
     map
 }
@@ -221,7 +224,7 @@ fn siblings(layers: &[Layer], maps: &[Vec<usize>], cpus: usize) -> Vec<usize> {
     cores.iter().map(earlier).collect()
 }
 
-struct Grower<'a> {
+struct TreeBuilder<'a> {
     layers: &'a [Layer],
     maps: &'a [Vec<usize>],
     /// CPUs of each group of each layer.
@@ -230,15 +233,15 @@ struct Grower<'a> {
     nested: bool,
 }
 
-impl Grower<'_> {
+impl TreeBuilder<'_> {
     /// Builds the branch of these CPUs (ascending), split by the layers from `from` on.
-    fn grow(&mut self, cpus: &[usize], from: usize) -> Branch {
+    fn build(&mut self, cpus: &[usize], from: usize) -> Branch {
         let start = self.order.len();
         let mut branch = Branch { leaves: start..start + cpus.len(), ..Branch::default() };
         for at in from..self.maps.len() {
             let mut pieces = self.split(cpus, at);
             if pieces.len() > 1 {
-                branch.children = pieces.drain(..).map(|(_, piece)| self.grow(&piece, at)).collect();
+                branch.children = pieces.drain(..).map(|(_, piece)| self.build(&piece, at)).collect();
                 return branch;
             }
             let Some(&(group, _)) = pieces.first() else { continue };

@@ -7,12 +7,12 @@
 mod nodes;
 
 use super::{
-    Plan,
-    memory::NearMemory,
-    tree::{Branch, Tree},
+    PlacementPlan,
+    cpu_tree::{Branch, CpuTree},
+    near_memory::NearMemory,
 };
-use manycore_topology::{CpuSet, Machine, outline::Part};
-use nodes::Nodes;
+use manycore_topology::{CpuSet, Machine, topology_tree::Part};
+use nodes::NodeSymmetries;
 use serde::{Deserialize, Serialize};
 use std::{
     cmp::Reverse,
@@ -30,29 +30,29 @@ use std::{
 /// from the tree; there, equivalent plans may have different shapes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Shape(String);
+pub struct CanonicalPlan(String);
 
-impl fmt::Display for Shape {
+impl fmt::Display for CanonicalPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-pub(super) fn of(plan: &Plan, machine: &Machine) -> Shape {
+pub(super) fn of(plan: &PlacementPlan, machine: &Machine) -> CanonicalPlan {
     // A damaged machine description may name billions of CPUs; no tree is built for it.
-    let online = if machine.online.len() > super::MOST_CPUS { &CpuSet::new() } else { &machine.online };
-    let tree = Tree::new(machine, online);
-    let nodes = Nodes::new(&tree);
-    let mut drawing = Drawing::new(&tree, plan);
-    drawing.rigid = !tree.nested || !by_policy(plan, machine);
+    let online = if machine.online.len() > super::MAX_CPUS { &CpuSet::new() } else { &machine.online };
+    let tree = CpuTree::new(machine, online);
+    let nodes = NodeSymmetries::new(&tree);
+    let mut drawing = CanonicalForm::new(&tree, plan);
+    drawing.keep_numbers = !tree.nested || !by_policy(plan, machine);
     let shapes = nodes.numberings.iter().map(|numbers| drawing.branch(&tree.root, &nodes, numbers));
     let strangers: Vec<String> =
-        drawing.strangers.iter().map(|(cpus, n)| format!("?{n} on {cpus}")).collect();
-    Shape(shapes.min().unwrap_or_default() + &strangers.concat())
+        drawing.offline_sets.iter().map(|(cpus, n)| format!("?{n} on {cpus}")).collect();
+    CanonicalPlan(shapes.min().unwrap_or_default() + &strangers.concat())
 }
 
 /// Returns whether all workers have the memory that a policy gives them.
-fn by_policy(plan: &Plan, machine: &Machine) -> bool {
+fn by_policy(plan: &PlacementPlan, machine: &Machine) -> bool {
     let memory = NearMemory::new(machine);
     let mut last: Option<(&CpuSet, Vec<u32>)> = None;
     plan.workers.iter().all(|worker| {
@@ -67,27 +67,27 @@ fn by_policy(plan: &Plan, machine: &Machine) -> bool {
 }
 
 /// Writes the tree with its workers.
-struct Drawing<'a> {
-    tree: &'a Tree<'a>,
+struct CanonicalForm<'a> {
+    tree: &'a CpuTree<'a>,
     /// For each leaf, the sets of CPUs that contain it: depth of the set's branch, and number of the set
     /// there.
     member: Vec<Vec<(usize, usize)>>,
     /// Number of workers of each set, by the range of leaves of the set's branch.
     sets: HashMap<(usize, usize), Vec<usize>>,
     /// Sets with CPUs that are not online, and their number of workers.
-    strangers: Vec<(CpuSet, usize)>,
+    offline_sets: Vec<(CpuSet, usize)>,
     /// Whether CPUs are written with their numbers, because the tree does not describe everything.
-    rigid: bool,
+    keep_numbers: bool,
 }
 
-impl<'a> Drawing<'a> {
-    fn new(tree: &'a Tree, plan: &Plan) -> Self {
+impl<'a> CanonicalForm<'a> {
+    fn new(tree: &'a CpuTree, plan: &PlacementPlan) -> Self {
         let mut drawing = Self {
             tree,
             member: vec![Vec::new(); tree.leaves.len()],
             sets: HashMap::new(),
-            strangers: Vec::new(),
-            rigid: false,
+            offline_sets: Vec::new(),
+            keep_numbers: false,
         };
         let mut classes: Vec<(&CpuSet, usize)> = plan.classes().into_iter().collect();
         classes.sort_by_key(|&(cpus, workers)| (Reverse(cpus.len()), workers, cpus.first()));
@@ -100,13 +100,13 @@ impl<'a> Drawing<'a> {
     fn add(&mut self, cpus: &CpuSet, workers: usize) {
         let known = cpus.len() <= self.tree.leaves.len();
         let leaves: Option<Vec<usize>> =
-            known.then(|| cpus.iter().map(|cpu| self.tree.place(cpu)).collect()).flatten();
+            known.then(|| cpus.iter().map(|cpu| self.tree.index_of(cpu)).collect()).flatten();
         let bounds = leaves.as_ref().and_then(|leaves| Some((*leaves.iter().min()?, *leaves.iter().max()?)));
         let (Some(leaves), Some((first, last))) = (leaves, bounds) else {
-            self.strangers.push((cpus.clone(), workers));
+            self.offline_sets.push((cpus.clone(), workers));
             return;
         };
-        let (branch, depth) = self.tree.root.around(first, last);
+        let (branch, depth) = self.tree.root.smallest_containing(first, last);
         let sets = self.sets.entry((branch.leaves.start, branch.leaves.end)).or_default();
         sets.push(workers);
         for leaf in leaves {
@@ -114,7 +114,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    fn branch(&self, branch: &Branch, nodes: &Nodes, numbers: &[usize]) -> String {
+    fn branch(&self, branch: &Branch, nodes: &NodeSymmetries, numbers: &[usize]) -> String {
         let range = (branch.leaves.start, branch.leaves.end);
         let mut text = String::new();
         for &part in &branch.parts {
@@ -139,7 +139,7 @@ impl<'a> Drawing<'a> {
         format!("{text}({})", children.join("+"))
     }
 
-    fn part(&self, part: Part, nodes: &Nodes, numbers: &[usize]) -> String {
+    fn part(&self, part: Part, nodes: &NodeSymmetries, numbers: &[usize]) -> String {
         let machine = self.tree.machine;
         match part {
             Part::Node(at) => nodes.part(at, numbers),
@@ -159,7 +159,7 @@ impl<'a> Drawing<'a> {
         if machine.isolated.contains(cpu) {
             text.push('i');
         }
-        if self.rigid {
+        if self.keep_numbers {
             text.push_str(&format!("#{cpu}"));
         }
         for (depth, set) in &self.member[leaf] {

@@ -1,24 +1,24 @@
 //! The sentences that explain why a worker got its CPUs.
 
 use super::{
-    Step,
+    PlacementStep,
+    cpu_tree::{CpuTree, Rank},
     pool::LevelGroup,
-    tree::{Rank, Tree},
 };
-use manycore_topology::{CpuSet, Machine, outline::Part};
+use manycore_topology::{CpuSet, Machine, topology_tree::Part};
 use std::collections::BTreeMap;
 
 /// Names of the groups of a topology tree.
-pub(super) struct Why<'a> {
-    tree: &'a Tree<'a>,
+pub(super) struct Reasons<'a> {
+    tree: &'a CpuTree<'a>,
     /// Last-level caches and their labels. A long list of CPUs is formatted once, not for each worker.
     caches: BTreeMap<Part, String>,
     /// Kind of the outermost groups of the machine: `package`, `node`, `L3`.
     outermost: Option<String>,
 }
 
-impl<'a> Why<'a> {
-    pub fn new(tree: &'a Tree) -> Self {
+impl<'a> Reasons<'a> {
+    pub fn new(tree: &'a CpuTree) -> Self {
         let machine = tree.machine;
         let caches =
             tree.layers.iter().filter(|layer| layer.rank == Rank::Llc).flat_map(|layer| &layer.parts);
@@ -41,7 +41,7 @@ impl<'a> Why<'a> {
         }
     }
 
-    pub fn close(&self, step: &Step) -> String {
+    pub fn close(&self, step: &PlacementStep) -> String {
         let (leaf, place) = (step.leaf(), self.place(step.leaf()));
         if let Some(earlier) = step.earlier() {
             return format!("{place}, shared with worker {earlier}");
@@ -53,7 +53,7 @@ impl<'a> Why<'a> {
                 self.tree.machine.core_kinds.get(here.kind).map_or("slower", |kind| kind.name.as_str());
             return format!("{place}, the first {kind} core");
         }
-        match self.tree.common(leaf, before) {
+        match self.tree.innermost_common(leaf, before) {
             Some(Part::Core(_)) => format!("{place}, SMT sibling of worker {previous}"),
             Some(part) => {
                 format!("{place}, the next in the {} of worker {previous}", part.kind(self.tree.machine))
@@ -62,7 +62,7 @@ impl<'a> Why<'a> {
         }
     }
 
-    pub fn spread(&self, step: &Step) -> String {
+    pub fn spread(&self, step: &PlacementStep) -> String {
         let (leaf, place) = (step.leaf(), self.place(step.leaf()));
         if let Some(earlier) = step.earlier() {
             return format!("{place}, shared with worker {earlier}");
@@ -76,7 +76,7 @@ impl<'a> Why<'a> {
         }
     }
 
-    pub fn listed(&self, step: &Step) -> String {
+    pub fn listed(&self, step: &PlacementStep) -> String {
         let place = self.place(step.leaf());
         let at = step.worker % step.order.len() + 1;
         match step.earlier() {
@@ -86,7 +86,7 @@ impl<'a> Why<'a> {
     }
 }
 
-impl Step<'_> {
+impl PlacementStep<'_> {
     fn leaf(&self) -> usize {
         self.order[self.worker % self.order.len()]
     }

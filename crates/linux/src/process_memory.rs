@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs};
 
 /// Sums over processes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Footprint {
+pub struct ProcessMemory {
     /// `Pss` of `/proc/PID/smaps_rollup` (Linux 4.14): pages shared by several processes are divided among
     /// them. Absent if the kernel does not report it for each process.
     pub pss_bytes: Option<u64>,
@@ -16,8 +16,8 @@ pub struct Footprint {
 }
 
 /// Returns the memory of `pids`. Processes that have exited count as 0.
-pub fn of(pids: &BTreeSet<u32>) -> Footprint {
-    let mut sum = Footprint { pss_bytes: Some(0), ..Footprint::default() };
+pub fn of(pids: &BTreeSet<u32>) -> ProcessMemory {
+    let mut sum = ProcessMemory { pss_bytes: Some(0), ..ProcessMemory::default() };
     for pid in pids {
         // Read first: if a process exits in between, nothing of it is counted, and the sum of the others
         // remains valid.
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn who_is_not_there_has_none() {
-        let none = Footprint { pss_bytes: Some(0), ..Footprint::default() };
+        let none = ProcessMemory { pss_bytes: Some(0), ..ProcessMemory::default() };
         assert_eq!(of(&BTreeSet::from([u32::MAX >> 4])), none);
     }
 }

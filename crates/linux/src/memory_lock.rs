@@ -8,7 +8,7 @@ use std::{fs, io};
 
 /// The requests that the kernel refused.
 #[derive(Debug, Default)]
-pub struct Residence {
+pub struct Refusals {
     /// Messages such as `memory cannot be locked: Operation not permitted`.
     pub refused: Vec<String>,
 }
@@ -19,8 +19,8 @@ pub struct Residence {
 /// - `mlockall(2)` locks the pages in use, and every further page when it is first used (`MCL_ONFAULT`), so
 ///   that a large program is not loaded into memory completely.
 /// - `/proc/self/oom_score_adj` is set to -1000 (`proc(5)`).
-pub fn stay() -> Residence {
-    let mut residence = Residence::default();
+pub fn lock_in_memory() -> Refusals {
+    let mut residence = Refusals::default();
     let mut told = |what: &str, result: io::Result<()>| {
         if let Err(error) = result {
             residence.refused.push(format!("{what}: {error}"));
@@ -42,10 +42,10 @@ pub fn stay() -> Residence {
 /// Makes memory allocations of this thread not wait for I/O (`PR_SET_IO_FLUSHER`, Linux 5.6), as reclaim
 /// would otherwise. Needs `CAP_SYS_RESOURCE`. Returns whether it was granted.
 ///
-/// Together with [`crate::urgency::take`], which gives the thread access to the kernel's reserves
+/// Together with [`crate::realtime::request`], which gives the thread access to the kernel's reserves
 /// (`rt_or_dl_task` in `gfp_to_alloc_flags`, `mm/page_alloc.c`), it can open files while other threads only
 /// wait.
-pub fn hurry() -> bool {
+pub fn flush_without_waiting() -> bool {
     /// `linux/prctl.h`
     const PR_SET_IO_FLUSHER: libc::c_int = 57;
     // SAFETY: the call takes no memory.
@@ -54,7 +54,7 @@ pub fn hurry() -> bool {
 
 /// Releases pages of program code that were needed only at the start. Pages that are needed again are mapped
 /// again from the page cache. Must be called before [`stay`], which would lock them.
-pub fn shed() {
+pub fn release_startup_code() {
     let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return };
     for line in maps.lines() {
         // Only code: it is never written to. Constants may share pages with data that the dynamic linker has
@@ -83,9 +83,9 @@ mod tests {
         // This runs in a process of its own, so that this one is not locked.
         let program = std::env::current_exe().unwrap();
         if std::env::var_os("STAY").is_some() {
-            let _ = hurry();
-            shed();
-            let refused = stay().refused;
+            let _ = flush_without_waiting();
+            release_startup_code();
+            let refused = lock_in_memory().refused;
             let locked = fs::read_to_string("/proc/self/status").unwrap();
             let locked =
                 locked.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap().trim().to_owned();
