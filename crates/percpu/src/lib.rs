@@ -7,7 +7,7 @@
 //! add never retries, never waits, and is counted exactly once.
 //!
 //! ```
-//! use crate::PerCpuCounter;
+//! use manycore_percpu::PerCpuCounter;
 //!
 //! let requests = PerCpuCounter::new();
 //! std::thread::scope(|scope| {

@@ -42,8 +42,7 @@ pub struct GroupFolder {
 }
 
 /// Returns the directories of this process's group and of its ancestors, outermost first, in each hierarchy
-/// that has
-/// `controller`.
+/// that has `controller`.
 pub fn folders(tree: &SysTree, controller: &str) -> Vec<GroupFolder> {
     folders_of(tree, "self", controller)
 }
@@ -155,7 +154,7 @@ impl Mount {
     }
 }
 
-/// Whether the memory of a group is accounted, in `memory.current` (version 2) or `memory.usage_in_bytes`.
+/// Returns whether the memory of a group is accounted, in `memory.current` (version 2) or `memory.usage_in_bytes`.
 pub fn has_memory(group: &Path) -> bool {
     ["memory.current", "memory.usage_in_bytes"].iter().any(|name| group.join(name).is_file())
 }

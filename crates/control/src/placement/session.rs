@@ -218,7 +218,7 @@ impl PlacementSession {
     fn update_cgroup(&mut self, roots: &dyn Fn() -> Vec<u32>) {
         match &self.hold {
             CgroupState::Pending if self.began.elapsed() >= CGROUP_DELAY => {
-                self.start_entering_cgroup(&roots())
+                self.start_entering_cgroup(&roots());
             }
             CgroupState::Entering(thread) if thread.is_finished() => self.finish_entering_cgroup(),
             _ => {}

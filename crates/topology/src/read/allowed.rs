@@ -27,6 +27,9 @@ pub fn read(tree: &SysTree, online: &CpuSet) -> Result<Allowed, ReadError> {
 
 /// Reads the CPUs of a control group. The effective list takes ancestors and offline CPUs into account. A
 /// group of version 2 without its own CPUs inherits them; its file is empty and sets no limit.
+///
+/// # Errors
+/// The list is malformed.
 pub fn cpuset(tree: &SysTree, folder: &GroupFolder) -> Result<Option<Limit>, ReadError> {
     let names: &[&str] = match folder.flavour {
         HierarchyKind::Unified => &["cpuset.cpus.effective", "cpuset.cpus"],
