@@ -143,6 +143,7 @@ fn observed(command: &[OsString]) -> Observation {
         layouts: vec![Layout { line_bytes: 64, shift_bytes: 0 }],
         memory_limit_bytes: 1 << 30,
         timeout: None,
+        cleanup: None,
     };
     observe(&request, &|| false).expect("it is observed")
 }

@@ -75,7 +75,7 @@ fn workers(parent: u32) -> Vec<i32> {
                 let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
                 let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
                 let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
-                let worker = line.contains("worker") && !line.contains("guard");
+                let worker = line.contains("worker");
                 let at_work = fields[11].parse::<u64>().ok()? > 0;
                 (fields[1].parse() == Ok(parent) && worker && at_work).then_some(pid)
             })

@@ -1,6 +1,7 @@
 //! Changes to a running system that are journalled first and can be undone.
 #![deny(unsafe_code)]
 
+pub mod cleanup;
 pub mod cpuset;
 pub mod enclosure;
 pub mod error;

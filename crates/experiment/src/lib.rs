@@ -2,7 +2,6 @@
 #![deny(unsafe_code)]
 
 pub mod board;
-pub mod cleanup;
 pub mod command;
 pub mod crew;
 pub mod engine;

@@ -10,6 +10,7 @@ fn main() -> ExitCode {
         layouts: vec![Layout { line_bytes: 64, shift_bytes: 0 }],
         memory_limit_bytes: 1 << 30,
         timeout: None,
+        cleanup: None,
     };
     match observe(&request, &|| false).map(|observation| serde_json::to_string_pretty(&observation)) {
         Ok(Ok(text)) => {

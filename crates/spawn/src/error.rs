@@ -34,6 +34,16 @@ impl Error {
     }
 }
 
+impl From<manycore_control::Error> for Error {
+    fn from(error: manycore_control::Error) -> Self {
+        use manycore_control::Error as Cause;
+        match error {
+            Cause::Invalid(message) => Self::Invalid(message),
+            Cause::Unavailable(message) => Self::Unavailable(message),
+        }
+    }
+}
+
 impl From<manycore_experiment::Error> for Error {
     fn from(error: manycore_experiment::Error) -> Self {
         use manycore_experiment::Error as Cause;

@@ -3,11 +3,12 @@
 //!
 //! Each count has a fresh runtime (`runtimes`, `session`), so that none profits from what the one before has
 //! allocated. What would not fit is refused before it is started (`fit`); a control group bounds the rest
-//! (`shelter`). What is said between us and a runtime is in `protocol`; [`light`] are the runtimes of our own.
+//! (`cleanup`). What is said between us and a runtime is in `protocol`; [`light`] are the runtimes of our own.
 #![forbid(unsafe_code)]
 
 mod cache;
 pub mod ceilings;
+mod cleanup;
 mod cpus;
 pub mod error;
 mod fit;
@@ -15,12 +16,12 @@ pub mod light;
 mod protocol;
 mod runtimes;
 mod session;
-mod shelter;
 mod trial;
 
 pub use error::{Error, Result};
 
 use cache::Cache;
+use cleanup::{Cleanup, ScratchDirectory};
 use fit::Pilots;
 use manycore_control::memory_group::MemoryGroup;
 use manycore_experiment::{
@@ -34,7 +35,6 @@ use manycore_experiment::{
 use manycore_text::units;
 use manycore_topology::Machine;
 use runtimes::Program;
-use shelter::Shelter;
 use std::{path::PathBuf, time::Duration};
 use trial::{Trial, Versed};
 
@@ -75,7 +75,7 @@ impl Asked {
 struct Stage<'a> {
     asked: Asked,
     cache: Cache,
-    shelter: Shelter,
+    cleanup: Cleanup,
     /// Memory that a runtime may use, in bytes, with its source.
     room: Option<(u64, String)>,
     session: Session<'a>,
@@ -91,7 +91,7 @@ struct Stage<'a> {
 pub fn run(machine: Machine, asked: Asked, listener: &mut dyn Listener) -> Result<(Record, Result)> {
     let mut stage = Stage {
         cache: Cache::open()?,
-        shelter: Shelter::begin(&what(&asked))?,
+        cleanup: Cleanup::begin(&what(&asked))?,
         done: (0, runs(&asked)),
         asked,
         room: fit::memory(),
@@ -241,7 +241,7 @@ impl Stage<'_> {
     /// Creates the control group that a run without any other limit needs.
     fn bounded(&mut self, limit: u64) -> Result<MemoryGroup> {
         let option = if self.asked.force { "--beyond-memory" } else { "--ceiling" };
-        self.shelter.group(limit).map_err(|why| {
+        self.cleanup.group(limit).map_err(|why| {
             Error::unavailable(format!("{option} needs a control group with a memory limit: {why}"))
         })
     }
@@ -252,7 +252,7 @@ impl Stage<'_> {
         let must = self.asked.force || trial.purpose == Purpose::Ceiling;
         let group = match limit {
             Some(limit) if must => Some(self.bounded(limit)?),
-            Some(limit) => match self.shelter.group(limit) {
+            Some(limit) => match self.cleanup.group(limit) {
                 Ok(group) => Some(group),
                 Err(why) => {
                     self.note(format!("The runtimes ran without a control group of their own: {why}"));
@@ -262,12 +262,12 @@ impl Stage<'_> {
             None => None,
         };
         let folder = match trial.work {
-            Work::Io => Some(self.shelter.scratch(self.asked.scratch.as_deref())?),
+            Work::Io => Some(self.cleanup.scratch(self.asked.scratch.as_deref())?),
             _ => None,
         };
         let cpus = cpus::Watched::of(&self.session.record.machine);
         let ended =
-            trial::run(program, &trial, group.as_ref(), folder.as_ref().map(tempfile::TempDir::path), &cpus);
+            trial::run(program, &trial, group.as_ref(), folder.as_ref().map(ScratchDirectory::path), &cpus);
         if let Some(group) = group
             && let Err(error) = group.remove()
         {

@@ -82,6 +82,9 @@ pub enum Verb {
     Light(Light),
     #[command(hide = true)]
     Cookie(Cookie),
+    /// Clean up after another manycore process; manycore starts this itself.
+    #[command(hide = true)]
+    Cleanup,
 }
 
 /// Which machine to describe.

@@ -145,6 +145,7 @@ fn observe(args: &Args) -> Outcome<Observation> {
         layouts: layouts.clone(),
         memory_limit_bytes: args.memory,
         timeout: args.timeout,
+        cleanup: Some(manycore_control::cleanup::Program::own()),
     };
     let sampling = memory_sampling::Request {
         command: args.command.clone(),

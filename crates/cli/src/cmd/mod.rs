@@ -2,6 +2,7 @@
 
 mod audit;
 mod bench;
+mod cleanup;
 mod compare;
 mod completions;
 mod cookie;
@@ -43,6 +44,7 @@ pub fn run(cli: Cli) -> Outcome {
         Verb::Completions(args) => completions::run(&args),
         Verb::Man(args) => man::run(&args),
         Verb::Worker(args) => worker::run(&args),
+        Verb::Cleanup => cleanup::run(),
         Verb::Cookie(args) => cookie::run(&args),
         Verb::Irq(args) => irq::run(&args),
         Verb::Qos(args) => qos::run(&args),

@@ -29,7 +29,7 @@ pub fn run(args: &Spawn) -> Outcome {
     run.end(record, ending.map_err(Into::into))
 }
 
-/// Runs built-in light processes, or the cleanup process.
+/// Runs built-in light processes.
 pub fn light(args: &Light) -> Outcome {
     Ok(light::run(&args.kind)?)
 }

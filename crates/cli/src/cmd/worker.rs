@@ -5,7 +5,7 @@ use crate::{
     failure::{Failure, Outcome},
 };
 use manycore_experiment::board::Board;
-use manycore_experiment::{cleanup, worker};
+use manycore_experiment::worker;
 use manycore_workload::{
     Kind,
     contention::{Part, join},
@@ -16,10 +16,6 @@ use std::{io::stdin, os::fd::AsFd};
 pub fn run(args: &Worker) -> Outcome {
     let started_by_hand =
         || Failure::input("this verb is internal: manycore itself starts workers, with a control block");
-    if args.load == cleanup::NAME {
-        cleanup::stand(args.object.as_deref().unwrap_or_default());
-        return Ok(());
-    }
     let part = part(args)?.ok_or_else(started_by_hand)?;
     let memory = stdin().as_fd().try_clone_to_owned().map_err(|_| started_by_hand())?;
     let board = Board::open(memory).map_err(|_| started_by_hand())?;

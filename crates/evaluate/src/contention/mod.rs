@@ -7,11 +7,11 @@ use crate::error::{Error, Result};
 use crate::{Stage, parameters, scaling::worker_counts};
 pub use loads::LOADS;
 use loads::{COUNTER, Contended, LOCK, PIPE};
+use manycore_control::cleanup::{Cleanup, Leftover, Program};
 use manycore_experiment::pace::SLICE;
 use manycore_experiment::pace::{settle, slices};
 use manycore_experiment::record::{Treatment, id};
 use manycore_experiment::{
-    cleanup::Guard,
     crew::Crew,
     engine::{Budget, Design},
     live::{Live, Order, Trial},
@@ -103,8 +103,8 @@ fn bench(stage: &mut Stage, load: &Contended) -> Result {
     peer.map_or(Ok(()), |peer| peer.measure(stage, load, total * BESIDE, (own, 1.0)))
 }
 
-/// Creates the shared object for at most `workers` workers.
-fn open(load: &Contended, workers: usize) -> Result<(Arc<dyn Shared>, Option<Guard>)> {
+/// Creates the shared object for at most `workers` workers, and the process that removes it if this one is killed.
+fn open(load: &Contended, workers: usize) -> Result<(Option<Cleanup>, Arc<dyn Shared>)> {
     let object = (load.open)(workers).map_err(|error| {
         let cure = match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
             Some(rustix::io::Errno::NOSPC) => {
@@ -116,14 +116,23 @@ fn open(load: &Contended, workers: usize) -> Result<(Arc<dyn Shared>, Option<Gua
         };
         Error::unavailable(format!("{}: cannot create the object of {workers} workers: {error}{cure}", load.section.title))
     })?;
-    let guard = Guard::over(&object.remains())?;
-    Ok((object, guard))
+    let remains = object.remains();
+    let mut cleanup = None;
+    if !remains.is_empty() {
+        let mut process = Cleanup::start(&Program::own())?;
+        for name in remains {
+            process.add(Leftover::SystemV(name.into()))?;
+        }
+        cleanup = Some(process);
+    }
+    Ok((cleanup, object))
 }
 
 fn measure(stage: &mut Stage, load: &Contended, scope: &Scope) -> Result {
     let most = scope.counts.iter().copied().max().unwrap_or(1).max(load.least());
     let most = if scope.distances { most.max(load.of_two()) } else { most };
-    let (object, _guard) = open(load, most)?;
+    // Dropped in reverse order: the cleanup process outlives the object.
+    let (_cleanup, object) = open(load, most)?;
     let machine = &stage.session.record.machine;
     let trials = treatments(load, scope, &*object, machine);
     let (treatments, trials): (Vec<Treatment>, Vec<Trial>) = trials.into_iter().unzip();

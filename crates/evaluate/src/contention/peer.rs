@@ -99,7 +99,7 @@ impl Peer {
             Self::StressNg { version, counts } => (version.clone(), counts.clone()),
             Self::UnixBench { .. } => ("UnixBench's context1".to_owned(), vec![1]),
         };
-        let (object, _guard) = open(load, counts.iter().copied().max().unwrap_or(1))?;
+        let (_cleanup, object) = open(load, counts.iter().copied().max().unwrap_or(1))?;
         let sides: Vec<(usize, &str)> = counts
             .iter()
             .flat_map(|&workers| ["manycore", self.name()].map(|program| (workers, program)))

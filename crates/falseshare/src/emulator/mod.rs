@@ -6,12 +6,12 @@
 //! of shared memory, which stays readable after the observed processes have exited.
 
 mod convert;
-mod guard;
 mod program;
 mod qemu;
 
 use crate::shadow::region::{self, Region};
 use crate::sharing::{End, Layout, Observation};
+use manycore_control::cleanup::{self, Cleanup, Leftover};
 use manycore_linux::{child, job};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -41,6 +41,9 @@ pub struct Request {
     pub memory_limit_bytes: u64,
     /// The program is stopped after this time.
     pub timeout: Option<Duration>,
+    /// The program that runs the cleanup process, which kills the observed processes if this process is
+    /// killed. Without it, they keep running then.
+    pub cleanup: Option<cleanup::Program>,
 }
 
 /// Why a program cannot be observed.
@@ -105,6 +108,9 @@ pub enum Error {
     /// The request is invalid.
     #[error("{0}")]
     Request(String),
+    /// The cleanup process cannot be started.
+    #[error(transparent)]
+    Cleanup(#[from] manycore_control::Error),
     /// A system call failed.
     #[error("{what}: {error}")]
     System {
@@ -160,7 +166,7 @@ fn follow(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation, Err
     })?;
     let mut launch = qemu::Launch::new(&emulator, &file)?;
     job::adopt_orphans().map_err(system("prctl"))?;
-    let _guard = guard::Guard::over(&launch.mark()).map_err(system("starting the cleanup process"))?;
+    let _cleanup = start_cleanup(request, &launch)?;
     let known: BTreeSet<u32> = manycore_linux::tasks::children(std::process::id()).into_iter().collect();
     let start = Instant::now();
     let mut child =
@@ -200,6 +206,14 @@ fn follow(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation, Err
         return Err(Error::Refused { emulator: emulator.version, why });
     }
     Ok(observation)
+}
+
+/// Starts the process that kills all observed processes if this process is killed.
+fn start_cleanup(request: &Request, launch: &qemu::Launch) -> Result<Option<Cleanup>, Error> {
+    let Some(program) = &request.cleanup else { return Ok(None) };
+    let mut cleanup = Cleanup::start(program)?;
+    cleanup.add(Leftover::Marked(launch.environment_mark().into()))?;
+    Ok(Some(cleanup))
 }
 
 fn end_of(status: ExitStatus) -> End {

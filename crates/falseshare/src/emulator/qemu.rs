@@ -105,7 +105,7 @@ impl Launch {
     }
 
     /// Returns the variable that is in the environment of all observed programs, as `NAME=VALUE`.
-    pub fn mark(&self) -> String {
+    pub fn environment_mark(&self) -> String {
         format!("{VARIABLE}={}", self.value())
     }
 

@@ -77,6 +77,7 @@ fn request(command: &[&str]) -> Request {
         layouts: vec![Layout { line_bytes: 64, shift_bytes: 0 }],
         memory_limit_bytes: 256 << 20,
         timeout: Some(Duration::from_mins(2)),
+        cleanup: None,
     }
 }
 

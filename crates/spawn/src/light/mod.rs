@@ -9,7 +9,6 @@ mod threads;
 mod work;
 
 use crate::error::{Error, Result};
-use crate::shelter::{self, GUARD};
 use manycore_experiment::spawning::Runtime;
 use std::{
     io::{BufRead, Write, stdin, stdout},
@@ -46,15 +45,11 @@ trait Crowd {
     fn end(&mut self);
 }
 
-/// Runs the cleanup process, or serves light processes of the `kind` until the end of standard input.
+/// Serves light processes of the `kind` until the end of standard input.
 ///
 /// # Errors
 /// [`Error::Invalid`] where somebody else than we has started this, [`Error::Unavailable`] where nothing can be started.
 pub fn run(kind: &str) -> Result {
-    if kind == GUARD {
-        shelter::stand();
-        return Ok(());
-    }
     let crowd: Option<Box<dyn Crowd>> = match Runtime::ALL.into_iter().find(|runtime| runtime.name() == kind)
     {
         Some(Runtime::Tokio) => Some(Box::new(tasks::Tasks::new().map_err(Error::unavailable)?)),
