@@ -13,7 +13,7 @@ use std::{fmt, marker::PhantomData, ops::Range, sync::OnceLock};
 /// scoped threads.
 ///
 /// ```
-/// use crate::PerCpuCounter;
+/// use manycore_percpu::PerCpuCounter;
 ///
 /// static BYTES: PerCpuCounter = PerCpuCounter::new();
 ///
@@ -37,7 +37,7 @@ struct Rows {
 /// 128,000.
 ///
 /// ```
-/// use crate::PerCpuCounters;
+/// use manycore_percpu::PerCpuCounters;
 ///
 /// static BY_STATUS: PerCpuCounters = PerCpuCounters::new(600);
 ///
