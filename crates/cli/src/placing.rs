@@ -6,7 +6,7 @@ use crate::{
     output, source,
 };
 use manycore_control::{
-    journal::Restored,
+    journal::UndoResult,
     placement::{self, PlacementRequest, PlacementSession, ResolvedPlacement},
 };
 use manycore_placement::{PlacementTrace, Reserve};
@@ -54,19 +54,13 @@ pub fn aim(args: &PlacementArgs) -> Outcome<ResolvedPlacement> {
 ///
 /// # Errors
 /// [`Failure::Unavailable`] where that is something.
-pub fn told(restored: &Restored, id: &str, quiet: bool) -> Outcome {
+pub fn told(restored: &UndoResult, id: &str, quiet: bool) -> Outcome {
     if !quiet {
-        for line in &restored.left {
+        for line in &restored.changed_by_others {
             output::note(&format!("manycore: {line}"));
         }
     }
-    match restored.failed.as_slice() {
-        [] => Ok(()),
-        [first, rest @ ..] => {
-            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-            Err(Failure::missing(format!("{first}{more}; run 'manycore undo {id}' to try again")))
-        }
-    }
+    restored.failure(id).map_or(Ok(()), |failure| Err(Failure::missing(failure)))
 }
 
 /// Prints where the tasks ran, and evaluates `--check`.

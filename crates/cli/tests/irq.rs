@@ -295,7 +295,7 @@ fn interrupts_go_where_they_are_sent_and_come_back() {
     let (journals, problems) = journal::pending(state.path()).unwrap();
     assert!(problems.is_empty() && !journals.is_empty(), "{problems:?}");
     for journal in &journals {
-        assert!(journal.header.stays && journal.changes.len() == irqs.len(), "{journal:?}");
+        assert!(journal.header.persistent && journal.changes.len() == irqs.len(), "{journal:?}");
         assert!(journal.undo().unwrap().failed.is_empty());
     }
     assert!(before.holds(), "everything is restored");

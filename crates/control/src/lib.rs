@@ -2,9 +2,10 @@
 #![deny(unsafe_code)]
 
 pub mod cleanup;
+pub mod command_group;
 pub mod cpuset;
-pub mod enclosure;
 pub mod error;
+mod group_dir;
 pub mod journal;
 pub mod memory_group;
 pub mod placement;

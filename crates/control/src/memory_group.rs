@@ -3,7 +3,7 @@
 //! limit, the kernel kills processes in the group and nowhere else.
 
 use crate::{
-    cpuset,
+    group_dir,
     journal::{Change, Journal},
 };
 use manycore_topology::{
@@ -39,7 +39,7 @@ impl MemoryGroup {
         let folder = above.join(format!("manycore-{}-{name}", journal.id()));
         let group = Self { folder: folder.clone(), flavour };
         let make = || -> io::Result<()> {
-            journal.note(&Change::Group { path: folder.clone() })?;
+            journal.record(&Change::ControlGroup { path: folder.clone() })?;
             fs::create_dir(&folder)?;
             group.limit(limit)
         };
@@ -148,7 +148,7 @@ pub fn end(folder: &Path) -> io::Result<()> {
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    cpuset::remove(folder)
+    group_dir::remove(folder)
 }
 
 /// Returns the directory in which a group can be created.
@@ -213,6 +213,6 @@ mod tests {
         assert!(group.killed() > 0 && group.charge().is_some());
         group.remove().unwrap();
         assert!(!group.folder().exists());
-        journal.close();
+        journal.discard();
     }
 }

@@ -9,10 +9,10 @@ pub fn ours(pending: &[Pending]) -> BTreeMap<PathBuf, String> {
     let made = |pending: &Pending| {
         let id = pending.id();
         let paths = pending.changes.iter().filter_map(|change| match change {
-            Change::Class { path } => Some(path.clone()),
+            Change::ResctrlGroup { path } => Some(path.clone()),
             _ => None,
         });
         paths.map(|path| (path, id.clone())).collect::<Vec<_>>()
     };
-    pending.iter().filter(|pending| !pending.is_of_another_boot()).flat_map(made).collect()
+    pending.iter().filter(|pending| !pending.is_from_earlier_boot()).flat_map(made).collect()
 }

@@ -76,12 +76,12 @@ impl<'a> Writer<'a> {
     /// Why it cannot be created.
     pub fn make(&self, name: &str) -> Result<(), Refused> {
         let folder = self.root.join(name);
-        self.note(&Change::Class { path: folder.clone() })?;
+        self.note(&Change::ResctrlGroup { path: folder.clone() })?;
         let older = self.status();
         fs::create_dir(&folder).map_err(|error| {
             // A directory of this name that exists now was not created by manycore and must not be removed by
             // undo.
-            let noted = self.journal.note(&Change::NotMade { path: folder.clone() });
+            let noted = self.journal.record(&Change::ResctrlGroupNotCreated { path: folder.clone() });
             match noted {
                 Err(error) => Refused::Journal(error),
                 Ok(()) => {
@@ -151,7 +151,7 @@ impl<'a> Writer<'a> {
     pub fn assign(&self, name: &str, tid: u32, from: &str) -> Result<bool, Refused> {
         let Some(start) = tasks::start_time(tid) else { return Ok(false) };
         let (from, to) = (self.root.join(from), self.root.join(name));
-        self.note(&Change::Assigned { tid, start, from, to: to.clone() })?;
+        self.note(&Change::TaskMoved { tid, start, from, to: to.clone() })?;
         let file = to.join("tasks");
         match put(&file, &format!("{tid}\n")) {
             Ok(()) => Ok(true),
@@ -166,7 +166,7 @@ impl<'a> Writer<'a> {
     /// Why they were not moved, for example because they are offline.
     pub fn claim(&self, name: &str, cpus: &CpuSet, from: &str) -> Result<(), Refused> {
         let (from, to) = (self.root.join(from), self.root.join(name));
-        self.note(&Change::Claimed { cpus: cpus.clone(), from, to: to.clone() })?;
+        self.note(&Change::CpusMoved { cpus: cpus.clone(), from, to: to.clone() })?;
         let older = self.status();
         let file = to.join("cpus_list");
         add_cpus(&file, cpus).map_err(|error| {
@@ -181,11 +181,11 @@ impl<'a> Writer<'a> {
     /// The journal cannot be written.
     pub fn note_lost(&self, name: &str, cpus: &CpuSet, from: &str) -> Result<(), Refused> {
         let (from, to) = (self.root.join(from), self.root.join(name));
-        self.note(&Change::Claimed { cpus: cpus.clone(), from, to })
+        self.note(&Change::CpusMoved { cpus: cpus.clone(), from, to })
     }
 
     fn note(&self, change: &Change) -> Result<(), Refused> {
-        self.journal.note(change).map_err(Refused::Journal)
+        self.journal.record(change).map_err(Refused::Journal)
     }
 
     /// Returns the kernel's message about the last command; absent if there is none.
@@ -218,7 +218,7 @@ impl<'a> Writer<'a> {
 /// # Errors
 /// Errors of `mount(2)`, or the journal cannot be written.
 pub fn mount(journal: &Journal, point: &Path) -> Result<(), Refused> {
-    journal.note(&Change::Mount { point: point.to_owned() }).map_err(Refused::Journal)?;
+    journal.record(&Change::Mount { point: point.to_owned() }).map_err(Refused::Journal)?;
     let flags = rustix::mount::MountFlags::empty();
     rustix::mount::mount("resctrl", point, "resctrl", flags, None).map_err(|errno| match errno {
         Errno::PERM | Errno::ACCESS => Refused::NoRight(point.to_owned()),

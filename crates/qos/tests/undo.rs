@@ -48,8 +48,12 @@ fn a_limit_is_as_before() {
     let journal = begin(root.path());
     limit(root.path(), &journal, "MB:0=50");
     limit(root.path(), &journal, "MB:0=40");
-    let restored = journal.take_back().unwrap();
-    assert_eq!((restored.limits, restored.left.len(), restored.failed.len()), (1, 0, 0), "{restored:?}");
+    let restored = journal.undo().unwrap();
+    assert_eq!(
+        (restored.limits, restored.changed_by_others.len(), restored.failed.len()),
+        (1, 0, 0),
+        "{restored:?}"
+    );
     assert!(now(root.path()).starts_with("MB:0=100"));
 }
 
@@ -62,7 +66,7 @@ fn a_limit_that_was_rounded_is_known_by_what_was_seen() {
     let (line, now_is) = (Line::parse("MB:0=55").unwrap(), Schemata::parse("MB:0=60"));
     let writer = Writer::new(root.path(), &journal);
     writer.note_in_force("theirs", &line, &Schemata::parse("MB:0=100"), &now_is).unwrap();
-    assert_eq!(journal.take_back().unwrap().limits, 1);
+    assert_eq!(journal.undo().unwrap().limits, 1);
     assert!(now(root.path()).starts_with("MB:0=100"));
 }
 
@@ -71,8 +75,8 @@ fn a_rounded_limit_is_taken_back_although_its_writer_was_killed_before_it_looked
     let root = place();
     let journal = begin(root.path());
     limit_that_becomes(root.path(), &journal, "MB:0=55", "MB:0=60");
-    let restored = journal.take_back().unwrap();
-    assert_eq!((restored.limits, restored.left.len()), (1, 0), "{restored:?}");
+    let restored = journal.undo().unwrap();
+    assert_eq!((restored.limits, restored.changed_by_others.len()), (1, 0), "{restored:?}");
     assert!(now(root.path()).starts_with("MB:0=100"));
 }
 
@@ -82,8 +86,8 @@ fn what_somebody_else_has_limited_since_is_left() {
     let journal = begin(root.path());
     limit(root.path(), &journal, "MB:0=50");
     fs::write(root.path().join("theirs/schemata"), "MB:0=70\n").unwrap();
-    let restored = journal.take_back().unwrap();
-    assert_eq!((restored.limits, restored.left.len()), (0, 1));
+    let restored = journal.undo().unwrap();
+    assert_eq!((restored.limits, restored.changed_by_others.len()), (0, 1));
     assert_eq!(now(root.path()), "MB:0=70");
 }
 
@@ -93,14 +97,14 @@ fn whoever_ends_last_restores_the_first() {
     let (first, second) = (begin(root.path()), begin(root.path()));
     limit(root.path(), &first, "MB:0=50");
     limit(root.path(), &second, "MB:0=30");
-    let restored = first.take_back().unwrap();
+    let restored = first.undo().unwrap();
     assert_eq!(
-        (restored.limits, restored.left.len()),
+        (restored.limits, restored.changed_by_others.len()),
         (0, 0),
         "the newer journal has the original value: {restored:?}"
     );
     assert_eq!(now(root.path()), "MB:0=30");
-    assert_eq!(second.take_back().unwrap().limits, 1);
+    assert_eq!(second.undo().unwrap().limits, 1);
     assert!(now(root.path()).starts_with("MB:0=100"));
 }
 
@@ -112,8 +116,11 @@ fn a_group_that_we_did_not_make_stays() {
     assert!(matches!(refused, Refused::Exists(_)), "{refused}");
     // The change was recorded before the kernel refused it.
     let (left, _) = pending(&root.path().join("state")).unwrap();
-    assert!(matches!(left[0].changes[..], [Change::Class { .. }, Change::NotMade { .. }]));
-    journal.take_back().unwrap();
+    assert!(matches!(
+        left[0].changes[..],
+        [Change::ResctrlGroup { .. }, Change::ResctrlGroupNotCreated { .. }]
+    ));
+    journal.undo().unwrap();
     assert!(root.path().join("theirs").is_dir());
 }
 
@@ -123,7 +130,7 @@ fn a_group_of_ours_goes() {
     let journal = begin(root.path());
     Writer::new(root.path(), &journal).make("held").unwrap();
     assert!(root.path().join("held").is_dir());
-    assert_eq!(journal.take_back().unwrap().classes, 1);
+    assert_eq!(journal.undo().unwrap().resctrl_groups, 1);
     assert!(!root.path().join("held").exists());
 }
 
@@ -145,7 +152,7 @@ fn a_monitoring_group_has_its_cpus_back() {
     // The kernel removes the CPU from the monitoring group as well.
     shows("theirs", "4");
     shows("theirs/mon_groups/watched", "");
-    let restored = journal.take_back().unwrap();
+    let restored = journal.undo().unwrap();
     assert!(restored.failed.is_empty(), "{restored:?}");
     let now = |group: &str| fs::read_to_string(list(group)).unwrap().trim().to_owned();
     assert_eq!((now("theirs"), now("theirs/mon_groups/watched")), ("4-5".to_owned(), "5".to_owned()));
@@ -156,16 +163,20 @@ fn a_mount_that_others_use_is_undone_later() {
     let root = place();
     let point = root.path();
     let journal = begin(point);
-    journal.note(&Change::Mount { point: point.to_owned() }).unwrap();
+    journal.record(&Change::Mount { point: point.to_owned() }).unwrap();
     Writer::new(point, &journal).make("held").unwrap();
     fs::write(point.join("schemata"), "").unwrap();
-    let restored = journal.take_back().unwrap();
-    assert_eq!((restored.classes, restored.mounts, restored.left.len()), (1, 0, 1), "{restored:?}");
+    let restored = journal.undo().unwrap();
+    assert_eq!(
+        (restored.resctrl_groups, restored.mounts, restored.changed_by_others.len()),
+        (1, 0, 1),
+        "{restored:?}"
+    );
     let left = pending(&point.join("state")).unwrap().0;
     assert!(matches!(left[0].changes[..], [Change::Mount { .. }]), "{left:?}");
-    assert!(left[0].header.stays && !left[0].owned);
+    assert!(left[0].header.persistent && !left[0].owner_is_running);
     // Another program has unmounted it.
     fs::remove_file(point.join("schemata")).unwrap();
-    assert_eq!(left[0].undo().unwrap().left.len(), 0);
+    assert_eq!(left[0].undo().unwrap().changed_by_others.len(), 0);
     assert!(pending(&point.join("state")).unwrap().0.is_empty());
 }

@@ -79,7 +79,7 @@ impl Drop for Cleanup {
     fn drop(&mut self) {
         if let Ok(journal) = std::mem::replace(&mut self.journal, Err(String::new())) {
             // Removes groups that still exist. The journal is removed as well if nothing remains.
-            let _ = journal.take_back();
+            let _ = journal.undo();
         }
     }
 }

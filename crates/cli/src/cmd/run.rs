@@ -83,7 +83,7 @@ pub fn run(args: &RunArgs) -> Outcome {
 fn note_start(journal: &Journal, aim: &ResolvedPlacement, mark: &str) -> Outcome {
     let Some(new) = aim.workers.cpus() else { return Ok(()) };
     let change = Change::Command { mark: format!("{MARK}={mark}"), old: aim.own_cpus.clone(), new };
-    journal.note(&change).map_err(|error| Failure::missing(format!("cannot write the journal: {error}")))
+    journal.record(&change).map_err(|error| Failure::missing(format!("cannot write the journal: {error}")))
 }
 
 fn cannot_start(program: &str, error: &std::io::Error) -> Failure {

@@ -1,6 +1,9 @@
 //! Journals whose changes may still be in force.
 
-use super::{Change, EXTENSION, Header, JOURNAL_SCHEMA, boot_id, check_owner, id};
+use super::{
+    change::{Change, Header, JOURNAL_SCHEMA},
+    directory::{self, EXTENSION, boot_id, check_owner},
+};
 use manycore_linux::tasks;
 use rustix::fs::{FlockOperation, flock};
 use std::{
@@ -22,9 +25,9 @@ pub struct Pending {
     /// The changes, oldest first.
     pub changes: Vec<Change>,
     /// Number of lines that cannot be read.
-    pub damaged: usize,
+    pub unreadable_lines: usize,
     /// Whether its owner still runs, and will undo the changes itself.
-    pub owned: bool,
+    pub owner_is_running: bool,
 }
 
 /// Returns all journals in `folder`, newest first, and the errors of files that are not journals. A missing
@@ -68,7 +71,7 @@ impl Pending {
         check_owner(&file.metadata()?)?;
         // A shared lock is refused while the owner holds its lock; ours is released when the function
         // returns.
-        let owned = flock(&file, FlockOperation::NonBlockingLockShared).is_err();
+        let owner_is_running = flock(&file, FlockOperation::NonBlockingLockShared).is_err();
         let text = fs::read_to_string(path)?;
         let mut lines = text.split_inclusive('\n');
         let header: Header = match lines.next() {
@@ -80,9 +83,10 @@ impl Pending {
             return Err(io::Error::other(message));
         }
         let whole = lines.filter(|line| line.ends_with('\n'));
-        let (changes, damaged): (Vec<_>, Vec<_>) = whole.map(serde_json::from_str).partition(Result::is_ok);
-        let (changes, damaged) = (changes.into_iter().flatten().collect(), damaged.len());
-        Ok(Self { path: path.to_owned(), header, changes, damaged, owned })
+        let (changes, unreadable_lines): (Vec<_>, Vec<_>) =
+            whole.map(serde_json::from_str).partition(Result::is_ok);
+        let (changes, unreadable_lines) = (changes.into_iter().flatten().collect(), unreadable_lines.len());
+        Ok(Self { path: path.to_owned(), header, changes, unreadable_lines, owner_is_running })
     }
 
     /// Appends a line, even if its owner is still writing.
@@ -94,7 +98,7 @@ impl Pending {
 
     /// Atomically replaces the journal by one with only these changes, which stay until they are undone.
     pub(super) fn keep_only(&self, changes: &[Change]) -> io::Result<()> {
-        let header = Header { stays: true, ..self.header.clone() };
+        let header = Header { persistent: true, ..self.header.clone() };
         let mut lines = vec![serde_json::to_string(&header)?];
         for change in changes {
             lines.push(serde_json::to_string(change)?);
@@ -118,7 +122,7 @@ impl Pending {
         let file = File::open(&self.path)?;
         let deadline = Instant::now() + LONGEST_START;
         while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            if self.owner_lives() || Instant::now() > deadline {
+            if self.owner_may_run() || Instant::now() > deadline {
                 return Err(error.into());
             }
             thread::sleep(Duration::from_millis(1));
@@ -130,22 +134,28 @@ impl Pending {
     }
 
     /// Whether the process that created it still runs, as far as is known.
-    fn owner_lives(&self) -> bool {
+    fn owner_may_run(&self) -> bool {
         self.header.owner.is_none_or(|(pid, start)| tasks::is_same_process(pid, start))
+    }
+
+    /// Returns the newer journals in the same directory.
+    pub(super) fn newer(&self) -> Vec<Self> {
+        let (all, _) = pending(self.path.parent().unwrap_or(Path::new("."))).unwrap_or_default();
+        all.into_iter().filter(|other| other.header.began_ns > self.header.began_ns).collect()
     }
 
     /// Returns its name, as `undo` takes it.
     pub fn id(&self) -> String {
-        id(&self.path)
+        directory::id(&self.path)
     }
 
     /// Whether its ids belong to another process namespace, and so mean nothing in this one.
-    pub fn is_of_another_namespace(&self) -> bool {
-        self.header.namespace != super::namespace()
+    pub fn is_from_other_namespace(&self) -> bool {
+        self.header.namespace != directory::namespace()
     }
 
     /// Whether the machine was rebooted since, so that none of its changes is in force.
-    pub fn is_of_another_boot(&self) -> bool {
+    pub fn is_from_earlier_boot(&self) -> bool {
         self.header.boot != boot_id()
     }
 }

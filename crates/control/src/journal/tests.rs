@@ -1,9 +1,15 @@
-use super::*;
-use crate::cpuset;
+use super::{
+    directory::{boot_id, namespace},
+    *,
+};
+use crate::{cpuset, group_dir};
 use manycore_linux::{affinity, child, tasks};
+use manycore_topology::CpuSet;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
-    io::BufRead,
+    fs,
+    io::{self, BufRead, Write},
+    path::PathBuf,
     process::{Child, Command},
 };
 
@@ -30,8 +36,8 @@ impl Drop for Sleeper {
 fn pin(journal: &Journal, pid: u32, new: &CpuSet) -> CpuSet {
     let old = affinity::of(pid).unwrap();
     let start = tasks::start_time(pid).unwrap();
-    journal.note(&Change::Process { pid, start, cpus: old.clone() }).unwrap();
-    journal.note(&Change::Affinity { pid, tid: pid, old: old.clone(), new: new.clone() }).unwrap();
+    journal.record(&Change::Process { pid, start, cpus: old.clone() }).unwrap();
+    journal.record(&Change::Affinity { pid, tid: pid, old: old.clone(), new: new.clone() }).unwrap();
     affinity::restrict(pid, new).unwrap();
     old
 }
@@ -41,27 +47,27 @@ fn first_cpu() -> CpuSet {
 }
 
 #[test]
-fn a_pin_is_taken_back_by_whoever_finds_the_journal() {
+fn a_later_process_undoes_the_pin_of_a_killed_owner() {
     let folder = tempfile::tempdir().unwrap();
     let sleeper = Sleeper::new();
     let journal = Journal::begin(folder.path(), "pin", "pin --pid 1", false).unwrap();
     let old = pin(&journal, sleeper.pid(), &first_cpu());
-    let owned = pending(folder.path()).unwrap().0;
-    assert!(owned[0].undo().is_none());
-    assert!(owned.len() == 1 && owned[0].owned && !owned[0].is_of_another_boot());
+    let running = pending(folder.path()).unwrap().0;
+    assert!(running[0].undo().is_none());
+    assert!(running.len() == 1 && running[0].owner_is_running && !running[0].is_from_earlier_boot());
     // Same state as after SIGKILL: the lock is released, the file stays.
     drop(journal);
     let (left, problems) = pending(folder.path()).unwrap();
-    assert!(problems.is_empty() && !left[0].owned);
+    assert!(problems.is_empty() && !left[0].owner_is_running);
     let restored = left[0].undo().unwrap();
     let tasks = usize::from(old != first_cpu());
-    assert_eq!(restored, Restored { tasks, ..Restored::default() });
+    assert_eq!(restored, UndoResult { tasks, ..UndoResult::default() });
     assert_eq!(affinity::of(sleeper.pid()).unwrap(), old);
     assert!(pending(folder.path()).unwrap().0.is_empty());
 }
 
 #[test]
-fn what_somebody_else_changed_since_is_left() {
+fn settings_changed_by_others_are_left() {
     let cpus = affinity::allowed().unwrap();
     if cpus.len() < 2 {
         return eprintln!("SKIPPED: needs two CPUs");
@@ -72,28 +78,28 @@ fn what_somebody_else_changed_since_is_left() {
     pin(&journal, sleeper.pid(), &first_cpu());
     let other = CpuSet::single(cpus.last().unwrap());
     affinity::restrict(sleeper.pid(), &other).unwrap();
-    let restored = journal.take_back().unwrap();
-    assert_eq!((restored.tasks, restored.left.len()), (0, 1), "{restored:?}");
+    let restored = journal.undo().unwrap();
+    assert_eq!((restored.tasks, restored.changed_by_others.len()), (0, 1), "{restored:?}");
     assert_eq!(affinity::of(sleeper.pid()).unwrap(), other);
 }
 
 #[test]
-fn another_process_with_the_id_is_not_touched() {
+fn another_process_with_the_same_id_is_not_touched() {
     let folder = tempfile::tempdir().unwrap();
     let sleeper = Sleeper::new();
     let (pid, new) = (sleeper.pid(), first_cpu());
     let journal = Journal::begin(folder.path(), "pin", "", false).unwrap();
     let old = affinity::of(pid).unwrap();
     let start = tasks::start_time(pid).unwrap() - 1;
-    journal.note(&Change::Process { pid, start, cpus: old.clone() }).unwrap();
-    journal.note(&Change::Affinity { pid, tid: pid, old, new: new.clone() }).unwrap();
+    journal.record(&Change::Process { pid, start, cpus: old.clone() }).unwrap();
+    journal.record(&Change::Affinity { pid, tid: pid, old, new: new.clone() }).unwrap();
     affinity::restrict(pid, &new).unwrap();
-    assert_eq!(journal.take_back().unwrap(), Restored::default());
+    assert_eq!(journal.undo().unwrap(), UndoResult::default());
     assert_eq!(affinity::of(pid).unwrap(), new);
 }
 
 #[test]
-fn children_born_after_the_last_entry_get_back_what_their_parent_had() {
+fn children_created_after_the_last_entry_get_the_original_affinity() {
     let cpus = affinity::allowed().unwrap();
     if cpus.len() < 2 {
         return eprintln!("SKIPPED: needs two CPUs");
@@ -112,7 +118,7 @@ fn children_born_after_the_last_entry_get_back_what_their_parent_had() {
         std::thread::yield_now();
     };
     assert_eq!(affinity::of(child).unwrap(), first_cpu());
-    assert_eq!(journal.take_back().unwrap().tasks, 2);
+    assert_eq!(journal.undo().unwrap().tasks, 2);
     assert_eq!(affinity::of(child).unwrap(), cpus);
     kill_process(Pid::from_raw(child as i32).unwrap(), Signal::KILL).unwrap();
     let _ = shell.kill();
@@ -128,7 +134,7 @@ fn a_marked_command_is_found_without_its_parents() {
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::begin(folder.path(), "run", "", false).unwrap();
     let mark = format!("MANYCORE_TEST={}", std::process::id());
-    journal.note(&Change::Command { mark, old: cpus.clone(), new: first_cpu() }).unwrap();
+    journal.record(&Change::Command { mark, old: cpus.clone(), new: first_cpu() }).unwrap();
     let mut command = Command::new("sh");
     command.args(["-c", "sleep 1000 & echo $!"]).env("MANYCORE_TEST", std::process::id().to_string());
     let start = child::Start { cpus: Some(first_cpu()), ..Default::default() };
@@ -138,34 +144,34 @@ fn a_marked_command_is_found_without_its_parents() {
     io::BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
     shell.wait().unwrap();
     let orphan: u32 = line.trim().parse().unwrap();
-    assert_eq!(journal.take_back().unwrap().tasks, 1);
+    assert_eq!(journal.undo().unwrap().tasks, 1);
     assert_eq!(affinity::of(orphan).unwrap(), cpus);
     kill_process(Pid::from_raw(orphan as i32).unwrap(), Signal::KILL).unwrap();
 }
 
 #[test]
-fn settings_come_back_unless_somebody_else_wrote_them() {
+fn settings_are_restored_unless_changed_by_others() {
     let folder = tempfile::tempdir().unwrap();
     let files = ["ours", "others", "unwritten"].map(|name| folder.path().join(name));
     let journal = Journal::begin(folder.path(), "irq", "", true).unwrap();
     for path in &files {
         fs::write(path, "0-1\n").unwrap();
-        journal.note(&Change::File { path: path.clone(), old: "0-1".into(), new: "1".into() }).unwrap();
+        journal.record(&Change::Setting { path: path.clone(), old: "0-1".into(), new: "1".into() }).unwrap();
     }
     fs::write(&files[0], "1\n").unwrap();
     fs::write(&files[1], "7\n").unwrap();
-    let restored = journal.take_back().unwrap();
-    assert_eq!((restored.files, restored.left.len()), (1, 1), "{restored:?}");
+    let restored = journal.undo().unwrap();
+    assert_eq!((restored.settings, restored.changed_by_others.len()), (1, 1), "{restored:?}");
     assert_eq!(files.map(|path| fs::read_to_string(path).unwrap().trim().to_owned()), ["0-1", "7", "0-1"]);
 }
 
 #[test]
-fn what_was_written_after_the_journal_was_read_is_taken_back_too() {
+fn changes_recorded_after_reading_are_undone() {
     let folder = tempfile::tempdir().unwrap();
     let files = ["first", "second"].map(|name| folder.path().join(name));
     let journal = Journal::begin(folder.path(), "qos", "", true).unwrap();
     let change = |path: &PathBuf| {
-        journal.note(&Change::File { path: path.clone(), old: "0".into(), new: "1".into() }).unwrap();
+        journal.record(&Change::Setting { path: path.clone(), old: "0".into(), new: "1".into() }).unwrap();
         fs::write(path, "1").unwrap();
     };
     change(&files[0]);
@@ -173,41 +179,41 @@ fn what_was_written_after_the_journal_was_read_is_taken_back_too() {
     let read_early = pending(folder.path()).unwrap().0;
     change(&files[1]);
     drop(journal);
-    assert_eq!(read_early[0].undo().unwrap().files, 2);
+    assert_eq!(read_early[0].undo().unwrap().settings, 2);
     assert_eq!(files.map(|path| fs::read_to_string(path).unwrap().trim().to_owned()), ["0", "0"]);
     // The journal is gone: nothing is left to be undone.
-    assert_eq!(read_early[0].undo(), Some(Restored::default()));
+    assert_eq!(read_early[0].undo(), Some(UndoResult::default()));
 }
 
 /// Between fork and exec, the child of a killed owner has the owner's lock, but not yet the mark in its
 /// environment.
 #[test]
-fn a_child_that_a_killed_owner_had_not_started_yet_is_waited_for() {
+fn undo_waits_for_a_child_that_has_not_executed_its_program() {
     let folder = tempfile::tempdir().unwrap();
     let setting = folder.path().join("setting");
     fs::write(&setting, "1").unwrap();
     let journal = Journal::begin(folder.path(), "run", "", false).unwrap();
-    journal.note(&Change::File { path: setting.clone(), old: "0".into(), new: "1".into() }).unwrap();
+    journal.record(&Change::Setting { path: setting.clone(), old: "0".into(), new: "1".into() }).unwrap();
     let text = fs::read_to_string(&journal.path).unwrap();
-    let (owner, nobody) = (format!("[{},", std::process::id()), "[4194305,");
+    let (owner, ended) = (format!("[{},", std::process::id()), "[4194305,");
     assert!(text.contains(&owner), "{text}");
     // While its owner runs, only the owner undoes it.
     assert_eq!(pending(folder.path()).unwrap().0[0].undo(), None);
-    fs::write(&journal.path, text.replacen(&owner, nobody, 1)).unwrap();
+    fs::write(&journal.path, text.replacen(&owner, ended, 1)).unwrap();
     let child = std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(50));
         drop(journal);
     });
-    assert_eq!(pending(folder.path()).unwrap().0[0].undo().unwrap().files, 1);
+    assert_eq!(pending(folder.path()).unwrap().0[0].undo().unwrap().settings, 1);
     child.join().unwrap();
 }
 
 #[test]
-fn half_a_line_was_never_acted_on() {
+fn an_incomplete_last_line_is_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::begin(folder.path(), "irq", "", false).unwrap();
     let path = folder.path().join("setting");
-    journal.note(&Change::File { path, old: "0".into(), new: "1".into() }).unwrap();
+    journal.record(&Change::Setting { path, old: "0".into(), new: "1".into() }).unwrap();
     let file = journal.path.clone();
     drop(journal);
     let text = fs::read_to_string(&file).unwrap();
@@ -230,20 +236,20 @@ fn a_damaged_line_does_not_hide_the_others() {
     let setting = folder.path().join("setting");
     fs::write(&setting, "1").unwrap();
     let journal = Journal::begin(folder.path(), "irq", "", true).unwrap();
-    journal.note(&Change::File { path: setting.clone(), old: "0".into(), new: "1".into() }).unwrap();
+    journal.record(&Change::Setting { path: setting.clone(), old: "0".into(), new: "1".into() }).unwrap();
     fs::write(&journal.path, fs::read_to_string(&journal.path).unwrap() + "garbage\n").unwrap();
-    let restored = journal.take_back().unwrap();
-    assert_eq!((restored.files, restored.failed.len()), (1, 1), "{restored:?}");
+    let restored = journal.undo().unwrap();
+    assert_eq!((restored.settings, restored.failed.len()), (1, 1), "{restored:?}");
     assert_eq!(pending(folder.path()).unwrap().0.len(), 1);
 }
 
 #[test]
-fn another_namespaces_processes_are_not_ours() {
+fn processes_of_another_namespace_are_not_touched() {
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::begin(folder.path(), "irq", "", true).unwrap();
     let text = fs::read_to_string(&journal.path).unwrap().replace(&namespace(), "pid:[1]");
     fs::write(&journal.path, text).unwrap();
-    assert_eq!(journal.take_back().unwrap().failed.len(), 1);
+    assert_eq!(journal.undo().unwrap().failed.len(), 1);
     assert_eq!(pending(folder.path()).unwrap().0.len(), 1);
 }
 
@@ -253,10 +259,10 @@ fn a_journal_of_another_boot_is_only_removed() {
     let path = folder.path().join("setting");
     fs::write(&path, "1").unwrap();
     let journal = Journal::begin(folder.path(), "irq", "", false).unwrap();
-    journal.note(&Change::File { path: path.clone(), old: "0".into(), new: "1".into() }).unwrap();
+    journal.record(&Change::Setting { path: path.clone(), old: "0".into(), new: "1".into() }).unwrap();
     let text = fs::read_to_string(&journal.path).unwrap().replace(&boot_id(), "another");
     fs::write(&journal.path, text).unwrap();
-    assert_eq!(journal.take_back().unwrap(), Restored::default());
+    assert_eq!(journal.undo().unwrap(), UndoResult::default());
     assert_eq!(fs::read_to_string(&path).unwrap(), "1");
     assert!(pending(folder.path()).unwrap().0.is_empty());
 }
@@ -266,25 +272,29 @@ fn a_cpuset_is_left_and_removed() {
     let folder = tempfile::tempdir().unwrap();
     let sleeper = Sleeper::new();
     let journal = Journal::begin(folder.path(), "pin", "", false).unwrap();
-    let before = cpuset::folder_of(sleeper.pid());
-    let hold = match cpuset::Hold::make(&journal, sleeper.pid(), &first_cpu(), &CpuSet::new()) {
-        Ok(hold) => hold,
+    let before = group_dir::cpuset_folder_of(sleeper.pid());
+    let group = match cpuset::CpusetGroup::create(&journal, sleeper.pid(), &first_cpu(), &CpuSet::new()) {
+        Ok(group) => group,
         Err(why) => {
-            journal.take_back().unwrap();
+            journal.undo().unwrap();
             return eprintln!("SKIPPED: {why}");
         }
     };
-    hold.take(&journal, sleeper.pid()).unwrap();
-    assert_ne!(cpuset::folder_of(sleeper.pid()), before);
+    group.move_process(&journal, sleeper.pid()).unwrap();
+    assert_ne!(group_dir::cpuset_folder_of(sleeper.pid()), before);
     assert_eq!(affinity::of(sleeper.pid()).unwrap(), first_cpu());
-    let restored = journal.take_back().unwrap();
-    assert_eq!((restored.moved, restored.groups, restored.failed.len()), (1, 1, 0), "{restored:?}");
-    assert_eq!(cpuset::folder_of(sleeper.pid()), before);
+    let restored = journal.undo().unwrap();
+    assert_eq!(
+        (restored.processes_moved_back, restored.control_groups, restored.failed.len()),
+        (1, 1, 0),
+        "{restored:?}"
+    );
+    assert_eq!(group_dir::cpuset_folder_of(sleeper.pid()), before);
     assert_eq!(affinity::of(sleeper.pid()).unwrap(), affinity::allowed().unwrap());
 }
 
 #[test]
-fn who_placed_a_task_in_between_hands_over_what_it_had() {
+fn an_older_journal_records_originals_in_a_newer_one() {
     let cpus = affinity::allowed().unwrap();
     if cpus.len() < 2 {
         return eprintln!("SKIPPED: needs two CPUs");
@@ -299,15 +309,15 @@ fn who_placed_a_task_in_between_hands_over_what_it_had() {
             let journal = Journal::begin(folder.path(), "pin", "", false).unwrap();
             pin(&journal, sleeper.pid(), new);
             let (old, new) = (fs::read_to_string(&file).unwrap(), new.to_string());
-            journal.note(&Change::File { path: file.clone(), old, new: new.clone() }).unwrap();
+            journal.record(&Change::Setting { path: file.clone(), old, new: new.clone() }).unwrap();
             fs::write(&file, new).unwrap();
             journal
         };
         let (older, newer) = (begin(&first), begin(&last));
         let (one, other) = if older_ends_first { (older, newer) } else { (newer, older) };
         for journal in [one, other] {
-            let restored = journal.take_back().unwrap();
-            assert!(restored.left.is_empty() && restored.failed.is_empty(), "{restored:?}");
+            let restored = journal.undo().unwrap();
+            assert!(restored.changed_by_others.is_empty() && restored.failed.is_empty(), "{restored:?}");
         }
         assert_eq!(affinity::of(sleeper.pid()).unwrap(), cpus);
         assert_eq!(fs::read_to_string(&file).unwrap(), "0-1");
@@ -316,7 +326,7 @@ fn who_placed_a_task_in_between_hands_over_what_it_had() {
 }
 
 #[test]
-fn what_others_can_write_is_not_believed() {
+fn files_writable_by_others_are_rejected() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     drop(Journal::begin(folder.path(), "pin", "", false).unwrap());

@@ -1,7 +1,7 @@
 //! Finds all processes that a command has started, including daemons that have left their parents.
 
 use crate::placement::Enforcement;
-use crate::{enclosure::Enclosure, journal::Journal};
+use crate::{command_group::CommandGroup, journal::Journal};
 use manycore_linux::{
     affinity,
     child::{self, Start},
@@ -23,7 +23,7 @@ pub struct CommandProcesses {
     /// Children that this process had before the command. A shell that executed this program may have had
     /// some.
     earlier_children: BTreeSet<u32>,
-    enclosure: Option<Enclosure>,
+    group: Option<CommandGroup>,
     /// CPU time of children that had ended before.
     earlier_cpu_time: Duration,
 }
@@ -31,12 +31,12 @@ pub struct CommandProcesses {
 impl CommandProcesses {
     /// Prepares for a command. To be called before the command starts.
     pub fn new(journal: &Journal, hold: Enforcement) -> Self {
-        let enclosure = match hold {
-            Enforcement::Auto => Enclosure::make(journal).ok(),
+        let group = match hold {
+            Enforcement::Auto => CommandGroup::create(journal).ok(),
             Enforcement::Affinity => None,
         };
         let strangers = tasks::children(std::process::id()).into_iter().collect();
-        Self { earlier_children: strangers, enclosure, earlier_cpu_time: job::reaped_cpu() }
+        Self { earlier_children: strangers, group, earlier_cpu_time: job::reaped_cpu() }
     }
 
     /// Starts the command, inside the control group if there is one.
@@ -44,15 +44,15 @@ impl CommandProcesses {
     /// # Errors
     /// Returns an error if the program cannot be started.
     pub fn launch(&mut self, command: &mut Command, start: &Start) -> io::Result<Pid> {
-        let Some(enclosure) = self.enclosure.take() else {
+        let Some(group) = self.group.take() else {
             return child::launch(command, start).map(|child| Pid::from_child(&child));
         };
-        let pid = enclosure.launch(command, start)?;
+        let pid = group.launch(command, start)?;
         let number = pid.as_raw_nonzero().get() as u32;
-        if enclosure.holds(number) || !tasks::is_alive(number) {
-            self.enclosure = Some(enclosure);
+        if group.holds(number) || !tasks::is_alive(number) {
+            self.group = Some(group);
         } else {
-            enclosure.give_up();
+            group.remove_unused();
         }
         Ok(pid)
     }
@@ -65,7 +65,7 @@ impl CommandProcesses {
 
     /// Returns the processes of the command that have not ended.
     pub fn running(&self) -> BTreeSet<u32> {
-        let members = self.enclosure.as_ref().map(Enclosure::members).unwrap_or_default();
+        let members = self.group.as_ref().map(CommandGroup::members).unwrap_or_default();
         let below = tasks::with_descendants(&self.children());
         members.union(&below).copied().filter(|pid| tasks::is_alive(*pid)).collect()
     }
@@ -73,7 +73,7 @@ impl CommandProcesses {
     /// Returns the CPU time in nanoseconds of all processes of the command, ended or running: from the
     /// control group, or else from what the kernel adds up for parents.
     pub fn cpu_ns(&self) -> u64 {
-        if let Some(counted) = self.enclosure.as_ref().and_then(Enclosure::cpu_ns) {
+        if let Some(counted) = self.group.as_ref().and_then(CommandGroup::cpu_ns) {
             return counted;
         }
         let ended = job::reaped_cpu().saturating_sub(self.earlier_cpu_time).as_nanos() as u64;

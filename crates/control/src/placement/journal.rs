@@ -211,7 +211,7 @@ impl PlacementJournal {
     }
 
     fn note(&mut self, change: &Change) -> io::Result<()> {
-        self.journal.note(change).inspect_err(|error| self.journal_error = Some(error.to_string()))
+        self.journal.record(change).inspect_err(|error| self.journal_error = Some(error.to_string()))
     }
 
     /// Records where a task is; `last` if this is the last reading.

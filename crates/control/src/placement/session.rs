@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::placement::{AffinityEnforcer, PlacementJournal, WorkerCpus, memory_policy, worker_cpus};
 use crate::{
     cpuset,
-    journal::{self, Journal, Restored},
+    journal::{self, Journal, UndoResult},
 };
 use manycore_linux::{affinity, realtime, tasks};
 use manycore_placement::{MemoryPlacement, PlacementPlan, PlacementTrace, Policy, Reserve};
@@ -290,16 +290,14 @@ impl PlacementSession {
     ///
     /// # Errors
     /// [`Error::Unavailable`] where the journal cannot be read.
-    pub fn restore(mut self) -> Result<Restored> {
+    pub fn restore(mut self) -> Result<UndoResult> {
         self.finish_entering_cgroup();
         drop(self.enforcer);
         let id = self.journal.id();
         let journal = Arc::try_unwrap(self.journal).map_err(|_| {
             Error::unavailable(format!("{id} is still in use: run 'manycore undo {id}' to restore"))
         })?;
-        journal
-            .take_back()
-            .map_err(|error| Error::unavailable(format!("cannot read our journal {id}: {error}")))
+        journal.undo().map_err(|error| Error::unavailable(format!("cannot read our journal {id}: {error}")))
     }
 }
 
@@ -307,11 +305,11 @@ impl PlacementSession {
 /// enter.
 fn enter_cgroup(journal: &Journal, roots: &[u32], cpus: &CpuSet, nodes: &CpuSet) -> Result<String, String> {
     let first = *roots.first().ok_or("nothing runs")?;
-    let hold = cpuset::Hold::make(journal, first, cpus, nodes)?;
+    let hold = cpuset::CpusetGroup::create(journal, first, cpus, nodes)?;
     let (mut inside, mut outside) = (BTreeSet::new(), BTreeMap::new());
     for _ in 0..ENTER_ROUNDS {
         for pid in tasks::with_descendants(roots) {
-            match hold.take(journal, pid) {
+            match hold.move_process(journal, pid) {
                 Ok(()) => drop(inside.insert(pid)),
                 // A process that has ended needs no control group.
                 Err(_) if !tasks::is_alive(pid) => {}
@@ -324,7 +322,7 @@ fn enter_cgroup(journal: &Journal, roots: &[u32], cpus: &CpuSet, nodes: &CpuSet)
         None => Ok(String::new()),
         Some((pid, why)) if inside.is_empty() => {
             let why = format!("process {pid} cannot enter a cpuset: {why}");
-            hold.give_up();
+            hold.remove_unused();
             Err(why)
         }
         Some(_) => Ok(format!(" for {} of {} processes", inside.len(), inside.len() + outside.len())),

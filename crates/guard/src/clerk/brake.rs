@@ -67,10 +67,10 @@ impl Brake {
                 begun.map_err(|error| format!("the change cannot be recorded in the journal: {error}"))?,
             );
         }
-        let change = Change::File { path: PathBuf::from(file), old: old.to_owned(), new: new.to_owned() };
+        let change = Change::Setting { path: PathBuf::from(file), old: old.to_owned(), new: new.to_owned() };
         if let Some(journal) = &self.journal {
             journal
-                .note(&change)
+                .record(&change)
                 .map_err(|error| format!("the change cannot be recorded in the journal: {error}"))?;
         }
         fs::write(file, new).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -85,7 +85,7 @@ impl Brake {
     pub fn release(&mut self) -> Vec<String> {
         let Some(journal) = self.journal.take() else { return Vec::new() };
         let held = std::mem::take(&mut self.held);
-        match journal.take_back() {
+        match journal.undo() {
             Ok(restored) if restored.failed.is_empty() => {
                 held.into_iter().map(|file| format!("{file} is restored")).collect()
             }

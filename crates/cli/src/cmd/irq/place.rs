@@ -45,7 +45,7 @@ pub fn run(args: &IrqPlace) -> Outcome {
     };
     if none_moved {
         if let Some(journal) = placer.journal {
-            journal.close();
+            journal.discard();
         }
         return Err(not_moved(&moves));
     }
@@ -105,7 +105,7 @@ impl Placer<'_> {
         if affinity.old().parse().as_ref() == Ok(cpus) {
             return Ok(Ok(()));
         }
-        self.note(&Change::File {
+        self.note(&Change::Setting {
             path: affinity.path().to_owned(),
             old: affinity.old().to_owned(),
             new: cpus.to_string(),
@@ -130,7 +130,7 @@ impl Placer<'_> {
                 Journal::begin(&folder, "irq", &what, true).map_err(cannot)?
             }
         };
-        self.journal.insert(journal).note(change).map_err(cannot)
+        self.journal.insert(journal).record(change).map_err(cannot)
     }
 }
 

@@ -4,9 +4,8 @@ use crate::{
     cli::QosClear,
     cmd::undo,
     failure::{Failure, Outcome},
-    output,
 };
-use manycore_control::journal::{self, Change, Pending};
+use manycore_control::journal::{self, Change, Pending, report::Undone};
 use std::path::Path;
 
 /// Undoes the changes to the named groups, or to all groups.
@@ -30,27 +29,20 @@ pub fn run(args: &QosClear) -> Outcome {
         .into_iter()
         .filter(|one| if args.all { is_ours(one) } else { args.names.iter().any(|name| touches(one, name)) })
         .collect();
-    if let Some(running) = chosen.iter().find(|one| one.owned && !args.all) {
-        let (id, what) = (running.id(), &running.header.what);
+    if let Some(running) = chosen.iter().find(|one| one.owner_is_running && !args.all) {
+        let (id, what) = (running.id(), &running.header.request);
         return Err(Failure::input(format!(
             "{id} ({what}) is still running and undoes its own changes: stop it first"
         )));
     }
-    let results: Vec<_> = chosen
-        .into_iter()
-        .map(|pending| {
-            let restored = pending.undo();
-            (pending, restored)
-        })
-        .collect();
-    output::print(&undo::told(&results, args.format))?;
-    undo::check(&results, 0)
+    let undone: Vec<Undone> = chosen.into_iter().map(Undone::undo).collect();
+    undo::print(&undone, args.format, 0)
 }
 
 /// Whether the journal holds changes to cache or bandwidth limits.
 fn is_ours(pending: &Pending) -> bool {
     pending.changes.iter().any(|change| group_of(change).is_some() || matches!(change, Change::Mount { .. }))
-        && !pending.is_of_another_boot()
+        && !pending.is_from_earlier_boot()
 }
 
 fn is_of(change: &Change, name: &str) -> bool {
@@ -62,8 +54,8 @@ fn is_of(change: &Change, name: &str) -> bool {
 /// Returns the directory of the group that a change was made to.
 fn group_of(change: &Change) -> Option<&Path> {
     match change {
-        Change::Class { path } | Change::Limit { path, .. } => Some(path),
-        Change::Assigned { to, .. } | Change::Claimed { to, .. } => Some(to),
+        Change::ResctrlGroup { path } | Change::Limit { path, .. } => Some(path),
+        Change::TaskMoved { to, .. } | Change::CpusMoved { to, .. } => Some(to),
         _ => None,
     }
 }

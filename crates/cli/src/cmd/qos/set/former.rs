@@ -26,7 +26,7 @@ pub(super) fn group(
 ) -> Option<Group> {
     let (all, _) = journal::pending(&journal::folder()).unwrap_or_default();
     let what = super::asked(args);
-    let same = all.iter().filter(|pending| pending.header.what == what && !pending.is_of_another_boot());
+    let same = all.iter().filter(|pending| pending.header.request == what && !pending.is_from_earlier_boot());
     let mut names = same.flat_map(made);
     let is_its = |group: &&Group| match members {
         Some(Members::Trees(_)) => {
@@ -47,12 +47,12 @@ fn made(pending: &Pending) -> Vec<String> {
         .changes
         .iter()
         .filter_map(|change| match change {
-            Change::NotMade { path } => Some(path.as_path()),
+            Change::ResctrlGroupNotCreated { path } => Some(path.as_path()),
             _ => None,
         })
         .collect();
     let made = pending.changes.iter().filter_map(|change| match change {
-        Change::Class { path } if !not.contains(path.as_path()) => Some(path),
+        Change::ResctrlGroup { path } if !not.contains(path.as_path()) => Some(path),
         _ => None,
     });
     made.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()

@@ -161,7 +161,7 @@ fn mount(args: &QosSet) -> Outcome<Journal> {
     match manycore_qos::write::mount(&journal, Path::new(resctrl::DEFAULT)) {
         Ok(()) => Ok(journal),
         Err(refused) => {
-            journal.close();
+            journal.discard();
             Err(failure(&refused))
         }
     }
@@ -170,9 +170,8 @@ fn mount(args: &QosSet) -> Outcome<Journal> {
 /// Undoes the changes in a journal, and reports those that cannot be undone.
 pub(super) fn give_back(journal: Journal) -> Outcome {
     let id = journal.id();
-    let restored = journal
-        .take_back()
-        .map_err(|error| Failure::missing(format!("cannot read the journal {id}: {error}")))?;
+    let restored =
+        journal.undo().map_err(|error| Failure::missing(format!("cannot read the journal {id}: {error}")))?;
     placing::told(&restored, &id, false)
 }
 

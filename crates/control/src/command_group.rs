@@ -6,7 +6,7 @@
 #![allow(unsafe_code, reason = "clone3(2) starts a process in a group of version 2")]
 
 use crate::{
-    cpuset,
+    cpuset, group_dir,
     journal::{Change, Journal},
 };
 use manycore_linux::{child, tasks};
@@ -26,29 +26,29 @@ use std::{
 
 /// Controllers of version 1 whose groups change nothing for their members, the most useful first: `cpuacct`
 /// also counts CPU time.
-const HARMLESS: [&str; 3] = ["cpuacct", "freezer", "pids"];
+const NEUTRAL_CONTROLLERS: [&str; 3] = ["cpuacct", "freezer", "pids"];
 
 /// Controllers that may be mounted together with these, but do affect their members.
-const HARMFUL: [&str; 3] = ["cpu", "cpuset", "memory"];
+const LIMITING_CONTROLLERS: [&str; 3] = ["cpu", "cpuset", "memory"];
 
 /// A group created by manycore below the group of this process.
 #[derive(Debug)]
-pub struct Enclosure {
+pub struct CommandGroup {
     folder: PathBuf,
     flavour: HierarchyKind,
 }
 
-impl Enclosure {
+impl CommandGroup {
     /// Creates a group, named after the journal.
     ///
     /// # Errors
     /// A message why it cannot be created.
-    pub fn make(journal: &Journal) -> Result<Self, String> {
+    pub fn create(journal: &Journal) -> Result<Self, String> {
         let tree = SysTree::open(Path::new("/")).map_err(|error| error.to_string())?;
         let mut why = "no control groups are mounted".to_owned();
-        for home in homes(&tree) {
+        for home in candidate_groups(&tree) {
             let above = Path::new("/").join(&home.path);
-            match make_in(journal, &above, home.flavour) {
+            match create_in(journal, &above, home.flavour) {
                 Ok(folder) => return Ok(Self { folder, flavour: home.flavour }),
                 Err(error) => {
                     why = format!("no control group can be created in {}: {error}", above.display())
@@ -85,12 +85,12 @@ impl Enclosure {
 
     /// Whether process `pid` is in it.
     pub fn holds(&self, pid: u32) -> bool {
-        members(&self.folder).contains(&pid)
+        group_dir::members_below(&self.folder).contains(&pid)
     }
 
     /// Returns the processes in it and in groups below it.
     pub fn members(&self) -> BTreeSet<u32> {
-        members(&self.folder)
+        group_dir::members_below(&self.folder)
     }
 
     /// Returns the CPU time in nanoseconds of all processes that are or were in it, if the hierarchy counts
@@ -106,34 +106,22 @@ impl Enclosure {
     }
 
     /// Removes it again, if no process has entered it.
-    pub fn give_up(self) {
-        let _ = cpuset::remove(&self.folder);
+    pub fn remove_unused(self) {
+        let _ = group_dir::remove(&self.folder);
     }
-}
-
-/// Returns the processes in the group `folder` and in groups below it.
-pub(crate) fn members(folder: &Path) -> BTreeSet<u32> {
-    let (mut found, mut open) = (BTreeSet::new(), vec![folder.to_owned()]);
-    while let Some(folder) = open.pop() {
-        // A threaded group of version 2 lists only its threads.
-        for id in cpuset::members(&folder) {
-            found.extend(if tasks::threads(id).is_empty() { None } else { tasks::process_of(id) });
-        }
-        open.extend(cpuset::children(&folder));
-    }
-    found
 }
 
 /// Returns the groups of this process that may have a child without effect on its members, the best first.
-fn homes(tree: &SysTree) -> Vec<GroupFolder> {
-    let named = HARMLESS.iter().filter_map(|name| cgroup::own_named(tree, name, &HARMFUL));
+fn candidate_groups(tree: &SysTree) -> Vec<GroupFolder> {
+    let named =
+        NEUTRAL_CONTROLLERS.iter().filter_map(|name| cgroup::own_named(tree, name, &LIMITING_CONTROLLERS));
     let unified = cgroup::own_unified(tree);
     named.chain(unified).collect()
 }
 
-fn make_in(journal: &Journal, above: &Path, flavour: HierarchyKind) -> io::Result<PathBuf> {
+fn create_in(journal: &Journal, above: &Path, flavour: HierarchyKind) -> io::Result<PathBuf> {
     let folder = above.join(cpuset::name_of(journal));
-    journal.note(&Change::Group { path: folder.clone() })?;
+    journal.record(&Change::ControlGroup { path: folder.clone() })?;
     fs::create_dir(&folder)?;
     // The child of a group that contains processes can have a cpuset only as a threaded group.
     if flavour == HierarchyKind::Unified && above.join("cgroup.type").exists() {
@@ -202,12 +190,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::begin(folder.path(), "test", "a control group", false).unwrap();
         let tree = SysTree::open(Path::new("/")).unwrap();
-        let Some(home) = homes(&tree).into_iter().find(|home| home.flavour == flavour) else {
+        let Some(home) = candidate_groups(&tree).into_iter().find(|home| home.flavour == flavour) else {
             return eprintln!("SKIPPED: no hierarchy of this version");
         };
-        let group = match make_in(&journal, &Path::new("/").join(home.path), flavour) {
-            Ok(folder) => Enclosure { folder, flavour },
-            Err(error) => return eprintln!("SKIPPED: no group can be made here: {error}"),
+        let group = match create_in(&journal, &Path::new("/").join(home.path), flavour) {
+            Ok(folder) => CommandGroup { folder, flavour },
+            Err(error) => return eprintln!("SKIPPED: no group can be created here: {error}"),
         };
         let mut command = Command::new("sh");
         command.args(["-c", "(env -i setsid sleep 1000 >/dev/null 2>&1 &) & wait"]);
@@ -228,17 +216,17 @@ mod tests {
         // A program that does not exist is not started.
         let error = group.launch(&mut Command::new("/no/such/program"), &Start::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
-        let restored = journal.take_back().unwrap();
-        assert_eq!((restored.failed, restored.groups), (vec![], 1));
+        let restored = journal.undo().unwrap();
+        assert_eq!((restored.failed, restored.control_groups), (vec![], 1));
     }
 
     #[test]
-    fn what_hides_is_found_in_a_group_of_version_1() {
+    fn hidden_processes_are_found_in_a_version_1_group() {
         hides_in(HierarchyKind::Named);
     }
 
     #[test]
-    fn what_hides_is_found_in_a_group_of_version_2() {
+    fn hidden_processes_are_found_in_a_version_2_group() {
         hides_in(HierarchyKind::Unified);
     }
 }

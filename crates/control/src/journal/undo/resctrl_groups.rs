@@ -1,8 +1,7 @@
-//! Undoes changes of resctrl groups: created groups, the tasks and CPUs moved to them, and limits of groups
-//! that existed before.
+//! Undoes changes of resctrl groups: removes created groups, and returns the tasks and CPUs moved to them.
 
-use super::{Change, Pending, Restored, undo::changed};
-use manycore_linux::resctrl::schemata::{Line, Schemata};
+use super::{UndoResult, limits};
+use crate::journal::{change::Change, pending::Pending};
 use manycore_linux::{
     resctrl::put::{add_cpus, is_gone, put},
     tasks,
@@ -21,27 +20,28 @@ const ROUNDS: usize = 200;
 const DEEPEST: usize = 64;
 
 /// Returns CPUs to their groups, restores limits, empties and removes groups, and unmounts.
-pub(super) fn restore(pending: &Pending, restored: &mut Restored) {
-    let mut told = |path: &Path, result: io::Result<()>| {
+pub(super) fn restore(pending: &Pending, restored: &mut UndoResult) {
+    let mut check = |path: &Path, result: io::Result<()>| {
         if let Err(error) = result {
             restored.failed.push(format!("cannot restore {}: {error}", path.display()));
         }
     };
     for change in pending.changes.iter().rev() {
-        if let Change::Claimed { cpus, from, to } = change {
-            told(from, give_back_cpus(cpus, from, to));
+        if let Change::CpusMoved { cpus, from, to } = change {
+            check(from, return_cpus(cpus, from, to));
         }
     }
-    restore_limits(pending, restored);
-    let homes = homes(pending);
-    let made = made(pending);
-    let groups: BTreeSet<&PathBuf> = homes.values().map(|home| home.to).chain(made.iter().copied()).collect();
+    limits::restore(pending, restored);
+    let origins = origins(pending);
+    let created = created(pending);
+    let groups: BTreeSet<&PathBuf> =
+        origins.values().map(|origin| origin.to).chain(created.iter().copied()).collect();
     for group in groups {
-        let result = empty(group, &homes, made.contains(group)).and_then(|count| {
-            restored.assigned += count;
-            if made.contains(group) && group.is_dir() {
+        let result = empty(group, &origins, created.contains(group)).and_then(|count| {
+            restored.tasks_moved_back += count;
+            if created.contains(group) && group.is_dir() {
                 fs::remove_dir(group)?;
-                restored.classes += 1;
+                restored.resctrl_groups += 1;
             }
             Ok(())
         });
@@ -57,51 +57,51 @@ pub(super) fn restore(pending: &Pending, restored: &mut Restored) {
 }
 
 /// The original group of a task, and the group that it was moved to.
-struct Home<'a> {
+struct TaskOrigin<'a> {
     start: u64,
     from: &'a PathBuf,
     to: &'a PathBuf,
 }
 
 /// Returns for each task the group before its first move and the group after its last one.
-fn homes(pending: &Pending) -> BTreeMap<u32, Home<'_>> {
-    let mut homes: BTreeMap<u32, Home> = BTreeMap::new();
+fn origins(pending: &Pending) -> BTreeMap<u32, TaskOrigin<'_>> {
+    let mut origins: BTreeMap<u32, TaskOrigin> = BTreeMap::new();
     for change in &pending.changes {
-        let Change::Assigned { tid, start, from, to } = change else { continue };
-        match homes.get_mut(tid) {
-            Some(home) if home.start == *start => home.to = to,
-            _ => drop(homes.insert(*tid, Home { start: *start, from, to })),
+        let Change::TaskMoved { tid, start, from, to } = change else { continue };
+        match origins.get_mut(tid) {
+            Some(origin) if origin.start == *start => origin.to = to,
+            _ => drop(origins.insert(*tid, TaskOrigin { start: *start, from, to })),
         }
     }
-    homes
+    origins
 }
 
 /// Returns the groups that were created.
-fn made(pending: &Pending) -> BTreeSet<&PathBuf> {
+fn created(pending: &Pending) -> BTreeSet<&PathBuf> {
     let not = |path: &PathBuf| {
         pending
             .changes
             .iter()
-            .any(|change| matches!(change, Change::NotMade { path: other } if other == path))
+            .any(|change| matches!(change, Change::ResctrlGroupNotCreated { path: other } if other == path))
     };
-    let made = pending.changes.iter().filter_map(|change| match change {
-        Change::Class { path } if !not(path) => Some(path),
+    let created = pending.changes.iter().filter_map(|change| match change {
+        Change::ResctrlGroup { path } if !not(path) => Some(path),
         _ => None,
     });
-    made.collect()
+    created.collect()
 }
 
 /// Moves tasks out of a group until none is left; returns how many. Tasks that were created in the group go
 /// to the original group of their nearest known ancestor. If the group is `ours`, all tasks have to leave it;
 /// otherwise only tasks that we moved there, and their descendants.
-fn empty(group: &Path, homes: &BTreeMap<u32, Home>, ours: bool) -> io::Result<usize> {
+fn empty(group: &Path, origins: &BTreeMap<u32, TaskOrigin>, ours: bool) -> io::Result<usize> {
     let root = root_of(group);
     let mut moved = BTreeSet::new();
     for _ in 0..ROUNDS {
         let mut rest = 0;
         for tid in members(group) {
-            let home = home_of(tid, homes);
-            let to = match home {
+            let origin = original_group(tid, origins);
+            let to = match origin {
                 Some(from) if from.is_dir() => from,
                 // Its original group is gone, or it entered the group by itself.
                 Some(_) => root,
@@ -126,19 +126,19 @@ fn empty(group: &Path, homes: &BTreeMap<u32, Home>, ours: bool) -> io::Result<us
 }
 
 /// Returns the original group of a task, its process, or its nearest ancestor with a known one.
-fn home_of<'a>(tid: u32, homes: &BTreeMap<u32, Home<'a>>) -> Option<&'a Path> {
+fn original_group<'a>(tid: u32, origins: &BTreeMap<u32, TaskOrigin<'a>>) -> Option<&'a Path> {
     let known = |id: u32| {
-        let home = homes.get(&id)?;
-        (tasks::start_time(id) == Some(home.start)).then_some(home.from.as_path())
+        let origin = origins.get(&id)?;
+        (tasks::start_time(id) == Some(origin.start)).then_some(origin.from.as_path())
     };
-    if let Some(home) = known(tid) {
-        return Some(home);
+    if let Some(origin) = known(tid) {
+        return Some(origin);
     }
     let mut next = tasks::process_of(tid);
     for _ in 0..DEEPEST {
         let pid = next.filter(|&pid| pid > 1)?;
-        if let Some(home) = known(pid) {
-            return Some(home);
+        if let Some(origin) = known(pid) {
+            return Some(origin);
         }
         next = tasks::parent(pid);
     }
@@ -149,14 +149,14 @@ fn home_of<'a>(tid: u32, homes: &BTreeMap<u32, Home<'a>>) -> Option<&'a Path> {
 /// there first.
 fn put_back(tid: u32, group: &Path) -> io::Result<()> {
     let task = format!("{tid}\n");
-    if let Some(control) = control_of(group) {
+    if let Some(control) = parent_group(group) {
         put(&control.join("tasks"), &task)?;
     }
     put(&group.join("tasks"), &task)
 }
 
 /// Returns the parent group of a monitoring group; absent for other groups.
-fn control_of(group: &Path) -> Option<&Path> {
+fn parent_group(group: &Path) -> Option<&Path> {
     group.parent().filter(|folder| folder.ends_with("mon_groups"))?.parent()
 }
 
@@ -173,11 +173,11 @@ fn members(group: &Path) -> Vec<u32> {
 
 /// Returns CPUs to a group, as far as they are still where we put them; a removed group leaves its CPUs to
 /// the default group. A monitoring group gets them from its parent group, to which they were returned before.
-fn give_back_cpus(cpus: &CpuSet, from: &Path, to: &Path) -> io::Result<()> {
+fn return_cpus(cpus: &CpuSet, from: &Path, to: &Path) -> io::Result<()> {
     let list = |group: &Path| -> CpuSet {
         fs::read_to_string(group.join("cpus_list")).unwrap_or_default().parse().unwrap_or_default()
     };
-    let holder = control_of(from).unwrap_or(if to.is_dir() { to } else { root_of(to) });
+    let holder = parent_group(from).unwrap_or(if to.is_dir() { to } else { root_of(to) });
     let still = list(holder).intersection(cpus);
     if still.is_empty() || !from.is_dir() || still.is_subset(&list(from)) {
         return Ok(());
@@ -185,61 +185,9 @@ fn give_back_cpus(cpus: &CpuSet, from: &Path, to: &Path) -> io::Result<()> {
     add_cpus(&from.join("cpus_list"), &still)
 }
 
-/// Returns the original value of each limit, and all values that it had because of us.
-fn limits(pending: &Pending) -> BTreeMap<(&PathBuf, &str, u32), (u64, Vec<u64>)> {
-    let mut known: BTreeMap<(&PathBuf, &str, u32), (u64, Vec<u64>)> = BTreeMap::new();
-    for change in &pending.changes {
-        match change {
-            Change::Limit { path, line, domain, old, new } => {
-                known.entry((path, line, *domain)).or_insert_with(|| (*old, Vec::new())).1.push(*new);
-            }
-            Change::FormerLimit { path, line, domain, old } => {
-                known.entry((path, line, *domain)).and_modify(|entry| entry.0 = *old);
-            }
-            _ => {}
-        }
-    }
-    known
-}
-
-fn restore_limits(pending: &Pending, restored: &mut Restored) {
-    let limits = limits(pending);
-    let newer = if limits.is_empty() { Vec::new() } else { pending.newer() };
-    for ((path, line, domain), (old, ours)) in limits {
-        // The limit vanished with its group.
-        let Ok(text) = fs::read_to_string(path.join("schemata")) else { continue };
-        let Some(now) = Schemata::parse(&text).value(line, domain).filter(|&now| now != old) else {
-            continue;
-        };
-        let result = if ours.contains(&now) {
-            let line = Line { name: line.to_owned(), values: [(domain, old)].into() };
-            put(&path.join("schemata"), &format!("{line}\n")).inspect(|()| restored.limits += 1)
-        } else {
-            let wrote_it = |other: &&Pending| {
-                self::limits(other)
-                    .get(&(path, line, domain))
-                    .is_some_and(|(_, theirs)| theirs.contains(&now))
-            };
-            let line = line.to_owned();
-            let former = Change::FormerLimit { path: path.clone(), line: line.clone(), domain, old };
-            match newer.iter().find(wrote_it) {
-                Some(other) => other.append(&former),
-                None => {
-                    let what = format!("{line} of domain {domain} in {}", path.display());
-                    restored.left.push(changed(&what, &now));
-                    Ok(())
-                }
-            }
-        };
-        if let Err(error) = result {
-            restored.failed.push(format!("cannot restore the limits of {}: {error}", path.display()));
-        }
-    }
-}
-
 /// Unmounts resctrl. That removes all groups, so it stays mounted if another program has created a group
 /// since.
-fn unmount(change: &Change, point: &Path, restored: &mut Restored) {
+fn unmount(change: &Change, point: &Path, restored: &mut UndoResult) {
     if !point.join("schemata").exists() {
         return;
     }
@@ -251,10 +199,10 @@ fn unmount(change: &Change, point: &Path, restored: &mut Restored) {
     };
     if groups(point) + groups(&point.join("mon_groups")) > 0 {
         let point = point.display();
-        restored.left.push(format!(
+        restored.changed_by_others.push(format!(
             "{point} stays mounted because it has other groups; 'manycore undo' unmounts it when they are gone"
         ));
-        restored.later.push(change.clone());
+        restored.deferred.push(change.clone());
         return;
     }
     match rustix::mount::unmount(point, rustix::mount::UnmountFlags::empty()) {

@@ -1,7 +1,10 @@
 //! Undoes changes of control groups and kernel settings.
 
-use super::{Change, Pending, Restored, undo::changed};
-use crate::cpuset;
+use super::{UndoResult, result::changed};
+use crate::{
+    group_dir,
+    journal::{change::Change, pending::Pending},
+};
 use manycore_topology::CpuSet;
 use std::{
     collections::BTreeMap,
@@ -10,34 +13,34 @@ use std::{
 };
 
 /// Restores files and removes groups, newest first.
-pub(super) fn restore(pending: &Pending, restored: &mut Restored) {
+pub(super) fn restore(pending: &Pending, restored: &mut UndoResult) {
     let failed = |path: &Path, error: &io::Error| format!("cannot restore {}: {error}", path.display());
     for change in pending.changes.iter().rev() {
         let (path, result) = match change {
-            Change::Group { path } if path.is_dir() => {
-                (path, cpuset::remove(path).inspect(|()| restored.groups += 1))
+            Change::ControlGroup { path } if path.is_dir() => {
+                (path, group_dir::remove(path).inspect(|()| restored.control_groups += 1))
             }
-            Change::Controller { path, controller } => (path, cpuset::disable(path, controller)),
+            Change::Controller { path, controller } => (path, group_dir::disable(path, controller)),
             _ => continue,
         };
         if let Err(error) = result {
             restored.failed.push(failed(path, &error));
         }
     }
-    let files = files(pending);
-    let newer = if files.is_empty() { Vec::new() } else { pending.newer() };
-    for (path, (old, new)) in files {
+    let settings = settings(pending);
+    let newer = if settings.is_empty() { Vec::new() } else { pending.newer() };
+    for (path, (old, new)) in settings {
         let result = match fs::read_to_string(path).as_deref().map(str::trim) {
             Ok(now) if same(now, old) => Ok(()),
-            Ok(now) if same(now, new) => fs::write(path, old).inspect(|()| restored.files += 1),
+            Ok(now) if same(now, new) => fs::write(path, old).inspect(|()| restored.settings += 1),
             Ok(now) => {
                 let wrote_it =
-                    |other: &&Pending| self::files(other).get(path).is_some_and(|(_, new)| same(now, new));
-                let former = Change::FormerFile { path: path.clone(), old: old.to_owned() };
+                    |other: &&Pending| self::settings(other).get(path).is_some_and(|(_, new)| same(now, new));
+                let former = Change::OriginalSetting { path: path.clone(), old: old.to_owned() };
                 match newer.iter().find(wrote_it) {
                     Some(other) => other.append(&former),
                     None => {
-                        restored.left.push(changed(&path.display().to_string(), &now));
+                        restored.changed_by_others.push(changed(&path.display().to_string(), &now));
                         Ok(())
                     }
                 }
@@ -53,14 +56,14 @@ pub(super) fn restore(pending: &Pending, restored: &mut Restored) {
 }
 
 /// Returns the original contents of each file and the contents that were written last.
-fn files(pending: &Pending) -> BTreeMap<&PathBuf, (&str, &str)> {
+fn settings(pending: &Pending) -> BTreeMap<&PathBuf, (&str, &str)> {
     let mut known: BTreeMap<&PathBuf, (&str, &str)> = BTreeMap::new();
     for change in &pending.changes {
         match change {
-            Change::File { path, old, new } => {
+            Change::Setting { path, old, new } => {
                 known.entry(path).and_modify(|entry| entry.1 = new).or_insert((old, new));
             }
-            Change::FormerFile { path, old } => {
+            Change::OriginalSetting { path, old } => {
                 known.entry(path).and_modify(|entry| entry.0 = old);
             }
             _ => {}

@@ -1,0 +1,173 @@
+//! The contents of a journal: a header, and the changes.
+
+use manycore_topology::CpuSet;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Value of [`Header::schema`] that this version writes.
+pub const JOURNAL_SCHEMA: &str = "manycore/journal/1";
+
+/// The command that makes the changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// Always [`JOURNAL_SCHEMA`] in files that this version writes.
+    pub schema: String,
+    /// `/proc/sys/kernel/random/boot_id` of the running system.
+    pub boot: String,
+    /// The process namespace of the recorded ids (`/proc/self/ns/pid`).
+    pub namespace: String,
+    /// Start time in UTC.
+    pub began: String,
+    /// Start time in nanoseconds of `CLOCK_MONOTONIC`, by which journals are ordered.
+    pub began_ns: u64,
+    /// Process id and start time (clock ticks since boot) of the owner. Absent in files of older versions.
+    #[serde(default)]
+    pub owner: Option<(u32, u64)>,
+    /// The request, for display: `pin --pid 812 --place close`.
+    pub request: String,
+    /// Whether the changes stay in force after the owner has ended, until they are undone.
+    pub persistent: bool,
+}
+
+/// One change. CPUs of tasks are as `sched_getaffinity(2)` returns them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// A command is started on CPUs, with `mark` in its environment.
+    Command {
+        /// `NAME=VALUE` in the environment of all processes that it starts.
+        mark: String,
+        /// The CPUs that its tasks would have had otherwise.
+        old: CpuSet,
+        /// The CPUs that it starts on.
+        new: CpuSet,
+    },
+    /// The tasks of a process are about to be placed.
+    Process {
+        /// Process id.
+        pid: u32,
+        /// Its [`manycore_linux::tasks::start_time`], which distinguishes it from a later process with the same id.
+        start: u64,
+        /// The CPUs that undo gives to tasks which it creates from now on.
+        cpus: CpuSet,
+    },
+    /// The affinity of a task of a process that an earlier entry names (or that carries an earlier mark).
+    Affinity {
+        /// Process id.
+        pid: u32,
+        /// Thread id.
+        tid: u32,
+        /// The affinity before the change.
+        old: CpuSet,
+        /// The affinity after the change.
+        new: CpuSet,
+    },
+    /// A process is moved to a control group.
+    ProcessMoved {
+        /// Process id.
+        pid: u32,
+        /// Its [`manycore_linux::tasks::start_time`].
+        start: u64,
+        /// Directory of the group that it was in.
+        from: PathBuf,
+        /// Directory of the group that it is moved to.
+        to: PathBuf,
+    },
+    /// A control group is created.
+    ControlGroup {
+        /// Its directory.
+        path: PathBuf,
+    },
+    /// A controller is enabled for the children of a version 2 group.
+    Controller {
+        /// `cgroup.subtree_control` of the group.
+        path: PathBuf,
+        /// `cpuset`.
+        controller: String,
+    },
+    /// A group of cache and memory bandwidth control (`resctrl`) is created.
+    ResctrlGroup {
+        /// Its directory.
+        path: PathBuf,
+    },
+    /// The kernel did not create it: a group of this name belongs to another owner.
+    ResctrlGroupNotCreated {
+        /// Its directory.
+        path: PathBuf,
+    },
+    /// A task is moved to such a group.
+    TaskMoved {
+        /// Thread id.
+        tid: u32,
+        /// Its [`manycore_linux::tasks::start_time`].
+        start: u64,
+        /// Directory of the group that it was in.
+        from: PathBuf,
+        /// Directory of the group that it is moved to.
+        to: PathBuf,
+    },
+    /// CPUs are moved to such a group (`cpus_list`).
+    CpusMoved {
+        /// The CPUs, all of which were in one other group.
+        cpus: CpuSet,
+        /// Directory of that group.
+        from: PathBuf,
+        /// Directory of the group that they are moved to.
+        to: PathBuf,
+    },
+    /// A limit of an existing group is written: one domain of one line.
+    Limit {
+        /// Directory of the group.
+        path: PathBuf,
+        /// Name of the line.
+        line: String,
+        /// Number of the domain.
+        domain: u32,
+        /// The value that was in force.
+        old: u64,
+        /// The value that is written, or that was in force after the write.
+        new: u64,
+    },
+    /// A file system is mounted.
+    Mount {
+        /// The mount point.
+        point: PathBuf,
+    },
+    /// An older journal that had placed the same task was undone. Its recorded original affinity replaces the
+    /// one in this journal, which was set by the older one.
+    OriginalAffinity {
+        /// Process id.
+        pid: u32,
+        /// Thread id.
+        tid: u32,
+        /// The affinity to restore.
+        old: CpuSet,
+    },
+    /// The same for a kernel setting.
+    OriginalSetting {
+        /// The file.
+        path: PathBuf,
+        /// The contents to restore.
+        old: String,
+    },
+    /// The same for a limit.
+    OriginalLimit {
+        /// Directory of the group.
+        path: PathBuf,
+        /// Name of the line.
+        line: String,
+        /// Number of the domain.
+        domain: u32,
+        /// The value to restore.
+        old: u64,
+    },
+    /// A kernel setting is written, such as `/proc/irq/24/smp_affinity_list`.
+    Setting {
+        /// The file.
+        path: PathBuf,
+        /// The old contents, without the newline at the end.
+        old: String,
+        /// The contents that are written.
+        new: String,
+    },
+}

@@ -1,0 +1,147 @@
+//! Pending journals and the results of undoing them, as text and JSON.
+
+use super::{Change, Pending, UndoResult};
+use manycore_text::units;
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// A journal, and the result of undoing it.
+#[derive(Debug)]
+pub struct Undone {
+    /// The journal as it was before.
+    pub journal: Pending,
+    /// The result; absent if the owner still runs or another undo is in progress.
+    pub result: Option<UndoResult>,
+}
+
+impl Undone {
+    /// Undoes a journal.
+    pub fn undo(journal: Pending) -> Self {
+        let result = journal.undo();
+        Self { journal, result }
+    }
+
+    /// Returns the number of changes that could not be undone.
+    pub fn failures(all: &[Self]) -> usize {
+        all.iter().filter_map(|one| one.result.as_ref()).map(|result| result.failed.len()).sum()
+    }
+}
+
+/// Describes the state of a journal.
+fn state(pending: &Pending) -> &'static str {
+    match () {
+        () if pending.is_from_earlier_boot() => "from before the reboot",
+        () if pending.owner_is_running => "running",
+        () if pending.header.persistent => "stays until undone",
+        () => "left behind",
+    }
+}
+
+/// Returns pending journals as JSON (`manycore/pending/1`).
+pub fn pending_json(all: &[Pending]) -> Value {
+    let entry = |pending: &Pending| {
+        json!({
+            "name": pending.id(),
+            "state": state(pending),
+            "header": pending.header,
+            "changes": pending.changes,
+        })
+    };
+    json!({"schema": "manycore/pending/1", "pending": all.iter().map(entry).collect::<Vec<_>>()})
+}
+
+/// Returns pending journals as text.
+pub fn pending_text(all: &[Pending]) -> String {
+    if all.is_empty() {
+        return "nothing is pending\n".to_owned();
+    }
+    let mut text = String::new();
+    for pending in all {
+        let header = &pending.header;
+        let _ = writeln!(text, "{}  {}, {}: {}", pending.id(), header.began, state(pending), header.request);
+        let _ = writeln!(text, "    {}", counts(&pending.changes));
+    }
+    text
+}
+
+/// Counts the changes of a journal: `12 affinities, 1 control group`.
+fn counts(changes: &[Change]) -> String {
+    let count = |is: fn(&Change) -> bool| changes.iter().filter(|change| is(change)).count();
+    let counted = [
+        (count(|change| matches!(change, Change::Command { .. })), "command", "commands"),
+        (count(|change| matches!(change, Change::Affinity { .. })), "affinity", "affinities"),
+        (count(|change| matches!(change, Change::ControlGroup { .. })), "control group", "control groups"),
+        (count(|change| matches!(change, Change::ProcessMoved { .. })), "process moved", "processes moved"),
+        (count(|change| matches!(change, Change::Setting { .. })), "setting", "settings"),
+        (count(|change| matches!(change, Change::ResctrlGroup { .. })), "QoS group", "QoS groups"),
+        (count(|change| matches!(change, Change::TaskMoved { .. })), "task assigned", "tasks assigned"),
+        (count(|change| matches!(change, Change::CpusMoved { .. })), "list of CPUs", "lists of CPUs"),
+        (count(|change| matches!(change, Change::Limit { .. })), "limit", "limits"),
+        (count(|change| matches!(change, Change::Mount { .. })), "mount", "mounts"),
+    ];
+    let words: Vec<String> = counted
+        .into_iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
+        .collect();
+    if words.is_empty() { "nothing was changed yet".to_owned() } else { words.join(", ") }
+}
+
+/// Returns the results as JSON (`manycore/undone/1`).
+pub fn undone_json(all: &[Undone]) -> Value {
+    let entry = |one: &Undone| json!({"name": one.journal.id(), "restored": one.result});
+    json!({"schema": "manycore/undone/1", "undone": all.iter().map(entry).collect::<Vec<_>>()})
+}
+
+/// Returns the results as text.
+pub fn undone_text(all: &[Undone]) -> String {
+    if all.is_empty() {
+        return "nothing to undo\n".to_owned();
+    }
+    let mut text = String::new();
+    for Undone { journal, result } in all {
+        let request = &journal.header.request;
+        let Some(result) = result else {
+            let _ = writeln!(text, "{} ({request}): still running, left unchanged", journal.id());
+            continue;
+        };
+        let _ = writeln!(text, "{} ({request}): {}", journal.id(), restored(journal, result));
+        for line in result.changed_by_others.iter().chain(&result.failed) {
+            let _ = writeln!(text, "    {line}");
+        }
+    }
+    text
+}
+
+/// Counts what was restored: `12 tasks: CPUs restored, 1 control group: removed`.
+fn restored(journal: &Pending, result: &UndoResult) -> String {
+    if journal.is_from_earlier_boot() {
+        return "dropped, because the machine was rebooted since".to_owned();
+    }
+    let counted = [
+        (result.tasks, "task", "tasks", "CPUs restored"),
+        (result.processes_moved_back, "process", "processes", "moved back"),
+        (result.control_groups, "control group", "control groups", "removed"),
+        (result.settings, "setting", "settings", "restored"),
+        (result.tasks_moved_back, "task", "tasks", "back in their QoS group"),
+        (result.resctrl_groups, "QoS group", "QoS groups", "removed"),
+        (result.limits, "limit", "limits", "restored"),
+        (result.mounts, "file system", "file systems", "unmounted"),
+    ];
+    let words: Vec<String> = counted
+        .into_iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, one, many, done)| format!("{count} {}: {done}", if count == 1 { one } else { many }))
+        .collect();
+    match words.as_slice() {
+        [] if result.deferred.is_empty() => "no change was in force any more".to_owned(),
+        [] => "not yet undone".to_owned(),
+        words => words.join(", "),
+    }
+}
+
+/// Counts problems: `2 problems: some changes could not be undone; their journals are kept`.
+pub fn problems(count: usize) -> String {
+    let what = units::counted(count, "problem");
+    format!("{what}: some changes could not be undone; their journals are kept")
+}
