@@ -5,7 +5,7 @@
 //! there are none.
 #![forbid(unsafe_code)]
 
-pub mod go;
+pub mod go_buildinfo;
 pub mod processes;
 pub mod text;
 

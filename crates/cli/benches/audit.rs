@@ -4,7 +4,7 @@
 
 use manycore_linux::{
     affinity,
-    child::Start,
+    child::StartPlacement,
     job::{self, Job},
 };
 use manycore_stats::quantile;
@@ -51,11 +51,11 @@ fn main() {
 fn cost() -> f64 {
     let mut command = Command::new(env!("CARGO_BIN_EXE_manycore"));
     command.args(["audit", "--for", "100ms", "--format", "json"]);
-    let mut jobs = [Job::start(&mut command, &Start::default(), false).expect("the audit starts")];
+    let mut jobs = [Job::start(&mut command, &StartPlacement::default(), false).expect("the audit starts")];
     while !job::wait(&mut jobs, Duration::from_secs(1), &mut |_| {}).expect("the audit is waited for") {}
     let ended = jobs[0].ended().expect("the audit has ended");
     // Exit code 1 means that the audit has findings on this machine.
-    assert!(matches!(ended.status.code(), Some(0 | 1)), "{}", jobs[0].last_words());
+    assert!(matches!(ended.status.code(), Some(0 | 1)), "{}", jobs[0].last_stderr_line());
     ended.cpu.as_secs_f64()
 }
 

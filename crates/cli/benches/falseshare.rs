@@ -5,7 +5,7 @@
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 use manycore_falseshare::emulator::{Request, observe};
-use manycore_falseshare::sharing::{Layout, Observation};
+use manycore_falseshare::sharing::{LineLayout, Observation};
 use manycore_stats::quantile;
 use std::{
     ffi::OsString,
@@ -140,7 +140,7 @@ fn plain(command: &[OsString]) {
 fn observed(command: &[OsString]) -> Observation {
     let request = Request {
         command: command.to_vec(),
-        layouts: vec![Layout { line_bytes: 64, shift_bytes: 0 }],
+        layouts: vec![LineLayout { line_bytes: 64, shift_bytes: 0 }],
         memory_limit_bytes: 1 << 30,
         timeout: None,
         cleanup: None,
@@ -168,10 +168,10 @@ fn compare(name: &str, command: &[OsString]) {
         last = observation;
     }
     let at = |values: &[f64], share| quantile(values, share).expect("values");
-    let hand_overs: u64 =
-        last.processes.iter().flat_map(|process| &process.lines).map(|line| line.hand_overs).sum();
+    let transfers: u64 =
+        last.processes.iter().flat_map(|process| &process.lines).map(|line| line.transfers).sum();
     println!(
-        "  {name:<26} {:5.1} x plain QEMU   {:.1} to {:.1}   {:5.1} ns an access   {hand_overs} transfers",
+        "  {name:<26} {:5.1} x plain QEMU   {:.1} to {:.1}   {:5.1} ns an access   {transfers} transfers",
         at(&ratios, 0.5),
         at(&ratios, 0.0),
         at(&ratios, 1.0),

@@ -7,7 +7,7 @@
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run stops")]
 
 use manycore_linux::{
-    child::Start,
+    child::StartPlacement,
     job::{self, Job},
     tasks,
 };
@@ -76,10 +76,10 @@ fn cost(runs: usize, words: &[&str]) -> Vec<f64> {
     let seconds = |looks: u32| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_manycore"));
         command.args(words).args(["--interval", "1s", "--format", "json", "--count", &looks.to_string()]);
-        let mut jobs = [Job::start(&mut command, &Start::default(), false).expect("it starts")];
+        let mut jobs = [Job::start(&mut command, &StartPlacement::default(), false).expect("it starts")];
         while !job::wait(&mut jobs, Duration::from_secs(1), &mut |_| {}).expect("it is waited for") {}
         let ended = jobs[0].ended().expect("it has ended");
-        assert!(ended.status.success(), "{}", jobs[0].last_words());
+        assert!(ended.status.success(), "{}", jobs[0].last_stderr_line());
         ended.cpu.as_secs_f64()
     };
     let mut costs: Vec<f64> =

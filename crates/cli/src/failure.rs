@@ -66,6 +66,17 @@ impl Failure {
     }
 }
 
+impl From<manycore_falseshare::Error> for Failure {
+    fn from(error: manycore_falseshare::Error) -> Self {
+        use manycore_falseshare::Error;
+        match error {
+            Error::OtherArchitecture { .. } | Error::Request(_) => Self::input(error),
+            Error::NoEvents(_) => Self::missing(format!("{error}; --engine emulation needs no such events")),
+            _ => Self::missing(error),
+        }
+    }
+}
+
 macro_rules! from_errors {
     ($($error:path: $($variant:ident)*;)*) => {$(
         impl From<$error> for Failure {

@@ -38,6 +38,19 @@ pub fn json(value: &impl Serialize) -> Outcome<String> {
     serde_json::to_string_pretty(value).map(|json| printable_json(&json) + "\n").map_err(Failure::missing)
 }
 
+/// Runs `run` with standard output redirected to standard error, so that the output of a command does not mix
+/// with our own. Restores it afterwards.
+///
+/// # Errors
+/// Those of `run`; [`Failure::Missing`] if a descriptor cannot be duplicated.
+pub fn with_stdout_on_stderr<T>(run: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    let ours = rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3).map_err(Failure::missing)?;
+    rustix::stdio::dup2_stdout(io::stderr()).map_err(Failure::missing)?;
+    let result = run();
+    rustix::stdio::dup2_stdout(ours).map_err(Failure::missing)?;
+    result
+}
+
 /// Prints a line on standard error. Control characters are replaced, as names in the line may come from other
 /// users. Errors are ignored, so that a run goes on without a reader.
 pub fn note(line: &str) {

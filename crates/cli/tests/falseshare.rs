@@ -3,22 +3,22 @@
 
 mod common;
 
-use common::sharing::{assert_clean, build, c, falseshare, judged, lines, marked, only, plain, source};
+use common::sharing::{assert_clean, build, c, falseshare, findings_of, lines, marked, only, plain, source};
 use serde_json::Value;
 
 #[test]
 fn two_fields_of_a_global_are_found_with_their_code() {
     let Some(program) = plain() else { return };
-    let (code, findings) = judged(&[], program, "false");
+    let (code, findings) = findings_of(&[], program, "false");
     let finding = only(&findings, "false_sharing");
     assert_eq!((code, finding["class"].as_str()), (Some(1), Some("false")), "{findings:#}");
     assert_eq!(lines(finding, "cases.c"), [marked("cases.c", "A"), marked("cases.c", "B")], "{finding:#}");
-    assert_eq!(finding["holder"]["variables"][0]["name"], "counters");
+    assert_eq!(finding["data"]["variables"][0]["name"], "counters");
     let names: Vec<&str> =
         finding["threads"].as_array().unwrap().iter().map(|party| party["name"].as_str().unwrap()).collect();
     assert!(names.contains(&"first") && names.contains(&"second"), "{names:?}");
-    let cure = &finding["cure"];
-    assert!(cure["kind"] == "pad" && cure["text"].as_str().unwrap().contains("_Alignas(64)"), "{cure}");
+    let fix = &finding["fix"];
+    assert!(fix["kind"] == "pad" && fix["text"].as_str().unwrap().contains("_Alignas(64)"), "{fix}");
 }
 
 #[test]
@@ -30,15 +30,15 @@ fn what_is_padded_read_local_locked_or_alone_is_clean() {
 }
 
 #[test]
-fn true_sharing_is_told_apart() {
+fn true_sharing_is_reported_separately() {
     let Some(program) = plain() else { return };
-    let (code, findings) = judged(&[], program, "true");
+    let (code, findings) = findings_of(&[], program, "true");
     assert_eq!((code, &findings["false_sharing"]), (Some(0), &Value::Array(vec![])), "{findings:#}");
     let shared = findings["true_sharing"].as_array().unwrap();
-    let counter = shared.iter().find(|finding| finding["holder"]["variables"][0]["name"] == "together");
+    let counter = shared.iter().find(|finding| finding["data"]["variables"][0]["name"] == "together");
     let counter = counter.unwrap_or_else(|| panic!("{findings:#}"));
     assert!(lines(counter, "cases.c").contains(&marked("cases.c", "C")), "{counter:#}");
-    assert_eq!(counter["cure"]["kind"], "per_thread");
+    assert_eq!(counter["fix"]["kind"], "per_thread");
 }
 
 /// Regression test: the advice for a mutex was to count its own counters in a local variable, at a line of
@@ -47,13 +47,13 @@ fn true_sharing_is_told_apart() {
 fn a_lock_is_named_with_the_line_that_takes_it() {
     let Some(program) = plain() else { return };
     for (case, lock, line) in [("mutex", "guarded", "K"), ("spin", "spun", "L")] {
-        let (code, findings) = judged(&[], program, case);
+        let (code, findings) = findings_of(&[], program, case);
         let shared = findings["true_sharing"].as_array().unwrap();
-        let finding = shared.iter().find(|finding| finding["holder"]["variables"][0]["name"] == lock);
+        let finding = shared.iter().find(|finding| finding["data"]["variables"][0]["name"] == lock);
         let finding = finding.unwrap_or_else(|| panic!("{findings:#}"));
-        let cure = (finding["cure"]["kind"].as_str(), finding["cure"]["text"].as_str().unwrap());
-        assert!(code == Some(0) && cure.0 == Some("lock"), "{case}: {finding:#}");
-        assert!(cure.1.contains(lock) && cure.1.contains("cases.c:"), "{case}: {cure:?}");
+        let fix = (finding["fix"]["kind"].as_str(), finding["fix"]["text"].as_str().unwrap());
+        assert!(code == Some(0) && fix.0 == Some("lock"), "{case}: {finding:#}");
+        assert!(fix.1.contains(lock) && fix.1.contains("cases.c:"), "{case}: {fix:?}");
         assert!(lines(finding, "cases.c").contains(&marked("cases.c", line)), "{case}: {finding:#}");
         assert!(!finding["sites"].to_string().contains("pthread_mutex"), "{case}: {finding:#}");
     }
@@ -63,10 +63,10 @@ fn a_lock_is_named_with_the_line_that_takes_it() {
 #[test]
 fn buffers_that_the_kernel_fills_are_followed() {
     let Some(program) = plain() else { return };
-    let (code, findings) = judged(&[], program, "filled");
+    let (code, findings) = findings_of(&[], program, "filled");
     let finding = only(&findings, "false_sharing");
     assert_eq!(
-        (code, finding["holder"]["variables"][0]["name"].as_str()),
+        (code, finding["data"]["variables"][0]["name"].as_str()),
         (Some(1), Some("slots")),
         "{finding:#}"
     );
@@ -76,33 +76,33 @@ fn buffers_that_the_kernel_fills_are_followed() {
 #[test]
 fn a_field_that_is_only_read_is_to_be_split_off() {
     let Some(program) = plain() else { return };
-    let (code, findings) = judged(&[], program, "split");
+    let (code, findings) = findings_of(&[], program, "split");
     let finding = only(&findings, "false_sharing");
-    assert_eq!((code, finding["holder"]["variables"][0]["name"].as_str()), (Some(1), Some("config")));
+    assert_eq!((code, finding["data"]["variables"][0]["name"].as_str()), (Some(1), Some("config")));
     assert_eq!(lines(finding, "cases.c"), [marked("cases.c", "D"), marked("cases.c", "E")], "{finding:#}");
-    assert_eq!(finding["cure"]["kind"], "split", "{finding:#}");
+    assert_eq!(finding["fix"]["kind"], "split", "{finding:#}");
 }
 
 #[test]
 fn elements_of_an_array_belong_to_threads_that_run_the_same_line() {
     let Some(program) = plain() else { return };
-    let (_, findings) = judged(&[], program, "slots");
+    let (_, findings) = findings_of(&[], program, "slots");
     let finding = only(&findings, "false_sharing");
     assert_eq!(lines(finding, "cases.c"), [marked("cases.c", "F")]);
-    assert_eq!(finding["holder"]["variables"][0]["name"], "slots");
-    assert_eq!(finding["cure"]["kind"], "per_thread", "{finding:#}");
+    assert_eq!(finding["data"]["variables"][0]["name"], "slots");
+    assert_eq!(finding["fix"]["kind"], "per_thread", "{finding:#}");
 }
 
 /// Returns the lines of a source file that a finding names as callers of allocations.
 fn allocations(finding: &Value) -> Vec<u64> {
-    let blocks = finding["holder"]["blocks"].as_array().unwrap_or_else(|| panic!("{finding:#}"));
+    let blocks = finding["data"]["blocks"].as_array().unwrap_or_else(|| panic!("{finding:#}"));
     blocks.iter().filter_map(|block| block["callers"][0]["line"].as_u64()).collect()
 }
 
 #[test]
-fn a_block_is_told_with_the_line_that_allocated_it() {
+fn a_block_is_reported_with_the_line_that_allocated_it() {
     let Some(program) = plain() else { return };
-    let (code, findings) = judged(&[], program, "heap");
+    let (code, findings) = findings_of(&[], program, "heap");
     let finding = only(&findings, "false_sharing");
     assert_eq!((code, allocations(finding)), (Some(1), vec![marked("cases.c", "H")]), "{finding:#}");
 }
@@ -110,30 +110,30 @@ fn a_block_is_told_with_the_line_that_allocated_it() {
 #[test]
 fn neighbours_on_the_heap_are_to_be_allocated_apart() {
     let Some(program) = plain() else { return };
-    let (code, findings) = judged(&[], program, "neighbours");
+    let (code, findings) = findings_of(&[], program, "neighbours");
     let finding = only(&findings, "false_sharing");
     assert_eq!((code, allocations(finding)), (Some(1), vec![marked("cases.c", "G"); 2]), "{finding:#}");
-    assert_eq!(finding["cure"]["kind"], "allocate");
+    assert_eq!(finding["fix"]["kind"], "allocate");
 }
 
 #[test]
-fn a_stack_that_was_handed_to_threads_is_named() {
+fn a_stack_that_is_shared_with_threads_is_named() {
     let Some(program) = plain() else { return };
-    let (code, findings) = judged(&[], program, "stack");
+    let (code, findings) = findings_of(&[], program, "stack");
     let finding = only(&findings, "false_sharing");
-    assert_eq!((code, finding["holder"]["kind"].as_str()), (Some(1), Some("stack")), "{finding:#}");
+    assert_eq!((code, finding["data"]["kind"].as_str()), (Some(1), Some("stack")), "{finding:#}");
     assert_eq!(lines(finding, "cases.c"), [marked("cases.c", "A"), marked("cases.c", "B")]);
 }
 
 #[test]
 fn children_and_other_programs_are_observed() {
     let Some(program) = plain() else { return };
-    let (code, findings) = judged(&[], program, "fork");
+    let (code, findings) = findings_of(&[], program, "fork");
     let finding = only(&findings, "false_sharing");
-    assert_eq!((code, finding["holder"]["variables"][0]["name"].as_str()), (Some(1), Some("counters")));
+    assert_eq!((code, finding["data"]["variables"][0]["name"].as_str()), (Some(1), Some("counters")));
     assert_eq!(findings["processes"], 2, "{findings:#}");
-    let (code, findings) = judged(&[], program, "exec");
-    assert_eq!((code, &findings["escaped"]), (Some(1), &0.into()), "{findings:#}");
+    let (code, findings) = findings_of(&[], program, "exec");
+    assert_eq!((code, &findings["unobserved_processes"]), (Some(1), &0.into()), "{findings:#}");
 }
 
 #[test]
@@ -145,10 +145,10 @@ fn programs_are_named_however_they_were_built() {
         (&["-O2", "-gz=zlib"], "compressed"),
     ] {
         let Some(program) = c(flags, name) else { return };
-        let (_, findings) = judged(&[], &program, "false");
+        let (_, findings) = findings_of(&[], &program, "false");
         let finding = only(&findings, "false_sharing");
         assert_eq!(lines(finding, "cases.c"), [marked("cases.c", "A"), marked("cases.c", "B")], "{name}");
-        assert_eq!(finding["holder"]["variables"][0]["name"], "counters", "{name}");
+        assert_eq!(finding["data"]["variables"][0]["name"], "counters", "{name}");
     }
 }
 
@@ -158,12 +158,12 @@ fn without_lines_functions_are_named_and_without_symbols_files() {
         [(&["-O2", "-g0"][..], "lineless", "first+0x"), (&["-O2", "-s"], "stripped", "stripped+0x")]
     {
         let Some(program) = c(flags, name) else { return };
-        let (status, findings) = judged(&[], &program, "false");
+        let (status, findings) = findings_of(&[], &program, "false");
         let finding = only(&findings, "false_sharing");
         let sites = finding["sites"].as_array().unwrap();
         let named = sites.iter().any(|site| site["frame"]["function"].as_str().unwrap().starts_with(code));
         assert!(status == Some(1) && named, "{finding:#}");
-        let held = &finding["holder"];
+        let held = &finding["data"];
         match name {
             "stripped" => assert!(held["path"].as_str().unwrap().ends_with("stripped"), "{held}"),
             _ => assert_eq!(held["variables"][0]["name"], "counters"),
@@ -181,10 +181,10 @@ fn a_separate_debug_file_is_found() {
     objcopy(&["--only-keep-debug".as_ref(), program.as_ref(), debug.as_ref()]);
     let link = format!("--add-gnu-debuglink={}", debug.display());
     objcopy(&["--strip-all".as_ref(), link.as_ref(), program.as_ref()]);
-    let (_, findings) = judged(&[], &program, "false");
+    let (_, findings) = findings_of(&[], &program, "false");
     let finding = only(&findings, "false_sharing");
     assert_eq!(lines(finding, "cases.c"), [marked("cases.c", "A"), marked("cases.c", "B")], "{finding:#}");
-    assert_eq!(finding["holder"]["variables"][0]["name"], "counters");
+    assert_eq!(finding["data"]["variables"][0]["name"], "counters");
 }
 
 /// A program in another language than C.
@@ -198,7 +198,7 @@ struct Language {
     /// The variable that both threads write, and the marker of the code.
     together: (&'static str, &'static str),
     /// A part of the text of the fix.
-    cure: &'static str,
+    fix: &'static str,
 }
 
 const CPP: Language = Language {
@@ -211,7 +211,7 @@ const CPP: Language = Language {
     clean: &["apart", "readonly", "local"],
     allocations: ["B", "C"],
     together: ("together", "A"),
-    cure: "hardware_destructive_interference_size",
+    fix: "hardware_destructive_interference_size",
 };
 
 const RUST: Language = Language {
@@ -224,7 +224,7 @@ const RUST: Language = Language {
     clean: &["apart", "readonly", "local"],
     allocations: ["C", "D"],
     together: ("cases::TOGETHER", "E"),
-    cure: "repr(align(64))",
+    fix: "repr(align(64))",
 };
 
 const GO: Language = Language {
@@ -234,16 +234,16 @@ const GO: Language = Language {
     // Go's allocator is not in a library whose functions could be wrapped.
     allocations: ["", ""],
     together: ("main.together", "E"),
-    cure: "[64]byte",
+    fix: "[64]byte",
 };
 
 /// Checks all cases of a program, each in one run.
 fn assert_language(language: &Language, program: &std::path::Path) {
-    let Language { source, shared, clean, allocations: allocated, together, cure } = language;
+    let Language { source, shared, clean, allocations: allocated, together, fix } = language;
     for (case, marks, kind, cured) in *shared {
-        let (code, findings) = judged(&[], program, case);
+        let (code, findings) = findings_of(&[], program, case);
         let finding = only(&findings, "false_sharing");
-        let found = (code, finding["holder"]["kind"].as_str(), finding["cure"]["kind"].as_str());
+        let found = (code, finding["data"]["kind"].as_str(), finding["fix"]["kind"].as_str());
         assert_eq!(found, (Some(1), Some(*kind), Some(*cured)), "{case}: {finding:#}");
         // Code of libraries that accesses the same line may follow.
         let own: Vec<u64> = marks.iter().map(|mark| marked(source, mark)).collect();
@@ -262,22 +262,22 @@ fn assert_language(language: &Language, program: &std::path::Path) {
         }
         if *case == "false" {
             assert!(own.contains(&finding["sites"][0]["frame"]["line"].as_u64().unwrap()), "{finding:#}");
-            assert!(finding["cure"]["text"].as_str().unwrap().contains(cure), "{finding:#}");
+            assert!(finding["fix"]["text"].as_str().unwrap().contains(fix), "{finding:#}");
         }
     }
     for case in *clean {
         assert_clean(program, case);
     }
-    let (code, findings) = judged(&[], program, "true");
+    let (code, findings) = findings_of(&[], program, "true");
     assert_eq!((code, &findings["false_sharing"]), (Some(0), &Value::Array(vec![])), "{findings:#}");
     let shared = findings["true_sharing"].as_array().unwrap();
-    let counter = shared.iter().find(|finding| finding["holder"]["variables"][0]["name"] == together.0);
+    let counter = shared.iter().find(|finding| finding["data"]["variables"][0]["name"] == together.0);
     let counter = counter.unwrap_or_else(|| panic!("{findings:#}"));
     assert_eq!(lines(counter, source), [marked(source, together.1)], "{counter:#}");
 }
 
 #[test]
-fn cpp_is_told_as_it_is_written() {
+fn findings_in_cpp_use_its_syntax() {
     let source = source(CPP.source);
     let flags = ["-std=c++20", "-O2", "-g", "-pthread", source.to_str().unwrap()];
     let Some(program) = build("g++", &flags, "cpp") else { return };
@@ -285,7 +285,7 @@ fn cpp_is_told_as_it_is_written() {
 }
 
 #[test]
-fn rust_is_told_as_it_is_written() {
+fn findings_in_rust_use_its_syntax() {
     let source = source(RUST.source);
     let flags = ["--edition", "2024", "-O", "-g", source.to_str().unwrap()];
     let Some(program) = build("rustc", &flags, "rust") else { return };
@@ -293,7 +293,7 @@ fn rust_is_told_as_it_is_written() {
 }
 
 #[test]
-fn go_is_told_as_it_is_written() {
+fn findings_in_go_use_its_syntax() {
     if !common::sharing::can_emulate() {
         return;
     }
@@ -332,12 +332,12 @@ fn text_shows_the_line_and_its_cure() {
 }
 
 #[test]
-fn what_was_seen_is_kept_and_judged_again() {
+fn a_saved_observation_is_evaluated_again() {
     let Some(program) = plain() else { return };
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("seen.json");
     let kept = kept.to_str().unwrap();
-    let (code, findings) = judged(&["--out", kept], program, "false");
+    let (code, findings) = findings_of(&["--out", kept], program, "false");
     let again = |arguments: &[&str]| {
         let run = common::manycore()
             .args(["falseshare", "--json", "--from", kept])
@@ -355,8 +355,8 @@ fn what_was_seen_is_kept_and_judged_again() {
 fn doubled_lines_are_latent_and_count_only_when_asked_for() {
     let Some(program) = plain() else { return };
     assert_clean(program, "padded");
-    let (code, findings) = judged(&["--latent"], program, "padded");
+    let (code, findings) = findings_of(&["--latent"], program, "padded");
     let finding = only(&findings, "latent");
     assert_eq!((code, &finding["layout"]["line_bytes"]), (Some(1), &128.into()), "{findings:#}");
-    assert_eq!(finding["holder"]["variables"][0]["name"], "apart");
+    assert_eq!(finding["data"]["variables"][0]["name"], "apart");
 }

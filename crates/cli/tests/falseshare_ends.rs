@@ -5,7 +5,7 @@ mod common;
 
 use common::{
     manycore,
-    sharing::{build, can_emulate, falseshare, judged, only, plain, source},
+    sharing::{build, can_emulate, falseshare, findings_of, only, plain, source},
     text, write,
 };
 use std::{
@@ -100,12 +100,12 @@ fn sampling_without_hardware_names_the_files() {
 }
 
 #[test]
-fn a_machine_that_could_sample_is_told_of_it() {
+fn a_note_names_sampling_where_the_machine_supports_it() {
     let Some(program) = plain() else { return };
     // A fake PMU that can sample, in a mount namespace of our own.
     let script = "cd /sys/bus/event_source/devices && mount -t tmpfs none . && mkdir $PWD/ibs_op || exit 77; \
                   echo 11 > $PWD/ibs_op/type; exec \"$0\" falseshare $2 -- \"$1\" one";
-    for (arguments, told) in [("--engine auto", 1), ("--engine emulation", 0), ("--quiet", 0)] {
+    for (arguments, notes) in [("--engine auto", 1), ("--engine emulation", 0), ("--quiet", 0)] {
         let manycore = assert_cmd::cargo::cargo_bin!("manycore");
         let run = Command::new("unshare")
             .args(["--mount", "bash", "-c", script])
@@ -118,13 +118,17 @@ fn a_machine_that_could_sample_is_told_of_it() {
             _ => return eprintln!("SKIPPED: a fake PMU needs root"),
         };
         let said = text(&run.stderr);
-        assert_eq!((run.status.code(), said.matches("--engine sampling").count()), (Some(0), told), "{said}");
-        assert_eq!(said.lines().count(), told, "{said}");
+        assert_eq!(
+            (run.status.code(), said.matches("--engine sampling").count()),
+            (Some(0), notes),
+            "{said}"
+        );
+        assert_eq!(said.lines().count(), notes, "{said}");
     }
 }
 
 #[test]
-fn a_program_for_another_machine_is_told() {
+fn a_program_for_another_machine_is_refused() {
     let name = if cfg!(target_arch = "x86_64") { "aarch64-linux-gnu-gcc" } else { "x86_64-linux-gnu-gcc" };
     let source = source("cases.c");
     let Some(program) = build(name, &["-pthread", source.to_str().unwrap()], "foreign") else { return };
@@ -139,13 +143,13 @@ fn scripts_are_observed_with_what_they_start() {
     let script = format!("#!/bin/sh\n{} false\n", program.display());
     let path = write(folder.path(), "script", script.as_bytes());
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    let (code, findings) = judged(&[], &path, "");
+    let (code, findings) = findings_of(&[], &path, "");
     let finding = only(&findings, "false_sharing");
-    assert_eq!((code, finding["holder"]["variables"][0]["name"].as_str()), (Some(1), Some("counters")));
+    assert_eq!((code, finding["data"]["variables"][0]["name"].as_str()), (Some(1), Some("counters")));
 }
 
 #[test]
-fn a_crash_and_a_failure_are_told_with_what_was_seen() {
+fn a_crash_and_a_failure_are_reported_with_what_was_seen() {
     let Some(program) = plain() else { return };
     let run = falseshare(&[], program, "crash");
     let out = text(&run.stdout);
@@ -160,11 +164,12 @@ fn a_crash_and_a_failure_are_told_with_what_was_seen() {
 fn an_endless_program_is_ended_after_its_time() {
     let Some(program) = plain() else { return };
     // On a busy machine, the threads need longer to get that far.
-    let mut runs =
-        ["2s", "8s", "32s"].into_iter().map(|timeout| judged(&["--timeout", timeout], program, "endless"));
+    let mut runs = ["2s", "8s", "32s"]
+        .into_iter()
+        .map(|timeout| findings_of(&["--timeout", timeout], program, "endless"));
     let (code, findings) = runs.find(|(code, _)| *code == Some(1)).expect("the sharing is found within 32 s");
     assert_eq!((code, findings["end"].as_str()), (Some(1), Some("timeout")), "{findings:#}");
-    assert_eq!(only(&findings, "false_sharing")["holder"]["variables"][0]["name"], "counters");
+    assert_eq!(only(&findings, "false_sharing")["data"]["variables"][0]["name"], "counters");
 }
 
 #[test]
@@ -187,7 +192,7 @@ fn an_interrupted_run_tells_what_was_seen() {
     run.stdout.take().unwrap().read_to_string(&mut json).unwrap();
     let findings: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(findings["end"], "interrupted");
-    assert_eq!(only(&findings, "false_sharing")["holder"]["variables"][0]["name"], "counters");
+    assert_eq!(only(&findings, "false_sharing")["data"]["variables"][0]["name"], "counters");
     assert_eq!(run.wait().unwrap().code(), Some(1));
 }
 
@@ -240,7 +245,7 @@ fn a_key_interrupts_a_run_on_a_terminal_and_it_tells_what_was_seen() {
 }
 
 #[test]
-fn what_is_observed_ends_with_us_also_where_we_are_killed() {
+fn observed_processes_end_when_manycore_is_killed() {
     if !can_emulate() {
         return;
     }

@@ -6,7 +6,7 @@ mod common;
 
 use common::{
     manycore,
-    sharing::{build, c, can_emulate, judged, only, plain, source},
+    sharing::{build, c, can_emulate, findings_of, only, plain, source},
     text,
 };
 use serde_json::Value;
@@ -191,15 +191,15 @@ fn a_limit_of_addresses_is_named() {
 fn a_static_program_is_told_not_to_tell_its_allocations() {
     let Some(program) = c(&["-O2", "-static"], "static-heap") else { return };
     let note = "static-heap (process ";
-    let (code, findings) = judged(&[], &program, "heap");
+    let (code, findings) = findings_of(&[], &program, "heap");
     let notes = findings["notes"].to_string();
     assert_eq!(code, Some(1), "{findings:#}");
     assert!(notes.contains(note) && notes.contains("linked statically"), "{notes}");
     // Here the shared data has a name.
-    let (_, findings) = judged(&[], &program, "false");
+    let (_, findings) = findings_of(&[], &program, "false");
     assert!(!findings["notes"].to_string().contains("linked statically"), "{findings:#}");
     let Some(program) = plain() else { return };
-    let (_, findings) = judged(&[], program, "heap");
+    let (_, findings) = findings_of(&[], program, "heap");
     assert!(!findings["notes"].to_string().contains("linked statically"), "{findings:#}");
 }
 
@@ -210,7 +210,7 @@ fn a_program_is_called_as_it_was_started() {
     let folder = open_folder();
     let link = folder.path().join("server");
     symlink(&program, &link).unwrap();
-    let (_, findings) = judged(&[], &link, "heap");
+    let (_, findings) = findings_of(&[], &link, "heap");
     let notes = findings["notes"].to_string();
     assert!(notes.contains("/server (process ") && !notes.contains("check-rdb"), "{notes}");
 }
@@ -229,12 +229,16 @@ fn every_route_to_another_program_is_followed_from_static_programs_too() {
         let flags = [flags, &["-g", "-pthread", source.to_str().unwrap()]].concat();
         let Some(program) = build("gcc", &flags, name) else { return };
         for route in ROUTES {
-            let (code, findings) = judged(&[], &program, route);
+            let (code, findings) = findings_of(&[], &program, route);
             let finding = only(&findings, "false_sharing");
-            assert_eq!((code, &findings["escaped"]), (Some(1), &0.into()), "{name} {route}: {findings:#}");
+            assert_eq!(
+                (code, &findings["unobserved_processes"]),
+                (Some(1), &0.into()),
+                "{name} {route}: {findings:#}"
+            );
             // The file with the names no longer exists.
             let named = if route == "memfd" { Value::Null } else { "shared".into() };
-            assert_eq!(finding["holder"]["variables"][0]["name"], named, "{name} {route}: {finding:#}");
+            assert_eq!(finding["data"]["variables"][0]["name"], named, "{name} {route}: {finding:#}");
         }
     }
 }
@@ -255,7 +259,7 @@ fn generated_code_counts_by_its_name_and_without_one_nothing_is_called_clean() {
     else {
         return;
     };
-    let (code, findings) = judged(&[], &program, "App.count()");
+    let (code, findings) = findings_of(&[], &program, "App.count()");
     let finding = only(&findings, "false_sharing");
     remove_map(finding);
     assert_eq!(
@@ -264,11 +268,11 @@ fn generated_code_counts_by_its_name_and_without_one_nothing_is_called_clean() {
         "{finding:#}"
     );
     // A name as of a builtin of V8.
-    let (code, findings) = judged(&[], &program, "Builtin:Add");
+    let (code, findings) = findings_of(&[], &program, "Builtin:Add");
     remove_map(&findings["in_libraries"][0]);
-    assert_eq!((code, &findings["unattributed"]), (Some(0), &0.into()), "{findings:#}");
-    let (code, findings) = judged(&[], &program, "");
-    assert_eq!((code, &findings["unattributed"]), (Some(3), &1.into()), "{findings:#}");
+    assert_eq!((code, &findings["possibly_own"]), (Some(0), &0.into()), "{findings:#}");
+    let (code, findings) = findings_of(&[], &program, "");
+    assert_eq!((code, &findings["possibly_own"]), (Some(3), &1.into()), "{findings:#}");
 }
 
 /// A virtual machine's own code shares lines too, but does not belong to the program.
@@ -300,6 +304,6 @@ fn methods_of_java_are_named() {
     let run = run_java(&[["-Xint"].as_slice(), &map].concat());
     let findings: Value = serde_json::from_slice(&run.stdout).unwrap();
     remove_map(&findings["in_libraries"][0]);
-    let unattributed = findings["unattributed"].as_u64();
-    assert!(run.status.code() == Some(3) && unattributed > Some(0), "{findings:#}\n{}", text(&run.stderr));
+    let possibly_own = findings["possibly_own"].as_u64();
+    assert!(run.status.code() == Some(3) && possibly_own > Some(0), "{findings:#}\n{}", text(&run.stderr));
 }

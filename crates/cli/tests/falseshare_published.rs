@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::sharing::{assert_clean, can_emulate, judged, only, source};
+use common::sharing::{assert_clean, can_emulate, findings_of, only, source};
 use std::process::Command;
 
 /// dashmap 5 stores its shards, which contain their locks, next to each other; version 6 pads them
@@ -26,7 +26,7 @@ fn shards_of_dashmap_5_share_lines_and_those_of_6_do_not() {
     }
     assert!(build.status.success(), "{said}");
     let program = folder.join("debug/published");
-    let (code, findings) = judged(&[], &program, "5");
+    let (code, findings) = findings_of(&[], &program, "5");
     assert_eq!(code, Some(1), "{findings:#}");
     let finding = only(&findings, "false_sharing");
     let sites = finding["sites"].as_array().unwrap();
@@ -34,6 +34,6 @@ fn shards_of_dashmap_5_share_lines_and_those_of_6_do_not() {
         site["frame"]["file"].as_str().is_some_and(|file| file.ends_with("dashmap-5.5.3/src/lock.rs"))
     };
     assert!(sites.iter().any(in_lock), "{finding:#}");
-    assert_eq!(finding["holder"]["kind"], "heap");
+    assert_eq!(finding["data"]["kind"], "heap");
     assert_clean(&program, "6");
 }

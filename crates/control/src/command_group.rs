@@ -63,24 +63,27 @@ impl CommandGroup {
         &self.folder
     }
 
-    /// Starts `command` in it, as [`child::launch`] would.
+    /// Starts `command` in it, as [`child::spawn_detached`] would.
     ///
     /// # Errors
     /// Errors of starting a program.
-    pub fn launch(&self, command: &mut Command, start: &child::Start) -> io::Result<Pid> {
+    pub fn launch(&self, command: &mut Command, start: &child::StartPlacement) -> io::Result<Pid> {
         if self.flavour == HierarchyKind::Unified {
             let group = File::open(&self.folder)?;
             child::prepare(command, start);
             if let Some(started) = start_in(command, &group) {
                 return started;
             }
-            child::enter(command, OpenOptions::new().write(true).open(self.folder.join("cgroup.procs"))?);
+            child::enter_cgroup(
+                command,
+                OpenOptions::new().write(true).open(self.folder.join("cgroup.procs"))?,
+            );
             return command.spawn().map(|child| Pid::from_child(&child));
         }
         // A thread that moves itself does not wait for a grace period, unlike a process
         // (`cgroup_procs_write_start`).
-        child::enter(command, OpenOptions::new().write(true).open(self.folder.join("tasks"))?);
-        child::launch(command, start).map(|child| Pid::from_child(&child))
+        child::enter_cgroup(command, OpenOptions::new().write(true).open(self.folder.join("tasks"))?);
+        child::spawn_detached(command, start).map(|child| Pid::from_child(&child))
     }
 
     /// Whether process `pid` is in it.
@@ -182,7 +185,7 @@ fn become_program(command: &mut Command, mut writer: PipeWriter) -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use manycore_linux::child::Start;
+    use manycore_linux::child::StartPlacement;
     use std::time::{Duration, Instant};
 
     /// Starts a process in a group of this hierarchy that hides from its parent, and finds it.
@@ -199,7 +202,7 @@ mod tests {
         };
         let mut command = Command::new("sh");
         command.args(["-c", "(env -i setsid sleep 1000 >/dev/null 2>&1 &) & wait"]);
-        let shell = group.launch(&mut command, &Start::default()).unwrap();
+        let shell = group.launch(&mut command, &StartPlacement::default()).unwrap();
         let _ = child::reap_blocking(shell).unwrap();
         let deadline = Instant::now() + Duration::from_mins(1);
         let hidden = loop {
@@ -214,7 +217,8 @@ mod tests {
         let pid = Pid::from_raw(hidden as i32).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
         // A program that does not exist is not started.
-        let error = group.launch(&mut Command::new("/no/such/program"), &Start::default()).unwrap_err();
+        let error =
+            group.launch(&mut Command::new("/no/such/program"), &StartPlacement::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         let restored = journal.undo().unwrap();
         assert_eq!((restored.failed, restored.control_groups), (vec![], 1));

@@ -1,13 +1,15 @@
 //! Runs a command in the emulator and prints the observation as JSON: `observe COMMAND ARGUMENT...`.
 
-use manycore_falseshare::emulator::{Request, observe};
-use manycore_falseshare::sharing::Layout;
+use manycore_falseshare::{
+    emulator::{Request, observe},
+    sharing::LineLayout,
+};
 use std::{env, process::ExitCode};
 
 fn main() -> ExitCode {
     let request = Request {
         command: env::args_os().skip(1).collect(),
-        layouts: vec![Layout { line_bytes: 64, shift_bytes: 0 }],
+        layouts: vec![LineLayout { line_bytes: 64, shift_bytes: 0 }],
         memory_limit_bytes: 1 << 30,
         timeout: None,
         cleanup: None,

@@ -4,13 +4,15 @@
 //! contains the calls that move data or return the time. Data that other calls write (a status, a name) is
 //! small and seldom on shared lines.
 
-use crate::process;
-use crate::shadow::{Kind, Shadow, sys};
+use crate::{
+    process,
+    shadow::{AccessKind, ProcessTracker, sys},
+};
 use std::ffi::c_uint;
 
 /// How to find a call's buffer. Arguments are given by index.
 #[derive(Clone, Copy)]
-enum Place {
+enum BufferLocation {
     /// At the address in this argument, with the length in the next argument.
     Bytes(usize),
     /// In the vector of buffers (`struct iovec`) at the address in this argument, with their number in the
@@ -24,10 +26,10 @@ enum Place {
     Records(usize, u64),
 }
 
-use Place::{Bytes, Message, Record, Records, Vector};
+use BufferLocation::{Bytes, Message, Record, Records, Vector};
 
 /// A call: its number on x86-64, its number on AArch64, and its buffer.
-type Call = (i64, i64, Place);
+type Call = (i64, i64, BufferLocation);
 
 /// The number of a call that an architecture does not have.
 const NONE: i64 = -1;
@@ -77,11 +79,18 @@ const MOST_BUFFERS: u64 = 1024;
 
 /// Records what the kernel read and wrote for system call `number`, which the instruction at `code` made with
 /// these arguments and which returned `result`.
-pub fn returned(shadow: &Shadow, vcpu: c_uint, code: u64, number: i64, arguments: [u64; 6], result: u64) {
+pub fn record_buffers(
+    tracker: &ProcessTracker,
+    vcpu: c_uint,
+    code: u64,
+    number: i64,
+    arguments: [u64; 6],
+    result: u64,
+) {
     let is_it = |call: &&Call| number == if cfg!(target_arch = "x86_64") { call.0 } else { call.1 };
     let (call, kind) = match (FILLED.iter().find(is_it), READ.iter().find(is_it)) {
-        (Some(call), _) => (call, Kind::Write),
-        (None, Some(call)) => (call, Kind::Read),
+        (Some(call), _) => (call, AccessKind::Write),
+        (None, Some(call)) => (call, AccessKind::Read),
         (None, None) => return,
     };
     let Some(thread) = process::thread_of(vcpu) else { return };
@@ -89,7 +98,7 @@ pub fn returned(shadow: &Shadow, vcpu: c_uint, code: u64, number: i64, arguments
         let (mut at, mut left) = (start, bytes);
         while left > 0 && at != 0 {
             let piece = left.min(1 << 30);
-            shadow.access(thread, code, at, piece as u32, kind);
+            tracker.access(thread, code, at, piece as u32, kind);
             (at, left) = (at.saturating_add(piece), left - piece);
         }
     };

@@ -1,15 +1,17 @@
 //! Handles system calls of the program that change its memory map, end threads and processes, or execute programs.
 
-use crate::shadow::{
-    Shadow,
-    calls::{TELL, TELL_ALLOCATED, TELL_CALLS, TELL_FREED},
-    escape,
-    lane::Calls,
-    maps::Mapped,
-    region::{BECOMES, ENDED, RUNS},
-    sys,
+use crate::{
+    VCPUS, api, buffers, launch, process,
+    shadow::{
+        ProcessTracker,
+        fast_path::LockCalls,
+        maps::Mapped,
+        region::{ENDED, EXECUTES, RUNS},
+        report_protocol::{REPORT, REPORT_ALLOCATED, REPORT_FREED, REPORT_LOCK_CALLS},
+        sys, unobserved,
+    },
+    tracker,
 };
-use crate::{VCPUS, api, buffers, launch, process, shadow};
 use std::{
     ffi::{CStr, c_uint, c_void},
     fs,
@@ -66,7 +68,7 @@ static IS_ARM: AtomicBool = AtomicBool::new(false);
 /// Current end of the program's heap.
 static BREAK: AtomicU64 = AtomicU64::new(0);
 /// Arguments of the system call that each emulated CPU is in.
-static UNDER_WAY: [[AtomicU64; 6]; VCPUS] = [const { [const { AtomicU64::new(0) }; 6] }; VCPUS];
+static CURRENT_ARGUMENTS: [[AtomicU64; 6]; VCPUS] = [const { [const { AtomicU64::new(0) }; 6] }; VCPUS];
 
 /// Address of the instruction with which each emulated CPU made its last system call.
 static CALLER: [AtomicU64; VCPUS] = [const { AtomicU64::new(0) }; VCPUS];
@@ -97,7 +99,7 @@ pub unsafe fn is_call(code: u64, bytes: usize) -> bool {
 }
 
 /// Selects the system call numbers of the emulated architecture.
-pub fn choose(info: &api::Info) {
+pub fn select_architecture(info: &api::Info) {
     // SAFETY: QEMU passes a valid string.
     let target = unsafe { CStr::from_ptr(info.target) };
     IS_ARM.store(target.to_bytes() == b"aarch64", Relaxed);
@@ -122,48 +124,48 @@ pub extern "C" fn on_call(
     _g: u64,
     _h: u64,
 ) {
-    let Some(shadow) = shadow() else { return };
-    if number == TELL {
-        told(shadow, vcpu, [a, b, c, d, e]);
+    let Some(tracker) = tracker() else { return };
+    if number == REPORT {
+        on_library_report(tracker, vcpu, [a, b, c, d, e]);
         return;
     }
-    if let Some(kept) = UNDER_WAY.get(vcpu as usize) {
+    if let Some(kept) = CURRENT_ARGUMENTS.get(vcpu as usize) {
         for (kept, argument) in kept.iter().zip([a, b, c, d, e, f]) {
             kept.store(argument, Relaxed);
         }
     }
     let numbers = numbers();
     if number == numbers.exit {
-        process::thread_ends(shadow, vcpu);
+        process::thread_ends(tracker, vcpu);
     } else if number == numbers.exit_group {
-        process::ends(shadow, ENDED);
+        process::ends(tracker, ENDED);
     } else if number == numbers.munmap || number == numbers.mremap {
         // This has to happen now: when the kernel has freed the memory, another thread may get it before this
         // call's return is reported.
         if let Some((start, end)) = pages(a, b) {
-            shadow.unmapped(start, end);
+            tracker.unmapped(start, end);
         }
     } else if number == numbers.execve {
-        becomes(shadow, launch::at(launch::AT_FDCWD, &sys::peek_text(a, 4096)), b, c);
+        on_exec(tracker, launch::execveat_path(launch::AT_FDCWD, &sys::peek_text(a, 4096)), b, c);
     } else if number == numbers.execveat {
-        becomes(shadow, launch::at(a as i32, &sys::peek_text(b, 4096)), c, d);
+        on_exec(tracker, launch::execveat_path(a as i32, &sys::peek_text(b, 4096)), c, d);
     } else if number == numbers.prctl && a == PR_SET_NAME {
         let name = sys::peek_text(b, 16);
         if let Some(thread) = process::thread_of(vcpu) {
-            shadow.name(thread, &name);
+            tracker.name(thread, &name);
         }
     }
 }
 
 /// Callback: a system call has returned `result`.
 pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
-    let Some(shadow) = shadow() else { return };
-    let Some(kept) = UNDER_WAY.get(vcpu as usize) else { return };
+    let Some(tracker) = tracker() else { return };
+    let Some(kept) = CURRENT_ARGUMENTS.get(vcpu as usize) else { return };
     let numbers = numbers();
     if number == numbers.execve || number == numbers.execveat {
         // A successful call does not return.
-        shadow.slot().escaped.store(0, Relaxed);
-        shadow.slot().ended.store(RUNS, Relaxed);
+        tracker.slot().escaped.store(0, Relaxed);
+        tracker.slot().ended.store(RUNS, Relaxed);
         return;
     }
     let argument = |index: usize| kept[index].load(Relaxed);
@@ -174,38 +176,38 @@ pub extern "C" fn on_return(_id: u64, vcpu: c_uint, number: i64, result: i64) {
             None
         };
         if let Some((start, end)) = taken {
-            process::still_maps(shadow, start, end);
+            process::record_kept_mappings(tracker, start, end);
         }
         return;
     }
     let result = result as u64;
     let code = CALLER.get(vcpu as usize).map_or(0, |code| code.load(Relaxed));
-    buffers::returned(shadow, vcpu, code, number, std::array::from_fn(argument), result);
+    buffers::record_buffers(tracker, vcpu, code, number, std::array::from_fn(argument), result);
     if number == numbers.mmap {
-        shadow.mapped(&mapping(result, whole(argument(1)), argument(3), argument(4), argument(5)));
+        tracker.mapped(&mapping(result, round_to_pages(argument(1)), argument(3), argument(4), argument(5)));
     } else if number == numbers.mremap {
-        shadow.mapped(&Mapped {
+        tracker.mapped(&Mapped {
             start: result,
-            end: result.saturating_add(whole(argument(2))),
+            end: result.saturating_add(round_to_pages(argument(2))),
             offset: 0,
             path: Vec::new(),
         });
     } else if number == numbers.madvise && argument(2) == MADV_DONTNEED {
-        shadow.renew(argument(0), argument(0).saturating_add(whole(argument(1))));
+        tracker.reset_reused(argument(0), argument(0).saturating_add(round_to_pages(argument(1))));
     } else if number == numbers.brk {
-        broke(shadow, result);
+        on_brk(tracker, result);
     }
 }
 
 /// Rounds a number of bytes up to whole pages.
-fn whole(bytes: u64) -> u64 {
+fn round_to_pages(bytes: u64) -> u64 {
     let page = sys::page_bytes();
     bytes.div_ceil(page).saturating_mul(page)
 }
 
 /// Returns the range that `munmap` removes or `mremap` moves; `None` if the kernel rejects it anyway.
 fn pages(start: u64, bytes: u64) -> Option<(u64, u64)> {
-    let end = start.checked_add(whole(bytes))?;
+    let end = start.checked_add(round_to_pages(bytes))?;
     (start % sys::page_bytes() == 0 && start < end && end >> 48 == 0).then_some((start, end))
 }
 
@@ -221,29 +223,30 @@ fn mapping(start: u64, bytes: u64, flags: u64, fd: u64, offset: u64) -> Mapped {
 }
 
 /// Records that the heap now ends at `now`.
-fn broke(shadow: &Shadow, now: u64) {
+fn on_brk(tracker: &ProcessTracker, now: u64) {
     let before = BREAK.swap(now, Relaxed);
-    let [start, most] = &shadow.slot().heap;
+    let [start, most] = &tracker.slot().heap;
     if start.load(Relaxed) == 0 {
         start.store(now, Relaxed);
     }
     most.fetch_max(now, Relaxed);
     if before > now {
-        shadow.renew(now, before);
+        tracker.reset_reused(now, before);
     }
 }
 
 /// Handles a call that executes the program at `path` with the arguments `words` and the environment
 /// `variables`: executes the emulator with that program instead, if possible. Returns if the emulator has to
 /// continue with the original call.
-fn becomes(shadow: &Shadow, path: PathBuf, words: u64, variables: u64) {
-    process::ends(shadow, BECOMES);
-    let path = launch::file(path, |pid| shadow.program_of(pid));
-    let why = escape::why(&path, Path::new(crate::region_path()));
-    let escapes = || shadow.escapes(&[path.as_os_str().as_bytes(), why.as_bytes()].join(&0));
+fn on_exec(tracker: &ProcessTracker, path: PathBuf, words: u64, variables: u64) {
+    process::ends(tracker, EXECUTES);
+    let path = launch::resolve_path(path, |pid| tracker.program_of(pid));
+    let why = unobserved::unobserved_reason(&path, Path::new(crate::region_path()));
+    let escapes = || tracker.record_unobserved(&[path.as_os_str().as_bytes(), why.as_bytes()].join(&0));
     let lists = sys::peek_texts(words).zip(sys::peek_texts(variables));
-    let start = lists
-        .and_then(|(words, variables)| launch::Start { path: path.clone(), words, variables }.in_emulator());
+    let start = lists.and_then(|(words, variables)| {
+        launch::ProgramStart { path: path.clone(), words, variables }.in_emulator()
+    });
     match start {
         Some((start, true)) => {
             start.execute();
@@ -258,18 +261,18 @@ fn becomes(shadow: &Shadow, path: PathBuf, words: u64, variables: u64) {
 }
 
 /// Handles a report of the library in the program.
-fn told(shadow: &Shadow, vcpu: c_uint, [what, a, b, c, d]: [u64; 5]) {
+fn on_library_report(tracker: &ProcessTracker, vcpu: c_uint, [what, a, b, c, d]: [u64; 5]) {
     match what {
-        TELL_ALLOCATED => {
+        REPORT_ALLOCATED => {
             let mut callers = [0_u8; 8 * crate::shadow::heap::CALLERS];
             let wanted = (d as usize).min(crate::shadow::heap::CALLERS) * 8;
             let count = if wanted == 0 { 0 } else { sys::peek(c, &mut callers[..wanted]) / 8 };
             let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or_default();
             let callers: Vec<u64> = callers.chunks_exact(8).take(count).map(word).collect();
-            shadow.allocated(a, b, &callers);
+            tracker.allocated(a, b, &callers);
         }
-        TELL_FREED => shadow.freed(a),
-        TELL_CALLS => process::calls_at(vcpu, Calls::new(a, (b, c))),
+        REPORT_FREED => tracker.freed(a),
+        REPORT_LOCK_CALLS => process::calls_at(vcpu, LockCalls::new(a, (b, c))),
         _ => {}
     }
 }

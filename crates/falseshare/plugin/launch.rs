@@ -6,9 +6,9 @@
 
 use crate::shadow::{
     elf,
-    escape::{self, SET_ID},
     program::{MOST_INTERPRETERS, START_BYTES, Script},
     sys,
+    unobserved::{self, SET_ID},
 };
 use std::{
     env,
@@ -26,7 +26,7 @@ const VARIABLE: &str = "MANYCORE_EMULATOR";
 
 /// The paths with which this emulator was started.
 #[derive(Debug)]
-struct Known {
+struct EmulatorPaths {
     whole: OsString,
     emulator: OsString,
     plugin: OsString,
@@ -35,16 +35,16 @@ struct Known {
     library: OsString,
 }
 
-static KNOWN: OnceLock<Option<Known>> = OnceLock::new();
+static KNOWN: OnceLock<Option<EmulatorPaths>> = OnceLock::new();
 
 /// Stores the paths with which this emulator was started, before the program can change its environment.
-pub fn remember() {
+pub fn store_paths() {
     KNOWN.get_or_init(|| {
         let whole = env::var_os(VARIABLE)?;
         let mut words = whole.to_str()?.split(';');
         let (emulator, plugin, region, library) =
             (words.next()?, words.next()?, words.next()?, words.next()?);
-        Some(Known {
+        Some(EmulatorPaths {
             emulator: OsString::from(emulator),
             plugin: OsString::from(format!("{plugin},region={region}")),
             plugin_file: OsString::from(plugin),
@@ -57,7 +57,7 @@ pub fn remember() {
 
 /// A program to execute.
 #[derive(Debug)]
-pub struct Start {
+pub struct ProgramStart {
     /// Path of its file.
     pub path: PathBuf,
     /// Its arguments, starting with its own name.
@@ -66,13 +66,13 @@ pub struct Start {
     pub variables: Vec<Vec<u8>>,
 }
 
-impl Start {
+impl ProgramStart {
     /// Returns the command that runs this program in the emulator, and true. If it cannot run in the
     /// emulator, returns the program itself without our library, which it could not load, and false. Returns
     /// `None` if the paths of this emulator are unknown.
     pub fn in_emulator(self) -> Option<(Self, bool)> {
         let known = KNOWN.get()?.as_ref()?;
-        let resolved = if known.is_in_reach() { resolve(&self.path, &self.words) } else { None };
+        let resolved = if known.is_accessible() { resolve(&self.path, &self.words) } else { None };
         let (preload, mut variables): (Vec<_>, Vec<_>) =
             self.variables.into_iter().partition(|variable| variable.starts_with(b"LD_PRELOAD="));
         variables.retain(|variable| !variable.starts_with(format!("{VARIABLE}=").as_bytes()));
@@ -103,12 +103,12 @@ impl Start {
     }
 }
 
-impl Known {
+impl EmulatorPaths {
     /// Returns whether the emulator and our files are still accessible.
-    fn is_in_reach(&self) -> bool {
+    fn is_accessible(&self) -> bool {
         let ours = [&self.plugin_file, &self.region, &self.library];
         Path::new(&self.emulator).is_file()
-            && ours.into_iter().all(|path| escape::reach(Path::new(path)).is_ok())
+            && ours.into_iter().all(|path| unobserved::check_access(Path::new(path)).is_ok())
     }
 
     /// Returns the emulator's arguments to run `program` with `words`, its own name first, and with the
@@ -158,7 +158,7 @@ fn resolve(path: &Path, words: &[Vec<u8>]) -> Option<(PathBuf, Vec<Vec<u8>>, boo
         }
         file.take(START_BYTES).read_to_end(&mut start).ok()?;
         let Some(script) = Script::of(&start) else {
-            let is_dynamic = elf::kind(&start, status.len()).ok()?;
+            let is_dynamic = elf::check_program(&start, status.len()).ok()?;
             return Some((path, words.into_iter().map(OsString::into_vec).collect(), is_dynamic));
         };
         let interpreter = script.interpreter.clone();
@@ -171,7 +171,7 @@ fn resolve(path: &Path, words: &[Vec<u8>]) -> Option<(PathBuf, Vec<Vec<u8>>, boo
 /// Resolves a `path` of the emulated program. If it leads to the program of a process below `/proc`, the kernel
 /// would return the emulator, so `program_of` provides the emulated program. If it leads to an open file, it is
 /// replaced by the name of that file. If the file has no name, its descriptor is kept open for the emulator.
-pub fn file(path: PathBuf, program_of: impl Fn(i32) -> Option<PathBuf>) -> PathBuf {
+pub fn resolve_path(path: PathBuf, program_of: impl Fn(i32) -> Option<PathBuf>) -> PathBuf {
     /// Most symbolic links in a path (`MAXSYMLINKS`).
     const MOST_LINKS: usize = 40;
     let mut at = path.clone();
@@ -212,7 +212,7 @@ fn below_proc(path: &Path, program_of: impl Fn(i32) -> Option<PathBuf>) -> Optio
 pub const AT_FDCWD: i32 = -100;
 
 /// Returns the path that `execveat(2)` would execute.
-pub fn at(directory: i32, path: &[u8]) -> PathBuf {
+pub fn execveat_path(directory: i32, path: &[u8]) -> PathBuf {
     let path = Path::new(OsStr::from_bytes(path));
     if path.is_absolute() || directory == AT_FDCWD {
         return path.to_owned();

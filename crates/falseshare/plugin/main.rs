@@ -13,7 +13,7 @@ mod calls;
 mod launch;
 mod process;
 
-use crate::shadow::{Kind, Lane, Shadow, lane::Calls, region::Region};
+use crate::shadow::{AccessKind, ProcessTracker, ThreadFastPath, fast_path::LockCalls, region::Region};
 use std::{
     cell::UnsafeCell,
     ffi::{c_char, c_int, c_uint, c_void},
@@ -32,30 +32,30 @@ use std::{
 const VCPUS: usize = 8192;
 
 /// The state of this process; null if there was no space for it.
-static SHADOW: AtomicPtr<Shadow> = AtomicPtr::new(ptr::null_mut());
+static TRACKER: AtomicPtr<ProcessTracker> = AtomicPtr::new(ptr::null_mut());
 
 /// The thread that an emulated CPU runs.
 #[repr(align(128))]
-struct Runs {
+struct VcpuThread {
     /// Its index plus one; 0 before it is registered.
     thread: AtomicU32,
     /// Initialized if there is a thread. Only that thread reads and writes it.
-    lane: UnsafeCell<MaybeUninit<Lane>>,
+    fast_path: UnsafeCell<MaybeUninit<ThreadFastPath>>,
     /// The lock function call that the thread is in. Only that thread writes it.
-    calls: UnsafeCell<Calls>,
+    calls: UnsafeCell<LockCalls>,
 }
 
 // SAFETY: each emulated CPU runs one thread at a time, and only that thread accesses its fields.
-unsafe impl Sync for Runs {}
+unsafe impl Sync for VcpuThread {}
 
-/// Value of [`Runs::thread`] if there are too many threads for this one.
-const STRANGER: u32 = u32::MAX;
+/// Value of [`VcpuThread::thread`] if there are too many threads for this one.
+const UNREGISTERED: u32 = u32::MAX;
 
-static RUNS: [Runs; VCPUS] = [const {
-    Runs {
+static VCPU_THREADS: [VcpuThread; VCPUS] = [const {
+    VcpuThread {
         thread: AtomicU32::new(0),
-        lane: UnsafeCell::new(MaybeUninit::uninit()),
-        calls: UnsafeCell::new(Calls::NONE),
+        fast_path: UnsafeCell::new(MaybeUninit::uninit()),
+        calls: UnsafeCell::new(LockCalls::NONE),
     }
 }; VCPUS];
 
@@ -69,50 +69,55 @@ fn region_path() -> &'static str {
 
 /// Returns the state of this process.
 #[inline]
-fn shadow() -> Option<&'static Shadow> {
+fn tracker() -> Option<&'static ProcessTracker> {
     // SAFETY: the pointer is set once, to memory that is never freed.
-    unsafe { SHADOW.load(Acquire).as_ref() }
+    unsafe { TRACKER.load(Acquire).as_ref() }
 }
 
 /// Callback: a memory access. `code` is the address of the instruction.
 extern "C" fn on_access(vcpu: c_uint, info: u32, address: u64, code: *mut c_void) {
     let (code, does) = (code as u64, info >> 16 & 3);
-    let Some(runs) = RUNS.get(vcpu as usize) else { return };
-    if !matches!(runs.thread.load(Relaxed), 0 | STRANGER) {
-        // SAFETY: the lane was initialized when the thread registered, and a fork resets the registration.
+    let Some(vcpu_thread) = VCPU_THREADS.get(vcpu as usize) else { return };
+    if !matches!(vcpu_thread.thread.load(Relaxed), 0 | UNREGISTERED) {
+        // SAFETY: the fast path was initialized when the thread registered, and a fork resets the registration.
         let quick = unsafe {
-            (*runs.lane.get()).assume_init_ref().quick(code, address, does & 1 != 0, does & 2 != 0)
+            (*vcpu_thread.fast_path.get()).assume_init_ref().try_record(
+                code,
+                address,
+                does & 1 != 0,
+                does & 2 != 0,
+            )
         };
         if quick {
             return;
         }
     }
-    on_other_access(vcpu, info, address, code);
+    on_slow_access(vcpu, info, address, code);
 }
 
 /// Handles an access that changes more than a counter.
 #[inline(never)]
-fn on_other_access(vcpu: c_uint, info: u32, address: u64, code: u64) {
-    let Some(shadow) = shadow() else { return };
-    let runs = &RUNS[vcpu as usize];
-    if runs.thread.load(Relaxed) == 0 {
-        process::register(shadow, vcpu, address);
+fn on_slow_access(vcpu: c_uint, info: u32, address: u64, code: u64) {
+    let Some(tracker) = tracker() else { return };
+    let vcpu_thread = &VCPU_THREADS[vcpu as usize];
+    if vcpu_thread.thread.load(Relaxed) == 0 {
+        process::register(tracker, vcpu, address);
     }
-    let thread = runs.thread.load(Relaxed);
-    if thread == STRANGER {
-        shadow.slot().strangers.fetch_add(1, Relaxed);
+    let thread = vcpu_thread.thread.load(Relaxed);
+    if thread == UNREGISTERED {
+        tracker.slot().overflow_accesses.fetch_add(1, Relaxed);
         return;
     }
     let kind = match info >> 16 & 3 {
-        1 => Kind::Read,
-        2 => Kind::Write,
-        _ => Kind::Update,
+        1 => AccessKind::Read,
+        2 => AccessKind::Write,
+        _ => AccessKind::Update,
     };
     // SAFETY: the function only reads the number.
     let bytes = 1 << unsafe { api::qemu_plugin_mem_size_shift(info) }.min(6);
     // SAFETY: the thread is registered.
-    let code = unsafe { (*runs.lane.get()).assume_init_ref().code(code) };
-    shadow.access(thread - 1, code, address, bytes, kind);
+    let code = unsafe { (*vcpu_thread.fast_path.get()).assume_init_ref().code(code) };
+    tracker.access(thread - 1, code, address, bytes, kind);
 }
 
 /// Callback: a block of the program is translated. Registers the callbacks for its accesses and system calls.
@@ -152,8 +157,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
     };
     // QEMU may free its strings after this call.
     let path: &str = REGION.get_or_init(|| path.to_owned());
-    let shadow = match Region::open(path).and_then(Shadow::new) {
-        Ok(Some(shadow)) => Box::new(shadow),
+    let tracker = match Region::open(path).and_then(ProcessTracker::new) {
+        Ok(Some(tracker)) => Box::new(tracker),
         // There are more processes than slots; the observer counts them.
         Ok(None) => return 0,
         Err(error) => {
@@ -162,10 +167,10 @@ pub unsafe extern "C" fn qemu_plugin_install(
         }
     };
     // SAFETY: QEMU passes a valid description of itself.
-    calls::choose(unsafe { &*info });
-    launch::remember();
+    calls::select_architecture(unsafe { &*info });
+    launch::store_paths();
     process::remember_own_maps();
-    SHADOW.store(Box::into_raw(shadow), Release);
+    TRACKER.store(Box::into_raw(tracker), Release);
     process::follow_forks();
     // SAFETY: the functions remain valid as long as the process runs.
     unsafe {

@@ -70,7 +70,7 @@ struct Entry {
 // SAFETY: an entry is only accessed by the thread that holds it.
 unsafe impl Sync for Entry {}
 
-static KEPT: [[Entry; WAYS]; SETS] = [const {
+static CACHE: [[Entry; WAYS]; SETS] = [const {
     [const {
         Entry {
             held: AtomicBool::new(false),
@@ -83,14 +83,14 @@ static KEPT: [[Entry; WAYS]; SETS] = [const {
         }
     }; WAYS]
 }; SETS];
-static TURN: AtomicUsize = AtomicUsize::new(0);
+static NEXT_WAY: AtomicUsize = AtomicUsize::new(0);
 
 /// Calls `use_them` with the return addresses of the calls that led here, innermost first.
 #[inline(never)]
-pub fn with(use_them: impl FnOnce(&[u64])) {
+pub fn with_callers(use_them: impl FnOnce(&[u64])) {
     let here = 0_u8;
     let height = std::hint::black_box(&raw const here) as usize;
-    let set = &KEPT[(height >> 4 ^ height >> 15) % SETS];
+    let set = &CACHE[(height >> 4 ^ height >> 15) % SETS];
     for entry in set {
         if entry.held.swap(true, Acquire) {
             continue;
@@ -108,7 +108,7 @@ pub fn with(use_them: impl FnOnce(&[u64])) {
     let calls = unwind(height);
     use_them(&calls.addresses[..calls.count]);
     if calls.count > 0 && calls.places[..calls.count].iter().all(|place| *place != 0) {
-        let entry = &set[TURN.fetch_add(1, Relaxed) % WAYS];
+        let entry = &set[NEXT_WAY.fetch_add(1, Relaxed) % WAYS];
         if !entry.held.swap(true, Acquire) {
             // SAFETY: the entry is held.
             unsafe { *entry.calls.get() = calls };
@@ -127,7 +127,7 @@ fn is_same(calls: &Calls, height: usize) -> bool {
         })
 }
 
-struct Walk {
+struct UnwindState {
     calls: Calls,
     frames: usize,
 }
@@ -135,7 +135,7 @@ struct Walk {
 #[inline(never)]
 fn unwind(height: usize) -> Calls {
     let calls = Calls { height, count: 0, addresses: [0; CALLERS], places: [0; CALLERS] };
-    let mut walk = Walk { calls, frames: 0 };
+    let mut walk = UnwindState { calls, frames: 0 };
     // SAFETY: `walk` outlives the call.
     unsafe { _Unwind_Backtrace(visit, (&raw mut walk).cast()) };
     walk.calls
@@ -154,14 +154,14 @@ fn is_own(code: usize) -> bool {
 }
 
 /// A function to find, and the range of the object that contains it.
-struct Wanted {
+struct SpanSearch {
     function: usize,
     found: (usize, usize),
 }
 
 /// Returns the address range (end exclusive) of the object that contains a function; zeros if none does.
 pub fn span_of(function: usize) -> (usize, usize) {
-    let mut wanted = Wanted { function, found: (0, 0) };
+    let mut wanted = SpanSearch { function, found: (0, 0) };
     // SAFETY: it calls `span` for each loaded object, with a pointer to `wanted`.
     unsafe { dl_iterate_phdr(span, (&raw mut wanted).cast()) };
     wanted.found
@@ -169,7 +169,7 @@ pub fn span_of(function: usize) -> (usize, usize) {
 
 extern "C" fn span(object: *const Object, _size: usize, to: *mut c_void) -> c_int {
     // SAFETY: the loader passes an object that is valid during the call, and `span_of` passes a valid `wanted`.
-    let (object, wanted) = unsafe { (&*object, &mut *to.cast::<Wanted>()) };
+    let (object, wanted) = unsafe { (&*object, &mut *to.cast::<SpanSearch>()) };
     // SAFETY: the loader passes the number of segments.
     let segments = unsafe { std::slice::from_raw_parts(object.segments, usize::from(object.count)) };
     let loaded = segments.iter().filter(|segment| segment.kind == LOAD);
@@ -191,7 +191,7 @@ extern "C" fn visit(context: *mut c_void, data: *mut c_void) -> c_int {
     const GO_ON: c_int = 0;
     const STOP: c_int = 4;
     // SAFETY: `unwind` passes a pointer to its `walk`.
-    let walk = unsafe { &mut *data.cast::<Walk>() };
+    let walk = unsafe { &mut *data.cast::<UnwindState>() };
     // SAFETY: the unwinder passes a valid context.
     let (address, frame) = unsafe { (_Unwind_GetIP(context), _Unwind_GetCFA(context)) };
     walk.frames += 1;

@@ -2,10 +2,10 @@
 //! address of the call, which the plugin reads. So the C library's accesses to the lock are attributed to the
 //! program's line of code.
 
-use crate::shadow::calls::{OF_LOCK, TELL_CALLS};
 use crate::{
     callers,
-    next::{Next, tell},
+    next::{NextFunction, report},
+    shadow::report_protocol::{OF_LOCK, REPORT_LOCK_CALLS},
 };
 use std::{
     arch::naked_asm,
@@ -19,15 +19,15 @@ thread_local! {
     /// The lock function call that this thread is in; 0 outside of such calls.
     static CALL: Cell<u64> = const { Cell::new(0) };
     /// Whether the address of `CALL` was reported to the plugin.
-    static IS_TOLD: Cell<bool> = const { Cell::new(false) };
+    static IS_REPORTED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `work`, which calls `function` of the C library. `caller` is the return address of the wrapper's call.
-fn called(caller: u64, function: usize, work: impl FnOnce() -> c_int) -> c_int {
+fn run_lock_function(caller: u64, function: usize, work: impl FnOnce() -> c_int) -> c_int {
     CALL.with(|call| {
-        if !IS_TOLD.replace(true) {
+        if !IS_REPORTED.replace(true) {
             let (start, end) = callers::span_of(function);
-            tell(TELL_CALLS, call.as_ptr() as u64, start as u64, end as u64, 0);
+            report(REPORT_LOCK_CALLS, call.as_ptr() as u64, start as u64, end as u64, 0);
         }
         // In a signal handler, another call may already be in progress. The byte before the return address
         // belongs to the call.
@@ -56,7 +56,7 @@ macro_rules! one {
 
         unsafe extern "C" fn $inner(lock: *mut c_void, caller: u64) -> c_int {
             type It = unsafe extern "C" fn(*mut c_void) -> c_int;
-            static NEXT: Next = Next::new(match std::ffi::CStr::from_bytes_with_nul(
+            static NEXT: NextFunction = NextFunction::new(match std::ffi::CStr::from_bytes_with_nul(
                 concat!(stringify!($name), "\0").as_bytes(),
             ) {
                 Ok(name) => name,
@@ -65,7 +65,7 @@ macro_rules! one {
             // SAFETY: it has the function's type, and the caller passes a valid argument.
             unsafe {
                 let Some(next) = NEXT.get::<It>() else { return ENOSYS };
-                called(caller, next as *const () as usize, || next(lock))
+                run_lock_function(caller, next as *const () as usize, || next(lock))
             }
         }
     )* };

@@ -1,9 +1,9 @@
 //! Wrappers of the allocator's functions, which call the originals and report to the plugin.
 
-use crate::shadow::calls::{TELL_ALLOCATED, TELL_FREED};
 use crate::{
     callers,
-    next::{Next, tell},
+    next::{NextFunction, report},
+    shadow::report_protocol::{REPORT_ALLOCATED, REPORT_FREED},
 };
 use std::{
     cell::{Cell, UnsafeCell},
@@ -12,24 +12,24 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-type One = unsafe extern "C" fn(usize) -> *mut c_void;
-type Two = unsafe extern "C" fn(usize, usize) -> *mut c_void;
-type Again = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+type Malloc = unsafe extern "C" fn(usize) -> *mut c_void;
+type Calloc = unsafe extern "C" fn(usize, usize) -> *mut c_void;
+type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
 type Free = unsafe extern "C" fn(*mut c_void);
 type Aligned = unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int;
 
 type Usable = unsafe extern "C" fn(*mut c_void) -> usize;
 
-static MALLOC: Next = Next::new(c"malloc");
-static CALLOC: Next = Next::new(c"calloc");
-static REALLOC: Next = Next::new(c"realloc");
-static FREE: Next = Next::new(c"free");
-static MEMALIGN: Next = Next::new(c"memalign");
-static ALIGNED_ALLOC: Next = Next::new(c"aligned_alloc");
-static POSIX_MEMALIGN: Next = Next::new(c"posix_memalign");
-static VALLOC: Next = Next::new(c"valloc");
-static PVALLOC: Next = Next::new(c"pvalloc");
-static USABLE: Next = Next::new(c"malloc_usable_size");
+static MALLOC: NextFunction = NextFunction::new(c"malloc");
+static CALLOC: NextFunction = NextFunction::new(c"calloc");
+static REALLOC: NextFunction = NextFunction::new(c"realloc");
+static FREE: NextFunction = NextFunction::new(c"free");
+static MEMALIGN: NextFunction = NextFunction::new(c"memalign");
+static ALIGNED_ALLOC: NextFunction = NextFunction::new(c"aligned_alloc");
+static POSIX_MEMALIGN: NextFunction = NextFunction::new(c"posix_memalign");
+static VALLOC: NextFunction = NextFunction::new(c"valloc");
+static PVALLOC: NextFunction = NextFunction::new(c"pvalloc");
+static USABLE: NextFunction = NextFunction::new(c"malloc_usable_size");
 
 thread_local! {
     /// Whether this thread is inside one of the wrappers: allocations within them are not reported.
@@ -47,20 +47,20 @@ fn outermost(work: impl FnOnce()) {
 }
 
 /// Memory for allocations while the allocator's functions are being looked up.
-struct Early(UnsafeCell<[u8; EARLY]>);
+struct EarlyHeap(UnsafeCell<[u8; EARLY]>);
 
 // SAFETY: each part is given out once.
-unsafe impl Sync for Early {}
+unsafe impl Sync for EarlyHeap {}
 
 const EARLY: usize = 64 << 10;
-static EARLY_MEMORY: Early = Early(UnsafeCell::new([0; EARLY]));
+static EARLY_MEMORY: EarlyHeap = EarlyHeap(UnsafeCell::new([0; EARLY]));
 static EARLY_USED: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static LOOKING: Cell<bool> = const { Cell::new(false) };
 }
 
-fn early(bytes: usize) -> *mut c_void {
+fn allocate_early(bytes: usize) -> *mut c_void {
     let bytes = bytes.next_multiple_of(16);
     let at = EARLY_USED.fetch_add(bytes, Relaxed);
     let base = EARLY_MEMORY.0.get().cast::<u8>();
@@ -81,7 +81,7 @@ fn is_early(block: *mut c_void) -> bool {
 ///
 /// # Safety
 /// `F` must be the function's type.
-unsafe fn function<F: Copy>(next: &Next) -> Option<F> {
+unsafe fn function<F: Copy>(next: &NextFunction) -> Option<F> {
     if LOOKING.try_with(Cell::get).unwrap_or(true) {
         return None;
     }
@@ -96,9 +96,9 @@ unsafe fn function<F: Copy>(next: &Next) -> Option<F> {
 fn allocated(block: *mut c_void, bytes: usize) -> *mut c_void {
     if !block.is_null() {
         outermost(|| {
-            callers::with(|callers| {
-                tell(
-                    TELL_ALLOCATED,
+            callers::with_callers(|callers| {
+                report(
+                    REPORT_ALLOCATED,
                     block as u64,
                     bytes as u64,
                     callers.as_ptr() as u64,
@@ -111,7 +111,7 @@ fn allocated(block: *mut c_void, bytes: usize) -> *mut c_void {
 }
 
 fn freed(block: *mut c_void) {
-    outermost(|| tell(TELL_FREED, block as u64, 0, 0, 0));
+    outermost(|| report(REPORT_FREED, block as u64, 0, 0, 0));
 }
 
 /// `malloc(3)`.
@@ -121,9 +121,9 @@ fn freed(block: *mut c_void) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
     // SAFETY: these are the function's type and arguments, as below.
-    match unsafe { function::<One>(&MALLOC) } {
+    match unsafe { function::<Malloc>(&MALLOC) } {
         Some(next) => allocated(unsafe { next(bytes) }, bytes),
-        None => early(bytes),
+        None => allocate_early(bytes),
     }
 }
 
@@ -134,9 +134,9 @@ pub unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
     // SAFETY: as above. Early memory is given out only once, so it is zero.
-    match unsafe { function::<Two>(&CALLOC) } {
+    match unsafe { function::<Calloc>(&CALLOC) } {
         Some(next) => allocated(unsafe { next(count, bytes) }, count.saturating_mul(bytes)),
-        None => early(count.saturating_mul(bytes)),
+        None => allocate_early(count.saturating_mul(bytes)),
     }
 }
 
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_voi
         }
     }
     // SAFETY: as above.
-    let Some(next) = (unsafe { function::<Again>(&REALLOC) }) else { return early(bytes) };
+    let Some(next) = (unsafe { function::<Realloc>(&REALLOC) }) else { return allocate_early(bytes) };
     // Report before the original runs: afterwards, another thread may already have been given the block.
     if !block.is_null() {
         freed(block);
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memalign(alignment: usize, bytes: usize) -> *mut c_void {
     // SAFETY: as above.
-    match unsafe { function::<Two>(&MEMALIGN) } {
+    match unsafe { function::<Calloc>(&MEMALIGN) } {
         Some(next) => allocated(unsafe { next(alignment, bytes) }, bytes),
         None => ptr::null_mut(),
     }
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn memalign(alignment: usize, bytes: usize) -> *mut c_void
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aligned_alloc(alignment: usize, bytes: usize) -> *mut c_void {
     // SAFETY: as above.
-    match unsafe { function::<Two>(&ALIGNED_ALLOC) } {
+    match unsafe { function::<Calloc>(&ALIGNED_ALLOC) } {
         Some(next) => allocated(unsafe { next(alignment, bytes) }, bytes),
         None => ptr::null_mut(),
     }
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn aligned_alloc(alignment: usize, bytes: usize) -> *mut c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valloc(bytes: usize) -> *mut c_void {
     // SAFETY: as above.
-    match unsafe { function::<One>(&VALLOC) } {
+    match unsafe { function::<Malloc>(&VALLOC) } {
         Some(next) => allocated(unsafe { next(bytes) }, bytes),
         None => ptr::null_mut(),
     }
@@ -237,7 +237,7 @@ pub unsafe extern "C" fn valloc(bytes: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
     // SAFETY: as above.
-    match unsafe { function::<One>(&PVALLOC) } {
+    match unsafe { function::<Malloc>(&PVALLOC) } {
         Some(next) => allocated(unsafe { next(bytes) }, bytes),
         None => ptr::null_mut(),
     }

@@ -13,12 +13,12 @@ unsafe extern "C" {
 }
 
 /// A function of the next library that defines it, looked up once.
-pub struct Next {
+pub struct NextFunction {
     name: &'static std::ffi::CStr,
     address: AtomicUsize,
 }
 
-impl Next {
+impl NextFunction {
     /// Creates the entry for the function of that name.
     pub const fn new(name: &'static std::ffi::CStr) -> Self {
         Self { name, address: AtomicUsize::new(0) }
@@ -43,20 +43,20 @@ impl Next {
 
 /// Makes a system call that only the plugin handles; leaves `errno` unchanged.
 #[cfg(target_arch = "x86_64")]
-pub fn tell(what: u64, a: u64, b: u64, c: u64, d: u64) {
+pub fn report(what: u64, a: u64, b: u64, c: u64, d: u64) {
     // SAFETY: the kernel has no call of this number and modifies no memory.
     unsafe {
-        std::arch::asm!("syscall", inlateout("rax") crate::shadow::calls::TELL => _, in("rdi") what, in("rsi") a,
+        std::arch::asm!("syscall", inlateout("rax") crate::shadow::report_protocol::REPORT => _, in("rdi") what, in("rsi") a,
             in("rdx") b, in("r10") c, in("r8") d, lateout("rcx") _, lateout("r11") _, options(nostack));
     }
 }
 
 /// Makes a system call that only the plugin handles; leaves `errno` unchanged.
 #[cfg(target_arch = "aarch64")]
-pub fn tell(what: u64, a: u64, b: u64, c: u64, d: u64) {
+pub fn report(what: u64, a: u64, b: u64, c: u64, d: u64) {
     // SAFETY: as above.
     unsafe {
-        std::arch::asm!("svc 0", in("x8") crate::shadow::calls::TELL, inlateout("x0") what => _, in("x1") a,
+        std::arch::asm!("svc 0", in("x8") crate::shadow::report_protocol::REPORT, inlateout("x0") what => _, in("x1") a,
             in("x2") b, in("x3") c, in("x4") d, options(nostack));
     }
 }

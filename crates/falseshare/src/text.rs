@@ -5,12 +5,12 @@
 mod tests;
 
 use crate::sharing::{
-    Allocation, Class, End, Engine, Field, Finding, Findings, Frame, Holder, Party, Site, Touch, Variable,
-    bytes,
+    Allocation, CodeSite, CommandEnd, DataOwner, Engine, Finding, Findings, Frame, SeparableField,
+    SharingClass, ThreadAccess, ThreadGroup, Variable, format_byte_ranges,
 };
-use manycore_render::table::paragraph;
 use manycore_render::{
     figure::grouped,
+    table::paragraph,
     table::{Align, Table},
 };
 use manycore_text::{
@@ -35,7 +35,7 @@ const INDENT: usize = 3;
 pub fn render(findings: &Findings) -> String {
     let mut text = String::new();
     for (at, finding) in findings.false_sharing.iter().enumerate() {
-        lay_out(finding, &format!("{}. {}", at + 1, heading(finding)), true, &mut text);
+        render_finding(finding, &format!("{}. {}", at + 1, heading(finding)), true, &mut text);
     }
     section(&findings.latent, LATENT, true, &mut text);
     section(&findings.in_libraries, LIBRARIES, false, &mut text);
@@ -62,7 +62,7 @@ fn section(findings: &[Finding], title: &str, at_length: bool, text: &mut String
     }
     paragraph("", title, 0, text);
     for finding in findings {
-        lay_out(finding, &format!("- {}", heading(finding)), at_length, text);
+        render_finding(finding, &format!("- {}", heading(finding)), at_length, text);
     }
     if !at_length {
         text.push('\n');
@@ -71,73 +71,75 @@ fn section(findings: &[Finding], title: &str, at_length: bool, text: &mut String
 
 fn heading(finding: &Finding) -> String {
     let (kind, of) = match finding.class {
-        Class::False => ("FALSE SHARING", true),
-        Class::Mixed => ("FALSE SHARING and true sharing", true),
-        Class::True => ("", false),
+        SharingClass::False => ("FALSE SHARING", true),
+        SharingClass::Mixed => ("FALSE SHARING and true sharing", true),
+        SharingClass::True => ("", false),
     };
     let lines = counted(finding.lines, "line");
     let layout = match (finding.layout.line_bytes, finding.layout.shift_bytes) {
         (bytes, 0) => format!("{lines} of {bytes} bytes"),
         (bytes, shift) => format!("{lines} of {bytes} bytes, shifted by {shift}"),
     };
-    let hand_overs = grouped(finding.hand_overs as f64);
+    let transfers = grouped(finding.transfers as f64);
     if of {
-        let needless = grouped(finding.needless as f64);
-        format!("{kind}: {needless} false-sharing transfers (of {hand_overs} in all) on {layout}")
+        let false_transfers = grouped(finding.false_transfers as f64);
+        format!("{kind}: {false_transfers} false-sharing transfers (of {transfers} in all) on {layout}")
     } else {
-        format!("{} cache-line transfers on {layout}: {}", hand_overs, held_by(finding))
+        format!("{} cache-line transfers on {layout}: {}", transfers, describe_memory(finding))
     }
 }
 
-fn lay_out(finding: &Finding, heading: &str, at_length: bool, text: &mut String) {
+fn render_finding(finding: &Finding, heading: &str, at_length: bool, text: &mut String) {
     paragraph("", heading, 0, text);
     if !at_length {
         let sites: Vec<String> = finding.sites.iter().take(2).map(|site| site.frame.brief()).collect();
         paragraph("by ", &sites.join(", "), INDENT, text);
         if !finding.fields.is_empty() {
-            paragraph("false in part: ", &in_part(finding), INDENT, text);
+            paragraph("false in part: ", &describe_separable(finding), INDENT, text);
         }
-        if finding.class == Class::True {
-            paragraph("fix: ", finding.cure.text(), INDENT, text);
+        if finding.class == SharingClass::True {
+            paragraph("fix: ", finding.fix.text(), INDENT, text);
         }
         return;
     }
-    paragraph("memory   ", &held_by(finding), INDENT, text);
+    paragraph("memory   ", &describe_memory(finding), INDENT, text);
     paragraph("threads  ", &threads(&finding.threads), INDENT, text);
     text.push_str(&picture(finding));
     text.push_str(&sites(finding));
-    paragraph("fix: ", finding.cure.text(), INDENT, text);
+    paragraph("fix: ", finding.fix.text(), INDENT, text);
     text.push('\n');
 }
 
 /// Describes how many transfers separate lines would save where the rest is true sharing.
-fn in_part(finding: &Finding) -> String {
-    let field = |field: &Field| format!("{} (written at {})", bytes(&field.bytes), field.frame.brief());
+fn describe_separable(finding: &Finding) -> String {
+    let field = |field: &SeparableField| {
+        format!("{} (written at {})", format_byte_ranges(&field.bytes), field.frame.brief())
+    };
     format!(
         "{} of {} transfers are between different bytes; a separate line for each of these fields would save them: {}",
-        grouped(finding.needless as f64),
-        grouped(finding.hand_overs as f64),
+        grouped(finding.false_transfers as f64),
+        grouped(finding.transfers as f64),
         list(&finding.fields, field)
     )
 }
 
 /// Names the variables, blocks or memory that hold the bytes.
-fn held_by(finding: &Finding) -> String {
-    let place = match &finding.holder {
-        Holder::Globals { variables } => list(variables, variable),
-        Holder::Heap { blocks } if blocks.is_empty() => "the heap".to_owned(),
-        Holder::Heap { blocks } => format!("the heap: {}", list(blocks, allocation)),
-        Holder::Module { path } => format!("data of {path}"),
-        Holder::Stack { thread, .. } if thread.is_empty() => "the stack of a thread".to_owned(),
-        Holder::Stack { thread, tid: Some(tid) } => {
+fn describe_memory(finding: &Finding) -> String {
+    let place = match &finding.data {
+        DataOwner::Globals { variables } => list(variables, variable),
+        DataOwner::Heap { blocks } if blocks.is_empty() => "the heap".to_owned(),
+        DataOwner::Heap { blocks } => format!("the heap: {}", list(blocks, allocation)),
+        DataOwner::Module { path } => format!("data of {path}"),
+        DataOwner::Stack { thread, .. } if thread.is_empty() => "the stack of a thread".to_owned(),
+        DataOwner::Stack { thread, tid: Some(tid) } => {
             format!("the stack or thread-local data of {thread} ({tid})")
         }
-        Holder::Stack { thread, tid: None } => {
+        DataOwner::Stack { thread, tid: None } => {
             format!("stacks or thread-local data of several {thread} threads")
         }
-        Holder::GoHeap => "the Go heap".to_owned(),
-        Holder::Mapping { bytes } => format!("mapped memory of {}", units::bytes(*bytes)),
-        Holder::Unknown => "memory of unknown origin".to_owned(),
+        DataOwner::GoHeap => "the Go heap".to_owned(),
+        DataOwner::Mapping { bytes } => format!("mapped memory of {}", units::bytes(*bytes)),
+        DataOwner::Unknown => "memory of unknown origin".to_owned(),
     };
     match finding.pids.len() {
         0 | 1 => place,
@@ -165,8 +167,8 @@ fn list<T>(items: &[T], name: impl Fn(&T) -> String) -> String {
 }
 
 /// Lists threads by name, such as `8 threads named worker (41, 42, 43, 44, ...); main thread (40)`.
-fn threads(parties: &[Party]) -> String {
-    let named = |party: &Party| {
+fn threads(parties: &[ThreadGroup]) -> String {
+    let named = |party: &ThreadGroup| {
         let ids: Vec<String> = party.tids.iter().take(MOST_NAMED).map(i32::to_string).collect();
         let more = if party.tids.len() > MOST_NAMED { ", ..." } else { "" };
         match party.tids.len() {
@@ -179,8 +181,8 @@ fn threads(parties: &[Party]) -> String {
 
 /// Draws the bytes of the worst line, one row for each thread: `w` for written bytes, `r` for bytes that are only read.
 fn picture(finding: &Finding) -> String {
-    let mut rows: BTreeMap<(i32, &str), Vec<&Touch>> = BTreeMap::new();
-    for touch in &finding.touches {
+    let mut rows: BTreeMap<(i32, &str), Vec<&ThreadAccess>> = BTreeMap::new();
+    for touch in &finding.accesses {
         rows.entry((touch.tid, &touch.name)).or_default().push(touch);
     }
     let line = finding.layout.line_bytes;
@@ -205,7 +207,7 @@ fn picture(finding: &Finding) -> String {
 }
 
 /// Returns the letter for a range of bytes: `w` if the thread writes to them, `r` if it only reads, else `.`.
-fn cell(first: u32, bytes: u32, touches: &[&Touch]) -> char {
+fn cell(first: u32, bytes: u32, touches: &[&ThreadAccess]) -> char {
     let here = touches.iter().filter(|touch| {
         touch.offset < first + bytes && first < touch.offset.saturating_add(touch.bytes.max(1))
     });
@@ -216,9 +218,9 @@ fn cell(first: u32, bytes: u32, touches: &[&Touch]) -> char {
 fn sites(finding: &Finding) -> String {
     let mut table = Table::figures("", ("code", Align::Left), &["threads", "reads", "writes"]);
     table.head.insert(1, ("on the worst line".to_owned(), Align::Left));
-    let notable = finding.notable();
+    let notable = finding.significant_sites();
     for site in shown(&notable) {
-        let touched = if site.bytes.is_empty() { "-".to_owned() } else { bytes(&site.bytes) };
+        let touched = if site.bytes.is_empty() { "-".to_owned() } else { format_byte_ranges(&site.bytes) };
         let [reads, writes] = [site.reads, site.writes].map(|count| grouped(count as f64));
         table.rows.push(vec![site.frame.brief(), touched, site.threads.to_string(), reads, writes]);
     }
@@ -238,8 +240,8 @@ fn sites(finding: &Finding) -> String {
 
 /// Returns the busiest lines of code. Where none of them writes, the one that writes most takes the last
 /// position, since writes are what moves the line between caches.
-fn shown<'a>(sites: &[&'a Site]) -> Vec<&'a Site> {
-    let mut shown: Vec<&Site> = sites.iter().take(MOST_ROWS).copied().collect();
+fn shown<'a>(sites: &[&'a CodeSite]) -> Vec<&'a CodeSite> {
+    let mut shown: Vec<&CodeSite> = sites.iter().take(MOST_ROWS).copied().collect();
     if shown.len() == MOST_ROWS && shown.iter().all(|site| site.writes == 0) {
         shown.pop();
         shown.extend(sites.iter().skip(MOST_ROWS - 1).copied().max_by_key(|site| site.writes));
@@ -267,19 +269,23 @@ fn timing(engine: &Engine) -> String {
 
 fn summary(findings: &Findings) -> String {
     let found = match findings.false_sharing.len() {
-        0 if findings.unfollowed > 0 => "no false sharing among the accesses that were followed".to_owned(),
-        0 if findings.escaped > 0 => "no false sharing in the programs that were observed".to_owned(),
-        0 if findings.unattributed > 0 => "no false sharing in the program's named code".to_owned(),
+        0 if findings.unfollowed_accesses > 0 => {
+            "no false sharing among the accesses that were followed".to_owned()
+        }
+        0 if findings.unobserved_processes > 0 => {
+            "no false sharing in the programs that were observed".to_owned()
+        }
+        0 if findings.possibly_own > 0 => "no false sharing in the program's named code".to_owned(),
         0 => "no false sharing".to_owned(),
         1 => "1 case of false sharing".to_owned(),
         several => format!("{several} cases of false sharing"),
     };
     let end = match findings.end {
-        End::Status(0) => "exited with status 0".to_owned(),
-        End::Status(status) => format!("exited with status {status}"),
-        End::Signal(signal) => format!("was ended by signal {signal}"),
-        End::Timeout => "was stopped at the time limit".to_owned(),
-        End::Interrupted => "was interrupted".to_owned(),
+        CommandEnd::Status(0) => "exited with status 0".to_owned(),
+        CommandEnd::Status(status) => format!("exited with status {status}"),
+        CommandEnd::Signal(signal) => format!("was ended by signal {signal}"),
+        CommandEnd::Timeout => "was stopped at the time limit".to_owned(),
+        CommandEnd::Interrupted => "was interrupted".to_owned(),
     };
     let processes =
         if findings.processes == 1 { String::new() } else { format!(" of {} processes", findings.processes) };

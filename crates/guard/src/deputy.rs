@@ -134,7 +134,7 @@ pub fn run(
     let end = Instant::now() + patience;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     command.current_dir("/");
-    child::sacrifice(command, None);
+    child::prefer_oom_kill(command, None);
     lower(command, owner)?;
     let mut child = command.spawn()?;
     if let Some(mut stdin) = child.stdin.take() {

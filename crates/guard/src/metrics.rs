@@ -8,7 +8,7 @@ use crate::decision::{
     stage::{Assessment, Reading},
 };
 use crate::error::{Error, Result};
-use manycore_linux::{trust, whole_file};
+use manycore_linux::{trusted_file, whole_file};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric, text},
@@ -247,7 +247,7 @@ impl Sink {
         }
         whole_file::check(Path::new(place))
             .map_err(|error| Error::unavailable(format!("cannot write {place}: {error}")))?;
-        trust::check_way(Path::new(place)).map_err(Error::unavailable)?;
+        trusted_file::check_path(Path::new(place)).map_err(Error::unavailable)?;
         Ok(Self::File(place.into()))
     }
 

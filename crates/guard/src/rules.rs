@@ -9,7 +9,7 @@ pub use protect::{Named, Protect};
 
 use crate::decision::{pattern::Pattern, stage::Limits};
 use crate::error::{Error, Result};
-use manycore_linux::trust;
+use manycore_linux::trusted_file;
 use manycore_text::units;
 use serde::Deserialize;
 use std::{
@@ -110,7 +110,7 @@ impl Rules {
     pub fn load(path: Option<&Path>, groups: &[String]) -> Result<Self> {
         // If the metadata cannot be read, reading the file fails below with a better error.
         if let Some(path) = of(path).filter(|path| fs::metadata(path).is_ok()) {
-            trust::check(path).map_err(|why| untrusted(&why))?;
+            trusted_file::check(path).map_err(|why| untrusted(&why.to_string()))?;
         }
         Self::read(path, groups)
     }

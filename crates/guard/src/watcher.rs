@@ -19,7 +19,7 @@ use crate::decision::{
 };
 use crate::event::{Event, Fact, What};
 use crate::memory_use::Survey;
-use manycore_linux::{clock::now_ns, notify::Manager};
+use manycore_linux::{clock::now_ns, sd_notify::ServiceManager};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -94,7 +94,7 @@ pub struct Watcher {
     events: SyncSender<Event>,
     facts: Receiver<Fact>,
     wake: OwnedFd,
-    manager: Option<Manager>,
+    manager: Option<ServiceManager>,
     beaten_ns: u64,
     share_next: u32,
     who_next: u32,
@@ -118,7 +118,7 @@ pub struct Means {
     /// Readable when there are messages from the slow path.
     pub wake: OwnedFd,
     /// The service manager that expects signs of life.
-    pub manager: Option<Manager>,
+    pub manager: Option<ServiceManager>,
 }
 
 impl Watcher {
@@ -187,7 +187,7 @@ impl Watcher {
             self.tell(0, &What::Lame(error.raw_os_error().unwrap_or(0)));
         }
         if let Some(manager) = &self.manager {
-            manager.tell("READY=1\nSTATUS=watching");
+            manager.send("READY=1\nSTATUS=watching");
         }
     }
 
@@ -219,11 +219,12 @@ impl Watcher {
     /// Sends the service manager's watchdog signal when it is due.
     fn beat(&mut self, now: u64) {
         let Some(manager) = &self.manager else { return };
-        let due =
-            manager.beat.is_some_and(|beat| now.saturating_sub(self.beaten_ns) >= beat.as_nanos() as u64);
+        let due = manager
+            .keep_alive_interval
+            .is_some_and(|beat| now.saturating_sub(self.beaten_ns) >= beat.as_nanos() as u64);
         if due {
             self.beaten_ns = now;
-            manager.tell("WATCHDOG=1");
+            manager.send("WATCHDOG=1");
         }
     }
 

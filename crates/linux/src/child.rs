@@ -35,7 +35,7 @@ pub fn allow_many_files() {
 
 /// The CPUs and memory policy of a program at its start. All that it starts inherits them, unless it changes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Start {
+pub struct StartPlacement {
     /// Its CPUs; those of this process if absent.
     pub cpus: Option<CpuSet>,
     /// Its memory policy.
@@ -48,14 +48,14 @@ pub struct Start {
 /// # Errors
 /// Those of starting a program.
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
-    spawn_at(command, &Start::default())
+    spawn_placed(command, &StartPlacement::default())
 }
 
 /// Like [`spawn`], with the given CPUs and memory policy.
 ///
 /// # Errors
 /// Those of starting a program; `EINVAL` if none of the CPUs or nodes is allowed.
-pub fn spawn_at(command: &mut Command, start: &Start) -> io::Result<Child> {
+pub fn spawn_placed(command: &mut Command, start: &StartPlacement) -> io::Result<Child> {
     command.process_group(0);
     spawn_tied(command, start)
 }
@@ -69,11 +69,11 @@ pub fn spawn_at_terminal(command: &mut Command) -> io::Result<Child> {
     if File::open("/dev/tty").is_err() {
         command.process_group(0);
     }
-    spawn_tied(command, &Start::default())
+    spawn_tied(command, &StartPlacement::default())
 }
 
 /// Starts `command`, which the kernel kills when the calling thread dies.
-fn spawn_tied(command: &mut Command, start: &Start) -> io::Result<Child> {
+fn spawn_tied(command: &mut Command, start: &StartPlacement) -> io::Result<Child> {
     let parent = rustix::process::getpid();
     // SAFETY: the closure makes system calls and allocates nothing, as is required between fork and exec.
     unsafe {
@@ -83,20 +83,20 @@ fn spawn_tied(command: &mut Command, start: &Start) -> io::Result<Child> {
             if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
         });
     }
-    launch(command, start)
+    spawn_detached(command, start)
 }
 
 /// Starts `command` with the given CPUs and memory policy, in our terminal and process group. It may outlive us.
 ///
 /// # Errors
-/// As [`spawn_at`].
-pub fn launch(command: &mut Command, start: &Start) -> io::Result<Child> {
+/// As [`spawn_placed`].
+pub fn spawn_detached(command: &mut Command, start: &StartPlacement) -> io::Result<Child> {
     prepare(command, start);
     command.spawn()
 }
 
 /// Makes `command` apply its CPUs and memory policy before it executes the program.
-pub fn prepare(command: &mut Command, start: &Start) {
+pub fn prepare(command: &mut Command, start: &StartPlacement) {
     let mask = start.cpus.as_ref().map(Mask::of);
     let memory = start.memory.encoded();
     let files = GIVEN_FILES.get().copied();
@@ -116,7 +116,7 @@ pub fn prepare(command: &mut Command, start: &Start) {
 
 /// Makes `command` enter a control group, by writing to the open `file` of the group, before it executes the
 /// program. Errors are ignored.
-pub fn enter(command: &mut Command, file: File) {
+pub fn enter_cgroup(command: &mut Command, file: File) {
     // SAFETY: the closure makes a system call and allocates nothing.
     unsafe {
         command.pre_exec(move || {
@@ -128,7 +128,7 @@ pub fn enter(command: &mut Command, file: File) {
 
 /// Makes `command` the first process that the kernel kills when memory is exhausted (`oom_score_adj`, proc(5)). Also
 /// makes it enter a control group by writing to `entrance` (its `cgroup.procs`) before it executes the program.
-pub fn sacrifice(command: &mut Command, entrance: Option<File>) {
+pub fn prefer_oom_kill(command: &mut Command, entrance: Option<File>) {
     // SAFETY: the closure makes system calls and allocates nothing.
     unsafe {
         command.pre_exec(move || {
@@ -219,7 +219,7 @@ mod tests {
     use std::process::Stdio;
 
     #[test]
-    fn one_that_has_threads_is_not_forked() {
+    fn a_process_with_threads_is_not_forked() {
         // Tests run in threads.
         assert_eq!(fork(|| 0).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }

@@ -1,7 +1,7 @@
 //! Runs a command to its end: captures its output, measures what it used, and ends all processes that it left behind.
 
 use crate::{
-    child::{self, Start},
+    child::{self, StartPlacement},
     tasks,
 };
 use rustix::{
@@ -24,7 +24,7 @@ use std::{
 pub const MOST_OUTPUT: usize = 64 << 20;
 
 /// Most bytes of standard error that are kept: the last ones.
-const MOST_COMPLAINTS: usize = 64 << 10;
+const MAX_STDERR: usize = 64 << 10;
 
 /// Most chunks that are read from a pipe at once. This is more than a pipe can hold (1 MiB,
 /// `/proc/sys/fs/pipe-max-size`), and it bounds the loop if a process writes faster than we read.
@@ -37,14 +37,14 @@ pub struct Job {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     output: Vec<u8>,
-    complaints: Vec<u8>,
-    cut: bool,
-    ended: Option<Ended>,
+    stderr_tail: Vec<u8>,
+    output_truncated: bool,
+    ended: Option<JobUsage>,
 }
 
 /// Resources that a command used, as reported by `wait4(2)`: its own and those of children it waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct JobUsage {
     /// Its exit status.
     pub status: ExitStatus,
     /// User and system time.
@@ -59,10 +59,10 @@ impl Job {
     ///
     /// # Errors
     /// Those of starting a program.
-    pub fn start(command: &mut Command, start: &Start, keep: bool) -> io::Result<Self> {
+    pub fn start(command: &mut Command, start: &StartPlacement, keep: bool) -> io::Result<Self> {
         command.stdin(Stdio::null()).stderr(Stdio::piped());
         command.stdout(if keep { Stdio::piped() } else { Stdio::null() });
-        let mut child = child::spawn_at(command, start)?;
+        let mut child = child::spawn_placed(command, start)?;
         let pid = Pid::from_child(&child);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).inspect_err(|_| child::kill(&mut child))?;
@@ -76,8 +76,8 @@ impl Job {
             stdout,
             stderr,
             output: Vec::new(),
-            complaints: Vec::new(),
-            cut: false,
+            stderr_tail: Vec::new(),
+            output_truncated: false,
             ended: None,
         })
     }
@@ -88,7 +88,7 @@ impl Job {
     }
 
     /// Returns its exit status and resources, once [`wait`] has seen it exit.
-    pub fn ended(&self) -> Option<Ended> {
+    pub fn ended(&self) -> Option<JobUsage> {
         self.ended
     }
 
@@ -98,18 +98,18 @@ impl Job {
     }
 
     /// Returns whether it wrote more than [`MOST_OUTPUT`].
-    pub fn cut(&self) -> bool {
-        self.cut
+    pub fn output_truncated(&self) -> bool {
+        self.output_truncated
     }
 
     /// Returns the end of standard error, at most 64 KiB.
-    pub fn complaints(&self) -> String {
-        String::from_utf8_lossy(&self.complaints).into_owned()
+    pub fn stderr_tail(&self) -> String {
+        String::from_utf8_lossy(&self.stderr_tail).into_owned()
     }
 
     /// Returns the last line of standard error that is not empty, for messages.
-    pub fn last_words(&self) -> String {
-        let text = self.complaints();
+    pub fn last_stderr_line(&self) -> String {
+        let text = self.stderr_tail();
         let last = text.lines().rfind(|line| !line.trim().is_empty());
         last.map_or_else(
             || "it wrote nothing to standard error".to_owned(),
@@ -127,18 +127,18 @@ impl Job {
         let mut chunk = [0; 16 << 10];
         if let Some(pipe) = &mut self.stdout {
             for _ in 0..MOST_CHUNKS {
-                let Some(count) = more(pipe, &mut chunk) else { break };
+                let Some(count) = read_chunk(pipe, &mut chunk) else { break };
                 let room = MOST_OUTPUT - self.output.len();
                 self.output.extend_from_slice(&chunk[..count.min(room)]);
-                self.cut |= count > room;
+                self.output_truncated |= count > room;
             }
         }
         if let Some(pipe) = &mut self.stderr {
             for _ in 0..MOST_CHUNKS {
-                let Some(count) = more(pipe, &mut chunk) else { break };
-                self.complaints.extend_from_slice(&chunk[..count]);
-                let excess = self.complaints.len().saturating_sub(MOST_COMPLAINTS);
-                self.complaints.drain(..excess);
+                let Some(count) = read_chunk(pipe, &mut chunk) else { break };
+                self.stderr_tail.extend_from_slice(&chunk[..count]);
+                let excess = self.stderr_tail.len().saturating_sub(MAX_STDERR);
+                self.stderr_tail.drain(..excess);
             }
         }
     }
@@ -158,7 +158,7 @@ impl Job {
 ///
 /// # Errors
 /// Those of `poll(2)` and `wait4(2)`.
-pub fn wait(jobs: &mut [Job], timeout: Duration, farewell: &mut dyn FnMut(&Job)) -> io::Result<bool> {
+pub fn wait(jobs: &mut [Job], timeout: Duration, on_exit: &mut dyn FnMut(&Job)) -> io::Result<bool> {
     let limit = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
     let mut descriptors: Vec<PollFd> = Vec::new();
     for job in jobs.iter().filter(|job| job.ended.is_none()) {
@@ -176,7 +176,7 @@ pub fn wait(jobs: &mut [Job], timeout: Duration, farewell: &mut dyn FnMut(&Job))
     }
     for job in jobs.iter_mut().filter(|job| job.ended.is_none()) {
         if ready(&job.pidfd)? {
-            farewell(job);
+            on_exit(job);
             job.reap()?;
         } else {
             job.drain();
@@ -219,7 +219,7 @@ fn ready(pidfd: &OwnedFd) -> io::Result<bool> {
     Ok(poll(&mut one, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0)
 }
 
-fn more(pipe: &mut impl Read, chunk: &mut [u8]) -> Option<usize> {
+fn read_chunk(pipe: &mut impl Read, chunk: &mut [u8]) -> Option<usize> {
     loop {
         match pipe.read(chunk) {
             Ok(0) => return None,
@@ -238,14 +238,14 @@ fn time(value: libc::timeval) -> Duration {
 ///
 /// # Errors
 /// Those of `wait4(2)`, such as when it is not a child of ours.
-pub fn reap(pid: u32) -> io::Result<Ended> {
+pub fn reap(pid: u32) -> io::Result<JobUsage> {
     let pid = Pid::from_raw(pid as i32).ok_or(io::ErrorKind::NotFound)?;
     let (status, usage) = child::reap_blocking(pid)?.ok_or(io::ErrorKind::NotFound)?;
     Ok(ended(status, &usage))
 }
 
-fn ended(status: i32, usage: &libc::rusage) -> Ended {
-    Ended {
+fn ended(status: i32, usage: &libc::rusage) -> JobUsage {
+    JobUsage {
         status: ExitStatus::from_raw(status),
         cpu: time(usage.ru_utime) + time(usage.ru_stime),
         max_rss_bytes: usage.ru_maxrss as u64 * 1024,
@@ -277,36 +277,37 @@ pub fn adopt_orphans() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 
-/// Kills and reaps children of this process that are not in `known` and for which `are_strays` returns true,
+/// Kills and reaps children of this process that are not in `known` and for which `is_leftover` returns true,
 /// with their descendants. Returns their names. Requires that [`adopt_orphans`] was called.
-pub fn end_strays(known: &BTreeSet<u32>, are_strays: &dyn Fn(u32) -> bool) -> Vec<String> {
+pub fn end_leftover_processes(known: &BTreeSet<u32>, is_leftover: &dyn Fn(u32) -> bool) -> Vec<String> {
     let (mut names, mut spared) = (Vec::new(), BTreeSet::new());
     loop {
         let children = tasks::children(std::process::id()).into_iter();
-        let strays: Vec<u32> = children.filter(|pid| !known.contains(pid) && !spared.contains(pid)).collect();
-        if strays.is_empty() {
+        let leftovers: Vec<u32> =
+            children.filter(|pid| !known.contains(pid) && !spared.contains(pid)).collect();
+        if leftovers.is_empty() {
             return names;
         }
-        for stray in strays {
-            let Some(pid) = Pid::from_raw(stray as i32) else { continue };
+        for leftover in leftovers {
+            let Some(pid) = Pid::from_raw(leftover as i32) else { continue };
             // A zombie is an orphan that has already exited: it is only reaped.
             if !matches!(child::reap(pid), Ok(None)) {
                 continue;
             }
-            let name = tasks::name(stray);
+            let name = tasks::name(leftover);
             // A process of another user (set-user-ID) cannot be killed, and may never exit.
-            if are_strays(stray) && rustix::process::kill_process(pid, Signal::KILL).is_ok() {
+            if is_leftover(leftover) && rustix::process::kill_process(pid, Signal::KILL).is_ok() {
                 names.extend(name);
                 let _ = child::reap_blocking(pid);
             } else {
-                spared.insert(stray);
+                spared.insert(leftover);
             }
         }
     }
 }
 
-/// Returns the note about a program that [`end_strays`] ended.
-pub fn left_behind(name: &str) -> String {
+/// Returns the note about a program that [`end_leftover_processes`] ended.
+pub fn leftover_note(name: &str) -> String {
     format!(
         "{name} was still running when the command exited, and was ended: run servers in the foreground (for example \
          redis-server --daemonize no, nginx -g 'daemon off;')"
@@ -318,7 +319,8 @@ mod tests {
     use super::*;
 
     fn run(script: &str) -> Job {
-        let job = Job::start(Command::new("sh").args(["-c", script]), &Start::default(), true).unwrap();
+        let job =
+            Job::start(Command::new("sh").args(["-c", script]), &StartPlacement::default(), true).unwrap();
         let mut jobs = [job];
         while !wait(&mut jobs, Duration::from_secs(1), &mut |_| {}).unwrap() {}
         let [job] = jobs;
@@ -326,9 +328,9 @@ mod tests {
     }
 
     #[test]
-    fn a_job_tells_its_output_its_status_and_what_it_used() {
+    fn a_job_reports_its_output_status_and_resources() {
         let job = run("echo hello; echo oops >&2; echo >&2; exit 3");
-        assert_eq!((job.output(), job.last_words().as_str()), (&b"hello\n"[..], "oops"));
+        assert_eq!((job.output(), job.last_stderr_line().as_str()), (&b"hello\n"[..], "oops"));
         let ended = job.ended().unwrap();
         assert_eq!(ended.status.code(), Some(3));
         assert!(ended.max_rss_bytes > 100_000 && ended.cpu < Duration::from_secs(5));
@@ -337,13 +339,17 @@ mod tests {
     #[test]
     fn a_gigabyte_is_read_and_thrown_away() {
         let job = run("head -c 1000000000 /dev/zero; exec >&-; head -c 1000000 /dev/zero >&2");
-        assert!(job.cut() && job.output().len() == MOST_OUTPUT && job.complaints.len() <= MOST_COMPLAINTS);
+        assert!(
+            job.output_truncated()
+                && job.output().len() == MOST_OUTPUT
+                && job.stderr_tail.len() <= MAX_STDERR
+        );
         assert!(job.ended().unwrap().status.success());
     }
 
     #[test]
     fn a_dropped_job_is_killed() {
-        let job = Job::start(Command::new("sleep").arg("1000"), &Start::default(), false).unwrap();
+        let job = Job::start(Command::new("sleep").arg("1000"), &StartPlacement::default(), false).unwrap();
         let pid = job.pid();
         drop(job);
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());

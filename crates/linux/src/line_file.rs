@@ -1,6 +1,6 @@
 //! A file to which lines are added, each whole or not at all.
 
-use crate::trust;
+use crate::trusted_file::{self, Untrusted};
 use std::{
     fs::File,
     io::{self, Write},
@@ -25,20 +25,20 @@ impl LineFile {
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// The same for a daemon of root: only a regular file of its own user is written ([`trust::append`]).
+    /// The same for a daemon of root: only a regular file of its own user is written ([`trusted_file::append`]).
     ///
     /// # Errors
     /// What is wrong with the file; the message names it.
-    pub fn open_trusted(path: &Path) -> Result<Self, String> {
-        Ok(Self { path: path.to_owned(), file: trust::append(path)? })
+    pub fn open_trusted(path: &Path) -> Result<Self, Untrusted> {
+        Ok(Self { path: path.to_owned(), file: trusted_file::append(path)? })
     }
 
     /// Opens the file of [`Self::open_trusted`] again, after it was renamed or removed.
     ///
     /// # Errors
     /// Those of [`Self::open_trusted`]; the old file stays open then.
-    pub fn reopen(&mut self) -> Result<(), String> {
-        self.file = trust::append(&self.path)?;
+    pub fn reopen(&mut self) -> Result<(), Untrusted> {
+        self.file = trusted_file::append(&self.path)?;
         Ok(())
     }
 

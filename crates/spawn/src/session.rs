@@ -6,7 +6,7 @@ use manycore_experiment::interrupt;
 use manycore_experiment::spawning::Memory;
 use manycore_linux::{
     child,
-    job::{adopt_orphans, end_strays},
+    job::{adopt_orphans, end_leftover_processes},
     process_memory, tasks,
 };
 use rustix::{
@@ -73,7 +73,7 @@ impl<'a> Session<'a> {
         let others = tasks::children(std::process::id()).into_iter().collect();
         let entrance =
             group.map(|group| OpenOptions::new().write(true).open(group.entrance())).transpose()?;
-        child::sacrifice(command, entrance);
+        child::prefer_oom_kill(command, entrance);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = child::spawn(command)?;
         let (said, lines) = channel();
@@ -216,7 +216,7 @@ impl Drop for Session<'_> {
             self.ends_within(GRACE);
         }
         child::kill(&mut self.child);
-        let _ = end_strays(&self.others, &|_| true);
+        let _ = end_leftover_processes(&self.others, &|_| true);
     }
 }
 

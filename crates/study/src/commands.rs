@@ -12,7 +12,7 @@ use manycore_experiment::{engine::Subject, interrupt, metric::Reader, observe::O
 use manycore_linux::{
     affinity,
     clock::now_ns,
-    job::{self, Ended, Job},
+    job::{self, Job, JobUsage},
     tasks,
 };
 use manycore_topology::CpuSet;
@@ -224,7 +224,7 @@ impl Commands {
         }
         let ends = waited?;
         self.remark(&name, &keeper, &known);
-        let ended: Vec<Ended> = jobs.iter().filter_map(Job::ended).collect();
+        let ended: Vec<JobUsage> = jobs.iter().filter_map(Job::ended).collect();
         if !self.rules.ignore_failure {
             all_succeeded(&jobs, &ended, &name)?;
         }
@@ -255,7 +255,9 @@ impl Commands {
     /// the load are therefore ended.
     fn end_strays(&self, known: &BTreeSet<u32>) -> Vec<String> {
         let mark = format!("{MARK}={}", std::process::id());
-        job::end_strays(known, &|pid| self.service.is_none() || tasks::has_environment(pid, &mark))
+        job::end_leftover_processes(known, &|pid| {
+            self.service.is_none() || tasks::has_environment(pid, &mark)
+        })
     }
 
     fn remark(&mut self, name: &str, keeper: &AffinityEnforcer, known: &BTreeSet<u32>) {
@@ -271,17 +273,17 @@ impl Commands {
 }
 
 /// Returns the exit statuses if at least one command failed; empty if all of them succeeded.
-fn exits(ended: &[Ended]) -> Vec<i32> {
+fn exits(ended: &[JobUsage]) -> Vec<i32> {
     let exit =
-        |end: &Ended| end.status.code().or(end.status.signal().map(|signal| 128 + signal)).unwrap_or(-1);
+        |end: &JobUsage| end.status.code().or(end.status.signal().map(|signal| 128 + signal)).unwrap_or(-1);
     let failed = ended.iter().any(|end| !end.status.success());
     if failed { ended.iter().map(exit).collect() } else { Vec::new() }
 }
 
-fn all_succeeded(jobs: &[Job], ended: &[Ended], name: &str) -> Result {
+fn all_succeeded(jobs: &[Job], ended: &[JobUsage], name: &str) -> Result {
     let failed = jobs.iter().zip(ended).find(|(_, end)| !end.status.success());
     failed.map_or(Ok(()), |(job, end)| {
-        Err(Error::Failed(format!("{name} failed ({}): {}", end.status, job.last_words())))
+        Err(Error::Failed(format!("{name} failed ({}): {}", end.status, job.last_stderr_line())))
     })
 }
 

@@ -115,7 +115,7 @@ impl Service {
             "the service {} ended ({}): {}",
             self.name,
             ended.status,
-            self.jobs[0].last_words()
+            self.jobs[0].last_stderr_line()
         )))
     }
 
@@ -186,7 +186,7 @@ impl Drop for Service {
             }
         }
         self.jobs[0].signal(Signal::KILL);
-        job::end_strays(&self.others, &|_| true);
+        job::end_leftover_processes(&self.others, &|_| true);
     }
 }
 

@@ -57,14 +57,14 @@ pub fn figures(
 }
 
 fn read(readers: &[Reader], job: &Job, since: SystemTime) -> Result<Vec<(Metric, f64)>, String> {
-    if job.cut() {
+    if job.output_truncated() {
         return Err(format!(
             "it wrote more than {} MiB, the limit for output with metrics",
             MOST_OUTPUT >> 20
         ));
     }
     let text = String::from_utf8_lossy(job.output());
-    metric::read_all(readers, &metric::Output { stdout: &text, stderr: &job.complaints(), since })
+    metric::read_all(readers, &metric::Output { stdout: &text, stderr: &job.stderr_tail(), since })
 }
 
 /// The metrics of an experiment and which of them is primary; fixed by its first run.

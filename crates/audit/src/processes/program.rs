@@ -1,7 +1,7 @@
 //! Reads program and runtime of processes that have more threads than CPUs.
 
 use super::missed;
-use crate::go;
+use crate::go_buildinfo;
 use crate::{LIBRARIES, Process, Program, Unseen, VARIABLES, clearly_more};
 use manycore_topology::Machine;
 use manycore_topology::sys_tree::SysTree;
@@ -47,7 +47,7 @@ pub(super) fn read(
         arguments: words("cmdline").unwrap_or_default(),
         environment: environment.unwrap_or_default().iter().filter_map(wanted).collect(),
         libraries: paths(&libraries.unwrap_or_default()),
-        go: file.and_then(|file| go::read(&file)),
+        go: file.and_then(|file| go_buildinfo::read(&file)),
     });
 }
 

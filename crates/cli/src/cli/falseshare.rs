@@ -10,7 +10,6 @@ use std::{path::PathBuf, time::Duration};
 /// that accessed each byte, the variable or the allocation that contains the bytes, and how to fix the
 /// problem. Lines on which threads use the same bytes (true sharing), which padding does not help, are listed
 /// separately. The program need not be rebuilt. With debug information, code is reported by file and line.
-/// by file and line.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -19,7 +18,7 @@ Examples:
   manycore falseshare --latent -- ./solver             also sharing on lines of 128 bytes
   manycore falseshare --out seen.json -- ./solver      save the observation, with names
   manycore falseshare --from seen.json --threshold 10  evaluate it again
-  manycore falseshare --json -- ./solver | jq '.false_sharing[] | {needless, holder}'
+  manycore falseshare --json -- ./solver | jq '.false_sharing[] | {false_transfers, data}'
 
 Engines:
   emulation  runs the program in qemu-user and follows every memory access of every
@@ -106,6 +105,16 @@ pub enum EngineChoice {
     Emulation,
     /// Some accesses, recorded by the hardware.
     Sampling,
+}
+
+impl From<EngineChoice> for manycore_falseshare::EngineChoice {
+    fn from(choice: EngineChoice) -> Self {
+        match choice {
+            EngineChoice::Auto => Self::Auto,
+            EngineChoice::Emulation => Self::Emulation,
+            EngineChoice::Sampling => Self::Sampling,
+        }
+    }
 }
 
 fn line_bytes(text: &str) -> Result<u32, String> {

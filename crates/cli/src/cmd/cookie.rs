@@ -6,7 +6,7 @@ use crate::{
     failure::{Failure, Outcome},
 };
 use manycore_guard::beam::{MOST_COOKIE, is_cookie};
-use manycore_linux::trust;
+use manycore_linux::trusted_file;
 use std::{io::Read, path::Path};
 
 /// Checks the cookie.
@@ -19,7 +19,7 @@ pub fn run(args: &Cookie) -> Outcome {
 }
 
 fn check(path: &Path) -> Result<(), String> {
-    let file = trust::open_own(path)?;
+    let file = trusted_file::open_own(path).map_err(|why| why.to_string())?;
     let mut bytes = Vec::new();
     let most = MOST_COOKIE as u64 + 1;
     file.take(most).read_to_end(&mut bytes).map_err(|error| error.to_string())?;

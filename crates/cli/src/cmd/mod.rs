@@ -44,7 +44,10 @@ pub fn run(cli: Cli) -> Outcome {
         Verb::Completions(args) => completions::run(&args),
         Verb::Man(args) => man::run(&args),
         Verb::Worker(args) => worker::run(&args),
-        Verb::Cleanup => cleanup::run(),
+        Verb::Cleanup => {
+            cleanup::run();
+            Ok(())
+        }
         Verb::Cookie(args) => cookie::run(&args),
         Verb::Irq(args) => irq::run(&args),
         Verb::Qos(args) => qos::run(&args),

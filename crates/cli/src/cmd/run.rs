@@ -10,7 +10,7 @@ use manycore_control::journal::{Change, Journal};
 use manycore_control::placement::{CommandProcesses, PlacementSession, ResolvedPlacement, open_journal};
 use manycore_linux::{
     affinity,
-    job::{self, Ended},
+    job::{self, JobUsage},
     tasks,
 };
 use manycore_study::{line, with_workers};
@@ -128,7 +128,7 @@ fn look_after(
     family: &CommandProcesses,
     pid: Pid,
     signals: &Signals,
-) -> Outcome<Ended> {
+) -> Outcome<JobUsage> {
     let number = pid.as_raw_nonzero().get() as u32;
     let lost =
         |error: &dyn std::fmt::Display| Failure::missing(format!("cannot wait for the command: {error}"));

@@ -88,7 +88,7 @@ pub fn falseshare(arguments: &[&str], program: &Path, case: &str) -> Output {
 }
 
 /// Returns the exit code and the findings of a case.
-pub fn judged(arguments: &[&str], program: &Path, case: &str) -> (Option<i32>, Value) {
+pub fn findings_of(arguments: &[&str], program: &Path, case: &str) -> (Option<i32>, Value) {
     let run = falseshare(&[&["--json"], arguments].concat(), program, case);
     // The output of the program comes before the JSON.
     let text = String::from_utf8(run.stdout).unwrap();
@@ -118,6 +118,6 @@ pub fn only<'a>(findings: &'a Value, list: &str) -> &'a Value {
 
 /// Asserts that nothing is found, also by the exit code.
 pub fn assert_clean(program: &Path, case: &str) {
-    let (code, findings) = judged(&[], program, case);
+    let (code, findings) = findings_of(&[], program, case);
     assert_eq!((code, &findings["false_sharing"]), (Some(0), &Value::Array(vec![])), "{case}: {findings:#}");
 }

@@ -137,9 +137,9 @@ fn a_marked_command_is_found_without_its_parents() {
     journal.record(&Change::Command { mark, old: cpus.clone(), new: first_cpu() }).unwrap();
     let mut command = Command::new("sh");
     command.args(["-c", "sleep 1000 & echo $!"]).env("MANYCORE_TEST", std::process::id().to_string());
-    let start = child::Start { cpus: Some(first_cpu()), ..Default::default() };
+    let start = child::StartPlacement { cpus: Some(first_cpu()), ..Default::default() };
     command.stdout(std::process::Stdio::piped());
-    let mut shell = child::spawn_at(&mut command, &start).unwrap();
+    let mut shell = child::spawn_placed(&mut command, &start).unwrap();
     let mut line = String::new();
     io::BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
     shell.wait().unwrap();

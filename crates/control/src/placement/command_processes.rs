@@ -4,7 +4,7 @@ use crate::placement::Enforcement;
 use crate::{command_group::CommandGroup, journal::Journal};
 use manycore_linux::{
     affinity,
-    child::{self, Start},
+    child::{self, StartPlacement},
     job, tasks,
 };
 use manycore_topology::CpuSet;
@@ -43,9 +43,9 @@ impl CommandProcesses {
     ///
     /// # Errors
     /// Returns an error if the program cannot be started.
-    pub fn launch(&mut self, command: &mut Command, start: &Start) -> io::Result<Pid> {
+    pub fn launch(&mut self, command: &mut Command, start: &StartPlacement) -> io::Result<Pid> {
         let Some(group) = self.group.take() else {
-            return child::launch(command, start).map(|child| Pid::from_child(&child));
+            return child::spawn_detached(command, start).map(|child| Pid::from_child(&child));
         };
         let pid = group.launch(command, start)?;
         let number = pid.as_raw_nonzero().get() as u32;

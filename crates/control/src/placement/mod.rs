@@ -13,7 +13,7 @@ pub use session::{
 };
 
 use crate::error::{Error, Result};
-use manycore_linux::{child::Start, memory_policy::MemoryPolicy};
+use manycore_linux::{child::StartPlacement, memory_policy::MemoryPolicy};
 use manycore_placement::{MemoryPlacement, PlacementPlan, Policy, PolicyKind, Reserve};
 use manycore_topology::{CpuSet, Machine};
 
@@ -45,8 +45,8 @@ impl WorkerCpus {
     }
 
     /// Returns how a command with this placement starts.
-    pub fn start(&self) -> Start {
-        Start { cpus: self.cpus(), memory: self.memory.clone() }
+    pub fn start(&self) -> StartPlacement {
+        StartPlacement { cpus: self.cpus(), memory: self.memory.clone() }
     }
 }
 

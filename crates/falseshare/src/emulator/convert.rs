@@ -1,28 +1,33 @@
 //! Conversion of the shared region's contents into an [`Observation`] of the model.
 
 use super::Program;
-use crate::shadow::{
-    reader::{self, LineSeen, MapSeen, ProcessSeen},
-    region::{Region, SLOTS},
-    windows,
+use crate::{
+    shadow::{
+        reader::{self, LineSeen, MapSeen, ProcessSeen},
+        region::{Region, SLOTS},
+        sampling_windows,
+    },
+    sharing::{
+        CommandEnd, HeapBlock, LineAccess, MappedFile, MemoryKind, Names, Observation, Process, SharedLine,
+        Thread,
+    },
 };
-use crate::sharing::{Access, Block, End, Line, Module, Names, Observation, Place, Process, Thread};
-use manycore_linux::job::left_behind;
+use manycore_linux::job::leftover_note;
 use std::path::Path;
 
-/// Returns `observation` completed with the contents of `region` and with notes. `strays` are names of
+/// Returns `observation` completed with the contents of `region` and with notes. `leftovers` are names of
 /// programs that the command left running and that were ended with it.
-pub fn observed(
+pub fn to_observation(
     region: &Region,
     mut observation: Observation,
     program: &Program,
-    strays: &[String],
+    leftovers: &[String],
 ) -> Observation {
-    let (mut processes, untold) = reader::read(region);
-    if matches!(observation.end, End::Timeout | End::Interrupted) {
+    let (mut processes, unreported) = reader::read(region);
+    if matches!(observation.end, CommandEnd::Timeout | CommandEnd::Interrupted) {
         // The processes were ended by us, possibly in the middle of `execve(2)`.
         for process in &mut processes {
-            process.vanished = false;
+            process.exec_failed_silently = false;
         }
     }
     observation.notes.extend(program.notes.iter().cloned());
@@ -30,27 +35,29 @@ pub fn observed(
     for (seen, process) in processes.iter().zip(&observation.processes) {
         let name = shown(seen, program);
         notes(seen, &name, &mut observation.notes);
-        if !tells_allocations(seen) && shares_nameless(process) {
+        if !reports_allocations(seen) && has_unnamed_sharing(process) {
             observation.notes.push(format!(
                 "allocations of {name} are not visible, because it is linked statically or with a C library other than \
                  glibc: shared data on its heap has no names"
             ));
         }
     }
-    if untold.ended > 0 {
-        let text =
-            format!("{} processes with a single thread, which shared nothing, are not listed", untold.ended);
+    if unreported.ended > 0 {
+        let text = format!(
+            "{} processes with a single thread, which shared nothing, are not listed",
+            unreported.ended
+        );
         observation.notes.push(text);
     }
-    observation.unobserved = untold.strangers as usize;
-    if untold.strangers > 0 {
+    observation.unobserved_processes = unreported.without_slot as usize;
+    if unreported.without_slot > 0 {
         observation.notes.push(format!(
             "{} processes were not observed: more than {SLOTS} ran at the same time",
-            untold.strangers
+            unreported.without_slot
         ));
     }
-    for stray in strays {
-        observation.notes.push(left_behind(stray));
+    for leftover in leftovers {
+        observation.notes.push(leftover_note(leftover));
     }
     observation
 }
@@ -69,49 +76,49 @@ fn notes(process: &ProcessSeen, name: &str, notes: &mut Vec<String>) {
             notes.push(format!("{path}, which {name} executed, was not observed"));
         }
         Some((path, why)) => notes.push(format!("{path}, which {name} executed, was not observed: {why}")),
-        None if process.vanished => {
+        None if process.exec_failed_silently => {
             notes.push(format!(
                 "the program that {name} executed did not start in the emulator and was not observed"
             ));
         }
         None => {}
     }
-    let often = process.lines.iter().filter(|line| line.hand_overs > windows::MANY).count();
-    if often > 0 {
+    let sampled = process.lines.iter().filter(|line| line.transfers > sampling_windows::SAMPLE_AFTER).count();
+    if sampled > 0 {
         notes.push(format!(
-            "{name}: transfer counts are estimates for lines (here {often}) with more than {} transfers: from then on, \
+            "{name}: transfer counts are estimates for lines (here {sampled}) with more than {} transfers: from then on, \
              these lines are sampled a sixteenth of the time",
-            windows::MANY
+            sampling_windows::SAMPLE_AFTER
         ));
     }
-    let mut tell = |count: u64, what: &str| {
+    let mut note_count = |count: u64, what: &str| {
         if count > 0 {
             notes.push(format!("{name}: {count} {what}"));
         }
     };
-    tell(process.not_followed, "accesses were not followed, as the memory for that was used up");
-    tell(process.strangers, "accesses of threads beyond the first 4096 were not followed");
-    tell(process.lost_maps, "mappings were not recorded, because there were too many");
-    tell(process.lost_blocks, "heap blocks were not recorded, because there were too many");
-    tell(
+    note_count(process.unfollowed_accesses, "accesses were not followed, as the memory for that was used up");
+    note_count(process.overflow_accesses, "accesses of threads beyond the first 4096 were not followed");
+    note_count(process.lost_maps, "mappings were not recorded, because there were too many");
+    note_count(process.lost_blocks, "heap blocks were not recorded, because there were too many");
+    note_count(
         sum(process.lines.iter().map(|line| line.uncounted)),
         "accesses to shared lines are missing from the tables, because there were too many different ones",
     );
 }
 
 /// Returns whether our library, which reports allocations, is loaded in the process.
-fn tells_allocations(process: &ProcessSeen) -> bool {
+fn reports_allocations(process: &ProcessSeen) -> bool {
     process.maps.iter().any(|map| map.path.starts_with("/memfd:manycore-preload"))
 }
 
 /// Returns whether there is false sharing on the heap without a known block, or in other memory without a name.
-fn shares_nameless(process: &Process) -> bool {
-    let is_nameless = |place: &Place| match place {
-        Place::Heap { blocks } => blocks.is_empty(),
-        Place::Mapping { .. } => true,
+fn has_unnamed_sharing(process: &Process) -> bool {
+    let is_nameless = |place: &MemoryKind| match place {
+        MemoryKind::Heap { blocks } => blocks.is_empty(),
+        MemoryKind::Mapping { .. } => true,
         _ => false,
     };
-    process.lines.iter().any(|line| line.needless > 0 && is_nameless(&line.place))
+    process.lines.iter().any(|line| line.false_transfers > 0 && is_nameless(&line.memory))
 }
 
 /// Returns the saturated sum of counts. The program can write into the region, so counts may be any number.
@@ -125,8 +132,8 @@ fn convert(process: &ProcessSeen) -> Process {
     Process {
         pid: process.pid,
         program: process.program.clone(),
-        unfollowed: process.not_followed.saturating_add(process.strangers),
-        escaped: process.escape.is_some() || process.vanished,
+        unfollowed_accesses: process.unfollowed_accesses.saturating_add(process.overflow_accesses),
+        ran_unobserved: process.escape.is_some() || process.exec_failed_silently,
         threads: process
             .threads
             .iter()
@@ -142,7 +149,7 @@ fn convert(process: &ProcessSeen) -> Process {
             .collect(),
         modules: files
             .iter()
-            .map(|map| Module {
+            .map(|map| MappedFile {
                 start: map.start,
                 end: map.end,
                 file_offset: map.offset,
@@ -155,17 +162,17 @@ fn convert(process: &ProcessSeen) -> Process {
     }
 }
 
-fn convert_line(process: &ProcessSeen, files: &[&MapSeen], line: &LineSeen) -> Line {
+fn convert_line(process: &ProcessSeen, files: &[&MapSeen], line: &LineSeen) -> SharedLine {
     let first = line.accesses.iter().map(|access| access.offset).min().unwrap_or(0);
-    Line {
+    SharedLine {
         address: line.address,
         layout: line.layout,
-        hand_overs: line.hand_overs,
-        needless: line.needless,
+        transfers: line.transfers,
+        false_transfers: line.false_transfers,
         accesses: line
             .accesses
             .iter()
-            .map(|access| Access {
+            .map(|access| LineAccess {
                 thread: access.thread,
                 code: access.code,
                 of_lock: access.of_lock,
@@ -175,41 +182,41 @@ fn convert_line(process: &ProcessSeen, files: &[&MapSeen], line: &LineSeen) -> L
                 writes: access.writes,
             })
             .collect(),
-        place: place(process, files, line, line.address.saturating_add(u64::from(first))),
+        memory: place(process, files, line, line.address.saturating_add(u64::from(first))),
     }
 }
 
 /// Returns what contains `address`, the first byte of `line` that was accessed.
-fn place(process: &ProcessSeen, files: &[&MapSeen], line: &LineSeen, address: u64) -> Place {
+fn place(process: &ProcessSeen, files: &[&MapSeen], line: &LineSeen, address: u64) -> MemoryKind {
     if !line.blocks.is_empty() {
-        let block = |block: &reader::BlockSeen| Block {
+        let block = |block: &reader::BlockSeen| HeapBlock {
             start: block.start,
             bytes: block.bytes,
             callers: block.callers.clone(),
         };
-        return Place::Heap { blocks: line.blocks.iter().map(block).collect() };
+        return MemoryKind::Heap { blocks: line.blocks.iter().map(block).collect() };
     }
     let inside = |(start, end): (u64, u64)| (start..end).contains(&address);
     let stack = process.threads.iter().rposition(|thread| inside(thread.stack));
     if let Some(thread) = stack {
-        return Place::Stack { thread };
+        return MemoryKind::Stack { thread };
     }
     if inside(process.heap) {
-        return Place::Heap { blocks: Vec::new() };
+        return MemoryKind::Heap { blocks: Vec::new() };
     }
     let holds = |map: &MapSeen, live: bool| map.live == live && inside((map.start, map.end));
     let file = |live| files.iter().rposition(|map| holds(map, live));
     let other = |live| process.maps.iter().rev().find(|map| map.path.is_empty() && holds(map, live));
     // A file that was unmapped does not give its name to later mappings at the same address.
     let map = match (file(true), other(true), file(false), other(false)) {
-        (Some(module), ..) | (None, None, Some(module), _) => return Place::Module { module },
+        (Some(module), ..) | (None, None, Some(module), _) => return MemoryKind::Module { module },
         (None, Some(map), ..) | (None, None, None, Some(map)) => map,
-        (None, None, None, None) => return Place::Unknown,
+        (None, None, None, None) => return MemoryKind::Unknown,
     };
     // Zeroed memory directly after a file's mapping is its `.bss`.
     match files.iter().rposition(|file| file.end == map.start && file.live == map.live) {
-        Some(module) => Place::Module { module },
-        None => Place::Mapping { start: map.start, bytes: map.end - map.start },
+        Some(module) => MemoryKind::Module { module },
+        None => MemoryKind::Mapping { start: map.start, bytes: map.end - map.start },
     }
 }
 
@@ -220,7 +227,7 @@ mod tests {
 
     /// Regression test: memory at an address where a file had been mapped was reported as that file's data.
     #[test]
-    fn memory_is_not_called_after_a_file_that_was_there_before() {
+    fn memory_is_not_named_after_a_file_that_was_mapped_there_before() {
         let map = |path: &str, live| MapSeen {
             start: 0x1000,
             end: 0x3000,
@@ -234,10 +241,10 @@ mod tests {
             let files: Vec<&MapSeen> = process.maps.iter().filter(|map| !map.path.is_empty()).collect();
             place(&process, &files, &line, line.address)
         };
-        let anonymous = Place::Mapping { start: 0x1000, bytes: 0x2000 };
+        let anonymous = MemoryKind::Mapping { start: 0x1000, bytes: 0x2000 };
         assert_eq!(place_among(vec![map("/etc/passwd", false), map("", true)]), anonymous);
-        assert_eq!(place_among(vec![map("", false), map("/lib/a", true)]), Place::Module { module: 0 });
-        assert_eq!(place_among(vec![map("/lib/a", false), map("", false)]), Place::Module { module: 0 });
+        assert_eq!(place_among(vec![map("", false), map("/lib/a", true)]), MemoryKind::Module { module: 0 });
+        assert_eq!(place_among(vec![map("/lib/a", false), map("", false)]), MemoryKind::Module { module: 0 });
     }
 
     #[test]
@@ -255,10 +262,10 @@ mod tests {
             lines: vec![line.clone(), line],
             ..ProcessSeen::default()
         };
-        let mut told = Vec::new();
-        notes(&seen, "x", &mut told);
-        assert!(told[0].contains(&format!("{} accesses to shared lines", u64::MAX)), "{told:?}");
+        let mut texts = Vec::new();
+        notes(&seen, "x", &mut texts);
+        assert!(texts[0].contains(&format!("{} accesses to shared lines", u64::MAX)), "{texts:?}");
         let process = convert(&seen);
-        assert_eq!((process.accesses, &process.lines[1].place), (u64::MAX, &Place::Unknown));
+        assert_eq!((process.accesses, &process.lines[1].memory), (u64::MAX, &MemoryKind::Unknown));
     }
 }

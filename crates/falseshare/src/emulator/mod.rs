@@ -1,6 +1,6 @@
 //! Runs a program in QEMU's user-mode emulator and observes its memory accesses.
 //!
-//! The emulator loads our plugin (`shadow/plugin`), and the program loads our library (`shadow/preload`).
+//! The emulator loads our plugin (`plugin/`), and the program loads our library (`preload/`).
 //! Both are embedded in this binary and become anonymous files (`memfd_create(2)`), whose paths below `/proc`
 //! are valid as long as this process runs, so that no files are left behind. They record accesses in a region
 //! of shared memory, which stays readable after the observed processes have exited.
@@ -9,8 +9,11 @@ mod convert;
 mod program;
 mod qemu;
 
-use crate::shadow::region::{self, Region};
-use crate::sharing::{End, Layout, Observation};
+use crate::{
+    error::{Error, Result, system},
+    shadow::region::{self, Region},
+    sharing::{CommandEnd, Engine, LineLayout, Observation, SHARING_SCHEMA},
+};
 use manycore_control::cleanup::{self, Cleanup, Leftover};
 use manycore_linux::{child, job};
 use rustix::{
@@ -20,10 +23,11 @@ use rustix::{
 use std::{
     collections::BTreeSet,
     ffi::OsString,
+    fs::File,
     io,
     os::unix::process::ExitStatusExt,
     path::PathBuf,
-    process::ExitStatus,
+    process::{Command, ExitStatus},
     time::{Duration, Instant},
 };
 
@@ -34,7 +38,7 @@ pub struct Request {
     pub command: Vec<OsString>,
     /// The line layouts to follow; the first is that of the machine. Lines have 32, 64 or 128 bytes, and
     /// there are at most eight layouts.
-    pub layouts: Vec<Layout>,
+    pub layouts: Vec<LineLayout>,
     /// Most memory for bookkeeping, in bytes. One half holds the shared lines of all processes. The other
     /// half is a limit for each process: it is used to find out which lines are shared, in all layouts, and
     /// for heap blocks. Accesses that do not fit are counted and reported.
@@ -46,90 +50,11 @@ pub struct Request {
     pub cleanup: Option<cleanup::Program>,
 }
 
-/// Why a program cannot be observed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// There is no such program.
-    #[error("cannot start {0}: no such program; check its name and PATH")]
-    NotFound(String),
-    /// The file is not a program that can be run here.
-    #[error("cannot start {program}: {why}")]
-    NotExecutable {
-        /// The program.
-        program: String,
-        /// Returns the reason.
-        why: String,
-    },
-    /// A program for another architecture.
-    #[error(
-        "{program} is a program for {found}, but only programs for {expected} can be observed on this machine"
-    )]
-    OtherArchitecture {
-        /// The program.
-        program: String,
-        /// The architecture of the program.
-        found: String,
-        /// The architecture of this machine.
-        expected: String,
-    },
-    /// The emulator is not installed.
-    #[error(
-        "{0} is not installed: install the package qemu-user (apt-get install qemu-user, or dnf install qemu-user)"
-    )]
-    NoEmulator(String),
-    /// The emulator does not support plugins.
-    #[error(
-        "{0} has no support for plugins, as is usual for static builds: install qemu-user instead of qemu-user-static"
-    )]
-    NoPlugins(String),
-    /// The emulator rejected the plugin, or did not start.
-    #[error("{emulator} could not start the program: {why}")]
-    Refused {
-        /// The emulator.
-        emulator: String,
-        /// What is known about the reason.
-        why: String,
-    },
-    /// The emulator needs more address space than `RLIMIT_AS` allows.
-    #[error(
-        "the address space is limited to {} MiB (ulimit -v), which is too little for the emulator: run \
-         'ulimit -v unlimited' in this shell, or raise the limit where it is set, and try again ({why})",
-        bytes >> 20
-    )]
-    AddressSpace {
-        /// The limit, in bytes (`RLIMIT_AS`).
-        bytes: u64,
-        /// What failed.
-        why: String,
-    },
-    /// This binary was built without the plugin.
-    #[error("this manycore was built without its QEMU plugin; build it for the target {0}-unknown-linux-gnu")]
-    NoPlugin(&'static str),
-    /// The request is invalid.
-    #[error("{0}")]
-    Request(String),
-    /// The cleanup process cannot be started.
-    #[error(transparent)]
-    Cleanup(#[from] manycore_control::Error),
-    /// A system call failed.
-    #[error("{what}: {error}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// The error.
-        error: io::Error,
-    },
-}
-
-fn system(what: &'static str) -> impl Fn(io::Error) -> Error {
-    move |error| Error::System { what, error }
-}
-
 /// Replaces an error that a limited address space may have caused by [`Error::AddressSpace`].
-fn of_limit(error: Error) -> Error {
+fn explain_address_limit(error: Error) -> Error {
     let is_possible = match &error {
         Error::System { error, .. } => error.kind() == io::ErrorKind::OutOfMemory,
-        Error::Refused { .. } => true,
+        Error::EmulatorRefused { .. } => true,
         _ => false,
     };
     match getrlimit(Resource::As).current.filter(|_| is_possible) {
@@ -145,34 +70,68 @@ fn of_limit(error: Error) -> Error {
 ///
 /// # Errors
 /// See [`Error`]; failures of the command itself are in [`Observation::end`].
-pub fn observe(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation, Error> {
-    follow(request, stop).map_err(of_limit)
+pub fn observe(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation> {
+    run_observed(request, stop).map_err(explain_address_limit)
 }
 
-fn follow(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation, Error> {
+fn run_observed(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation> {
     let program = program::find(&request.command)?;
     let emulator = qemu::find()?;
-    let layouts: Vec<region::Layout> = request
+    let (region, file) = create_region(request)?;
+    let mut launch = qemu::Launch::new(&emulator, &file)?;
+    job::adopt_orphans().map_err(system("prctl"))?;
+    let _cleanup = start_cleanup(request, &launch)?;
+    let start = Instant::now();
+    let (end, leftovers) = run_to_end(&mut launch.command(&program), request.timeout, stop)?;
+    let observation = Observation {
+        schema: SHARING_SCHEMA.to_owned(),
+        engine: Engine::Emulator { version: emulator.version.clone() },
+        command: request.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        seconds: start.elapsed().as_secs_f64(),
+        end,
+        layouts: request.layouts.clone(),
+        ..Observation::default()
+    };
+    let observation = convert::to_observation(&region, observation, &program, &leftovers);
+    let has_started = observation.processes.iter().any(|process| !process.threads.is_empty());
+    if has_started || end == CommandEnd::Interrupted {
+        return Ok(observation);
+    }
+    let why = match end {
+        CommandEnd::Status(status) => format!("it exited with status {status}"),
+        CommandEnd::Signal(signal) => format!("it was ended by signal {signal}"),
+        CommandEnd::Timeout | CommandEnd::Interrupted => "it did not start in time".to_owned(),
+    };
+    Err(Error::EmulatorRefused { emulator: emulator.version, why })
+}
+
+/// Creates the shared memory region, and the file through which other processes map it.
+fn create_region(request: &Request) -> Result<(Region, File)> {
+    let layouts: Vec<region::LineLayout> = request
         .layouts
         .iter()
-        .map(|layout| region::Layout { line_bytes: layout.line_bytes, shift_bytes: layout.shift_bytes })
+        .map(|layout| region::LineLayout { line_bytes: layout.line_bytes, shift_bytes: layout.shift_bytes })
         .collect();
-    let (region, file) = Region::create(&layouts, request.memory_limit_bytes).map_err(|error| {
+    Region::create(&layouts, request.memory_limit_bytes).map_err(|error| {
         if error.kind() == io::ErrorKind::InvalidInput {
             Error::Request("expected lines of 32, 64 or 128 bytes, and one to eight layouts".to_owned())
         } else {
             Error::System { what: "cannot create the shared memory region", error }
         }
-    })?;
-    let mut launch = qemu::Launch::new(&emulator, &file)?;
-    job::adopt_orphans().map_err(system("prctl"))?;
-    let _cleanup = start_cleanup(request, &launch)?;
+    })
+}
+
+/// Runs the emulator until it exits or has to be ended. Returns how it ended, and the names of the programs
+/// that the command left running.
+fn run_to_end(
+    command: &mut Command,
+    timeout: Option<Duration>,
+    stop: &dyn Fn() -> bool,
+) -> Result<(CommandEnd, Vec<String>)> {
     let known: BTreeSet<u32> = manycore_linux::tasks::children(std::process::id()).into_iter().collect();
-    let start = Instant::now();
-    let mut child =
-        child::spawn_at_terminal(&mut launch.command(&program)).map_err(system("starting the emulator"))?;
+    let mut child = child::spawn_at_terminal(command).map_err(system("starting the emulator"))?;
     let pid = Pid::from_child(&child);
-    let end = wait(pid, request.timeout, stop).map_err(system("waiting for the program"));
+    let end = wait(pid, timeout, stop).map_err(system("waiting for the program"));
     let ends_here = !matches!(end, Ok(None));
     if ends_here {
         let _ = kill_process_group(pid, Signal::KILL);
@@ -180,58 +139,38 @@ fn follow(request: &Request, stop: &dyn Fn() -> bool) -> Result<Observation, Err
         let _ = child.kill();
     }
     let status = child.wait().map_err(system("waiting for the program"))?;
-    let mut strays = job::end_strays(&known, &|_| true);
+    let mut leftovers = job::end_leftover_processes(&known, &|_| true);
     if ends_here {
         // We ended these with the command, so they are not worth a note.
-        strays.clear();
+        leftovers.clear();
     }
-    let seconds = start.elapsed().as_secs_f64();
-    let end = end?.unwrap_or_else(|| end_of(status));
-    let observation = Observation {
-        schema: crate::sharing::SHARING_SCHEMA.to_owned(),
-        engine: crate::sharing::Engine::Emulator { version: emulator.version.clone() },
-        command: request.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        seconds,
-        end,
-        layouts: request.layouts.clone(),
-        ..Observation::default()
-    };
-    let observation = convert::observed(&region, observation, &program, &strays);
-    if observation.processes.iter().all(|process| process.threads.is_empty()) && end != End::Interrupted {
-        let why = match end {
-            End::Status(status) => format!("it exited with status {status}"),
-            End::Signal(signal) => format!("it was ended by signal {signal}"),
-            End::Timeout | End::Interrupted => "it did not start in time".to_owned(),
-        };
-        return Err(Error::Refused { emulator: emulator.version, why });
-    }
-    Ok(observation)
+    Ok((end?.unwrap_or_else(|| end_of(status)), leftovers))
 }
 
 /// Starts the process that kills all observed processes if this process is killed.
-fn start_cleanup(request: &Request, launch: &qemu::Launch) -> Result<Option<Cleanup>, Error> {
+fn start_cleanup(request: &Request, launch: &qemu::Launch) -> Result<Option<Cleanup>> {
     let Some(program) = &request.cleanup else { return Ok(None) };
     let mut cleanup = Cleanup::start(program)?;
     cleanup.add(Leftover::Marked(launch.environment_mark().into()))?;
     Ok(Some(cleanup))
 }
 
-fn end_of(status: ExitStatus) -> End {
+fn end_of(status: ExitStatus) -> CommandEnd {
     match (status.code(), status.signal()) {
-        (Some(code), _) => End::Status(code),
-        (None, Some(signal)) => End::Signal(signal),
-        (None, None) => End::Interrupted,
+        (Some(code), _) => CommandEnd::Status(code),
+        (None, Some(signal)) => CommandEnd::Signal(signal),
+        (None, None) => CommandEnd::Interrupted,
     }
 }
 
 /// Waits for `pid` to exit. Returns `None` if it exited by itself, else why it has to be ended.
-fn wait(pid: Pid, timeout: Option<Duration>, stop: &dyn Fn() -> bool) -> io::Result<Option<End>> {
+fn wait(pid: Pid, timeout: Option<Duration>, stop: &dyn Fn() -> bool) -> io::Result<Option<CommandEnd>> {
     let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
     let start = Instant::now();
     loop {
         let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
         if left == Some(Duration::ZERO) {
-            return Ok(Some(End::Timeout));
+            return Ok(Some(CommandEnd::Timeout));
         }
         let pause = left.unwrap_or(Duration::MAX).min(Duration::from_millis(100));
         let pause = Timespec::try_from(pause).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
@@ -239,11 +178,11 @@ fn wait(pid: Pid, timeout: Option<Duration>, stop: &dyn Fn() -> bool) -> io::Res
         match poll(&mut descriptors, Some(&pause)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             // Ctrl-C in the terminal stops us and may also have ended the process.
-            Ok(_) => return Ok(stop().then_some(End::Interrupted)),
+            Ok(_) => return Ok(stop().then_some(CommandEnd::Interrupted)),
             Err(error) => return Err(error.into()),
         }
         if stop() {
-            return Ok(Some(End::Interrupted));
+            return Ok(Some(CommandEnd::Interrupted));
         }
     }
 }

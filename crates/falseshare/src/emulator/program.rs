@@ -1,9 +1,12 @@
 //! Finds the program of a command and checks that it can be observed.
 
-use super::{Error, Program};
-use crate::shadow::{
-    elf::{self, Foreign},
-    program::{self, MOST_INTERPRETERS, START_BYTES, Script},
+use super::Program;
+use crate::{
+    error::{Error, Result},
+    shadow::{
+        elf::{self, ElfMismatch},
+        program::{self, MOST_INTERPRETERS, START_BYTES, Script},
+    },
 };
 use std::{
     ffi::{OsStr, OsString},
@@ -16,7 +19,7 @@ use std::{
 ///
 /// # Errors
 /// [`Error::NotFound`], [`Error::NotExecutable`], [`Error::OtherArchitecture`].
-pub fn find(command: &[OsString]) -> Result<Program, Error> {
+pub fn find(command: &[OsString]) -> Result<Program> {
     let Some(name) = command.first() else {
         return Err(Error::Request("the command is empty; name a program after --".to_owned()));
     };
@@ -68,7 +71,7 @@ fn refused(path: &Path, error: &io::Error) -> Error {
 }
 
 /// Resolves `name` to a file, through `PATH` unless it is a path.
-fn in_path(name: &OsStr) -> Result<PathBuf, Error> {
+fn in_path(name: &OsStr) -> Result<PathBuf> {
     let shown = || name.display().to_string();
     if program::is_path(name) {
         let path = PathBuf::from(name);
@@ -88,7 +91,7 @@ fn in_path(name: &OsStr) -> Result<PathBuf, Error> {
 }
 
 /// Makes the interpreter run the script, as `execve(2)` does.
-fn interpret(program: &mut Program, script: Script) -> Result<(), Error> {
+fn interpret(program: &mut Program, script: Script) -> Result {
     let interpreter = script.interpreter.clone();
     if interpreter.as_os_str().is_empty() {
         let program = program.path.display().to_string();
@@ -105,29 +108,29 @@ fn interpret(program: &mut Program, script: Script) -> Result<(), Error> {
 }
 
 /// Checks the ELF header of a file of `bytes` bytes. Returns whether the program is linked dynamically with glibc.
-fn elf(path: &Path, start: &[u8], bytes: u64) -> Result<bool, Error> {
+fn elf(path: &Path, start: &[u8], bytes: u64) -> Result<bool> {
     let program = path.display().to_string();
-    elf::kind(start, bytes).map_err(|foreign| match foreign {
-        Foreign::NotElf if !start.is_empty() && !start.contains(&0) => Error::NotExecutable {
+    elf::check_program(start, bytes).map_err(|foreign| match foreign {
+        ElfMismatch::NotElf if !start.is_empty() && !start.contains(&0) => Error::NotExecutable {
             why: format!("it is a text file without a first line such as '#!/bin/sh'; run it as: sh {program}"),
             program,
         },
-        Foreign::NotElf => Error::NotExecutable {
+        ElfMismatch::NotElf => Error::NotExecutable {
             program,
             why: "it is neither a program (ELF) nor a script (#!)".to_owned(),
         },
-        Foreign::NoProgram => {
+        ElfMismatch::NoProgram => {
             Error::NotExecutable { program, why: "it is an ELF file, but not a program".to_owned() }
         }
-        Foreign::CutShort(needed) => Error::NotExecutable {
+        ElfMismatch::CutShort(needed) => Error::NotExecutable {
             program,
             why: format!(
                 "it is a program (ELF) that is cut short, of {bytes} bytes where its header requires {needed}: copy or \
                  build it again"
             ),
         },
-        Foreign::Architecture(found) => {
-            Error::OtherArchitecture { program, found, expected: elf::OURS.1.to_owned() }
+        ElfMismatch::Architecture(found) => {
+            Error::OtherArchitecture { program, found, expected: elf::NATIVE.1.to_owned() }
         }
     })
 }

@@ -1,7 +1,10 @@
 //! Finds the emulator, checks what it supports, and starts it.
 
-use super::{Error, Program, system};
-use crate::shadow::sys;
+use super::Program;
+use crate::{
+    error::{Error, Result, system},
+    shadow::sys,
+};
 use std::{
     env,
     ffi::OsString,
@@ -34,7 +37,7 @@ pub struct Emulator {
 ///
 /// # Errors
 /// [`Error::NoEmulator`], [`Error::NoPlugins`], [`Error::NoPlugin`].
-pub fn find() -> Result<Emulator, Error> {
+pub fn find() -> Result<Emulator> {
     if PLUGIN.is_empty() {
         return Err(Error::NoPlugin(env::consts::ARCH));
     }
@@ -74,7 +77,7 @@ impl Launch {
     ///
     /// # Errors
     /// Those of `memfd_create(2)` and writing.
-    pub fn new(emulator: &Emulator, region: &File) -> Result<Self, Error> {
+    pub fn new(emulator: &Emulator, region: &File) -> Result<Self> {
         let file = |name, contents| {
             let mut file = sys::memory_file(name)?;
             file.write_all(contents)?;

@@ -4,6 +4,7 @@
 //! `events/NAME` the definition of an event (`event=0xcd,umask=0x1,ldlat=3`), and `format/FIELD` the bits of
 //! a field (`config1:0-15`). See `Documentation/ABI/testing/sysfs-bus-event_source-devices-events`.
 
+use crate::{Error, Result};
 use std::{fs, path::Path};
 
 /// Intel PMUs that may have memory events, including those of hybrid CPUs.
@@ -24,7 +25,7 @@ const AMD_PERIOD: u64 = 65_536 + 16;
 
 /// An event that is opened on each CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Event {
+pub struct MemoryEvent {
     /// Its name, in `perf`'s syntax.
     pub name: String,
     /// The type number of its PMU.
@@ -44,8 +45,8 @@ pub struct Event {
 /// Returns the events of the system below `root`.
 ///
 /// # Errors
-/// If there are none; the message lists the files that were looked for.
-pub fn find(root: &Path) -> Result<Vec<Event>, String> {
+/// [`Error::NoEvents`], which lists the files that were looked for.
+pub fn find(root: &Path) -> Result<Vec<MemoryEvent>> {
     let devices = root.join("sys/bus/event_source/devices");
     let mut events = Vec::new();
     for name in INTEL {
@@ -55,7 +56,7 @@ pub fn find(root: &Path) -> Result<Vec<Event>, String> {
         // From Sapphire Rapids on, loads are only recorded if this event is in their group.
         let aux = pmu.event("mem-loads-aux", &[]).filter(|_| loads.is_some());
         let with_aux = aux.is_some();
-        let event = |name: String, config, period, in_group| Event {
+        let event = |name: String, config, period, in_group| MemoryEvent {
             name,
             kind,
             config,
@@ -74,16 +75,16 @@ pub fn find(root: &Path) -> Result<Vec<Event>, String> {
     if let Some(kind) = ibs.kind() {
         let config = ibs.encoded("cnt_ctl=1", &[]).unwrap_or_default();
         let name = format!("{AMD}/cnt_ctl=1/");
-        events.push(Event { name, kind, config, period: AMD_PERIOD, ..Event::default() });
+        events.push(MemoryEvent { name, kind, config, period: AMD_PERIOD, ..MemoryEvent::default() });
     }
     if events.iter().any(|event| event.period > 0) {
         return Ok(events);
     }
-    Err(format!(
+    Err(Error::NoEvents(format!(
         "this CPU has no events that record the addresses of loads and stores: neither {}/{{cpu,cpu_core,cpu_atom}}/events/mem-loads \
          (Intel, missing in most virtual machines) nor {AMD} in the same folder (AMD) exists",
         devices.display()
-    ))
+    )))
 }
 
 /// One PMU.
@@ -230,7 +231,7 @@ mod tests {
     fn without_such_events_the_files_are_named() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), &[("cpu/type", "4"), ("software/type", "1")]);
-        let said = find(folder.path()).unwrap_err();
+        let said = find(folder.path()).unwrap_err().to_string();
         assert!(said.contains("event_source/devices/{cpu,cpu_core,cpu_atom}/events/mem-loads"), "{said}");
     }
 

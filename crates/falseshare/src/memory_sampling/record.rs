@@ -1,13 +1,18 @@
 //! Parses records of the kernel's ring buffers, as described in `perf_event_open(2)`.
 
+use crate::cursor::Cursor;
+use perf_event_open_sys::bindings;
+
 /// Fields of each sample, in the order of the bits: instruction, ids, time, address, CPU, data source.
-pub(super) const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 7 | 1 << 15;
+pub(super) const SAMPLE_TYPE: u64 = (bindings::PERF_SAMPLE_IP
+    | bindings::PERF_SAMPLE_TID
+    | bindings::PERF_SAMPLE_TIME
+    | bindings::PERF_SAMPLE_ADDR
+    | bindings::PERF_SAMPLE_CPU
+    | bindings::PERF_SAMPLE_DATA_SRC) as u64;
 
 /// Size in bytes of the trailer of every record that is not a sample (`sample_id_all`): process and task, time, CPU.
 const ID: usize = 24;
-
-/// `PERF_RECORD_MISC_COMM_EXEC`: the name changed because another program was executed.
-const EXEC: u16 = 1 << 13;
 
 /// A record from the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +33,7 @@ pub enum Record {
         path: String,
     },
     /// The name of a task was set.
-    Name {
+    Comm {
         /// The process.
         pid: i32,
         /// The task.
@@ -39,7 +44,7 @@ pub enum Record {
         exec: bool,
     },
     /// A task was created.
-    Birth {
+    Fork {
         /// Its process.
         pid: i32,
         /// The process that created it.
@@ -67,33 +72,33 @@ pub struct Sample {
     /// The CPU.
     pub cpu: u32,
     /// The source of the data (`union perf_mem_data_src`).
-    pub source: Source,
+    pub source: DataSource,
 }
 
 /// The source of data, with the bits of `union perf_mem_data_src` in `linux/perf_event.h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Source(pub u64);
+pub struct DataSource(pub u64);
 
-impl Source {
+impl DataSource {
     /// Returns whether it is a load (`mem_op`).
     pub fn is_load(self) -> bool {
-        self.0 & 0x2 != 0
+        self.0 & u64::from(bindings::PERF_MEM_OP_LOAD) != 0
     }
 
     /// Returns whether it is a store (`mem_op`).
     pub fn is_store(self) -> bool {
-        self.0 & 0x4 != 0
+        self.0 & u64::from(bindings::PERF_MEM_OP_STORE) != 0
     }
 
     /// Returns whether the line was modified in another cache (`mem_snoop`, HITM).
     pub fn is_modified_elsewhere(self) -> bool {
-        self.0 >> 19 & 0x10 != 0
+        self.0 >> bindings::PERF_MEM_SNOOP_SHIFT & u64::from(bindings::PERF_MEM_SNOOP_HITM) != 0
     }
 
     /// Returns whether the line was not in the core's own cache (`mem_lvl`, L1 and miss).
-    pub fn misses_first(self) -> bool {
-        let level = self.0 >> 5 & 0x3fff;
-        level & 0x8 != 0 && level & 0x4 != 0
+    pub fn misses_l1(self) -> bool {
+        let missed = u64::from(bindings::PERF_MEM_LVL_L1 | bindings::PERF_MEM_LVL_MISS);
+        self.0 >> bindings::PERF_MEM_LVL_SHIFT & missed == missed
     }
 }
 
@@ -101,87 +106,60 @@ impl Source {
 /// kernel's clock. Truncated records and those of other kinds are left out.
 pub fn records(mut bytes: &[u8]) -> Vec<(u64, Record)> {
     let mut records = Vec::new();
-    while let Some(header) = bytes.first_chunk::<8>() {
-        let kind = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
-        let misc = u16::from_le_bytes([header[4], header[5]]);
-        let size = usize::from(u16::from_le_bytes([header[6], header[7]]));
-        let Some(body) = bytes.get(8..size) else { break };
+    loop {
+        let mut header = Cursor::new(bytes);
+        let (Some(kind), Some(misc), Some(size)) = (header.u32(), header.u16(), header.u16()) else { break };
+        let Some(body) = bytes.get(size_of::<bindings::perf_event_header>()..size.into()) else { break };
         records.extend(record(kind, misc, body));
-        bytes = &bytes[size..];
+        bytes = &bytes[size.into()..];
     }
     records
 }
 
-/// A reader of consecutive fields.
-struct Fields<'a>(&'a [u8]);
-
-impl Fields<'_> {
-    fn long(&mut self) -> Option<u64> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u64::from_le_bytes(*first))
-    }
-
-    fn word(&mut self) -> Option<i32> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(i32::from_le_bytes(*first))
-    }
-
-    /// Returns the text up to its terminating zero byte.
-    fn text(&self) -> String {
-        let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
-        String::from_utf8_lossy(&self.0[..end]).into_owned()
-    }
-}
-
 fn record(kind: u32, misc: u16, body: &[u8]) -> Option<(u64, Record)> {
-    // PERF_RECORD_SAMPLE
-    if kind == 9 {
-        return sample(Fields(body)).map(|sample| (sample.time, Record::Sample(sample)));
+    if kind == bindings::PERF_RECORD_SAMPLE {
+        return sample(Cursor::new(body)).map(|sample| (sample.time, Record::Sample(sample)));
     }
     let (body, id) = body.split_at_checked(body.len().checked_sub(ID)?)?;
-    let mut id = Fields(id);
-    id.long()?;
-    Some((id.long()?, tracking(kind, misc, Fields(body))?))
+    let mut id = Cursor::new(id);
+    id.u64()?;
+    Some((id.u64()?, tracking(kind, misc, Cursor::new(body))?))
 }
 
-fn tracking(kind: u32, misc: u16, mut fields: Fields) -> Option<Record> {
+fn tracking(kind: u32, misc: u16, mut fields: Cursor<'_>) -> Option<Record> {
     match kind {
-        // PERF_RECORD_LOST: id, number.
-        2 => {
-            fields.long()?;
-            fields.long().map(Record::Lost)
+        bindings::PERF_RECORD_LOST => {
+            let _id = fields.u64()?;
+            fields.u64().map(Record::Lost)
         }
-        // PERF_RECORD_COMM
-        3 => {
-            let (pid, tid) = (fields.word()?, fields.word()?);
-            Some(Record::Name { pid, tid, name: fields.text(), exec: misc & EXEC != 0 })
+        bindings::PERF_RECORD_COMM => {
+            let (pid, tid) = (fields.i32()?, fields.i32()?);
+            let exec = u32::from(misc) & bindings::PERF_RECORD_MISC_COMM_EXEC != 0;
+            Some(Record::Comm { pid, tid, name: text(fields)?, exec })
         }
-        // PERF_RECORD_FORK
-        7 => {
-            let (pid, parent, tid) = (fields.word()?, fields.word()?, fields.word()?);
-            Some(Record::Birth { pid, parent, tid })
+        bindings::PERF_RECORD_FORK => {
+            let (pid, parent, tid) = (fields.i32()?, fields.i32()?, fields.i32()?);
+            Some(Record::Fork { pid, parent, tid })
         }
-        // PERF_RECORD_MMAP2
-        10 => {
-            let (pid, _tid) = (fields.word()?, fields.word()?);
-            let (start, bytes, offset) = (fields.long()?, fields.long()?, fields.long()?);
+        bindings::PERF_RECORD_MMAP2 => {
+            let (pid, _tid) = (fields.i32()?, fields.i32()?);
+            let (start, bytes, offset) = (fields.u64()?, fields.u64()?, fields.u64()?);
             // Device, inode and its generation, protection and flags.
-            for _ in 0..4 {
-                fields.long()?;
-            }
-            Some(Record::Map { pid, start, bytes, offset, path: fields.text() })
+            fields.skip(4 * size_of::<u64>())?;
+            Some(Record::Map { pid, start, bytes, offset, path: text(fields)? })
         }
         _ => None,
     }
 }
 
-fn sample(mut fields: Fields) -> Option<Sample> {
-    let ip = fields.long()?;
-    let (pid, tid) = (fields.word()?, fields.word()?);
-    let (time, address) = (fields.long()?, fields.long()?);
-    let cpu = fields.word()? as u32;
-    fields.word()?;
-    Some(Sample { ip, pid, tid, time, address, cpu, source: Source(fields.long()?) })
+fn text(mut fields: Cursor<'_>) -> Option<String> {
+    fields.text().map(|text| String::from_utf8_lossy(text).into_owned())
+}
+
+fn sample(mut fields: Cursor<'_>) -> Option<Sample> {
+    let ip = fields.u64()?;
+    let (pid, tid) = (fields.i32()?, fields.i32()?);
+    let (time, address) = (fields.u64()?, fields.u64()?);
+    let (cpu, _reserved) = (fields.u32()?, fields.u32()?);
+    Some(Sample { ip, pid, tid, time, address, cpu, source: DataSource(fields.u64()?) })
 }

@@ -1,11 +1,16 @@
 //! Events on one CPU, and the ring buffer into which the kernel writes their records (`perf_event_open(2)`).
-#![allow(unsafe_code, reason = "a system call without a wrapper, and memory that the kernel writes")]
+#![allow(unsafe_code, reason = "bindings of a system call, and memory that the kernel writes")]
 
-use super::{events::Event, record::SAMPLE_TYPE};
+use super::{events::MemoryEvent, record::SAMPLE_TYPE};
+use perf_event_open_sys::{
+    self as sys,
+    bindings::{self, perf_event_attr, perf_event_mmap_page},
+};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::{
     ffi::c_void,
     io,
+    mem::offset_of,
     os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
     ptr::null_mut,
     sync::atomic::{AtomicU64, Ordering},
@@ -17,49 +22,8 @@ const DATA: usize = 1 << 20;
 /// Size in bytes of the control page before the data.
 const PAGE: usize = 4096;
 
-/// Offsets in the control page of the kernel's position and of ours (`data_head`, `data_tail`).
-const HEAD: usize = 1024;
-
-/// `PERF_FLAG_FD_CLOEXEC`
-const CLOSE_ON_EXEC: i32 = 8;
-
-/// `PERF_EVENT_IOC_SET_OUTPUT`
-const SET_OUTPUT: libc::Ioctl = 0x2405;
-
-/// `struct perf_event_attr` of 112 bytes (`PERF_ATTR_SIZE_VER5`), `linux/perf_event.h`.
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup: u32,
-    breakpoint: u32,
-    config1: u64,
-    config2: u64,
-    unused: [u64; 5],
-}
-
-/// Bits of [`Attributes::flags`].
-mod flag {
-    pub const DISABLED: u64 = 1;
-    pub const INHERIT: u64 = 1 << 1;
-    pub const EXCLUDE_KERNEL: u64 = 1 << 5;
-    pub const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
-    pub const MMAP: u64 = 1 << 8;
-    pub const COMM: u64 = 1 << 9;
-    pub const ENABLE_ON_EXEC: u64 = 1 << 12;
-    pub const TASK: u64 = 1 << 13;
-    pub const PRECISE: u32 = 15;
-    pub const MMAP_DATA: u64 = 1 << 17;
-    pub const SAMPLE_ID_ALL: u64 = 1 << 18;
-    pub const MMAP2: u64 = 1 << 23;
-    pub const COMM_EXEC: u64 = 1 << 24;
-}
+/// Offset in the control page of the kernel's position; ours follows it.
+const HEAD: usize = offset_of!(perf_event_mmap_page, data_head);
 
 /// Events of a process and all that it starts, while they run on one CPU.
 pub(super) struct Ring {
@@ -70,11 +34,11 @@ pub(super) struct Ring {
 impl Ring {
     /// Opens events that are enabled when process `pid` executes its program. The first event records tasks
     /// and mappings.
-    pub fn open(pid: i32, cpu: i32, events: &[Event]) -> io::Result<Self> {
-        let mut open: Vec<OwnedFd> = vec![perf_event(&tracking(), pid, cpu, -1)?];
+    pub fn open(pid: i32, cpu: i32, events: &[MemoryEvent]) -> io::Result<Self> {
+        let mut open: Vec<OwnedFd> = vec![perf_event(tracking(), pid, cpu, -1)?];
         for event in events {
             let leader = open.last().filter(|_| event.in_group).map_or(-1, AsRawFd::as_raw_fd);
-            open.push(perf_event(&attributes(event), pid, cpu, leader)?);
+            open.push(perf_event(attributes(event), pid, cpu, leader)?);
         }
         let flags = MapFlags::SHARED;
         // SAFETY: a new mapping at an address chosen by the kernel.
@@ -84,7 +48,7 @@ impl Ring {
         let ring = Self { memory, events: open };
         for event in &ring.events[1..] {
             // SAFETY: both are descriptors of events that are open.
-            if unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, ring.events[0].as_raw_fd()) } < 0 {
+            if unsafe { sys::ioctls::SET_OUTPUT(event.as_raw_fd(), ring.events[0].as_raw_fd()) } < 0 {
                 return Err(io::Error::last_os_error());
             }
         }
@@ -126,44 +90,53 @@ fn split(position: u64, bytes: &mut [u8]) -> [&mut [u8]; 2] {
     bytes.split_at_mut(first).into()
 }
 
-/// Returns an event that counts nothing and only records tasks and mappings (`PERF_COUNT_SW_DUMMY`).
-fn tracking() -> Attributes {
-    use flag::{COMM, COMM_EXEC, MMAP, MMAP_DATA, MMAP2, TASK};
-    let mut attributes =
-        attributes(&Event { kind: 1, config: [9, 0, 0], user_only: true, ..Event::default() });
-    attributes.flags |= MMAP | MMAP_DATA | MMAP2 | COMM | COMM_EXEC | TASK;
+/// Returns an event that counts nothing and only records tasks and mappings.
+fn tracking() -> perf_event_attr {
+    let mut attributes = attributes(&MemoryEvent {
+        kind: bindings::PERF_TYPE_SOFTWARE,
+        config: [bindings::PERF_COUNT_SW_DUMMY.into(), 0, 0],
+        user_only: true,
+        ..MemoryEvent::default()
+    });
+    attributes.set_mmap(1);
+    attributes.set_mmap_data(1);
+    attributes.set_mmap2(1);
+    attributes.set_comm(1);
+    attributes.set_comm_exec(1);
+    attributes.set_task(1);
     attributes
 }
 
-fn attributes(event: &Event) -> Attributes {
-    use flag::{
-        DISABLED, ENABLE_ON_EXEC, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, INHERIT, PRECISE, SAMPLE_ID_ALL,
-    };
-    let user = if event.user_only { EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR } else { 0 };
-    // Events of a group follow their leader.
-    let start = if event.in_group { 0 } else { DISABLED | ENABLE_ON_EXEC };
-    Attributes {
-        kind: event.kind,
-        size: size_of::<Attributes>() as u32,
+fn attributes(event: &MemoryEvent) -> perf_event_attr {
+    let mut attributes = perf_event_attr {
+        type_: event.kind,
+        size: size_of::<perf_event_attr>() as u32,
         config: event.config[0],
-        config1: event.config[1],
-        config2: event.config[2],
-        period: event.period,
         sample_type: SAMPLE_TYPE,
-        flags: start | INHERIT | SAMPLE_ID_ALL | user | event.precise << PRECISE,
-        ..Attributes::default()
-    }
+        ..perf_event_attr::default()
+    };
+    attributes.config1 = event.config[1];
+    attributes.config2 = event.config[2];
+    attributes.sample_period = event.period;
+    attributes.set_inherit(1);
+    attributes.set_sample_id_all(1);
+    attributes.set_precise_ip(event.precise);
+    // Events of a group follow their leader.
+    attributes.set_disabled(u64::from(!event.in_group));
+    attributes.set_enable_on_exec(u64::from(!event.in_group));
+    attributes.set_exclude_kernel(u64::from(event.user_only));
+    attributes.set_exclude_hv(u64::from(event.user_only));
+    attributes
 }
 
-fn perf_event(attributes: &Attributes, pid: i32, cpu: i32, leader: i32) -> io::Result<OwnedFd> {
-    let call = libc::SYS_perf_event_open;
-    // SAFETY: the kernel reads the structure, which contains its own size.
-    let result =
-        unsafe { libc::syscall(call, std::ptr::from_ref(attributes), pid, cpu, leader, CLOSE_ON_EXEC) };
+fn perf_event(mut attributes: perf_event_attr, pid: i32, cpu: i32, leader: i32) -> io::Result<OwnedFd> {
+    let flags = bindings::PERF_FLAG_FD_CLOEXEC.into();
+    // SAFETY: the kernel reads and writes the structure, which contains its own size.
+    let result = unsafe { sys::perf_event_open(&raw mut attributes, pid, cpu, leader, flags) };
     match result {
         0.. => {
             // SAFETY: the descriptor is new and owned by nothing else.
-            Ok(unsafe { OwnedFd::from_raw_fd(result as i32) })
+            Ok(unsafe { OwnedFd::from_raw_fd(result) })
         }
         _ => Err(io::Error::last_os_error()),
     }
@@ -174,12 +147,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_structure_has_the_size_that_the_kernel_knows() {
-        assert_eq!(size_of::<Attributes>(), 112);
+    fn members_of_a_group_start_with_their_leader() {
+        let event = |in_group| MemoryEvent { in_group, period: 7, precise: 2, ..MemoryEvent::default() };
+        let (leader, member) = (attributes(&event(false)), attributes(&event(true)));
+        assert_eq!((leader.disabled(), leader.enable_on_exec(), leader.precise_ip()), (1, 1, 2));
+        assert_eq!((member.disabled(), member.enable_on_exec(), member.sample_period), (0, 0, 7));
+        assert_eq!((tracking().comm_exec(), tracking().exclude_kernel(), leader.exclude_kernel()), (1, 1, 0));
     }
 
     #[test]
-    fn what_goes_over_the_end_continues_at_the_start() {
+    fn data_beyond_the_end_continues_at_the_start() {
         let mut bytes = vec![0; 100];
         let near_end = (3 * DATA - 30) as u64;
         assert_eq!(split(near_end, &mut bytes).map(|part| part.len()), [30, 70]);

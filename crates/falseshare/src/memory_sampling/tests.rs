@@ -1,7 +1,7 @@
 //! Synthetic records as the kernel lays them out, and real ones of page faults.
 
 use super::*;
-use crate::sharing::Place;
+use crate::sharing::MemoryKind;
 use proptest::prelude::*;
 
 const LOAD_HITM: u64 = 0x2 | 0x10 << 19;
@@ -29,12 +29,12 @@ fn sampled(tid: i32, ip: u64, address: u64, source: u64) -> Vec<u8> {
 }
 
 /// Returns a record other than a sample: its trailer has the process and task, the time and the CPU.
-fn tracked(kind: u32, misc: u16, body: &[u8]) -> Vec<u8> {
+fn tracking_record(kind: u32, misc: u16, body: &[u8]) -> Vec<u8> {
     framed(kind, misc, &[body, &longs(&[ids(70, 70), 1000, 3])].concat())
 }
 
 /// The same, at another time.
-fn at(time: u64, mut record: Vec<u8>) -> Vec<u8> {
+fn record_at(time: u64, mut record: Vec<u8>) -> Vec<u8> {
     let place = record.len() - 16..record.len() - 8;
     record[place].copy_from_slice(&time.to_le_bytes());
     record
@@ -47,25 +47,25 @@ fn text(text: &str) -> Vec<u8> {
 }
 
 fn named(pid: i32, tid: i32, name: &str, exec: bool) -> Vec<u8> {
-    tracked(3, u16::from(exec) << 13, &[longs(&[ids(pid, tid)]), text(name)].concat())
+    tracking_record(3, u16::from(exec) << 13, &[longs(&[ids(pid, tid)]), text(name)].concat())
 }
 
 fn mapped(start: u64, bytes: u64, offset: u64, path: &str) -> Vec<u8> {
-    tracked(10, 2, &[longs(&[ids(70, 70), start, bytes, offset, 0, 0, 0, 5]), text(path)].concat())
+    tracking_record(10, 2, &[longs(&[ids(70, 70), start, bytes, offset, 0, 0, 0, 5]), text(path)].concat())
 }
 
 fn born(tid: i32) -> Vec<u8> {
-    tracked(7, 0, &longs(&[ids(70, 70), ids(tid, 70), 5]))
+    tracking_record(7, 0, &longs(&[ids(70, 70), ids(tid, 70), 5]))
 }
 
-fn gathered(bytes: &[u8]) -> Gathered {
-    let mut gathered = Gathered::default();
+fn gathered(bytes: &[u8]) -> SampleCollector {
+    let mut gathered = SampleCollector::default();
     gathered.take(records(bytes));
     gathered
 }
 
 #[test]
-fn two_counters_side_by_side_are_needless_hand_overs() {
+fn two_adjacent_counters_are_false_sharing() {
     let mut bytes = named(70, 70, "prog", true);
     bytes.extend(mapped(0x40_0000, 0x2000, 0, "/bin/prog"));
     bytes.extend(mapped(0x40_2000, 0x1000, 0, "//anon"));
@@ -76,19 +76,19 @@ fn two_counters_side_by_side_are_needless_hand_overs() {
         bytes.extend(sampled(71, 0x40_0104, 0x40_2040, STORE_HIT));
         bytes.extend(sampled(72, 0x40_0104, 0x40_2048, STORE_MISS));
     }
-    bytes.extend(tracked(2, 0, &longs(&[9, 17])));
+    bytes.extend(tracking_record(2, 0, &longs(&[9, 17])));
     // A kernel address, and an operation that does not access memory.
     bytes.extend([sampled(71, 0x40_0100, u64::MAX - 63, STORE_HIT), sampled(71, 0x40_0100, 0, 0)].concat());
     let gathered = gathered(&bytes);
     assert_eq!(gathered.lost, 17);
-    let processes = gathered.processes(70, Layout { line_bytes: 64, shift_bytes: 0 });
+    let processes = gathered.processes(70, LineLayout { line_bytes: 64, shift_bytes: 0 });
     let [process] = &processes[..] else { panic!("{processes:?}") };
     let threads: Vec<_> = process.threads.iter().map(|thread| (thread.tid, thread.name.as_str())).collect();
     assert_eq!(threads, [(70, "prog"), (71, "prog"), (72, "second")]);
     assert_eq!((process.program.as_str(), process.accesses, process.modules.len()), ("/bin/prog", 40, 1));
     let [line] = &process.lines[..] else { panic!("{process:?}") };
-    assert_eq!((line.address, line.hand_overs, line.needless), (0x40_2040, 30, 30));
-    assert_eq!(line.place, Place::Module { module: 0 });
+    assert_eq!((line.address, line.transfers, line.false_transfers), (0x40_2040, 30, 30));
+    assert_eq!(line.memory, MemoryKind::Module { module: 0 });
     let first = line.accesses[0];
     assert_eq!((first.thread, first.code, first.offset, first.bytes), (1, 0x40_0100, 0, 0));
     assert_eq!((first.reads, first.writes, line.accesses.len()), (10, 0, 4));
@@ -100,16 +100,16 @@ fn one_counter_of_two_threads_is_needed() {
     for tid in [71, 72] {
         bytes.extend([sampled(tid, 1, 0x1000, LOAD_HITM), sampled(tid, 2, 0x1000, STORE_MISS)].concat());
     }
-    let processes = gathered(&bytes).processes(70, Layout { line_bytes: 64, shift_bytes: 0 });
+    let processes = gathered(&bytes).processes(70, LineLayout { line_bytes: 64, shift_bytes: 0 });
     let line = &processes[0].lines[0];
-    assert_eq!((line.hand_overs, line.needless, &line.place), (4, 0, &Place::Unknown));
+    assert_eq!((line.transfers, line.false_transfers, &line.memory), (4, 0, &MemoryKind::Unknown));
 }
 
 #[test]
 fn what_one_thread_has_or_nobody_writes_is_not_shared() {
     let mut bytes = [sampled(71, 1, 0x1000, STORE_MISS), sampled(71, 1, 0x1008, LOAD_HITM)].concat();
     bytes.extend([sampled(71, 1, 0x2000, 2), sampled(72, 1, 0x2008, 2)].concat());
-    let processes = gathered(&bytes).processes(70, Layout { line_bytes: 64, shift_bytes: 0 });
+    let processes = gathered(&bytes).processes(70, LineLayout { line_bytes: 64, shift_bytes: 0 });
     assert!(processes[0].lines.is_empty());
 }
 
@@ -117,19 +117,19 @@ fn what_one_thread_has_or_nobody_writes_is_not_shared() {
 fn another_program_begins_with_nothing_mapped() {
     let mut bytes = mapped(0x1000, 0x1000, 0, "/bin/sh");
     bytes.extend([named(70, 70, "prog", true), mapped(0x5000, 0x1000, 0, "/bin/prog")].concat());
-    let processes = gathered(&bytes).processes(70, Layout { line_bytes: 64, shift_bytes: 0 });
+    let processes = gathered(&bytes).processes(70, LineLayout { line_bytes: 64, shift_bytes: 0 });
     assert_eq!((processes[0].program.as_str(), processes[0].modules.len()), ("/bin/prog", 1));
 }
 
 #[test]
 fn what_follows_the_start_of_a_program_that_another_cpu_tells_is_kept() {
     // The buffer of the first CPU is read first, although its records are later.
-    let before = at(400, mapped(0x1000, 0x1000, 0, "/bin/sh"));
-    let mut after = [before, at(900, mapped(0x5000, 0x1000, 0, "/bin/prog"))].concat();
+    let before = record_at(400, mapped(0x1000, 0x1000, 0, "/bin/sh"));
+    let mut after = [before, record_at(900, mapped(0x5000, 0x1000, 0, "/bin/prog"))].concat();
     after.extend([sampled(71, 1, 0x5000, STORE_MISS), sampled(72, 2, 0x5008, STORE_MISS)].concat());
     let mut all = gathered(&after);
-    all.take(records(&at(800, named(70, 70, "prog", true))));
-    let processes = all.processes(70, Layout { line_bytes: 64, shift_bytes: 0 });
+    all.take(records(&record_at(800, named(70, 70, "prog", true))));
+    let processes = all.processes(70, LineLayout { line_bytes: 64, shift_bytes: 0 });
     let modules: Vec<&str> = processes[0].modules.iter().map(|module| module.path.as_str()).collect();
     assert_eq!((modules, processes[0].accesses, processes[0].lines.len()), (vec!["/bin/prog"], 2, 1));
 }
@@ -144,29 +144,31 @@ fn a_record_that_is_cut_off_is_left_out() {
 proptest! {
     #[test]
     fn hostile_records_are_read(bytes in prop::collection::vec(any::<u8>(), 0..400), kind in 0u32..12) {
-        let _ = gathered(&bytes).processes(1, Layout { line_bytes: 64, shift_bytes: 0 });
-        let _ = gathered(&framed(kind, 1 << 13, &bytes)).processes(1, Layout { line_bytes: 64, shift_bytes: 0 });
+        let _ = gathered(&bytes).processes(1, LineLayout { line_bytes: 64, shift_bytes: 0 });
+        let _ = gathered(&framed(kind, 1 << 13, &bytes)).processes(1, LineLayout { line_bytes: 64, shift_bytes: 0 });
     }
 }
 
 /// Page faults have addresses too, and every kernel with performance events can record them.
 #[test]
 fn the_kernel_tells_of_a_real_program() {
-    let faults = Event {
+    let faults = MemoryEvent {
         name: "page-faults".to_owned(),
         kind: 1,
         config: [2, 0, 0],
         period: 1,
         user_only: true,
-        ..Event::default()
+        ..MemoryEvent::default()
     };
     let command = ["sh", "-c", "awk 'BEGIN { for (i = 0; i < 100000; i++) x[i] = i; exit 3 }'; exit $?"];
     let request = Request { command: command.map(str::to_owned).to_vec(), timeout: None, line_bytes: 64 };
     let seen = match sample(&request, &[faults], &|| false) {
-        Err(Error::Refused { error, .. }) => return eprintln!("SKIPPED: the kernel refuses events: {error}"),
+        Err(Error::EventsRefused { error, .. }) => {
+            return eprintln!("SKIPPED: the kernel refuses events: {error}");
+        }
         seen => seen.unwrap(),
     };
-    assert_eq!(seen.end, End::Status(3));
+    assert_eq!(seen.end, CommandEnd::Status(3));
     assert_eq!(seen.processes.len(), 2, "{seen:?}");
     for process in &seen.processes {
         assert!(process.accesses > 10, "{process:?}");
@@ -177,12 +179,15 @@ fn the_kernel_tells_of_a_real_program() {
 
 #[test]
 fn an_endless_program_is_ended() {
-    let faults = Event { kind: 1, config: [2, 0, 0], period: 1, user_only: true, ..Event::default() };
+    let faults =
+        MemoryEvent { kind: 1, config: [2, 0, 0], period: 1, user_only: true, ..MemoryEvent::default() };
     let command = ["sleep", "1000"].map(str::to_owned).to_vec();
-    for (timeout, expected) in [(Some(Duration::from_millis(100)), End::Timeout), (None, End::Interrupted)] {
+    for (timeout, expected) in
+        [(Some(Duration::from_millis(100)), CommandEnd::Timeout), (None, CommandEnd::Interrupted)]
+    {
         let request = Request { command: command.clone(), timeout, line_bytes: 64 };
         match sample(&request, std::slice::from_ref(&faults), &|| timeout.is_none()) {
-            Err(Error::Refused { error, .. }) => {
+            Err(Error::EventsRefused { error, .. }) => {
                 return eprintln!("SKIPPED: the kernel refuses events: {error}");
             }
             seen => assert_eq!(seen.unwrap().end, expected),
@@ -194,7 +199,7 @@ fn an_endless_program_is_ended() {
 fn what_cannot_be_started_is_said() {
     let request = Request { command: vec!["/no/such".to_owned()], timeout: None, line_bytes: 64 };
     match sample(&request, &[], &|| false) {
-        Err(Error::Refused { error, .. }) => eprintln!("SKIPPED: the kernel refuses events: {error}"),
+        Err(Error::EventsRefused { error, .. }) => eprintln!("SKIPPED: the kernel refuses events: {error}"),
         seen => {
             assert!(matches!(&seen, Err(Error::Start { program, .. }) if program == "/no/such"), "{seen:?}");
         }
@@ -214,14 +219,17 @@ fn what_the_command_leaves_behind_is_ended_and_told() {
         assert!(run.status.success() && out.contains("1 passed"), "{out}\n{said}");
         return eprint!("{said}");
     }
-    let faults = Event { kind: 1, config: [2, 0, 0], period: 1, user_only: true, ..Event::default() };
+    let faults =
+        MemoryEvent { kind: 1, config: [2, 0, 0], period: 1, user_only: true, ..MemoryEvent::default() };
     let command = ["sh", "-c", "sleep 1000 & setsid sleep 1000 & exit 3"].map(str::to_owned).to_vec();
     let request = Request { command, timeout: None, line_bytes: 64 };
-    let seen = match sample_whole(&request, &[faults], &|| false) {
-        Err(Error::Refused { error, .. }) => return eprintln!("SKIPPED: the kernel refuses events: {error}"),
+    let seen = match sample_and_clean_up(&request, &[faults], &|| false) {
+        Err(Error::EventsRefused { error, .. }) => {
+            return eprintln!("SKIPPED: the kernel refuses events: {error}");
+        }
         seen => seen.unwrap(),
     };
-    assert_eq!((seen.end, seen.notes.len()), (End::Status(3), 2), "{:?}", seen.notes);
+    assert_eq!((seen.end, seen.notes.len()), (CommandEnd::Status(3), 2), "{:?}", seen.notes);
     assert!(seen.notes[0].contains("was still running when the command exited"), "{:?}", seen.notes);
     assert_eq!(tasks::children(std::process::id()), [0; 0]);
 }

@@ -1,6 +1,6 @@
 //! Counts accesses to the bytes of a line by instruction.
 
-use crate::shadow::lines::{Access, Line};
+use crate::shadow::lines::{LinePart, TrackedLine};
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed},
@@ -24,7 +24,7 @@ pub struct Counts {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Count {
-    /// The packed key; see [`of_key`].
+    /// The packed key; see [`unpack_key`].
     pub key: AtomicU64,
     /// Number of reads, number of writes.
     pub times: [AtomicU64; 2],
@@ -48,7 +48,7 @@ impl Count {
 
     /// Counts an access to `line` if it changes nothing but the count; returns whether that was the case.
     #[inline]
-    pub fn again(&self, line: &Line, reads: bool, writes: bool) -> bool {
+    pub fn count_if_unchanged(&self, line: &TrackedLine, reads: bool, writes: bool) -> bool {
         let state = line.state.load(Acquire);
         if self.known[usize::from(writes)].load(Relaxed) != state {
             return false;
@@ -60,11 +60,11 @@ impl Count {
 
 /// Packs instruction, offset and size of an access into a key of [`Counts`].
 #[inline]
-pub fn key(access: &Access) -> u64 {
+pub fn key(access: &LinePart) -> u64 {
     access.code << 16 | u64::from(access.offset & 0xff) << 8 | u64::from(access.bytes & 0xff)
 }
 
 /// Unpacks a key into instruction, offset and size.
-pub fn of_key(key: u64) -> (u64, u32, u32) {
+pub fn unpack_key(key: u64) -> (u64, u32, u32) {
     (key >> 16, (key >> 8) as u32 & 0xff, key as u32 & 0xff)
 }

@@ -4,7 +4,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 /// The architecture of this build: its number in an ELF header and its name for messages.
 #[cfg(target_arch = "x86_64")]
-pub const OURS: (u16, &str) = (62, "x86-64");
+pub const NATIVE: (u16, &str) = (62, "x86-64");
 /// The architecture of this build: its number in an ELF header and its name for messages.
 #[cfg(target_arch = "aarch64")]
 pub const OURS: (u16, &str) = (183, "AArch64");
@@ -14,7 +14,7 @@ pub const OURS: (u16, &str) = (u16::MAX, "another architecture");
 
 /// Why a file is not a program that can be observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Foreign {
+pub enum ElfMismatch {
     /// It is not an ELF file.
     NotElf,
     /// It is for another architecture, which this names.
@@ -30,16 +30,16 @@ pub enum Foreign {
 ///
 /// # Errors
 /// If it is not a program of this architecture, or is truncated.
-pub fn kind(start: &[u8], bytes: u64) -> Result<bool, Foreign> {
+pub fn check_program(start: &[u8], bytes: u64) -> Result<bool, ElfMismatch> {
     let half = |at: usize| start.get(at..at + 2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
     if start.get(..4) != Some(b"\x7fELF") {
-        return Err(Foreign::NotElf);
+        return Err(ElfMismatch::NotElf);
     }
     if start.len() < 20 {
-        return Err(Foreign::CutShort(HEADER as u64));
+        return Err(ElfMismatch::CutShort(HEADER as u64));
     }
     let machine = half(18).unwrap_or_default();
-    if machine != OURS.0 || start.get(4..6) != Some(&[2, 1]) {
+    if machine != NATIVE.0 || start.get(4..6) != Some(&[2, 1]) {
         let known = match (machine, start.get(4)) {
             (3, _) => "32-bit x86",
             (62, Some(1)) => "x32",
@@ -50,16 +50,20 @@ pub fn kind(start: &[u8], bytes: u64) -> Result<bool, Foreign> {
             (258, _) => "LoongArch",
             (20 | 21, _) => "PowerPC",
             (22, _) => "S/390",
-            _ => return Err(Foreign::Architecture(format!("another architecture (ELF machine {machine})"))),
+            _ => {
+                return Err(ElfMismatch::Architecture(format!(
+                    "another architecture (ELF machine {machine})"
+                )));
+            }
         };
-        return Err(Foreign::Architecture(known.to_owned()));
+        return Err(ElfMismatch::Architecture(known.to_owned()));
     }
     if !matches!(half(16), Some(2 | 3)) {
-        return Err(Foreign::NoProgram);
+        return Err(ElfMismatch::NoProgram);
     }
     let needed = needed(start);
     if bytes < needed {
-        return Err(Foreign::CutShort(needed));
+        return Err(ElfMismatch::CutShort(needed));
     }
     Ok(loader(start).is_some_and(|loader| {
         let name = Path::new(OsStr::from_bytes(loader)).file_name().unwrap_or_default();
@@ -110,13 +114,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_is_cut_short_is_told_from_a_whole_one() {
+    fn a_truncated_program_is_distinguished_from_a_whole_one() {
         let whole = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        let kind = |bytes: usize| kind(&whole[..bytes.min(4096)], bytes as u64);
+        let kind = |bytes: usize| check_program(&whole[..bytes.min(4096)], bytes as u64);
         assert!(kind(whole.len()).is_ok());
         for bytes in [4, 20, 63, 100, 4096, 20_000] {
             assert!(
-                matches!(kind(bytes), Err(Foreign::CutShort(needed)) if needed > bytes as u64),
+                matches!(kind(bytes), Err(ElfMismatch::CutShort(needed)) if needed > bytes as u64),
                 "{bytes}"
             );
         }

@@ -1,7 +1,7 @@
 //! Blocks of the program's heap: their addresses, sizes, and the callers that allocated them.
 
 use crate::shadow::{
-    lines::Line,
+    lines::TrackedLine,
     region::{Region, Slot},
 };
 use std::{
@@ -86,7 +86,7 @@ impl Heap {
     }
 
     /// Adds to `line` the allocated blocks that overlap it.
-    pub fn note(&self, region: &Region, line: &Line, line_bytes: u64) {
+    pub fn note(&self, region: &Region, line: &TrackedLine, line_bytes: u64) {
         let start = line.address.load(Relaxed);
         let before = self.live.range(..start).next_back();
         let inside = self.live.range(start..start.saturating_add(line_bytes));
@@ -99,7 +99,7 @@ impl Heap {
 }
 
 /// Returns the blocks of a line.
-pub fn of_line<'a>(region: &'a Region, line: &Line) -> impl Iterator<Item = &'a Block> + use<'a> {
+pub fn of_line<'a>(region: &'a Region, line: &TrackedLine) -> impl Iterator<Item = &'a Block> + use<'a> {
     let mut index = line.blocks.load(Relaxed);
     let mut left = 4 * MOST_OF_LINE;
     std::iter::from_fn(move || {
@@ -110,8 +110,8 @@ pub fn of_line<'a>(region: &'a Region, line: &Line) -> impl Iterator<Item = &'a 
     })
 }
 
-fn remember(region: &Region, line: &Line, start: u64, bytes: u64, callers: u32) {
-    let hand_overs = line.hand_overs.load(Relaxed);
+fn remember(region: &Region, line: &TrackedLine, start: u64, bytes: u64, callers: u32) {
+    let transfers = line.transfers.load(Relaxed);
     let same = |block: &&Block| {
         block.start.load(Relaxed) == start
             && block.bytes.load(Relaxed) == bytes
@@ -140,16 +140,16 @@ fn remember(region: &Region, line: &Line, start: u64, bytes: u64, callers: u32) 
     block.start.store(start, Relaxed);
     block.bytes.store(bytes, Relaxed);
     block.callers.store(callers, Relaxed);
-    block.from.store(hand_overs, Relaxed);
+    block.from.store(transfers, Relaxed);
     block.until.store(u64::MAX, Relaxed);
 }
 
 /// Records at `line` that the block at `start` was freed.
-pub fn forget(region: &Region, line: &Line, start: u64) {
-    let hand_overs = line.hand_overs.load(Relaxed);
+pub fn forget(region: &Region, line: &TrackedLine, start: u64) {
+    let transfers = line.transfers.load(Relaxed);
     for block in of_line(region, line) {
         if block.start.load(Relaxed) == start && block.until.load(Relaxed) == u64::MAX {
-            block.until.store(hand_overs, Relaxed);
+            block.until.store(transfers, Relaxed);
         }
     }
 }

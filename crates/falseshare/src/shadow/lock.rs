@@ -10,8 +10,8 @@ use std::{
     },
 };
 
-/// A lock for data that is seldom accessed: waiting threads yield. It is [taken](Lock::hold) before a fork
-/// and [released](Lock::release) in the parent and in the child.
+/// A lock for data that is seldom accessed: waiting threads yield. It is [taken](Lock::lock_raw) before a fork
+/// and [released](Lock::unlock_raw) in the parent and in the child.
 #[derive(Debug, Default)]
 pub struct Lock<T> {
     held: AtomicBool,
@@ -23,7 +23,7 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 
 /// Access to the value while the lock is held.
 #[derive(Debug)]
-pub struct Guard<'a, T>(&'a Lock<T>);
+pub struct LockGuard<'a, T>(&'a Lock<T>);
 
 impl<T> Lock<T> {
     /// Creates a lock for `value`.
@@ -32,25 +32,25 @@ impl<T> Lock<T> {
     }
 
     /// Takes the lock, and releases it when the result is dropped.
-    pub fn lock(&self) -> Guard<'_, T> {
-        self.hold();
-        Guard(self)
+    pub fn lock(&self) -> LockGuard<'_, T> {
+        self.lock_raw();
+        LockGuard(self)
     }
 
-    /// Takes the lock until [`Lock::release`] is called.
-    pub fn hold(&self) {
+    /// Takes the lock until [`Lock::unlock_raw`] is called.
+    pub fn lock_raw(&self) {
         while self.held.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
             sys::yield_now();
         }
     }
 
-    /// Releases the lock after [`Lock::hold`].
-    pub fn release(&self) {
+    /// Releases the lock after [`Lock::lock_raw`].
+    pub fn unlock_raw(&self) {
         self.held.store(false, Release);
     }
 }
 
-impl<T> Deref for Guard<'_, T> {
+impl<T> Deref for LockGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -59,15 +59,15 @@ impl<T> Deref for Guard<'_, T> {
     }
 }
 
-impl<T> DerefMut for Guard<'_, T> {
+impl<T> DerefMut for LockGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the lock is held, and this guard has no other borrows.
         unsafe { &mut *self.0.value.get() }
     }
 }
 
-impl<T> Drop for Guard<'_, T> {
+impl<T> Drop for LockGuard<'_, T> {
     fn drop(&mut self) {
-        self.0.release();
+        self.0.unlock_raw();
     }
 }

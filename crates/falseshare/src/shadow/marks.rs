@@ -13,7 +13,7 @@ pub type Bits = [u64; 2];
 /// The bytes that a thread accessed, and those of them that it wrote.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub struct Marks {
+pub struct AccessMasks {
     /// Bytes read or written.
     pub touched: Mask,
     /// Bytes written.
@@ -58,7 +58,7 @@ impl Mask {
     }
 }
 
-impl Marks {
+impl AccessMasks {
     /// Adds bytes to both masks.
     pub fn add(&self, touched: Bits, written: Bits) {
         self.touched.add(touched);
@@ -79,7 +79,7 @@ impl Marks {
 }
 
 /// Returns whether two masks have a byte in common.
-pub fn meet(one: Bits, other: Bits) -> bool {
+pub fn overlap(one: Bits, other: Bits) -> bool {
     one[0] & other[0] != 0 || one[1] & other[1] != 0
 }
 

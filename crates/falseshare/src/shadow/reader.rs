@@ -3,11 +3,11 @@
 //! The emulated program may have written into the region by mistake, so no index and no chain is trusted.
 
 use crate::shadow::{
-    calls::OF_LOCK,
-    counts::{Counts, of_key},
+    counts::{Counts, unpack_key},
     heap::{self, Callers},
-    lines::{self, Line},
-    region::{BECOMES, RUNS, Region, SLOTS, Slot, THREADS},
+    lines::{self, TrackedLine},
+    region::{EXECUTES, RUNS, Region, SLOTS, Slot, THREADS},
+    report_protocol::OF_LOCK,
 };
 use std::{
     collections::{BTreeMap, HashSet},
@@ -37,11 +37,11 @@ pub struct ProcessSeen {
     /// Whether it reported its exit.
     pub ended: bool,
     /// Whether it tried to execute another program in the emulator, which did not start.
-    pub vanished: bool,
+    pub exec_failed_silently: bool,
     /// Number of accesses that were not followed because there was no space.
-    pub not_followed: u64,
+    pub unfollowed_accesses: u64,
     /// Number of accesses of threads beyond the limit.
-    pub strangers: u64,
+    pub overflow_accesses: u64,
     /// Number of mappings for which there was no space.
     pub lost_maps: u64,
     /// Number of heap blocks for which there was no space.
@@ -86,9 +86,9 @@ pub struct LineSeen {
     /// Index of the layout.
     pub layout: usize,
     /// Number of transfers.
-    pub hand_overs: u64,
+    pub transfers: u64,
     /// Number of those due to false sharing.
-    pub needless: u64,
+    pub false_transfers: u64,
     /// Number of accesses that are missing from `accesses` because there was no space.
     pub uncounted: u64,
     /// The accesses, by thread, code and bytes.
@@ -126,25 +126,28 @@ pub struct BlockSeen {
     /// Return addresses, innermost first.
     pub callers: Vec<u64>,
     /// Number of transfers of the line while the block was allocated.
-    pub hand_overs: u64,
+    pub transfers: u64,
 }
 
 /// Processes that are not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Untold {
+pub struct UnreportedProcesses {
     /// Number of single-threaded processes that exited and whose slots were reused.
     pub ended: u32,
     /// Number of processes that got no slot and were not observed.
-    pub strangers: u32,
+    pub without_slot: u32,
 }
 
 /// Returns the processes of a region, ordered by slot: in the order of their start, unless slots were reused.
-pub fn read(region: &Region) -> (Vec<ProcessSeen>, Untold) {
+pub fn read(region: &Region) -> (Vec<ProcessSeen>, UnreportedProcesses) {
     let taken = region.header().taken.load(Acquire);
     let processes =
         (0..(taken as usize).min(SLOTS)).map(|index| process(region, region.slot(index))).collect();
     let ended = region.header().reused.load(Relaxed);
-    (processes, Untold { ended, strangers: taken.saturating_sub(SLOTS as u32).saturating_sub(ended) })
+    (
+        processes,
+        UnreportedProcesses { ended, without_slot: taken.saturating_sub(SLOTS as u32).saturating_sub(ended) },
+    )
 }
 
 fn process(region: &Region, slot: &Slot) -> ProcessSeen {
@@ -158,9 +161,9 @@ fn process(region: &Region, slot: &Slot) -> ProcessSeen {
         lines: every_line(region, slot),
         escape: (slot.escaped.load(Acquire) != 0).then(|| two_texts(&slot.escape)),
         ended: slot.ended.load(Relaxed) != RUNS,
-        vanished: slot.ended.load(Relaxed) == BECOMES && slot.escaped.load(Acquire) == 0,
-        not_followed: slot.not_followed.load(Relaxed),
-        strangers: slot.strangers.load(Relaxed),
+        exec_failed_silently: slot.ended.load(Relaxed) == EXECUTES && slot.escaped.load(Acquire) == 0,
+        unfollowed_accesses: slot.unfollowed_accesses.load(Relaxed),
+        overflow_accesses: slot.overflow_accesses.load(Relaxed),
         lost_maps: slot.lost_maps.load(Relaxed),
         lost_blocks: slot.lost_blocks.load(Relaxed),
     }
@@ -206,11 +209,11 @@ fn every_line(region: &Region, slot: &Slot) -> Vec<LineSeen> {
     let mut seen = Vec::new();
     let mut index = slot.lines.load(Acquire);
     // Each piece is reported once, even if several chains contain it.
-    let mut told = HashSet::new();
-    while let Some(line) = region.get::<Line>(index).filter(|_| told.insert(index)) {
+    let mut reported = HashSet::new();
+    while let Some(line) = region.get::<TrackedLine>(index).filter(|_| reported.insert(index)) {
         index = line.next.load(Relaxed);
-        if line.hand_overs.load(Relaxed) > 0 {
-            seen.push(one_line(region, slot, line, &mut told));
+        if line.transfers.load(Relaxed) > 0 {
+            seen.push(one_line(region, slot, line, &mut reported));
         }
     }
     let possible = |line: &LineSeen| {
@@ -221,25 +224,30 @@ fn every_line(region: &Region, slot: &Slot) -> Vec<LineSeen> {
     seen
 }
 
-fn one_line(region: &Region, slot: &Slot, line: &Line, told: &mut HashSet<u32>) -> LineSeen {
-    let hand_overs = line.hand_overs.load(Relaxed).min(MOST_TIMES);
+fn one_line(region: &Region, slot: &Slot, line: &TrackedLine, reported: &mut HashSet<u32>) -> LineSeen {
+    let transfers = line.transfers.load(Relaxed).min(MOST_TIMES);
     LineSeen {
         address: line.address.load(Relaxed),
         layout: line.layout.load(Relaxed) as usize,
-        hand_overs,
-        needless: lines::needless(region, line).min(hand_overs),
+        transfers,
+        false_transfers: lines::false_transfers(region, line).min(transfers),
         uncounted: u64::from(line.uncounted.load(Relaxed)),
-        accesses: accesses(region, slot, line, told),
-        blocks: blocks(region, line, hand_overs),
+        accesses: accesses(region, slot, line, reported),
+        blocks: blocks(region, line, transfers),
     }
 }
 
-fn accesses(region: &Region, slot: &Slot, line: &Line, told: &mut HashSet<u32>) -> Vec<AccessSeen> {
+fn accesses(
+    region: &Region,
+    slot: &Slot,
+    line: &TrackedLine,
+    reported: &mut HashSet<u32>,
+) -> Vec<AccessSeen> {
     let threads = (slot.threads.load(Relaxed) as usize).min(THREADS);
     let mut seen = BTreeMap::new();
-    for (_, seat) in lines::seats(region, line) {
-        let mut index = seat.counts.load(Acquire);
-        while let Some(counts) = region.get::<Counts>(index).filter(|_| told.insert(index)) {
+    for (_, record) in lines::line_threads(region, line) {
+        let mut index = record.counts.load(Acquire);
+        while let Some(counts) = region.get::<Counts>(index).filter(|_| reported.insert(index)) {
             index = counts.next.load(Relaxed);
             let thread = counts.thread.load(Relaxed) as usize;
             for count in &counts.kinds {
@@ -247,7 +255,7 @@ fn accesses(region: &Region, slot: &Slot, line: &Line, told: &mut HashSet<u32>) 
                 if key == 0 || thread >= threads {
                     continue;
                 }
-                let (code, offset, bytes) = of_key(key);
+                let (code, offset, bytes) = unpack_key(key);
                 let (of_lock, at) = (code & OF_LOCK != 0, code & !OF_LOCK);
                 let entry = AccessSeen { thread, code: at, of_lock, offset, bytes, reads: 0, writes: 0 };
                 let entry = seen.entry((thread, code, offset, bytes)).or_insert(entry);
@@ -263,7 +271,7 @@ fn accesses(region: &Region, slot: &Slot, line: &Line, told: &mut HashSet<u32>) 
 
 /// Returns the blocks of a line without overlaps. Of overlapping blocks, the one during whose life the line
 /// had most transfers is returned.
-fn blocks(region: &Region, line: &Line, hand_overs: u64) -> Vec<BlockSeen> {
+fn blocks(region: &Region, line: &TrackedLine, transfers: u64) -> Vec<BlockSeen> {
     let mut all: Vec<BlockSeen> = heap::of_line(region, line)
         .map(|block| {
             let callers = region.get::<Callers>(block.callers.load(Relaxed)).map(|callers| {
@@ -275,15 +283,11 @@ fn blocks(region: &Region, line: &Line, hand_overs: u64) -> Vec<BlockSeen> {
                 start,
                 bytes: block.bytes.load(Relaxed).min(u64::MAX - start),
                 callers: callers.unwrap_or_default(),
-                hand_overs: block
-                    .until
-                    .load(Relaxed)
-                    .min(hand_overs)
-                    .saturating_sub(block.from.load(Relaxed)),
+                transfers: block.until.load(Relaxed).min(transfers).saturating_sub(block.from.load(Relaxed)),
             }
         })
         .collect();
-    all.sort_by_key(|block| std::cmp::Reverse(block.hand_overs));
+    all.sort_by_key(|block| std::cmp::Reverse(block.transfers));
     let mut kept: Vec<BlockSeen> = Vec::new();
     for block in all {
         let apart = |other: &BlockSeen| {

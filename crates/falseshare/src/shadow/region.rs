@@ -1,7 +1,7 @@
 //! Shared memory that the plugin in the emulator writes and the observer reads: an anonymous file that both map.
 //!
 //! ```text
-//! Header | Slot, one for each process | arena: lines, seats, counts, blocks, stacks, in granules of 64 bytes
+//! Header | Slot, one for each process | arena: lines, thread records, counts, blocks, stacks, in granules of 64 bytes
 //! ```
 //!
 //! The file has its final size from the start, but memory is only allocated where it is written. Indexes into
@@ -35,14 +35,14 @@ pub const RUNS: u32 = 0;
 /// The process reported its exit.
 pub const ENDED: u32 = 1;
 /// The process tries to execute another program.
-pub const BECOMES: u32 = 2;
+pub const EXECUTES: u32 = 2;
 /// The first word of a region: its format and version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mcshad01");
 
 /// How addresses are divided into cache lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct Layout {
+pub struct LineLayout {
     /// Size of a line in bytes: 32, 64 or 128.
     pub line_bytes: u32,
     /// Offset in bytes of the start of a line from a multiple of its size.
@@ -56,7 +56,7 @@ pub struct Header {
     pub magic: u64,
     /// Number of granules in the arena.
     pub granules: u64,
-    /// Number of chunks of [`crate::shadow::grid::CHUNK`] lines that one process may use.
+    /// Number of chunks of [`crate::shadow::owner_table::CHUNK`] lines that one process may use.
     pub chunks: u64,
     /// Number of layouts in use.
     pub layout_count: u32,
@@ -64,8 +64,8 @@ pub struct Header {
     pub taken: AtomicU32,
     /// Number of times that a slot was reused.
     pub reused: AtomicU32,
-    /// Returns the layouts.
-    pub layouts: [Layout; LAYOUTS],
+    /// The layouts.
+    pub layouts: [LineLayout; LAYOUTS],
     /// Number of requested granules; may exceed `granules`.
     pub used: AtomicU64,
 }
@@ -75,7 +75,7 @@ pub struct Header {
 pub struct Slot {
     /// Its process id; 0 if the slot was never used.
     pub pid: AtomicI32,
-    /// [`RUNS`], [`BECOMES`] or [`ENDED`].
+    /// [`RUNS`], [`EXECUTES`] or [`ENDED`].
     pub ended: AtomicU32,
     /// Whether [`Slot::escape`] was executed.
     pub escaped: AtomicU32,
@@ -90,14 +90,14 @@ pub struct Slot {
     /// Start and end of the program's own heap (`brk`).
     pub heap: [AtomicU64; 2],
     /// Number of accesses that were not followed because there was no space.
-    pub not_followed: AtomicU64,
+    pub unfollowed_accesses: AtomicU64,
     /// Number of accesses of threads beyond [`THREADS`].
-    pub strangers: AtomicU64,
+    pub overflow_accesses: AtomicU64,
     /// Number of mappings for which there was no space.
     pub lost_maps: AtomicU64,
     /// Number of heap blocks for which there was no space.
     pub lost_blocks: AtomicU64,
-    /// Whether a line had so many transfers that it is only sampled: see [`crate::shadow::windows`].
+    /// Whether a line had so many transfers that it is only sampled: see [`crate::shadow::sampling_windows`].
     pub sampled: AtomicU32,
     /// Path of the program, zero-terminated.
     pub program: [u8; 1024],
@@ -120,7 +120,9 @@ impl Slot {
             word.store(0, Relaxed);
         }
         thread.ended.store(0, Relaxed);
-        for word in [&self.heap[0], &self.heap[1], &self.strangers, &self.lost_maps, &self.lost_blocks] {
+        for word in
+            [&self.heap[0], &self.heap[1], &self.overflow_accesses, &self.lost_maps, &self.lost_blocks]
+        {
             word.store(0, Relaxed);
         }
         for word in [&self.threads, &self.maps, &self.text_used, &self.sampled] {
@@ -166,7 +168,7 @@ pub struct Region {
     /// Values of the header when it was mapped, because a program could overwrite the header.
     granules: u64,
     chunks: u64,
-    layouts: Vec<Layout>,
+    layouts: Vec<LineLayout>,
 }
 
 const SLOTS_AT: usize = 4096;
@@ -181,8 +183,8 @@ impl Region {
     /// # Errors
     /// Those of `memfd_create(2)`, `ftruncate(2)`, `mmap(2)`; `InvalidInput` if there is no layout, too many,
     /// or an unsupported one.
-    pub fn create(layouts: &[Layout], limit: u64) -> io::Result<(Self, std::fs::File)> {
-        let possible = |layout: &Layout| {
+    pub fn create(layouts: &[LineLayout], limit: u64) -> io::Result<(Self, std::fs::File)> {
+        let possible = |layout: &LineLayout| {
             matches!(layout.line_bytes, 32 | 64 | 128) && layout.shift_bytes < layout.line_bytes
         };
         if layouts.is_empty() || layouts.len() > LAYOUTS || !layouts.iter().all(possible) {
@@ -192,10 +194,10 @@ impl Region {
         let file = sys::memory_file(c"manycore-shadow")?;
         file.set_len(ARENA_AT as u64 + granules * GRANULE as u64)?;
         // Half of a process's limit is for heap blocks.
-        let chunks = (limit / 4 / crate::shadow::grid::CHUNK_BYTES as u64).max(4);
+        let chunks = (limit / 4 / crate::shadow::owner_table::CHUNK_BYTES as u64).max(4);
         let memory = Memory::shared(ARENA_AT + granules as usize * GRANULE, file.as_raw_fd())?;
         let region = Self { memory, granules, chunks, layouts: layouts.to_vec() };
-        let mut kept = [Layout { line_bytes: 0, shift_bytes: 0 }; LAYOUTS];
+        let mut kept = [LineLayout { line_bytes: 0, shift_bytes: 0 }; LAYOUTS];
         kept[..layouts.len()].copy_from_slice(layouts);
         let header = Header {
             magic: MAGIC,
@@ -242,7 +244,7 @@ impl Region {
     }
 
     /// Returns the layouts.
-    pub fn layouts(&self) -> &[Layout] {
+    pub fn layouts(&self) -> &[LineLayout] {
         &self.layouts
     }
 
@@ -280,7 +282,7 @@ impl Region {
         let used = index.min(SLOTS);
         // The program that this process ran before it executed another one has ended now.
         for slot in (0..used).map(|index| self.slot(index)).filter(|slot| slot.pid.load(Relaxed) == pid) {
-            let _ = slot.ended.compare_exchange(BECOMES, ENDED, AcqRel, Relaxed);
+            let _ = slot.ended.compare_exchange(EXECUTES, ENDED, AcqRel, Relaxed);
         }
         if index < SLOTS {
             return Some(index);
@@ -291,7 +293,7 @@ impl Region {
             slot.threads.load(Relaxed) <= 1
                 && slot.lines.load(Relaxed) == 0
                 && slot.escaped.load(Relaxed) == 0
-                && slot.not_followed.load(Relaxed) == 0
+                && slot.unfollowed_accesses.load(Relaxed) == 0
                 && slot.ended.compare_exchange(ENDED, RUNS, AcqRel, Relaxed).is_ok()
         })?;
         header.reused.fetch_add(1, Relaxed);

@@ -1,6 +1,6 @@
 //! The result of evaluating an observation: the shared lines that matter, with their names and advice.
 
-use super::{Cure, End, Engine, Frame, Holder, Layout, spot::is_negligible};
+use super::{CommandEnd, DataOwner, Engine, Fix, Frame, LineLayout, hot_line::is_negligible};
 use serde::{Deserialize, Serialize};
 
 /// Value of `schema` in the JSON that this version writes.
@@ -35,7 +35,7 @@ pub struct Findings {
     /// Elapsed time in seconds.
     pub seconds: f64,
     /// How the command ended.
-    pub end: End,
+    pub end: CommandEnd,
     /// Processes that were observed.
     pub processes: usize,
     /// Number of their threads.
@@ -45,14 +45,14 @@ pub struct Findings {
     /// Number of accesses that were not followed, because the memory for that was used up or there were too
     /// many threads.
     #[serde(default)]
-    pub unfollowed: u64,
+    pub unfollowed_accesses: u64,
     /// Number of processes that were not observed, or that executed a program that was not.
     #[serde(default)]
-    pub escaped: usize,
+    pub unobserved_processes: usize,
     /// Number of findings of [`Findings::in_libraries`] that may belong to the program: an interpreter took
     /// part in them, or code that was generated at run time and has no name.
     #[serde(default)]
-    pub unattributed: usize,
+    pub possibly_own: usize,
     /// What could not be observed, one sentence each.
     pub notes: Vec<String>,
 }
@@ -60,7 +60,7 @@ pub struct Findings {
 /// The kind of sharing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Class {
+pub enum SharingClass {
     /// Threads access different bytes.
     False,
     /// Threads access the same bytes and also different bytes.
@@ -73,38 +73,38 @@ pub enum Class {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// The kind of sharing.
-    pub class: Class,
+    pub class: SharingClass,
     /// The line layout.
-    pub layout: Layout,
+    pub layout: LineLayout,
     /// Number of cache-line transfers.
-    pub hand_overs: u64,
+    pub transfers: u64,
     /// Number of those transfers that are due to false sharing.
-    pub needless: u64,
+    pub false_transfers: u64,
     /// Number of lines.
     pub lines: usize,
     /// Process ids of the processes in which it was seen.
     pub pids: Vec<i32>,
     /// What contains the shared bytes of the worst line.
-    pub holder: Holder,
+    pub data: DataOwner,
     /// Address of the first byte of the worst line.
     pub address: u64,
     /// The threads, grouped by name.
-    pub threads: Vec<Party>,
+    pub threads: Vec<ThreadGroup>,
     /// Accesses to the worst line, by thread and bytes.
-    pub touches: Vec<Touch>,
+    pub accesses: Vec<ThreadAccess>,
     /// The lines of code, busiest first.
-    pub sites: Vec<Site>,
+    pub sites: Vec<CodeSite>,
     /// For true sharing that is partly false: the fields of the worst line that are written by different
     /// threads. On lines of their own they would not cause the false-sharing transfers.
     #[serde(default)]
-    pub fields: Vec<Field>,
+    pub fields: Vec<SeparableField>,
     /// What to do.
-    pub cure: Cure,
+    pub fix: Fix,
 }
 
 /// Threads of the same name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Party {
+pub struct ThreadGroup {
     /// Their name; `main thread` for the first thread of a process.
     pub name: String,
     /// Their kernel thread ids.
@@ -113,7 +113,7 @@ pub struct Party {
 
 /// Accesses of a thread to the same bytes of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Touch {
+pub struct ThreadAccess {
     /// The thread's kernel thread id.
     pub tid: i32,
     /// Its name.
@@ -130,7 +130,7 @@ pub struct Touch {
 
 /// A line of code that accesses shared lines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Site {
+pub struct CodeSite {
     /// Function, file and line.
     pub frame: Frame,
     /// Number of reads.
@@ -142,7 +142,7 @@ pub struct Site {
     /// Number of threads that run it.
     pub threads: usize,
     /// These threads.
-    pub parties: Vec<Party>,
+    pub thread_groups: Vec<ThreadGroup>,
     /// Whether it belongs to the program and not to a library or runtime.
     #[serde(default)]
     pub is_own: bool,
@@ -153,7 +153,7 @@ pub struct Site {
 
 /// Bytes of a line that the same threads write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Field {
+pub struct SeparableField {
     /// The ranges of bytes; the end of a range is exclusive.
     pub bytes: Vec<(u32, u32)>,
     /// The code that writes them most often.
@@ -164,17 +164,17 @@ impl Finding {
     /// Returns the lines of code that may have contributed to the finding, busiest first. Code is left out if
     /// it made less than 0.1 % of the accesses of the busiest one and could not have caused a tenth of the
     /// transfers, such as code of the C library that runs when threads start and exit.
-    pub fn notable(&self) -> Vec<&Site> {
-        let busiest = self.sites.iter().map(Site::accesses).max().unwrap_or(0);
-        let has_part = |site: &&Site| {
+    pub fn significant_sites(&self) -> Vec<&CodeSite> {
+        let busiest = self.sites.iter().map(CodeSite::accesses).max().unwrap_or(0);
+        let has_part = |site: &&CodeSite| {
             let accesses = site.accesses();
-            !is_negligible(accesses, busiest) || accesses.saturating_mul(10) >= self.hand_overs
+            !is_negligible(accesses, busiest) || accesses.saturating_mul(10) >= self.transfers
         };
         self.sites.iter().filter(has_part).collect()
     }
 }
 
-impl Site {
+impl CodeSite {
     /// Returns the number of reads and writes.
     pub fn accesses(&self) -> u64 {
         self.reads.saturating_add(self.writes)

@@ -4,19 +4,27 @@
 //! itself looks up no file and no symbol. Names are added afterwards, in [`Process::names`], so that a saved
 //! observation can be evaluated again at any time and on any machine. [`Findings::of`] evaluates it.
 
-mod cure;
+mod conclusion;
+mod evaluate;
 mod fields;
 mod findings;
-mod judge;
+mod fix;
+mod hot_line;
+mod layout;
 mod names;
-mod spot;
 #[cfg(test)]
 mod tests;
 
-pub use cure::{Cure, Language, bytes};
-pub use findings::{Class, FINDINGS_SCHEMA, Field, Finding, Findings, Party, Settings, Site, Touch};
+pub use conclusion::Conclusion;
+pub use findings::{
+    CodeSite, FINDINGS_SCHEMA, Finding, Findings, SeparableField, Settings, SharingClass, ThreadAccess,
+    ThreadGroup,
+};
+pub use fix::Fix;
+pub(crate) use fix::format_byte_ranges;
+pub use hot_line::{Allocation, DataOwner, Variable};
+pub use layout::LineLayout;
 pub use names::{Code, Frame, GENERATED, Global, Names};
-pub use spot::{Allocation, Holder, Variable};
 
 use serde::{Deserialize, Serialize};
 
@@ -35,14 +43,14 @@ pub struct Observation {
     /// Elapsed time in seconds.
     pub seconds: f64,
     /// How the command ended.
-    pub end: End,
+    pub end: CommandEnd,
     /// Line layouts that were followed; the first is that of the machine.
-    pub layouts: Vec<Layout>,
+    pub layouts: Vec<LineLayout>,
     /// The processes, the command's own first.
     pub processes: Vec<Process>,
     /// Number of processes that could not be observed because the shared memory region had no space for them.
     #[serde(default)]
-    pub unobserved: usize,
+    pub unobserved_processes: usize,
     /// What could not be observed, one sentence each.
     pub notes: Vec<String>,
 }
@@ -74,7 +82,7 @@ impl Default for Engine {
 /// How an observed command ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum End {
+pub enum CommandEnd {
     /// It exited with this status.
     Status(i32),
     /// It was terminated by this signal.
@@ -84,16 +92,6 @@ pub enum End {
     /// It was stopped because the observer was interrupted.
     #[default]
     Interrupted,
-}
-
-/// How addresses are divided into cache lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Layout {
-    /// Size of a line in bytes, a power of two.
-    pub line_bytes: u32,
-    /// Offset in bytes of the start of a line from a multiple of the line size. A shift other than 0 answers
-    /// what would happen if the program's data were laid out at other addresses.
-    pub shift_bytes: u32,
 }
 
 /// What was recorded of one process.
@@ -106,18 +104,18 @@ pub struct Process {
     /// Its threads, including those that have exited.
     pub threads: Vec<Thread>,
     /// Mapped files and their addresses.
-    pub modules: Vec<Module>,
+    pub modules: Vec<MappedFile>,
     /// Lines that more than one thread accessed and at least one wrote.
-    pub lines: Vec<Line>,
+    pub lines: Vec<SharedLine>,
     /// Number of accesses of all threads that were followed.
     pub accesses: u64,
     /// Number of accesses that were not followed, because the memory for that was used up or there were too
     /// many threads.
     #[serde(default)]
-    pub unfollowed: u64,
+    pub unfollowed_accesses: u64,
     /// Whether the process executed another program that was not observed.
     #[serde(default)]
-    pub escaped: bool,
+    pub ran_unobserved: bool,
     /// Names of its code and data; empty until they are looked up.
     #[serde(default)]
     pub names: Names,
@@ -134,7 +132,7 @@ pub struct Thread {
 
 /// A part of a file that is mapped into a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Module {
+pub struct MappedFile {
     /// First address.
     pub start: u64,
     /// End address, exclusive.
@@ -147,27 +145,27 @@ pub struct Module {
 
 /// A cache line that threads shared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct SharedLine {
     /// Address of its first byte.
     pub address: u64,
     /// Index into [`Observation::layouts`].
     pub layout: usize,
     /// Number of cache-line transfers: a thread accessed the line after another thread had written it, or
     /// wrote it while other threads had it.
-    pub hand_overs: u64,
+    pub transfers: u64,
     /// Number of those transfers that are due to false sharing. Between getting the line and losing it, the
     /// thread accessed no byte that others had written since it last had the line, and wrote no byte that
     /// they had accessed. On lines of their own, the bytes would not have caused these transfers.
-    pub needless: u64,
+    pub false_transfers: u64,
     /// The accesses, by thread, code and bytes.
-    pub accesses: Vec<Access>,
+    pub accesses: Vec<LineAccess>,
     /// The kind of memory that the line is in.
-    pub place: Place,
+    pub memory: MemoryKind,
 }
 
 /// Accesses of one thread to the same bytes by the same instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Access {
+pub struct LineAccess {
     /// Index into [`Process::threads`].
     pub thread: usize,
     /// Address of the instruction. For accesses within a function that takes or releases a lock, the address
@@ -189,7 +187,7 @@ pub struct Access {
 /// What contains the first shared byte of a line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "kind")]
-pub enum Place {
+pub enum MemoryKind {
     /// A mapped file (globals, statics), one of [`Process::modules`], or the memory that follows it (`.bss`).
     Module {
         /// Index into [`Process::modules`].
@@ -198,7 +196,7 @@ pub enum Place {
     /// Allocated heap blocks that overlap the line, by address.
     Heap {
         /// The blocks.
-        blocks: Vec<Block>,
+        blocks: Vec<HeapBlock>,
     },
     /// A thread's stack, which also holds its thread-local storage.
     Stack {
@@ -219,7 +217,7 @@ pub enum Place {
 
 /// A block of heap memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Block {
+pub struct HeapBlock {
     /// First address.
     pub start: u64,
     /// Requested size in bytes.

@@ -18,8 +18,8 @@ pub struct Names {
 /// Names of the code at an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Code {
-    /// The address, as in [`Access::code`](super::Access::code) and
-    /// [`Block::callers`](super::Block::callers).
+    /// The address, as in [`LineAccess::code`](super::LineAccess::code) and
+    /// [`HeapBlock::callers`](super::HeapBlock::callers).
     pub address: u64,
     /// The file that contains it; [`GENERATED`] for code that was generated at run time and has a name; empty
     /// for such code without a name.
@@ -28,7 +28,7 @@ pub struct Code {
     pub frames: Vec<Frame>,
     /// Whether the instruction is an exchange or a compare-and-exchange, which locks are made of.
     #[serde(default)]
-    pub exchanges: bool,
+    pub is_exchange: bool,
 }
 
 /// A function and a position in it.
@@ -113,7 +113,7 @@ impl Names {
     }
 
     /// Returns whether there is debug information for `program`.
-    fn tells_lines(&self, program: &str) -> bool {
+    fn has_debug_lines(&self, program: &str) -> bool {
         self.code.iter().any(|code| {
             code.module == program
                 && code.frames.iter().any(|frame| frame.file.is_some() && !frame.is_library())
@@ -130,7 +130,7 @@ impl Names {
             return code.frames.iter().find(|frame| !self.is_generated_by_runtime(&frame.function));
         }
         let silent = code.frames.iter().all(|frame| frame.file.is_none());
-        if silent && (code.module != program || self.tells_lines(program)) {
+        if silent && (code.module != program || self.has_debug_lines(program)) {
             return None;
         }
         code.frames.iter().find(|frame| !frame.is_library())
@@ -178,7 +178,7 @@ impl Frame {
 }
 
 /// Functions of the C runtime that the linker adds to every program and that run at its start and exit.
-const AT_THE_END: [&str; 9] = [
+const C_RUNTIME_FUNCTIONS: [&str; 9] = [
     "__do_global_dtors_aux",
     "__do_global_ctors_aux",
     "frame_dummy",
@@ -212,9 +212,10 @@ impl Code {
 
     /// Returns whether it is code of the C runtime that runs at the program's start or exit, when no other
     /// thread works.
-    pub(super) fn is_at_the_end(&self) -> bool {
-        let name =
-            |frame: &Frame| frame.function.split("+0x").next().is_some_and(|name| AT_THE_END.contains(&name));
+    pub(super) fn is_exit_code(&self) -> bool {
+        let name = |frame: &Frame| {
+            frame.function.split("+0x").next().is_some_and(|name| C_RUNTIME_FUNCTIONS.contains(&name))
+        };
         self.frames.first().is_some_and(name)
     }
 }

@@ -1,20 +1,20 @@
 //! Findings from observations that are made by hand.
 
-mod whose;
+mod attribution;
 
-use super::*;
+use super::{fix::Language, *};
 use proptest::prelude::*;
 
-const LINE: Layout = Layout { line_bytes: 64, shift_bytes: 0 };
+const LINE: LineLayout = LineLayout { line_bytes: 64, shift_bytes: 0 };
 const SETTINGS: Settings = Settings { threshold: 50 };
 
 /// Returns an access of eight bytes by a thread at a code address.
-fn access(thread: usize, code: u64, offset: u32, reads: u64, writes: u64) -> Access {
-    Access { thread, code, offset, bytes: 8, reads, writes, of_lock: false }
+fn access(thread: usize, code: u64, offset: u32, reads: u64, writes: u64) -> LineAccess {
+    LineAccess { thread, code, offset, bytes: 8, reads, writes, of_lock: false }
 }
 
-fn line(address: u64, needless: u64, hand_overs: u64, accesses: &[Access]) -> Line {
-    Line { address, needless, hand_overs, accesses: accesses.to_vec(), ..Line::default() }
+fn line(address: u64, false_transfers: u64, transfers: u64, accesses: &[LineAccess]) -> SharedLine {
+    SharedLine { address, false_transfers, transfers, accesses: accesses.to_vec(), ..SharedLine::default() }
 }
 
 fn code(address: u64, frames: &[(&str, &str, u32)]) -> Code {
@@ -24,17 +24,17 @@ fn code(address: u64, frames: &[(&str, &str, u32)]) -> Code {
         line: (line > 0).then_some(line),
     };
     let frames = frames.iter().map(frame).collect();
-    Code { address, module: "/bin/prog".to_owned(), frames, exchanges: false }
+    Code { address, module: "/bin/prog".to_owned(), frames, is_exchange: false }
 }
 
 /// Returns a process with a main thread and workers, whose code is at addresses 1 to 5.
-fn process(workers: i32, lines: Vec<Line>) -> Process {
+fn process(workers: i32, lines: Vec<SharedLine>) -> Process {
     let thread = |tid: i32| Thread { tid, name: if tid == 10 { "prog" } else { "worker" }.to_owned() };
     Process {
         pid: 10,
         program: "/bin/prog".to_owned(),
         threads: (10..=10 + workers).map(thread).collect(),
-        modules: vec![Module { start: 0, end: 100, file_offset: 0, path: "/bin/prog".to_owned() }],
+        modules: vec![MappedFile { start: 0, end: 100, file_offset: 0, path: "/bin/prog".to_owned() }],
         names: Names {
             code: vec![
                 code(1, &[("one", "src/main.c", 11)]),
@@ -61,82 +61,90 @@ fn process(workers: i32, lines: Vec<Line>) -> Process {
 }
 
 fn seen(process: Process) -> Observation {
-    let layouts =
-        vec![LINE, Layout { line_bytes: 128, shift_bytes: 0 }, Layout { line_bytes: 64, shift_bytes: 32 }];
+    let layouts = vec![
+        LINE,
+        LineLayout { line_bytes: 128, shift_bytes: 0 },
+        LineLayout { line_bytes: 64, shift_bytes: 32 },
+    ];
     Observation { layouts, processes: vec![process], ..Observation::default() }
 }
 
-fn judged(lines: Vec<Line>) -> Findings {
+fn findings_of(lines: Vec<SharedLine>) -> Findings {
     Findings::of(&seen(process(3, lines)), SETTINGS)
 }
 
-fn in_module(line: Line) -> Line {
-    Line { place: Place::Module { module: 0 }, ..line }
+fn in_module(line: SharedLine) -> SharedLine {
+    SharedLine { memory: MemoryKind::Module { module: 0 }, ..line }
 }
 
 #[test]
 fn the_lines_of_one_array_are_one_finding() {
-    let lines: Vec<Line> = (0..3)
+    let lines: Vec<SharedLine> = (0..3)
         .map(|at| {
             let accesses = [access(1, 1, 0, 100, 100), access(2, 1, 8, 100, 100)];
             in_module(line(0x1000 + 64 * at, 40 + at, 41 + at, &accesses))
         })
         .collect();
-    let findings = judged(lines);
+    let findings = findings_of(lines);
     let [finding] = &findings.false_sharing[..] else { panic!("{findings:#?}") };
     assert_eq!(
-        (finding.class, finding.lines, finding.needless, finding.address),
-        (Class::False, 3, 123, 0x1080)
+        (finding.class, finding.lines, finding.false_transfers, finding.address),
+        (SharingClass::False, 3, 123, 0x1080)
     );
     let [site] = &finding.sites[..] else { panic!("{finding:#?}") };
     assert_eq!((site.frame.brief().as_str(), site.threads), ("main.c:11 (one)", 2));
     assert_eq!((site.reads, site.writes, &site.bytes), (600, 600, &vec![(0, 16)]));
-    assert_eq!(finding.threads, [Party { name: "worker".to_owned(), tids: vec![11, 12] }]);
-    assert!(matches!(finding.cure, Cure::PerThread(_)), "{:?}", finding.cure);
+    assert_eq!(finding.threads, [ThreadGroup { name: "worker".to_owned(), tids: vec![11, 12] }]);
+    assert!(matches!(finding.fix, Fix::PerThread(_)), "{:?}", finding.fix);
 }
 
 #[test]
-fn the_share_of_needless_hand_overs_tells_the_class() {
-    for (needless, class) in
-        [(100, Class::False), (80, Class::False), (60, Class::Mixed), (40, Class::True), (0, Class::True)]
-    {
-        assert_eq!(Class::of(needless, 100), class, "{needless}");
+fn share_of_false_transfers_decides_the_class() {
+    for (false_transfers, class) in [
+        (100, SharingClass::False),
+        (80, SharingClass::False),
+        (60, SharingClass::Mixed),
+        (40, SharingClass::True),
+        (0, SharingClass::True),
+    ] {
+        assert_eq!(SharingClass::of(false_transfers, 100), class, "{false_transfers}");
     }
-    let shared =
-        |needless| in_module(line(0x1000, needless, 1000, &[access(1, 1, 0, 9, 9), access(2, 1, 0, 9, 9)]));
-    let findings = judged(vec![shared(250)]);
+    let shared = |false_transfers| {
+        in_module(line(0x1000, false_transfers, 1000, &[access(1, 1, 0, 9, 9), access(2, 1, 0, 9, 9)]))
+    };
+    let findings = findings_of(vec![shared(250)]);
     assert!(findings.false_sharing.is_empty() && findings.true_sharing.len() == 1, "{findings:#?}");
-    assert!(matches!(findings.true_sharing[0].cure, Cure::PerThread(_)));
-    assert_eq!(judged(vec![shared(600)]).false_sharing[0].class, Class::Mixed);
+    assert!(matches!(findings.true_sharing[0].fix, Fix::PerThread(_)));
+    assert_eq!(findings_of(vec![shared(600)]).false_sharing[0].class, SharingClass::Mixed);
 }
 
 #[test]
-fn few_hand_overs_are_nothing() {
+fn few_transfers_are_not_reported() {
     let few = in_module(line(0x1000, 49, 49, &[access(1, 1, 0, 9, 9), access(2, 1, 8, 9, 9)]));
-    assert!(judged(vec![few.clone()]).false_sharing.is_empty());
+    assert!(findings_of(vec![few.clone()]).false_sharing.is_empty());
     let all = Findings::of(&seen(process(2, vec![few])), Settings { threshold: 49 });
     assert_eq!(all.false_sharing.len(), 1);
     // Many lines with one transfer each are not a finding together.
     let once =
         |at: u64| in_module(line(0x1000 + at * 64, 1, 1, &[access(1, 1, 0, 9, 9), access(2, 1, 8, 9, 9)]));
-    assert!(judged((0..200).map(once).collect()).false_sharing.is_empty());
+    assert!(findings_of((0..200).map(once).collect()).false_sharing.is_empty());
 }
 
 #[test]
 fn what_is_read_beside_what_one_thread_writes_is_split() {
     let accesses = [access(1, 1, 0, 500, 0), access(2, 1, 0, 500, 0), access(3, 2, 8, 200, 200)];
-    let findings = judged(vec![in_module(line(0x1000, 300, 300, &accesses))]);
-    let Cure::Split(text) = &findings.false_sharing[0].cure else { panic!("{findings:#?}") };
+    let findings = findings_of(vec![in_module(line(0x1000, 300, 300, &accesses))]);
+    let Fix::Split(text) = &findings.false_sharing[0].fix else { panic!("{findings:#?}") };
     assert!(text.contains("bytes 0-7, read at main.c:11") && text.contains("_Alignas(64)"), "{text}");
 }
 
 #[test]
-fn the_programs_own_frame_is_told_and_its_language_spoken() {
+fn the_programs_own_frame_and_language_are_reported() {
     let accesses = [access(1, 3, 0, 500, 500), access(2, 3, 8, 500, 500)];
-    let findings = judged(vec![in_module(line(0x1000, 300, 300, &accesses))]);
+    let findings = findings_of(vec![in_module(line(0x1000, 300, 300, &accesses))]);
     let finding = &findings.false_sharing[0];
     assert_eq!(finding.sites[0].frame.brief(), "lib.rs:33 (three)");
-    assert!(finding.cure.text().contains("repr(align(64))"), "{:?}", finding.cure);
+    assert!(finding.fix.text().contains("repr(align(64))"), "{:?}", finding.fix);
     for (file, language) in [
         ("a/b.c", Language::C),
         ("b.hpp", Language::Cpp),
@@ -149,28 +157,28 @@ fn the_programs_own_frame_is_told_and_its_language_spoken() {
 }
 
 #[test]
-fn blocks_of_one_site_are_one_finding_and_neighbours_are_told() {
-    let block = |start, caller| Block { start, bytes: 16, callers: vec![6, caller] };
-    let heap = |address, blocks: Vec<Block>| Line {
-        place: Place::Heap { blocks },
+fn blocks_of_one_site_are_one_finding_and_adjacent_blocks_are_reported() {
+    let block = |start, caller| HeapBlock { start, bytes: 16, callers: vec![6, caller] };
+    let heap = |address, blocks: Vec<HeapBlock>| SharedLine {
+        memory: MemoryKind::Heap { blocks },
         ..line(address, 60, 60, &[access(1, 1, 0, 9, 9), access(2, 2, 32, 9, 9)])
     };
     // Return addresses follow the call: 3 is a return from a call at 2.
-    let findings = judged(vec![
+    let findings = findings_of(vec![
         heap(0x5000, vec![block(0x5000, 3), block(0x5010, 3), block(0x5020, 3)]),
         heap(0x6000, vec![block(0x6000, 3), block(0x6020, 3)]),
     ]);
     let [finding] = &findings.false_sharing[..] else { panic!("{findings:#?}") };
-    let Holder::Heap { blocks } = &finding.holder else { panic!("{finding:#?}") };
+    let DataOwner::Heap { blocks } = &finding.data else { panic!("{finding:#?}") };
     assert_eq!((finding.lines, blocks.len()), (2, 2), "only touched blocks count");
     assert!(blocks.iter().all(|block| block.own && block.callers[0].line == Some(22)), "{blocks:?}");
-    assert!(matches!(&finding.cure, Cure::Allocate(text) if text.contains("aligned_alloc(64")));
+    assert!(matches!(&finding.fix, Fix::Allocate(text) if text.contains("aligned_alloc(64")));
 }
 
 #[test]
 fn libraries_and_runtimes_stand_apart() {
     let accesses = |code| [access(1, code, 0, 9, 9), access(2, code, 8, 9, 9)];
-    let findings = judged(vec![line(0x9000, 90, 90, &accesses(4)), line(0x9100, 80, 80, &accesses(5))]);
+    let findings = findings_of(vec![line(0x9000, 90, 90, &accesses(4)), line(0x9100, 80, 80, &accesses(5))]);
     assert!(findings.false_sharing.is_empty(), "{findings:#?}");
     assert_eq!(findings.in_libraries.len(), 2);
 }
@@ -205,15 +213,17 @@ fn a_global_that_only_a_library_touches_is_the_programs_own() {
 
 #[test]
 fn a_block_that_takes_no_part_is_no_neighbour() {
-    let block = |start| Block { start, bytes: 16, callers: vec![6, 3] };
-    let cure = |second: u64| {
+    let block = |start| HeapBlock { start, bytes: 16, callers: vec![6, 3] };
+    let fix_of = |second: u64| {
         let accesses =
             [access(1, 1, 0, 5000, 5000), access(2, 2, 8, 5000, 5000), access(0, 5, 32, 0, second)];
-        let place = Place::Heap { blocks: vec![block(0x5000), block(0x5020)] };
-        judged(vec![Line { place, ..line(0x5000, 900, 900, &accesses) }]).false_sharing[0].cure.clone()
+        let memory = MemoryKind::Heap { blocks: vec![block(0x5000), block(0x5020)] };
+        findings_of(vec![SharedLine { memory, ..line(0x5000, 900, 900, &accesses) }]).false_sharing[0]
+            .fix
+            .clone()
     };
-    assert!(matches!(cure(1), Cure::Pad(_)), "{:?}", cure(1));
-    assert!(matches!(cure(5000), Cure::Allocate(_)), "{:?}", cure(5000));
+    assert!(matches!(fix_of(1), Fix::Pad(_)), "{:?}", fix_of(1));
+    assert!(matches!(fix_of(5000), Fix::Allocate(_)), "{:?}", fix_of(5000));
 }
 
 #[test]
@@ -226,51 +236,51 @@ fn the_cure_names_the_programs_own_code_that_writes_most() {
         access(2, 1, 8, 9000, 9000),
         access(1, 2, 16, 30000, 9),
     ];
-    let findings = judged(vec![line(0x9000, 900, 900, &accesses)]);
-    let text = findings.false_sharing[0].cure.text();
+    let findings = findings_of(vec![line(0x9000, 900, 900, &accesses)]);
+    let text = findings.false_sharing[0].fix.text();
     assert!(text.contains("main.c:11 (one)") && !text.contains("runtime"), "{text}");
 }
 
 #[test]
-fn latent_sharing_is_told_once_and_not_where_it_is_real() {
+fn latent_sharing_is_reported_once_and_not_where_it_is_real() {
     let accesses = [access(1, 1, 0, 9, 9), access(2, 2, 8, 9, 9)];
-    let on = |layout, address| Line { layout, ..in_module(line(address, 70, 70, &accesses)) };
-    let real = judged(vec![on(0, 0x1000), on(1, 0x1000), on(2, 0x1020)]);
+    let on = |layout, address| SharedLine { layout, ..in_module(line(address, 70, 70, &accesses)) };
+    let real = findings_of(vec![on(0, 0x1000), on(1, 0x1000), on(2, 0x1020)]);
     assert_eq!((real.false_sharing.len(), real.latent.len()), (1, 0), "{real:#?}");
-    let latent = judged(vec![on(1, 0x1000), on(2, 0x1020)]);
+    let latent = findings_of(vec![on(1, 0x1000), on(2, 0x1020)]);
     assert_eq!((latent.false_sharing.len(), latent.latent.len()), (0, 1), "{latent:#?}");
     assert_eq!(latent.latent[0].layout.line_bytes, 128);
 }
 
 /// Returns the writes of threads at an offset, from the code at an address.
-fn writing(threads: &[usize], code: u64, offset: u32) -> Vec<Access> {
+fn writing(threads: &[usize], code: u64, offset: u32) -> Vec<LineAccess> {
     threads.iter().map(|&thread| access(thread, code, offset, 0, 500)).collect()
 }
 
-/// Returns the only finding, of true sharing of a global with 1000 transfers, of which `needless` are false sharing.
-fn truly_shared(needless: u64, accesses: &[Access]) -> Finding {
-    let mut findings = judged(vec![in_module(line(0x1000, needless, 1000, accesses))]);
+/// Returns the only finding, of true sharing of a global with 1000 transfers, of which `false_transfers` are false sharing.
+fn truly_shared(false_transfers: u64, accesses: &[LineAccess]) -> Finding {
+    let mut findings = findings_of(vec![in_module(line(0x1000, false_transfers, 1000, accesses))]);
     assert!(findings.false_sharing.is_empty() && findings.true_sharing.len() == 1, "{findings:#?}");
     findings.true_sharing.remove(0)
 }
 
 /// Regression test: for the head and the tail of a queue on one line, no advice was given.
 #[test]
-fn fields_that_different_threads_write_are_told_where_parting_them_saves_some() {
+fn fields_with_different_writers_are_reported_where_separating_them_saves_transfers() {
     // Thread 3 also reads the other end, and thread 0 has initialized the line once.
-    let fill = [Access { bytes: 32, ..access(0, 2, 0, 0, 1) }, access(3, 2, 0, 500, 0)];
+    let fill = [LineAccess { bytes: 32, ..access(0, 2, 0, 0, 1) }, access(3, 2, 0, 500, 0)];
     let queue =
         [writing(&[0, 1], 1, 0), writing(&[2, 3], 2, 8), writing(&[2, 3], 2, 24), fill.to_vec()].concat();
     let finding = truly_shared(300, &queue);
-    let told: Vec<_> =
+    let reported: Vec<_> =
         finding.fields.iter().map(|field| (&field.bytes[..], field.frame.line.unwrap_or(0))).collect();
-    assert_eq!(told, [(&[(0, 8)][..], 11), (&[(8, 16), (24, 32)], 22)]);
-    assert!(!finding.cure.text().contains("padding"), "{:?}", finding.cure);
+    assert_eq!(reported, [(&[(0, 8)][..], 11), (&[(8, 16), (24, 32)], 22)]);
+    assert!(!finding.fix.text().contains("padding"), "{:?}", finding.fix);
     // Where separation would save little, it is not reported.
-    for needless in [49, 99] {
-        let finding = truly_shared(needless, &queue);
-        assert_eq!(finding.fields, [], "{needless}");
-        assert!(finding.cure.text().contains("padding does not help"), "{:?}", finding.cure);
+    for false_transfers in [49, 99] {
+        let finding = truly_shared(false_transfers, &queue);
+        assert_eq!(finding.fields, [], "{false_transfers}");
+        assert!(finding.fix.text().contains("padding does not help"), "{:?}", finding.fix);
     }
 }
 
@@ -287,9 +297,9 @@ fn code_that_can_have_no_part_is_not_notable() {
     let busy = [access(1, 1, 0, 50_000, 50_000), access(2, 1, 8, 50_000, 50_000)];
     let notable = |writes| {
         let accesses = [&busy[..], &[access(0, 2, 16, 0, writes)]].concat();
-        let findings = judged(vec![in_module(line(0x1000, 1000, 1000, &accesses))]);
+        let findings = findings_of(vec![in_module(line(0x1000, 1000, 1000, &accesses))]);
         let finding = &findings.false_sharing[0];
-        (finding.sites.len(), finding.notable().len())
+        (finding.sites.len(), finding.significant_sites().len())
     };
     assert_eq!(notable(99), (2, 1));
     // Few accesses, but enough for a tenth of the transfers.
@@ -297,19 +307,22 @@ fn code_that_can_have_no_part_is_not_notable() {
 }
 
 #[test]
-fn the_owner_of_a_stack_is_told_where_it_is_one() {
+fn the_owner_of_a_stack_is_reported_where_there_is_only_one() {
     let accesses = [access(1, 1, 0, 90, 90), access(2, 2, 8, 90, 90)];
-    let on = |address, thread| Line { place: Place::Stack { thread }, ..line(address, 90, 90, &accesses) };
-    let holder = |lines| {
-        let findings = judged(lines);
-        assert_eq!(findings.false_sharing.len(), 1, "{findings:#?}");
-        findings.false_sharing[0].holder.clone()
+    let on = |address, thread| SharedLine {
+        memory: MemoryKind::Stack { thread },
+        ..line(address, 90, 90, &accesses)
     };
-    let stack = |thread: &str, tid| Holder::Stack { thread: thread.to_owned(), tid };
-    assert_eq!(holder(vec![on(0x9000, 0)]), stack("main thread", Some(10)));
-    assert_eq!(holder(vec![on(0x9000, 2), on(0x9040, 2)]), stack("worker", Some(12)));
-    assert_eq!(holder(vec![on(0x9000, 2), on(0xa000, 3)]), stack("worker", None));
-    assert_eq!(holder(vec![on(0x9000, 99)]), stack("", None));
+    let data = |lines| {
+        let findings = findings_of(lines);
+        assert_eq!(findings.false_sharing.len(), 1, "{findings:#?}");
+        findings.false_sharing[0].data.clone()
+    };
+    let stack = |thread: &str, tid| DataOwner::Stack { thread: thread.to_owned(), tid };
+    assert_eq!(data(vec![on(0x9000, 0)]), stack("main thread", Some(10)));
+    assert_eq!(data(vec![on(0x9000, 2), on(0x9040, 2)]), stack("worker", Some(12)));
+    assert_eq!(data(vec![on(0x9000, 2), on(0xa000, 3)]), stack("worker", None));
+    assert_eq!(data(vec![on(0x9000, 99)]), stack("", None));
 }
 
 #[test]
@@ -332,21 +345,21 @@ fn an_observation_survives_the_way_through_a_file() {
 proptest! {
     /// The content of a file need not make sense; evaluating it must not fail.
     #[test]
-    fn hostile_observations_are_judged(
+    fn hostile_observations_are_evaluated(
         numbers in prop::collection::vec(any::<u64>(), 12),
         small in prop::collection::vec(0usize..6, 3),
         offset in any::<u32>(),
         bytes in any::<u32>(),
     ) {
-        let access = |at: usize| Access {
+        let access = |at: usize| LineAccess {
             thread: small[at], code: numbers[at] % 7, offset, bytes, reads: numbers[at + 2], writes: numbers[at + 4],
             of_lock: small[at] == 1,
         };
         let mut one = line(numbers[0], numbers[6], numbers[7], &[access(0), access(1)]);
         one.layout = small[2];
-        let block = Block { start: numbers[8], bytes: numbers[9], callers: vec![numbers[10]] };
-        let lines = [Place::Module { module: small[0] }, Place::Heap { blocks: vec![block] }, Place::Stack { thread: 9 }]
-            .map(|place| Line { place, ..one.clone() });
-        let _ = judged(lines.to_vec());
+        let block = HeapBlock { start: numbers[8], bytes: numbers[9], callers: vec![numbers[10]] };
+        let lines = [MemoryKind::Module { module: small[0] }, MemoryKind::Heap { blocks: vec![block] }, MemoryKind::Stack { thread: 9 }]
+            .map(|memory| SharedLine { memory, ..one.clone() });
+        let _ = findings_of(lines.to_vec());
     }
 }

@@ -1,13 +1,11 @@
 //! An ELF file: its symbols, its source lines, and its load bias.
 
-use crate::sharing::{Frame, Global, Module};
-use addr2line::{Loader, demangle_auto};
-use memmap2::Mmap;
+use super::{elf_file::ElfFile, source_lines::SourceLines};
+use crate::sharing::{Frame, Global, MappedFile};
+use addr2line::demangle_auto;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
-use rustix::fs::{Mode, OFlags, open};
 use std::{
-    fs::{self, File},
-    io::Read,
+    cell::OnceCell,
     path::{Path, PathBuf},
 };
 
@@ -18,14 +16,19 @@ const DEBUG_FILES: &str = "/usr/lib/debug";
 /// serves for all machines.
 const PAGE: u64 = 4096;
 
+/// Most bytes of an instruction, on x86.
+const LONGEST_INSTRUCTION: usize = 15;
+
 /// A program or shared library.
 #[derive(Default)]
 pub(super) struct ObjectFile {
     segments: Vec<Segment>,
     functions: Vec<Symbol>,
     variables: Vec<Symbol>,
-    lines: Option<Loader>,
-    bytes: Option<Mmap>,
+    /// The file with line information.
+    debug: Option<PathBuf>,
+    lines: OnceCell<Option<SourceLines>>,
+    file: Option<ElfFile>,
 }
 
 /// A part of the file that is loaded into memory.
@@ -44,8 +47,9 @@ struct Symbol {
 impl ObjectFile {
     /// Reads a file, and its separate debug file if that is installed. Returns `None` if it is not an ELF file.
     pub fn open(path: &Path) -> Option<Self> {
-        let bytes = map(path)?;
-        let object = object::File::parse(&*bytes).ok()?;
+        let elf = ElfFile::open(path)?;
+        let sections = elf.copy_sections(&is_debug_link)?;
+        let object = object::File::parse(&*sections).ok()?;
         let segments = object.segments().map(|segment| {
             let (offset, file_bytes) = segment.file_range();
             Segment { offset, file_bytes, address: segment.address() }
@@ -55,18 +59,19 @@ impl ObjectFile {
         let debug = if has_lines(&object) { Some(path.to_owned()) } else { debug_file(&object, path) };
         if let Some(debug) = debug {
             if debug != path
-                && let Some(bytes) = map(&debug)
-                && let Ok(object) = object::File::parse(&*bytes)
+                && let Some(sections) =
+                    ElfFile::open(&debug).and_then(|elf| elf.copy_sections(&is_debug_link))
+                && let Ok(object) = object::File::parse(&*sections)
             {
                 file.take_symbols(&object);
             }
-            file.lines = Loader::new(&debug).ok();
+            file.debug = Some(debug);
         }
         for symbols in [&mut file.functions, &mut file.variables] {
             // If an address has several symbols, the longest one is sorted last and found first.
             symbols.sort_by(|a, b| (a.start, a.bytes, &b.name).cmp(&(b.start, b.bytes, &a.name)));
         }
-        file.bytes = Some(bytes);
+        file.file = Some(elf);
         Some(file)
     }
 
@@ -79,14 +84,14 @@ impl ObjectFile {
             };
             let Ok(name) = symbol.name() else { continue };
             if symbol.is_definition() && symbol.address() > 0 && !name.is_empty() {
-                list.push(Symbol { start: symbol.address(), bytes: symbol.size(), name: readable(name) });
+                list.push(Symbol { start: symbol.address(), bytes: symbol.size(), name: demangle(name) });
             }
         }
     }
 
     /// Returns the load bias: the difference between addresses in memory and in the file, given the mappings
     /// of the file.
-    pub fn bias(&self, modules: &[&Module]) -> u64 {
+    pub fn bias(&self, modules: &[&MappedFile]) -> u64 {
         let candidates = modules.iter().flat_map(|module| self.biases(module));
         // Two segments may share a page of the file: use the bias that explains most mappings.
         let explained = |bias: &u64| {
@@ -95,7 +100,7 @@ impl ObjectFile {
         candidates.max_by_key(explained).unwrap_or(0)
     }
 
-    fn biases<'a>(&'a self, module: &'a Module) -> impl Iterator<Item = u64> + 'a {
+    fn biases<'a>(&'a self, module: &'a MappedFile) -> impl Iterator<Item = u64> + 'a {
         let holds = |segment: &&Segment| {
             let first = segment.offset / PAGE * PAGE;
             (first..segment.offset.saturating_add(segment.file_bytes.max(1))).contains(&module.file_offset)
@@ -106,10 +111,15 @@ impl ObjectFile {
         })
     }
 
+    /// Returns the line information, which is read at the first call.
+    fn lines(&self) -> Option<&SourceLines> {
+        self.lines.get_or_init(|| SourceLines::open(self.debug.as_ref()?)).as_ref()
+    }
+
     /// Returns the functions at an address of the file, innermost first; empty if none is known.
     pub fn frames(&self, address: u64) -> Vec<Frame> {
         let mut frames = Vec::new();
-        if let Some(Ok(mut found)) = self.lines.as_ref().map(|lines| lines.find_frames(address)) {
+        if let Some(mut found) = self.lines().and_then(|lines| lines.frames(address)) {
             while let Ok(Some(frame)) = found.next() {
                 let function =
                     frame.function.as_ref().and_then(|name| Some(name.demangle().ok()?.into_owned()));
@@ -142,16 +152,14 @@ impl ObjectFile {
         self.functions.iter().any(|symbol| symbol.name == name)
     }
 
-    /// Returns the file's bytes from an address to the end of the segment.
-    pub fn code_at(&self, address: u64) -> Option<&[u8]> {
-        let (bytes, inside) = self.segments.iter().find_map(|segment| {
-            let inside =
-                address.checked_sub(segment.address).filter(|inside| *inside < segment.file_bytes)?;
-            let start = usize::try_from(segment.offset).ok()?;
-            let count = usize::try_from(segment.file_bytes).ok()?;
-            Some((self.bytes.as_ref()?.get(start..start.checked_add(count)?)?, inside))
-        })?;
-        bytes.get(usize::try_from(inside).ok()?..)
+    /// Returns the bytes of the instruction at an address, and some of those that follow it.
+    pub fn instruction(&self, address: u64) -> Option<Vec<u8>> {
+        self.segments.iter().find_map(|segment| {
+            let inside = address.checked_sub(segment.address)?;
+            let left = segment.file_bytes.checked_sub(inside).filter(|left| *left > 0)?;
+            let count = LONGEST_INSTRUCTION.min(usize::try_from(left).ok()?);
+            Some(self.file.as_ref()?.bytes_at(segment.offset.checked_add(inside)?, count))
+        })
     }
 
     /// Returns the variables that overlap a range of addresses. If an address has several names, the first is used.
@@ -168,24 +176,9 @@ impl ObjectFile {
     }
 }
 
-/// Maps an ELF file into memory; returns `None` for anything else. Programs map devices, a path may now name
-/// a FIFO instead of a library, and data files can be larger than memory. Therefore only regular files are
-/// opened, and only the magic number is read.
-#[allow(unsafe_code, reason = "a file is mapped")]
-fn map(path: &Path) -> Option<Mmap> {
-    // Opening some devices has side effects.
-    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-    // If the file has been replaced since by a FIFO, opening it must not block.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let mut file = File::from(open(path, flags, Mode::empty()).ok()?);
-    file.metadata().ok().filter(fs::Metadata::is_file)?;
-    let mut magic = [0; 4];
-    file.read_exact(&mut magic).ok()?;
-    if magic != object::elf::ELFMAG {
-        return None;
-    }
-    // SAFETY: a program that has just run is not modified any more; the loader of its lines relies on that too.
-    unsafe { Mmap::map(&file) }.ok()
+/// Returns whether a section names the separate debug file.
+fn is_debug_link(section: &[u8]) -> bool {
+    section == b".gnu_debuglink"
 }
 
 /// Returns whether the file itself has line information. Compressed sections have the same name, or one with a `z`.
@@ -214,7 +207,7 @@ fn debug_file(object: &object::File, path: &Path) -> Option<PathBuf> {
 
 /// Demangles a symbol. A symbol without a mangling prefix is left unchanged, because the C++ demangler would
 /// read the variable `s` as the type `short`.
-fn readable(symbol: &str) -> String {
+fn demangle(symbol: &str) -> String {
     if ["_Z", "__Z", "_R"].iter().any(|sign| symbol.starts_with(sign)) {
         demangle_auto(symbol.into(), None).into_owned()
     } else {
@@ -224,41 +217,39 @@ fn readable(symbol: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ObjectFile, Segment, readable};
-    use crate::sharing::Module;
-    use std::{fs::File, path::Path, process::Command};
+    use super::{ObjectFile, Segment, demangle};
+    use crate::sharing::MappedFile;
 
     #[test]
-    fn devices_pipes_and_large_data_that_were_mapped_are_not_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let (pipe, data) = (folder.path().join("pipe"), folder.path().join("data"));
-        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        // A sparse file that is larger than memory.
-        File::create(&data).unwrap().set_len(1 << 42).unwrap();
-        for none in [Path::new("/dev/zero"), &pipe, &data, folder.path()] {
-            assert!(ObjectFile::open(none).is_none(), "{}", none.display());
-        }
+    fn this_program_has_functions_with_lines_and_instructions() {
         let program = ObjectFile::open(&std::env::current_exe().unwrap()).unwrap();
         assert!(!program.functions.is_empty() && !program.segments.is_empty());
+        let own = |symbol: &&super::Symbol| symbol.name.contains("symbols::file::");
+        let named = program.functions.iter().filter(own).find_map(|symbol| {
+            let file = program.frames(symbol.start).last()?.file.clone()?;
+            file.ends_with("symbols/file.rs").then_some(symbol)
+        });
+        assert_eq!(program.instruction(named.unwrap().start).map(|bytes| bytes.len()), Some(15));
     }
 
     #[test]
     fn a_part_that_ends_beyond_all_addresses_has_a_bias() {
         let part = Segment { offset: u64::MAX - 8, file_bytes: u64::MAX, address: 3 };
         let file = ObjectFile { segments: vec![part], ..ObjectFile::default() };
-        let module = Module { start: 0x1000, end: 0x2000, file_offset: u64::MAX - 1, path: String::new() };
+        let module =
+            MappedFile { start: 0x1000, end: 0x2000, file_offset: u64::MAX - 1, path: String::new() };
         assert_eq!(file.bias(&[&module]), 0x1000 - 10);
     }
 
     #[test]
     fn a_variable_of_c_whose_name_could_be_a_type_of_cpp_keeps_it() {
-        assert_eq!(["s", "i", "std", "main.counter"].map(readable), ["s", "i", "std", "main.counter"]);
+        assert_eq!(["s", "i", "std", "main.counter"].map(demangle), ["s", "i", "std", "main.counter"]);
     }
 
     #[test]
     fn mangled_names_are_shown_as_written() {
-        assert_eq!(readable("_ZN4Pool4jobsE"), "Pool::jobs");
-        assert_eq!(readable("_ZN3app5STATE17h0123456789abcdefE"), "app::STATE");
-        assert_eq!(readable("_RNvC7mycrate3foo"), "mycrate::foo");
+        assert_eq!(demangle("_ZN4Pool4jobsE"), "Pool::jobs");
+        assert_eq!(demangle("_ZN3app5STATE17h0123456789abcdefE"), "app::STATE");
+        assert_eq!(demangle("_RNvC7mycrate3foo"), "mycrate::foo");
     }
 }

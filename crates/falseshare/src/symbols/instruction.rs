@@ -2,7 +2,7 @@
 
 /// Returns whether the instruction at the start of `code` exchanges a value in memory, unconditionally (`xchg`,
 /// `swp`) or if it has the expected value (`cmpxchg`, `cas`). `code` is machine code of this machine's architecture.
-pub(super) fn exchanges(code: &[u8]) -> bool {
+pub(super) fn is_exchange(code: &[u8]) -> bool {
     if cfg!(target_arch = "aarch64") { on_arm(code) } else { on_x86(code) }
 }
 
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exchanges_are_told_from_additions() {
+    fn exchanges_are_distinguished_from_additions() {
         for (code, is_it) in [
             // xchg %eax,(%rdi); lock cmpxchg %edx,(%rdi); lock cmpxchg16b (%rdi); xchg %r8,(%r9)
             (&[0x87, 0x07][..], true),

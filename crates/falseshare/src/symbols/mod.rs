@@ -4,12 +4,16 @@
 //! come from the symbol tables. In stripped files, code is named by file and offset. Code that was generated
 //! at run time gets the names that its runtime wrote for profilers.
 
+mod elf_file;
 mod file;
 mod generated;
 mod instruction;
 mod runtime;
+mod source_lines;
 
-use crate::sharing::{Code, Frame, GENERATED, Global, Line, Module, Names, Observation, Place, Process};
+use crate::sharing::{
+    Code, Frame, GENERATED, Global, MappedFile, MemoryKind, Names, Observation, Process, SharedLine,
+};
 use file::ObjectFile;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,12 +43,12 @@ struct Lookup<'a> {
 
 impl<'a> Lookup<'a> {
     /// Returns a mapped file and its load bias in this process.
-    fn get(&mut self, module: &'a Module) -> Option<(&ObjectFile, u64)> {
+    fn get(&mut self, module: &'a MappedFile) -> Option<(&ObjectFile, u64)> {
         let path = module.path.as_str();
         let file = self.files.entry(path.to_owned()).or_insert_with(|| ObjectFile::open(Path::new(path)));
         let file = file.as_ref()?;
         let bias = *self.biases.entry(path).or_insert_with(|| {
-            let parts: Vec<&Module> =
+            let parts: Vec<&MappedFile> =
                 self.process.modules.iter().filter(|other| other.path == path).collect();
             file.bias(&parts)
         });
@@ -56,7 +60,7 @@ impl<'a> Lookup<'a> {
         let mut globals = BTreeMap::new();
         for line in &self.process.lines {
             addresses.extend(line.accesses.iter().map(|access| access.code));
-            if let Place::Heap { blocks } = &line.place {
+            if let MemoryKind::Heap { blocks } = &line.memory {
                 // A return address is that of the instruction after the call; the byte before it belongs to the call.
                 addresses
                     .extend(blocks.iter().flat_map(|block| &block.callers).map(|at| at.saturating_sub(1)));
@@ -93,29 +97,32 @@ impl<'a> Lookup<'a> {
     }
 
     fn code(&mut self, address: u64) -> Code {
-        let holds = |module: &&Module| (module.start..module.end).contains(&address);
+        let holds = |module: &&MappedFile| (module.start..module.end).contains(&address);
         // Runtimes also generate code in anonymous files.
         let process = self.process;
         let is_file =
-            |module: &&Module| !module.path.starts_with("/memfd:") || module.path == process.program;
+            |module: &&MappedFile| !module.path.starts_with("/memfd:") || module.path == process.program;
         let Some(module) = process.modules.iter().filter(is_file).find(holds) else {
             let frame = Frame { function: format!("{address:#x}"), ..Frame::default() };
             return Code { address, frames: vec![frame], ..Code::default() };
         };
         let found = self.get(module).map(|(file, bias)| {
             let address = address.wrapping_sub(bias);
-            (file.frames(address), file.code_at(address).is_some_and(instruction::exchanges))
+            (
+                file.frames(address),
+                file.instruction(address).is_some_and(|code| instruction::is_exchange(&code)),
+            )
         });
-        let (mut frames, exchanges) = found.unwrap_or_default();
+        let (mut frames, is_exchange) = found.unwrap_or_default();
         if frames.is_empty() {
             frames.push(offset(module, address));
         }
-        Code { address, module: module.path.clone(), frames, exchanges }
+        Code { address, module: module.path.clone(), frames, is_exchange }
     }
 
     /// Returns the variables that contain the shared bytes of a line.
-    fn globals(&mut self, line: &Line) -> Vec<Global> {
-        let Place::Module { module } = line.place else { return Vec::new() };
+    fn globals(&mut self, line: &SharedLine) -> Vec<Global> {
+        let MemoryKind::Module { module } = line.memory else { return Vec::new() };
         let Some(module) = self.process.modules.get(module) else { return Vec::new() };
         let Some((file, bias)) = self.get(module) else { return Vec::new() };
         let first = line.accesses.iter().map(|access| u64::from(access.offset)).min();
@@ -128,7 +135,7 @@ impl<'a> Lookup<'a> {
 }
 
 /// Returns a name such as `libfoo.so+0x11f0`, with the offset from the start of the file.
-fn offset(module: &Module, address: u64) -> Frame {
+fn offset(module: &MappedFile, address: u64) -> Frame {
     let name = module.path.rsplit('/').next().unwrap_or(&module.path);
     let offset = (address - module.start).saturating_add(module.file_offset);
     Frame { function: format!("{name}+{offset:#x}"), ..Frame::default() }

@@ -1,26 +1,25 @@
 //! How programs exit, which programs they start, and what cannot be observed.
 
-use crate::{Bench, can, needless, process, request, run};
-use manycore_falseshare::emulator::{Error, observe};
-use manycore_falseshare::sharing::End;
+use crate::{Bench, can, false_transfers, process, request, run};
+use manycore_falseshare::{Error, emulator::observe, sharing::CommandEnd};
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 const APART: &str = "static struct { long a, b; } counts __attribute__((aligned(64)));";
 
 #[test]
-fn what_was_seen_before_a_crash_is_told() {
+fn accesses_before_a_crash_are_reported() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();
     let source = format!(
         "{APART} int main(void) {{ both(add, &counts.a, &counts.b); *(volatile int *)8 = 1; return 0; }}"
     );
     let observation = bench.observe("crash", &source, &[]);
-    assert_eq!(observation.end, End::Signal(11));
-    assert_eq!(needless(process(&observation, "crash")).len(), 1);
+    assert_eq!(observation.end, CommandEnd::Signal(11));
+    assert_eq!(false_transfers(process(&observation, "crash")).len(), 1);
 }
 
 #[test]
-fn a_program_without_an_end_is_ended_and_told() {
+fn a_program_that_does_not_exit_is_stopped_and_reported() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();
     let source = format!(
@@ -30,13 +29,13 @@ fn a_program_without_an_end_is_ended_and_told() {
     let mut asked = request(&[path.to_str().unwrap()]);
     asked.timeout = Some(Duration::from_secs(5));
     let observation = observe(&asked, &|| false).unwrap();
-    assert_eq!(observation.end, End::Timeout);
-    assert_eq!(needless(process(&observation, "endless")).len(), 1);
+    assert_eq!(observation.end, CommandEnd::Timeout);
+    assert_eq!(false_transfers(process(&observation, "endless")).len(), 1);
     asked.timeout = None;
     let start = std::time::Instant::now();
     let observation = observe(&asked, &|| start.elapsed() > Duration::from_secs(5)).unwrap();
-    assert_eq!(observation.end, End::Interrupted);
-    assert_eq!(needless(process(&observation, "endless")).len(), 1);
+    assert_eq!(observation.end, CommandEnd::Interrupted);
+    assert_eq!(false_transfers(process(&observation, "endless")).len(), 1);
 }
 
 #[test]
@@ -48,7 +47,7 @@ fn a_forked_child_is_a_process_of_its_own() {
         if (!child) both(add, &counts.a, &counts.b); else waitpid(child, 0, 0); free(block); return 0; }}"
     );
     let observation = bench.observe("parent", &source, &[]);
-    let found: Vec<_> = observation.processes.iter().map(|process| needless(process).len()).collect();
+    let found: Vec<_> = observation.processes.iter().map(|process| false_transfers(process).len()).collect();
     assert_eq!(found, [0, 1]);
     let [parent, child] = &observation.processes[..] else { panic!() };
     assert!(parent.pid != child.pid && child.program == parent.program && child.threads.len() == 3);
@@ -65,10 +64,10 @@ fn programs_that_programs_start_are_observed() {
     fs::write(&script, format!("#!/bin/sh\n{inner}\nexec {inner}\n")).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let observation = run(&[script.to_str().unwrap()]).unwrap();
-    assert_eq!(observation.end, End::Status(0));
+    assert_eq!(observation.end, CommandEnd::Status(0));
     let inners: Vec<_> = observation.processes.iter().filter(|process| process.program == inner).collect();
     assert_eq!(inners.len(), 2, "{observation:?}");
-    assert!(inners.iter().all(|process| needless(process).len() == 1));
+    assert!(inners.iter().all(|process| false_transfers(process).len() == 1));
     assert!(observation.notes.iter().any(|note| note.contains("is a script")), "{:?}", observation.notes);
 
     let spawns = "#include <spawn.h>\n\
@@ -77,9 +76,9 @@ fn programs_that_programs_start_are_observed() {
         char *none[] = { 0 }; execve(words[1], words + 1, none); return 8; }";
     let outer = bench.program("outer", spawns, &[]);
     let observation = run(&[outer.to_str().unwrap(), inner]).unwrap();
-    assert_eq!(observation.end, End::Status(0));
+    assert_eq!(observation.end, CommandEnd::Status(0));
     let inners = observation.processes.iter().filter(|process| process.program == inner);
-    assert_eq!(inners.filter(|process| needless(process).len() == 1).count(), 2);
+    assert_eq!(inners.filter(|process| false_transfers(process).len() == 1).count(), 2);
 }
 
 #[test]
@@ -89,7 +88,7 @@ fn what_a_static_program_executes_is_observed() {
     // A static program has none of our functions, so its system call is seen instead.
     let source = "int main(void) { execl(\"/bin/true\", \"true\", (char *)0); return 1; }";
     let observation = bench.observe("escapes", source, &["-static"]);
-    assert_eq!(observation.end, End::Status(0));
+    assert_eq!(observation.end, CommandEnd::Status(0));
     let programs: Vec<_> = observation.processes.iter().map(|process| &process.program).collect();
     assert!(
         programs.iter().any(|program| program.ends_with("/true")),
@@ -100,7 +99,7 @@ fn what_a_static_program_executes_is_observed() {
 }
 
 #[test]
-fn a_program_in_another_root_runs_by_itself_and_is_told() {
+fn a_program_in_another_root_runs_unobserved_with_a_note() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();
     bench.program("inner", "int main(void) { return 7; }", &["-static"]);
@@ -109,12 +108,13 @@ fn a_program_in_another_root_runs_by_itself_and_is_told() {
         if (chroot(words[1]) || chdir(\"/\")) return 77; execl(\"/inner\", \"inner\", (char *)0); return 8; }";
     let outer = bench.program("outer", source, &[]);
     let observation = run(&[outer.to_str().unwrap(), bench.path().to_str().unwrap()]).unwrap();
-    if observation.end == End::Status(77) {
+    if observation.end == CommandEnd::Status(77) {
         return eprintln!("SKIPPED: chroot(2) needs root");
     }
-    assert_eq!(observation.end, End::Status(7));
-    let told = observation.notes.iter().any(|note| note.contains("/inner") && note.contains("not observed"));
-    assert!(told, "{:?}", observation.notes);
+    assert_eq!(observation.end, CommandEnd::Status(7));
+    let reported =
+        observation.notes.iter().any(|note| note.contains("/inner") && note.contains("not observed"));
+    assert!(reported, "{:?}", observation.notes);
 }
 
 #[test]

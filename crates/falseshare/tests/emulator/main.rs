@@ -5,8 +5,11 @@ mod ends;
 mod places;
 mod sharing;
 
-use manycore_falseshare::emulator::{Error, Request, observe};
-use manycore_falseshare::sharing::{Layout, Line, Observation, Process};
+use manycore_falseshare::{
+    Error,
+    emulator::{Request, observe},
+    sharing::{LineLayout, Observation, Process, SharedLine},
+};
 use std::{
     ffi::OsString,
     fs,
@@ -74,7 +77,7 @@ fn can() -> Option<MutexGuard<'static, ()>> {
 fn request(command: &[&str]) -> Request {
     Request {
         command: command.iter().map(OsString::from).collect(),
-        layouts: vec![Layout { line_bytes: 64, shift_bytes: 0 }],
+        layouts: vec![LineLayout { line_bytes: 64, shift_bytes: 0 }],
         memory_limit_bytes: 256 << 20,
         timeout: Some(Duration::from_mins(2)),
         cleanup: None,
@@ -120,13 +123,13 @@ impl Bench {
 }
 
 /// Returns the lines of a process with at least half as many transfers as two threads had turns.
-fn hot(process: &Process) -> Vec<&Line> {
-    process.lines.iter().filter(|line| line.hand_overs >= 100).collect()
+fn hot(process: &Process) -> Vec<&SharedLine> {
+    process.lines.iter().filter(|line| line.transfers >= 100).collect()
 }
 
 /// Returns the hot lines without the barrier's, which is shared on purpose.
-fn needless(process: &Process) -> Vec<&Line> {
-    hot(process).into_iter().filter(|line| line.needless * 2 > line.hand_overs).collect()
+fn false_transfers(process: &Process) -> Vec<&SharedLine> {
+    hot(process).into_iter().filter(|line| line.false_transfers * 2 > line.transfers).collect()
 }
 
 /// Returns the process of a program.

@@ -1,10 +1,10 @@
 //! Which memory a shared line is attributed to.
 
-use crate::{Bench, can, needless, process};
-use manycore_falseshare::sharing::Place;
+use crate::{Bench, can, false_transfers, process};
+use manycore_falseshare::sharing::MemoryKind;
 
 #[test]
-fn neighbours_on_the_heap_are_told_with_their_callers() {
+fn adjacent_heap_blocks_are_reported_with_their_callers() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();
     let source = "__attribute__((noinline)) static long *make(void) { long *p = malloc(24); *p = 0; return p; }\
@@ -13,9 +13,9 @@ fn neighbours_on_the_heap_are_told_with_their_callers() {
         both(add, one, other); return 0; }";
     let observation = bench.observe("heap", source, &[]);
     let process = process(&observation, "heap");
-    let lines = needless(process);
+    let lines = false_transfers(process);
     let [line] = lines[..] else { panic!("{lines:?}") };
-    let Place::Heap { blocks } = &line.place else { panic!("{:?}", line.place) };
+    let MemoryKind::Heap { blocks } = &line.memory else { panic!("{:?}", line.memory) };
     let ours: Vec<_> = blocks.iter().filter(|block| block.bytes == 24).collect();
     assert!(ours.len() >= 2, "{blocks:?}");
     let program = process.modules.iter().filter(|module| module.path.ends_with("/heap"));
@@ -36,9 +36,10 @@ fn a_block_that_is_freed_and_given_to_another_thread_is_not_false_sharing() {
         if (i % 2 != (p != 0)) free(given); } return 0; }\
         int main(void) { both(work, 0, &given); return 0; }";
     let observation = bench.observe("again", source, &[]);
-    let heap = |line: &&&manycore_falseshare::sharing::Line| matches!(line.place, Place::Heap { .. });
+    let heap =
+        |line: &&&manycore_falseshare::sharing::SharedLine| matches!(line.memory, MemoryKind::Heap { .. });
     let process = process(&observation, "again");
-    let lines = needless(process);
+    let lines = false_transfers(process);
     let ours: Vec<_> = lines
         .iter()
         .filter(heap)
@@ -50,29 +51,29 @@ fn a_block_that_is_freed_and_given_to_another_thread_is_not_false_sharing() {
 }
 
 #[test]
-fn what_a_thread_lends_of_its_stack_is_told_as_its_stack() {
+fn shared_memory_on_a_stack_is_reported_with_its_thread() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();
     let source = "int main(void) { struct { long a, b; } counts __attribute__((aligned(64))) = { 0, 0 };\
         both(add, &counts.a, &counts.b); return 0; }";
     let observation = bench.observe("stack", source, &[]);
-    let lines = needless(process(&observation, "stack"));
+    let lines = false_transfers(process(&observation, "stack"));
     let [line] = lines[..] else { panic!("{lines:?}") };
-    assert_eq!(line.place, Place::Stack { thread: 0 });
+    assert_eq!(line.memory, MemoryKind::Stack { thread: 0 });
 }
 
 #[test]
-fn thread_local_variables_are_nobody_elses() {
+fn thread_local_variables_belong_to_their_thread() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();
     let source = "static __thread long mine[2]; static void *work(void *p) { return add(&mine[p != 0]); }\
         int main(void) { both(work, 0, mine); return 0; }";
     let observation = bench.observe("local", source, &[]);
-    assert!(needless(process(&observation, "local")).is_empty());
+    assert!(false_transfers(process(&observation, "local")).is_empty());
 }
 
 #[test]
-fn names_of_threads_are_told() {
+fn names_of_threads_are_reported() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();
     let source = "static void *work(void *p) { pthread_setname_np(pthread_self(), p); return 0; }\
@@ -92,38 +93,38 @@ fn a_static_and_a_stripped_program_are_observed() {
     for (name, option) in [("static", "-static"), ("stripped", "-s")] {
         let observation = bench.observe(name, source, &[option]);
         let process = process(&observation, name);
-        let lines = needless(process);
+        let lines = false_transfers(process);
         let [line] = lines[..] else { panic!("{name}: {lines:?}") };
-        let Place::Module { module } = line.place else { panic!("{:?}", line.place) };
+        let MemoryKind::Module { module } = line.memory else { panic!("{:?}", line.memory) };
         assert!(process.modules[module].path.ends_with(name));
     }
 }
 
 #[test]
-fn a_block_that_could_not_grow_is_still_told() {
+fn a_block_that_could_not_grow_is_still_reported() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();
     let source = "int main(void) { long *p = aligned_alloc(64, 64); volatile size_t much = -1UL / 2 - 4096;\
         if (realloc(p, much)) return 1; both(add, p, p + 1); return 0; }";
     let observation = bench.observe("grow", source, &[]);
-    let lines = needless(process(&observation, "grow"));
+    let lines = false_transfers(process(&observation, "grow"));
     let [line] = lines[..] else { panic!("{lines:?}") };
-    let Place::Heap { blocks } = &line.place else { panic!("{:?}", line.place) };
+    let MemoryKind::Heap { blocks } = &line.memory else { panic!("{:?}", line.memory) };
     let [block] = &blocks[..] else { panic!("{blocks:?}") };
     assert!(block.start == line.address && block.bytes >= 64 && block.callers.len() >= 2, "{block:?}");
 }
 
 #[test]
-fn blocks_of_valloc_and_pvalloc_are_told() {
+fn blocks_of_valloc_and_pvalloc_are_reported() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();
     let source = "#include <malloc.h>\n\
         int main(void) { long *p = valloc(24), *q = pvalloc(40); both(add, p, p + 1); both(add, q, q + 1);\
         return 0; }";
     let observation = bench.observe("pages", source, &[]);
-    let lines = needless(process(&observation, "pages"));
-    let bytes = |line: &&manycore_falseshare::sharing::Line| match &line.place {
-        Place::Heap { blocks } => blocks.iter().map(|block| block.bytes).collect(),
+    let lines = false_transfers(process(&observation, "pages"));
+    let bytes = |line: &&manycore_falseshare::sharing::SharedLine| match &line.memory {
+        MemoryKind::Heap { blocks } => blocks.iter().map(|block| block.bytes).collect(),
         _ => Vec::new(),
     };
     let mut found: Vec<u64> = lines.iter().flat_map(bytes).collect();
@@ -132,7 +133,7 @@ fn blocks_of_valloc_and_pvalloc_are_told() {
 }
 
 #[test]
-fn a_mapping_that_could_not_be_moved_or_taken_away_is_still_told() {
+fn a_mapping_that_could_not_be_moved_or_unmapped_is_still_reported() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();
     let source = "#include <sys/mman.h>\n\
@@ -141,9 +142,9 @@ fn a_mapping_that_could_not_be_moved_or_taken_away_is_still_told() {
         if (mremap(one, 1 << 16, 1 << 30, 0) != MAP_FAILED || !munmap(one + 8, 1 << 16)) return 1;\
         both(add, one, one + 8); return 0; }";
     let observation = bench.observe("stays", source, &[]);
-    assert_eq!(observation.end, manycore_falseshare::sharing::End::Status(0));
-    let lines = needless(process(&observation, "stays"));
+    assert_eq!(observation.end, manycore_falseshare::sharing::CommandEnd::Status(0));
+    let lines = false_transfers(process(&observation, "stays"));
     let [line] = lines[..] else { panic!("{lines:?}") };
-    let Place::Mapping { start, bytes } = line.place else { panic!("{:?}", line.place) };
+    let MemoryKind::Mapping { start, bytes } = line.memory else { panic!("{:?}", line.memory) };
     assert!((start..start + bytes).contains(&line.address) && bytes >= 1 << 16);
 }

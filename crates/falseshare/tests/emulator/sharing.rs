@@ -1,20 +1,22 @@
 //! Which shared lines are reported.
 
-use crate::{Bench, can, hot, needless, process, request};
-use manycore_falseshare::emulator::observe;
-use manycore_falseshare::sharing::{End, Engine, Layout, Place};
+use crate::{Bench, can, false_transfers, hot, process, request};
+use manycore_falseshare::{
+    emulator::observe,
+    sharing::{CommandEnd, Engine, LineLayout, MemoryKind},
+};
 
 #[test]
-fn false_sharing_is_told_with_who_and_where() {
+fn false_sharing_is_reported_with_threads_and_code() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();
     let source = "static struct { long a, b; } counts __attribute__((aligned(64)));\
         int main(void) { both(add, &counts.a, &counts.b); printf(\"%ld\\n\", counts.a + counts.b); return 3; }";
     let observation = bench.observe("apart", source, &[]);
-    assert_eq!(observation.end, End::Status(3));
+    assert_eq!(observation.end, CommandEnd::Status(3));
     assert!(matches!(&observation.engine, Engine::Emulator { version } if version.contains(" version ")));
     let process = process(&observation, "apart");
-    let lines = needless(process);
+    let lines = false_transfers(process);
     let [line] = lines[..] else { panic!("{lines:?}") };
     assert_eq!(line.address % 64, 0);
     for (thread, offset) in [(1, 0), (2, 8)] {
@@ -29,19 +31,19 @@ fn false_sharing_is_told_with_who_and_where() {
         };
         assert!(of.clone().all(|access| in_program(access.code)));
     }
-    let Place::Module { module } = line.place else { panic!("{:?}", line.place) };
+    let MemoryKind::Module { module } = line.memory else { panic!("{:?}", line.memory) };
     assert!(process.modules[module].path.ends_with("/apart"));
 }
 
 #[test]
-fn true_sharing_is_not_needless() {
+fn true_sharing_is_not_false_sharing() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();
     let source = "static long count __attribute__((aligned(64)));\
         int main(void) { both(add, &count, &count); return 0; }";
     let observation = bench.observe("together", source, &[]);
     let process = process(&observation, "together");
-    assert!(needless(process).is_empty(), "{:?}", needless(process));
+    assert!(false_transfers(process).is_empty(), "{:?}", false_transfers(process));
     assert!(hot(process).iter().any(|line| line.accesses.iter().any(|access| access.writes > 1000)));
 }
 
@@ -53,11 +55,11 @@ fn a_reader_beside_a_writer_is_false_sharing_too() {
         static void *work(void *p) { return p == &counts.a ? add(p) : look(p); }\
         int main(void) { both(work, &counts.a, &counts.b); return 0; }";
     let observation = bench.observe("beside", source, &[]);
-    assert_eq!(needless(process(&observation, "beside")).len(), 1);
+    assert_eq!(false_transfers(process(&observation, "beside")).len(), 1);
 }
 
 #[test]
-fn what_is_padded_or_only_read_is_not_told() {
+fn padded_and_read_only_data_is_not_reported() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();
     let padded = "static struct { long a, pad[15], b; } counts __attribute__((aligned(64)));\
@@ -66,7 +68,7 @@ fn what_is_padded_or_only_read_is_not_told() {
         int main(void) { both(look, &counts.a, &counts.b); return counts.a; }";
     for (name, source) in [("padded", padded), ("only_read", read)] {
         let observation = bench.observe(name, source, &[]);
-        let lines = needless(process(&observation, name));
+        let lines = false_transfers(process(&observation, name));
         assert!(lines.is_empty(), "{name}: {lines:?}");
     }
 }
@@ -92,21 +94,21 @@ fn stacks_that_many_short_threads_get_in_turn_are_no_false_sharing() {
     let observation = bench.observe("short", source, &[]);
     let process = process(&observation, "short");
     assert_eq!(process.threads.len(), 401);
-    assert!(needless(process).is_empty(), "{:?}", needless(process));
+    assert!(false_transfers(process).is_empty(), "{:?}", false_transfers(process));
 }
 
 #[test]
-fn lines_of_other_layouts_are_told_where_they_are_asked_for() {
+fn lines_of_other_layouts_are_reported_on_request() {
     let Some(_alone) = can() else { return };
     let bench = Bench::new();
     let source = "static struct { long pad[7], a, b; } counts __attribute__((aligned(128)));\
         int main(void) { both(add, &counts.a, &counts.b); return 0; }";
     let path = bench.program("layouts", source, &[]);
     let mut request = request(&[path.to_str().unwrap()]);
-    request.layouts.push(Layout { line_bytes: 128, shift_bytes: 0 });
-    request.layouts.push(Layout { line_bytes: 64, shift_bytes: 32 });
+    request.layouts.push(LineLayout { line_bytes: 128, shift_bytes: 0 });
+    request.layouts.push(LineLayout { line_bytes: 64, shift_bytes: 32 });
     let observation = observe(&request, &|| false).unwrap();
-    let lines = needless(process(&observation, "layouts"));
+    let lines = false_transfers(process(&observation, "layouts"));
     let mut layouts: Vec<_> = lines.iter().map(|line| (line.layout, line.address % 64)).collect();
     layouts.sort_unstable();
     assert_eq!(layouts, [(1, 0), (2, 32)]);

@@ -1,13 +1,13 @@
 //! Random sequences of accesses, and threads that run at the same time.
 
-use super::{LINE, Lab};
-use manycore_falseshare::shadow::Kind;
+use super::{LINE, TestProcess};
+use manycore_falseshare::shadow::AccessKind;
 use proptest::prelude::*;
 
 #[test]
 fn threads_that_run_lose_no_access_and_see_each_other() {
     const ROUNDS: u64 = 300_000;
-    let lab = Lab::new(4);
+    let lab = TestProcess::new(4);
     let barrier = std::sync::Barrier::new(4);
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -17,7 +17,7 @@ fn threads_that_run_lose_no_access_and_see_each_other() {
                     if round % 1000 == 0 {
                         barrier.wait();
                     }
-                    lab.access(thread, LINE + thread as u64 * 8, 8, Kind::Update);
+                    lab.access(thread, LINE + thread as u64 * 8, 8, AccessKind::Update);
                 }
             });
         }
@@ -28,9 +28,14 @@ fn threads_that_run_lose_no_access_and_see_each_other() {
     // Few accesses are from before the line was followed: at most one round of all threads.
     let counted: u64 = line.accesses.iter().map(|access| access.writes).sum();
     assert!((3 * ROUNDS..=4 * ROUNDS).contains(&counted), "{counted}");
-    assert!(line.hand_overs >= ROUNDS / 1000, "{}", line.hand_overs);
-    // Rarely, an access is recorded too late for the tenure that it belongs to.
-    assert!(line.needless * 100 >= line.hand_overs * 95, "{} of {}", line.needless, line.hand_overs);
+    assert!(line.transfers >= ROUNDS / 1000, "{}", line.transfers);
+    // Rarely, an access is recorded too late for the ownership period that it belongs to.
+    assert!(
+        line.false_transfers * 100 >= line.transfers * 95,
+        "{} of {}",
+        line.false_transfers,
+        line.transfers
+    );
 }
 
 proptest! {
@@ -39,15 +44,15 @@ proptest! {
     #[test]
     fn sequences(steps in prop::collection::vec((0..4_usize, 0..24_u64, 0..3_u8, 0..20_u8), 1..400)) {
         let run = |quick| {
-            let mut lab = Lab::new(4);
+            let mut lab = TestProcess::new(4);
             lab.quick = quick;
             for (thread, place, kind, other) in &steps {
                 let address = LINE + place * 8;
                 match (kind, other) {
-                    (_, 0) => lab.shadow.renew(address, address + 40),
-                    (0, _) => lab.access(*thread, address, 8, Kind::Read),
-                    (1, _) => lab.access(*thread, address, 8, Kind::Write),
-                    _ => lab.access(*thread, address, 8, Kind::Update),
+                    (_, 0) => lab.tracker.reset_reused(address, address + 40),
+                    (0, _) => lab.access(*thread, address, 8, AccessKind::Read),
+                    (1, _) => lab.access(*thread, address, 8, AccessKind::Write),
+                    _ => lab.access(*thread, address, 8, AccessKind::Update),
                 }
             }
             lab.seen()
@@ -55,7 +60,7 @@ proptest! {
         let (quick, slow) = (run(true), run(false));
         prop_assert_eq!(&quick, &slow);
         for line in &quick.lines {
-            prop_assert!(line.needless <= line.hand_overs);
+            prop_assert!(line.false_transfers <= line.transfers);
             let threads: std::collections::BTreeSet<_> = line.accesses.iter().map(|access| access.thread).collect();
             prop_assert!(threads.len() > 1);
         }
@@ -66,12 +71,12 @@ proptest! {
     /// If no two threads ever access the same bytes, every transfer is false sharing.
     #[test]
     fn apart(steps in prop::collection::vec((0..4_usize, 0..2_u64, any::<bool>()), 1..400)) {
-        let lab = Lab::new(4);
+        let lab = TestProcess::new(4);
         for (thread, place, write) in steps {
-            let kind = if write { Kind::Write } else { Kind::Read };
+            let kind = if write { AccessKind::Write } else { AccessKind::Read };
             lab.access(thread, LINE + thread as u64 * 16 + place * 8, 8, kind);
         }
-        let (hand_overs, needless) = lab.counts();
-        prop_assert_eq!(hand_overs, needless);
+        let (transfers, false_transfers) = lab.counts();
+        prop_assert_eq!(transfers, false_transfers);
     }
 }

@@ -8,7 +8,7 @@ use crate::decision::{
     pattern::Pattern,
     table::{Process, Shield},
 };
-use manycore_linux::trust::program;
+use manycore_linux::trusted_file::runs_file;
 use std::{fmt, path::PathBuf};
 
 /// Largest number of name rules that require a unit or a file: one bit of [`Process::proof`] each.
@@ -133,7 +133,7 @@ impl Protect {
         let holds = |named: &Named| {
             named.name.matches(name)
                 && named.unit.as_ref().is_none_or(|unit| is_in_unit(unit, paths))
-                && named.exe.as_ref().is_none_or(|exe| program(pid, exe))
+                && named.exe.as_ref().is_none_or(|exe| runs_file(pid, exe))
         };
         self.proofs().filter(|(_, named)| holds(named)).fold(0, |bits, (bit, _)| bits | 1 << bit)
     }

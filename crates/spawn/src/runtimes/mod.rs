@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use manycore_experiment::interrupt;
 use manycore_experiment::spawning::Runtime;
 use manycore_linux::{
-    child::Start,
+    child::StartPlacement,
     job::{self, Job},
 };
 use std::{env, os::unix::fs::PermissionsExt, path::PathBuf, process::Command, time::Duration};
@@ -73,7 +73,7 @@ fn installed(program: &str, runtime: Runtime, package: &str) -> Result<PathBuf> 
 fn version(command: &mut Command) -> Result<String> {
     let shown = command.get_program().to_string_lossy().into_owned();
     let job = finish(command, "print its version")?;
-    let said = format!("{}{}", String::from_utf8_lossy(job.output()), job.complaints());
+    let said = format!("{}{}", String::from_utf8_lossy(job.output()), job.stderr_tail());
     Ok(format!("{shown}\n{}", said.trim()))
 }
 
@@ -92,7 +92,7 @@ fn compile(command: &mut Command) -> Result {
 fn finish(command: &mut Command, what: &str) -> Result<Job> {
     let shown = command.get_program().to_string_lossy().into_owned();
     let cannot = |error| Error::unavailable(format!("cannot run {shown}: {error}"));
-    let mut jobs = [Job::start(command, &Start::default(), true).map_err(cannot)?];
+    let mut jobs = [Job::start(command, &StartPlacement::default(), true).map_err(cannot)?];
     while !job::wait(&mut jobs, Duration::from_millis(200), &mut |_| {}).map_err(cannot)? {
         interrupt::check()?;
     }
@@ -101,7 +101,7 @@ fn finish(command: &mut Command, what: &str) -> Result<Job> {
         Some(ended) if ended.status.success() => Ok(job),
         ended => {
             let status = ended.map_or_else(String::new, |ended| format!(" ({})", ended.status));
-            Err(Error::unavailable(format!("{shown} cannot {what}{status}: {}", job.last_words())))
+            Err(Error::unavailable(format!("{shown} cannot {what}{status}: {}", job.last_stderr_line())))
         }
     }
 }

@@ -11,7 +11,7 @@ use manycore_guard::{
     rules::{LastResort, Of, Rules, Slow, Watch},
     watcher::Plan,
 };
-use manycore_linux::{clock::now_ns, trust};
+use manycore_linux::{clock::now_ns, trusted_file};
 use manycore_text::{names::printable, units};
 use std::path::Path;
 
@@ -52,7 +52,7 @@ pub fn run(args: &GuardCheck) -> Outcome {
 
 /// Returns reasons why the guard would refuse the rules, and rules that protect more than they should.
 fn doubts(rules: &Rules) -> Vec<String> {
-    let untrusted = rules.path.as_deref().and_then(|path| trust::check(path).err());
+    let untrusted = rules.path.as_deref().and_then(|path| trusted_file::check(path).err());
     let mut doubts: Vec<String> =
         untrusted.into_iter().map(|why| format!("the guard will refuse this file: {why}")).collect();
     let bare: Vec<String> = rules

@@ -17,7 +17,7 @@ use manycore_guard::{
     rules::Rules,
     watcher::{Means, Plan, QUEUE, Watcher},
 };
-use manycore_linux::{line_file::LineFile, memory_lock, notify::Manager, realtime};
+use manycore_linux::{line_file::LineFile, memory_lock, realtime, sd_notify::ServiceManager};
 use rustix::{
     event::{EventfdFlags, eventfd},
     process::getuid,
@@ -85,7 +85,7 @@ fn keep(args: &Guard) -> Outcome {
         events: events_in,
         facts,
         wake,
-        manager: Manager::of_environment(),
+        manager: ServiceManager::of_environment(),
     };
     let mut watcher = Watcher::new(means).map_err(Failure::missing)?;
     watcher.prepare();

@@ -1,7 +1,7 @@
 //! Dumps of generated code for perf, with source lines (`tools/perf/Documentation/jitdump-specification.txt` of Linux).
 
-use super::{Names, shown};
-use crate::sharing::Frame;
+use super::{Names, printable_name};
+use crate::{cursor::Cursor, sharing::Frame};
 use std::collections::BTreeSet;
 
 /// The first word of a dump, `JiTD` in this machine's byte order.
@@ -12,46 +12,23 @@ const DEBUG_INFO: u32 = 2;
 /// Size in bytes of a record's header: type, size, time.
 const HEAD: usize = 16;
 
-/// A reader of the remaining bytes.
-struct Cursor<'a>(&'a [u8]);
-
-impl<'a> Cursor<'a> {
-    fn word(&mut self) -> Option<u32> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u32::from_ne_bytes(*first))
-    }
-
-    fn long(&mut self) -> Option<u64> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u64::from_ne_bytes(*first))
-    }
-
-    /// Returns the text up to its terminating zero byte, and skips both.
-    fn text(&mut self) -> Option<&'a [u8]> {
-        let end = self.0.iter().position(|byte| *byte == 0)?;
-        let (text, rest) = self.0.split_at(end);
-        self.0 = &rest[1..];
-        Some(text)
-    }
-}
-
 /// A line table entry: first instruction, file and line.
 type Source<'a> = (u64, &'a [u8], u32);
 
 /// Adds the names of `addresses`. The last name of an address counts, because code is compiled again at the
 /// same address.
-pub(super) fn take(bytes: &[u8], addresses: &BTreeSet<u64>, names: &mut Names) {
-    let mut header = Cursor(bytes);
-    if header.word() != Some(MAGIC) {
+pub(super) fn add_names(bytes: &[u8], addresses: &BTreeSet<u64>, names: &mut Names) {
+    let mut header = Cursor::new(bytes);
+    if header.u32() != Some(MAGIC) {
         return;
     }
-    let Some(mut rest) = header.word().and(header.word()).and_then(|size| bytes.get(size as usize..)) else {
+    let Some(mut rest) = header.u32().and(header.u32()).and_then(|size| bytes.get(size as usize..)) else {
         return;
     };
     let mut sources = Vec::new();
-    while let Some((kind, size)) = Cursor(rest).word().zip(Cursor(rest.get(4..).unwrap_or_default()).word()) {
+    loop {
+        let mut head = Cursor::new(rest);
+        let (Some(kind), Some(size)) = (head.u32(), head.u32()) else { return };
         let Some(record) = rest.get(HEAD..size as usize) else { return };
         match kind {
             DEBUG_INFO => sources = lines(record).unwrap_or_default(),
@@ -68,11 +45,11 @@ pub(super) fn take(bytes: &[u8], addresses: &BTreeSet<u64>, names: &mut Names) {
 /// Returns the line table of the code that the next record loads. Returns `None` if a file name is not valid text:
 /// V8 10 writes freed memory, including zeros, as names of scripts, after which the record cannot be parsed.
 fn lines(record: &[u8]) -> Option<Vec<Source<'_>>> {
-    let mut cursor = Cursor(record);
-    let (_start, count) = (cursor.long()?, cursor.long()?);
+    let mut cursor = Cursor::new(record);
+    let (_start, count) = (cursor.u64()?, cursor.u64()?);
     let mut lines: Vec<Source<'_>> = Vec::new();
     for _ in 0..count {
-        let (Some(address), Some(line), Some(_)) = (cursor.long(), cursor.word(), cursor.word()) else {
+        let (Some(address), Some(line), Some(_)) = (cursor.u64(), cursor.u32(), cursor.u32()) else {
             break;
         };
         let Some(file) = cursor.text() else { break };
@@ -88,16 +65,16 @@ fn lines(record: &[u8]) -> Option<Vec<Source<'_>>> {
 }
 
 fn load(record: &[u8], sources: &[Source<'_>], addresses: &BTreeSet<u64>, names: &mut Names) -> Option<()> {
-    let mut cursor = Cursor(record);
-    let (_pid, _tid, _virtual) = (cursor.word()?, cursor.word()?, cursor.long()?);
-    let (start, bytes, _index) = (cursor.long()?, cursor.long()?, cursor.long()?);
-    let function = shown(cursor.text()?);
+    let mut cursor = Cursor::new(record);
+    let (_pid, _tid, _virtual) = (cursor.u32()?, cursor.u32()?, cursor.u64()?);
+    let (start, bytes, _index) = (cursor.u64()?, cursor.u64()?, cursor.u64()?);
+    let function = printable_name(cursor.text()?);
     for address in addresses.range(start..start.saturating_add(bytes)) {
         let upto = sources.partition_point(|source| source.0 <= *address);
         let source = upto.checked_sub(1).and_then(|at| sources.get(at)).filter(|source| !source.1.is_empty());
         let frame = Frame {
             function: function.clone(),
-            file: source.map(|source| shown(source.1)),
+            file: source.map(|source| printable_name(source.1)),
             line: source.map(|source| source.2).filter(|line| *line > 0),
         };
         names.insert(*address, frame);
@@ -142,7 +119,7 @@ mod tests {
             let mut dump = dump();
             dump[position..position + wrong.len()].copy_from_slice(wrong);
             let mut names = Names::new();
-            take(&dump, &BTreeSet::from([0x1004]), &mut names);
+            add_names(&dump, &BTreeSet::from([0x1004]), &mut names);
             names[&0x1004].clone()
         };
         let position = dump().windows(4).position(|part| part == b"src/").unwrap();
@@ -156,7 +133,7 @@ mod tests {
     #[test]
     fn functions_are_named_with_their_lines() {
         let mut names = Names::new();
-        take(&dump(), &BTreeSet::from([0xfff, 0x1004, 0x1010, 0x1020]), &mut names);
+        add_names(&dump(), &BTreeSet::from([0xfff, 0x1004, 0x1010, 0x1020]), &mut names);
         let found: Vec<_> =
             names.iter().map(|(at, it)| (*at, &*it.function, it.file.as_deref(), it.line)).collect();
         let file = Some("src/Work.java");
@@ -171,7 +148,7 @@ mod tests {
             bytes.truncate(cut.max(12));
             let count = bytes.len();
             bytes[at % count] = byte;
-            take(&bytes, &BTreeSet::from([0x1004]), &mut Names::new());
+            add_names(&bytes, &BTreeSet::from([0x1004]), &mut Names::new());
         }
     }
 }

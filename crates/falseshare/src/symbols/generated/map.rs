@@ -1,12 +1,12 @@
 //! Maps of generated code for perf: each line has the address, the size and the name, with numbers in hexadecimal.
 
-use super::{Names, shown};
+use super::{Names, printable_name};
 use crate::sharing::Frame;
 use std::collections::BTreeSet;
 
 /// Adds the names of `addresses`. The last name of an address counts, because code is compiled again at the
 /// same address.
-pub(super) fn take(text: &[u8], addresses: &BTreeSet<u64>, names: &mut Names) {
+pub(super) fn add_names(text: &[u8], addresses: &BTreeSet<u64>, names: &mut Names) {
     for line in text.split(|byte| *byte == b'\n') {
         let mut words = line.splitn(3, |byte| *byte == b' ');
         let mut number = || {
@@ -18,7 +18,7 @@ pub(super) fn take(text: &[u8], addresses: &BTreeSet<u64>, names: &mut Names) {
             continue;
         };
         for address in addresses.range(start..start.saturating_add(bytes)) {
-            let frame = Frame { function: shown(name), ..Frame::default() };
+            let frame = Frame { function: printable_name(name), ..Frame::default() };
             names.insert(*address, frame);
         }
     }
@@ -35,7 +35,7 @@ mod tests {
             ffffffffffffffff ffffffffffffffff far\n4000 10 \n5000 10\n\xff\xfe\n1010 8 \x1b]0;title\x07";
         let addresses = BTreeSet::from([0x1000, 0x100f, 0x1011, 0x101f, 0x2000, 0x4000, 0x5000]);
         let mut names = Names::new();
-        take(text, &addresses, &mut names);
+        add_names(text, &addresses, &mut names);
         let found: Vec<(u64, &str)> =
             names.iter().map(|(at, frame)| (*at, frame.function.as_str())).collect();
         let new = "void New.run(int, long)";

@@ -8,7 +8,7 @@ mod dump;
 mod map;
 
 use crate::sharing::{Frame, Process};
-use manycore_linux::trust;
+use manycore_linux::trusted_file;
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::Read,
@@ -36,7 +36,7 @@ pub(super) fn names(process: &Process, addresses: &BTreeSet<u64>, age: Duration)
     // This is where perf looks for it (`tools/perf/Documentation/jit-interface.txt`).
     let map_file = format!("/tmp/perf-{}.map", process.pid);
     if let Some(text) = read(Path::new(&map_file), earliest) {
-        map::take(&text, addresses, &mut names);
+        map::add_names(&text, addresses, &mut names);
     }
     // A runtime maps its dump into memory so that profilers find it (`jitdump-specification.txt`).
     let is_dump = |path: &&str| {
@@ -48,7 +48,7 @@ pub(super) fn names(process: &Process, addresses: &BTreeSet<u64>, age: Duration)
     paths.dedup();
     for path in paths {
         if let Some(bytes) = read(Path::new(path), earliest) {
-            dump::take(&bytes, addresses, &mut names);
+            dump::add_names(&bytes, addresses, &mut names);
         }
     }
     names
@@ -56,7 +56,7 @@ pub(super) fn names(process: &Process, addresses: &BTreeSet<u64>, age: Duration)
 
 /// Reads a regular file of our user that was modified since `earliest`. Symbolic links are not followed.
 fn read(path: &Path, earliest: SystemTime) -> Option<Vec<u8>> {
-    let file = trust::open_own(path).ok()?;
+    let file = trusted_file::open_own(path).ok()?;
     let status = file.metadata().ok()?;
     if status.nlink() != 1 || status.modified().ok()? < earliest {
         return None;
@@ -67,7 +67,7 @@ fn read(path: &Path, earliest: SystemTime) -> Option<Vec<u8>> {
 }
 
 /// Returns a name with control characters replaced and the length limited.
-fn shown(name: &[u8]) -> String {
+fn printable_name(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(&name[..name.len().min(4 * MOST_LETTERS)]);
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).take(MOST_LETTERS).collect()
 }
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn names_are_shown_harmless_and_short() {
-        assert_eq!(shown(b"a\x1b[31mb\n\xff"), "a?[31mb?\u{fffd}");
-        assert_eq!(shown(&vec![b'x'; 1 << 20]).len(), MOST_LETTERS);
+        assert_eq!(printable_name(b"a\x1b[31mb\n\xff"), "a?[31mb?\u{fffd}");
+        assert_eq!(printable_name(&vec![b'x'; 1 << 20]).len(), MOST_LETTERS);
     }
 }

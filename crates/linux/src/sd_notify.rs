@@ -5,20 +5,21 @@ use std::{env, ffi::OsStr, os::fd::OwnedFd, os::unix::ffi::OsStrExt, time::Durat
 
 /// A connection to the service manager. Sending neither allocates nor blocks.
 #[derive(Debug)]
-pub struct Manager {
+pub struct ServiceManager {
     socket: OwnedFd,
     address: SocketAddrUnix,
     /// Interval of keep-alive messages: half of the manager's watchdog timeout (`WATCHDOG_USEC`), if there is one.
-    pub beat: Option<Duration>,
+    pub keep_alive_interval: Option<Duration>,
 }
 
-impl Manager {
+impl ServiceManager {
     /// Returns the manager of the environment; `None` if no socket is set.
     pub fn of_environment() -> Option<Self> {
         let beat = env::var("WATCHDOG_USEC").ok().and_then(|text| text.parse().ok());
         // If `WATCHDOG_PID` is set, the watchdog only applies to that process.
-        let is_meant = env::var("WATCHDOG_PID").is_ok_and(|pid| pid != std::process::id().to_string());
-        let beat = beat.filter(|_| !is_meant).map(|us: u64| Duration::from_micros(us / 2));
+        let is_for_other_process =
+            env::var("WATCHDOG_PID").is_ok_and(|pid| pid != std::process::id().to_string());
+        let beat = beat.filter(|_| !is_for_other_process).map(|us: u64| Duration::from_micros(us / 2));
         Self::at(&env::var_os("NOTIFY_SOCKET")?, beat)
     }
 
@@ -31,11 +32,11 @@ impl Manager {
         };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None).ok()?;
-        Some(Self { socket, address, beat })
+        Some(Self { socket, address, keep_alive_interval: beat })
     }
 
     /// Sends state, lines such as `READY=1`, `WATCHDOG=1` or `STATUS=...`. Messages that cannot be sent are lost.
-    pub fn tell(&self, state: &str) {
+    pub fn send(&self, state: &str) {
         let _ =
             sendto(&self.socket, state.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT, &self.address);
     }
@@ -47,19 +48,19 @@ mod tests {
     use std::os::unix::net::UnixDatagram;
 
     #[test]
-    fn a_manager_hears_what_is_told() {
+    fn the_service_manager_receives_the_state() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
-        Manager::at(path.as_os_str(), None).unwrap().tell("READY=1\nSTATUS=watching");
+        ServiceManager::at(path.as_os_str(), None).unwrap().send("READY=1\nSTATUS=watching");
         let mut buffer = [0; 64];
         let length = socket.recv(&mut buffer).unwrap();
         assert_eq!(&buffer[..length], b"READY=1\nSTATUS=watching");
     }
 
     #[test]
-    fn a_name_that_is_no_socket_is_nobody() {
-        assert!(Manager::at(OsStr::new("relative"), None).is_none());
-        Manager::at(OsStr::new("/nonexistent/socket"), None).unwrap().tell("READY=1");
+    fn a_name_without_a_socket_is_ignored() {
+        assert!(ServiceManager::at(OsStr::new("relative"), None).is_none());
+        ServiceManager::at(OsStr::new("/nonexistent/socket"), None).unwrap().send("READY=1");
     }
 }

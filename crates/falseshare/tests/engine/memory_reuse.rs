@@ -1,31 +1,31 @@
 //! Memory that is reused: heap blocks and stacks.
 
-use super::{CODE, LINE, Lab};
-use manycore_falseshare::shadow::{Kind, maps::Mapped};
+use super::{CODE, LINE, TestProcess};
+use manycore_falseshare::shadow::{AccessKind, maps::Mapped};
 
 #[test]
 fn memory_that_is_given_anew_has_no_past() {
-    let lab = Lab::new(2);
+    let lab = TestProcess::new(2);
     lab.follow(LINE);
     for _ in 0..100 {
-        lab.shadow.allocated(LINE, 64, &[CODE]);
+        lab.tracker.allocated(LINE, 64, &[CODE]);
         lab.write(0, LINE);
-        lab.shadow.freed(LINE);
-        lab.shadow.allocated(LINE, 64, &[CODE]);
+        lab.tracker.freed(LINE);
+        lab.tracker.allocated(LINE, 64, &[CODE]);
         lab.write(1, LINE + 8);
-        lab.shadow.freed(LINE);
+        lab.tracker.freed(LINE);
     }
     assert_eq!(lab.counts(), (0, 0));
 }
 
 #[test]
 fn a_line_that_is_not_followed_yet_has_no_past_either_when_it_is_given_anew() {
-    let lab = Lab::new(2);
+    let lab = TestProcess::new(2);
     for _ in 0..100 {
         for thread in 0..2 {
-            lab.shadow.allocated(LINE, 64, &[]);
+            lab.tracker.allocated(LINE, 64, &[]);
             lab.write(thread, LINE);
-            lab.shadow.freed(LINE);
+            lab.tracker.freed(LINE);
         }
     }
     assert_eq!(lab.lines(), []);
@@ -33,29 +33,29 @@ fn a_line_that_is_not_followed_yet_has_no_past_either_when_it_is_given_anew() {
 
 #[test]
 fn a_neighbour_of_what_is_given_anew_keeps_its_past() {
-    let lab = Lab::new(2);
+    let lab = TestProcess::new(2);
     lab.follow(LINE);
     for _ in 0..100 {
-        lab.shadow.allocated(LINE + 32, 32, &[]);
+        lab.tracker.allocated(LINE + 32, 32, &[]);
         lab.write(0, LINE + 32);
         lab.write(1, LINE);
-        lab.shadow.freed(LINE + 32);
+        lab.tracker.freed(LINE + 32);
     }
     assert_eq!(lab.counts(), (100, 100));
 }
 
 #[test]
 fn a_stack_that_a_new_thread_gets_has_no_past() {
-    let lab = Lab::new(2);
+    let lab = TestProcess::new(2);
     let stack = Mapped { start: LINE, end: LINE + 0x1000, offset: 0, path: Vec::new() };
-    lab.shadow.mapped(&stack);
+    lab.tracker.mapped(&stack);
     let mut last = 0;
     for tid in 0..100 {
-        let thread = lab.shadow.register(100 + tid, LINE + 0x800).unwrap();
+        let thread = lab.tracker.register(100 + tid, LINE + 0x800).unwrap();
         for step in 0..8 {
-            lab.shadow.access(thread, CODE, LINE + 0x800 + step * 8, 8, Kind::Write);
+            lab.tracker.access(thread, CODE, LINE + 0x800 + step * 8, 8, AccessKind::Write);
         }
-        lab.shadow.thread(thread).unwrap().ended.store(1, std::sync::atomic::Ordering::Relaxed);
+        lab.tracker.thread(thread).unwrap().ended.store(1, std::sync::atomic::Ordering::Relaxed);
         last = thread;
     }
     let seen = lab.seen();
@@ -64,16 +64,16 @@ fn a_stack_that_a_new_thread_gets_has_no_past() {
 }
 
 #[test]
-fn blocks_of_a_line_are_told_with_their_callers() {
-    let lab = Lab::new(2);
-    lab.shadow.allocated(LINE - 32, 40, &[1, 2]);
-    lab.shadow.allocated(LINE + 16, 8, &[1, 3]);
-    lab.shadow.allocated(LINE + 64, 8, &[4]);
+fn blocks_of_a_line_are_reported_with_their_callers() {
+    let lab = TestProcess::new(2);
+    lab.tracker.allocated(LINE - 32, 40, &[1, 2]);
+    lab.tracker.allocated(LINE + 16, 8, &[1, 3]);
+    lab.tracker.allocated(LINE + 64, 8, &[4]);
     for _ in 0..10 {
         lab.write(0, LINE);
         lab.write(1, LINE + 16);
     }
-    lab.shadow.freed(LINE + 16);
+    lab.tracker.freed(LINE + 16);
     let line = &lab.lines()[0];
     let blocks: Vec<_> =
         line.blocks.iter().map(|block| (block.start, block.bytes, block.callers.clone())).collect();

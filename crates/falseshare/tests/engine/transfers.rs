@@ -1,15 +1,15 @@
 //! Which lines are followed, when they are transferred, and which transfers are false sharing.
 
-use super::{CODE, LINE, Lab};
+use super::{CODE, LINE, TestProcess};
 use manycore_falseshare::shadow::{
-    Kind,
+    AccessKind,
     reader::{self, LineSeen},
-    region::Layout,
+    region::LineLayout,
 };
 
 #[test]
 fn a_line_of_one_thread_is_not_followed() {
-    let lab = Lab::new(2);
+    let lab = TestProcess::new(2);
     for _ in 0..1000 {
         lab.write(0, LINE);
         lab.read(0, LINE + 8);
@@ -20,7 +20,7 @@ fn a_line_of_one_thread_is_not_followed() {
 
 #[test]
 fn what_is_only_read_after_it_was_made_is_not_followed() {
-    let lab = Lab::new(4);
+    let lab = TestProcess::new(4);
     lab.write(0, LINE);
     for round in 0..1000 {
         lab.read(1 + round % 3, LINE);
@@ -30,7 +30,7 @@ fn what_is_only_read_after_it_was_made_is_not_followed() {
 
 #[test]
 fn what_main_prepares_and_a_worker_uses_is_not_followed_even_where_main_collects_it() {
-    let lab = Lab::new(2);
+    let lab = TestProcess::new(2);
     lab.write(0, LINE);
     for _ in 0..1000 {
         lab.write(1, LINE);
@@ -40,8 +40,8 @@ fn what_main_prepares_and_a_worker_uses_is_not_followed_even_where_main_collects
 }
 
 #[test]
-fn ping_pong_at_different_bytes_is_needless_each_time() {
-    let lab = Lab::new(2);
+fn ping_pong_at_different_bytes_is_false_sharing_each_time() {
+    let lab = TestProcess::new(2);
     lab.follow(LINE);
     for _ in 0..100 {
         lab.write(0, LINE);
@@ -53,7 +53,7 @@ fn ping_pong_at_different_bytes_is_needless_each_time() {
 
 #[test]
 fn ping_pong_at_the_same_bytes_is_needed_each_time() {
-    let lab = Lab::new(2);
+    let lab = TestProcess::new(2);
     lab.follow(LINE);
     for _ in 0..100 {
         lab.write(0, LINE);
@@ -64,14 +64,14 @@ fn ping_pong_at_the_same_bytes_is_needed_each_time() {
 
 #[test]
 fn a_tenure_that_needs_one_byte_is_needed_whatever_else_it_touches() {
-    let lab = Lab::new(2);
+    let lab = TestProcess::new(2);
     lab.follow(LINE);
     for _ in 0..100 {
         lab.write(0, LINE);
         lab.write(0, LINE + 16);
         lab.write(1, LINE + 8);
         lab.write(1, LINE + 24);
-        // Late in the tenure, and only a read.
+        // Late in the ownership period, and only a read.
         lab.read(1, LINE);
     }
     // Thread 1 reads what thread 0 wrote; thread 0 overwrites what thread 1 has read.
@@ -79,8 +79,8 @@ fn a_tenure_that_needs_one_byte_is_needed_whatever_else_it_touches() {
 }
 
 #[test]
-fn a_reader_beside_a_writer_changes_hands_twice_a_round() {
-    let lab = Lab::new(2);
+fn a_reader_beside_a_writer_causes_two_transfers_a_round() {
+    let lab = TestProcess::new(2);
     lab.follow(LINE);
     for _ in 0..100 {
         lab.write(0, LINE);
@@ -93,7 +93,7 @@ fn a_reader_beside_a_writer_changes_hands_twice_a_round() {
 
 #[test]
 fn readers_beside_each_other_do_not_take_the_line_from_one_another() {
-    let lab = Lab::new(4);
+    let lab = TestProcess::new(4);
     lab.follow(LINE);
     lab.write(0, LINE);
     for _ in 0..100 {
@@ -105,14 +105,14 @@ fn readers_beside_each_other_do_not_take_the_line_from_one_another() {
 }
 
 #[test]
-fn an_update_changes_hands_once_in_one_piece_or_in_two() {
+fn an_update_is_one_transfer_as_one_access_or_two() {
     for in_one in [true, false] {
-        let lab = Lab::new(2);
+        let lab = TestProcess::new(2);
         lab.follow(LINE);
         for _ in 0..100 {
             for thread in 0..2 {
                 if in_one {
-                    lab.access(thread, LINE, 8, Kind::Update);
+                    lab.access(thread, LINE, 8, AccessKind::Update);
                 } else {
                     lab.read(thread, LINE);
                     lab.write(thread, LINE);
@@ -130,11 +130,11 @@ fn an_update_changes_hands_once_in_one_piece_or_in_two() {
 }
 
 #[test]
-fn who_comes_back_late_is_judged_by_all_that_others_did_meanwhile() {
-    let lab = Lab::new(3);
+fn a_late_access_is_classified_by_all_accesses_since() {
+    let lab = TestProcess::new(3);
     lab.follow(LINE);
     lab.write(2, LINE);
-    // Thread 1 writes thread 2's bytes in its first tenure, and other bytes later.
+    // Thread 1 writes thread 2's bytes in its first ownership period, and other bytes later.
     lab.write(1, LINE);
     lab.write(0, LINE + 8);
     lab.write(1, LINE + 16);
@@ -146,16 +146,19 @@ fn who_comes_back_late_is_judged_by_all_that_others_did_meanwhile() {
 
 #[test]
 fn an_access_across_two_lines_counts_in_both() {
-    let lab = Lab::new(2);
+    let lab = TestProcess::new(2);
     lab.follow(LINE);
     lab.follow(LINE + 64);
     for _ in 0..10 {
-        lab.access(0, LINE + 60, 8, Kind::Write);
+        lab.access(0, LINE + 60, 8, AccessKind::Write);
         lab.write(1, LINE + 8);
         lab.write(1, LINE + 64 + 8);
     }
     let lines = lab.lines();
-    assert_eq!(lines.iter().map(|line| (line.hand_overs, line.needless)).collect::<Vec<_>>(), [(19, 19); 2]);
+    assert_eq!(
+        lines.iter().map(|line| (line.transfers, line.false_transfers)).collect::<Vec<_>>(),
+        [(19, 19); 2]
+    );
     let pieces = |line: &LineSeen| {
         let find = |access: &&reader::AccessSeen| access.thread == 0 && access.bytes == 4;
         line.accesses.iter().find(find).map(|access| (access.offset, access.writes))
@@ -165,10 +168,10 @@ fn an_access_across_two_lines_counts_in_both() {
 
 #[test]
 fn an_access_longer_than_a_line_counts_in_each_that_it_touches() {
-    let lab = Lab::with(2, &[Layout { line_bytes: 32, shift_bytes: 0 }], 16 << 20);
+    let lab = TestProcess::with(2, &[LineLayout { line_bytes: 32, shift_bytes: 0 }], 16 << 20);
     for _ in 0..10 {
-        lab.access(0, LINE + 16, 64, Kind::Write);
-        lab.access(1, LINE + 16, 64, Kind::Write);
+        lab.access(0, LINE + 16, 64, AccessKind::Write);
+        lab.access(1, LINE + 16, 64, AccessKind::Write);
     }
     let touched = |line: &LineSeen| (line.address - LINE, line.accesses[0].offset, line.accesses[0].bytes);
     assert_eq!(lab.lines().iter().map(touched).collect::<Vec<_>>(), [(0, 16, 16), (32, 0, 32), (64, 0, 16)]);
@@ -177,17 +180,18 @@ fn an_access_longer_than_a_line_counts_in_each_that_it_touches() {
 #[test]
 fn layouts_are_followed_beside_each_other() {
     let layouts = [
-        Layout { line_bytes: 64, shift_bytes: 0 },
-        Layout { line_bytes: 128, shift_bytes: 0 },
-        Layout { line_bytes: 64, shift_bytes: 32 },
+        LineLayout { line_bytes: 64, shift_bytes: 0 },
+        LineLayout { line_bytes: 128, shift_bytes: 0 },
+        LineLayout { line_bytes: 64, shift_bytes: 32 },
     ];
-    let lab = Lab::with(2, &layouts, 16 << 20);
+    let lab = TestProcess::with(2, &layouts, 16 << 20);
     for _ in 0..100 {
         // On separate lines, but not on lines twice as long, and not on lines that start in the middle.
         lab.write(0, LINE + 48);
         lab.write(1, LINE + 64);
     }
-    let found: Vec<_> = lab.lines().iter().map(|line| (line.layout, line.address, line.needless)).collect();
+    let found: Vec<_> =
+        lab.lines().iter().map(|line| (line.layout, line.address, line.false_transfers)).collect();
     assert!(
         matches!(found[..], [(1, first, a), (2, second, b)]
         if first == LINE && second == LINE + 32 && a > 190 && b > 190),
@@ -198,14 +202,14 @@ fn layouts_are_followed_beside_each_other() {
 /// Regression test: array elements that threads used one after another, each joined before the next, were
 /// reported as false sharing.
 #[test]
-fn threads_that_follow_each_other_hand_nothing_over() {
-    let lab = Lab::new(1);
+fn threads_that_run_one_after_the_other_cause_no_transfers() {
+    let lab = TestProcess::new(1);
     for round in 0..100_u64 {
-        let thread = lab.shadow.register(1000 + round as i32, 0).unwrap();
+        let thread = lab.tracker.register(1000 + round as i32, 0).unwrap();
         for _ in 0..10 {
-            lab.shadow.access(thread, CODE, LINE + round % 8 * 8, 8, Kind::Write);
+            lab.tracker.access(thread, CODE, LINE + round % 8 * 8, 8, AccessKind::Write);
         }
-        lab.shadow.thread(thread).unwrap().ended.store(1, std::sync::atomic::Ordering::Relaxed);
+        lab.tracker.thread(thread).unwrap().ended.store(1, std::sync::atomic::Ordering::Relaxed);
     }
-    assert!(lab.lines().iter().all(|line| line.hand_overs == 0), "{:?}", lab.lines());
+    assert!(lab.lines().iter().all(|line| line.transfers == 0), "{:?}", lab.lines());
 }

@@ -14,20 +14,20 @@ fn what_the_c_runtime_does_at_the_end_takes_no_part() {
     ];
     let line =
         line(0x1000, 100, 100, &[access(1, 1, 8, 90, 90), access(2, 2, 16, 90, 90), access(0, 6, 0, 1, 1)]);
-    process.lines = vec![Line { place: Place::Module { module: 0 }, ..line }];
+    process.lines = vec![SharedLine { memory: MemoryKind::Module { module: 0 }, ..line }];
     let findings = Findings::of(&seen(process), SETTINGS);
     let finding = &findings.false_sharing[0];
-    let Holder::Globals { variables } = &finding.holder else { panic!("{finding:?}") };
+    let DataOwner::Globals { variables } = &finding.data else { panic!("{finding:?}") };
     assert_eq!(variables.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["counters"]);
     assert!(finding.threads.iter().all(|party| party.name == "worker"), "{:?}", finding.threads);
-    assert_eq!((finding.sites.len(), finding.touches.len()), (2, 2));
+    assert_eq!((finding.sites.len(), finding.accesses.len()), (2, 2));
 }
 
 /// Regression test: reference counts of an interpreter were reported as the program's false sharing, with exit code 1.
 #[test]
 fn what_an_interpreter_does_with_its_data_is_the_runtimes() {
     let line = line(0x1000, 100, 100, &[access(1, 1, 0, 90, 90), access(2, 2, 8, 90, 90)]);
-    let mut process = process(2, vec![Line { place: Place::Module { module: 0 }, ..line }]);
+    let mut process = process(2, vec![SharedLine { memory: MemoryKind::Module { module: 0 }, ..line }]);
     assert_eq!(Findings::of(&seen(process.clone()), SETTINGS).false_sharing.len(), 1);
     process.names.runtimes = vec!["/bin/prog".to_owned()];
     let findings = Findings::of(&seen(process), SETTINGS);
@@ -37,17 +37,17 @@ fn what_an_interpreter_does_with_its_data_is_the_runtimes() {
 /// Regression test: all code that was generated at run time was attributed to the runtime.
 #[test]
 fn generated_code_is_the_programs_by_its_name() {
-    let judged = |name: &str, is_java: bool| {
+    let findings_for = |name: &str, is_java: bool| {
         let accesses = [access(1, 9, 0, 90, 90), access(2, 9, 8, 90, 90)];
-        let place = Place::Mapping { start: 0, bytes: 1 << 20 };
-        let mut process = process(2, vec![Line { place, ..line(0x9000, 100, 100, &accesses) }]);
+        let memory = MemoryKind::Mapping { start: 0, bytes: 1 << 20 };
+        let mut process = process(2, vec![SharedLine { memory, ..line(0x9000, 100, 100, &accesses) }]);
         let module = if name.is_empty() { "" } else { GENERATED };
         process.names.code.push(Code { module: module.to_owned(), ..code(9, &[(name, "", 0)]) });
         if is_java {
             process.names.runtimes = vec!["/opt/jdk/lib/server/libjvm.so".to_owned()];
         }
         let findings = Findings::of(&seen(process), SETTINGS);
-        (findings.false_sharing.len(), findings.in_libraries.len(), findings.unattributed)
+        (findings.false_sharing.len(), findings.in_libraries.len(), findings.possibly_own)
     };
     for (name, is_java) in [
         ("void App.work(java.lang.Object)", true),
@@ -56,7 +56,7 @@ fn generated_code_is_the_programs_by_its_name() {
         ("wasm-function[12]", false),
         ("LazyCompile:*work /app/main.js:10", false),
     ] {
-        assert_eq!(judged(name, is_java), (1, 0, 0), "{name}");
+        assert_eq!(findings_for(name, is_java), (1, 0, 0), "{name}");
     }
     for (name, is_java) in [
         ("StubRoutines (1)", true),
@@ -66,9 +66,9 @@ fn generated_code_is_the_programs_by_its_name() {
         ("Builtin:ArrayPush", false),
         ("void [System.Private.CoreLib] System.Threading.Monitor::Enter(object)[Optimized]", false),
     ] {
-        assert_eq!(judged(name, is_java), (0, 1, 0), "{name}");
+        assert_eq!(findings_for(name, is_java), (0, 1, 0), "{name}");
     }
-    assert_eq!(judged("", true), (0, 1, 1));
+    assert_eq!(findings_for("", true), (0, 1, 1));
 }
 
 /// Regression test: counters of Java objects were attributed to the runtime if their methods had not been
@@ -76,11 +76,11 @@ fn generated_code_is_the_programs_by_its_name() {
 #[test]
 fn what_an_interpreter_touches_most_may_be_the_programs() {
     const NODE: &str = "/usr/bin/node";
-    let judged = |module: &str, name: &str, by_runtime: u64| {
+    let findings_for = |module: &str, name: &str, by_runtime: u64| {
         let runtimes = access(3, 10, 0, by_runtime, 0);
         let accesses = [access(1, 9, 0, 90, 90), access(2, 9, 8, 90, 90), runtimes];
-        let place = Place::Mapping { start: 0, bytes: 1 << 20 };
-        let mut process = process(3, vec![Line { place, ..line(0x9000, 100, 100, &accesses) }]);
+        let memory = MemoryKind::Mapping { start: 0, bytes: 1 << 20 };
+        let mut process = process(3, vec![SharedLine { memory, ..line(0x9000, 100, 100, &accesses) }]);
         process.names.runtimes = vec![NODE.to_owned()];
         let known = |address, module: &str, name| Code {
             module: module.to_owned(),
@@ -92,35 +92,43 @@ fn what_an_interpreter_touches_most_may_be_the_programs() {
             .extend([known(9, module, name), known(10, NODE, "v8::internal::Heap::Scavenge()")]);
         let findings = Findings::of(&seen(process), SETTINGS);
         assert_eq!((findings.false_sharing.len(), findings.in_libraries.len()), (0, 1), "{name}");
-        findings.unattributed
+        findings.possibly_own
     };
     for name in ["Interpreter", "BytecodeHandler:Add", "Builtin:AtomicsAdd"] {
-        assert_eq!((judged(GENERATED, name, 20), judged(GENERATED, name, 400)), (1, 0), "{name}");
+        assert_eq!((findings_for(GENERATED, name, 20), findings_for(GENERATED, name, 400)), (1, 0), "{name}");
     }
     for name in [
         "Builtins_AtomicsAdd+0x64e",
         "Builtins_StaNamedPropertyHandler",
         "Builtins_StoreFastElementIC_Standard+0x1",
     ] {
-        assert_eq!((judged(NODE, name, 20), judged(NODE, name, 400)), (1, 0), "{name}");
+        assert_eq!((findings_for(NODE, name, 20), findings_for(NODE, name, 400)), (1, 0), "{name}");
     }
-    assert_eq!(judged(NODE, "Builtins_ArrayPush", 20), 0);
+    assert_eq!(findings_for(NODE, "Builtins_ArrayPush", 20), 0);
 }
 
 /// Regression test: the advice for a mutex was to count its own counters in a local variable.
 #[test]
 fn a_lock_that_threads_share_is_to_be_held_less() {
-    let lock = |thread: usize| Access { of_lock: true, ..access(thread, 1, 0, 500, 500) };
-    let line = |needless| {
-        line(0x1000, needless, 100, &[lock(1), lock(2), access(1, 2, 8, 90, 90), access(2, 2, 8, 90, 90)])
+    let lock = |thread: usize| LineAccess { of_lock: true, ..access(thread, 1, 0, 500, 500) };
+    let line = |false_transfers| {
+        line(
+            0x1000,
+            false_transfers,
+            100,
+            &[lock(1), lock(2), access(1, 2, 8, 90, 90), access(2, 2, 8, 90, 90)],
+        )
     };
-    let of = |needless| {
-        let process = process(2, vec![Line { place: Place::Module { module: 0 }, ..line(needless) }]);
+    let of = |false_transfers| {
+        let process = process(
+            2,
+            vec![SharedLine { memory: MemoryKind::Module { module: 0 }, ..line(false_transfers) }],
+        );
         Findings::of(&seen(process), SETTINGS)
     };
     let findings = of(0);
     assert!(
-        matches!(&findings.true_sharing[0].cure, Cure::Lock(text) if text.contains("counters") && text.contains("main.c:11"))
+        matches!(&findings.true_sharing[0].fix, Fix::Lock(text) if text.contains("counters") && text.contains("main.c:11"))
     );
     assert!(findings.true_sharing[0].sites[0].is_lock);
 }
@@ -129,14 +137,16 @@ fn a_lock_that_threads_share_is_to_be_held_less() {
 #[test]
 fn what_a_library_counts_is_not_to_be_counted_elsewhere() {
     let accesses = [access(1, 5, 0, 100, 100), access(2, 5, 0, 100, 100)];
-    let mut process =
-        process(2, vec![Line { place: Place::Module { module: 0 }, ..line(0x1000, 0, 100, &accesses) }]);
+    let mut process = process(
+        2,
+        vec![SharedLine { memory: MemoryKind::Module { module: 0 }, ..line(0x1000, 0, 100, &accesses) }],
+    );
     for code in &mut process.names.code {
-        code.exchanges = true;
+        code.is_exchange = true;
         if code.address == 5 {
             code.module = "/lib/libc.so.6".to_owned();
         }
     }
     let findings = Findings::of(&seen(process), SETTINGS);
-    assert!(matches!(findings.true_sharing[0].cure, Cure::Rethink(_)), "{findings:?}");
+    assert!(matches!(findings.true_sharing[0].fix, Fix::ReduceSharing(_)), "{findings:?}");
 }

@@ -17,7 +17,7 @@ pub const SET_ID: u32 = 0o6000;
 ///
 /// # Errors
 /// `PermissionDenied` if the file is hidden from this user; `NotFound` if it is not one of manycore's.
-pub fn reach(path: &Path) -> io::Result<()> {
+pub fn check_access(path: &Path) -> io::Result<()> {
     if !fs::read_link(path)?.as_os_str().as_bytes().starts_with(b"/memfd:manycore-") {
         return Err(io::ErrorKind::NotFound.into());
     }
@@ -32,14 +32,14 @@ pub fn reach(path: &Path) -> io::Result<()> {
 
 /// Returns why program `path`, which the calling thread is about to execute, is not observed; empty if
 /// unknown. `ours` is the path of one of manycore's files.
-pub fn why(path: &Path, ours: &Path) -> String {
-    if let Some(elf::Foreign::Architecture(what)) = kind(path).and_then(Result::err) {
+pub fn unobserved_reason(path: &Path, ours: &Path) -> String {
+    if let Some(elf::ElfMismatch::Architecture(what)) = kind(path).and_then(Result::err) {
         return format!("it is a program for {what}");
     }
     if fs::metadata(path).is_ok_and(|file| file.mode() & SET_ID != 0) {
         return "it runs with the rights of its owner (set-user-ID, set-group-ID)".to_owned();
     }
-    match reach(ours) {
+    match check_access(ours) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             "it was started as another user".to_owned()
         }
@@ -48,11 +48,11 @@ pub fn why(path: &Path, ours: &Path) -> String {
     }
 }
 
-fn kind(path: &Path) -> Option<Result<bool, elf::Foreign>> {
+fn kind(path: &Path) -> Option<Result<bool, elf::ElfMismatch>> {
     let (file, mut start) = (File::open(path).ok()?, Vec::new());
     let bytes = file.metadata().ok()?.len();
     file.take(START_BYTES).read_to_end(&mut start).ok()?;
-    Some(elf::kind(&start, bytes))
+    Some(elf::check_program(&start, bytes))
 }
 
 #[cfg(test)]
@@ -63,10 +63,10 @@ mod tests {
     fn a_file_of_another_is_out_of_reach() {
         let file = sys::memory_file(c"manycore-test").unwrap();
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
-        assert!(reach(Path::new(&path)).is_ok());
+        assert!(check_access(Path::new(&path)).is_ok());
         drop(file);
-        assert_eq!(reach(Path::new(&path)).unwrap_err().kind(), io::ErrorKind::NotFound);
-        assert_eq!(reach(Path::new("/proc/self/exe")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(check_access(Path::new(&path)).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(check_access(Path::new("/proc/self/exe")).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
@@ -78,8 +78,8 @@ mod tests {
         header[..7].copy_from_slice(b"\x7fELF\x01\x01\x01");
         (header[16], header[18]) = (2, 3);
         fs::write(&path, header).unwrap();
-        assert_eq!(why(&path, Path::new("/no/such")), "it is a program for 32-bit x86");
-        assert!(why(Path::new("/bin/true"), Path::new("/no/such")).contains("another root"));
+        assert_eq!(unobserved_reason(&path, Path::new("/no/such")), "it is a program for 32-bit x86");
+        assert!(unobserved_reason(Path::new("/bin/true"), Path::new("/no/such")).contains("another root"));
         fs::remove_dir_all(&folder).unwrap();
     }
 }

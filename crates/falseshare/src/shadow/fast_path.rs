@@ -3,8 +3,8 @@
 
 use crate::shadow::{
     counts::Count,
-    grid::{Glance, Own},
-    lines::{Access, Line},
+    lines::{LinePart, TrackedLine},
+    owner_table::{FastPath, FastResult},
     region::Thread,
 };
 use std::{
@@ -20,35 +20,35 @@ pub(crate) const RECENT: usize = 1 << RECENT_BITS;
 
 /// A cached access to a followed line. Only its thread reads and writes it.
 #[repr(C)]
-pub(crate) struct Recent {
+pub(crate) struct CachedAccess {
     code: AtomicU64,
     /// Index of the line in the arena, and offset of the access.
     index: AtomicU64,
-    line: AtomicPtr<Line>,
+    line: AtomicPtr<TrackedLine>,
     count: AtomicPtr<Count>,
 }
 
 /// Number of accesses after which a thread takes the slow path, to let other threads run and to read the clock.
-pub(crate) const PAUSE: u64 = 1024;
+pub(crate) const SLOW_PATH_INTERVAL: u64 = 1024;
 
 /// Returns whether a thread should wait for others at its access number `count`. Creating a thread takes longer
 /// in the emulator than many short programs run, so their threads would run one after the other and never
 /// interact. Therefore each thread's first million accesses are delayed, by about a tenth of a second in total.
 #[inline]
-pub(crate) fn is_turn(count: u64) -> bool {
+pub(crate) fn should_wait(count: u64) -> bool {
     const FIRST: u64 = 1024;
-    count <= PAUSE * FIRST
+    count <= SLOW_PATH_INTERVAL * FIRST
 }
 
 /// Where a thread keeps the lock function call that it is in, and the address range of the library with the
 /// lock functions.
 #[derive(Clone, Copy, Debug)]
-pub struct Calls {
+pub struct LockCalls {
     call: *const AtomicU64,
     library: (u64, u64),
 }
 
-impl Calls {
+impl LockCalls {
     /// No call is known.
     pub const NONE: Self = Self { call: ptr::null(), library: (0, 0) };
 
@@ -79,46 +79,46 @@ impl Calls {
 
 /// The data of one thread for its fast path.
 #[derive(Clone, Copy, Debug)]
-pub struct Lane {
+pub struct ThreadFastPath {
     /// The lock function call that the thread is in.
-    pub calls: Calls,
+    pub calls: LockCalls,
     record: *const Thread,
-    own: Option<Own>,
-    recent: *const Recent,
+    own: Option<FastPath>,
+    recent: *const CachedAccess,
 }
 
 // SAFETY: it only contains pointers; callers of unsafe methods guarantee that they are valid.
-unsafe impl Send for Lane {}
+unsafe impl Send for ThreadFastPath {}
 // SAFETY: as above.
-unsafe impl Sync for Lane {}
+unsafe impl Sync for ThreadFastPath {}
 
-impl Lane {
-    /// Creates the lane of the thread of `record`. `recent` points to [`RECENT`] entries. `own` is the
-    /// thread's fast path of the grid, if there is only one grid.
-    pub(crate) fn new(record: *const Thread, own: Option<Own>, recent: *const Recent) -> Self {
-        Self { calls: Calls::NONE, record, own, recent }
+impl ThreadFastPath {
+    /// Creates the fast path of the thread of `record`. `recent` points to [`RECENT`] entries. `own` is the
+    /// thread's part of the owner table, if there is only one table.
+    pub(crate) fn new(record: *const Thread, own: Option<FastPath>, recent: *const CachedAccess) -> Self {
+        Self { calls: LockCalls::NONE, record, own, recent }
     }
 
     /// Records an access of at most 16 bytes if it changes nothing but counters; returns whether that was the case.
     ///
     /// # Safety
-    /// The [`Shadow`](crate::shadow::Shadow) must exist, the process must not have forked, and the caller must be the
-    /// lane's thread.
+    /// The [`ProcessTracker`](crate::shadow::ProcessTracker) must exist, the process must not have forked, and the caller must be the
+    /// thread to which this belongs.
     #[inline]
-    pub unsafe fn quick(&self, code: u64, address: u64, reads: bool, writes: bool) -> bool {
+    pub unsafe fn try_record(&self, code: u64, address: u64, reads: bool, writes: bool) -> bool {
         let Some(own) = &self.own else { return false };
         // SAFETY: required of the caller.
         let accesses = unsafe { &(*self.record).accesses };
         let count = accesses.load(Relaxed) + 1;
-        if count.is_multiple_of(PAUSE) {
+        if count.is_multiple_of(SLOW_PATH_INTERVAL) {
             return false;
         }
         // SAFETY: required of the caller.
-        let glance = unsafe { own.glance(address, writes) };
-        let done = match glance {
-            Glance::Own => true,
-            Glance::Other => false,
-            Glance::Followed(index, offset) => {
+        let found = unsafe { own.lookup(address, writes) };
+        let done = match found {
+            FastResult::Own => true,
+            FastResult::Other => false,
+            FastResult::Followed(index, offset) => {
                 // SAFETY: required of the caller.
                 let code = unsafe { self.calls.code(code) };
                 let place = u64::from(index) << 32 | u64::from(offset);
@@ -126,7 +126,7 @@ impl Lane {
                 entry.code.load(Relaxed) == code
                     && entry.index.load(Relaxed) == place
                     // SAFETY: the entry belongs to this thread, is complete, and is of this line.
-                    && unsafe { (*entry.count.load(Relaxed)).again(&*entry.line.load(Relaxed), reads, writes) }
+                    && unsafe { (*entry.count.load(Relaxed)).count_if_unchanged(&*entry.line.load(Relaxed), reads, writes) }
             }
         };
         if done {
@@ -138,14 +138,14 @@ impl Lane {
     /// Returns the code address to which an access of the instruction at `code` is attributed.
     ///
     /// # Safety
-    /// As for [`Lane::quick`].
+    /// As for [`ThreadFastPath::try_record`].
     pub unsafe fn code(&self, code: u64) -> u64 {
         // SAFETY: required of the caller.
         unsafe { self.calls.code(code) }
     }
 
     /// Clears the cache, so that the next access of each kind takes the slow path.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn clear_cache(&self) {
         for place in 0..RECENT {
             // SAFETY: each thread has RECENT entries. No instruction is at address 0.
             unsafe { (*self.recent.add(place)).code.store(0, Relaxed) };
@@ -155,14 +155,14 @@ impl Lane {
     /// Returns the cache entry for an instruction and an offset of a line; entries are spread with the golden
     /// ratio (Fibonacci hashing).
     #[inline]
-    fn entry(&self, place: u64, code: u64) -> &Recent {
+    fn entry(&self, place: u64, code: u64) -> &CachedAccess {
         let spread = (code ^ place.rotate_left(24)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // SAFETY: each thread has RECENT entries.
         unsafe { &*self.recent.add((spread >> (64 - RECENT_BITS)) as usize) }
     }
 
     /// Caches this access to the line at `index`.
-    pub(crate) fn remember(&self, index: u32, line: &Line, access: &Access, count: &Count) {
+    pub(crate) fn cache_access(&self, index: u32, line: &TrackedLine, access: &LinePart, count: &Count) {
         let place = u64::from(index) << 32 | u64::from(access.offset);
         let entry = self.entry(place, access.code);
         entry.count.store(ptr::from_ref(count).cast_mut(), Relaxed);

@@ -2,7 +2,14 @@
 //! described in Go's package `debug/buildinfo`, and how to find it in the ELF specification.
 
 use crate::Go;
+use object::{
+    Endianness, elf, pod,
+    read::elf::{FileHeader, SectionHeader},
+};
 use std::{fs::File, os::unix::fs::FileExt};
+
+type Header = elf::FileHeader64<Endianness>;
+type Section = elf::SectionHeader64<Endianness>;
 
 /// The first bytes of the section.
 const MAGIC: &[u8] = b"\xff Go buildinf:";
@@ -15,7 +22,7 @@ const MARK: usize = 16;
 /// Most bytes that are read of a part. The largest programs list a thousand modules in a tenth of this.
 const LARGEST: u64 = 1 << 20;
 
-/// Reads the build information of a 64-bit little-endian ELF file. Returns `None` for files that Go did not link.
+/// Reads the build information of a 64-bit ELF file. Returns `None` for files that Go did not link.
 pub fn read(file: &File) -> Option<Go> {
     let section = section(file, b".go.buildinfo")?;
     let flags = *section.get(MAGIC.len() + 1)?;
@@ -49,35 +56,28 @@ fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn section(file: &File, name: &[u8]) -> Option<Vec<u8>> {
-    let head = part(file, 0, 64)?;
-    let (class, order) = (head[4], head[5]);
-    if !head.starts_with(b"\x7fELF") || class != 2 || order != 1 {
-        return None;
-    }
-    let (table, size) = (number(&head, 0x28, 8)?, number(&head, 0x3a, 2)?);
-    let (count, names) = (number(&head, 0x3c, 2)?, number(&head, 0x3e, 2)?);
-    let table = part(file, table, size.checked_mul(count)?)?;
-    let entry = |index: u64| table.get((index * size) as usize..)?.get(..size as usize);
-    let contents = |entry: &[u8]| part(file, number(entry, 0x18, 8)?, number(entry, 0x20, 8)?.min(LARGEST));
-    let names = contents(entry(names)?)?;
-    let is_named = |entry: &&[u8]| {
-        let at = number(entry, 0, 4).unwrap_or(u64::MAX) as usize;
-        let rest = names.get(at..).unwrap_or_default();
+    let head = part(file, 0, size_of::<Header>() as u64)?;
+    let header = Header::parse(&*head).ok()?;
+    let endian = header.endian().ok()?;
+    let count = u64::from(header.e_shnum(endian));
+    let table = part(file, header.e_shoff(endian), size_of::<Section>() as u64 * count)?;
+    let (sections, _) = pod::slice_from_bytes::<Section>(&table, count as usize).ok()?;
+    let contents = |section: &Section| {
+        let (start, bytes) = section.file_range(endian)?;
+        part(file, start, bytes)
+    };
+    let names = contents(sections.get(usize::from(header.e_shstrndx(endian).0))?)?;
+    let is_named = |section: &&Section| {
+        let rest = names.get(section.sh_name(endian) as usize..).unwrap_or_default();
         rest.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&0))
     };
-    let found = (0..count).filter_map(entry).find(is_named)?;
-    contents(found)
+    contents(sections.iter().find(is_named)?)
 }
 
 fn part(file: &File, from: u64, length: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length.min(LARGEST) as usize];
     file.read_exact_at(&mut bytes, from).ok()?;
     Some(bytes)
-}
-
-fn number(bytes: &[u8], from: usize, length: usize) -> Option<u64> {
-    let bytes = bytes.get(from..)?.get(..length)?;
-    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
     /// Builds an ELF file with one section.
     fn elf(name: &[u8], contents: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; 64];
-        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         let mut names = vec![0];
         names.extend_from_slice(name);
         names.push(0);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_go_command_says_its_version() {
+    fn the_version_of_the_go_command_is_read() {
         let Ok(said) = Command::new("go").arg("version").output() else {
             eprintln!("SKIPPED: go is not installed");
             return;
@@ -161,7 +161,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn damaged_files_are_no_go(at in 0usize..400, byte in any::<u8>(), cut in 0usize..500) {
+        fn damaged_files_are_refused_or_read(at in 0usize..400, byte in any::<u8>(), cut in 0usize..500) {
             let mut bytes = build("go1.24.2", "x");
             bytes.truncate(cut);
             if let Some(there) = bytes.get_mut(at) {

@@ -1,6 +1,9 @@
 //! Hot lines: shared lines with the names of their data and of the code that accesses them.
 
-use super::{Access, Block, Code, Frame, Layout, Line, Module, Names, Place, Process, Thread, names};
+use super::{
+    Code, Frame, HeapBlock, LineAccess, LineLayout, MappedFile, MemoryKind, Names, Process, SharedLine,
+    Thread, names,
+};
 use serde::{Deserialize, Serialize};
 use std::{
     borrow::Cow,
@@ -13,7 +16,7 @@ const CALLERS: usize = 2;
 /// What contains the shared bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Holder {
+pub enum DataOwner {
     /// Global variables.
     Globals {
         /// The variables that are accessed, by address.
@@ -72,12 +75,12 @@ pub struct Allocation {
 }
 
 /// The name and the origin of the code at an address.
-struct Known {
+struct KnownCode {
     /// The frame by which the report names it.
     frame: Frame,
     origin: Origin,
-    exchanges: bool,
-    at_the_end: bool,
+    is_exchange: bool,
+    is_exit_code: bool,
 }
 
 /// The owner of a piece of code.
@@ -94,17 +97,17 @@ enum Origin {
 }
 
 /// A process with the names of its code, by address.
-pub(super) struct Named<'a> {
+pub(super) struct NamedProcess<'a> {
     pub process: &'a Process,
-    code: HashMap<u64, Known>,
+    code: HashMap<u64, KnownCode>,
     /// Whether any of the code is the C runtime's start or exit code.
-    ends: bool,
+    has_exit_code: bool,
 }
 
-impl<'a> Named<'a> {
+impl<'a> NamedProcess<'a> {
     pub fn of(process: &'a Process) -> Self {
         let names = &process.names;
-        let mut code_of: HashMap<u64, Known> = HashMap::new();
+        let mut code_of: HashMap<u64, KnownCode> = HashMap::new();
         for access in process.lines.iter().flat_map(|line| &line.accesses) {
             code_of.entry(access.code).or_insert_with(|| {
                 let (frame, own) = code(names, access.code, &process.program);
@@ -115,56 +118,56 @@ impl<'a> Named<'a> {
                     Some(code) if !code.module.is_empty() => Origin::Library,
                     _ => Origin::Unknown,
                 };
-                Known {
+                KnownCode {
                     frame,
                     origin,
-                    exchanges: at.is_some_and(|code| code.exchanges),
-                    at_the_end: at.is_some_and(Code::is_at_the_end),
+                    is_exchange: at.is_some_and(|code| code.is_exchange),
+                    is_exit_code: at.is_some_and(Code::is_exit_code),
                 }
             });
         }
-        let ends = code_of.values().any(|known| known.at_the_end);
-        Self { process, code: code_of, ends }
+        let ends = code_of.values().any(|known| known.is_exit_code);
+        Self { process, code: code_of, has_exit_code: ends }
     }
 
-    fn code(&self, access: &Access) -> &Known {
+    fn code(&self, access: &LineAccess) -> &KnownCode {
         // `code` has an entry for every access of the process's lines.
         &self.code[&access.code]
     }
 }
 
 /// A shared line of a process, with its names.
-pub(super) struct Spot<'a> {
+pub(super) struct HotLine<'a> {
     pub process: &'a Process,
-    named: &'a Named<'a>,
+    named: &'a NamedProcess<'a>,
     /// The line, without the accesses of the C runtime's start and exit code.
-    pub line: Cow<'a, Line>,
-    pub layout: Layout,
-    pub holder: Holder,
+    pub line: Cow<'a, SharedLine>,
+    pub layout: LineLayout,
+    pub data: DataOwner,
 }
 
-impl<'a> Spot<'a> {
+impl<'a> HotLine<'a> {
     /// Creates a hot line. `line` must be one of the process's lines.
-    pub fn of(named: &'a Named<'a>, line: &'a Line, layout: Layout) -> Self {
+    pub fn of(named: &'a NamedProcess<'a>, line: &'a SharedLine, layout: LineLayout) -> Self {
         let process = named.process;
-        let is_at_the_end = |access: &Access| named.code(access).at_the_end;
+        let is_at_the_end = |access: &LineAccess| named.code(access).is_exit_code;
         let mut line = Cow::Borrowed(line);
-        if named.ends && line.accesses.iter().any(is_at_the_end) {
+        if named.has_exit_code && line.accesses.iter().any(is_at_the_end) {
             line.to_mut().accesses.retain(|access| !is_at_the_end(access));
         }
-        let holder = holder(process, &line);
-        Self { process, named, line, layout, holder }
+        let data = data_owner(process, &line);
+        Self { process, named, line, layout, data }
     }
 
     /// Returns whether an access takes or releases a lock, as far as the code shows. Exchanges in libraries
     /// do not count: they may belong to a barrier or a queue.
-    pub fn is_of_lock(&self, access: &Access) -> bool {
+    pub fn is_of_lock(&self, access: &LineAccess) -> bool {
         let known = self.named.code(access);
-        access.of_lock || access.writes > 0 && known.exchanges && known.origin == Origin::Program
+        access.of_lock || access.writes > 0 && known.is_exchange && known.origin == Origin::Program
     }
 
     /// Returns the frame by which the report names the code of an access, and whether it is the program's own.
-    pub fn code(&self, access: &Access) -> (&'a Frame, bool) {
+    pub fn code(&self, access: &LineAccess) -> (&'a Frame, bool) {
         let known = self.named.code(access);
         (&known.frame, known.origin == Origin::Program)
     }
@@ -179,13 +182,13 @@ impl<'a> Spot<'a> {
     /// or declared the data.
     pub fn is_own(&self) -> bool {
         let touched = self.line.accesses.iter().any(|access| self.code(access).1);
-        match &self.holder {
+        match &self.data {
             // The program's own code accesses variables of the runtime too, and libraries access the program's.
-            Holder::Globals { variables } => {
+            DataOwner::Globals { variables } => {
                 // A Go program contains all packages, including the standard library. Only the code shows the owner.
                 variables.iter().any(|it| self.declares(it)) && (touched || !self.process.names.is_go())
             }
-            Holder::Heap { blocks } => touched || blocks.iter().any(|block| block.own),
+            DataOwner::Heap { blocks } => touched || blocks.iter().any(|block| block.own),
             _ => touched,
         }
     }
@@ -193,7 +196,7 @@ impl<'a> Spot<'a> {
     /// Returns whether the line may be the program's although none of its code is known to access it: code
     /// without a name takes part, or an interpreter's code accesses it most. Lines that the runtime itself
     /// accesses most, such as the counters of a method that is not compiled yet, belong to the runtime.
-    pub fn is_unattributed(&self) -> bool {
+    pub fn is_possibly_own(&self) -> bool {
         let total = line_total(&self.line);
         let part = |origin| {
             let of_origin =
@@ -202,7 +205,7 @@ impl<'a> Spot<'a> {
                 .fold(0_u64, |sum, access| sum.saturating_add(access.reads).saturating_add(access.writes))
         };
         let (unknown, interpreted) = (part(Origin::Unknown), part(Origin::Interpreter));
-        let is_file = matches!(self.holder, Holder::Module { .. });
+        let is_file = matches!(self.data, DataOwner::Module { .. });
         unknown > 0 && !is_negligible(unknown, total) || interpreted > total / 2 && !is_file
     }
 
@@ -215,7 +218,7 @@ impl<'a> Spot<'a> {
 }
 
 /// Returns the name of a thread for the report.
-pub(super) fn called(pid: i32, thread: &Thread) -> String {
+pub(super) fn thread_name(pid: i32, thread: &Thread) -> String {
     match &thread.name {
         _ if thread.tid == pid => "main thread".to_owned(),
         name if name.is_empty() => "thread".to_owned(),
@@ -233,23 +236,23 @@ fn code(names: &Names, address: u64, program: &str) -> (Frame, bool) {
 }
 
 /// Returns whether any access is to a byte of a range of addresses.
-fn touches(line: &Line, from: u64, upto: u64) -> bool {
-    line.accesses.iter().any(|access| reaches(line, access, from, upto))
+fn is_accessed(line: &SharedLine, from: u64, upto: u64) -> bool {
+    line.accesses.iter().any(|access| overlaps(line, access, from, upto))
 }
 
-fn reaches(line: &Line, access: &Access, from: u64, upto: u64) -> bool {
+fn overlaps(line: &SharedLine, access: &LineAccess, from: u64, upto: u64) -> bool {
     let start = line.address.saturating_add(u64::from(access.offset));
     start < upto && from < start.saturating_add(u64::from(access.bytes.max(1)))
 }
 
 /// Returns the number of accesses to any byte of a range of addresses.
-fn touching(line: &Line, from: u64, upto: u64) -> u64 {
-    let inside = line.accesses.iter().filter(|access| reaches(line, access, from, upto));
+fn count_accesses(line: &SharedLine, from: u64, upto: u64) -> u64 {
+    let inside = line.accesses.iter().filter(|access| overlaps(line, access, from, upto));
     inside.fold(0, |sum, access| sum.saturating_add(access.reads).saturating_add(access.writes))
 }
 
 /// Returns the number of all accesses to a line.
-fn line_total(line: &Line) -> u64 {
+fn line_total(line: &SharedLine) -> u64 {
     line.accesses.iter().fold(0, |sum, access| sum.saturating_add(access.reads).saturating_add(access.writes))
 }
 
@@ -258,51 +261,51 @@ pub fn is_negligible(count: u64, of: u64) -> bool {
     count < of / 1000
 }
 
-fn holder(process: &Process, line: &Line) -> Holder {
-    match &line.place {
-        Place::Module { module } => in_module(process, line, process.modules.get(*module)),
-        Place::Heap { blocks } => {
-            let share =
-                |block: &&Block| touching(line, block.start, block.start.saturating_add(block.bytes.max(1)));
+fn data_owner(process: &Process, line: &SharedLine) -> DataOwner {
+    match &line.memory {
+        MemoryKind::Module { module } => in_module(process, line, process.modules.get(*module)),
+        MemoryKind::Heap { blocks } => {
+            let share = |block: &&HeapBlock| {
+                count_accesses(line, block.start, block.start.saturating_add(block.bytes.max(1)))
+            };
             // A block that takes no part in the transfers is only adjacent: it was initialized once, or is
             // freed at the end.
-            let part = |block: &&Block| {
+            let part = |block: &&HeapBlock| {
                 let count = share(block);
                 count > 0
-                    && count.saturating_mul(10) >= line.needless
+                    && count.saturating_mul(10) >= line.false_transfers
                     && !is_negligible(count, line_total(line))
             };
-            let mut touched: Vec<&Block> = blocks.iter().filter(part).collect();
+            let mut touched: Vec<&HeapBlock> = blocks.iter().filter(part).collect();
             if touched.is_empty() {
                 touched = blocks.iter().filter(|block| share(block) > 0).collect();
             }
-            Holder::Heap { blocks: touched.into_iter().map(|block| allocation(process, block)).collect() }
+            DataOwner::Heap { blocks: touched.into_iter().map(|block| allocation(process, block)).collect() }
         }
-        Place::Stack { .. } | Place::Mapping { .. } if process.names.is_go() => Holder::GoHeap,
-        Place::Stack { thread } => {
+        MemoryKind::Stack { .. } | MemoryKind::Mapping { .. } if process.names.is_go() => DataOwner::GoHeap,
+        MemoryKind::Stack { thread } => {
             let owner = process.threads.get(*thread);
-            let name = owner.map(|owner| called(process.pid, owner));
-            Holder::Stack { thread: name.unwrap_or_default(), tid: owner.map(|owner| owner.tid) }
+            let name = owner.map(|owner| thread_name(process.pid, owner));
+            DataOwner::Stack { thread: name.unwrap_or_default(), tid: owner.map(|owner| owner.tid) }
         }
-        Place::Mapping { bytes, .. } => Holder::Mapping { bytes: *bytes },
-        Place::Unknown => Holder::Unknown,
+        MemoryKind::Mapping { bytes, .. } => DataOwner::Mapping { bytes: *bytes },
+        MemoryKind::Unknown => DataOwner::Unknown,
     }
 }
 
-fn in_module(process: &Process, line: &Line, module: Option<&Module>) -> Holder {
+fn in_module(process: &Process, line: &SharedLine, module: Option<&MappedFile>) -> DataOwner {
     let path = module.map(|module| module.path.clone()).unwrap_or_default();
-    let touched = process
-        .names
-        .globals
-        .iter()
-        .filter(|global| touches(line, global.start, global.start.saturating_add(global.bytes.max(1))));
+    let touched =
+        process.names.globals.iter().filter(|global| {
+            is_accessed(line, global.start, global.start.saturating_add(global.bytes.max(1)))
+        });
     let variables: Vec<Variable> = touched
         .map(|global| Variable { name: global.name.clone(), bytes: global.bytes, module: path.clone() })
         .collect();
-    if variables.is_empty() { Holder::Module { path } } else { Holder::Globals { variables } }
+    if variables.is_empty() { DataOwner::Module { path } } else { DataOwner::Globals { variables } }
 }
 
-fn allocation(process: &Process, block: &Block) -> Allocation {
+fn allocation(process: &Process, block: &HeapBlock) -> Allocation {
     // A return address is that of the instruction after the call; the byte before it belongs to the call.
     let calls = block.callers.iter().map(|caller| caller.saturating_sub(1));
     let mut callers: Vec<Frame> = calls

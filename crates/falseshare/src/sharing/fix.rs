@@ -1,12 +1,12 @@
 //! Fixes for avoidable sharing, worded for the program's language.
 
-use super::{Field, Holder, Site};
+use super::{CodeSite, DataOwner, SeparableField};
 use serde::{Deserialize, Serialize};
 
 /// The recommended change, with its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "text")]
-pub enum Cure {
+pub enum Fix {
     /// Put each thread's data on lines of its own.
     Pad(String),
     /// Separate data that is only read from data that is written.
@@ -16,14 +16,14 @@ pub enum Cure {
     /// Allocate blocks so that they start on lines of their own.
     Allocate(String),
     /// Let fewer threads write the data: they do share it.
-    Rethink(String),
+    ReduceSharing(String),
     /// Hold the lock for less time, since threads wait for it.
     Lock(String),
 }
 
 /// The language of a source file, by its extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Language {
+pub(super) enum Language {
     /// C.
     C,
     /// C++.
@@ -36,7 +36,7 @@ pub enum Language {
     Other,
 }
 
-impl Cure {
+impl Fix {
     /// Returns the advice.
     pub fn text(&self) -> &str {
         match self {
@@ -44,18 +44,18 @@ impl Cure {
             | Self::Split(text)
             | Self::PerThread(text)
             | Self::Allocate(text)
-            | Self::Rethink(text)
+            | Self::ReduceSharing(text)
             | Self::Lock(text) => text,
         }
     }
 
-    /// Returns the fix for false sharing of data in `holder` by `sites`, on lines of `line_bytes` bytes.
-    pub(super) fn of_false(holder: &Holder, sites: &[Site], line_bytes: u32) -> Self {
+    /// Returns the fix for false sharing of data in `data` by `sites`, on lines of `line_bytes` bytes.
+    pub(super) fn fix_for_false_sharing(data: &DataOwner, sites: &[CodeSite], line_bytes: u32) -> Self {
         let language = language(sites);
         let align = language.align(line_bytes);
-        let neighbours = matches!(holder, Holder::Heap { blocks } if blocks.len() > 1);
-        let readers: Vec<&Site> = sites.iter().filter(|site| site.writes == 0).collect();
-        let writers: Vec<&Site> = sites.iter().filter(|site| site.writes > 0).collect();
+        let neighbours = matches!(data, DataOwner::Heap { blocks } if blocks.len() > 1);
+        let readers: Vec<&CodeSite> = sites.iter().filter(|site| site.writes == 0).collect();
+        let writers: Vec<&CodeSite> = sites.iter().filter(|site| site.writes > 0).collect();
         if neighbours {
             return Self::Allocate(format!(
                 "these blocks are adjacent on the heap: allocate data of different threads on separate lines: {}",
@@ -65,7 +65,7 @@ impl Cure {
         if writers.iter().all(|site| site.is_lock) && writers.iter().any(|site| site.threads > 1) {
             return Self::Pad(format!("put each lock on a line of its own: {align}"));
         }
-        if let Some(count) = writers.iter().find(|site| site.counts_alone()) {
+        if let Some(count) = writers.iter().find(|site| site.is_shared_counter()) {
             return Self::PerThread(format!(
                 "each thread writes its own part at {}: count in a local variable and store it once at the end, or \
                  put each part on a line of its own: {align}",
@@ -76,30 +76,34 @@ impl Cure {
             return Self::Pad(format!("put each thread's part on a line of its own: {align}"));
         }
         let writing: usize = writers.iter().map(|site| site.threads).max().unwrap_or(0);
-        if !readers.is_empty() && writing == 1 && apart(&readers, &writers) && same_writer(&writers) {
+        if !readers.is_empty() && writing == 1 && are_disjoint(&readers, &writers) && same_writer(&writers) {
             return Self::Split(format!(
                 "move data that other threads only read ({}, read at {}) away from data that is written ({}, at {}): {align}",
-                bytes(&readers[0].bytes),
+                format_byte_ranges(&readers[0].bytes),
                 readers[0].frame.brief(),
-                bytes(&writers[0].bytes),
+                format_byte_ranges(&writers[0].bytes),
                 writers[0].frame.brief(),
             ));
         }
         Self::Pad(format!("put what each thread writes on a line of its own: {align}"))
     }
 
-    /// Returns the advice for true sharing of data in `holder`. `fields` are those that could be separated to
+    /// Returns the advice for true sharing of data in `data`. `fields` are those that could be separated to
     /// save some transfers.
-    pub(super) fn of_true(holder: &Holder, sites: &[Site], fields: &[Field]) -> Self {
+    pub(super) fn advice_for_true_sharing(
+        data: &DataOwner,
+        sites: &[CodeSite],
+        fields: &[SeparableField],
+    ) -> Self {
         if let Some(site) = sites.iter().find(|site| site.is_lock && site.writes > 0 && site.threads > 1) {
             return Self::Lock(format!(
                 "threads contend for a lock{}, at {}: hold it for less time, take it once for several items, or \
                  protect parts of the data with locks of their own",
-                holder.name().map(|name| format!(" in {name}")).unwrap_or_default(),
+                data.name().map(|name| format!(" in {name}")).unwrap_or_default(),
                 site.frame.brief()
             ));
         }
-        if let Some(site) = sites.iter().find(|site| site.counts_alone()) {
+        if let Some(site) = sites.iter().find(|site| site.is_shared_counter()) {
             return Self::PerThread(format!(
                 "several threads update one counter at {}: let each count on a line of its own (per thread or per \
                  CPU), and add the counts up when the total is needed",
@@ -107,21 +111,21 @@ impl Cure {
             ));
         }
         let padding = if fields.is_empty() { " padding does not help;" } else { "" };
-        Self::Rethink(format!(
+        Self::ReduceSharing(format!(
             "threads use the same bytes:{padding} transfer less often (process in batches, use a copy for each \
              thread, hold locks for less time)"
         ))
     }
 }
 
-impl Site {
+impl CodeSite {
     /// Returns whether several threads count there, in the program's own code and not for a lock.
-    fn counts_alone(&self) -> bool {
+    fn is_shared_counter(&self) -> bool {
         self.is_counting() && self.threads > 1 && self.is_own && !self.is_lock
     }
 }
 
-impl Holder {
+impl DataOwner {
     /// Returns the name of the variable, or of the block by its allocation; `None` where there is no name.
     fn name(&self) -> Option<String> {
         match self {
@@ -136,7 +140,7 @@ impl Holder {
 }
 
 /// Returns whether no byte that `readers` read is written by `writers`.
-fn apart(readers: &[&Site], writers: &[&Site]) -> bool {
+fn are_disjoint(readers: &[&CodeSite], writers: &[&CodeSite]) -> bool {
     let overlap = |a: &[(u32, u32)], b: &[(u32, u32)]| {
         a.iter().any(|&(start, end)| b.iter().any(|&(other, last)| start < last && other < end))
     };
@@ -144,12 +148,12 @@ fn apart(readers: &[&Site], writers: &[&Site]) -> bool {
 }
 
 /// Returns whether the same threads write at all of these.
-fn same_writer(writers: &[&Site]) -> bool {
-    writers.windows(2).all(|two| two[0].parties == two[1].parties)
+fn same_writer(writers: &[&CodeSite]) -> bool {
+    writers.windows(2).all(|two| two[0].thread_groups == two[1].thread_groups)
 }
 
 /// Formats ranges of bytes, such as `bytes 0-7, 16-23`.
-pub fn bytes(ranges: &[(u32, u32)]) -> String {
+pub(crate) fn format_byte_ranges(ranges: &[(u32, u32)]) -> String {
     let words: Vec<String> = ranges
         .iter()
         .map(
@@ -161,7 +165,7 @@ pub fn bytes(ranges: &[(u32, u32)]) -> String {
 }
 
 /// Returns the language of the first site whose file name shows it.
-fn language(sites: &[Site]) -> Language {
+fn language(sites: &[CodeSite]) -> Language {
     let files = sites.iter().filter_map(|site| site.frame.file.as_deref());
     files.map(Language::of).find(|language| *language != Language::Other).unwrap_or(Language::Other)
 }

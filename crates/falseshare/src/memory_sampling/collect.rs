@@ -5,12 +5,12 @@
 //! as false sharing if no other thread was seen to write that address (for a store: to access it).
 
 use super::record::{Record, Sample};
-use crate::sharing::{Access, Layout, Line, Module, Place, Process, Thread};
+use crate::sharing::{LineAccess, LineLayout, MappedFile, MemoryKind, Process, SharedLine, Thread};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Records of all CPUs.
 #[derive(Default)]
-pub struct Gathered {
+pub struct SampleCollector {
     /// The records with their times. They are only evaluated at the end, because the buffers of CPUs are read
     /// one after the other and a program may migrate between CPUs.
     records: Vec<(u64, Record)>,
@@ -20,15 +20,15 @@ pub struct Gathered {
 
 /// What was recorded of one process.
 #[derive(Default)]
-struct Seen {
+struct SampledProcess {
     /// Names, by task id.
     names: BTreeMap<i32, String>,
     /// Mappings, by start address.
-    maps: BTreeMap<u64, Module>,
+    maps: BTreeMap<u64, MappedFile>,
     samples: Vec<Sample>,
 }
 
-impl Gathered {
+impl SampleCollector {
     /// Adds records with their times. Records of one buffer have to be in order.
     pub fn take(&mut self, records: Vec<(u64, Record)>) {
         for (time, record) in records {
@@ -43,11 +43,11 @@ impl Gathered {
     }
 
     /// Returns the processes with their lines in `layout`; the process `first` comes first.
-    pub fn processes(mut self, first: i32, layout: Layout) -> Vec<Process> {
+    pub fn processes(mut self, first: i32, layout: LineLayout) -> Vec<Process> {
         self.records.sort_by_key(|(time, _)| *time);
         let mut processes = BTreeMap::new();
         for (_, record) in self.records {
-            happens(&mut processes, record);
+            apply_record(&mut processes, record);
         }
         let mut processes: Vec<Process> =
             processes.into_iter().map(|(pid, seen)| seen.process(pid, layout)).collect();
@@ -57,7 +57,7 @@ impl Gathered {
 }
 
 /// Applies one record to the processes.
-fn happens(processes: &mut BTreeMap<i32, Seen>, record: Record) {
+fn apply_record(processes: &mut BTreeMap<i32, SampledProcess>, record: Record) {
     match record {
         Record::Sample(sample) => {
             let seen = processes.entry(sample.pid).or_default();
@@ -66,17 +66,17 @@ fn happens(processes: &mut BTreeMap<i32, Seen>, record: Record) {
         }
         Record::Map { pid, start, bytes, offset, path } => {
             let end = start.saturating_add(bytes);
-            let module = Module { start, end, file_offset: offset, path };
+            let module = MappedFile { start, end, file_offset: offset, path };
             processes.entry(pid).or_default().maps.insert(start, module);
         }
-        Record::Name { pid, tid, name, exec } => {
+        Record::Comm { pid, tid, name, exec } => {
             let seen = processes.entry(pid).or_default();
             if exec {
-                *seen = Seen::default();
+                *seen = SampledProcess::default();
             }
             seen.names.insert(tid, name);
         }
-        Record::Birth { pid, parent, tid } => {
+        Record::Fork { pid, parent, tid } => {
             let from = processes.get(&parent);
             let name = from.and_then(|from| from.names.get(&parent)).cloned().unwrap_or_default();
             let maps = from.filter(|_| parent != pid).map(|from| from.maps.clone());
@@ -88,10 +88,10 @@ fn happens(processes: &mut BTreeMap<i32, Seen>, record: Record) {
     }
 }
 
-impl Seen {
-    fn process(self, pid: i32, layout: Layout) -> Process {
-        let is_file = |module: &&Module| module.path.starts_with('/') && !module.path.starts_with("//");
-        let modules: Vec<Module> = self.maps.values().filter(is_file).cloned().collect();
+impl SampledProcess {
+    fn process(self, pid: i32, layout: LineLayout) -> Process {
+        let is_file = |module: &&MappedFile| module.path.starts_with('/') && !module.path.starts_with("//");
+        let modules: Vec<MappedFile> = self.maps.values().filter(is_file).cloned().collect();
         let tasks: Vec<i32> = self.names.keys().copied().collect();
         let mut lines: BTreeMap<u64, Vec<&Sample>> = BTreeMap::new();
         for sample in &self.samples {
@@ -99,7 +99,7 @@ impl Seen {
         }
         let line = |(address, samples): (u64, Vec<&Sample>)| {
             let place = self.place(address, &modules);
-            shared(address, &samples, &tasks).map(|line| Line { place, ..line })
+            shared(address, &samples, &tasks).map(|line| SharedLine { memory: place, ..line })
         };
         let lines = lines.into_iter().filter_map(line).collect();
         Process {
@@ -114,49 +114,49 @@ impl Seen {
         }
     }
 
-    fn place(&self, address: u64, modules: &[Module]) -> Place {
+    fn place(&self, address: u64, modules: &[MappedFile]) -> MemoryKind {
         let Some((_, map)) = self.maps.range(..=address).next_back().filter(|(_, map)| address < map.end)
         else {
-            return Place::Unknown;
+            return MemoryKind::Unknown;
         };
         let module = |end: u64, path: &str| {
             modules.iter().position(|module| module.end == end && (path.is_empty() || module.path == path))
         };
         match map.path.as_str() {
             path if path.starts_with('/') && !path.starts_with("//") => {
-                module(map.end, path).map_or(Place::Unknown, |module| Place::Module { module })
+                module(map.end, path).map_or(MemoryKind::Unknown, |module| MemoryKind::Module { module })
             }
-            "[heap]" => Place::Heap { blocks: Vec::new() },
+            "[heap]" => MemoryKind::Heap { blocks: Vec::new() },
             // Variables that are initialized with zero (`.bss`) follow the initialized ones.
             _ => module(map.start, "")
-                .map_or(Place::Mapping { start: map.start, bytes: map.end - map.start }, |module| {
-                    Place::Module { module }
+                .map_or(MemoryKind::Mapping { start: map.start, bytes: map.end - map.start }, |module| {
+                    MemoryKind::Module { module }
                 }),
         }
     }
 }
 
 /// Returns a line if several threads accessed it and at least one wrote it.
-fn shared(address: u64, samples: &[&Sample], tasks: &[i32]) -> Option<Line> {
+fn shared(address: u64, samples: &[&Sample], tasks: &[i32]) -> Option<SharedLine> {
     let threads: BTreeSet<i32> = samples.iter().map(|sample| sample.tid).collect();
     if threads.len() < 2 || !samples.iter().any(|sample| sample.source.is_store()) {
         return None;
     }
-    let mut line = Line { address, ..Line::default() };
-    let mut accesses: BTreeMap<(usize, u64, u64), Access> = BTreeMap::new();
+    let mut line = SharedLine { address, ..SharedLine::default() };
+    let mut accesses: BTreeMap<(usize, u64, u64), LineAccess> = BTreeMap::new();
     for sample in samples {
         let source = sample.source;
         let others =
             || samples.iter().filter(|other| other.tid != sample.tid && other.address == sample.address);
-        let (is_hand_over, is_needed) = match (source.is_load(), source.is_store()) {
-            (_, true) => (source.misses_first() || source.is_modified_elsewhere(), others().next().is_some()),
+        let (is_transfer, is_needed) = match (source.is_load(), source.is_store()) {
+            (_, true) => (source.misses_l1() || source.is_modified_elsewhere(), others().next().is_some()),
             _ => (source.is_modified_elsewhere(), others().any(|other| other.source.is_store())),
         };
-        line.hand_overs += u64::from(is_hand_over);
-        line.needless += u64::from(is_hand_over && !is_needed);
+        line.transfers += u64::from(is_transfer);
+        line.false_transfers += u64::from(is_transfer && !is_needed);
         let thread = tasks.binary_search(&sample.tid).unwrap_or_default();
         let offset = (sample.address - address) as u32;
-        let new = Access { thread, code: sample.ip, offset, ..Access::default() };
+        let new = LineAccess { thread, code: sample.ip, offset, ..LineAccess::default() };
         let access = accesses.entry((thread, sample.ip, sample.address)).or_insert(new);
         access.reads += u64::from(source.is_load());
         access.writes += u64::from(source.is_store());

@@ -10,6 +10,7 @@ use std::{
     collections::VecDeque,
     ffi::OsString,
     fs::{self, File, Metadata},
+    io,
     os::unix::fs::MetadataExt,
     path::{Component, Path, PathBuf},
 };
@@ -17,14 +18,66 @@ use std::{
 /// Most symbolic links in a path, as in the kernel (`MAXSYMLINKS`).
 const MOST_LINKS: usize = 40;
 
+/// Why a file is not trusted.
+#[derive(Debug, thiserror::Error)]
+pub enum Untrusted {
+    /// Other users can write to the file or folder.
+    #[error("{0}: others can write it; run: chmod go-w {0}")]
+    Writable(String),
+    /// The file or folder belongs to another user than root and the user of this process.
+    #[error(
+        "{path}: it belongs to user {user} and can be changed by that user; change its owner (chown) or use another file"
+    )]
+    OtherOwner {
+        /// Its path.
+        path: String,
+        /// Its owner.
+        user: u32,
+    },
+    /// The path has more symbolic links than the kernel follows.
+    #[error("{0}: too many symbolic links")]
+    TooManyLinks(String),
+    /// A file that is opened for reading is a symbolic link.
+    #[error("it is a link, expected a regular file")]
+    Link,
+    /// A file that is opened for reading is not a regular file.
+    #[error("it is not a regular file")]
+    NotRegular,
+    /// A file that is opened for reading belongs to another user.
+    #[error("it belongs to user {user}, expected user {expected}")]
+    NotOwn {
+        /// Its owner.
+        user: u32,
+        /// The user of this process.
+        expected: u32,
+    },
+    /// Something else is in the place of a file that is opened for writing.
+    #[error("{0}: a regular file of this user is expected, or none")]
+    NotOwnRegular(String),
+    /// The file cannot be read or written.
+    #[error("{what}: {error}")]
+    Failed {
+        /// What was tried, with the path.
+        what: String,
+        /// The error.
+        error: io::Error,
+    },
+    /// A file that is opened for reading cannot be opened.
+    #[error(transparent)]
+    Open(#[from] io::Error),
+}
+
+type Result<T = (), E = Untrusted> = std::result::Result<T, E>;
+
 /// Checks that no other user can change a file: the file and every folder on its path must belong to root or
 /// to the user of this process, and must not be writable by other users or groups. Folders with the sticky bit
 /// (`/tmp`) may be writable by all, because other users cannot replace files in them. A relative path starts
 /// in the current folder, whose own path is not checked: it stays the same folder wherever it is moved to.
 ///
 /// # Errors
-/// The file or folder that others can change, and how to fix that; or the file or folder that cannot be read.
-pub fn check(path: &Path) -> Result<(), String> {
+/// [`Untrusted::Writable`] or [`Untrusted::OtherOwner`] with the file or folder that others can change;
+/// [`Untrusted::TooManyLinks`]; [`Untrusted::Failed`] if a file or folder cannot be read.
+pub fn check(path: &Path) -> Result {
     walk(path, true)
 }
 
@@ -33,7 +86,7 @@ pub fn check(path: &Path) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`check`].
-pub fn check_way(path: &Path) -> Result<(), String> {
+pub fn check_path(path: &Path) -> Result {
     match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         Some(folder) => walk(folder, false),
         None => Ok(()),
@@ -44,20 +97,21 @@ pub fn check_way(path: &Path) -> Result<(), String> {
 /// symbolic link is not followed, and opening a FIFO or device does not block.
 ///
 /// # Errors
-/// A message if it is a link, not a regular file, or another user's file, or the reason why it cannot be opened.
-pub fn open_own(path: &Path) -> Result<File, String> {
+/// [`Untrusted::Link`], [`Untrusted::NotRegular`], [`Untrusted::NotOwn`]; [`Untrusted::Open`] if it cannot be opened.
+/// The message does not contain the path.
+pub fn open_own(path: &Path) -> Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(open(path, flags, Mode::empty()).map_err(|error| match error {
-        Errno::LOOP => "it is a link, expected a regular file".to_owned(),
-        error => error.to_string(),
+        Errno::LOOP => Untrusted::Link,
+        error => Untrusted::Open(error.into()),
     })?);
-    let about = file.metadata().map_err(|error| error.to_string())?;
-    if !about.is_file() {
-        return Err("it is not a regular file".to_owned());
+    let status = file.metadata()?;
+    if !status.is_file() {
+        return Err(Untrusted::NotRegular);
     }
-    let user = geteuid().as_raw();
-    if about.uid() != user {
-        return Err(format!("it belongs to user {}, expected user {user}", about.uid()));
+    let expected = geteuid().as_raw();
+    if status.uid() != expected {
+        return Err(Untrusted::NotOwn { user: status.uid(), expected });
     }
     Ok(file)
 }
@@ -66,10 +120,9 @@ pub fn open_own(path: &Path) -> Result<File, String> {
 /// links, FIFOs, devices, files of other users, and files with several hard links.
 ///
 /// # Errors
-/// As [`check_way`]; the kind of file that was refused; or the reason why it cannot be opened.
-pub fn append(path: &Path) -> Result<File, String> {
-    let place = path.display();
-    check_way(path)?;
+/// As [`check_path`]; [`Untrusted::NotOwnRegular`]; [`Untrusted::Failed`] if it cannot be opened.
+pub fn append(path: &Path) -> Result<File> {
+    check_path(path)?;
     // Opening a FIFO must not wait for a reader.
     let flags = OFlags::WRONLY
         | OFlags::APPEND
@@ -78,16 +131,18 @@ pub fn append(path: &Path) -> Result<File, String> {
         | OFlags::NONBLOCK
         | OFlags::NOCTTY
         | OFlags::CLOEXEC;
-    let kind = fs::symlink_metadata(path).map(|about| about.file_type());
-    let usual = format!("{place}: a regular file of this user is expected, or none");
+    let kind = fs::symlink_metadata(path).map(|entry| entry.file_type());
+    let expected = || Untrusted::NotOwnRegular(path.display().to_string());
+    let failed =
+        |error: io::Error| Untrusted::Failed { what: format!("cannot write {}", path.display()), error };
     if kind.as_ref().is_ok_and(|kind| !kind.is_file()) {
-        return Err(usual);
+        return Err(expected());
     }
     let file = open(path, flags, Mode::RUSR | Mode::WUSR | Mode::RGRP);
-    let file = File::from(file.map_err(|error| format!("cannot write {place}: {error}"))?);
-    let about = file.metadata().map_err(|error| format!("cannot write {place}: {error}"))?;
-    if !about.is_file() || about.uid() != geteuid().as_raw() || about.nlink() != 1 {
-        return Err(usual);
+    let file = File::from(file.map_err(|error| failed(error.into()))?);
+    let status = file.metadata().map_err(failed)?;
+    if !status.is_file() || status.uid() != geteuid().as_raw() || status.nlink() != 1 {
+        return Err(expected());
     }
     Ok(file)
 }
@@ -95,7 +150,7 @@ pub fn append(path: &Path) -> Result<File, String> {
 /// Returns whether a process runs the file at a path, as reported by the kernel (`/proc/PID/exe`), regardless of
 /// the process's name and arguments. The file may also have been replaced since (by an update), if the process has
 /// the mount namespace of process 1 or our own. In other mount namespaces, a user can put any file at any path.
-pub fn program(pid: u32, path: &Path) -> bool {
+pub fn runs_file(pid: u32, path: &Path) -> bool {
     let exe = format!("/proc/{pid}/exe");
     let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
     if let (Ok(runs), Ok(there)) = (fs::metadata(&exe), fs::metadata(path))
@@ -111,35 +166,35 @@ pub fn program(pid: u32, path: &Path) -> bool {
 }
 
 /// Follows a path component by component, as the kernel does, and checks each.
-fn walk(path: &Path, is_last_looked_at: bool) -> Result<(), String> {
+fn walk(path: &Path, checks_last: bool) -> Result {
     let mut here = PathBuf::from(if path.is_absolute() { "/" } else { "." });
     let mut rest: VecDeque<OsString> = parts(path);
     let mut links = 0;
-    if is_last_looked_at || !rest.is_empty() {
-        look(&here, &about(&here)?)?;
+    if checks_last || !rest.is_empty() {
+        check_permissions(&here, &metadata(&here)?)?;
     }
     while let Some(part) = rest.pop_front() {
         let next = here.join(&part);
-        let seen = about(&next)?;
+        let seen = metadata(&next)?;
         if seen.is_symlink() {
             links += 1;
             if links > MOST_LINKS {
-                return Err(format!("{}: too many symbolic links", path.display()));
+                return Err(Untrusted::TooManyLinks(path.display().to_string()));
             }
             // In a folder that is writable by all, a link is controlled by its owner.
-            owner(&next, &seen)?;
-            let target = fs::read_link(&next).map_err(|error| format!("{}: {error}", next.display()))?;
+            check_owner(&next, &seen)?;
+            let target = fs::read_link(&next).map_err(|error| unreadable(&next, error))?;
             if target.is_absolute() {
                 here = PathBuf::from("/");
-                look(&here, &about(&here)?)?;
+                check_permissions(&here, &metadata(&here)?)?;
             }
             for part in parts(&target).into_iter().rev() {
                 rest.push_front(part);
             }
             continue;
         }
-        if is_last_looked_at || !rest.is_empty() {
-            look(&next, &seen)?;
+        if checks_last || !rest.is_empty() {
+            check_permissions(&next, &seen)?;
         }
         here = next;
     }
@@ -152,29 +207,29 @@ fn parts(path: &Path) -> VecDeque<OsString> {
     path.components().filter(named).map(|part| part.as_os_str().to_owned()).collect()
 }
 
-fn about(path: &Path) -> Result<Metadata, String> {
-    fs::symlink_metadata(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+fn metadata(path: &Path) -> Result<Metadata> {
+    fs::symlink_metadata(path).map_err(|error| unreadable(path, error))
 }
 
-fn look(path: &Path, about: &Metadata) -> Result<(), String> {
-    owner(path, about)?;
-    let is_sticky = about.is_dir() && about.mode() & 0o1000 != 0;
-    let by_group = about.mode() & 0o020 != 0 && about.gid() != getegid().as_raw();
-    if !is_sticky && (by_group || about.mode() & 0o002 != 0) {
-        return Err(format!("{}: others can write it; run: chmod go-w {0}", path.display()));
+fn unreadable(path: &Path, error: io::Error) -> Untrusted {
+    Untrusted::Failed { what: format!("cannot read {}", path.display()), error }
+}
+
+fn check_permissions(path: &Path, status: &Metadata) -> Result {
+    check_owner(path, status)?;
+    let is_sticky = status.is_dir() && status.mode() & 0o1000 != 0;
+    let by_group = status.mode() & 0o020 != 0 && status.gid() != getegid().as_raw();
+    if !is_sticky && (by_group || status.mode() & 0o002 != 0) {
+        return Err(Untrusted::Writable(path.display().to_string()));
     }
     Ok(())
 }
 
-fn owner(path: &Path, about: &Metadata) -> Result<(), String> {
-    if about.uid() == 0 || about.uid() == geteuid().as_raw() {
+fn check_owner(path: &Path, status: &Metadata) -> Result {
+    if status.uid() == 0 || status.uid() == geteuid().as_raw() {
         return Ok(());
     }
-    Err(format!(
-        "{}: it belongs to user {}, who can change it; change its owner (chown) or use another file",
-        path.display(),
-        about.uid()
-    ))
+    Err(Untrusted::OtherOwner { path: path.display().to_string(), user: status.uid() })
 }
 
 #[cfg(test)]
@@ -202,15 +257,15 @@ mod tests {
     #[test]
     fn a_file_that_others_can_write_or_replace_is_not_trusted() {
         let (folder, file) = place();
-        assert_eq!(check(&file), Ok(()));
+        check(&file).unwrap();
         mode(&file, 0o646);
-        assert!(check(&file).unwrap_err().contains("rules.toml: others can write it"));
+        assert!(check(&file).unwrap_err().to_string().contains("rules.toml: others can write it"));
         mode(&file, 0o644);
         mode(folder.path(), 0o777);
-        assert!(check(&file).unwrap_err().contains("others can write it"));
+        assert!(check(&file).unwrap_err().to_string().contains("others can write it"));
         mode(folder.path(), 0o1777);
-        assert_eq!(check(&file), Ok(()));
-        assert!(check(&folder.path().join("absent")).unwrap_err().starts_with("cannot read"));
+        check(&file).unwrap();
+        assert!(check(&folder.path().join("absent")).unwrap_err().to_string().starts_with("cannot read"));
     }
 
     #[test]
@@ -221,15 +276,15 @@ mod tests {
         mode(&open, 0o777);
         let (link, through) = (folder.path().join("link"), open.join("link"));
         symlink(&file, &link).unwrap();
-        assert_eq!(check(&link), Ok(()));
+        check(&link).unwrap();
         // The second link is in a folder where any user can replace it.
         symlink(&file, &through).unwrap();
         fs::remove_file(&link).unwrap();
         symlink("open/../open/link", &link).unwrap();
-        assert!(check(&link).unwrap_err().contains("open: others can write it"));
+        assert!(check(&link).unwrap_err().to_string().contains("open: others can write it"));
         fs::remove_file(&link).unwrap();
         symlink("link", &link).unwrap();
-        assert!(check(&link).unwrap_err().contains("too many symbolic links"));
+        assert!(check(&link).unwrap_err().to_string().contains("too many symbolic links"));
     }
 
     #[test]
@@ -244,7 +299,10 @@ mod tests {
         assert!(Command::new("mkfifo").arg(at("fifo")).status().unwrap().success());
         for name in ["link", "second", "fifo", "."] {
             assert!(
-                append(&at(name)).unwrap_err().contains("a regular file of this user is expected"),
+                append(&at(name))
+                    .unwrap_err()
+                    .to_string()
+                    .contains("a regular file of this user is expected"),
                 "{name}"
             );
         }
@@ -265,10 +323,11 @@ mod tests {
         }
         let mut child = Command::new(&own).arg("60").spawn().unwrap();
         let pid = child.id();
-        let seen = [program(pid, &own), program(pid, &other), program(pid, Path::new("/usr/sbin/sshd"))];
+        let seen =
+            [runs_file(pid, &own), runs_file(pid, &other), runs_file(pid, Path::new("/usr/sbin/sshd"))];
         // An update: the new file replaces the one that is running.
         fs::rename(&other, &own).unwrap();
-        let updated = program(pid, &own);
+        let updated = runs_file(pid, &own);
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!((seen, updated), ([true, false, false], true));
@@ -281,13 +340,18 @@ mod tests {
             eprintln!("SKIPPED: only root can give a file away");
             return;
         }
-        assert!(check(&file).unwrap_err().contains("it belongs to user 65534"));
-        assert!(append(&file).unwrap_err().contains("a regular file of this user is expected"));
+        assert!(check(&file).unwrap_err().to_string().contains("it belongs to user 65534"));
+        assert!(append(&file).unwrap_err().to_string().contains("a regular file of this user is expected"));
         // The owner of a folder can replace it with a link at any time; a file directly in it is checked
         // after it is opened.
         chown(folder.path(), Some(65_534), None).unwrap();
         assert!(append(&folder.path().join("new")).is_ok());
         fs::create_dir(folder.path().join("below")).unwrap();
-        assert!(append(&folder.path().join("below/new")).unwrap_err().contains("it belongs to user 65534"));
+        assert!(
+            append(&folder.path().join("below/new"))
+                .unwrap_err()
+                .to_string()
+                .contains("it belongs to user 65534")
+        );
     }
 }

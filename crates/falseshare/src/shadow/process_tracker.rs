@@ -1,16 +1,16 @@
-//! The state of one process: grids, lines, threads, blocks, mappings.
+//! The state of one process: owner tables, lines, threads, blocks, mappings.
 
 use crate::shadow::{
-    grid::{Grid, Step},
+    fast_path::{CachedAccess, RECENT, SLOW_PATH_INTERVAL, ThreadFastPath, should_wait},
     heap::{self, Heap},
-    lane::{Lane, PAUSE, RECENT, Recent, is_turn},
-    lines::{Access, Line, Seat, Table},
-    lock::{Guard, Lock},
+    lines::{LinePart, LineTable, LineThread, TrackedLine},
+    lock::{Lock, LockGuard},
     maps::{self, Mapped, Maps},
     marks,
+    owner_table::{AccessResult, OwnerTable},
     region::{self, Region, Slot, THREADS, Thread},
+    sampling_windows,
     sys::Memory,
-    windows,
 };
 use std::{
     ffi::OsStr,
@@ -27,11 +27,11 @@ use std::{
 /// Largest mapping in bytes that is taken for a thread's stack.
 const MOST_STACK: u64 = 1 << 30;
 /// How long a young thread waits so that others can run.
-const TURN: Duration = Duration::from_micros(50);
+const YOUNG_THREAD_DELAY: Duration = Duration::from_micros(50);
 
 /// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AccessKind {
     /// It reads.
     Read,
     /// It writes.
@@ -42,35 +42,44 @@ pub enum Kind {
 
 /// The state of one process.
 #[derive(Debug)]
-pub struct Shadow {
+pub struct ProcessTracker {
     region: Region,
     slot: AtomicUsize,
-    grids: Vec<Grid>,
+    owner_tables: Vec<OwnerTable>,
     recent: Memory,
-    books: Lock<Books>,
+    locked_state: Lock<LockedState>,
 }
 
 /// Data that changes seldom and is protected by a lock.
 #[derive(Debug, Default)]
-struct Books {
+struct LockedState {
     heap: Heap,
     maps: Maps,
 }
 
-impl Shadow {
+impl ProcessTracker {
     /// Creates the state of this process in a slot of `region`; returns `None` if all slots are in use.
     ///
     /// # Errors
     /// Those of `mmap(2)`.
     pub fn new(region: Region) -> io::Result<Option<Self>> {
         let chunks = region.chunks_of_layout();
-        let grids =
-            region.layouts().iter().map(|layout| Grid::new(*layout, chunks)).collect::<io::Result<_>>()?;
-        let recent = Memory::private(THREADS * RECENT * size_of::<Recent>())?;
+        let owner_tables = region
+            .layouts()
+            .iter()
+            .map(|layout| OwnerTable::new(*layout, chunks))
+            .collect::<io::Result<_>>()?;
+        let recent = Memory::private(THREADS * RECENT * size_of::<CachedAccess>())?;
         let Some(slot) = region.take_slot() else { return Ok(None) };
-        let shadow = Self { region, slot: AtomicUsize::new(slot), grids, recent, books: Lock::default() };
-        shadow.slot().pid.store(std::process::id() as i32, Relaxed);
-        Ok(Some(shadow))
+        let tracker = Self {
+            region,
+            slot: AtomicUsize::new(slot),
+            owner_tables,
+            recent,
+            locked_state: Lock::default(),
+        };
+        tracker.slot().pid.store(std::process::id() as i32, Relaxed);
+        Ok(Some(tracker))
     }
 
     /// Returns the region.
@@ -83,28 +92,28 @@ impl Shadow {
         self.region.slot(self.slot.load(Relaxed))
     }
 
-    fn table(&self) -> Table<'_> {
-        Table { region: &self.region, slot: self.slot() }
+    fn table(&self) -> LineTable<'_> {
+        LineTable { region: &self.region, slot: self.slot() }
     }
 
-    fn books(&self) -> Guard<'_, Books> {
-        self.books.lock()
+    fn locked_state(&self) -> LockGuard<'_, LockedState> {
+        self.locked_state.lock()
     }
 
-    /// Prepares a fork: takes the lock, so that nothing changes until [`Shadow::after_fork`].
+    /// Prepares a fork: takes the lock, so that nothing changes until [`ProcessTracker::after_fork`].
     pub fn before_fork(&self) {
-        self.books.hold();
+        self.locked_state.lock_raw();
     }
 
     /// Releases the lock after a fork, in the parent.
     pub fn after_fork(&self) {
-        self.books.release();
+        self.locked_state.unlock_raw();
     }
 
     /// Resets the state after a fork, in the child: it keeps only the mappings and blocks that it inherits,
     /// in a slot of its own, and the stack of thread `caller`. Returns whether a slot was available.
     pub fn in_child(&self, caller: Option<u32>) -> bool {
-        self.books.release();
+        self.locked_state.unlock_raw();
         let from = self.slot();
         let Some(slot) = self.region.take_slot() else { return false };
         self.slot.store(slot, Relaxed);
@@ -144,7 +153,7 @@ impl Shadow {
             if !slot.thread[..index as usize].iter().any(inside) {
                 thread.stack[0].store(start, Relaxed);
                 thread.stack[1].store(end, Relaxed);
-                self.renew(start, end);
+                self.reset_reused(start, end);
             }
         }
         Some(index)
@@ -186,7 +195,7 @@ impl Shadow {
     }
 
     /// Records that the process executes a program that runs unobserved.
-    pub fn escapes(&self, path: &[u8]) {
+    pub fn record_unobserved(&self, path: &[u8]) {
         let slot = self.region.slot_address(self.slot.load(Relaxed));
         // SAFETY: the slot belongs to this process, and is only read after the process has ended.
         unsafe { region::write_text(&raw mut (*slot).escape, path) };
@@ -195,30 +204,30 @@ impl Shadow {
 
     /// Records an access of `bytes` bytes at `address` by the instruction at `code`.
     #[inline]
-    pub fn access(&self, thread: u32, code: u64, address: u64, bytes: u32, kind: Kind) {
+    pub fn access(&self, thread: u32, code: u64, address: u64, bytes: u32, kind: AccessKind) {
         if let Some(record) = self.thread(thread) {
             // Only this thread writes this counter.
             let count = record.accesses.load(Relaxed) + 1;
             record.accesses.store(count, Relaxed);
-            if count.is_multiple_of(PAUSE) {
+            if count.is_multiple_of(SLOW_PATH_INTERVAL) {
                 self.pause(thread, count);
             }
         }
-        for (layout, grid) in self.grids.iter().enumerate() {
-            let size = u64::from(grid.layout.line_bytes);
-            let mut offset = address.wrapping_sub(u64::from(grid.layout.shift_bytes)) & (size - 1);
+        for (layout, owner_table) in self.owner_tables.iter().enumerate() {
+            let size = u64::from(owner_table.layout.line_bytes);
+            let mut offset = address.wrapping_sub(u64::from(owner_table.layout.shift_bytes)) & (size - 1);
             let (mut address, mut left) = (address, bytes);
             while left > 0 {
                 let piece = u64::from(left).min(size - offset) as u32;
-                let access = Access {
+                let access = LinePart {
                     thread,
                     code,
                     offset: offset as u32,
                     bytes: piece,
-                    reads: kind != Kind::Write,
-                    writes: kind != Kind::Read,
+                    reads: kind != AccessKind::Write,
+                    writes: kind != AccessKind::Read,
                 };
-                self.touch(layout, grid, address, &access);
+                self.touch(layout, owner_table, address, &access);
                 address = address.wrapping_add(u64::from(piece));
                 left -= piece;
                 offset = 0;
@@ -230,67 +239,74 @@ impl Shadow {
     #[cold]
     fn pause(&self, thread: u32, count: u64) {
         let slot = self.slot();
-        if is_turn(count) && slot.threads.load(Relaxed) > 1 {
-            std::thread::sleep(TURN);
+        if should_wait(count) && slot.threads.load(Relaxed) > 1 {
+            std::thread::sleep(YOUNG_THREAD_DELAY);
         }
         // Outside of sampling windows, lines do not change their owner, so cached accesses may be of lines
         // that were lost.
         if slot.sampled.load(Relaxed) != 0
-            && windows::is_now()
-            && let Some(lane) = self.lane(thread)
+            && sampling_windows::is_sampling()
+            && let Some(fast_path) = self.fast_path(thread)
         {
-            lane.forget();
+            fast_path.clear_cache();
         }
     }
 
     #[inline]
-    fn touch(&self, layout: usize, grid: &Grid, address: u64, access: &Access) {
-        match grid.touch(access.thread, address, access.writes) {
-            Step::Done => {}
-            Step::Followed(line) => self.shared(line, access),
-            Step::Follow => self.follow(layout, grid, address, access),
-            Step::Full => {
-                self.slot().not_followed.fetch_add(1, Relaxed);
+    fn touch(&self, layout: usize, owner_table: &OwnerTable, address: u64, access: &LinePart) {
+        match owner_table.touch(access.thread, address, access.writes) {
+            AccessResult::Done => {}
+            AccessResult::Followed(line) => self.shared(line, access),
+            AccessResult::Follow => self.follow(layout, owner_table, address, access),
+            AccessResult::Full => {
+                self.slot().unfollowed_accesses.fetch_add(1, Relaxed);
             }
         }
     }
 
     /// Records an access to a followed line.
-    fn shared(&self, index: u32, access: &Access) {
-        let Some(line) = self.region.get::<Line>(index) else { return };
-        let seat = self.table().seat(line, access.thread).and_then(|seat| self.region.get::<Seat>(seat));
-        let Some(seat) = seat else {
+    fn shared(&self, index: u32, access: &LinePart) {
+        let Some(line) = self.region.get::<TrackedLine>(index) else { return };
+        let record = self
+            .table()
+            .line_thread(line, access.thread)
+            .and_then(|record| self.region.get::<LineThread>(record));
+        let Some(record) = record else {
             line.uncounted.fetch_add(1, Relaxed);
             return;
         };
-        let Some(count) = self.table().access(line, seat, access) else { return };
-        if let Some(lane) = self.lane(access.thread) {
-            lane.remember(index, line, access, count);
+        let Some(count) = self.table().access(line, record, access) else { return };
+        if let Some(fast_path) = self.fast_path(access.thread) {
+            fast_path.cache_access(index, line, access, count);
         }
     }
 
     /// Returns the fast path of thread `index`; valid as long as `self` exists, until a fork.
-    pub fn lane(&self, index: u32) -> Option<Lane> {
+    pub fn fast_path(&self, index: u32) -> Option<ThreadFastPath> {
         let record = self.thread(index)?;
-        let grid = self.grids.first().filter(|_| self.grids.len() == 1);
+        let owner_table = self.owner_tables.first().filter(|_| self.owner_tables.len() == 1);
         // SAFETY: the table has that many entries for each thread below THREADS.
-        let recent = unsafe { self.recent.first::<Recent>().add(index as usize * RECENT) };
-        Some(Lane::new(record, grid.map(|grid| grid.own(index)), recent))
+        let recent = unsafe { self.recent.first::<CachedAccess>().add(index as usize * RECENT) };
+        Some(ThreadFastPath::new(record, owner_table.map(|owner_table| owner_table.own(index)), recent))
     }
 
     /// Starts to follow the line of `address`.
     #[cold]
-    fn follow(&self, layout: usize, grid: &Grid, address: u64, access: &Access) {
-        let Some(word) = grid.word(address) else { return };
-        let start = grid.line_start(address);
+    fn follow(&self, layout: usize, owner_table: &OwnerTable, address: u64, access: &LinePart) {
+        let Some(word) = owner_table.word(address) else { return };
+        let start = owner_table.line_start(address);
         let Some(index) = self.table().line(start, layout as u32) else {
-            self.slot().not_followed.fetch_add(1, Relaxed);
+            self.slot().unfollowed_accesses.fetch_add(1, Relaxed);
             return;
         };
         let index = match follow(word, index) {
             Ok(()) => {
-                if let Some(line) = self.region.get::<Line>(index) {
-                    self.books().heap.note(&self.region, line, u64::from(grid.layout.line_bytes));
+                if let Some(line) = self.region.get::<TrackedLine>(index) {
+                    self.locked_state().heap.note(
+                        &self.region,
+                        line,
+                        u64::from(owner_table.layout.line_bytes),
+                    );
                 }
                 self.table().publish(index);
                 index
@@ -301,30 +317,31 @@ impl Shadow {
     }
 
     /// Records that memory is reused for other data: earlier accesses to it do not count.
-    pub fn renew(&self, start: u64, end: u64) {
-        for grid in &self.grids {
-            grid.renew(start, end, &mut |index| self.renew_line(grid, index, start, end));
+    pub fn reset_reused(&self, start: u64, end: u64) {
+        for owner_table in &self.owner_tables {
+            owner_table
+                .reset_reused(start, end, &mut |index| self.renew_line(owner_table, index, start, end));
         }
     }
 
-    fn renew_line(&self, grid: &Grid, index: u32, start: u64, end: u64) {
-        let Some(line) = self.region.get::<Line>(index) else { return };
+    fn renew_line(&self, owner_table: &OwnerTable, index: u32, start: u64, end: u64) {
+        let Some(line) = self.region.get::<TrackedLine>(index) else { return };
         let first = line.address.load(Relaxed);
         let from = start.max(first) - first;
-        let to = end.min(first + u64::from(grid.layout.line_bytes)).saturating_sub(first);
-        self.table().renew(line, marks::bits(from as u32, to.saturating_sub(from) as u32));
+        let to = end.min(first + u64::from(owner_table.layout.line_bytes)).saturating_sub(first);
+        self.table().reset_reused(line, marks::bits(from as u32, to.saturating_sub(from) as u32));
     }
 
     /// Records a block that the allocator returned.
     pub fn allocated(&self, start: u64, bytes: u64, callers: &[u64]) {
         let end = start.saturating_add(bytes.max(1));
-        let mut books = self.books();
+        let mut books = self.locked_state();
         books.heap.allocated(&self.region, self.slot(), start, bytes, callers);
-        for grid in &self.grids {
-            grid.renew(start, end, &mut |index| {
-                self.renew_line(grid, index, start, end);
-                if let Some(line) = self.region.get::<Line>(index) {
-                    books.heap.note(&self.region, line, u64::from(grid.layout.line_bytes));
+        for owner_table in &self.owner_tables {
+            owner_table.reset_reused(start, end, &mut |index| {
+                self.renew_line(owner_table, index, start, end);
+                if let Some(line) = self.region.get::<TrackedLine>(index) {
+                    books.heap.note(&self.region, line, u64::from(owner_table.layout.line_bytes));
                 }
             });
         }
@@ -332,10 +349,10 @@ impl Shadow {
 
     /// Records a block that was freed.
     pub fn freed(&self, start: u64) {
-        let Some(bytes) = self.books().heap.freed(start) else { return };
-        for grid in &self.grids {
-            grid.followed(start, start.saturating_add(bytes.max(1)), &mut |index| {
-                if let Some(line) = self.region.get::<Line>(index) {
+        let Some(bytes) = self.locked_state().heap.freed(start) else { return };
+        for owner_table in &self.owner_tables {
+            owner_table.followed(start, start.saturating_add(bytes.max(1)), &mut |index| {
+                if let Some(line) = self.region.get::<TrackedLine>(index) {
                     heap::forget(&self.region, line, start);
                 }
             });
@@ -347,19 +364,19 @@ impl Shadow {
         self.unmapped(mapped.start, mapped.end);
         let slot = self.region.slot_address(self.slot.load(Relaxed));
         // SAFETY: the slot belongs to this process, and the lock is held.
-        unsafe { self.books().maps.mapped(slot, mapped) };
+        unsafe { self.locked_state().maps.mapped(slot, mapped) };
     }
 
     /// Records that memory was unmapped.
     pub fn unmapped(&self, start: u64, end: u64) {
-        self.books().maps.unmapped(self.slot(), start, end);
-        self.renew(start, end);
+        self.locked_state().maps.unmapped(self.slot(), start, end);
+        self.reset_reused(start, end);
     }
 }
 
 /// Stores in `word` that the line is followed at `index`. Returns the index of another thread if that was faster.
 fn follow(word: &AtomicU32, index: u32) -> Result<(), u32> {
-    use crate::shadow::grid::FOLLOWED;
+    use crate::shadow::owner_table::FOLLOWED;
     let mut seen = word.load(Relaxed);
     loop {
         if seen & FOLLOWED != 0 {

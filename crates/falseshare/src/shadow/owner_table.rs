@@ -5,7 +5,7 @@
 //! is **followed from its third change of owner** on, if any thread wrote to it since the first change;
 //! earlier accesses do not count. Lines that are only read after they changed their owner are never followed.
 
-use crate::shadow::{region::Layout, sys::Memory};
+use crate::shadow::{region::LineLayout, sys::Memory};
 use std::{
     io,
     sync::atomic::{AtomicU32, Ordering::Relaxed},
@@ -34,9 +34,9 @@ const OWNER: u32 = 0xffff;
 
 /// The words of one layout.
 #[derive(Debug)]
-pub struct Grid {
+pub struct OwnerTable {
     /// The layout.
-    pub layout: Layout,
+    pub layout: LineLayout,
     shift: u32,
     directory: Memory,
     pool: Memory,
@@ -47,9 +47,9 @@ pub struct Grid {
 /// Largest access in bytes that the fast path handles.
 const MOST_BYTES: u64 = 16;
 
-/// The data of the fast path, which recognizes a thread's own lines; valid as long as its [`Grid`].
+/// The data of the fast path, which recognizes a thread's own lines; valid as long as its [`OwnerTable`].
 #[derive(Clone, Copy, Debug)]
-pub struct Own {
+pub struct FastPath {
     directory: *const AtomicU32,
     pool: *const AtomicU32,
     owner: u32,
@@ -60,7 +60,7 @@ pub struct Own {
 
 /// Result of the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Glance {
+pub enum FastResult {
     /// The line belongs to the thread, and nothing has to be done.
     Own,
     /// The line is followed and has this index in the arena; the access is at this offset.
@@ -69,18 +69,18 @@ pub enum Glance {
     Other,
 }
 
-impl Own {
+impl FastPath {
     /// Looks up the line of `address`.
     ///
     /// # Safety
-    /// The grid must still exist.
+    /// The owner table must still exist.
     #[inline]
-    pub unsafe fn glance(&self, address: u64, write: bool) -> Glance {
+    pub unsafe fn lookup(&self, address: u64, write: bool) -> FastResult {
         let address = address.wrapping_sub(self.shift_bytes);
         let line = address >> self.shift;
         let offset = address & ((1 << self.shift) - 1);
         if address >> ADDRESS_BITS != 0 || offset > self.last_byte {
-            return Glance::Other;
+            return FastResult::Other;
         }
         // SAFETY: the directory has an entry for each address, and its entries are indexes of chunks in the
         // pool. Absent chunks, and those without space, refer to chunks of zeros, which no thread owns.
@@ -90,18 +90,18 @@ impl Own {
         };
         let kept = if write { FOLLOWED | OWNER | WROTE } else { FOLLOWED | OWNER };
         if word & kept == self.owner | (kept & WROTE) {
-            Glance::Own
+            FastResult::Own
         } else if word & FOLLOWED != 0 {
-            Glance::Followed(word & !FOLLOWED, offset as u32)
+            FastResult::Followed(word & !FOLLOWED, offset as u32)
         } else {
-            Glance::Other
+            FastResult::Other
         }
     }
 }
 
 /// Result of recording an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum AccessResult {
     /// Nothing to do.
     Done,
     /// The line is followed and has this index in the arena.
@@ -112,12 +112,12 @@ pub enum Step {
     Full,
 }
 
-impl Grid {
+impl OwnerTable {
     /// Creates words for `layout`, at most `chunks` times [`CHUNK`] of them.
     ///
     /// # Errors
     /// Those of `mmap(2)`.
-    pub fn new(layout: Layout, chunks: u64) -> io::Result<Self> {
+    pub fn new(layout: LineLayout, chunks: u64) -> io::Result<Self> {
         let shift = layout.line_bytes.trailing_zeros();
         let entries = 1_usize << (ADDRESS_BITS - shift - CHUNK.trailing_zeros());
         let chunks = chunks.clamp(4, 1 << 22) as u32;
@@ -132,8 +132,8 @@ impl Grid {
     }
 
     /// Returns the data for the fast path of `thread`.
-    pub fn own(&self, thread: u32) -> Own {
-        Own {
+    pub fn own(&self, thread: u32) -> FastPath {
+        FastPath {
             directory: self.directory.first(),
             pool: self.pool.first(),
             owner: thread + 1,
@@ -178,13 +178,13 @@ impl Grid {
         let entry = self.entry(line)?;
         let chunk = entry.load(Relaxed);
         if chunk == 0 || chunk == FULL {
-            return self.make(entry).map(|chunk| self.word_in(chunk, line));
+            return self.allocate_chunk(entry).map(|chunk| self.word_in(chunk, line));
         }
         Some(self.word_in(chunk, line))
     }
 
     #[cold]
-    fn make(&self, entry: &AtomicU32) -> Option<u32> {
+    fn allocate_chunk(&self, entry: &AtomicU32) -> Option<u32> {
         if entry.load(Relaxed) == FULL {
             return None;
         }
@@ -204,20 +204,20 @@ impl Grid {
 
     /// Records an access of `thread` to the line of `address`.
     #[inline]
-    pub fn touch(&self, thread: u32, address: u64, write: bool) -> Step {
-        let Some(word) = self.word(address) else { return Step::Full };
+    pub fn touch(&self, thread: u32, address: u64, write: bool) -> AccessResult {
+        let Some(word) = self.word(address) else { return AccessResult::Full };
         let seen = word.load(Relaxed);
         if seen & FOLLOWED != 0 {
-            return Step::Followed(seen & !FOLLOWED);
+            return AccessResult::Followed(seen & !FOLLOWED);
         }
         if seen & OWNER == thread + 1 && (!write || seen & WROTE != 0) {
-            return Step::Done;
+            return AccessResult::Done;
         }
-        pass_on(word, seen, thread, write)
+        change_owner(word, seen, thread, write)
     }
 
     /// Resets the lines that overlap `start..end`, and calls `followed` with those that are followed.
-    pub fn renew(&self, start: u64, end: u64, followed: &mut dyn FnMut(u32)) {
+    pub fn reset_reused(&self, start: u64, end: u64, followed: &mut dyn FnMut(u32)) {
         self.each(start, end, &mut |word| match word.load(Relaxed) {
             0 => {}
             seen if seen & FOLLOWED != 0 => followed(seen & !FOLLOWED),
@@ -257,19 +257,19 @@ impl Grid {
 
 /// Updates the word of a line that belongs to another thread than `thread`, or that `thread` writes for the first time.
 #[cold]
-fn pass_on(word: &AtomicU32, mut seen: u32, thread: u32, write: bool) -> Step {
+fn change_owner(word: &AtomicU32, mut seen: u32, thread: u32, write: bool) -> AccessResult {
     loop {
         if seen & FOLLOWED != 0 {
-            return Step::Followed(seen & !FOLLOWED);
+            return AccessResult::Followed(seen & !FOLLOWED);
         }
         let writes = if write { WROTE } else { 0 };
         let next = if seen == 0 {
             (thread + 1) | writes
         } else if seen & READ != 0 {
             if write {
-                return Step::Follow;
+                return AccessResult::Follow;
             }
-            return Step::Done;
+            return AccessResult::Done;
         } else if seen & OWNER == thread + 1 {
             seen | writes
         } else if seen & MOVES == 0 {
@@ -278,15 +278,15 @@ fn pass_on(word: &AtomicU32, mut seen: u32, thread: u32, write: bool) -> Step {
         } else if seen & MOVES == MOVED {
             (thread + 1) | (2 * MOVED) | (seen & WROTE) | writes
         } else if (seen | writes) & WROTE != 0 {
-            return Step::Follow;
+            return AccessResult::Follow;
         } else {
             READ
         };
         if next == seen {
-            return Step::Done;
+            return AccessResult::Done;
         }
         match word.compare_exchange_weak(seen, next, Relaxed, Relaxed) {
-            Ok(_) => return Step::Done,
+            Ok(_) => return AccessResult::Done,
             Err(now) => seen = now,
         }
     }

@@ -1,0 +1,80 @@
+//! `manycore falseshare`: finds cache lines that threads share without using the same bytes.
+
+mod conclusion;
+mod elapsed;
+
+use crate::{
+    cli::{EngineChoice, Falseshare as Args, Format},
+    failure::{Failure, Outcome},
+    load, output, signals,
+};
+use elapsed::Elapsed;
+use manycore_control::cleanup;
+use manycore_experiment::interrupt;
+use manycore_falseshare::{
+    Options, could_have_sampled, observe,
+    sharing::{Findings, Observation, Settings},
+    text,
+};
+
+/// Observes the command or reads a saved observation, evaluates it and prints the findings.
+///
+/// # Errors
+/// [`Failure::Check`] where false sharing was found, [`Failure::Measured`] where the program failed,
+/// [`Failure::Interrupted`] after Ctrl-C, [`Failure::Input`] and [`Failure::Missing`] where nothing could be
+/// observed.
+pub fn run(args: &Args) -> Outcome {
+    if let Some(path) = &args.out {
+        output::check_file(path)?;
+    }
+    let is_json = args.json || args.format == Format::Json;
+    let seen = match &args.from {
+        Some(path) => load::observation(path)?,
+        None if is_json => output::with_stdout_on_stderr(|| observe_command(args))?,
+        None => observe_command(args)?,
+    };
+    let saved = match &args.out {
+        Some(path) => {
+            let text = serde_json::to_vec(&seen).map_err(Failure::missing)?;
+            output::write_file(path, &text)
+        }
+        None => Ok(()),
+    };
+    let settings = match args.threshold {
+        Some(threshold) => Settings { threshold },
+        None => Settings::of_engine(&seen.engine),
+    };
+    let findings = Findings::of(&seen, settings);
+    output::print(&if is_json { output::json(&findings)? } else { text::render(&findings) })?;
+    // The findings are printed even where the observation could not be saved.
+    saved?;
+    conclusion::outcome(&findings, args)
+}
+
+fn observe_command(args: &Args) -> Outcome<Observation> {
+    signals::catch_interrupts()?;
+    let options = Options {
+        command: args.command.clone(),
+        engine: args.engine.into(),
+        line_bytes: args.line_bytes,
+        latent: args.latent,
+        memory_limit_bytes: args.memory,
+        timeout: args.timeout,
+        cleanup: Some(cleanup::Program::own()),
+    };
+    let progress = Elapsed::new(args.quiet);
+    let stop = || {
+        progress.update();
+        interrupt::requested()
+    };
+    let seen = observe(&options, &stop);
+    progress.finish();
+    let seen = seen?;
+    if args.engine == EngineChoice::Auto && !args.quiet && could_have_sampled(&seen) {
+        output::note(
+            "manycore: note: every access was followed, in an emulator; this CPU can sample some of them at nearly \
+             full speed: --engine sampling",
+        );
+    }
+    Ok(seen)
+}
