@@ -268,7 +268,7 @@ mod tests {
             },
         );
         let allowed = (cpus(), word()).prop_map(
-            |(cpus, binding)| json!({"cpus": cpus, "quota_cpus": 1e-300, "binding": binding, "limits": []}),
+            |(cpus, limit)| json!({"cpus": cpus, "quota_cpus": 1e-300, "effective_limit": limit, "limits": []}),
         );
         let system = (word(), wide()).prop_map(|(name, memory)| {
             json!({"hostname": name, "cpu_model": name, "cpu_flags": [], "memory_bytes": memory})

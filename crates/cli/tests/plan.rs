@@ -120,7 +120,7 @@ fn requests_that_cannot_be_met_name_the_nearest() {
         ("--workers 16 --exclusive", "16 workers on CPUs 0-6,8-15 cannot have one CPU each; at most 15 can"),
         ("--place near=eth9", "near=eth9: this machine reports no such device; the nearest names are eth0"),
         ("--place cpus=7", "cpus=7: 7 offline; CPUs that may be used: 0-6,8-15"),
-        ("--place cpus=16,99", "99 not in this machine, 16 not allowed (/sys/fs/cgroup"),
+        ("--place cpus=16,99", "99 not present on this machine, 16 not allowed (/sys/fs/cgroup"),
         ("--place cpus=0 --reserve cpus=0", "cpus=0: 0 reserved"),
         ("--reserve 15", "the reserve is 15 CPUs, but only 15 may be used; reserve at most 14"),
         ("--place spread@cluster", "spread@cluster: this machine reports no cluster; the nearest is"),

@@ -182,7 +182,7 @@ fn a_budget_too_small_for_a_pair_is_answered_with_one_that_would_do() {
 fn command_lines_that_cannot_be_meant_are_refused() {
     for (arguments, answer) in [
         (&["scale", "--workers", "2", "--", "true"][..], "{workers}"),
-        (&["compare", "--a", "cpus=70000", "--", "true"], "70000 not in this machine"),
+        (&["compare", "--a", "cpus=70000", "--", "true"], "70000 not present on this machine"),
         (&["compare", "--vs", "sh -c 'open", "--", "true"], "a quote is not closed"),
         (&["compare", "--service", "sh -c 'open", "--", "true"], "a quote is not closed"),
         (

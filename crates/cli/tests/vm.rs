@@ -264,7 +264,7 @@ fn wrong_demands_are_refused_with_the_way_out() {
         ("--cache l3=0%", 2, "write l3=50%"),
         ("--qemu nine", 2, "'nine' is not a version"),
         ("--policy sideways", 2, "'sideways' is not a placement"),
-        ("--policy cpus=99", 2, "99 not in this machine"),
+        ("--policy cpus=99", 2, "99 not present on this machine"),
         ("--reserve 32", 2, "reserve at most 31"),
         ("--reserve 20", 2, "16 virtual CPUs cannot have a CPU each on 12 CPUs"),
         ("--out - --format json", 2, "both write to standard output"),

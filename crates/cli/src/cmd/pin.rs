@@ -80,7 +80,7 @@ fn check(args: &PinArgs) -> Outcome {
     }
     if args.once && (args.placing.out.is_some() || args.placing.check.is_some()) {
         return Err(Failure::input(
-            "--once does not trace to observe where tasks run; leave out --once to use --out or --check",
+            "--once does not stay to observe where tasks run; leave out --once to use --out or --check",
         ));
     }
     Ok(())
