@@ -8,7 +8,7 @@ use manycore_placement::{Policy, Reserve};
 use manycore_topology::Machine;
 use manycore_topology::{
     SysTree,
-    synthetic::{Numbering, Spec},
+    synthetic::{MachineSpec, Numbering},
 };
 use std::{hint::black_box, time::Instant};
 
@@ -31,8 +31,15 @@ const PLACES: [&str; 11] = [
 
 /// A machine with two threads per core, numbered in halves as x86 firmware does.
 fn machine(packages: u32, nodes: u32, caches: u32, cores: u32) -> Machine {
-    let spec =
-        Spec { packages, nodes, caches, cores, threads: 2, numbering: Numbering::Halves, ..Spec::default() };
+    let spec = MachineSpec {
+        packages,
+        nodes,
+        caches,
+        cores,
+        threads: 2,
+        numbering: Numbering::Halves,
+        ..MachineSpec::default()
+    };
     let mut machine = manycore_topology::read(&SysTree::from_capture(spec.capture())).expect("a machine");
     let half = machine.packages[0].cpus.clone();
     machine.devices.push(manycore_topology::machine::Device {

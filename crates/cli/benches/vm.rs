@@ -8,7 +8,7 @@ use manycore_topology::Machine;
 use manycore_topology::{
     SysTree,
     synthetic::{
-        Numbering, Spec,
+        MachineSpec, Numbering,
         extras::{PciDevice, add_device},
     },
 };
@@ -23,7 +23,7 @@ const MOST_MS: f64 = 100.0;
 /// Returns a machine with two packages of two nodes, 40 cores of two threads per node, and ten devices per
 /// node.
 fn machine() -> Machine {
-    let spec = Spec {
+    let spec = MachineSpec {
         packages: 2,
         nodes: 2,
         clusters: 10,
@@ -31,7 +31,7 @@ fn machine() -> Machine {
         threads: 2,
         memory_gib: 256,
         numbering: Numbering::Halves,
-        ..Spec::default()
+        ..MachineSpec::default()
     };
     let mut files = spec.capture();
     for number in 0..40 {

@@ -10,7 +10,7 @@ use manycore_topology::{CpuId, CpuSet};
 use manycore_topology::{
     SysTree,
     synthetic::{
-        Spec,
+        MachineSpec,
         extras::{PciDevice, add_device},
     },
 };
@@ -63,7 +63,7 @@ fn now() -> Counts {
 /// A machine of four CPUs with a card of eight queues, a disk whose queue the kernel manages, and a card
 /// without a NUMA node.
 fn server(folder: &TempDir) -> PathBuf {
-    let mut files = Spec { packages: 2, cores: 2, threads: 1, ..Spec::default() }.capture();
+    let mut files = MachineSpec { packages: 2, cores: 2, threads: 1, ..MachineSpec::default() }.capture();
     let device = |address, class, driver, node, name| PciDevice { address, class, driver, node, name };
     for device in [
         device("0000:03:00.0", 0x02_0000, "ixgbe", 1, "net/eth0"),
@@ -124,7 +124,8 @@ fn what_has_no_interrupts_is_answered() {
     assert!(unknown.contains("\"eth1\"") && unknown.contains("eth0, eth9"), "{unknown}");
     let idle = show("sda");
     assert!(idle.contains("sda (0000:06:00.0, ahci) has no interrupts in use"), "{idle}");
-    let bare = Spec { packages: 1, cores: 2, threads: 1, ..Spec::default() }.capture().to_string();
+    let bare =
+        MachineSpec { packages: 1, cores: 2, threads: 1, ..MachineSpec::default() }.capture().to_string();
     let bare = common::write(folder.path(), "bare.machine", bare.as_bytes());
     let none = refused(3, &["show", "--root", bare.to_str().unwrap()]);
     assert!(none.contains("proc/interrupts"), "{none}");

@@ -2,7 +2,7 @@
 //! same files, so packages, cores, caches and nodes must be the same sets of CPUs.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use manycore_topology::synthetic::{Numbering, Spec, extras::write_to};
+use manycore_topology::synthetic::{MachineSpec, Numbering, extras::write_to};
 use manycore_topology::{CpuSet, Machine, machine::CacheKind};
 use std::{collections::BTreeSet, path::Path, process::Command};
 
@@ -68,12 +68,12 @@ fn on_this_machine() {
 
 #[test]
 fn on_built_machines() {
-    let plain = Spec { packages: 2, nodes: 2, cores: 4, threads: 2, ..Spec::default() };
+    let plain = MachineSpec { packages: 2, nodes: 2, cores: 4, threads: 2, ..MachineSpec::default() };
     for spec in [
-        Spec { numbering: Numbering::Halves, offline: "3,9".parse().unwrap(), ..plain.clone() },
-        Spec { stride: 7, clusters: 2, ..plain.clone() },
-        Spec { caches: 4, memory_only_gib: vec![64, 128], ..plain.clone() },
-        Spec { efficiency_cores: 6, ..plain },
+        MachineSpec { numbering: Numbering::Halves, offline: "3,9".parse().unwrap(), ..plain.clone() },
+        MachineSpec { stride: 7, clusters: 2, ..plain.clone() },
+        MachineSpec { caches: 4, memory_only_gib: vec![64, 128], ..plain.clone() },
+        MachineSpec { efficiency_cores: 6, ..plain },
     ] {
         let root = tempfile::tempdir().unwrap();
         write_to(&spec.capture(), root.path()).unwrap();

@@ -5,7 +5,7 @@ mod common;
 
 use common::manycore;
 use manycore_placement::PlacementPlan;
-use manycore_topology::synthetic::{Numbering, Spec};
+use manycore_topology::synthetic::{MachineSpec, Numbering};
 use std::{fs, process::Command};
 
 fn fixture(name: &str) -> String {
@@ -155,7 +155,7 @@ fn a_refusal_leaves_no_picture() {
     let svg = folder.path().join("plan.svg");
     let root = fixture("guest-2cpu");
     let common = ["--root", &root, "--svg", svg.to_str().unwrap()];
-    assert_fails(&[&common[..], &["--as", "libvirt", "--together"]].concat(), 2, "--together");
+    assert_fails(&[&common[..], &["--as", "openmp", "--together"]].concat(), 2, "--together");
     assert_fails(&[&common[..], &["--workers", "3", "--exclusive"]].concat(), 2, "cannot have one CPU each");
     assert!(!svg.exists());
 }
@@ -165,7 +165,7 @@ fn closed_pipes_and_full_disks_are_handled() {
     let full = "No space left on device (os error 28)\n";
     for (script, code, said) in [
         ("$0 plan --root $1 --all | true; exit ${PIPESTATUS[0]}", 0, String::new()),
-        ("$0 plan --root $1 --as libvirt | true; exit ${PIPESTATUS[0]}", 0, String::new()),
+        ("$0 plan --root $1 --as kubernetes | true; exit ${PIPESTATUS[0]}", 0, String::new()),
         (
             "$0 plan --root $1 --as slurm >/dev/full",
             3,
@@ -183,14 +183,14 @@ fn closed_pipes_and_full_disks_are_handled() {
 
 #[test]
 fn five_hundred_workers_on_four_thousand_cpus_fit_a_screen() {
-    let spec = Spec {
+    let spec = MachineSpec {
         packages: 8,
         nodes: 4,
         caches: 4,
         cores: 16,
         threads: 2,
         numbering: Numbering::Halves,
-        ..Spec::default()
+        ..MachineSpec::default()
     };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("big.machine");

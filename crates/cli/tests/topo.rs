@@ -5,7 +5,7 @@ use assert_cmd::Command;
 use manycore_topology::Machine;
 use manycore_topology::{
     SysTree,
-    synthetic::{Spec, extras::write_to},
+    synthetic::{MachineSpec, extras::write_to},
 };
 use std::{fs, path::Path};
 
@@ -32,7 +32,7 @@ fn assert_fails(args: &[&str], code: i32, message: &str) {
 }
 
 fn tree(root: &Path, file: &str, text: &str) -> String {
-    write_to(&Spec { cores: 4, ..Spec::default() }.capture(), root).unwrap();
+    write_to(&MachineSpec { cores: 4, ..MachineSpec::default() }.capture(), root).unwrap();
     fs::write(root.join(file), text).unwrap();
     root.display().to_string()
 }
@@ -230,7 +230,8 @@ fn json_has_no_files_to_save() {
 
 #[test]
 fn four_thousand_cpus_are_shown_and_drawn() {
-    let spec = Spec { packages: 8, nodes: 4, caches: 4, cores: 16, threads: 2, ..Spec::default() };
+    let spec =
+        MachineSpec { packages: 8, nodes: 4, caches: 4, cores: 16, threads: 2, ..MachineSpec::default() };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("big.machine");
     fs::write(&file, spec.capture().to_string()).unwrap();

@@ -9,7 +9,7 @@ use common::{
     write,
 };
 use manycore_topology::synthetic::{
-    Numbering, Spec,
+    MachineSpec, Numbering,
     extras::{PciDevice, add_device},
 };
 use std::{
@@ -24,8 +24,15 @@ const DOMAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/domain
 /// Returns a machine with two packages of one node each. Each node has two clusters of four cores with two
 /// threads. Node 0 has an accelerator, node 1 a function of a network card.
 fn host(folder: &TempDir) -> PathBuf {
-    let spec = Spec { packages: 2, clusters: 2, cores: 4, threads: 2, memory_gib: 64, ..Spec::default() };
-    let mut files = Spec { numbering: Numbering::Halves, ..spec }.capture();
+    let spec = MachineSpec {
+        packages: 2,
+        clusters: 2,
+        cores: 4,
+        threads: 2,
+        memory_gib: 64,
+        ..MachineSpec::default()
+    };
+    let mut files = MachineSpec { numbering: Numbering::Halves, ..spec }.capture();
     for (address, node, name) in [("0000:3b:00.0", 0, "drm/card0"), ("0000:81:02.1", 1, "net/eth1v1")] {
         add_device(&mut files, PciDevice { address, class: 0x02_0000, driver: "vfio-pci", node, name });
     }
@@ -34,7 +41,7 @@ fn host(folder: &TempDir) -> PathBuf {
 
 /// Returns the machine that the guest of that plan sees, with its devices on the buses that the plan assigns.
 fn guest(folder: &TempDir, buses: [&str; 2]) -> PathBuf {
-    let spec = Spec { packages: 2, cores: 4, threads: 2, memory_gib: 8, ..Spec::default() };
+    let spec = MachineSpec { packages: 2, cores: 4, threads: 2, memory_gib: 8, ..MachineSpec::default() };
     let mut files = spec.capture();
     for (address, node, name) in [(buses[0], 0, "drm/card0"), (buses[1], 1, "net/eth0")] {
         add_device(&mut files, PciDevice { address, class: 0x02_0000, driver: "x", node, name });
@@ -157,7 +164,14 @@ fn a_domain_that_was_spread_is_valid_when_it_is_planned_for_one_node() {
 #[test]
 fn bandwidth_in_percent_is_refused_for_amd() {
     let folder = tempfile::tempdir().unwrap();
-    let spec = Spec { packages: 2, clusters: 2, cores: 4, threads: 2, memory_gib: 64, ..Spec::default() };
+    let spec = MachineSpec {
+        packages: 2,
+        clusters: 2,
+        cores: 4,
+        threads: 2,
+        memory_gib: 64,
+        ..MachineSpec::default()
+    };
     let mut files = spec.capture();
     files.add_file(
         "proc/cpuinfo",
@@ -184,7 +198,7 @@ fn a_guest_is_held_against_its_plan() {
         vm(&["check", "--guest", "--plan", plan_file.to_str().unwrap(), "--machine", guest.to_str().unwrap()])
     };
     // Sixteen cores of one thread, as planned. The second guest has its two devices swapped.
-    let spec = Spec { packages: 2, cores: 8, memory_gib: 8, ..Spec::default() };
+    let spec = MachineSpec { packages: 2, cores: 8, memory_gib: 8, ..MachineSpec::default() };
     for (buses, holds) in [([on(0), on(1)], true), ([on(1), on(0)], false)] {
         let mut files = spec.capture();
         for (address, node, name) in [(&buses[0], 0, "drm/card0"), (&buses[1], 1, "net/eth0")] {

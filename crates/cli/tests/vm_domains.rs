@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use manycore_topology::Machine;
-use manycore_topology::{SysTree, synthetic::Spec};
+use manycore_topology::{SysTree, synthetic::MachineSpec};
 use manycore_vm::domain::{self, Dialect, Room, Tune, Version, Wish};
 use std::{
     collections::BTreeMap,
@@ -94,7 +94,7 @@ fn inputs(folder: &Path) -> Result<Vec<Input>, String> {
 }
 
 /// Returns a machine of this architecture.
-fn machine(spec: &Spec, arch: &str) -> Machine {
+fn machine(spec: &MachineSpec, arch: &str) -> Machine {
     let mut machine = manycore_topology::read(&SysTree::from_capture(spec.capture())).unwrap();
     machine.system.architecture = Some(arch.to_owned());
     machine
@@ -125,7 +125,7 @@ fn reason(said: &str) -> String {
 /// `wrong`.
 fn plan_all(
     inputs: &[Input],
-    (spec, policy, passthrough): (&Spec, &str, bool),
+    (spec, policy, passthrough): (&MachineSpec, &str, bool),
     wrong: &mut Vec<String>,
 ) -> String {
     let wish = wish(policy, passthrough);
@@ -184,9 +184,16 @@ fn domains_of_libvirts_own_tests_stay_valid_and_planned_again_they_are_the_same(
         Err(why) => return eprintln!("SKIPPED: domains of libvirt's own tests: {why}"),
     };
     assert!(inputs.len() > 1000, "{} domains are too few for libvirt's own tests", inputs.len());
-    let large = Spec { packages: 2, nodes: 2, cores: 32, threads: 2, memory_gib: 1 << 20, ..Spec::default() };
-    let small = Spec { packages: 2, cores: 8, threads: 1, memory_gib: 64, ..Spec::default() };
-    let single = Spec { cores: 32, threads: 2, memory_gib: 1 << 20, ..Spec::default() };
+    let large = MachineSpec {
+        packages: 2,
+        nodes: 2,
+        cores: 32,
+        threads: 2,
+        memory_gib: 1 << 20,
+        ..MachineSpec::default()
+    };
+    let small = MachineSpec { packages: 2, cores: 8, threads: 1, memory_gib: 64, ..MachineSpec::default() };
+    let single = MachineSpec { cores: 32, threads: 2, memory_gib: 1 << 20, ..MachineSpec::default() };
     let mut wrong = Vec::new();
     for way in [
         (&large, "close", false),

@@ -1,6 +1,6 @@
 //! The available memory of a NUMA node, and the page size of this process's memory.
 
-use manycore_topology::{read::system::kilobytes, sys_tree::SysTree};
+use manycore_topology::sys_tree::{SysTree, kilobytes};
 
 /// Returns the bytes of a node that a program could take without harm to others: free memory and half of the
 /// file pages, which the kernel drops when memory is needed (`/sys/devices/system/node/nodeN/meminfo`). The

@@ -20,23 +20,23 @@ pub struct Refusals {
 ///   that a large program is not loaded into memory completely.
 /// - `/proc/self/oom_score_adj` is set to -1000 (`proc(5)`).
 pub fn lock_in_memory() -> Refusals {
-    let mut residence = Refusals::default();
-    let mut told = |what: &str, result: io::Result<()>| {
+    let mut refusals = Refusals::default();
+    let mut record = |what: &str, result: io::Result<()>| {
         if let Err(error) = result {
-            residence.refused.push(format!("{what}: {error}"));
+            refusals.refused.push(format!("{what}: {error}"));
         }
     };
     // SAFETY: the call takes no memory.
     let locked = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) };
-    told(
+    record(
         "memory cannot be locked (CAP_IPC_LOCK)",
         if locked == 0 { Ok(()) } else { Err(io::Error::last_os_error()) },
     );
-    told(
+    record(
         "the kernel may kill the guard itself (oom_score_adj of -1000 needs CAP_SYS_RESOURCE)",
         fs::write("/proc/self/oom_score_adj", "-1000"),
     );
-    residence
+    refusals
 }
 
 /// Makes memory allocations of this thread not wait for I/O (`PR_SET_IO_FLUSHER`, Linux 5.6), as reclaim

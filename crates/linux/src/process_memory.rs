@@ -1,6 +1,6 @@
 //! The memory of a set of processes at one moment, as reported by the kernel.
 
-use manycore_topology::read::system::kilobytes;
+use manycore_topology::sys_tree::kilobytes;
 use std::{collections::BTreeSet, fs};
 
 /// Sums over processes, in bytes.

@@ -10,10 +10,10 @@ use std::{
     path::Path,
 };
 
-/// Whether [`write`] could begin now: what is seen in a long run should not be lost for want of a place.
+/// Checks that [`write`] could start now, so that the results of a long run are not lost at its end.
 ///
 /// # Errors
-/// No file can be made beside it, or it cannot be looked at.
+/// No file can be created in its folder, or its metadata cannot be read.
 pub fn check(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(older) if older.is_dir() => Err(ErrorKind::IsADirectory.into()),
@@ -29,15 +29,15 @@ pub fn check(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a file whole or not at all: to a temporary file beside it, then renamed over it. A symbolic link
-/// stays one, and the file behind it is written. What is there and is no regular file (`/dev/stdout`, a
-/// FIFO, a device) is opened and written in place.
+/// Writes a file completely or not at all: to a temporary file in the same folder, which is then renamed. A
+/// symbolic link stays, and its target is written. An existing path that is not a regular file
+/// (`/dev/stdout`, a FIFO, a device) is opened and written in place.
 ///
-/// An older file keeps its permissions; a new one has those that the umask leaves.
+/// An existing file keeps its permissions; a new one has those that the umask leaves.
 ///
 /// # Errors
-/// The directory cannot be written, or the disk is full: nothing is left behind and an older file of that name stays as
-/// it was. `EPIPE` where the path is a pipe that was closed.
+/// The folder cannot be written or the disk is full: nothing is left behind, and an existing file of that
+/// name stays as it was. `EPIPE` if the path is a pipe that was closed.
 pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
     let older = match fs::metadata(path) {
         Ok(metadata) => metadata,

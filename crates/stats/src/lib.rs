@@ -1,5 +1,15 @@
 //! Statistics for small, paired, noisy samples. Every interval has a stated confidence level and attains
 //! it.
+//!
+//! ```
+//! use manycore_stats::Estimate;
+//!
+//! let seconds = [1.31, 1.28, 1.35, 1.30, 1.29, 1.33, 1.97];
+//! let estimate = Estimate::of(&seconds).unwrap();
+//! assert_eq!(estimate.median, 1.31);
+//! // The interval is exact for any distribution: one outlier widens it to the extremes and no further.
+//! assert_eq!(estimate.interval, Some((1.28, 1.97)));
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod histogram;
@@ -18,6 +28,11 @@ pub use several::{LEVEL, holm, interim_level};
 pub use usl::{Usl, UslPoint};
 
 use serde::{Deserialize, Serialize};
+
+/// Runs the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 /// The confidence of every interval; significance levels are its complement.
 pub const CONFIDENCE: f64 = 0.95;

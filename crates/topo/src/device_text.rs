@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// Returns whether a device gets a line of its own: devices with a name (network interface, disk, card),
 /// network and display controllers, accelerators and `NVMe` controllers.
-pub fn is_relevant(device: &Device) -> bool {
+pub(crate) fn is_relevant(device: &Device) -> bool {
     !device.names.is_empty()
         || matches!(device.class >> 16, 0x02 | 0x03 | 0x12)
         || device.class >> 8 == 0x0108

@@ -10,7 +10,7 @@ use manycore_text::{names::printable_text, units};
 use manycore_topology::{
     CpuId, CpuSet, Machine,
     machine::CacheKind,
-    topology_tree::{Part, TopologyUnit, kind_of, outline},
+    topology_tree::{Part, TopologyTree, TopologyUnit, kind_of},
 };
 use maud::{PreEscaped, html};
 
@@ -83,7 +83,7 @@ fn draw(shape: &Shape) -> String {
 
 /// Arranges the headline, the properties, the nested boxes and the legend.
 fn picture(machine: &Machine, plan: Option<&PlacementPlan>) -> Block {
-    let root = outline(machine).root;
+    let root = TopologyTree::new(machine).root;
     let detailed = machine.online.len() <= DETAILED;
     let marks = plan.map(|plan| WorkerLabels::new(plan, detailed));
     let widest = machine.online.last().unwrap_or(0).to_string();
@@ -222,16 +222,16 @@ impl TopologyDrawing<'_> {
                 let best = best_columns(&drawn, aspect.max(CORES_ASPECT), 3.0);
                 // Use as many full rows as fit into the width of the caption: this costs no width and saves
                 // height.
-                let room = (caption.w / (drawn[0].w + 3.0)) as usize;
+                let most = (caption.w / (drawn[0].w + 3.0)) as usize;
                 let columns =
-                    (best..=room).rev().find(|columns| drawn.len().is_multiple_of(*columns)).unwrap_or(best);
+                    (best..=most).rev().find(|columns| drawn.len().is_multiple_of(*columns)).unwrap_or(best);
                 blocks.extend([caption, grid(drawn, columns, 3.0)]);
             } else {
                 let (aspect, gap) = if small { (aspect.max(CORES_ASPECT), 3.0) } else { (aspect, GAP) };
                 blocks.push(balanced(drawn, aspect, gap));
             }
         }
-        let loose = unit.loose();
+        let loose = unit.cpus_without_child();
         if !loose.is_empty() {
             blocks.push(balanced(loose.iter().map(|cpu| self.cpu(cpu)).collect(), ASPECT, 3.0));
         }
@@ -287,7 +287,7 @@ impl TopologyDrawing<'_> {
             ),
         };
         let mut lines = vec![name];
-        lines.extend(caches(unit).iter().map(|part| part.shape(self.machine)));
+        lines.extend(caches(unit).iter().map(|part| part.kind_and_size(self.machine)));
         // Two lines, so that a narrow cluster stays narrow.
         let (head, tail) = lines.split_at(1);
         let lines = [head.join(""), tail.join(" · ")];
@@ -317,12 +317,12 @@ impl TopologyDrawing<'_> {
                 .collect();
             rows.extend((!outer.is_empty()).then(|| Block::text(&outer.join(" · "), "title")));
             for part in caches(unit).iter().filter(|part| self.is_outer_cache(**part)) {
-                rows.push(Block::tile(&part.shape(self.machine), "cache", 0.0, ""));
+                rows.push(Block::tile(&part.kind_and_size(self.machine), "cache", 0.0, ""));
             }
             let first: Vec<String> = caches(unit)
                 .iter()
                 .filter(|part| !self.is_outer_cache(**part))
-                .map(|part| part.shape(self.machine))
+                .map(|part| part.kind_and_size(self.machine))
                 .collect();
             rows.extend((!first.is_empty()).then(|| Block::tile(&first.join(" · "), "cache", 0.0, "")));
         }

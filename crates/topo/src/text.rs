@@ -8,7 +8,7 @@ use manycore_text::units;
 use manycore_topology::{
     CpuSet, Machine,
     machine::System,
-    topology_tree::{Part, TopologyTree, TopologyUnit, kind_of, outline},
+    topology_tree::{Part, TopologyTree, TopologyUnit, kind_of},
 };
 
 /// Maximum width of the left column, so that the CPU lists stay next to it.
@@ -16,11 +16,11 @@ const WIDEST_LABEL: usize = 76;
 
 /// Renders the whole report.
 pub fn render(machine: &Machine) -> String {
-    let outline = outline(machine);
+    let topology = TopologyTree::new(machine);
     let mut text = header(machine);
     text.push('\n');
-    text.push_str(&tree(machine, &outline));
-    text.extend(outline.overlapping.iter().map(|part| {
+    text.push_str(&tree(machine, &topology));
+    text.extend(topology.overlapping.iter().map(|part| {
         format!("Overlaps the tree: {}  {}\n", part.label(machine), cpu_list(part.cpus(machine)))
     }));
     for section in [node_table::render(machine), device_text::summary(machine)] {
@@ -120,10 +120,10 @@ struct TreeLine {
     cpus: String,
 }
 
-fn tree(machine: &Machine, outline: &TopologyTree) -> String {
+fn tree(machine: &Machine, topology: &TopologyTree) -> String {
     let mut lines = Vec::new();
-    attached(machine, &outline.root, "", &mut lines);
-    children(machine, &outline.root, "", "", &mut lines);
+    attached(machine, &topology.root, "", &mut lines);
+    children(machine, &topology.root, "", "", &mut lines);
     let wide = |line: &TreeLine| line.label.chars().count();
     let width =
         lines.iter().filter(|line| !line.cpus.is_empty()).map(wide).max().unwrap_or(0).min(WIDEST_LABEL);
@@ -141,7 +141,8 @@ fn tree(machine: &Machine, outline: &TopologyTree) -> String {
 /// units.
 fn children(machine: &Machine, unit: &TopologyUnit, indent: &str, more: &str, lines: &mut Vec<TreeLine>) {
     let runs: Vec<&[TopologyUnit]> = unit.runs().collect();
-    let loose = if unit.is_core() || unit.children.is_empty() { CpuSet::new() } else { unit.loose() };
+    let loose =
+        if unit.is_core() || unit.children.is_empty() { CpuSet::new() } else { unit.cpus_without_child() };
     let last = runs.len() + usize::from(!loose.is_empty());
     for (index, run) in runs.iter().enumerate() {
         let (branch, stem) = if index + 1 == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
@@ -186,7 +187,7 @@ fn run_label(machine: &Machine, run: &[TopologyUnit]) -> String {
         part => part.label(machine),
     };
     let names: Vec<String> = outer.iter().map(name).collect();
-    let caches: Vec<String> = caches.iter().map(|part| part.shape(machine)).collect();
+    let caches: Vec<String> = caches.iter().map(|part| part.kind_and_size(machine)).collect();
     let inside = if caches.is_empty() { String::new() } else { format!(": {}", caches.join(", ")) };
     format!("{many}{}{inside}", names.join(" = "))
 }

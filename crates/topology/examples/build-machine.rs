@@ -1,6 +1,6 @@
 //! Writes the sysfs and procfs files of a synthetic machine: `build-machine CPUS FOLDER`.
 
-use manycore_topology::synthetic::{Numbering, Spec, extras::write_to};
+use manycore_topology::synthetic::{MachineSpec, Numbering, extras::write_to};
 use std::{env, path::PathBuf, process::ExitCode};
 
 fn main() -> ExitCode {
@@ -10,14 +10,14 @@ fn main() -> ExitCode {
         eprintln!("usage: build-machine CPUS FOLDER    (CPUS: a multiple of 64)");
         return ExitCode::from(2);
     };
-    let spec = Spec {
+    let spec = MachineSpec {
         packages: 2,
         nodes: 2,
         caches: (cpus / 64).max(1),
         cores: 8,
         threads: 2,
         numbering: Numbering::Halves,
-        ..Spec::default()
+        ..MachineSpec::default()
     };
     match write_to(&spec.capture(), &PathBuf::from(folder)) {
         Ok(()) => ExitCode::SUCCESS,

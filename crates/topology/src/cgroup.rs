@@ -1,5 +1,9 @@
 //! Finds the control groups of a process, and their files (`cgroups(7)`, `proc(5)`).
 
+mod limits;
+
+pub use limits::{cpuset, quota};
+
 use crate::sys_tree::SysTree;
 use std::path::Path;
 
@@ -188,8 +192,8 @@ pub fn memory_left(tree: &SysTree) -> Option<u64> {
 /// file.
 fn mounts(tree: &SysTree) -> Vec<Mount> {
     let ours = |line: &&str| {
-        let asked_for = ["cpu", "memory", "pids", "freezer"].iter().any(|name| line.contains(name));
-        line.contains(" cgroup2 ") || asked_for && line.contains(" c")
+        let has_controller = ["cpu", "memory", "pids", "freezer"].iter().any(|name| line.contains(name));
+        line.contains(" cgroup2 ") || has_controller && line.contains(" c")
     };
     let only_groups = |text: &str| text.lines().filter(ours).collect::<Vec<_>>().join("\n");
     let read = |path: &str| tree.read_part(path, 4 << 20, only_groups).filter(|text| !text.is_empty());

@@ -73,7 +73,7 @@ impl TopologyDistance {
     pub fn groups(self, machine: &Machine, cpus: &CpuSet) -> Vec<CpuSet> {
         let last = machine.caches.iter().map(|cache| cache.level).max().unwrap_or(0);
         let below = machine.caches.iter().filter(|cache| cache.level < last).map(|cache| &cache.cpus);
-        let mut told: Vec<&CpuSet> = match self {
+        let mut units: Vec<&CpuSet> = match self {
             Self::Core => machine.cores.iter().map(|core| &core.cpus).collect(),
             Self::Cluster => {
                 let inner = machine.cores.iter().chain(&machine.clusters).map(|group| &group.cpus);
@@ -83,13 +83,13 @@ impl TopologyDistance {
             Self::Node => machine.nodes.iter().map(|node| &node.cpus).collect(),
             Self::Remote => vec![cpus],
         };
-        if self == Self::Node && told.is_empty() {
-            told.push(cpus);
+        if self == Self::Node && units.is_empty() {
+            units.push(cpus);
         }
         // The largest first: the L1 of a core is inside the L2 of its cluster.
-        told.sort_by_key(|set| std::cmp::Reverse(set.len()));
+        units.sort_by_key(|set| std::cmp::Reverse(set.len()));
         let (mut rest, mut groups) = (cpus.clone(), Vec::new());
-        for set in told {
+        for set in units {
             let group = rest.intersection(set);
             if !group.is_empty() {
                 rest = rest.difference(&group);

@@ -23,7 +23,7 @@ pub type Pair = [CpuId; 2];
 
 /// The pairs to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct PairSelection {
     /// The pairs, in order.
     pub pairs: Vec<Pair>,
     /// Number of pairs that these CPUs have.
@@ -33,35 +33,36 @@ pub struct Choice {
 }
 
 /// Selects at most `most` pairs of `cpus`; at least one where there are two CPUs.
-pub fn choose(machine: &Machine, cpus: &CpuSet, most: usize) -> Choice {
+pub fn select(machine: &Machine, cpus: &CpuSet, most: usize) -> PairSelection {
     let (most, possible) = (most.max(1), possible(cpus.len()));
     if possible <= most {
-        return Choice { pairs: all(cpus), possible, rule: None };
+        return PairSelection { pairs: all(cpus), possible, rule: None };
     }
     let levels =
         [TopologyDistance::Core, TopologyDistance::Cluster, TopologyDistance::Llc, TopologyDistance::Node];
-    let outlines = levels.map(|level| (level, level.groups(machine, cpus)));
-    let outlines = outlines.map(|(level, groups)| (level, outline(&groups), groups.into_iter().next()));
-    let fitting = outlines.iter().find(|(_, pairs, _)| pairs.len() <= most);
+    let selections = levels.map(|level| (level, level.groups(machine, cpus)));
+    let selections =
+        selections.map(|(level, groups)| (level, pairs_of_groups(&groups), groups.into_iter().next()));
+    let fitting = selections.iter().find(|(_, pairs, _)| pairs.len() <= most);
     let Some((level, pairs, first)) = fitting else {
         // No level reduces the number enough: all pairs are thinned.
         let pairs = all(cpus);
         let step = pairs.len().div_ceil(most);
         let rule = Some(format!("one in {step}, evenly spaced"));
-        return Choice { pairs: pairs.into_iter().step_by(step).collect(), possible, rule };
+        return PairSelection { pairs: pairs.into_iter().step_by(step).collect(), possible, rule };
     };
     let first = first.clone().unwrap_or_default();
     let inner: Vec<Pair> = all(&first).into_iter().filter(|pair| !pairs.contains(pair)).collect();
     let step = if inner.is_empty() { 1 } else { inner.len().div_ceil((most - pairs.len()).max(1)) };
-    let room = most - pairs.len();
+    let left = most - pairs.len();
     let rule = format!(
         "the first CPU of each {} with the first of every other and with the rest of its own, and {} pairs of CPUs {first}",
         name(*level),
         if step == 1 { "all".to_owned() } else { format!("one in {step}") }
     );
     let pairs: BTreeSet<Pair> =
-        pairs.iter().copied().chain(inner.into_iter().step_by(step).take(room)).collect();
-    Choice { pairs: pairs.into_iter().collect(), possible, rule: Some(rule) }
+        pairs.iter().copied().chain(inner.into_iter().step_by(step).take(left)).collect();
+    PairSelection { pairs: pairs.into_iter().collect(), possible, rule: Some(rule) }
 }
 
 /// Returns the number of pairs of this many CPUs.
@@ -83,7 +84,7 @@ fn all(cpus: &CpuSet) -> Vec<Pair> {
 }
 
 /// Returns the pairs of the first CPUs of groups with each other, and of each with the rest of its group.
-fn outline(groups: &[CpuSet]) -> BTreeSet<Pair> {
+fn pairs_of_groups(groups: &[CpuSet]) -> BTreeSet<Pair> {
     let firsts: CpuSet = groups.iter().filter_map(CpuSet::first).collect();
     let inner = groups.iter().filter_map(|group| Some((group.first()?, group)));
     let stars = inner

@@ -1,45 +1,28 @@
 //! Reads the description of the whole machine.
 
-pub mod allowed;
-pub mod caches;
-pub mod cpuinfo;
-pub mod cpus;
-pub mod devices;
-pub mod kinds;
-pub mod nodes;
-pub mod pci;
-pub mod system;
+mod allowed;
+mod caches;
+mod cpuinfo;
+mod cpus;
+mod devices;
+mod kinds;
+mod nodes;
+mod pci;
+mod system;
 
-use crate::machine::{MACHINE_SCHEMA, Machine};
-use crate::{read::cpuinfo::CpuInfo, sys_tree::SysTree};
-
-/// Reasons why a tree does not describe a machine.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The tree has no CPUs.
-    #[error(
-        "{root} has no CPUs in sys/devices/system/cpu; pass the root of a copied sysfs and procfs, or a file written by 'manycore topo --save'"
-    )]
-    NoCpus {
-        /// The root folder or the capture.
-        root: String,
-    },
-    /// A file has contents that the kernel does not write.
-    #[error("{file}: {problem}")]
-    Malformed {
-        /// The file, below its root or in its capture.
-        file: String,
-        /// What was found and what was expected.
-        problem: String,
-    },
-}
+use crate::{
+    Error,
+    machine::{MACHINE_SCHEMA, Machine},
+    read::cpuinfo::CpuInfo,
+    sys_tree::SysTree,
+};
 
 /// Reads the machine of a tree.
 ///
 /// # Errors
 /// The tree has no CPUs, or one of its CPU lists is malformed. Anything else that is missing or malformed
 /// is left out of the result.
-pub fn read(tree: &SysTree) -> Result<Machine, ReadError> {
+pub fn read(tree: &SysTree) -> Result<Machine, Error> {
     let cpuinfo = CpuInfo::read(tree);
     let cpus = cpus::read(tree, &cpuinfo)?;
     let mut caches = caches::read(tree, &cpus)?;

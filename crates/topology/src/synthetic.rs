@@ -2,10 +2,9 @@
 //! machine.
 //!
 //! Tests and benchmarks use them, from 2 CPUs to many thousands. The files go into a [`Capture`], which a
-//! [`crate::Tree`] reads directly and [`extras::write_to`] writes to disk for other programs.
+//! [`crate::SysTree`] reads directly and [`extras::write_to`] writes to disk for other programs.
 
-use crate::capture::Capture;
-use crate::{CpuId, CpuSet};
+use crate::{CpuId, CpuSet, capture::Capture};
 
 pub mod extras;
 
@@ -25,7 +24,7 @@ pub enum Numbering {
 
 /// Specification of a machine. Every count is per unit of the next larger kind.
 #[derive(Clone, Debug)]
-pub struct Spec {
+pub struct MachineSpec {
     /// Sockets.
     pub packages: u32,
     /// NUMA nodes per package.
@@ -52,7 +51,7 @@ pub struct Spec {
     pub efficiency_cores: u32,
 }
 
-impl Default for Spec {
+impl Default for MachineSpec {
     fn default() -> Self {
         Self {
             packages: 1,
@@ -73,8 +72,8 @@ impl Default for Spec {
 
 /// One CPU and the indices of its units, counted over the whole machine.
 #[derive(Clone, Debug)]
-struct Place {
-    cpu: CpuId,
+struct SyntheticCpu {
+    number: CpuId,
     core: u32,
     cluster: u32,
     cache: u32,
@@ -83,31 +82,32 @@ struct Place {
     efficient: bool,
 }
 
-impl Spec {
+impl MachineSpec {
     /// Returns the number of CPUs, including offline ones.
     pub fn cpus(&self) -> usize {
-        self.places().len()
+        self.layout().len()
     }
 
     /// Returns the files of the machine.
     pub fn capture(&self) -> Capture {
         let mut files = Capture::default();
-        let places = self.places();
-        let online: Vec<&Place> = places.iter().filter(|place| !self.offline.contains(place.cpu)).collect();
-        let running: CpuSet = online.iter().map(|place| place.cpu).collect();
+        let cpus = self.layout();
+        let online: Vec<&SyntheticCpu> =
+            cpus.iter().filter(|cpu| !self.offline.contains(cpu.number)).collect();
+        let running: CpuSet = online.iter().map(|cpu| cpu.number).collect();
         files.add_file(&format!("{CPU}/online"), &running.to_string());
-        for place in &places {
-            files.add_folder(&format!("{CPU}/cpu{}", place.cpu));
+        for cpu in &cpus {
+            files.add_folder(&format!("{CPU}/cpu{}", cpu.number));
         }
         let groups = Groups::new(&online);
-        for place in &online {
-            self.add_cpu(&mut files, place, &groups);
+        for cpu in &online {
+            self.add_cpu(&mut files, cpu, &groups);
         }
         self.add_nodes(&mut files, &groups);
         add_names(&mut files, self);
         if self.efficiency_cores > 0 {
             let kind = |efficient| -> CpuSet {
-                online.iter().filter(|place| place.efficient == efficient).map(|place| place.cpu).collect()
+                online.iter().filter(|cpu| cpu.efficient == efficient).map(|cpu| cpu.number).collect()
             };
             files.add_file("sys/devices/cpu_core/cpus", &kind(false).to_string());
             files.add_file("sys/devices/cpu_atom/cpus", &kind(true).to_string());
@@ -115,11 +115,11 @@ impl Spec {
         files
     }
 
-    fn places(&self) -> Vec<Place> {
+    fn layout(&self) -> Vec<SyntheticCpu> {
         let per_cache = self.clusters.max(1) * self.cores;
         let per_package = self.nodes * self.caches * per_cache;
         let cores = self.packages * per_package;
-        let mut places = Vec::new();
+        let mut cpus = Vec::new();
         for core in 0..cores {
             let efficient = core % per_package >= per_package - self.efficiency_cores.min(per_package);
             for thread in 0..if efficient { 1 } else { self.threads } {
@@ -127,8 +127,8 @@ impl Spec {
                     Numbering::Adjacent => core * self.threads + thread,
                     Numbering::Halves => thread * cores + core,
                 };
-                places.push(Place {
-                    cpu: order * self.stride,
+                cpus.push(SyntheticCpu {
+                    number: order * self.stride,
                     core,
                     cluster: core / self.cores,
                     cache: core / per_cache,
@@ -138,28 +138,28 @@ impl Spec {
                 });
             }
         }
-        places
+        cpus
     }
 
-    fn add_cpu(&self, files: &mut Capture, place: &Place, groups: &Groups) {
-        let cpu = format!("{CPU}/cpu{}", place.cpu);
+    fn add_cpu(&self, files: &mut Capture, cpu: &SyntheticCpu, groups: &Groups) {
+        let folder = format!("{CPU}/cpu{}", cpu.number);
         let mut topology = |name: &str, id: u32, set: &CpuSet| {
-            files.add_file(&format!("{cpu}/topology/{name}_id"), &id.to_string());
+            files.add_file(&format!("{folder}/topology/{name}_id"), &id.to_string());
             let siblings = name.trim_start_matches("physical_");
-            files.add_file(&format!("{cpu}/topology/{siblings}_cpus"), &mask(set));
-            files.add_file(&format!("{cpu}/topology/{siblings}_cpus_list"), &set.to_string());
+            files.add_file(&format!("{folder}/topology/{siblings}_cpus"), &mask(set));
+            files.add_file(&format!("{folder}/topology/{siblings}_cpus_list"), &set.to_string());
         };
-        let core = &groups.cores[place.core as usize];
-        let llc = &groups.caches[place.cache as usize];
-        let package = &groups.packages[place.package as usize];
-        topology("core", place.core, core);
-        topology("physical_package", place.package, package);
-        let die = if self.caches > 1 { (place.cache, llc) } else { (place.package, package) };
+        let core = &groups.cores[cpu.core as usize];
+        let llc = &groups.caches[cpu.cache as usize];
+        let package = &groups.packages[cpu.package as usize];
+        topology("core", cpu.core, core);
+        topology("physical_package", cpu.package, package);
+        let die = if self.caches > 1 { (cpu.cache, llc) } else { (cpu.package, package) };
         topology("die", die.0, die.1);
         if self.clusters > 0 {
-            topology("cluster", place.cluster, &groups.clusters[place.cluster as usize]);
+            topology("cluster", cpu.cluster, &groups.clusters[cpu.cluster as usize]);
         }
-        let l1 = if place.efficient { ("32K", "64K") } else { ("48K", "32K") };
+        let l1 = if cpu.efficient { ("32K", "64K") } else { ("48K", "32K") };
         let caches = [
             ("1", "Data", l1.0, core),
             ("1", "Instruction", l1.1, core),
@@ -168,7 +168,7 @@ impl Spec {
         ];
         for (index, (level, kind, size, set)) in caches.into_iter().enumerate() {
             let mut cache = |name: &str, text: &str| {
-                files.add_file(&format!("{cpu}/cache/index{index}/{name}"), text);
+                files.add_file(&format!("{folder}/cache/index{index}/{name}"), text);
             };
             cache("level", level);
             cache("type", kind);
@@ -219,26 +219,26 @@ struct Groups {
 }
 
 impl Groups {
-    fn new(online: &[&Place]) -> Self {
-        let by = |unit: fn(&Place) -> u32| -> Vec<CpuSet> {
-            let count = online.iter().map(|place| unit(place) as usize + 1).max().unwrap_or(0);
+    fn new(online: &[&SyntheticCpu]) -> Self {
+        let by = |unit: fn(&SyntheticCpu) -> u32| -> Vec<CpuSet> {
+            let count = online.iter().map(|cpu| unit(cpu) as usize + 1).max().unwrap_or(0);
             let mut members = vec![Vec::new(); count];
-            for place in online {
-                members[unit(place) as usize].push(place.cpu);
+            for cpu in online {
+                members[unit(cpu) as usize].push(cpu.number);
             }
             members.into_iter().map(CpuSet::from_iter).collect()
         };
         Self {
-            cores: by(|place| place.core),
-            clusters: by(|place| place.cluster),
-            caches: by(|place| place.cache),
-            nodes: by(|place| place.node),
-            packages: by(|place| place.package),
+            cores: by(|cpu| cpu.core),
+            clusters: by(|cpu| cpu.cluster),
+            caches: by(|cpu| cpu.cache),
+            nodes: by(|cpu| cpu.node),
+            packages: by(|cpu| cpu.package),
         }
     }
 }
 
-fn add_names(files: &mut Capture, spec: &Spec) {
+fn add_names(files: &mut Capture, spec: &MachineSpec) {
     let memory =
         spec.memory_gib * u64::from(spec.packages * spec.nodes) + spec.memory_only_gib.iter().sum::<u64>();
     files.add_file("proc/meminfo", &format!("MemTotal:       {} kB", memory << 20));
@@ -268,14 +268,21 @@ mod tests {
     use crate::Machine;
     use crate::SysTree;
 
-    fn machine(spec: &Spec) -> Machine {
+    fn machine(spec: &MachineSpec) -> Machine {
         crate::read(&SysTree::from_capture(spec.capture())).unwrap()
     }
 
     #[test]
     fn what_is_described_is_read() {
-        let spec =
-            Spec { packages: 2, nodes: 2, caches: 2, clusters: 2, cores: 4, threads: 2, ..Spec::default() };
+        let spec = MachineSpec {
+            packages: 2,
+            nodes: 2,
+            caches: 2,
+            clusters: 2,
+            cores: 4,
+            threads: 2,
+            ..MachineSpec::default()
+        };
         let found = machine(&spec);
         assert_eq!(spec.cpus(), 128);
         let counts = [&found.packages, &found.dies, &found.clusters, &found.cores].map(Vec::len);
@@ -289,14 +296,14 @@ mod tests {
 
     #[test]
     fn sparse_numbers_offline_cpus_and_memory_nodes_are_read() {
-        let spec = Spec {
+        let spec = MachineSpec {
             cores: 4,
             threads: 2,
             numbering: Numbering::Halves,
             stride: 8,
             offline: "8,40".parse().unwrap(),
             memory_only_gib: vec![64],
-            ..Spec::default()
+            ..MachineSpec::default()
         };
         let found = machine(&spec);
         assert_eq!(found.online.to_string(), "0,16,24,32,48,56");
@@ -307,7 +314,8 @@ mod tests {
 
     #[test]
     fn hybrid_cores_have_kinds() {
-        let found = machine(&Spec { cores: 8, threads: 2, efficiency_cores: 4, ..Spec::default() });
+        let found =
+            machine(&MachineSpec { cores: 8, threads: 2, efficiency_cores: 4, ..MachineSpec::default() });
         let kinds: Vec<_> =
             found.core_kinds.iter().map(|kind| (kind.name.as_str(), kind.cpus.to_string())).collect();
         assert_eq!(kinds, [("performance", "0-7".to_owned()), ("efficiency", "8,10,12,14".to_owned())]);
@@ -315,14 +323,14 @@ mod tests {
 
     #[test]
     fn four_thousand_cpus_are_read() {
-        let spec = Spec {
+        let spec = MachineSpec {
             packages: 8,
             nodes: 4,
             caches: 4,
             cores: 16,
             threads: 2,
             numbering: Numbering::Halves,
-            ..Spec::default()
+            ..MachineSpec::default()
         };
         let found = machine(&spec);
         assert_eq!((found.online.len(), found.cores.len(), found.caches_at(3).count()), (4096, 2048, 128));
@@ -331,7 +339,7 @@ mod tests {
 
     #[test]
     fn limits_and_devices_are_read() {
-        let mut files = Spec { packages: 2, cores: 4, ..Spec::default() }.capture();
+        let mut files = MachineSpec { packages: 2, cores: 4, ..MachineSpec::default() }.capture();
         add_cgroup(&mut files, "/job.slice", "0-3", "250000 100000");
         let card =
             PciDevice { address: "0000:81:00.0", class: 0x02_0000, driver: "ice", node: 1, name: "net/eth0" };

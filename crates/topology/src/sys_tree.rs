@@ -1,9 +1,8 @@
 //! The source of the kernel's files: a root folder, or a capture in one text file.
 
-use crate::CpuSet;
 use crate::{
-    capture::{CAPTURE_SCHEMA, Capture, CaptureError},
-    read::ReadError,
+    CpuSet, Error,
+    capture::{CAPTURE_SCHEMA, Capture},
 };
 use rustix::{
     fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2, readlinkat},
@@ -37,35 +36,14 @@ enum Source {
     Capture(Capture),
 }
 
-/// Reasons why a tree cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The folder or file cannot be opened.
-    #[error("cannot read {path}: {error}")]
-    Unreadable {
-        /// The path as given.
-        path: String,
-        /// The error of the system call.
-        error: io::Error,
-    },
-    /// The file is not a capture.
-    #[error("{path}: {error}")]
-    NotACapture {
-        /// The path as given.
-        path: String,
-        /// The line and its problem.
-        error: CaptureError,
-    },
-}
-
 impl SysTree {
     /// Opens the tree below a folder, or in a capture file.
     ///
     /// # Errors
     /// The folder or file does not exist, or the file is not a capture.
-    pub fn open(path: &Path) -> Result<Self, OpenError> {
+    pub fn open(path: &Path) -> Result<Self, Error> {
         let name = path.display().to_string();
-        let unreadable = |error: io::Error| OpenError::Unreadable { path: name.clone(), error };
+        let unreadable = |error: io::Error| Error::Unreadable { path: name.clone(), error };
         if path.is_file() {
             let size = std::fs::metadata(path).map_err(unreadable)?.len();
             if size > MAX_CAPTURE_BYTES {
@@ -84,9 +62,9 @@ impl SysTree {
     ///
     /// # Errors
     /// The text is not a capture.
-    pub fn parse(name: &str, text: &str) -> Result<Self, OpenError> {
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let capture =
-            Capture::parse(text).map_err(|error| OpenError::NotACapture { path: name.to_owned(), error })?;
+            Capture::parse(text).map_err(|error| Error::NotACapture { path: name.to_owned(), error })?;
         Ok(Self { source: Source::Capture(capture), name: name.to_owned(), record: None })
     }
 
@@ -136,7 +114,7 @@ impl SysTree {
     ///
     /// # Errors
     /// The file exists but is not a CPU list.
-    pub fn cpu_list(&self, path: &str) -> Result<Option<CpuSet>, ReadError> {
+    pub fn cpu_list(&self, path: &str) -> Result<Option<CpuSet>, Error> {
         self.parsed(path, str::parse)
     }
 
@@ -144,7 +122,7 @@ impl SysTree {
     ///
     /// # Errors
     /// The file exists but is not a CPU mask.
-    pub fn cpu_mask(&self, path: &str) -> Result<Option<CpuSet>, ReadError> {
+    pub fn cpu_mask(&self, path: &str) -> Result<Option<CpuSet>, Error> {
         self.parsed(path, CpuSet::from_mask)
     }
 
@@ -152,18 +130,18 @@ impl SysTree {
         &self,
         path: &str,
         parse: impl Fn(&str) -> Result<CpuSet, E>,
-    ) -> Result<Option<CpuSet>, ReadError> {
+    ) -> Result<Option<CpuSet>, Error> {
         let Some(text) = self.read(path) else { return Ok(None) };
         parse(&text).map(Some).map_err(|error| self.malformed(path, &error.to_string()))
     }
 
     /// Returns an error that names a file of this tree.
-    pub fn malformed(&self, path: &str, problem: &str) -> ReadError {
+    pub fn malformed(&self, path: &str, problem: &str) -> Error {
         let file = match &self.source {
             Source::Folder { path: root, .. } => root.join(path).display().to_string(),
             Source::Capture(_) => format!("{}: {path}", self.name),
         };
-        ReadError::Malformed { file, problem: problem.chars().take(200).collect() }
+        Error::Malformed { file, problem: problem.chars().take(200).collect() }
     }
 
     /// Returns the names in a folder, ascending; in the root if `path` is empty.
@@ -300,6 +278,11 @@ impl SysTree {
             result => result.ok(),
         }
     }
+}
+
+/// Parses `  24731708 kB` into bytes.
+pub fn kilobytes(text: &str) -> Option<u64> {
+    text.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// Opens a file below `root` unless links lead out of it.

@@ -41,7 +41,7 @@ pub struct TopologyUnit {
     /// The units within it, ordered by first CPU.
     pub children: Vec<TopologyUnit>,
     /// A signature that is equal for units that differ only in numbers.
-    pub shape: String,
+    pub signature: String,
 }
 
 /// The tree of the whole machine.
@@ -117,7 +117,7 @@ impl Part {
     }
 
     /// Returns kind and size, which all units of one shape have in common.
-    pub fn shape(self, machine: &Machine) -> String {
+    pub fn kind_and_size(self, machine: &Machine) -> String {
         let size = self.size(machine).map(|size| format!(" {}", units::bytes(size))).unwrap_or_default();
         self.kind(machine) + &size
     }
@@ -137,40 +137,42 @@ impl TopologyUnit {
     }
 
     /// Returns the CPUs that are in none of its children.
-    pub fn loose(&self) -> CpuSet {
+    pub fn cpus_without_child(&self) -> CpuSet {
         let held: CpuSet = self.children.iter().flat_map(|child| child.cpus.iter()).collect();
         self.cpus.difference(&held)
     }
 
     /// Returns its children in runs of equal shape.
     pub fn runs(&self) -> impl Iterator<Item = &[Self]> {
-        self.children.chunk_by(|a, b| a.shape == b.shape)
+        self.children.chunk_by(|a, b| a.signature == b.signature)
     }
 }
 
-/// Builds the tree of the machine's parts.
-pub fn outline(machine: &Machine) -> TopologyTree {
-    let mut builder = Builder::new(&machine.online);
-    let mut parts = all_parts(machine);
-    parts.sort_by_key(|part| {
-        let cpus = part.cpus(machine);
-        (Reverse(cpus.len()), cpus.first(), rank(*part, machine))
-    });
-    parts.retain(|part| !part.cpus(machine).is_empty());
-    for part in parts {
-        builder.insert(part, part.cpus(machine));
+impl TopologyTree {
+    /// Builds the tree of the machine's parts.
+    pub fn new(machine: &Machine) -> Self {
+        let mut builder = Builder::new(&machine.online);
+        let mut parts = all_parts(machine);
+        parts.sort_by_key(|part| {
+            let cpus = part.cpus(machine);
+            (Reverse(cpus.len()), cpus.first(), rank(*part, machine))
+        });
+        parts.retain(|part| !part.cpus(machine).is_empty());
+        for part in parts {
+            builder.insert(part, part.cpus(machine));
+        }
+        let overlapping = std::mem::take(&mut builder.overlapping);
+        let mut root = builder.take(0);
+        for (at, node) in machine.nodes.iter().enumerate().filter(|(_, node)| node.memory_only) {
+            smallest_unit(&mut root, &node.cpus).memory.push(at);
+        }
+        for (at, device) in machine.devices.iter().enumerate() {
+            let near = device.node.and_then(|id| machine.nodes.iter().find(|node| node.id == id));
+            smallest_unit(&mut root, near.map_or(&device.cpus, |node: &Node| &node.cpus)).devices.push(at);
+        }
+        set_shapes(&mut root, machine);
+        Self { root, overlapping }
     }
-    let crossing = std::mem::take(&mut builder.crossing);
-    let mut root = builder.take(0);
-    for (at, node) in machine.nodes.iter().enumerate().filter(|(_, node)| node.memory_only) {
-        home(&mut root, &node.cpus).memory.push(at);
-    }
-    for (at, device) in machine.devices.iter().enumerate() {
-        let near = device.node.and_then(|id| machine.nodes.iter().find(|node| node.id == id));
-        home(&mut root, near.map_or(&device.cpus, |node: &Node| &node.cpus)).devices.push(at);
-    }
-    set_shapes(&mut root, machine);
-    TopologyTree { root, overlapping: crossing }
 }
 
 fn all_parts(machine: &Machine) -> Vec<Part> {
@@ -210,7 +212,7 @@ struct Builder {
     children: Vec<Vec<usize>>,
     depth: Vec<usize>,
     deepest: HashMap<CpuId, usize>,
-    crossing: Vec<Part>,
+    overlapping: Vec<Part>,
 }
 
 impl Builder {
@@ -220,7 +222,7 @@ impl Builder {
             children: vec![Vec::new()],
             depth: vec![0],
             deepest: online.iter().map(|cpu| (cpu, 0)).collect(),
-            crossing: Vec::new(),
+            overlapping: Vec::new(),
         }
     }
 
@@ -241,7 +243,7 @@ impl Builder {
             self.children[outer].push(new);
             self.deepest.extend(cpus.iter().map(|cpu| (cpu, new)));
         } else {
-            self.crossing.push(part);
+            self.overlapping.push(part);
         }
     }
 
@@ -255,10 +257,10 @@ impl Builder {
 }
 
 /// Returns the smallest unit that contains these CPUs; the whole machine for an empty set.
-fn home<'a>(unit: &'a mut TopologyUnit, cpus: &CpuSet) -> &'a mut TopologyUnit {
+fn smallest_unit<'a>(unit: &'a mut TopologyUnit, cpus: &CpuSet) -> &'a mut TopologyUnit {
     let inner = unit.children.iter().position(|child| !cpus.is_empty() && cpus.is_subset(&child.cpus));
     match inner {
-        Some(at) => home(&mut unit.children[at], cpus),
+        Some(at) => smallest_unit(&mut unit.children[at], cpus),
         None => unit,
     }
 }
@@ -267,17 +269,17 @@ fn home<'a>(unit: &'a mut TopologyUnit, cpus: &CpuSet) -> &'a mut TopologyUnit {
 /// from the others.
 fn set_shapes(unit: &mut TopologyUnit, machine: &Machine) {
     unit.children.iter_mut().for_each(|child| set_shapes(child, machine));
-    let mut shape: Vec<String> = unit.parts.iter().map(|part| part.shape(machine)).collect();
+    let mut shape: Vec<String> = unit.parts.iter().map(|part| part.kind_and_size(machine)).collect();
     shape.push(format!("{} CPUs", unit.cpus.len()));
     if machine.core_kinds.len() > 1 && unit.is_core() {
         shape.extend(kind_of(machine, &unit.cpus).map(str::to_owned));
     }
     shape
         .extend(unit.memory.iter().chain(&unit.devices).map(|at| format!("at {:?} {at}", unit.cpus.first())));
-    for run in unit.children.chunk_by(|a, b| a.shape == b.shape) {
-        shape.push(format!("{}x({})", run.len(), run[0].shape));
+    for run in unit.children.chunk_by(|a, b| a.signature == b.signature) {
+        shape.push(format!("{}x({})", run.len(), run[0].signature));
     }
-    unit.shape = shape.join(",");
+    unit.signature = shape.join(",");
 }
 
 /// Returns the name of these CPUs' kind of core if the machine has several kinds.
@@ -320,8 +322,8 @@ mod tests {
 
     #[test]
     fn equal_sets_share_a_unit() {
-        let TopologyTree { root, overlapping: crossing } = outline(&machine());
-        assert!(crossing.is_empty() && root.parts.is_empty());
+        let TopologyTree { root, overlapping } = TopologyTree::new(&machine());
+        assert!(overlapping.is_empty() && root.parts.is_empty());
         assert_eq!(root.children[0].parts, [Part::Package(0), Part::Cache(0)]);
         assert_eq!(root.children[0].children[0].parts, [Part::Core(0), Part::Cache(2)]);
         assert_eq!(root.children[0].runs().count(), 1);
@@ -332,7 +334,7 @@ mod tests {
     fn overlapping_parts_are_reported() {
         let mut crossed = machine();
         crossed.caches.push(cache(4, "2-5"));
-        assert_eq!(outline(&crossed).overlapping, [Part::Cache(4)]);
+        assert_eq!(TopologyTree::new(&crossed).overlapping, [Part::Cache(4)]);
     }
 
     #[test]
@@ -347,7 +349,7 @@ mod tests {
             Device { cpus: "6".parse().unwrap(), ..Device::default() },
             Device::default(),
         ];
-        let TopologyTree { root, .. } = outline(&with);
+        let TopologyTree { root, .. } = TopologyTree::new(&with);
         assert_eq!(
             (root.children[0].devices.as_slice(), root.children[1].memory.as_slice()),
             (&[0][..], &[1][..])
@@ -360,8 +362,8 @@ mod tests {
     fn cpus_without_cores_are_loose() {
         let mut coreless = machine();
         coreless.cores.clear();
-        assert_eq!(outline(&coreless).root.children[0].loose().to_string(), "");
+        assert_eq!(TopologyTree::new(&coreless).root.children[0].cpus_without_child().to_string(), "");
         coreless.caches.clear();
-        assert_eq!(outline(&coreless).root.children[0].loose().to_string(), "0-3");
+        assert_eq!(TopologyTree::new(&coreless).root.children[0].cpus_without_child().to_string(), "0-3");
     }
 }

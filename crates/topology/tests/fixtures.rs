@@ -1,15 +1,14 @@
 //! Checks that the machines in `fixtures/machines` are read exactly, and that the builder still produces the
 //! same files.
 //!
-//! `MANYCORE_BLESS=1 cargo test -p manycore-host --test fixtures` rewrites the built ones.
+//! `MANYCORE_BLESS=1 cargo test -p manycore-topology --test fixtures` rewrites the built ones.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use manycore_topology::Machine;
 use manycore_topology::{
-    SysTree,
+    Machine, SysTree,
     capture::Capture,
     synthetic::{
-        Numbering, Spec,
+        MachineSpec, Numbering,
         extras::{PciDevice, add_cgroup, add_device},
     },
 };
@@ -25,7 +24,7 @@ fn load(name: &str) -> Machine {
 
 /// A dual-socket server with SMT, two nodes per package, offline CPUs, a memory expander, devices and limits.
 fn server() -> Capture {
-    let spec = Spec {
+    let spec = MachineSpec {
         packages: 2,
         nodes: 2,
         cores: 8,
@@ -34,7 +33,7 @@ fn server() -> Capture {
         offline: "7,39".parse().unwrap(),
         memory_gib: 64,
         memory_only_gib: vec![256],
-        ..Spec::default()
+        ..MachineSpec::default()
     };
     let mut files = spec.capture();
     for device in [
@@ -63,8 +62,9 @@ fn server() -> Capture {
 }
 
 fn built() -> Vec<(&'static str, Capture)> {
-    let hybrid = Spec { cores: 10, threads: 2, efficiency_cores: 4, ..Spec::default() };
-    let clusters = Spec { packages: 2, nodes: 2, clusters: 8, cores: 4, stride: 4, ..Spec::default() };
+    let hybrid = MachineSpec { cores: 10, threads: 2, efficiency_cores: 4, ..MachineSpec::default() };
+    let clusters =
+        MachineSpec { packages: 2, nodes: 2, clusters: 8, cores: 4, stride: 4, ..MachineSpec::default() };
     vec![
         ("server-64cpu", server()),
         ("hybrid-16cpu", hybrid.capture()),

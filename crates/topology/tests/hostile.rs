@@ -5,13 +5,14 @@
 use manycore_topology::{
     SysTree,
     capture::Entry,
-    synthetic::{Spec, extras::add_cgroup},
+    synthetic::{MachineSpec, extras::add_cgroup},
 };
 use proptest::prelude::*;
 
 fn files() -> Vec<String> {
     let mut capture =
-        Spec { packages: 2, cores: 2, threads: 2, memory_only_gib: vec![8], ..Spec::default() }.capture();
+        MachineSpec { packages: 2, cores: 2, threads: 2, memory_only_gib: vec![8], ..MachineSpec::default() }
+            .capture();
     add_cgroup(&mut capture, "/a/b", "0-3", "150000 100000");
     let tree = SysTree::from_capture(capture).with_recording();
     manycore_topology::read(&tree).unwrap();
@@ -22,7 +23,8 @@ fn files() -> Vec<String> {
 
 fn with(path: &str, text: &str) -> SysTree {
     let mut capture =
-        Spec { packages: 2, cores: 2, threads: 2, memory_only_gib: vec![8], ..Spec::default() }.capture();
+        MachineSpec { packages: 2, cores: 2, threads: 2, memory_only_gib: vec![8], ..MachineSpec::default() }
+            .capture();
     add_cgroup(&mut capture, "/a/b", "0-3", "150000 100000");
     capture.add_file(path, text);
     SysTree::from_capture(capture)

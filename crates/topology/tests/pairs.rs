@@ -4,21 +4,21 @@
 use manycore_testkit::World;
 use manycore_topology::{
     CpuSet, Machine,
-    pairs::{choose, possible},
+    pairs::{possible, select},
 };
 use proptest::prelude::*;
 
 #[test]
 fn all_pairs_are_taken_where_they_fit() {
     let machine = World::server().record().machine;
-    let choice = choose(&machine, &machine.usable(), 120);
+    let choice = select(&machine, &machine.usable(), 120);
     assert_eq!((choice.pairs.len(), choice.possible, choice.rule), (120, 120, None));
 }
 
 #[test]
 fn siblings_are_the_first_to_be_left_out() {
     let machine = World::server().record().machine;
-    let choice = choose(&machine, &machine.usable(), 119);
+    let choice = select(&machine, &machine.usable(), 119);
     // Eight cores with each other, and the two CPUs of each.
     assert_eq!((choice.pairs.len(), choice.possible), (28 + 8, 120));
     assert!(choice.rule.unwrap().starts_with("the first CPU of each core with the first of every other"));
@@ -29,10 +29,10 @@ fn siblings_are_the_first_to_be_left_out() {
 #[test]
 fn a_machine_that_tells_nothing_is_thinned_evenly() {
     let cpus = "0-99".parse().unwrap();
-    let choice = choose(&Machine::default(), &cpus, 1000);
+    let choice = select(&Machine::default(), &cpus, 1000);
     assert!(choice.pairs.len() <= 1000 && choice.pairs.len() > 900, "{}", choice.pairs.len());
     assert!(choice.rule.unwrap().ends_with("and one in 6 pairs of CPUs 0-99"));
-    let few = choose(&Machine::default(), &cpus, 50);
+    let few = select(&Machine::default(), &cpus, 50);
     assert_eq!((few.pairs.len(), few.rule.unwrap().as_str()), (50, "one in 99, evenly spaced"));
 }
 
@@ -41,7 +41,7 @@ proptest! {
     fn chosen_pairs_fit_and_are_pairs(cpus in 0u32..200, smt in any::<bool>(), most in 1usize..3000) {
         let machine = World { cpus: cpus.max(2) / 2 * 2, smt, blocks: 0, ..World::server() }.record().machine;
         let usable: CpuSet = (0..cpus).collect();
-        let choice = choose(&machine, &usable, most);
+        let choice = select(&machine, &usable, most);
         prop_assert!(choice.pairs.len() <= most);
         prop_assert_eq!(choice.possible, possible(cpus as usize));
         prop_assert_eq!(choice.rule.is_none(), choice.pairs.len() == choice.possible);

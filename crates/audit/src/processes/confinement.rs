@@ -4,7 +4,6 @@ use crate::Confinement;
 use manycore_topology::CpuSet;
 use manycore_topology::{
     cgroup::{self, GroupFolder, Hierarchies, HierarchyKind},
-    read::allowed,
     sys_tree::SysTree,
 };
 use std::collections::HashMap;
@@ -46,7 +45,7 @@ impl<'a> Groups<'a> {
         }
         let quotas = self.hierarchies.folders(memberships, "cpu")?;
         let quotas = quotas.iter().flat_map(|(_, folders)| folders);
-        let limits = quotas.filter_map(|folder| allowed::quota(self.tree, folder));
+        let limits = quotas.filter_map(|folder| cgroup::quota(self.tree, folder));
         if let Some((quota, file)) = limits
             .filter_map(|limit| Some((limit.quota_cpus?, limit.source)))
             .min_by(|a, b| a.0.total_cmp(&b.0))
@@ -61,7 +60,7 @@ impl<'a> Groups<'a> {
         let sets: Vec<Option<(CpuSet, String)>> = folders
             .iter()
             .map(|folder| {
-                let limit = allowed::cpuset(self.tree, folder).ok().flatten()?;
+                let limit = cgroup::cpuset(self.tree, folder).ok().flatten()?;
                 Some((limit.cpus?, limit.source))
             })
             .collect();

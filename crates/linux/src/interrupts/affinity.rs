@@ -4,7 +4,7 @@
 use crate::interrupts::Interrupt;
 use crate::interrupts::counts::Counts;
 use manycore_topology::{CpuSet, Machine, machine::Device};
-use manycore_topology::{read::ReadError, sys_tree::SysTree};
+use manycore_topology::{Error, sys_tree::SysTree};
 use rustix::io::Errno;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use std::{
 ///
 /// # Errors
 /// An affinity in the tree is not a CPU list.
-pub fn read(tree: &SysTree, machine: &Machine, counts: &Counts) -> Result<Vec<Interrupt>, ReadError> {
+pub fn read(tree: &SysTree, machine: &Machine, counts: &Counts) -> Result<Vec<Interrupt>, Error> {
     let owners = owners(tree, machine);
     let mut found = Vec::new();
     for row in &counts.rows {
@@ -43,7 +43,7 @@ pub fn read(tree: &SysTree, machine: &Machine, counts: &Counts) -> Result<Vec<In
 ///
 /// # Errors
 /// The affinity is not a CPU list.
-pub fn setting(tree: &SysTree, irq: u32) -> Result<Interrupt, ReadError> {
+pub fn setting(tree: &SysTree, irq: u32) -> Result<Interrupt, Error> {
     let folder = format!("proc/irq/{irq}");
     let allowed = format!("{folder}/smp_affinity_list");
     Ok(Interrupt {

@@ -1,7 +1,7 @@
 //! Reads how many interrupts each CPU took (`/proc/interrupts`, `Documentation/filesystems/proc.rst`).
 
 use manycore_topology::CpuId;
-use manycore_topology::{read::ReadError, sys_tree::SysTree};
+use manycore_topology::{Error, sys_tree::SysTree};
 use std::collections::BTreeMap;
 
 const FILE: &str = "proc/interrupts";
@@ -35,7 +35,7 @@ pub struct Row {
 ///
 /// # Errors
 /// The first line does not name CPUs.
-pub fn counts(tree: &SysTree) -> Result<Option<Counts>, ReadError> {
+pub fn counts(tree: &SysTree) -> Result<Option<Counts>, Error> {
     let Some(text) = tree.read_part(FILE, LARGEST, str::to_owned) else { return Ok(None) };
     parse(&text).map(Some).map_err(|problem| tree.malformed(FILE, &problem))
 }

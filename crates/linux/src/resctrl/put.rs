@@ -9,11 +9,17 @@ use std::{
 };
 
 /// Writes one line in one call: the kernel treats each call as a command of its own.
+///
+/// # Errors
+/// The error of the system call, which is how the kernel rejects the line.
 pub fn put(file: &Path, text: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes())
 }
 
 /// Adds CPUs to a group's list.
+///
+/// # Errors
+/// The list cannot be read, or the kernel rejects the CPUs.
 pub fn add_cpus(file: &Path, cpus: &CpuSet) -> io::Result<()> {
     let now: CpuSet = fs::read_to_string(file)?.parse().unwrap_or_default();
     put(file, &format!("{}\n", now.union(cpus)))

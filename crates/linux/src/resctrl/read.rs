@@ -7,7 +7,7 @@ use crate::resctrl::{
     state::{Group, Owner, QOS_SCHEMA, Role, State},
 };
 use manycore_topology::CpuSet;
-use manycore_topology::sys_tree::{OpenError, SysTree};
+use manycore_topology::{Error, sys_tree::SysTree};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -33,7 +33,7 @@ impl Files {
     ///
     /// # Errors
     /// The mount point cannot be opened.
-    pub fn open(system: &SysTree, mount: &Mount) -> Result<Self, OpenError> {
+    pub fn open(system: &SysTree, mount: &Mount) -> Result<Self, Error> {
         Ok(Self::new(SysTree::open(&mount.point)?, vendor(system).as_deref(), mount.clone()))
     }
 

@@ -2,7 +2,10 @@
 
 use crate::ceilings::{LARGEST, Needs, raise, resource, status};
 use manycore_experiment::spawning::Limit;
-use manycore_topology::{cgroup, read::system::kilobytes, sys_tree::SysTree};
+use manycore_topology::{
+    cgroup,
+    sys_tree::{SysTree, kilobytes},
+};
 
 /// Mappings per stack: the stack and its guard page. From Linux 6.13 with glibc 2.42 on, the guard page is
 /// not a separate mapping; the real limit is then higher than reported.

@@ -2,12 +2,8 @@
 //! quotas of its control groups and all their ancestors. Finds the limit that is effective.
 
 use crate::{
-    CpuSet,
+    CpuSet, Error, cgroup,
     machine::{AFFINITY, Allowed, Limit},
-};
-use crate::{
-    cgroup::{self, GroupFolder, HierarchyKind},
-    read::ReadError,
     sys_tree::SysTree,
 };
 
@@ -15,38 +11,18 @@ use crate::{
 ///
 /// # Errors
 /// A CPU list of a control group or of the process is malformed.
-pub fn read(tree: &SysTree, online: &CpuSet) -> Result<Allowed, ReadError> {
+pub fn read(tree: &SysTree, online: &CpuSet) -> Result<Allowed, Error> {
     let mut limits = Vec::new();
     for folder in cgroup::folders(tree, "cpuset") {
-        limits.extend(cpuset(tree, &folder)?);
+        limits.extend(cgroup::cpuset(tree, &folder)?);
     }
     limits.extend(affinity(tree)?);
-    limits.extend(cgroup::folders(tree, "cpu").iter().filter_map(|folder| quota(tree, folder)));
-    Ok(judge(online, limits))
-}
-
-/// Reads the CPUs of a control group. The effective list takes ancestors and offline CPUs into account. A
-/// group of version 2 without its own CPUs inherits them; its file is empty and sets no limit.
-///
-/// # Errors
-/// The list is malformed.
-pub fn cpuset(tree: &SysTree, folder: &GroupFolder) -> Result<Option<Limit>, ReadError> {
-    let names: &[&str] = match folder.flavour {
-        HierarchyKind::Unified => &["cpuset.cpus.effective", "cpuset.cpus"],
-        HierarchyKind::Named => &["cpuset.effective_cpus", "cpuset.cpus"],
-        HierarchyKind::Bare => &["effective_cpus", "cpus"],
-    };
-    for name in names {
-        let path = format!("{}/{name}", folder.path);
-        if let Some(cpus) = tree.cpu_list(&path)?.filter(|cpus| !cpus.is_empty()) {
-            return Ok(Some(Limit { source: format!("/{path}"), cpus: Some(cpus), quota_cpus: None }));
-        }
-    }
-    Ok(None)
+    limits.extend(cgroup::folders(tree, "cpu").iter().filter_map(|folder| cgroup::quota(tree, folder)));
+    Ok(effective(online, limits))
 }
 
 /// Reads the affinity (`sched_getaffinity(2)`) from `/proc/self/status`.
-fn affinity(tree: &SysTree) -> Result<Option<Limit>, ReadError> {
+fn affinity(tree: &SysTree) -> Result<Option<Limit>, Error> {
     const STATUS: &str = "proc/self/status";
     const KEY: &str = "Cpus_allowed_list:";
     let line = tree.read_part(STATUS, 64 << 10, |text| {
@@ -57,28 +33,9 @@ fn affinity(tree: &SysTree) -> Result<Option<Limit>, ReadError> {
     Ok(Some(Limit { source: AFFINITY.to_owned(), cpus: Some(cpus), quota_cpus: None }))
 }
 
-/// Reads the CPU quota of a control group, in CPUs.
-pub fn quota(tree: &SysTree, folder: &GroupFolder) -> Option<Limit> {
-    let file = |name: &str| tree.read(&format!("{}/{name}", folder.path));
-    let (name, text) = if folder.flavour == HierarchyKind::Unified {
-        ("cpu.max", file("cpu.max")?)
-    } else {
-        ("cpu.cfs_quota_us", format!("{} {}", file("cpu.cfs_quota_us")?, file("cpu.cfs_period_us")?))
-    };
-    let quota_cpus = Some(quota_of(&text)?);
-    Some(Limit { source: format!("/{}/{name}", folder.path), cpus: None, quota_cpus })
-}
-
-/// Converts quota and period in microseconds to a number of CPUs; `max` and -1 mean no quota.
-fn quota_of(text: &str) -> Option<f64> {
-    let (quota, period) = text.split_once(' ')?;
-    let (quota, period) = (quota.parse::<u64>().ok()?, period.trim().parse::<u64>().ok()?);
-    (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
-}
-
 /// Intersects the limits and finds the effective one: the smallest quota if it allows less than the sets
 /// do, otherwise the first set that is equal to the intersection. Sets that contain every CPU are dropped.
-fn judge(online: &CpuSet, mut limits: Vec<Limit>) -> Allowed {
+fn effective(online: &CpuSet, mut limits: Vec<Limit>) -> Allowed {
     for limit in &mut limits {
         limit.cpus = limit.cpus.take().map(|cpus| cpus.intersection(online));
     }
@@ -90,7 +47,7 @@ fn judge(online: &CpuSet, mut limits: Vec<Limit>) -> Allowed {
         .fold(online.clone(), |all, set| all.intersection(set));
     let tightest =
         limits.iter().filter_map(|limit| Some((limit.quota_cpus?, limit))).min_by(|a, b| a.0.total_cmp(&b.0));
-    let binding = match tightest {
+    let effective_limit = match tightest {
         Some((quota, limit)) if quota < cpus.len() as f64 => {
             format!("quota of {quota} CPUs in {}", limit.source)
         }
@@ -100,13 +57,12 @@ fn judge(online: &CpuSet, mut limits: Vec<Limit>) -> Allowed {
             None => format!("cpusets and affinity mask together leave {}", cpus.brief()),
         },
     };
-    Allowed { cpus, quota_cpus: tightest.map(|(quota, _)| quota), effective_limit: binding, limits }
+    Allowed { cpus, quota_cpus: tightest.map(|(quota, _)| quota), effective_limit, limits }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn set(source: &str, cpus: &str) -> Limit {
         Limit { source: source.into(), cpus: Some(cpus.parse().unwrap()), quota_cpus: None }
@@ -117,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_limit_binds() {
+    fn the_tightest_limit_is_effective() {
         let online: CpuSet = "0-7".parse().unwrap();
         for (limits, cpus, binding) in [
             (vec![], "0-7", "nothing"),
@@ -134,32 +90,12 @@ mod tests {
             (vec![set("/cg/a", "0-1"), time("/q", 2.5)], "0-1", "/cg/a leaves 0-1"),
             (vec![time("/q", 8.0)], "0-7", "nothing"),
         ] {
-            let allowed = judge(&online, limits.clone());
+            let allowed = effective(&online, limits.clone());
             assert_eq!(
                 (allowed.cpus.to_string().as_str(), allowed.effective_limit.as_str()),
                 (cpus, binding),
                 "{limits:?}"
             );
-        }
-    }
-
-    #[test]
-    fn quotas_are_in_cpus() {
-        for (text, cpus) in [
-            ("250000 100000", Some(2.5)),
-            ("max 100000", None),
-            ("-1 100000", None),
-            ("1 0", None),
-            ("", None),
-        ] {
-            assert_eq!(quota_of(text), cpus, "{text}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_quota_is_read_or_refused(text in "[-0-9a-z ]{0,40}") {
-            prop_assert!(quota_of(&text).is_none_or(|cpus| cpus > 0.0));
         }
     }
 }

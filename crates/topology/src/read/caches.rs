@@ -2,14 +2,9 @@
 //! `Documentation/ABI/testing/sysfs-devices-system-cpu`).
 
 use crate::{
-    CpuId, CpuSet,
+    CpuId, CpuSet, Error,
     machine::{Cache, CacheKind, Node},
-};
-use crate::{
-    read::{
-        ReadError,
-        cpus::{CPU, Cpus},
-    },
+    read::cpus::{CPU, Cpus},
     sys_tree::SysTree,
 };
 use std::collections::HashSet;
@@ -21,7 +16,7 @@ const MOST_INDICES: u32 = 10;
 ///
 /// # Errors
 /// A list of sharing CPUs is malformed.
-pub fn read(tree: &SysTree, cpus: &Cpus) -> Result<Vec<Cache>, ReadError> {
+pub fn read(tree: &SysTree, cpus: &Cpus) -> Result<Vec<Cache>, Error> {
     let mut caches: Vec<Cache> = Vec::new();
     let indices = most_indices(tree, cpus);
     for index in 0..indices {
@@ -53,7 +48,7 @@ fn most_indices(tree: &SysTree, cpus: &Cpus) -> u32 {
         .map_or(0, |last| last.saturating_add(1).min(MOST_INDICES))
 }
 
-fn read_one(tree: &SysTree, cpus: &Cpus, cpu: CpuId, index: u32) -> Result<Option<Cache>, ReadError> {
+fn read_one(tree: &SysTree, cpus: &Cpus, cpu: CpuId, index: u32) -> Result<Option<Cache>, Error> {
     let folder = format!("{CPU}/cpu{cpu}/cache/index{index}");
     let mut shared = tree.cpu_mask(&format!("{folder}/shared_cpu_map"))?;
     if shared.is_none() {
@@ -128,12 +123,12 @@ fn size(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synthetic::Spec;
+    use crate::synthetic::MachineSpec;
     use proptest::prelude::*;
 
     #[test]
     fn ids_are_kept_where_the_kernel_tells_them() {
-        let mut files = Spec { packages: 2, cores: 1, ..Spec::default() }.capture();
+        let mut files = MachineSpec { packages: 2, cores: 1, ..MachineSpec::default() }.capture();
         files.add_file(&format!("{CPU}/cpu1/cache/index3/id"), "8");
         let machine = crate::read(&SysTree::from_capture(files)).unwrap();
         assert_eq!(machine.caches_at(3).map(|cache| cache.id).collect::<Vec<_>>(), [None, Some(8)]);

@@ -1,11 +1,7 @@
 //! Reads CPUs and their packages, dies, clusters and cores
 //! (`Documentation/ABI/stable/sysfs-devices-system-cpu`, `Documentation/admin-guide/cputopology.rst`).
 
-use crate::{CpuId, CpuSet, machine::Group};
-use crate::{
-    read::{ReadError, cpuinfo::CpuInfo},
-    sys_tree::SysTree,
-};
+use crate::{CpuId, CpuSet, Error, machine::Group, read::cpuinfo::CpuInfo, sys_tree::SysTree};
 use std::collections::HashSet;
 
 /// Folder of all CPUs.
@@ -31,7 +27,7 @@ pub struct Cpus {
 }
 
 /// Files that describe one kind of group, below `cpuN/topology`.
-struct Kind {
+struct GroupFiles {
     /// Names of the sibling file, newest first. Names ending in `_list` contain lists, the others masks.
     /// Masks are older, so they are tried first.
     siblings: &'static [&'static str],
@@ -39,13 +35,13 @@ struct Kind {
     id: &'static str,
 }
 
-const CORE: Kind = Kind {
+const CORE: GroupFiles = GroupFiles {
     siblings: &["core_cpus", "core_cpus_list", "thread_siblings", "thread_siblings_list"],
     id: "core_id",
 };
-const CLUSTER: Kind = Kind { siblings: &["cluster_cpus", "cluster_cpus_list"], id: "cluster_id" };
-const DIE: Kind = Kind { siblings: &["die_cpus", "die_cpus_list"], id: "die_id" };
-const PACKAGE: Kind = Kind {
+const CLUSTER: GroupFiles = GroupFiles { siblings: &["cluster_cpus", "cluster_cpus_list"], id: "cluster_id" };
+const DIE: GroupFiles = GroupFiles { siblings: &["die_cpus", "die_cpus_list"], id: "die_id" };
+const PACKAGE: GroupFiles = GroupFiles {
     siblings: &["package_cpus", "package_cpus_list", "core_siblings", "core_siblings_list"],
     id: "physical_package_id",
 };
@@ -54,8 +50,8 @@ const PACKAGE: Kind = Kind {
 ///
 /// # Errors
 /// The tree has no CPUs, or a list of CPUs is malformed.
-pub fn read(tree: &SysTree, cpuinfo: &CpuInfo) -> Result<Cpus, ReadError> {
-    let (online, offline) = presence(tree)?;
+pub fn read(tree: &SysTree, cpuinfo: &CpuInfo) -> Result<Cpus, Error> {
+    let (online, offline) = online_and_offline(tree)?;
     let isolated = tree.cpu_list(&format!("{CPU}/isolated"))?.unwrap_or_default().intersection(&online);
     let mut cores = groups(tree, &CORE, &online)?;
     if cpuinfo.has_compute_units() {
@@ -70,10 +66,10 @@ pub fn read(tree: &SysTree, cpuinfo: &CpuInfo) -> Result<Cpus, ReadError> {
 /// Reads online and offline CPUs. `online` exists since Linux 2.6.26; older kernels have a file for each
 /// CPU that can be offline. A CPU without a `topology` folder counts as offline if other CPUs have one: it
 /// went offline while the tree was copied.
-fn presence(tree: &SysTree) -> Result<(CpuSet, CpuSet), ReadError> {
+fn online_and_offline(tree: &SysTree) -> Result<(CpuSet, CpuSet), Error> {
     let present = tree.numbered(CPU, "cpu");
     if present.is_empty() {
-        return Err(ReadError::NoCpus { root: tree.name().to_owned() });
+        return Err(Error::NoCpus { root: tree.name().to_owned() });
     }
     let listed = match tree.cpu_list(&format!("{CPU}/online"))? {
         Some(online) => online.intersection(&present),
@@ -97,7 +93,7 @@ fn presence(tree: &SysTree) -> Result<(CpuSet, CpuSet), ReadError> {
 
 /// Reads all groups of one kind. CPUs of a group already read are skipped, so a machine with two packages
 /// costs two files, however many CPUs it has.
-fn groups(tree: &SysTree, kind: &Kind, online: &CpuSet) -> Result<Vec<Group>, ReadError> {
+fn groups(tree: &SysTree, kind: &GroupFiles, online: &CpuSet) -> Result<Vec<Group>, Error> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
     let mut name = None;
@@ -119,10 +115,10 @@ fn groups(tree: &SysTree, kind: &Kind, online: &CpuSet) -> Result<Vec<Group>, Re
 /// Reads the sibling file of one CPU. `name` caches the file name that this kernel uses.
 fn siblings(
     tree: &SysTree,
-    kind: &Kind,
+    kind: &GroupFiles,
     cpu: CpuId,
     name: &mut Option<&'static str>,
-) -> Result<Option<CpuSet>, ReadError> {
+) -> Result<Option<CpuSet>, Error> {
     for &candidate in name.iter().chain(kind.siblings) {
         let path = format!("{CPU}/cpu{cpu}/topology/{candidate}");
         let cpus = if candidate.ends_with("_list") { tree.cpu_list(&path)? } else { tree.cpu_mask(&path)? };
@@ -157,8 +153,8 @@ fn split_compute_units(tree: &SysTree, units: &[Group]) -> Vec<Group> {
 /// Returns the dies, or the packages if the dies carry no information: architectures without dies report
 /// every CPU or core as a die, so dies count only if one has more than one CPU.
 fn useful_dies(dies: Vec<Group>, packages: &[Group]) -> Vec<Group> {
-    let told = dies.iter().any(|die| die.cpus.len() > 1);
-    if told { dies } else { packages.to_vec() }
+    let are_reported = dies.iter().any(|die| die.cpus.len() > 1);
+    if are_reported { dies } else { packages.to_vec() }
 }
 
 /// Returns the clusters, or nothing if they carry no information. x86 kernels report the CPUs of an L2 as a
@@ -167,10 +163,10 @@ fn useful_dies(dies: Vec<Group>, packages: &[Group]) -> Vec<Group> {
 fn useful_clusters(clusters: Vec<Group>, cores: &[Group], packages: &[Group]) -> Vec<Group> {
     let cores: HashSet<&CpuSet> = cores.iter().map(|core| &core.cpus).collect();
     let packages: HashSet<&CpuSet> = packages.iter().map(|package| &package.cpus).collect();
-    let told = clusters.iter().any(|cluster| {
+    let are_reported = clusters.iter().any(|cluster| {
         cluster.cpus.len() > 1 && !cores.contains(&cluster.cpus) && !packages.contains(&cluster.cpus)
     });
-    if told { clusters } else { Vec::new() }
+    if are_reported { clusters } else { Vec::new() }
 }
 
 #[cfg(test)]

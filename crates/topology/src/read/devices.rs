@@ -1,11 +1,7 @@
 //! Reads PCI devices and the network interfaces, disks and accelerators that belong to them
 //! (`/sys/bus/pci/devices`, `Documentation/ABI/testing/sysfs-bus-pci`).
 
-use crate::{CpuSet, machine::Device};
-use crate::{
-    read::{ReadError, pci},
-    sys_tree::SysTree,
-};
+use crate::{CpuSet, Error, machine::Device, read::pci, sys_tree::SysTree};
 use std::collections::BTreeMap;
 
 const PCI: &str = "sys/bus/pci/devices";
@@ -17,7 +13,7 @@ const NAMED: [&str; 5] =
 ///
 /// # Errors
 /// A device's CPU list is malformed.
-pub fn read(tree: &SysTree, online: &CpuSet) -> Result<Vec<Device>, ReadError> {
+pub fn read(tree: &SysTree, online: &CpuSet) -> Result<Vec<Device>, Error> {
     let addresses = tree.list(PCI);
     if addresses.is_empty() {
         return Ok(Vec::new());
@@ -53,7 +49,7 @@ pub fn read(tree: &SysTree, online: &CpuSet) -> Result<Vec<Device>, ReadError> {
     Ok(devices)
 }
 
-fn local_cpus(tree: &SysTree, folder: &str) -> Result<Option<CpuSet>, ReadError> {
+fn local_cpus(tree: &SysTree, folder: &str) -> Result<Option<CpuSet>, Error> {
     match tree.cpu_list(&format!("{folder}/local_cpulist"))? {
         Some(cpus) => Ok(Some(cpus)),
         None => tree.cpu_mask(&format!("{folder}/local_cpus")),
@@ -65,12 +61,12 @@ fn local_cpus(tree: &SysTree, folder: &str) -> Result<Option<CpuSet>, ReadError>
 fn names(tree: &SysTree) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for class in NAMED {
-        for name in tree.list(class).into_iter().filter(|name| is_telling(name)) {
+        for name in tree.list(class).into_iter().filter(|name| identifies_device(name)) {
             let target = tree.link(&format!("{class}/{name}")).unwrap_or_default();
             // Before Linux 2.6.26 the name was a folder that contained a link to the device.
-            let address = behind(&target)
-                .map(str::to_owned)
-                .or_else(|| behind(&tree.link(&format!("{class}/{name}/device"))?).map(str::to_owned));
+            let address = last_pci_address(&target).map(str::to_owned).or_else(|| {
+                last_pci_address(&tree.link(&format!("{class}/{name}/device"))?).map(str::to_owned)
+            });
             if let Some(address) = address {
                 found.entry(address).or_default().push(name);
             }
@@ -81,7 +77,7 @@ fn names(tree: &SysTree) -> BTreeMap<String, Vec<String>> {
 
 /// Returns whether a name identifies a device: `card0-HDMI-A-1` is a connector of `card0`, and `renderD128`
 /// is another node of the same device.
-fn is_telling(name: &str) -> bool {
+fn identifies_device(name: &str) -> bool {
     let plug = name.starts_with("card") && name.contains('-');
     let door = name.starts_with("renderD") || name.starts_with("controlD");
     !plug && !door
@@ -89,7 +85,7 @@ fn is_telling(name: &str) -> bool {
 
 /// Returns the last PCI address in the path of a device: `0000:00:02.0` for
 /// `../../devices/pci0000:00/0000:00:02.0/virtio1/block/vda`.
-fn behind(target: &str) -> Option<&str> {
+fn last_pci_address(target: &str) -> Option<&str> {
     target.rsplit('/').find(|part| pci::is_address(part))
 }
 
@@ -101,8 +97,8 @@ mod tests {
     #[test]
     fn a_name_belongs_to_the_nearest_device() {
         let disk = "../devices/pci0000:00/0000:00:1d.0/0000:03:00.0/nvme/nvme0/nvme0n1";
-        assert_eq!(behind(disk), Some("0000:03:00.0"));
-        assert_eq!(behind("../devices/virtual/block/loop0"), None);
+        assert_eq!(last_pci_address(disk), Some("0000:03:00.0"));
+        assert_eq!(last_pci_address("../devices/virtual/block/loop0"), None);
     }
 
     #[test]

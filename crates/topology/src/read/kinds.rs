@@ -4,23 +4,21 @@
 //! each CPU has a capacity (`cpu_capacity`, 1024 for the largest). On other machines only the maximum
 //! frequency differs.
 
-use crate::{CpuId, CpuSet, machine::CoreKind};
 use crate::{
-    read::{
-        ReadError,
-        cpus::{CPU, Cpus},
-    },
+    CpuId, CpuSet, Error,
+    machine::CoreKind,
+    read::cpus::{CPU, Cpus},
     sys_tree::SysTree,
 };
 
 /// Ratio of maximum frequencies up to which cores are of one kind. Favoured cores of one kind (Turbo Boost
 /// Max 3.0, AMD preferred cores) are up to about ten percent faster; cores of different kinds differ by
 /// more.
-const ONE_KIND: f64 = 1.2;
+const SAME_KIND_RATIO: f64 = 1.2;
 
 /// Properties by which kinds of CPUs differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Traits {
+struct CoreTraits {
     capacity: Option<u32>,
     max_khz: Option<u64>,
 }
@@ -29,14 +27,14 @@ struct Traits {
 ///
 /// # Errors
 /// A list of CPUs of a kind is malformed.
-pub fn read(tree: &SysTree, cpus: &Cpus) -> Result<Vec<CoreKind>, ReadError> {
+pub fn read(tree: &SysTree, cpus: &Cpus) -> Result<Vec<CoreKind>, Error> {
     let traits = traits(tree, cpus);
     let mut sets = intel(tree, &cpus.online)?;
     if sets.len() < 2 {
         sets = classes(&traits, |cpu| cpu.capacity.map(f64::from), 1.0);
     }
     if sets.len() < 2 {
-        sets = classes(&traits, |cpu| cpu.max_khz.map(|khz| khz as f64), ONE_KIND);
+        sets = classes(&traits, |cpu| cpu.max_khz.map(|khz| khz as f64), SAME_KIND_RATIO);
     }
     if sets.len() < 2 {
         sets = vec![cpus.online.clone()];
@@ -46,19 +44,19 @@ pub fn read(tree: &SysTree, cpus: &Cpus) -> Result<Vec<CoreKind>, ReadError> {
 
 /// Reads the properties of the first CPU of each core. The kernel provides each file for all CPUs or for
 /// none.
-fn traits(tree: &SysTree, cpus: &Cpus) -> Vec<(CpuSet, Traits)> {
+fn traits(tree: &SysTree, cpus: &Cpus) -> Vec<(CpuSet, CoreTraits)> {
     let cores: Vec<CpuSet> = match cpus.cores.as_slice() {
         [] => cpus.online.iter().map(CpuSet::single).collect(),
         cores => cores.iter().map(|core| core.cpus.clone()).collect(),
     };
-    let read = |cpu: CpuId| Traits {
+    let read = |cpu: CpuId| CoreTraits {
         capacity: tree.number(&format!("{CPU}/cpu{cpu}/cpu_capacity")),
         max_khz: tree.number(&format!("{CPU}/cpu{cpu}/cpufreq/cpuinfo_max_freq")).filter(|&khz| khz > 0),
     };
     let mut found = Vec::new();
     for core in cores {
         let traits = core.first().map(read).unwrap_or_default();
-        let nothing = traits == Traits::default() && found.is_empty();
+        let nothing = traits == CoreTraits::default() && found.is_empty();
         found.push((core, traits));
         if nothing {
             break;
@@ -68,7 +66,7 @@ fn traits(tree: &SysTree, cpus: &Cpus) -> Vec<(CpuSet, Traits)> {
 }
 
 /// Reads Intel's performance, efficiency and low-power cores, if the kernel reports more than one kind.
-fn intel(tree: &SysTree, online: &CpuSet) -> Result<Vec<CpuSet>, ReadError> {
+fn intel(tree: &SysTree, online: &CpuSet) -> Result<Vec<CpuSet>, Error> {
     let mut sets = Vec::new();
     for unit in ["cpu_core", "cpu_atom", "cpu_lowpower"] {
         let mut cpus = tree.cpu_list(&format!("sys/devices/{unit}/cpus"))?;
@@ -83,8 +81,8 @@ fn intel(tree: &SysTree, online: &CpuSet) -> Result<Vec<CpuSet>, ReadError> {
 /// Splits CPUs into classes, largest value first. A class ends where the value is more than a factor
 /// `tolerance` below the largest of the class.
 fn classes(
-    traits: &[(CpuSet, Traits)],
-    value: impl Fn(&Traits) -> Option<f64>,
+    traits: &[(CpuSet, CoreTraits)],
+    value: impl Fn(&CoreTraits) -> Option<f64>,
     tolerance: f64,
 ) -> Vec<CpuSet> {
     let mut valued: Vec<(f64, &CpuSet)> =
@@ -107,11 +105,11 @@ fn classes(
     sets.into_iter().map(CpuSet::from_iter).collect()
 }
 
-fn name(sets: Vec<CpuSet>, traits: &[(CpuSet, Traits)]) -> Vec<CoreKind> {
+fn name(sets: Vec<CpuSet>, traits: &[(CpuSet, CoreTraits)]) -> Vec<CoreKind> {
     let count = sets.len();
     let largest = |set: &CpuSet| {
         let members = || traits.iter().filter(|(cpus, _)| cpus.first().is_some_and(|cpu| set.contains(cpu)));
-        Traits {
+        CoreTraits {
             capacity: members().filter_map(|(_, traits)| traits.capacity).max(),
             max_khz: members().filter_map(|(_, traits)| traits.max_khz).max(),
         }
@@ -123,7 +121,7 @@ fn name(sets: Vec<CpuSet>, traits: &[(CpuSet, Traits)]) -> Vec<CoreKind> {
             (2, _) => "efficiency".to_owned(),
             _ => format!("kind {}", index + 1),
         };
-        let Traits { capacity, max_khz } = largest(&cpus);
+        let CoreTraits { capacity, max_khz } = largest(&cpus);
         CoreKind { name, cpus, capacity, max_khz }
     });
     kinds.collect()
@@ -133,8 +131,8 @@ fn name(sets: Vec<CpuSet>, traits: &[(CpuSet, Traits)]) -> Vec<CoreKind> {
 mod tests {
     use super::*;
 
-    fn traits(cpus: &str, capacity: Option<u32>, max_khz: Option<u64>) -> (CpuSet, Traits) {
-        (cpus.parse().unwrap(), Traits { capacity, max_khz })
+    fn traits(cpus: &str, capacity: Option<u32>, max_khz: Option<u64>) -> (CpuSet, CoreTraits) {
+        (cpus.parse().unwrap(), CoreTraits { capacity, max_khz })
     }
 
     #[test]
@@ -148,9 +146,9 @@ mod tests {
         assert_eq!(seen, [("performance", "2".into(), Some(1024)), ("efficiency", "0-1".into(), Some(160))]);
 
         let favoured = [traits("0-1", None, Some(5_200_000)), traits("2-3", None, Some(4_900_000))];
-        assert_eq!(classes(&favoured, |cpu| cpu.max_khz.map(|khz| khz as f64), ONE_KIND).len(), 1);
+        assert_eq!(classes(&favoured, |cpu| cpu.max_khz.map(|khz| khz as f64), SAME_KIND_RATIO).len(), 1);
         let hybrid = [traits("0-1", None, Some(5_200_000)), traits("2", None, Some(3_800_000))];
-        assert_eq!(classes(&hybrid, |cpu| cpu.max_khz.map(|khz| khz as f64), ONE_KIND).len(), 2);
+        assert_eq!(classes(&hybrid, |cpu| cpu.max_khz.map(|khz| khz as f64), SAME_KIND_RATIO).len(), 2);
     }
 
     #[test]

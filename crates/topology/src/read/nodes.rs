@@ -1,10 +1,11 @@
 //! Reads NUMA nodes (`/sys/devices/system/node`, `Documentation/ABI/stable/sysfs-devices-node`) and memory
 //! tiers (`Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers`).
 
-use crate::{CpuSet, machine::Node};
 use crate::{
-    read::{ReadError, cpus::Cpus, system},
-    sys_tree::SysTree,
+    CpuSet, Error,
+    machine::Node,
+    read::{cpus::Cpus, system},
+    sys_tree::{SysTree, kilobytes},
 };
 
 const NODE: &str = "sys/devices/system/node";
@@ -15,7 +16,7 @@ const NVIDIA: &str = "proc/driver/nvidia/gpus";
 ///
 /// # Errors
 /// A CPU or node list is malformed.
-pub fn read(tree: &SysTree, cpus: &Cpus) -> Result<Vec<Node>, ReadError> {
+pub fn read(tree: &SysTree, cpus: &Cpus) -> Result<Vec<Node>, Error> {
     let present = tree.numbered(NODE, "node");
     let listed = match tree.cpu_list(&format!("{NODE}/online"))? {
         Some(listed) => listed.intersection(&present),
@@ -44,12 +45,12 @@ pub fn read(tree: &SysTree, cpus: &Cpus) -> Result<Vec<Node>, ReadError> {
     }
     drop_accelerator_memory(tree, &mut nodes, &listed);
     keep_square_distances(&mut nodes, &listed);
-    place_by_initiators(tree, &mut nodes);
+    locate_nodes(tree, &mut nodes);
     tiers(tree, &mut nodes)?;
     Ok(nodes)
 }
 
-fn node_cpus(tree: &SysTree, id: u32) -> Result<Option<CpuSet>, ReadError> {
+fn node_cpus(tree: &SysTree, id: u32) -> Result<Option<CpuSet>, Error> {
     match tree.cpu_mask(&format!("{NODE}/node{id}/cpumap"))? {
         Some(cpus) => Ok(Some(cpus)),
         None => tree.cpu_list(&format!("{NODE}/node{id}/cpulist")),
@@ -60,7 +61,7 @@ fn memory(tree: &SysTree, id: u32) -> Option<u64> {
     let text = tree.read_part(&format!("{NODE}/node{id}/meminfo"), 4096, |text| {
         text.lines().find(|line| line.contains("MemTotal:")).unwrap_or_default().to_owned()
     })?;
-    system::kilobytes(text.split_once("MemTotal:")?.1)
+    kilobytes(text.split_once("MemTotal:")?.1)
 }
 
 fn distances(tree: &SysTree, id: u32) -> Vec<u32> {
@@ -105,7 +106,7 @@ fn keep_square_distances(nodes: &mut [Node], listed: &CpuSet) {
 
 /// Adds the CPUs with the fastest access to a node's memory. Nodes without CPUs get their position from
 /// these, or from the distances if the firmware reports nothing else.
-fn place_by_initiators(tree: &SysTree, nodes: &mut [Node]) {
+fn locate_nodes(tree: &SysTree, nodes: &mut [Node]) {
     let (with, without): (Vec<usize>, Vec<usize>) =
         (0..nodes.len()).partition(|&at| !nodes[at].cpus.is_empty());
     for at in with {
@@ -145,7 +146,7 @@ fn nearest(nodes: &[Node], at: usize) -> CpuSet {
     near.iter().fold(CpuSet::new(), |cpus, &other| cpus.union(&nodes[other].cpus))
 }
 
-fn tiers(tree: &SysTree, nodes: &mut [Node]) -> Result<(), ReadError> {
+fn tiers(tree: &SysTree, nodes: &mut [Node]) -> Result<(), Error> {
     for tier in tree.numbered(TIERS, "memory_tier").iter() {
         let listed = tree.cpu_list(&format!("{TIERS}/memory_tier{tier}/nodelist"))?.unwrap_or_default();
         nodes.iter_mut().filter(|node| listed.contains(node.id)).for_each(|node| node.tier = Some(tier));

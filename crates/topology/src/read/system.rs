@@ -1,13 +1,16 @@
 //! Reads names of the hardware, the software and the hypervisor, and the total memory.
 
-use crate::machine::System;
-use crate::{read::cpuinfo::CpuInfo, sys_tree::SysTree};
+use crate::{
+    machine::System,
+    read::cpuinfo::CpuInfo,
+    sys_tree::{SysTree, kilobytes},
+};
 
 const CLOCKSOURCES: &str = "sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 /// Reads the names of the system.
 pub fn read(tree: &SysTree, cpuinfo: &CpuInfo) -> System {
-    let foreign = ForeignUname::read(tree);
+    let foreign = HwlocUname::read(tree);
     let dmi = |name: &str| {
         ["sys/class/dmi/id", "sys/devices/virtual/dmi/id"]
             .iter()
@@ -40,11 +43,6 @@ pub fn memory(tree: &SysTree) -> Option<u64> {
     kilobytes(text.strip_prefix("MemTotal:")?)
 }
 
-/// Parses `  24731708 kB` into bytes.
-pub fn kilobytes(text: &str) -> Option<u64> {
-    text.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-}
-
 /// Reads the release as `uname -r` prints it. Without `/proc/sys` it is the third word of `/proc/version`.
 fn kernel(tree: &SysTree) -> Option<String> {
     tree.read("proc/sys/kernel/osrelease")
@@ -65,13 +63,13 @@ fn os(tree: &SysTree) -> Option<String> {
 
 /// The output of `uname` that hwloc's `hwloc-gather-topology` stores next to the files that it copies.
 #[derive(Default)]
-struct ForeignUname {
+struct HwlocUname {
     release: Option<String>,
     machine: Option<String>,
     host: Option<String>,
 }
 
-impl ForeignUname {
+impl HwlocUname {
     fn read(tree: &SysTree) -> Self {
         let Some(text) = tree.read("proc/hwloc-nofile-info") else { return Self::default() };
         let value = |key: &str| {
@@ -83,8 +81,8 @@ impl ForeignUname {
 
 /// Returns vendor and product. Leaves out a vendor that the product repeats, and placeholders.
 fn hardware(vendor: Option<String>, product: Option<String>) -> Option<String> {
-    let told = |name: &String| !name.is_empty() && !name.to_lowercase().contains("to be filled");
-    match (vendor.filter(told), product.filter(told)) {
+    let is_filled_in = |name: &String| !name.is_empty() && !name.to_lowercase().contains("to be filled");
+    match (vendor.filter(is_filled_in), product.filter(is_filled_in)) {
         (Some(vendor), Some(product)) if product.starts_with(&vendor) => Some(product),
         (Some(vendor), Some(product)) => Some(format!("{vendor} {product}")),
         (vendor, product) => vendor.or(product),

@@ -1,7 +1,7 @@
 //! Available memory and free huge pages of each node (`/sys/devices/system/node/nodeN`).
 
 use crate::domain::{NodeRoom, PageRoom, Room};
-use manycore_topology::{read::system, sys_tree::SysTree};
+use manycore_topology::sys_tree::{SysTree, kilobytes};
 use std::collections::BTreeMap;
 
 const NODE: &str = "sys/devices/system/node";
@@ -40,7 +40,7 @@ fn of_node(tree: &SysTree, node: u32) -> NodeRoom {
 
 /// Returns the bytes of a line of `meminfo`.
 fn field(meminfo: &str, name: &str) -> Option<u64> {
-    meminfo.lines().find_map(|line| system::kilobytes(line.split_once(name)?.1))
+    meminfo.lines().find_map(|line| kilobytes(line.split_once(name)?.1))
 }
 
 #[cfg(test)]

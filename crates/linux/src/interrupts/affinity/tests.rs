@@ -3,7 +3,7 @@ use crate::interrupts::counts;
 use manycore_topology::{
     capture::Capture,
     synthetic::{
-        Spec,
+        MachineSpec,
         extras::{PciDevice, add_device},
     },
 };
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 /// A server with a network card of eight queues and one interrupt for events, a disk whose queues the kernel
 /// manages, and a card without a NUMA node on an interrupt line that it shares with a device without a name.
 fn server() -> Capture {
-    let mut files = Spec { packages: 2, cores: 4, threads: 1, ..Spec::default() }.capture();
+    let mut files = MachineSpec { packages: 2, cores: 4, threads: 1, ..MachineSpec::default() }.capture();
     let device = |address, class, driver, node, name| PciDevice { address, class, driver, node, name };
     for device in [
         device("0000:03:00.0", 0x02_0000, "ixgbe", 1, "net/eth0"),
