@@ -52,13 +52,13 @@ const PLANS: [&[&str]; 4] = [
 ];
 
 /// Runs `cat` with each line as its prefix and compares the CPUs that it may use.
-fn words_place_a_command(dialect: &[&str]) {
+fn words_place_a_command(format: &[&str]) {
     for plan in PLANS {
         let mut expected = planned(plan);
         if expected.windows(2).all(|pair| pair[0] == pair[1]) {
             expected.truncate(1);
         }
-        let words = stdout(&[plan, dialect].concat());
+        let words = stdout(&[plan, format].concat());
         let lines: Vec<&str> = words.lines().collect();
         assert_eq!(lines.len(), expected.len(), "{words}");
         for (line, cpus) in lines.iter().zip(expected) {
@@ -154,47 +154,15 @@ fn podman_takes_the_options() {
         assert!(!rustix::process::geteuid().is_root(), "podman checks the options");
         return eprintln!("SKIPPED: podman ignores the options of an unprivileged user here");
     }
-    for dialect in ["podman", "docker"] {
+    for format in ["podman", "docker"] {
         for (memory, nodes) in [("default", ""), ("bind", "0")] {
-            let options = stdout(&["--as", dialect, "--memory", memory, "--together"]);
+            let options = stdout(&["--as", format, "--memory", memory, "--together"]);
             let made = create(options.trim());
             assert!(made.status.success(), "{options}{}", text(&made.stderr));
             let form = "{{.HostConfig.CpusetCpus}} {{.HostConfig.CpusetMems}}";
             let seen = sh(&format!("{podman} inspect --format '{form}' {}", text(&made.stdout).trim()));
             let cpus = CpuSet::union_of(&planned(&[]));
             assert_eq!(text(&seen.stdout).trim(), format!("{cpus} {nodes}").trim(), "{}", text(&seen.stderr));
-        }
-    }
-}
-
-/// Checks a domain with these parts against libvirt's schema; returns the message of a failure.
-fn domain(parts: &str) -> Result<(), String> {
-    let folder = TempDir::new().unwrap();
-    let xml = format!(
-        "<domain type='kvm'><name>placed</name><memory>1048576</memory>\n{parts}<os><type>hvm</type></os></domain>\n"
-    );
-    let file = write(folder.path(), "domain.xml", xml.as_bytes());
-    let output = Command::new("virt-xml-validate").arg(file).arg("domain").output().unwrap();
-    output.status.success().then_some(()).ok_or_else(|| text(&output.stdout) + &text(&output.stderr))
-}
-
-#[test]
-fn libvirt_takes_the_domain() {
-    if !has("virt-xml-validate") || !has("xmllint") {
-        return;
-    }
-    if let Err(said) = domain("<vcpu>1</vcpu>\n") {
-        eprintln!("SKIPPED: virt-xml-validate cannot check here: {said}");
-        return;
-    }
-    assert!(domain("<vcpu cpuset='x-y'>2</vcpu>\n").is_err(), "the schema is checked");
-    for memory in ["default", "local", "interleave", "bind", "bind=1"] {
-        for (place, reserve) in [("close", "0"), ("spread@node", "2"), ("free", "cpus=0"), ("spread", "0")] {
-            let root = fixture("server-64cpu");
-            let args = ["--root", &root, "--place", place, "--reserve", reserve, "--memory", memory];
-            let parts = stdout(&[&args[..], &["--as", "libvirt", "--workers", "6"]].concat());
-            assert_eq!(parts.matches("<vcpupin ").count(), 6);
-            domain(&parts).unwrap_or_else(|said| panic!("{parts}{said}"));
         }
     }
 }
@@ -253,9 +221,8 @@ fn openmp_puts_each_thread_on_its_place() {
     }
 }
 
-#[test]
-fn yaml_says_what_the_static_policy_asks_for() {
-    const CHECK: &str = "
+/// Checks the kubelet's configuration and the pod, and prints what they request.
+const KUBERNETES_CHECK: &str = "
 import sys, yaml
 kubelet, pod = yaml.safe_load_all(sys.stdin.read())
 assert kubelet['kind'] == 'KubeletConfiguration' and pod['kind'] == 'Pod', (kubelet, pod)
@@ -268,12 +235,15 @@ for container in pod['spec']['containers']:
 print(len(pod['spec']['containers']), total, kubelet['cpuManagerPolicy'], kubelet.get('topologyManagerPolicy'),
     kubelet.get('reservedSystemCPUs'), *sorted(kubelet.get('cpuManagerPolicyOptions', {})))
 ";
+
+#[test]
+fn yaml_has_what_the_static_policy_needs() {
     if !sh("python3 -c 'import yaml'").status.success() {
         eprintln!("SKIPPED: python3 has no yaml");
         return;
     }
     let folder = TempDir::new().unwrap();
-    let check = write(folder.path(), "check.py", CHECK.as_bytes());
+    let check = write(folder.path(), "check.py", KUBERNETES_CHECK.as_bytes());
     for (machine, args, expected) in [
         ("guest-2cpu", "--place close", "1 2 static single-numa-node None"),
         ("guest-2cpu", "--place free", "1 2 none None None"),

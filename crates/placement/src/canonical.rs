@@ -6,7 +6,7 @@
 
 mod nodes;
 
-use super::{
+use crate::{
     PlacementPlan,
     cpu_tree::{Branch, CpuTree},
     near_memory::NearMemory,
@@ -40,15 +40,15 @@ impl fmt::Display for CanonicalPlan {
 
 pub(super) fn of(plan: &PlacementPlan, machine: &Machine) -> CanonicalPlan {
     // A damaged machine description may name billions of CPUs; no tree is built for it.
-    let online = if machine.online.len() > super::MAX_CPUS { &CpuSet::new() } else { &machine.online };
+    let online = if machine.online.len() > crate::MAX_CPUS { &CpuSet::new() } else { &machine.online };
     let tree = CpuTree::new(machine, online);
     let nodes = NodeSymmetries::new(&tree);
-    let mut drawing = CanonicalForm::new(&tree, plan);
-    drawing.keep_numbers = !tree.nested || !by_policy(plan, machine);
-    let shapes = nodes.numberings.iter().map(|numbers| drawing.branch(&tree.root, &nodes, numbers));
-    let strangers: Vec<String> =
-        drawing.offline_sets.iter().map(|(cpus, n)| format!("?{n} on {cpus}")).collect();
-    CanonicalPlan(shapes.min().unwrap_or_default() + &strangers.concat())
+    let mut form = CanonicalForm::new(&tree, plan);
+    form.keep_numbers = !tree.nested || !by_policy(plan, machine);
+    let shapes = nodes.numberings.iter().map(|numbers| form.branch(&tree.root, &nodes, numbers));
+    let offline_sets: Vec<String> =
+        form.offline_sets.iter().map(|(cpus, n)| format!("?{n} on {cpus}")).collect();
+    CanonicalPlan(shapes.min().unwrap_or_default() + &offline_sets.concat())
 }
 
 /// Returns whether all workers have the memory that a policy gives them.
@@ -82,7 +82,7 @@ struct CanonicalForm<'a> {
 
 impl<'a> CanonicalForm<'a> {
     fn new(tree: &'a CpuTree, plan: &PlacementPlan) -> Self {
-        let mut drawing = Self {
+        let mut form = Self {
             tree,
             member: vec![Vec::new(); tree.leaves.len()],
             sets: HashMap::new(),
@@ -92,9 +92,9 @@ impl<'a> CanonicalForm<'a> {
         let mut classes: Vec<(&CpuSet, usize)> = plan.classes().into_iter().collect();
         classes.sort_by_key(|&(cpus, workers)| (Reverse(cpus.len()), workers, cpus.first()));
         for (cpus, workers) in classes {
-            drawing.add(cpus, workers);
+            form.add(cpus, workers);
         }
-        drawing
+        form
     }
 
     fn add(&mut self, cpus: &CpuSet, workers: usize) {

@@ -1,6 +1,6 @@
 //! Requests that a machine cannot meet, with the nearest request that it can.
 
-use super::policy::Level;
+use crate::policy::Level;
 use manycore_topology::CpuSet;
 
 /// A request for a placement that this machine cannot meet. The message names the request and the nearest
@@ -10,7 +10,7 @@ pub enum PlacementError {
     /// There are no workers to place.
     #[error("there are no workers to place; request at least 1")]
     NoWorkers,
-    /// More workers than [`super::MAX_WORKERS`].
+    /// More workers than [`crate::MAX_WORKERS`].
     #[error("{requested} workers are too many for a plan; request at most {most}")]
     TooManyWorkers {
         /// Workers requested.
@@ -18,7 +18,7 @@ pub enum PlacementError {
         /// Maximum number of workers of a plan.
         most: usize,
     },
-    /// The machine's description has more CPUs than [`super::MAX_CPUS`].
+    /// The machine's description has more CPUs than [`crate::MAX_CPUS`].
     #[error(
         "the machine description has {0} CPUs, more than any real machine; create it again with 'manycore topo'"
     )]

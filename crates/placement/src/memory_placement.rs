@@ -1,6 +1,6 @@
 //! Memory policies as on the command line, and the nodes that they select for a plan.
 
-use super::{PlacementError, PlacementPlan};
+use crate::{PlacementError, PlacementPlan};
 use manycore_topology::{CpuSet, Machine};
 use std::{collections::BTreeSet, fmt, str::FromStr};
 

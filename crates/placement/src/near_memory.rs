@@ -1,6 +1,6 @@
 //! The NUMA nodes whose memory is nearest to given CPUs.
 
-use super::PlannedWorker;
+use crate::PlannedWorker;
 use manycore_topology::{CpuSet, Machine, machine::Node};
 
 /// For each node with CPUs, the nodes with memory nearest to it.

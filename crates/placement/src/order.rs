@@ -1,6 +1,6 @@
 //! The order in which workers get CPUs, and the number of workers of each group.
 
-use super::cpu_tree::{Branch, CpuTree};
+use crate::cpu_tree::{Branch, CpuTree};
 use std::{
     cmp::Reverse,
     collections::{BTreeSet, BinaryHeap},
@@ -40,27 +40,27 @@ fn merge(tree: &CpuTree, branch: &Branch, tier: Tier) -> Vec<usize> {
     for (at, child) in branch.children.iter().enumerate() {
         let list = merge(tree, child, tier);
         let used = child.leaves.clone().filter(|&leaf| tier_of(tree, leaf) < tier).count();
-        let room = child.leaves.clone().filter(|&leaf| tree.leaves[leaf].sibling <= tier.0).count();
+        let capacity = child.leaves.clone().filter(|&leaf| tree.leaves[leaf].sibling <= tier.0).count();
         if let Some(&first) = list.first() {
-            heap.push(Reverse((share(used, room), tree.leaves[first].cpu, at)));
+            heap.push(Reverse((share(used, capacity), tree.leaves[first].cpu, at)));
         }
-        lists.push((list.into_iter(), used, room));
+        lists.push((list.into_iter(), used, capacity));
     }
     let mut order = Vec::new();
     while let Some(Reverse((_, cpu, at))) = heap.pop() {
-        let (list, used, room) = &mut lists[at];
+        let (list, used, capacity) = &mut lists[at];
         order.extend(list.next());
         *used += 1;
         if !list.as_slice().is_empty() {
-            heap.push(Reverse((share(*used, *room), cpu, at)));
+            heap.push(Reverse((share(*used, *capacity), cpu, at)));
         }
     }
     order
 }
 
 /// Returns a fraction as a number that compares exactly for groups of up to 65,536 CPUs.
-fn share(used: usize, room: usize) -> u64 {
-    ((used as u64) << 32) / room.max(1) as u64
+fn share(used: usize, capacity: usize) -> u64 {
+    ((used as u64) << 32) / capacity.max(1) as u64
 }
 
 /// Distributes workers over groups in proportion to the groups' sizes, by largest remainder; among equal

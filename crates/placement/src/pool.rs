@@ -1,6 +1,6 @@
 //! The CPUs that a policy may use.
 
-use super::{
+use crate::{
     Level, PlacementError, Policy, PolicyKind, Reserve,
     cpu_tree::{CpuTree, Rank},
     order, reasons,
@@ -18,7 +18,7 @@ pub(super) fn usable(
 ) -> Result<CpuSet, PlacementError> {
     let allowed = &machine.allowed.cpus;
     let may = allowed_cpus(machine, policy);
-    if may.len() > super::MAX_CPUS {
+    if may.len() > crate::MAX_CPUS {
         return Err(PlacementError::TooManyCpus(may.len()));
     }
     let wanted = policy.named();

@@ -1,8 +1,8 @@
 //! The sentences that explain why a worker got its CPUs.
 
-use super::{
-    PlacementStep,
+use crate::{
     cpu_tree::{CpuTree, Rank},
+    planner::PlacementStep,
     pool::LevelGroup,
 };
 use manycore_topology::{CpuSet, Machine, topology_tree::Part};

@@ -1,6 +1,6 @@
 //! CPUs that are reserved for the system and for other work.
 
-use super::{
+use crate::{
     PlacementError,
     cpu_tree::{indices_of, kind},
     pool,
@@ -93,13 +93,13 @@ impl Reserve {
 /// Returns the usable CPUs of each core, in the order in which they are reserved.
 fn cores(machine: &Machine, usable: &CpuSet, wanted: &CpuSet) -> Vec<Vec<CpuId>> {
     let ids: Vec<CpuId> = usable.iter().collect();
-    let mut told = vec![false; ids.len()];
+    let mut in_core = vec![false; ids.len()];
     let mut cores: Vec<Vec<CpuId>> = Vec::new();
     for core in &machine.cores {
-        let new = indices_of(&core.cpus, &ids).filter(|&at| !std::mem::replace(&mut told[at], true));
+        let new = indices_of(&core.cpus, &ids).filter(|&at| !std::mem::replace(&mut in_core[at], true));
         cores.push(new.map(|at| ids[at]).collect());
     }
-    cores.extend(ids.iter().zip(told).filter(|(_, told)| !told).map(|(&cpu, _)| vec![cpu]));
+    cores.extend(ids.iter().zip(in_core).filter(|(_, in_core)| !in_core).map(|(&cpu, _)| vec![cpu]));
     cores.retain(|core| !core.is_empty());
     cores.sort_by_key(|core| {
         (core.iter().any(|&cpu| wanted.contains(cpu)), Reverse(kind(machine, core[0])), core[0])

@@ -1,6 +1,6 @@
 //! The placement trace: where the tasks of a placed command ran, and whether the plan held.
 
-use super::{PlacementPlan, TaskId};
+use crate::{PlacementPlan, TaskId};
 use manycore_topology::{CpuId, CpuSet};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_did_not_hold() {
+    fn unobserved_cpu_time_did_not_hold() {
         assert_eq!(PlacementTrace::default().held_as_observed(), None);
         let place: CpuSet = "2".parse().unwrap();
         let mut trace = PlacementTrace { cpu_ns: Some(10_000), ..PlacementTrace::default() };

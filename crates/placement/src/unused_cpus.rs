@@ -1,6 +1,6 @@
 //! CPUs that a policy does not use, whatever the number of workers.
 
-use super::{Policy, Reserve, pool};
+use crate::{Policy, Reserve, pool};
 use manycore_topology::{CpuSet, Machine};
 
 /// CPUs of a machine that no worker gets. The sets do not overlap.

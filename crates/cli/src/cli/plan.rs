@@ -46,12 +46,12 @@ pub struct PlanArgs {
     pub all: bool,
     /// Print the plan in the syntax of this program instead
     #[arg(long = "as", value_name = "PROGRAM", value_parser = export_format_parser(), conflicts_with_all = ["format", "all"])]
-    pub dialect: Option<ExportFormat>,
+    pub export: Option<ExportFormat>,
     /// Memory policy, for --as: default, local, interleave, bind, interleave=LIST, bind=LIST
-    #[arg(long, value_name = "MEMORY", default_value = "default", requires = "dialect")]
+    #[arg(long, value_name = "MEMORY", default_value = "default", requires = "export")]
     pub memory: MemoryPlacement,
     /// With --as: one set of CPUs for all workers, for example for one container, instead of one per worker
-    #[arg(long, requires = "dialect")]
+    #[arg(long, requires = "export")]
     pub together: bool,
     /// Also draw the machine with its workers to this SVG file
     #[arg(long, value_name = "FILE")]
@@ -59,15 +59,15 @@ pub struct PlanArgs {
 }
 
 fn export_format_parser() -> impl TypedValueParser<Value = ExportFormat> {
-    let value = |dialect: ExportFormat| PossibleValue::new(dialect.name()).help(export_help(dialect));
-    let named = |name: String| ExportFormat::ALL.into_iter().find(|dialect| dialect.name() == name);
+    let value = |format: ExportFormat| PossibleValue::new(format.name()).help(export_help(format));
+    let named = |name: String| ExportFormat::ALL.into_iter().find(|format| format.name() == name);
     PossibleValuesParser::new(ExportFormat::ALL.map(value))
         .try_map(move |name| named(name).ok_or("not a program that --as supports"))
 }
 
 /// Describes the output of `--as` for the help text.
-const fn export_help(dialect: ExportFormat) -> &'static str {
-    match dialect {
+const fn export_help(format: ExportFormat) -> &'static str {
+    match format {
         ExportFormat::Taskset => "a command prefix: CPUs",
         ExportFormat::Numactl => "a command prefix: CPUs and memory",
         ExportFormat::Systemd => "a drop-in for a service",
@@ -76,6 +76,5 @@ const fn export_help(dialect: ExportFormat) -> &'static str {
         ExportFormat::Kubernetes => "the kubelet's configuration and a pod, as close to the plan as possible",
         ExportFormat::Slurm => "a command prefix: one task per worker",
         ExportFormat::OpenMp => "environment variables of a program whose threads are the workers",
-        ExportFormat::Libvirt => "parts of the XML of a domain whose virtual CPUs are the workers",
     }
 }

@@ -20,18 +20,18 @@ pub fn run(args: &Args) -> Outcome {
     let plan = plan(args, &machine)?;
     let left_out = UnusedCpus::of(&args.place, &machine, &args.reserve);
     // The text is made before any file is written, so that an error leaves no files.
-    let text = match (args.dialect, args.format) {
-        (Some(dialect), _) => export(args, dialect, &machine, &plan, &left_out)?,
+    let text = match (args.export, args.format) {
+        (Some(format), _) => export(args, format, &machine, &plan, &left_out)?,
         (None, Format::Text) => plan_text::render(&plan, &machine, &left_out, args.all),
         (None, Format::Json) => output::json(&plan)?,
     };
     if let Some(path) = &args.svg {
         output::write_file(path, svg::render(&machine, Some(&plan)).as_bytes())?;
     }
-    match args.dialect {
+    match args.export {
         // These lines become part of a command line, where a comment would be read as arguments. So
         // comments go to standard error.
-        Some(dialect) if dialect.is_command_prefix() => {
+        Some(format) if format.is_command_prefix() => {
             let (comments, words): (Vec<&str>, Vec<&str>) =
                 text.split_inclusive('\n').partition(|line| line.starts_with('#'));
             for comment in comments {
@@ -57,17 +57,17 @@ fn plan(args: &Args, machine: &Machine) -> Outcome<PlacementPlan> {
 
 fn export(
     args: &Args,
-    dialect: ExportFormat,
+    format: ExportFormat,
     machine: &Machine,
     plan: &PlacementPlan,
     left_out: &UnusedCpus,
 ) -> Outcome<String> {
     args.memory.check(machine).map_err(Failure::input)?;
-    let together = match (args.together, dialect.places_processes()) {
+    let together = match (args.together, format.places_processes()) {
         (false, _) => None,
         (true, true) => Some(plan.together()),
         (true, false) => {
-            let name = dialect.name();
+            let name = format.name();
             return Err(Failure::input(format!(
                 "--together: {name} places the workers of one program separately; leave out --together, or request 1 worker"
             )));
@@ -80,5 +80,5 @@ fn export(
         memory: &args.memory,
         reserved: &left_out.reserved,
     };
-    Ok(export.text(dialect))
+    Ok(export.text(format))
 }

@@ -5,14 +5,13 @@
 
 mod container;
 mod kubernetes;
-mod libvirt;
 mod numactl;
 mod openmp;
 mod slurm;
 mod systemd;
 mod taskset;
 
-use super::{MemoryPlacement, PlacementPlan, PlannedWorker, Policy, memory_placement::set};
+use crate::{MemoryPlacement, PlacementPlan, PlannedWorker, Policy, memory_placement::set};
 use manycore_topology::{CpuSet, Machine};
 
 /// A program that plans are exported for.
@@ -34,13 +33,11 @@ pub enum ExportFormat {
     Slurm,
     /// Environment variables of an OpenMP program.
     OpenMp,
-    /// Parts of a domain whose virtual CPUs are the workers.
-    Libvirt,
 }
 
 impl ExportFormat {
     /// All programs.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::Taskset,
         Self::Numactl,
         Self::Systemd,
@@ -49,7 +46,6 @@ impl ExportFormat {
         Self::Kubernetes,
         Self::Slurm,
         Self::OpenMp,
-        Self::Libvirt,
     ];
 
     /// Returns the name on the command line.
@@ -63,7 +59,6 @@ impl ExportFormat {
             Self::Kubernetes => "kubernetes",
             Self::Slurm => "slurm",
             Self::OpenMp => "openmp",
-            Self::Libvirt => "libvirt",
         }
     }
 
@@ -91,22 +86,21 @@ pub struct Export<'a> {
     /// The memory policy. `bind` without nodes binds each worker to the memory nearest to its own CPUs;
     /// `interleave` without nodes uses the memory nodes of all workers.
     pub memory: &'a MemoryPlacement,
-    /// Reserved CPUs; see [`super::UnusedCpus::reserved`].
+    /// Reserved CPUs; see [`crate::UnusedCpus::reserved`].
     pub reserved: &'a CpuSet,
 }
 
 impl Export<'_> {
     /// Returns the whole text, which ends with a newline.
-    pub fn text(&self, dialect: ExportFormat) -> String {
-        match dialect {
+    pub fn text(&self, format: ExportFormat) -> String {
+        match format {
             ExportFormat::Taskset => taskset::text(self),
             ExportFormat::Numactl => numactl::text(self),
             ExportFormat::Systemd => systemd::text(self),
-            ExportFormat::Docker | ExportFormat::Podman => container::text(self, dialect.name()),
+            ExportFormat::Docker | ExportFormat::Podman => container::text(self, format.name()),
             ExportFormat::Kubernetes => kubernetes::text(self),
             ExportFormat::Slurm => slurm::text(self),
             ExportFormat::OpenMp => openmp::text(self),
-            ExportFormat::Libvirt => libvirt::text(self),
         }
     }
 

@@ -4,11 +4,11 @@ use super::{machines::*, *};
 use proptest::{prelude::*, sample::select};
 
 /// Exports a plan for a program.
-fn export(machine: &Machine, dialect: ExportFormat, place: &str, workers: usize, memory: &str) -> String {
+fn export(machine: &Machine, format: ExportFormat, place: &str, workers: usize, memory: &str) -> String {
     let (policy, memory): (Policy, MemoryPlacement) = (place.parse().unwrap(), memory.parse().unwrap());
     let plan = plan(machine, place, workers);
     let reserved = CpuSet::new();
-    Export { plan: &plan, machine, policy: &policy, memory: &memory, reserved: &reserved }.text(dialect)
+    Export { plan: &plan, machine, policy: &policy, memory: &memory, reserved: &reserved }.text(format)
 }
 
 /// Returns the lines that are not comments.
@@ -57,7 +57,7 @@ fn each_worker_has_its_line_and_alike_ones_have_one() {
 #[test]
 fn unsupported_features_become_comments() {
     let machine = two_packages();
-    for (dialect, memory, comment) in [
+    for (format, memory, comment) in [
         (ExportFormat::Taskset, "bind", "# taskset cannot set a memory policy (bind); use --as numactl"),
         (
             ExportFormat::Docker,
@@ -70,15 +70,13 @@ fn unsupported_features_become_comments() {
         (ExportFormat::Kubernetes, "bind", "# bind: memoryManagerPolicy: Static"),
         (ExportFormat::Kubernetes, "default", "Kubernetes cannot name CPUs"),
         (ExportFormat::Systemd, "default", "#   NAME@1.service: CPUAffinity=8 AllowedCPUs=8"),
-        (ExportFormat::Libvirt, "local", "<!-- local is the default of a domain without numatune -->"),
     ] {
-        let text = export(&machine, dialect, "spread", 2, memory);
+        let text = export(&machine, format, "spread", 2, memory);
         assert!(text.contains(comment), "{text}");
     }
-    for dialect in [ExportFormat::Taskset, ExportFormat::Numactl, ExportFormat::Docker, ExportFormat::Podman]
-    {
+    for format in [ExportFormat::Taskset, ExportFormat::Numactl, ExportFormat::Docker, ExportFormat::Podman] {
         assert!(
-            !export(&machine, dialect, "spread", 2, "default").contains('#'),
+            !export(&machine, format, "spread", 2, "default").contains('#'),
             "output for command substitution"
         );
     }
@@ -114,22 +112,14 @@ fn openmp_places_are_intervals() {
 }
 
 #[test]
-fn a_comment_of_xml_holds_no_two_hyphens() {
-    let mut machine = with_devices();
-    machine.devices[0].names = vec!["eth---0".to_owned()];
-    let text = export(&machine, ExportFormat::Libvirt, "near=eth---0", 1, "default");
-    assert!(text.contains("near=eth- - -0"), "{text}");
-}
-
-#[test]
-fn left_out_is_what_no_plan_uses() {
+fn unused_cpus_are_in_no_plan() {
     let mut machine = two_packages();
     machine.isolated = cpus("3,4");
     machine.allowed.cpus = cpus("0-11");
     machine.offline = cpus("16-17");
     let (policy, reserve): (Policy, Reserve) = ("cpus=3,0".parse().unwrap(), "2".parse().unwrap());
-    let left_out = UnusedCpus::of(&policy, &machine, &reserve);
-    let texts = [&left_out.reserved, &left_out.isolated, &left_out.denied, &left_out.offline];
+    let unused = UnusedCpus::of(&policy, &machine, &reserve);
+    let texts = [&unused.reserved, &unused.isolated, &unused.denied, &unused.offline];
     assert_eq!(texts.map(ToString::to_string), ["1-2", "4", "12-15", "16-17"]);
     assert_eq!(policy.capacity(&machine, &reserve), Ok(2));
     let close: Policy = "close".parse().unwrap();
@@ -138,7 +128,7 @@ fn left_out_is_what_no_plan_uses() {
 
 proptest! {
     #[test]
-    fn every_dialect_has_words_for_every_plan(
+    fn every_format_has_words_for_every_plan(
         place in select(vec!["free", "close", "spread", "spread@core", "spread@package+nosmt", "cpus=10,2"]),
         memory in select(vec!["default", "local", "interleave", "bind", "bind=0"]),
         workers in 1..30usize,
@@ -148,8 +138,8 @@ proptest! {
         if !nodes {
             machine.nodes.clear();
         }
-        for dialect in ExportFormat::ALL {
-            let text = export(&machine, dialect, place, workers, memory);
+        for format in ExportFormat::ALL {
+            let text = export(&machine, format, place, workers, memory);
             prop_assert!(text.ends_with('\n') && !text.contains("= ") && !text.contains("=\"\""), "{}", text);
             // Lists of nodes or CPUs are not empty, except where systemd's empty assignment clears one.
             let cut = text.lines().find(|line| line.ends_with('=') && !line.starts_with("CPU") && !line.starts_with("Allowed"));

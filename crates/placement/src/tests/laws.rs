@@ -1,6 +1,7 @@
 //! Properties that hold on all machines.
 
 use super::*;
+use crate::{CpuSharing, near_memory::NearMemory};
 use manycore_topology::machine::Group;
 use proptest::{prelude::*, sample::select};
 use std::collections::HashMap;

@@ -7,8 +7,12 @@ mod machines;
 mod refusals;
 mod shapes;
 
-use super::*;
+use crate::{
+    CanonicalPlan, Export, ExportFormat, MAX_WORKERS, MemoryPlacement, PlacementPlan, PlannedWorker, Policy,
+    Reserve, UnusedCpus,
+};
 use machines::Form;
+use manycore_topology::{CpuSet, Machine};
 
 fn plan(machine: &Machine, place: &str, workers: usize) -> PlacementPlan {
     place.parse::<Policy>().unwrap().plan(machine, workers, &Reserve::Nothing).unwrap()

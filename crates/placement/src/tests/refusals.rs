@@ -20,14 +20,14 @@ fn a_machine_of_billions_is_refused() {
     assert!(refused(&machine, "free").contains("description has 4294967295 CPUs"));
     let damaged = Machine { cores: named(&["0-4294967294"]), ..two() };
     assert_eq!(line(&damaged, "close", 2), "0 1");
-    assert!(refused(&two(), "cpus=0-4294967294").contains("2-4294967294 not in this machine"));
+    assert!(refused(&two(), "cpus=0-4294967294").contains("2-4294967294 not present on this machine"));
 }
 
 #[test]
 fn unusable_cpus_are_named() {
     assert_eq!(
         refused(&sparse(), "cpus=0-3,8,99"),
-        "cpus=0-3,8,99: 99 not in this machine, 1,3 offline, 0 not allowed (cpuset.cpus of /job); \
+        "cpus=0-3,8,99: 99 not present on this machine, 1,3 offline, 0 not allowed (cpuset.cpus of /job); \
          CPUs that may be used: 2,8,10,100,102"
     );
     assert_eq!(
@@ -50,7 +50,7 @@ fn a_reserve_for_threads_names_cpus_that_are_there() {
     let check = |list: &str| list.parse::<Reserve>().unwrap().check_online(&sparse());
     assert_eq!(
         check("cpus=1-2,99").unwrap_err().to_string(),
-        "reserve cpus=1-2,99: 99 not in this machine, 1 offline; CPUs that may be reserved: 2,8,10,100,102"
+        "reserve cpus=1-2,99: 99 not present on this machine, 1 offline; CPUs that may be reserved: 2,8,10,100,102"
     );
     assert!(check("cpus=0,2").is_ok() && check("7").is_ok());
 }
