@@ -97,9 +97,14 @@ macro_rules! from_errors {
 
 from_errors! {
     manycore_experiment::Error: Unavailable Failed;
-    manycore_control::Error: Invalid Unavailable;
     manycore_evaluate::Error: Invalid Unavailable Failed;
     manycore_study::Error: Invalid Unavailable Failed;
     manycore_spawn::Error: Invalid Unavailable Failed;
     manycore_guard::Error: Invalid Unavailable;
+}
+
+impl From<manycore_control::Error> for Failure {
+    fn from(error: manycore_control::Error) -> Self {
+        if error.is_request() { Self::input(error) } else { Self::missing(error) }
+    }
 }

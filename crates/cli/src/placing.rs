@@ -1,33 +1,42 @@
-//! What `run` and `pin` share: from options to a placement, and how it ended.
+//! The part that `run` and `pin` share: from options to a placement, and the report of how it ended.
 
 use crate::{
     cli::{Enforcement, PlacementArgs},
     failure::{Failure, Outcome},
-    output, source,
+    output,
+    signals::Signals,
+    source,
 };
 use manycore_control::{
     journal::UndoResult,
-    placement::{self, PlacementRequest, PlacementSession, ResolvedPlacement},
+    placement::{self, PlacementRequest, ResolvedPlacement, SignalSource},
 };
 use manycore_placement::{PlacementTrace, Reserve};
 use manycore_text::units;
 use manycore_topo::trace_text;
+use rustix::process::Signal;
+use std::os::fd::BorrowedFd;
 
-/// Ends a placement: gives the tasks what they had before, and reports what was left.
-///
-/// # Errors
-/// [`Failure::Missing`] where something could not be restored.
-pub fn take_back(follow: PlacementSession, quiet: bool) -> Outcome {
-    let id = follow.journal_id();
-    told(&follow.restore()?, &id, quiet)
+impl SignalSource for Signals {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor()
+    }
+
+    fn take(&self) -> Vec<Signal> {
+        self.take()
+    }
+
+    fn take_for_command(&self) -> Vec<Signal> {
+        self.take_for_command()
+    }
 }
 
-/// The placement that the options request, on this machine.
+/// Makes the plan that the command line requests.
 ///
 /// # Errors
-/// [`Failure::Input`] where it cannot be met here or is for another machine, [`Failure::Missing`] where our own
-/// affinity cannot be read.
-pub fn aim(args: &PlacementArgs) -> Outcome<ResolvedPlacement> {
+/// [`Failure::Input`] if the plan cannot be made on this machine or is for another machine.
+/// [`Failure::Missing`] if the affinity of this process cannot be read.
+pub fn resolve(args: &PlacementArgs) -> Outcome<ResolvedPlacement> {
     if let Some(folder) =
         args.out.as_ref().and_then(|out| out.parent()).filter(|folder| !folder.as_os_str().is_empty())
         && !folder.is_dir()
@@ -47,20 +56,20 @@ pub fn aim(args: &PlacementArgs) -> Outcome<ResolvedPlacement> {
             Enforcement::Affinity => placement::Enforcement::Affinity,
         },
     };
-    Ok(placement::resolve_placement(machine, request)?)
+    Ok(request.resolve(machine)?)
 }
 
-/// Tells what of a journal could not be taken back.
+/// Reports the changes of a journal that could not be restored.
 ///
 /// # Errors
-/// [`Failure::Unavailable`] where that is something.
-pub fn told(restored: &UndoResult, id: &str, quiet: bool) -> Outcome {
+/// [`Failure::Missing`] if there are any.
+pub fn report_restored(restored: &UndoResult, journal: &str, quiet: bool) -> Outcome {
     if !quiet {
         for line in &restored.changed_by_others {
             output::note(&format!("manycore: {line}"));
         }
     }
-    restored.failure(id).map_or(Ok(()), |failure| Err(Failure::missing(failure)))
+    restored.failure(journal).map_or(Ok(()), |failure| Err(Failure::missing(failure)))
 }
 
 /// Prints where the tasks ran, and evaluates `--check`.
@@ -68,7 +77,7 @@ pub fn told(restored: &UndoResult, id: &str, quiet: bool) -> Outcome {
 /// # Errors
 /// [`Failure::Check`] with `--check` if the plan did not hold. An error if the output file cannot be
 /// written.
-pub fn show(trace: &PlacementTrace, args: &PlacementArgs) -> Outcome {
+pub fn report_trace(trace: &PlacementTrace, args: &PlacementArgs) -> Outcome {
     if !args.quiet {
         output::note(trace_text::render(trace).trim_end());
     }
@@ -77,12 +86,12 @@ pub fn show(trace: &PlacementTrace, args: &PlacementArgs) -> Outcome {
         output::write_file(path, &json)?;
     }
     let Some(least) = args.check else { return Ok(()) };
-    let seen = units::percent(trace.coverage().unwrap_or(0.0));
+    let observed = units::percent(trace.coverage().unwrap_or(0.0));
     match trace.held_with_coverage(least) {
         Some(true) => Ok(()),
         Some(false) => Err(Failure::Check("the plan did not hold".to_owned())),
         None => Err(Failure::Check(format!(
-            "not shown that the plan held: {seen} of the CPU time was observed in place, --check={} was requested",
+            "not shown that the plan held: {observed} of the CPU time was observed in place, --check={} was requested",
             units::percent(least)
         ))),
     }

@@ -80,7 +80,7 @@ impl Cleanup {
     /// Starts the cleanup process.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if the process cannot be started.
+    /// [`Error::CleanupNotStarted`].
     pub fn start(program: &Program) -> Result<Self> {
         let child = Command::new(&program.path)
             .args(&program.arguments)
@@ -89,7 +89,7 @@ impl Cleanup {
             // Signals of the terminal are sent to our process group and must not end it.
             .process_group(0)
             .spawn()
-            .map_err(|error| Error::unavailable(format!("cannot start the cleanup process: {error}")))?;
+            .map_err(Error::CleanupNotStarted)?;
         let mut cleanup = Self { child };
         cleanup.send(Record::Owner(std::process::id()))?;
         Ok(cleanup)
@@ -98,16 +98,14 @@ impl Cleanup {
     /// Announces a thing that must not outlive this process.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if the cleanup process has ended.
+    /// [`Error::CleanupEnded`].
     pub fn add(&mut self, leftover: Leftover) -> Result {
         self.send(Record::Leftover(leftover))
     }
 
     fn send(&mut self, record: Record) -> Result {
         let sent = self.child.stdin.as_mut().map(|pipe| pipe.write_all(&record.encode()));
-        sent.unwrap_or(Ok(())).map_err(|error| {
-            Error::unavailable(format!("the cleanup process has ended unexpectedly ({error}); run again"))
-        })
+        sent.unwrap_or(Ok(())).map_err(Error::CleanupEnded)
     }
 }
 

@@ -51,7 +51,7 @@ impl CommandGroup {
             match create_in(journal, &above, home.flavour) {
                 Ok(folder) => return Ok(Self { folder, flavour: home.flavour }),
                 Err(error) => {
-                    why = format!("no control group can be created in {}: {error}", above.display())
+                    why = format!("no control group can be created in {}: {error}", above.display());
                 }
             }
         }

@@ -10,7 +10,7 @@ use manycore_experiment::{
 use manycore_linux::clock::now_ns;
 use manycore_topology::{
     CpuSet, Machine, TopologyDistance,
-    pairs::{Choice, Pair, choose, possible},
+    pairs::{Pair, PairSelection, possible, select},
 };
 use manycore_workload::latency::{ROUND_TRIPS, Visit};
 use rand::{RngExt, SeedableRng};
@@ -50,8 +50,8 @@ pub(super) fn measure_pairs(stage: &mut Stage, cpus: &CpuSet, seconds: f64, part
             "core-to-core latency needs two CPUs, and only CPU {cpus} may be used"
         )));
     }
-    let Choice { pairs, possible, rule } =
-        choose(&stage.session.record.machine, cpus, ((seconds / SHORTEST) as usize).max(1));
+    let PairSelection { pairs, possible, rule } =
+        select(&stage.session.record.machine, cpus, ((seconds / SHORTEST) as usize).max(1));
     if let Some(rule) = &rule {
         let (measured, left_out) = (pairs.len(), possible - pairs.len());
         stage.session.miss(

@@ -47,10 +47,6 @@ impl From<manycore_experiment::Error> for Error {
 
 impl From<manycore_control::Error> for Error {
     fn from(error: manycore_control::Error) -> Self {
-        use manycore_control::Error as Cause;
-        match error {
-            Cause::Invalid(message) => Self::Invalid(message),
-            Cause::Unavailable(message) => Self::Unavailable(message),
-        }
+        if error.is_request() { Self::invalid(error) } else { Self::unavailable(error) }
     }
 }

@@ -1,7 +1,6 @@
 //! Finds all processes that a command has started, including daemons that have left their parents.
 
-use crate::placement::Enforcement;
-use crate::{command_group::CommandGroup, journal::Journal};
+use crate::{command_group::CommandGroup, journal::Journal, placement::Enforcement};
 use manycore_linux::{
     affinity,
     child::{self, StartPlacement},
@@ -30,13 +29,13 @@ pub struct CommandProcesses {
 
 impl CommandProcesses {
     /// Prepares for a command. To be called before the command starts.
-    pub fn new(journal: &Journal, hold: Enforcement) -> Self {
-        let group = match hold {
+    pub fn new(journal: &Journal, enforcement: Enforcement) -> Self {
+        let group = match enforcement {
             Enforcement::Auto => CommandGroup::create(journal).ok(),
             Enforcement::Affinity => None,
         };
-        let strangers = tasks::children(std::process::id()).into_iter().collect();
-        Self { earlier_children: strangers, group, earlier_cpu_time: job::reaped_cpu() }
+        let earlier_children = tasks::children(std::process::id()).into_iter().collect();
+        Self { earlier_children, group, earlier_cpu_time: job::reaped_cpu() }
     }
 
     /// Starts the command, inside the control group if there is one.

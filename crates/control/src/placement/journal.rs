@@ -1,6 +1,9 @@
 //! Records in the journal what is changed, and in the placement trace where tasks run.
 
-use crate::journal::{Change, Journal};
+use crate::{
+    journal::{Change, Journal},
+    placement::cpu_time::CpuTimeTotal,
+};
 use manycore_linux::{
     counters::{KernelCounters, TaskCounters},
     tasks,
@@ -18,7 +21,7 @@ use std::{
 /// Time between two readings of counters that are expensive to read: migrations and context switches.
 const COUNTER_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The journal and the placement trace of `run` and `pin`.
+/// The changes of a session, in the journal, and its placement trace.
 pub struct PlacementJournal {
     journal: Arc<Journal>,
     /// The affinity to restore for each process.
@@ -38,51 +41,15 @@ pub struct PlacementJournal {
     total: Option<CpuTimeTotal>,
 }
 
-/// CPU time of processes that ran before this program started, and of their children. The kernel does not
-/// add it up for any process of this program.
-#[derive(Debug, Default)]
-struct CpuTimeTotal {
-    /// CPU time at the first count.
-    base_ns: Option<u64>,
-    /// CPU time of ended processes whose parents are not among the processes.
-    ended_ns: u64,
-    /// For each process its CPU time including reaped children, and its parent.
-    by_process: BTreeMap<u32, (u64, u32)>,
-}
-
-impl CpuTimeTotal {
-    /// Counts the known processes, each with its start time, again. Returns the CPU time in nanoseconds
-    /// since the first count. The CPU time of an ended process is added to its parent when the parent waits
-    /// for it.
-    fn count(&mut self, known: &BTreeMap<u32, Option<u64>>) -> u64 {
-        let living = known.iter().filter_map(|(&pid, start)| {
-            let usage = tasks::usage(pid).filter(|usage| Some(usage.start) == *start)?;
-            Some((pid, (usage.cpu_ns, usage.parent)))
-        });
-        self.take(living.collect())
-    }
-
-    fn take(&mut self, now: BTreeMap<u32, (u64, u32)>) -> u64 {
-        let ended = self
-            .by_process
-            .iter()
-            .filter(|(pid, (_, parent))| !now.contains_key(pid) && !now.contains_key(parent));
-        self.ended_ns += ended.map(|(_, (used, _))| used).sum::<u64>();
-        self.by_process = now;
-        let total = self.ended_ns + self.by_process.values().map(|(used, _)| used).sum::<u64>();
-        total.saturating_sub(*self.base_ns.get_or_insert(total))
-    }
-}
-
 impl PlacementJournal {
-    /// Creates a recorder for `plan` on `machine`. Tasks created while they are observed get `inherited`
+    /// Creates the journal and the trace for `plan` on `machine`. Tasks created while they are observed get `own_cpus`
     /// back.
     pub fn new(
         journal: Arc<Journal>,
         machine: &Machine,
         plan: PlacementPlan,
         subject: String,
-        inherited: CpuSet,
+        own_cpus: CpuSet,
     ) -> Self {
         let near = |nodes: &[u32]| {
             let nodes = machine.nodes.iter().filter(|node| nodes.contains(&node.id) && !node.memory_only);
@@ -91,7 +58,7 @@ impl PlacementJournal {
         Self {
             journal,
             originals: BTreeMap::new(),
-            own_cpus: inherited,
+            own_cpus,
             near_memory: plan.workers.iter().map(|worker| near(&worker.memory_nodes)).collect(),
             trace: PlacementTrace::for_plan(plan, subject),
             trace_index: BTreeMap::new(),
@@ -123,8 +90,8 @@ impl PlacementJournal {
     }
 
     /// Records that a task's affinity is about to change from `old` to `new`. A task that was created while
-    /// it was observed (`created_while_observed`) inherited `old` from a pinned task, so the affinity to restore is that of
-    /// its process or its parent.
+    /// it was observed (`created_while_observed`) inherited `old` from a pinned task, so the affinity to
+    /// restore is that of its process or its parent.
     ///
     /// # Errors
     /// The journal cannot be written; then the affinity must not be changed.
@@ -252,28 +219,5 @@ impl PlacementJournal {
         if self.counting {
             self.last_count = Some(Instant::now());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::placement::journal::CpuTimeTotal;
-
-    /// Regression test: `pin --check` had no total. It observed 0.2 s of 1.7 s and reported that the plan
-    /// held.
-    #[test]
-    fn what_ended_between_two_looks_is_in_the_total() {
-        let mut total = CpuTimeTotal::default();
-        let mut at = |now: &[(u32, u64, u32)]| {
-            total.take(now.iter().map(|&(pid, used, parent)| (pid, (used, parent))).collect())
-        };
-        assert_eq!(at(&[(10, 500, 1), (11, 100, 10)]), 0);
-        assert_eq!(at(&[(10, 600, 1), (11, 300, 10)]), 300);
-        // 11 has ended, and 10 has waited for it. Another process was created and ended between the scans.
-        assert_eq!(at(&[(10, 600 + 310 + 40, 1)]), 350);
-        // 10 has a child, which loses its parent.
-        assert_eq!(at(&[(10, 960, 1), (12, 20, 10)]), 380);
-        assert_eq!(at(&[(12, 30, 1)]), 390);
-        assert_eq!(at(&[]), 390);
     }
 }

@@ -98,7 +98,7 @@ impl Pending {
                 Some(Ok(())) => {}
                 Some(Err(error)) => restored.failed.push(format!("cannot write to another journal: {error}")),
                 None => {
-                    restored.changed_by_others.push(changed(&format!("thread {tid} of process {pid}"), &now))
+                    restored.changed_by_others.push(changed(&format!("thread {tid} of process {pid}"), &now));
                 }
             }
         }

@@ -1,20 +1,19 @@
 //! Enforces the affinities of tasks, so that they run on the CPUs of their workers.
 
+mod discovery;
+mod pinning;
 mod scan;
 
 use crate::placement::{PlacementJournal, WorkerCpus};
 use manycore_linux::{
     affinity,
-    clock::now_ns,
-    proc_events::{ProcEventBatch, ProcEvents, TaskCreated},
+    proc_events::{ProcEventBatch, ProcEvents},
     tasks,
 };
 use manycore_placement::TaskAssignment;
 use manycore_topology::CpuSet;
-use rustix::io::Errno;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{self, ErrorKind},
     os::fd::BorrowedFd,
     time::{Duration, Instant},
 };
@@ -50,7 +49,8 @@ pub struct AffinityEnforcer {
     /// Processes that had ended at the last scan of all tasks. Their earlier children belong to the command
     /// as well.
     ended: BTreeSet<u32>,
-    next_scan: Duration,
+    /// Time until the next scan.
+    pause: Duration,
     /// Time of the last search for processes.
     last_search: Instant,
     last_scan: Instant,
@@ -86,6 +86,16 @@ enum Creation {
     At(u64),
 }
 
+impl Creation {
+    /// Returns the delay in nanoseconds from the creation to `now_ns`, if the time of the creation is known.
+    fn delay_ns(self, now_ns: u64) -> Option<u64> {
+        match self {
+            Self::At(at_ns) => Some(now_ns.saturating_sub(at_ns)),
+            Self::BeforeFirstScan | Self::AfterFirstScan => None,
+        }
+    }
+}
+
 /// A known task.
 struct KnownTask {
     pid: u32,
@@ -95,26 +105,26 @@ struct KnownTask {
 }
 
 impl AffinityEnforcer {
-    /// Enforces `place` for a command started by a process that may use `inherited`.
-    pub fn new(place: &WorkerCpus, inherited: &CpuSet) -> Self {
-        let whole = place.cpus().unwrap_or_else(|| inherited.clone());
-        let workers = if place.workers.is_empty() { vec![whole.clone()] } else { place.workers.clone() };
+    /// Enforces `place` for a command started by a process that may use `own_cpus`.
+    pub fn new(place: &WorkerCpus, own_cpus: &CpuSet) -> Self {
+        let all_cpus = place.cpus().unwrap_or_else(|| own_cpus.clone());
+        let workers = if place.workers.is_empty() { vec![all_cpus.clone()] } else { place.workers.clone() };
         Self {
             assignment: TaskAssignment::new(workers),
             copies: false,
-            all_cpus: whole,
+            all_cpus,
             proc_events: ProcEvents::poll(),
             tasks: BTreeMap::new(),
             processes: BTreeMap::new(),
             ended: BTreeSet::new(),
-            next_scan: FIRST_SCAN,
+            pause: FIRST_SCAN,
             last_search: Instant::now(),
             last_scan: Instant::now(),
             scan_interval: FIRST_SCAN_INTERVAL,
             own_affinities: BTreeMap::new(),
             refused: BTreeMap::new(),
             former_affinities: BTreeSet::new(),
-            own_cpus: inherited.clone(),
+            own_cpus: own_cpus.clone(),
             newly_pinned: Vec::new(),
             online: affinity::online(),
             entering_cgroup: false,
@@ -125,14 +135,14 @@ impl AffinityEnforcer {
 
     /// Enforces `place` for copies of a command, each of which starts on the CPUs of the worker with its
     /// number.
-    pub fn for_copies(place: &WorkerCpus, inherited: &CpuSet) -> Self {
-        Self { copies: true, ..Self::new(place, inherited) }
+    pub fn for_copies(place: &WorkerCpus, own_cpus: &CpuSet) -> Self {
+        Self { copies: true, ..Self::new(place, own_cpus) }
     }
 
-    /// Adds a recorder for changes and for the placement trace, and subscribes to process events of the
+    /// Adds a journal for changes and for the placement trace, and subscribes to process events of the
     /// kernel if possible.
-    pub fn with_journal(self, recorder: PlacementJournal) -> Self {
-        Self { proc_events: ProcEvents::subscribe(), journal: Some(recorder), ..self }
+    pub(crate) fn with_journal(self, journal: PlacementJournal) -> Self {
+        Self { proc_events: ProcEvents::subscribe(), journal: Some(journal), ..self }
     }
 
     /// Returns the tasks that changed their own affinity: name, and the CPUs that they chose last.
@@ -146,17 +156,17 @@ impl AffinityEnforcer {
     }
 
     /// Returns the running processes whose affinity is enforced.
-    pub fn processes(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn processes(&self) -> impl Iterator<Item = u32> + '_ {
         self.processes.keys().copied()
     }
 
-    /// Returns the recorder.
-    pub fn journal(&mut self) -> Option<&mut PlacementJournal> {
+    /// Returns the journal, if there is one.
+    pub(crate) fn journal(&mut self) -> Option<&mut PlacementJournal> {
         self.journal.as_mut()
     }
 
     /// Returns the file descriptor that becomes readable on process events, if the kernel reports them.
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.proc_events.descriptor()
     }
 
@@ -171,8 +181,8 @@ impl AffinityEnforcer {
         self.scan_below(&|| roots.to_vec())
     }
 
-    /// The same. `roots` is called only if all processes have to be searched.
-    pub fn scan_below(&mut self, roots: &dyn Fn() -> Vec<u32>) -> Duration {
+    /// Does the same as [`scan`](Self::scan). `roots` is called only if all processes have to be searched.
+    pub(crate) fn scan_below(&mut self, roots: &dyn Fn() -> Vec<u32>) -> Duration {
         let longest = match self.proc_events {
             ProcEvents::Polled(_) if self.pins_individually() => MAX_PIN_DELAY,
             _ => self.scan_interval,
@@ -189,241 +199,16 @@ impl AffinityEnforcer {
             }
             ProcEventBatch::None => false,
         };
-        self.next_scan = if appeared || !self.newly_pinned.is_empty() {
+        self.pause = if appeared || !self.newly_pinned.is_empty() {
             FIRST_SCAN
         } else {
-            (self.next_scan * 2).min(longest)
+            (self.pause * 2).min(longest)
         };
         if self.last_scan.elapsed() >= self.scan_interval {
             self.scan_all(roots);
         }
-        self.next_scan
+        self.pause
     }
-
-    /// Moves all tasks of the trees below `roots` to another placement.
-    pub fn move_to(&mut self, place: &WorkerCpus, inherited: &CpuSet, roots: &[u32]) {
-        let own = std::mem::take(&mut self.own_affinities);
-        *self = Self { own_affinities: own, ..Self::new(place, inherited) };
-        self.take_over(roots);
-    }
-
-    /// Pins all tasks of the trees below `roots`, whatever affinity they have.
-    pub fn take_over(&mut self, roots: &[u32]) {
-        self.proc_events.next_batch();
-        for pid in tasks::with_descendants(roots) {
-            for tid in tasks::threads(pid) {
-                if let Ok(cpus) = affinity::of(tid) {
-                    self.assign_and_pin(pid, tid, &cpus, Creation::BeforeFirstScan);
-                    self.former_affinities.insert(cpus);
-                }
-            }
-        }
-        // Tasks that were created meanwhile.
-        self.find_new_tasks(roots);
-    }
-
-    /// Pins all tasks again whose affinity was reset. Control groups of version 1, and of version 2 before
-    /// Linux 6.2, reset the affinities of tasks that enter.
-    pub fn repin_all(&mut self) {
-        let pinned: Vec<(u32, usize)> =
-            self.assignment.tasks().filter_map(|tid| Some((tid, self.assignment.worker_of(tid)?))).collect();
-        for (tid, worker) in pinned {
-            if affinity::of(tid)
-                .is_ok_and(|cpus| cpus == self.all_cpus && cpus != *self.assignment.cpus(worker))
-            {
-                self.move_task(tid, worker);
-            }
-        }
-    }
-
-    /// Searches for new tasks in the trees below `roots` and below known processes.
-    fn find_new_tasks(&mut self, roots: &[u32]) -> bool {
-        self.last_search = Instant::now();
-        let roots: Vec<u32> = roots.iter().copied().chain(self.processes.keys().copied()).collect();
-        let living: BTreeMap<u32, u32> = tasks::with_descendants(&roots)
-            .into_iter()
-            .flat_map(|pid| tasks::threads(pid).into_iter().map(move |tid| (tid, pid)))
-            .collect();
-        let ended = self.tasks.iter().filter(|(tid, known)| living.get(tid) != Some(&known.pid));
-        for tid in ended.map(|(tid, _)| *tid).collect::<Vec<_>>() {
-            // The CPU time of a zombie can still be read.
-            self.update_task(tid, true);
-        }
-        self.assignment.retain(|tid| living.contains_key(&tid));
-        self.tasks.retain(|tid, known| living.get(tid) == Some(&known.pid));
-        let new: Vec<(u32, u32)> =
-            living.into_iter().filter(|(tid, _)| !self.tasks.contains_key(tid)).collect();
-        for &(tid, pid) in &new {
-            self.add_task(pid, tid, Creation::AfterFirstScan);
-        }
-        !new.is_empty()
-    }
-
-    /// Pins a task whose creation the kernel reported, if it belongs to a known process.
-    fn task_created(&mut self, task: &TaskCreated) {
-        if !self.tasks.contains_key(&task.tid)
-            && (self.belongs_to_command(task.pid) || self.belongs_to_command(task.parent))
-        {
-            self.add_task(task.pid, task.tid, Creation::At(task.at_ns));
-            // A task that has already ended may have created others, as daemons do.
-            self.processes.entry(task.pid).or_insert_with(|| tasks::start_time(task.pid));
-        }
-    }
-
-    /// Returns whether process `pid` belongs to the command. It may have ended, and its id may be in use
-    /// again.
-    fn belongs_to_command(&self, pid: u32) -> bool {
-        let now = tasks::start_time(pid);
-        match self.processes.get(&pid) {
-            Some(start) => now.is_none() || now == *start,
-            None => now.is_none() && self.ended.contains(&pid),
-        }
-    }
-
-    /// Pins tasks again whose affinity was reset during their creation, which is complete when they have
-    /// run.
-    fn repin_new_tasks(&mut self) {
-        for tid in std::mem::take(&mut self.newly_pinned) {
-            let (Some(worker), Some(known)) = (self.assignment.worker_of(tid), self.tasks.get(&tid)) else {
-                continue;
-            };
-            let has_run = tasks::cpu_ns(known.pid, tid).is_none_or(|used| used > 0);
-            if affinity::of(tid).is_ok_and(|now| {
-                now != *self.assignment.cpus(worker) && self.inheritable_affinities().contains(&now)
-            }) {
-                self.move_task(tid, worker);
-            }
-            if !has_run {
-                self.newly_pinned.push(tid);
-            }
-        }
-    }
-
-    /// Pins a new task, unless it has chosen its CPUs itself.
-    fn add_task(&mut self, pid: u32, tid: u32, creation: Creation) {
-        let Ok(cpus) = affinity::of(tid) else { return };
-        if !self.inheritable_affinities().contains(&cpus) {
-            self.register_task(pid, tid);
-            self.record_own_affinity(tid, cpus);
-        } else if self.copies {
-            self.register_task(pid, tid);
-        } else {
-            self.assign_and_pin(pid, tid, &cpus, creation);
-        }
-    }
-
-    fn register_task(&mut self, pid: u32, tid: u32) -> u64 {
-        let cpu_ns = tasks::cpu_ns(pid, tid).unwrap_or(0);
-        self.tasks.insert(tid, KnownTask { pid, cpu_ns, at_ns: now_ns() });
-        self.processes.entry(pid).or_insert_with(|| tasks::start_time(pid));
-        cpu_ns
-    }
-
-    /// Returns the affinities that a new task can have without having chosen one: the CPUs on which the
-    /// command started, and those of workers with tasks that may have created it. A task on the CPUs of a
-    /// worker without tasks went there itself.
-    fn inheritable_affinities(&self) -> Vec<CpuSet> {
-        if self.copies {
-            return self.assignment.all().to_vec();
-        }
-        let taken: BTreeSet<usize> =
-            self.assignment.tasks().filter_map(|tid| self.assignment.worker_of(tid)).collect();
-        let taken = taken.into_iter().map(|worker| self.assignment.cpus(worker).clone());
-        let lost = (self.entering_cgroup || self.assignment.any_offline()).then(|| self.own_cpus.clone());
-        taken
-            .chain([self.all_cpus.clone()])
-            .chain(self.former_affinities.iter().cloned())
-            .chain(lost)
-            .collect()
-    }
-
-    /// Assigns a task to a worker and pins it; `now` is its current affinity.
-    fn assign_and_pin(&mut self, pid: u32, tid: u32, now: &CpuSet, creation: Creation) {
-        let Some(mut worker) = self.assignment.assign(tid) else { return };
-        let mut placed = self.set_affinity(pid, tid, now, worker, creation);
-        if placed.as_ref().is_err_and(|error| is(error, Errno::INVAL)) {
-            // The worker's CPUs have gone offline since the last scan.
-            self.leave_offline_cpus();
-            let Some(other) = self.assignment.assign(tid).filter(|other| *other != worker) else {
-                self.refuse(pid, tid, "its control group allows none of the planned CPUs");
-                return;
-            };
-            worker = other;
-            placed = self.set_affinity(pid, tid, now, worker, creation);
-        }
-        match placed {
-            Ok(()) => {
-                let arrived_ns = now_ns();
-                let cpu_ns = self.register_task(pid, tid);
-                if creation != Creation::BeforeFirstScan {
-                    self.newly_pinned.push(tid);
-                }
-                if let Some(recorder) = &mut self.journal {
-                    let delay = if let Creation::At(at) = creation {
-                        Some(arrived_ns.saturating_sub(at))
-                    } else {
-                        None
-                    };
-                    recorder.task_pinned(pid, tid, worker, cpu_ns, delay);
-                }
-            }
-            // A task that ends meanwhile need not be pinned.
-            Err(error) if error.kind() == ErrorKind::NotFound || is(&error, Errno::SRCH) => {
-                self.assignment.remove(tid);
-            }
-            Err(error) => self.refuse(pid, tid, &error.to_string()),
-        }
-    }
-
-    /// Records the change in the journal and sets the affinity.
-    fn set_affinity(
-        &mut self,
-        pid: u32,
-        tid: u32,
-        now: &CpuSet,
-        worker: usize,
-        creation: Creation,
-    ) -> io::Result<()> {
-        let cpus = self.assignment.cpus(worker).clone();
-        if let Some(recorder) = &mut self.journal {
-            recorder.record_change(pid, tid, now, &cpus, creation != Creation::BeforeFirstScan)?;
-        }
-        if *now == cpus { Ok(()) } else { affinity::restrict(tid, &cpus) }
-    }
-
-    fn refuse(&mut self, pid: u32, tid: u32, why: &str) {
-        self.assignment.remove(tid);
-        self.register_task(pid, tid);
-        self.refused.insert(name(tid), why.to_owned());
-    }
-
-    /// Moves a known task to another worker.
-    fn move_task(&mut self, tid: u32, worker: usize) {
-        let Some(known) = self.tasks.get(&tid) else { return };
-        // The id may be in use again by another task.
-        let is_same =
-            self.processes.get(&known.pid).is_some_and(|start| *start == tasks::start_time(known.pid))
-                && tasks::threads(known.pid).contains(&tid);
-        let Ok(now) = affinity::of(tid) else { return };
-        let cpus = self.assignment.cpus(worker).clone();
-        let noted = match &mut self.journal {
-            Some(recorder) => recorder.record_change(known.pid, tid, &now, &cpus, false),
-            None => Ok(()),
-        };
-        if !is_same || noted.is_err() {
-            return;
-        }
-        // A CPU that has just come online enters the cpuset a moment later. A task that ends meanwhile need
-        // not be pinned.
-        match affinity::restrict(tid, &cpus) {
-            Err(error) if is(&error, Errno::INVAL) => drop(self.rejected.insert(tid)),
-            _ => drop(self.rejected.remove(&tid)),
-        }
-    }
-}
-
-fn is(error: &io::Error, errno: Errno) -> bool {
-    error.raw_os_error() == Some(errno.raw_os_error())
 }
 
 fn name(tid: u32) -> String {

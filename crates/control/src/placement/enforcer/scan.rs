@@ -24,21 +24,21 @@ const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 
 impl AffinityEnforcer {
     /// Sets whether a control group is being entered.
-    pub fn set_entering_cgroup(&mut self, entering: bool) {
+    pub(crate) fn set_entering_cgroup(&mut self, entering: bool) {
         self.entering_cgroup = entering;
     }
 
     /// Records that these processes belong to the command, including those whose creation was not reported.
-    pub fn record_processes(&mut self, pids: &[u32]) {
-        if let Some(recorder) = &mut self.journal {
+    pub(crate) fn record_processes(&mut self, pids: &[u32]) {
+        if let Some(journal) = &mut self.journal {
             for &pid in pids {
-                recorder.record_process(pid);
+                journal.record_process(pid);
             }
         }
     }
 
     /// Scans all tasks for the last time.
-    pub fn final_scan(&mut self, roots: &[u32]) {
+    pub(crate) fn final_scan(&mut self, roots: &[u32]) {
         self.proc_events.next_batch();
         self.find_new_tasks(roots);
         self.update_cpu_time();
@@ -50,9 +50,9 @@ impl AffinityEnforcer {
     }
 
     /// Adds up the CPU time of all known processes.
-    pub fn update_cpu_time(&mut self) {
-        if let Some(recorder) = &mut self.journal {
-            recorder.update_cpu_time(&self.processes);
+    pub(crate) fn update_cpu_time(&mut self) {
+        if let Some(journal) = &mut self.journal {
+            journal.update_cpu_time(&self.processes);
         }
     }
 
@@ -77,8 +77,8 @@ impl AffinityEnforcer {
             self.find_new_tasks(&roots());
         }
         self.leave_offline_cpus();
-        if let Some(recorder) = &mut self.journal {
-            recorder.begin_scan();
+        if let Some(journal) = &mut self.journal {
+            journal.begin_scan();
         }
         self.update_cpu_time();
         let tids: Vec<u32> = self.tasks.keys().copied().collect();
@@ -113,8 +113,8 @@ impl AffinityEnforcer {
         self.ended =
             self.processes.iter().filter(|(pid, start)| ended(**pid, **start)).map(|(pid, _)| *pid).collect();
         self.processes.retain(|pid, _| !self.ended.contains(pid));
-        if let Some(recorder) = &mut self.journal {
-            recorder.forget(|pid| self.processes.contains_key(&pid));
+        if let Some(journal) = &mut self.journal {
+            journal.forget(|pid| self.processes.contains_key(&pid));
         }
         let (processes, workers) = (&self.processes, &mut self.assignment);
         self.tasks.retain(|tid, known| {
@@ -141,9 +141,9 @@ impl AffinityEnforcer {
             cpu_ns.saturating_sub(known.cpu_ns) as f64 / now.saturating_sub(known.at_ns).max(1) as f64;
         (known.cpu_ns, known.at_ns) = (cpu_ns, now);
         self.assignment.update_load(tid, share);
-        if let Some(recorder) = &mut self.journal {
+        if let Some(journal) = &mut self.journal {
             let worker = self.assignment.worker_of(tid);
-            recorder.record_reading(
+            journal.record_reading(
                 known.pid,
                 tid,
                 cpu_ns,
@@ -186,8 +186,8 @@ impl AffinityEnforcer {
     }
 
     pub(super) fn record_own_affinity(&mut self, tid: u32, cpus: CpuSet) {
-        if let (Some(recorder), Some(known)) = (&mut self.journal, self.tasks.get(&tid)) {
-            recorder.record_own_affinity(known.pid, tid, &cpus);
+        if let (Some(journal), Some(known)) = (&mut self.journal, self.tasks.get(&tid)) {
+            journal.record_own_affinity(known.pid, tid, &cpus);
         }
         self.own_affinities.insert(name(tid), cpus);
     }

@@ -172,7 +172,7 @@ pub(super) fn give_back(journal: Journal) -> Outcome {
     let id = journal.id();
     let restored =
         journal.undo().map_err(|error| Failure::missing(format!("cannot read the journal {id}: {error}")))?;
-    placing::told(&restored, &id, false)
+    placing::report_restored(&restored, &id, false)
 }
 
 /// Returns the name of a new group: `manycore-812` for the journal `qos-812`.

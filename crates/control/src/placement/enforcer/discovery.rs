@@ -1,0 +1,93 @@
+//! Finds the tasks of a command: by process events, or by searching process trees.
+
+use crate::placement::enforcer::{AffinityEnforcer, Creation, KnownTask};
+use manycore_linux::{affinity, clock::now_ns, proc_events::TaskCreated, tasks};
+use manycore_topology::CpuSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
+
+impl AffinityEnforcer {
+    /// Searches for new tasks in the trees below `roots` and below known processes.
+    pub(super) fn find_new_tasks(&mut self, roots: &[u32]) -> bool {
+        self.last_search = Instant::now();
+        let roots: Vec<u32> = roots.iter().copied().chain(self.processes.keys().copied()).collect();
+        let living: BTreeMap<u32, u32> = tasks::with_descendants(&roots)
+            .into_iter()
+            .flat_map(|pid| tasks::threads(pid).into_iter().map(move |tid| (tid, pid)))
+            .collect();
+        let ended = self.tasks.iter().filter(|(tid, known)| living.get(tid) != Some(&known.pid));
+        for tid in ended.map(|(tid, _)| *tid).collect::<Vec<_>>() {
+            // The CPU time of a zombie can still be read.
+            self.update_task(tid, true);
+        }
+        self.assignment.retain(|tid| living.contains_key(&tid));
+        self.tasks.retain(|tid, known| living.get(tid) == Some(&known.pid));
+        let new: Vec<(u32, u32)> =
+            living.into_iter().filter(|(tid, _)| !self.tasks.contains_key(tid)).collect();
+        for &(tid, pid) in &new {
+            self.add_task(pid, tid, Creation::AfterFirstScan);
+        }
+        !new.is_empty()
+    }
+
+    /// Pins a task whose creation the kernel reported, if it belongs to a known process.
+    pub(super) fn task_created(&mut self, task: &TaskCreated) {
+        if !self.tasks.contains_key(&task.tid)
+            && (self.belongs_to_command(task.pid) || self.belongs_to_command(task.parent))
+        {
+            self.add_task(task.pid, task.tid, Creation::At(task.at_ns));
+            // A task that has already ended may have created others, as daemons do.
+            self.processes.entry(task.pid).or_insert_with(|| tasks::start_time(task.pid));
+        }
+    }
+
+    /// Returns whether process `pid` belongs to the command. It may have ended, and its id may be in use
+    /// again.
+    pub(super) fn belongs_to_command(&self, pid: u32) -> bool {
+        let now = tasks::start_time(pid);
+        match self.processes.get(&pid) {
+            Some(start) => now.is_none() || now == *start,
+            None => now.is_none() && self.ended.contains(&pid),
+        }
+    }
+
+    /// Pins a new task, unless it has chosen its CPUs itself.
+    pub(super) fn add_task(&mut self, pid: u32, tid: u32, creation: Creation) {
+        let Ok(cpus) = affinity::of(tid) else { return };
+        if !self.inheritable_affinities().contains(&cpus) {
+            self.register_task(pid, tid);
+            self.record_own_affinity(tid, cpus);
+        } else if self.copies {
+            self.register_task(pid, tid);
+        } else {
+            self.assign_and_pin(pid, tid, &cpus, creation);
+        }
+    }
+
+    pub(super) fn register_task(&mut self, pid: u32, tid: u32) -> u64 {
+        let cpu_ns = tasks::cpu_ns(pid, tid).unwrap_or(0);
+        self.tasks.insert(tid, KnownTask { pid, cpu_ns, at_ns: now_ns() });
+        self.processes.entry(pid).or_insert_with(|| tasks::start_time(pid));
+        cpu_ns
+    }
+
+    /// Returns the affinities that a new task can have without having chosen one: the CPUs on which the
+    /// command started, and those of workers with tasks that may have created it. A task on the CPUs of a
+    /// worker without tasks went there itself.
+    pub(super) fn inheritable_affinities(&self) -> Vec<CpuSet> {
+        if self.copies {
+            return self.assignment.all().to_vec();
+        }
+        let taken: BTreeSet<usize> =
+            self.assignment.tasks().filter_map(|tid| self.assignment.worker_of(tid)).collect();
+        let taken = taken.into_iter().map(|worker| self.assignment.cpus(worker).clone());
+        let lost = (self.entering_cgroup || self.assignment.any_offline()).then(|| self.own_cpus.clone());
+        taken
+            .chain([self.all_cpus.clone()])
+            .chain(self.former_affinities.iter().cloned())
+            .chain(lost)
+            .collect()
+    }
+}
