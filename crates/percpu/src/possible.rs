@@ -10,16 +10,16 @@ const MOST: u32 = 1 << 16;
 /// least 1.
 pub(crate) fn cpus() -> u32 {
     static CPUS: OnceLock<u32> = OnceLock::new();
-    *CPUS.get_or_init(|| listed().unwrap_or_else(|| told(libc::_SC_NPROCESSORS_CONF)))
+    *CPUS.get_or_init(|| listed().unwrap_or_else(|| configured(libc::_SC_NPROCESSORS_CONF)))
 }
 
 /// Returns the number of online CPUs, which is that of the shards for threads without a registration. At
 /// least 1.
 pub(crate) fn online() -> u32 {
-    told(libc::_SC_NPROCESSORS_ONLN)
+    configured(libc::_SC_NPROCESSORS_ONLN)
 }
 
-fn told(name: libc::c_int) -> u32 {
+fn configured(name: libc::c_int) -> u32 {
     // SAFETY: `sysconf` takes a number and returns one.
     let count = unsafe { libc::sysconf(name) };
     u32::try_from(count).unwrap_or(1).clamp(1, MOST)
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_has_no_end() {
+    fn invalid_lists_have_no_end() {
         for list in ["", "\n", "many", "0-", "0--1 x", "99999999999", "0-65536"] {
             assert_eq!(end_of(list), None, "{list:?}");
         }

@@ -29,7 +29,7 @@ pub fn latency(
     seed: u64,
 ) -> Experiment {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let choice = pairs::choose(machine, &machine.usable(), MOST_PAIRS);
+    let choice = pairs::select(machine, &machine.usable(), MOST_PAIRS);
     let metric = |name: &str| Metric { name: name.to_owned(), unit: "ns".to_owned(), better: Better::Lower };
     let of_pair = |&[a, b]: &pairs::Pair| Treatment {
         name: format!("{a}-{b}"),
