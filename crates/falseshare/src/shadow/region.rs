@@ -193,6 +193,7 @@ impl Region {
         let granules = (limit / 2 / GRANULE as u64).clamp(64, (1 << 31) - 1);
         let file = sys::memory_file(c"manycore-shadow")?;
         file.set_len(ARENA_AT as u64 + granules * GRANULE as u64)?;
+        sys::seal_size(&file)?;
         // Half of a process's limit is for heap blocks.
         let chunks = (limit / 4 / crate::shadow::owner_table::CHUNK_BYTES as u64).max(4);
         let memory = Memory::shared(ARENA_AT + granules as usize * GRANULE, file.as_raw_fd())?;

@@ -2,7 +2,9 @@
 
 use std::{
     ffi::{CStr, CString, c_char, c_int, c_long, c_void},
-    io, ptr,
+    io,
+    os::fd::AsRawFd,
+    ptr,
 };
 
 /// Read and write, `PROT_READ | PROT_WRITE`.
@@ -11,6 +13,10 @@ const MAP_SHARED: c_int = 1;
 const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
 const MAP_NORESERVE: c_int = 0x4000;
 const MFD_CLOEXEC: u32 = 1;
+const MFD_ALLOW_SEALING: u32 = 2;
+const F_ADD_SEALS: c_int = 1033;
+/// `F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW`
+const SEAL_SIZE: c_int = 7;
 /// A clock that is read without the hardware; it advances with the kernel's ticks, every 1 to 10 ms.
 const CLOCK_MONOTONIC_COARSE: c_int = 6;
 /// Makes private memory appear as zeros in a forked child.
@@ -143,12 +149,25 @@ impl Drop for Memory {
 /// Those of `memfd_create(2)`.
 pub fn memory_file(name: &CStr) -> io::Result<std::fs::File> {
     // SAFETY: the name is zero-terminated.
-    let fd = unsafe { memfd_create(name.as_ptr(), MFD_CLOEXEC) };
+    let fd = unsafe { memfd_create(name.as_ptr(), MFD_CLOEXEC | MFD_ALLOW_SEALING) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the descriptor is new and belongs to us.
     Ok(unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) })
+}
+
+/// Makes the size of a [`memory_file`] final. Otherwise, any process that opens the file could truncate it, and
+/// so kill the processes that have mapped it.
+///
+/// # Errors
+/// Those of `fcntl(2)`.
+pub fn seal_size(file: &std::fs::File) -> io::Result<()> {
+    // SAFETY: the arguments are numbers.
+    match unsafe { fcntl(file.as_raw_fd(), F_ADD_SEALS, SEAL_SIZE) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Reads memory of this process that may not be mapped; returns the number of bytes that could be read.
